@@ -1,0 +1,73 @@
+# Every command of the project. Each makes .venv and installs what it needs, once.
+#   PYTHON=/path/to/python       the Python to make .venv with (otherwise the first of 3.11 to 3.14 found)
+#   TORCH_INDEX=URL              where torch comes from, for example https://download.pytorch.org/whl/cpu
+#   QUIET=                       show what pip does
+#   ARGS="..."                   more arguments for demo and test
+
+SHELL := /bin/sh
+BIN := .venv/bin
+QUIET := -qq
+PIP = $(BIN)/python -m pip install --no-input $(QUIET) -c constraints.txt
+
+ifndef PELLUCID_DATA
+ifneq ($(wildcard ../shared/data/.),)
+export PELLUCID_DATA := $(abspath ../shared/data)
+endif
+endif
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help demo test check fix coverage clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: .venv/.installed-demo ## train on the built-in phrasebook, translate, score: the whole path in minutes
+	@$(BIN)/pellucid demo $(ARGS)
+
+test: .venv/.installed-dev ## run the tests (CPU, no network; ARGS="-m slow" or ARGS="-m gpu" for the rest)
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: .venv/.installed-dev ## format, lint, types, arrows between folders, generated pages
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/pyright --warnings
+	$(BIN)/python tools/floors.py
+	$(BIN)/python tools/pages.py --check
+
+fix: .venv/.installed-dev ## mend format and lint, write the generated pages
+	$(BIN)/ruff check --fix --quiet . || true
+	$(BIN)/ruff format .
+	$(BIN)/python tools/pages.py
+
+coverage: .venv/.installed-dev ## run the tests and show the lines they miss
+	@$(BIN)/python -m pytest --cov --cov-report=term-missing $(ARGS)
+
+clean: ## remove caches and builds (.venv and runs stay)
+	rm -rf build dist htmlcov .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis
+	find . -path ./.venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
+
+.venv/.installed-demo: pyproject.toml constraints.txt | $(BIN)/python
+	$(call install,plots)
+	@touch $@
+
+.venv/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(call install,dev)
+	@touch .venv/.installed-demo $@
+
+# torch comes first and alone when it has an index of its own: that index holds few other packages, and old ones.
+define install
+	@echo "Installing Pellucid with what it needs into .venv, once. torch is large: 0.2 GB, or several GB with CUDA" \
+	  "(TORCH_INDEX=https://download.pytorch.org/whl/cpu avoids that, QUIET= shows pip at work)."
+	@$(if $(TORCH_INDEX),$(PIP) --no-deps --index-url $(TORCH_INDEX) torch)
+	@$(PIP) -e ".[$(1)]"
+endef
+
+$(BIN)/python:
+	@for python in $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python); do \
+	  if "$$python" -c 'import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null; \
+	  then echo "Making .venv with $$("$$python" --version)."; exec "$$python" -m venv .venv; fi; \
+	done; \
+	echo "No Python 3.11 to 3.14 that can make virtual environments among: $(or $(PYTHON),python3 python3.11 ... python3.14)." \
+	  "Install one (Debian, Ubuntu: apt install python3-venv) or name one: make PYTHON=/path/to/python" >&2; exit 1

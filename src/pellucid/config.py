@@ -1,0 +1,110 @@
+"""TOML and command-line overrides to frozen, validated settings; a typo names the nearest key."""
+
+import dataclasses
+import json
+import tomllib
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeVar
+
+Settings = TypeVar("Settings")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file. Raises ValueError, naming file and place, for one that is not TOML."""
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a TOML file: {error}") from None
+
+
+def overridden(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """The same tables with `section.key=value` written over them; values are read as TOML, or else as text.
+
+    >>> overridden({"train": {"steps": 9}}, ["train.steps=500", "model.size=tiny"])
+    {'train': {'steps': 500}, 'model': {'size': 'tiny'}}
+    """
+    result = {name: dict(value) if isinstance(value, Mapping) else value for name, value in tables.items()}
+    for override in overrides:
+        path, equals, text = override.partition("=")
+        *sections, key = path.strip().split(".")
+        if not equals or not key or not all(sections):
+            raise ValueError(f"--set {override!r} is not section.key=value, for example --set train.steps=500")
+        place = result
+        for section in sections:
+            place = place.setdefault(section, {})
+            if not isinstance(place, dict):
+                raise ValueError(f"--set {override!r}: {section!r} is a value, not a section")
+        try:
+            place[key] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            place[key] = text.strip()
+    return result
+
+
+def build(kind: type[Settings], tables: Mapping[str, Any], where: str) -> Settings:
+    """An instance of the dataclass `kind`, nested ones included; ValueError names every problem at once."""
+    from pydantic import TypeAdapter, ValidationError
+
+    problems = list(_unknown(kind, tables, ""))
+    try:
+        settings = TypeAdapter(kind).validate_python(tables)
+    except ValidationError as error:
+        problems += [_said(each) for each in error.errors()]
+    if problems:
+        raise ValueError(f"{where}: " + "; ".join(problems))
+    return settings  # pyright: ignore[reportPossiblyUnboundVariable]
+
+
+def _unknown(kind: Any, tables: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    """A sentence for each key that the dataclass does not have."""
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    hints = typing.get_type_hints(kind)
+    for key, value in tables.items():
+        if key not in fields:
+            near = get_close_matches(key, fields, n=1)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            yield f"unknown key '{prefix}{key}'{meant} (known: {', '.join(fields)})"
+        elif dataclasses.is_dataclass(hints[key]):
+            if isinstance(value, Mapping):
+                yield from _unknown(hints[key], value, f"{prefix}{key}.")
+
+
+def _said(error: Mapping[str, Any]) -> str:
+    """One of pydantic's errors as a person would say it."""
+    key = ".".join(str(part) for part in error["loc"])
+    message = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "value_error":
+        return message
+    if error["type"] == "missing":
+        return f"{key!r} is missing"
+    return f"{key!r} is {error['input']!r}: {message[0].lower()}{message[1:]}"
+
+
+def to_toml(settings: Any) -> str:
+    """Nested settings as TOML, each key with its meaning beside it; what is None is left out."""
+    plain, tables = [], []
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if dataclasses.is_dataclass(value):
+            tables.append(f"\n[{field.name}]\n{to_toml(value)}")
+        elif value is not None:
+            meaning = _meaning(type(settings), field.name)
+            plain.append(f"{field.name} = {_literal(value)}" + (f"  # {meaning}" if meaning else "") + "\n")
+    return "".join(plain + tables)
+
+
+def _literal(value: Any) -> str:
+    # A JSON string, number or boolean is also a TOML one; only the infinite numbers differ, and no setting is one.
+    return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False)
+
+
+def _meaning(kind: Any, name: str) -> str:
+    """The words beside an annotated field."""
+    hint = typing.get_type_hints(kind, include_extras=True)[name]
+    if isinstance(hint, types.UnionType):
+        return ""
+    return next((word for word in getattr(hint, "__metadata__", ()) if isinstance(word, str)), "")

@@ -1,0 +1,1 @@
+"""From text on disk to padded integers."""

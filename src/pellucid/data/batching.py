@@ -1,0 +1,131 @@
+"""Groups pairs of like length by token budget, and pads them to one rectangle."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pellucid.data.tokenizer import BOS, EOS, PAD
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Many sentences as one long row of ids: sentence i is `ids[starts[i]:starts[i + 1]]`, the end mark last."""
+
+    ids: NDArray[np.int32]
+    starts: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, i: int) -> NDArray[np.int32]:
+        return self.ids[self.starts[i] : self.starts[i + 1]]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        return np.diff(self.starts)
+
+    def padded(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The chosen sentences, one a row, filled up with padding to the longest."""
+        lengths = self.starts[indices + 1] - self.starts[indices]
+        columns = np.arange(lengths.max())
+        there = columns < lengths[:, None]
+        rectangle = np.full(there.shape, PAD, dtype=np.int64)
+        rectangle[there] = self.ids[(self.starts[indices][:, None] + columns)[there]]
+        return rectangle
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Sentence pairs as ids: pair i is `sources[i]` and `targets[i]`."""
+
+    sources: Sentences
+    targets: Sentences
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one forward pass takes. The decoder reads `target_in` and is asked for `target_out`, one piece further."""
+
+    source: Int[Tensor, "B S"]
+    target_in: Int[Tensor, "B T"]
+    target_out: Int[Tensor, "B T"]
+    indices: NDArray[np.int64]
+    target_tokens: int
+    """Target positions that are not padding: what a sum of losses is divided by."""
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """The same batch on another device."""
+        source, target_in, target_out = (
+            part.to(device, non_blocking=True) for part in (self.source, self.target_in, self.target_out)
+        )
+        return Batch(source, target_in, target_out, self.indices, self.target_tokens)
+
+
+def collate(encoded: Encoded, indices: NDArray[np.int64]) -> Batch:
+    """Pads the chosen pairs; `target_in` is the start mark and then `target_out` without its end mark."""
+    target_out = encoded.targets.padded(indices)
+    target_in = np.full_like(target_out, BOS)
+    target_in[:, 1:] = np.where(target_out[:, :-1] == EOS, PAD, target_out[:, :-1])
+    return Batch(
+        source=torch.from_numpy(encoded.sources.padded(indices)),
+        target_in=torch.from_numpy(target_in),
+        target_out=torch.from_numpy(target_out),
+        indices=indices,
+        target_tokens=int((target_out != PAD).sum()),
+    )
+
+
+def epoch_batches(
+    source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64], batch_tokens: int, seed: int, epoch: int
+) -> list[NDArray[np.int64]]:
+    """Every pair once, in batches of like length, in an order that is a function of `(seed, epoch)`.
+
+    A batch has at most `batch_tokens` target positions and twice as many source positions, padding counted; a pair
+    longer than that is a batch of its own. Raises ValueError for a budget below one token.
+    """
+    if batch_tokens < 1:
+        raise ValueError(f"batch_tokens is {batch_tokens}, a batch needs at least 1")
+    random = np.random.Generator(np.random.PCG64([seed, epoch]))
+    order = random.permutation(len(target_lengths))
+    order = order[np.argsort(_likeness(source_lengths[order], target_lengths[order]), kind="stable")]
+    batches = np.split(order, _cuts(source_lengths[order], target_lengths[order], batch_tokens))
+    return [batches[i] for i in random.permutation(len(batches))]
+
+
+def _likeness(source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sort keys: by bands of target length, in a band by source length, upwards and downwards in turn.
+
+    A band spans 13 %, for sorting by each exact target length would leave no choice of source lengths. Because of the
+    turns, the neighbours where two bands meet have like source lengths, too.
+    """
+    band = (np.log(target_lengths) / np.log(1.13)).astype(np.int64)
+    span = source_lengths.max(initial=0) + 1
+    return band * span + np.where(band % 2 == 0, source_lengths, span - 1 - source_lengths)
+
+
+def _cuts(source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64], batch_tokens: int) -> list[int]:
+    """Where each batch but the first begins: each takes as many pairs as make a token cheapest.
+
+    A batch costs its positions on both sides, padding counted, and a sixteenth of the budget for being a batch; so it
+    stops short of a full budget where the next pairs would mostly add padding.
+    """
+    cuts, start = [0], 0
+    while start < len(target_lengths):
+        window = slice(start, start + max(1, batch_tokens // int(target_lengths[start])))
+        sources, targets = source_lengths[window], target_lengths[window]
+        pairs = np.arange(1, len(targets) + 1)
+        source_positions = pairs * np.maximum.accumulate(sources)
+        target_positions = pairs * np.maximum.accumulate(targets)
+        fits = (target_positions <= batch_tokens) & (source_positions <= 2 * batch_tokens)
+        cost = source_positions + target_positions + batch_tokens / 16
+        price = np.where(fits, cost, np.inf) / np.cumsum(sources + targets)
+        start += int(price.argmin()) + 1
+        cuts.append(start)
+    return cuts[1:-1]

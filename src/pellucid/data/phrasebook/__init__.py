@@ -1,0 +1,117 @@
+"""A small bilingual grammar: English-Spanish pairs with known word alignments, for the demo and for tests.
+
+The grammar is a function: one English sentence has one Spanish translation. `you` is tú; the adjective alone decides
+between ser and estar; what happens is told in the preterite and what lasts (to be, have, need, want, taste) in the
+imperfect; a pronoun takes the gender of the noun it stands for; `they` of both kinds is masculine.
+
+How words are linked:
+
+- A word is linked to the word that translates it, also across a change of order (black cat, gato negro).
+- Several words that only mean something together are linked each to each: taller, más alto; next to, al lado de; the
+  idiom you are welcome, de nada.
+- Spanish leaves subject pronouns out: they are linked to the verb that carries their person (they tasted, sabían).
+- A helping verb is linked to the Spanish verb that carries its tense (did ... drink, bebió; will drink, beberá), `not` to
+  no, a contraction (didn't) to no alone, `to` before an infinitive to the infinitive.
+- A contraction in Spanish is linked to both of its words: of the, del.
+- Punctuation is linked to punctuation; ? and ! to both of their Spanish marks.
+- What the other language does not say stays unlinked: the personal a, le and se beside a recipient, articles that only
+  one language has (Mary is a doctor, Mary es médica), tan in ¡Qué flor tan hermosa!
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from pellucid.data.phrasebook.chunk import Phrase, finish, words
+from pellucid.data.phrasebook.grammar import Grammar
+
+__all__ = ["HELD_OUT", "Phrase", "Split", "phrases", "split", "words", "write"]
+
+
+def _links(pharaoh: str) -> tuple[tuple[int, int], ...]:
+    return tuple((int(i), int(j)) for i, j in (link.split("-") for link in pharaoh.split()))
+
+
+HELD_OUT = (
+    Phrase("The ball is blue.", "La bola es azul.", _links("0-0 1-1 2-2 3-3 4-4")),
+    Phrase("The sky is blue.", "El cielo es azul.", _links("0-0 1-1 2-2 3-3 4-4")),
+    Phrase("The black cat drank the milk.", "El gato negro bebió la leche.", _links("0-0 1-2 2-1 3-3 4-4 5-5 6-6")),
+    Phrase("You are welcome.", "De nada.", _links("0-0 0-1 1-0 1-1 2-0 2-1 3-2")),
+    Phrase(
+        "John and Paul wrote several songs when they were inspired.",
+        "John y Paul escribieron varias canciones cuando estaban inspirados.",
+        _links("0-0 1-1 2-2 3-3 4-4 5-5 6-6 7-7 8-7 9-8 10-9"),
+    ),
+    Phrase(
+        "I went to the store and bought fruits and furniture. They tasted amazing.",
+        "Fui a la tienda y compré frutas y muebles. Sabían increíble.",
+        _links("0-0 1-0 2-1 3-2 4-3 5-4 6-5 7-6 8-7 9-8 10-9 11-10 12-10 13-11 14-12"),
+    ),
+)
+
+# The sixth counts from its first sentence on: "We went ... . They tasted amazing." shares its second with many others.
+_SPOILERS = tuple(
+    phrase.source.partition(".")[0].lower() for phrase in HELD_OUT if phrase.target != "De nada."
+)
+
+
+class Split(NamedTuple):
+    """Three lists that share no English sentence."""
+
+    train: list[Phrase]
+    dev: list[Phrase]
+    test: list[Phrase]
+
+
+def phrases(seed: int) -> Iterator[Phrase]:
+    """Endless sentences in an order fixed by the seed; some repeat; the held-out ones never come, nor as part of another.
+
+    `You are welcome.` is an idiom and cannot be inferred: it comes inside longer lines, never as a line of its own.
+    """
+    grammar = Grammar(random.Random(seed))
+    while True:
+        phrase = finish(grammar.sentence())
+        if not any(spoiler in phrase.source.lower() for spoiler in _SPOILERS):
+            yield phrase
+
+
+def split(train: int, dev: int = 500, test: int = 1000, seed: int = 1) -> Split:
+    """Distinct sentences, test first, then dev, then train: what is in one list is in no other."""
+    seen: set[str] = set()
+    endless = phrases(seed)
+
+    def draw(count: int) -> list[Phrase]:
+        drawn: list[Phrase] = []
+        while len(drawn) < count:
+            phrase = next(endless)
+            if phrase.source not in seen:
+                seen.add(phrase.source)
+                drawn.append(phrase)
+        return drawn
+
+    last, middle = draw(test), draw(dev)
+    return Split(draw(train), middle, last)
+
+
+def write(directory: Path, split: Split) -> dict[str, Path]:
+    """Writes train.en, train.es, train.align (links as i-j) and so on, one sentence a line; returns the paths by name."""
+    directory.mkdir(parents=True, exist_ok=True)
+    paths = {}
+    for name, part in split._asdict().items():
+        columns = {
+            "en": (phrase.source for phrase in part),
+            "es": (phrase.target for phrase in part),
+            "align": (" ".join(f"{i}-{j}" for i, j in phrase.links) for phrase in part),
+        }
+        for suffix, lines in columns.items():
+            paths[f"{name}.{suffix}"] = _write_lines(directory / f"{name}.{suffix}", lines)
+    return paths
+
+
+def _write_lines(path: Path, lines: Iterable[str]) -> Path:
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(line + "\n" for line in lines)
+    return path

@@ -1,0 +1,230 @@
+"""SentencePiece: learned from the sentences at hand, then text to piece numbers and back."""
+
+import io
+import random
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Annotated, Literal
+
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+"""The same four ids in every vocabulary: padding, unknown, start, end. No text ever encodes to one of them."""
+
+_RESERVED = 4 + 256
+"""Special pieces, and one piece for every byte, so that no character is unknown."""
+
+_LARGEST_FILE = 32 * 2**20
+"""A quarter of a million pieces take 5 MB; a larger file is not a vocabulary."""
+
+_COVERAGES = (1.0, 0.9999, 0.9995, 0.999, 0.995, 0.99, 0.98)
+"""Shares of the text whose characters get a piece of their own, tried in turn until they fit; the rest become bytes."""
+
+_ESCAPES = tuple((character, f"\ufdd0{number}") for number, character in enumerate("\ufdd0\u2581\u2585"))
+"""SentencePiece writes a space as U+2581 and skips lines with U+2585, so text that has them is spelled otherwise."""
+
+
+@dataclass(frozen=True)
+class TokenizerConfig:
+    """How text is cut into pieces. Raises ValueError, naming every problem at once."""
+
+    kind: Annotated[
+        Literal["bpe", "unigram"], "how pieces are chosen: merged by frequency, or pruned by likelihood"
+    ] = "bpe"
+    vocabulary: Annotated[int, "pieces to learn, the 260 special and byte pieces counted"] = 8000
+    joint: Annotated[bool, "one vocabulary for both languages; false learns one for each"] = True
+    lowercase: Annotated[
+        bool, "make all text lower case before it is cut; the translations come out lower case too"
+    ] = False
+
+    def __post_init__(self) -> None:
+        problems = []
+        if self.kind not in ("bpe", "unigram"):
+            problems.append(f"kind is {self.kind!r}, it must be 'bpe' or 'unigram'")
+        if not _RESERVED < self.vocabulary <= 1_000_000:
+            problems.append(f"vocabulary is {self.vocabulary}, it must be from {_RESERVED + 1} to 1,000,000")
+        if problems:
+            raise ValueError("tokenizer: " + "; ".join(problems))
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """Text to ids and back, for the source and for the target language.
+
+    Decoding what was encoded gives the text back, every character of it, except that spaces (U+0020) at the ends go,
+    a run of them becomes one, and a line feed, which no line has, becomes one too. With `lowercase` it gives back
+    `text.lower()`: Python's rule, for SentencePiece's own would also rewrite ß and combine accents.
+    """
+
+    source: SentencePieceProcessor
+    target: SentencePieceProcessor
+    config: TokenizerConfig
+    notes: tuple[str, ...] = ()
+    """What a user should know of the training: a vocabulary that came out smaller, characters spelled as bytes."""
+
+    @classmethod
+    def train(
+        cls, sources: Iterable[str], targets: Iterable[str], config: TokenizerConfig, *, seed: int, max_sentences: int
+    ) -> "Tokenizer":
+        """Learns the pieces from at most `max_sentences` lines of each side, drawn by `seed`.
+
+        The same lines, config and seed give the same bytes. Raises ValueError for text without any character and for
+        a vocabulary with no room for the characters of the text.
+        """
+        text = {side: _sample(lines, max_sentences, seed) for side, lines in (("source", sources), ("target", targets))}
+        if config.joint:
+            text = {"joint": text["source"] + text["target"]}
+        models, notes = zip(*(_learn(lines, config, side) for side, lines in text.items()), strict=True)
+        return cls(models[0], models[-1], config, tuple(chain(*notes)))
+
+    @staticmethod
+    def files(joint: bool) -> list[str]:
+        """The names `save` writes and `load` reads."""
+        return ["tokenizer.model"] if joint else ["tokenizer.source.model", "tokenizer.target.model"]
+
+    def save(self, directory: str | Path) -> None:
+        """Writes one SentencePiece model, or one for each side. The settings are not in them: keep `config` beside."""
+        for name, side in zip(self.files(self.config.joint), (self.source, self.target), strict=False):
+            (Path(directory) / name).write_bytes(side.serialized_model_proto())
+
+    @classmethod
+    def load(cls, directory: str | Path, config: TokenizerConfig) -> "Tokenizer":
+        """Reads what `save` wrote. Raises ValueError, naming the file, for one that is no such tokenizer."""
+        sides = [_load(Path(directory) / name, config) for name in cls.files(config.joint)]
+        return cls(sides[0], sides[-1], config)
+
+    @property
+    def source_vocabulary(self) -> int:
+        """Pieces of the source side, the special ones counted."""
+        return self.source.vocab_size()
+
+    @property
+    def target_vocabulary(self) -> int:
+        """Pieces of the target side, the special ones counted."""
+        return self.target.vocab_size()
+
+    def encode_source(self, lines: Iterable[str]) -> list[list[int]]:
+        """The ids of each line, the end mark last. An empty line is the end mark alone."""
+        return _encoded(self.source, lines, self.config)
+
+    def encode_target(self, lines: Iterable[str]) -> list[list[int]]:
+        """The ids of each line, the end mark last, without a start mark."""
+        return _encoded(self.target, lines, self.config)
+
+    def decode_source(self, ids: Iterable[int]) -> str:
+        """The text of one source sentence; padding, start and end marks are left out."""
+        return _decoded(self.source, ids)
+
+    def decode_target(self, ids: Iterable[int]) -> str:
+        """The text of one target sentence; padding, start and end marks are left out."""
+        return _decoded(self.target, ids)
+
+    def source_pieces(self, ids: Iterable[int]) -> list[str]:
+        """Each id as it stands in the source vocabulary; ▁ marks the start of a word."""
+        return [self.source.id_to_piece(int(i)) for i in ids]
+
+    def target_pieces(self, ids: Iterable[int]) -> list[str]:
+        """Each id as it stands in the target vocabulary; ▁ marks the start of a word."""
+        return [self.target.id_to_piece(int(i)) for i in ids]
+
+
+def _sample(lines: Iterable[str], most: int, seed: int) -> list[str]:
+    """Every line, or `most` of them drawn evenly in one pass (reservoir sampling: Vitter 1985, algorithm R)."""
+    draw, rest = random.Random(seed), iter(lines)
+    kept = list(islice(rest, most))
+    for seen, line in enumerate(rest, start=most + 1):
+        place = draw.randrange(seen)
+        if place < most:
+            kept[place] = line
+    return kept
+
+
+def _learn(lines: list[str], config: TokenizerConfig, side: str) -> tuple[SentencePieceProcessor, list[str]]:
+    """The pieces of one language, or of both, and notes on how they differ from what was asked."""
+    if not any(map(str.strip, lines)):
+        raise ValueError(f"no text to learn the {side} vocabulary from: every line is empty")
+    lines = _spelled(lines, config)
+    for coverage in _COVERAGES:
+        model = io.BytesIO()
+        try:
+            SentencePieceTrainer.train(
+                sentence_iterator=iter(lines),
+                model_writer=model,
+                model_type=config.kind,
+                vocab_size=config.vocabulary,
+                hard_vocab_limit=False,  # too little text gives a smaller vocabulary, not an error
+                normalization_rule_name="identity",
+                character_coverage=coverage,
+                byte_fallback=True,
+                split_digits=True,
+                max_sentence_length=2**30,  # by default lines over 4,192 bytes are dropped in silence
+                shuffle_input_sentence=False,
+                num_threads=4,  # fixed, because sums in another order give other pieces
+                minloglevel=2,
+                pad_id=PAD,
+                unk_id=UNK,
+                bos_id=BOS,
+                eos_id=EOS,
+            )
+        except RuntimeError as error:
+            if "required_chars" not in str(error):
+                raise
+            continue
+        learned, notes = SentencePieceProcessor(model_proto=model.getvalue()), []
+        if (got := learned.vocab_size()) < config.vocabulary:
+            notes.append(f"the {side} vocabulary has {got:,} pieces, not {config.vocabulary:,}: the text has no more")
+        if coverage < 1.0:
+            notes.append(f"the rarest characters, {1 - coverage:.2%} of the {side} text, are spelled as bytes")
+        return learned, notes
+    characters = len(set(chain.from_iterable(lines)))
+    raise ValueError(
+        f"a {side} vocabulary of {config.vocabulary:,} has no room for the {characters:,} characters of the text; "
+        f"ask for {_RESERVED + 2 * characters:,} or more"
+    )
+
+
+def _load(path: Path, config: TokenizerConfig) -> SentencePieceProcessor:
+    """A model file read as a stranger's: nothing in it is believed before it is checked."""
+    if path.stat().st_size > _LARGEST_FILE:
+        raise ValueError(f"{path} has {path.stat().st_size:,} bytes, too many for a tokenizer ({_LARGEST_FILE:,})")
+    try:
+        side = SentencePieceProcessor(model_proto=path.read_bytes() or b"\0")
+        pieces = [side.id_to_piece(i) for i in range(side.vocab_size())]
+    except (RuntimeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a SentencePiece model: {error}") from None
+    if (side.pad_id(), side.unk_id(), side.bos_id(), side.eos_id()) != (PAD, UNK, BOS, EOS):
+        raise ValueError(f"{path} is not ours: padding, unknown, start and end must be the pieces 0, 1, 2 and 3")
+    if not _RESERVED < len(pieces) <= config.vocabulary:
+        raise ValueError(f"{path} has {len(pieces):,} pieces, its settings say at most {config.vocabulary:,}")
+    if any("\0" in piece for piece in pieces):
+        raise ValueError(f"{path} has a piece with a NUL character")
+    return side
+
+
+def _encoded(side: SentencePieceProcessor, lines: Iterable[str], config: TokenizerConfig) -> list[list[int]]:
+    spelled = _spelled(lines, config)
+    try:
+        return side.encode(spelled, add_eos=True)
+    except TypeError:
+        for number, line in enumerate(spelled, start=1):
+            if bad := re.search("[\ud800-\udfff]", line):
+                raise ValueError(f"line {number} has a lone surrogate, U+{ord(bad[0]):04X}: that is no text") from None
+        raise
+
+
+def _decoded(side: SentencePieceProcessor, ids: Iterable[int]) -> str:
+    text = side.decode([int(i) for i in ids if i not in (PAD, BOS, EOS)])
+    for character, escape in reversed(_ESCAPES):
+        text = text.replace(escape, character)
+    return text.replace("\n", " ")
+
+
+def _spelled(lines: Iterable[str], config: TokenizerConfig) -> list[str]:
+    """The lines as SentencePiece gets them."""
+    lines = [line.lower() for line in lines] if config.lowercase else list(lines)
+    for character, escape in _ESCAPES:
+        lines = [line.replace(character, escape) for line in lines]
+    return lines

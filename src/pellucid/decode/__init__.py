@@ -1,0 +1,1 @@
+"""From a model to text: greedy search, beam search and sampling over any step function, and the translator on top."""

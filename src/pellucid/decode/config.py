@@ -1,0 +1,45 @@
+"""The numbers that decide how translations are looked for."""
+
+from dataclasses import dataclass
+from math import inf
+from typing import Annotated, Literal
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """How translations are looked for. Raises ValueError, naming every problem at once."""
+
+    method: Annotated[
+        Literal["beam", "greedy", "sample"], "keep the best beginnings, take the likeliest piece, or draw one"
+    ] = "beam"
+    beam: Annotated[int, "beginnings of each sentence kept at a time (paper: 4)"] = 4
+    n_best: Annotated[int, "translations of each line: at most the beam; with sampling, any number of draws"] = 1
+    length_penalty: Annotated[float, "alpha: a score is log-probability / ((5 + pieces) / 6)^alpha (paper: 0.6)"] = 0.6
+    max_extra: Annotated[int, "pieces a translation may have more than its source, the end mark among them"] = 50
+    batch: Annotated[int, "lines translated at a time"] = 64
+    batch_tokens: Annotated[int, "source pieces translated at a time, padding counted"] = 16_384
+    temperature: Annotated[float, "sampling: below 1 sharpens the distribution, above 1 flattens it"] = 1.0
+    top_k: Annotated[int, "sampling: draw from the likeliest k pieces; 0: from all"] = 0
+    top_p: Annotated[float, "sampling: draw from the likeliest pieces that together reach this probability"] = 1.0
+    seed: Annotated[int, "sampling: the same seed draws the same translations"] = 1
+
+    def __post_init__(self) -> None:
+        most = {"beam": self.beam, "greedy": 1, "sample": inf}.get(self.method, inf)
+        rules = (
+            ("method", self.method in ("beam", "greedy", "sample"), "beam, greedy or sample"),
+            ("beam", self.beam >= 1, "1 or more"),
+            ("n_best", 1 <= self.n_best <= most, f"from 1 to {most} with method = {self.method!r}"),
+            ("length_penalty", 0 <= self.length_penalty < inf, "0 or more"),
+            ("max_extra", self.max_extra >= 1, "1 or more"),
+            ("batch", self.batch >= 1, "1 or more"),
+            ("batch_tokens", self.batch_tokens >= 1, "1 or more"),
+            ("temperature", 0 < self.temperature < inf, "above 0; what 0 would mean is method = 'greedy'"),
+            ("top_k", self.top_k >= 0, "1 or more, or 0 for no limit"),
+            ("top_p", 0 < self.top_p <= 1, "above 0 and at most 1"),
+            ("seed", self.seed >= 0, "0 or more"),
+        )
+        problems = [
+            f"{name} is {getattr(self, name)!r}, it must be {wanted}" for name, right, wanted in rules if not right
+        ]
+        if problems:
+            raise ValueError("this is no search: " + "; ".join(problems))

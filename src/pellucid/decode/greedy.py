@@ -1,0 +1,63 @@
+"""Greedy search: at each position the likeliest piece, until that is the end mark."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pellucid.data.tokenizer import BOS, EOS
+from pellucid.decode.search import FORBIDDEN, Finished, Hypothesis, State, Step, log_probabilities
+
+Choose = Callable[[Float[Tensor, "R V"], Int[Tensor, " R"], int], Int[Tensor, " R"]]
+"""Log-probabilities, the sentence of each row and the position (0 first): the piece each row goes on with."""
+
+
+def greedy_search(
+    step: Step,
+    state: State,
+    limits: Int[Tensor, " B"],
+    *,
+    length_penalty: float,
+    start: int = BOS,
+    end: int = EOS,
+    forbidden: tuple[int, ...] = FORBIDDEN,
+) -> list[list[Hypothesis]]:
+    """One hypothesis a sentence, of at most `limits` pieces, the end mark counted; a tie goes to the lower id.
+
+    The length penalty changes nothing but the score that is written down.
+    """
+    return follow(step, state, limits, lambda log_probs, *_: log_probs.argmax(1), length_penalty, start, end, forbidden)
+
+
+def follow(
+    step: Step,
+    state: State,
+    limits: Int[Tensor, " B"],
+    choose: Choose,
+    length_penalty: float,
+    start: int,
+    end: int,
+    forbidden: tuple[int, ...],
+) -> list[list[Hypothesis]]:
+    """Write one hypothesis a sentence with the pieces `choose` picks; a sentence that is over leaves the batch."""
+    sentences = torch.arange(len(limits), device=limits.device)
+    last = torch.full_like(sentences, start)
+    pieces = last.new_empty(len(limits), 0)
+    gains = torch.empty(len(limits), 0, device=limits.device)
+    finished = Finished(length_penalty)
+    remaining = limits
+    while len(sentences):
+        log_probs = log_probabilities(step(last, state), forbidden)
+        last = choose(log_probs, sentences, pieces.shape[1])
+        pieces = torch.cat([pieces, last[:, None]], dim=1)
+        gains = torch.cat([gains, log_probs.gather(1, last[:, None])], dim=1)
+        ended = last == end
+        cut = ~ended & (remaining <= pieces.shape[1])
+        stay = (~ended & ~cut).nonzero()[:, 0]
+        if len(stay) < len(sentences):
+            finished.add(sentences[ended], pieces[ended], gains[ended], "eos")
+            finished.add(sentences[cut], pieces[cut], gains[cut], "length")
+            state.select(stay, stay)
+            sentences, remaining, last, pieces, gains = (x[stay] for x in (sentences, remaining, last, pieces, gains))
+    return finished.lists(len(limits), 1)

@@ -1,0 +1,70 @@
+"""Sampling: at each position a piece drawn from the model's distribution, sharpened and cut as asked."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pellucid.data.tokenizer import BOS, EOS
+from pellucid.decode.greedy import follow
+from pellucid.decode.search import FORBIDDEN, Hypothesis, State, Step, largest, ranked
+
+
+def sample_search(
+    step: Step,
+    state: State,
+    limits: Int[Tensor, " B"],
+    draws: Float[Tensor, "B N T"],
+    *,
+    temperature: float,
+    top_k: int,
+    top_p: float,
+    length_penalty: float,
+    start: int = BOS,
+    end: int = EOS,
+    forbidden: tuple[int, ...] = FORBIDDEN,
+) -> list[list[Hypothesis]]:
+    """N hypotheses of each sentence, best first, of at most `limits` pieces with the end mark; some may be equal.
+
+    `draws` are numbers from [0, 1), one for each piece that may be written, and all the randomness there is: a
+    hypothesis depends on its own row of them and on no other. Log-probabilities and scores are those of the model
+    itself, before temperature and cuts.
+    """
+    sentences, copies, _ = draws.shape
+    rows = torch.arange(sentences, device=limits.device).repeat_interleave(copies)
+    state.select(rows, rows)  # from here on each draw is a sentence of its own
+    uniform = draws.flatten(0, 1)
+
+    def choose(log_probs: Float[Tensor, "R V"], numbers: Int[Tensor, " R"], at: int) -> Int[Tensor, " R"]:
+        return draw(log_probs, uniform[numbers, at], temperature, top_k, top_p)
+
+    found = follow(step, state, limits[rows], choose, length_penalty, start, end, forbidden)
+    drawn = [[hypothesis for [hypothesis] in found[i : i + copies]] for i in range(0, len(found), copies)]
+    return [ranked(some) for some in drawn]
+
+
+def draw(
+    log_probs: Float[Tensor, "R V"], uniform: Float[Tensor, " R"], temperature: float, top_k: int, top_p: float
+) -> Int[Tensor, " R"]:
+    """The piece whose stretch of [0, 1) the uniform number falls in, when the pieces are laid out side by side.
+
+    softmax(log p / temperature); of that the `top_k` likeliest (Fan et al. 2018; 0: all); of those, renormalised, the
+    fewest whose probabilities reach `top_p` (nucleus sampling, Holtzman et al. 2020; 1: all), renormalised again.
+
+    >>> p = torch.tensor([[0.2, 0.5, 0.3]])
+    >>> [draw(p.log(), torch.tensor([u]), 1.0, 0, 0.7).item() for u in (0.0, 0.62, 0.63, 0.99)]
+    [1, 1, 2, 2]
+    """
+    vocabulary = log_probs.shape[1]
+    if top_k:
+        ordered, pieces = largest(log_probs, min(top_k, vocabulary))
+    elif top_p < 1.0:
+        ordered, pieces = log_probs.sort(dim=1, descending=True, stable=True)
+    else:  # nothing is cut, so the order does not matter
+        ordered, pieces = log_probs, torch.arange(vocabulary, device=log_probs.device).expand_as(log_probs)
+    share = (ordered / temperature).softmax(dim=1)
+    likelier = share.cumsum(dim=1) - share
+    share = torch.where(likelier < top_p, share, 0.0)
+    ends = share.cumsum(dim=1)
+    rank = torch.searchsorted(ends, uniform[:, None].to(share.dtype) * ends[:, -1:], right=True)
+    rank = rank.minimum((ends < ends[:, -1:]).sum(dim=1, keepdim=True))  # rounding may carry a draw past the end
+    return pieces.gather(1, rank)[:, 0]

@@ -1,0 +1,128 @@
+"""What every search shares: the step it calls, the hypotheses it returns, the length penalty it ranks by."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import fsum, isfinite
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pellucid.data.tokenizer import BOS, PAD, UNK
+
+FORBIDDEN = (PAD, UNK, BOS)
+"""Ids no search may write. The unknown piece is among them because bytes can spell what has no piece."""
+
+
+@runtime_checkable
+class State(Protocol):
+    """What a step keeps between calls: a model's memory and cache, the prefixes of a table, or nothing."""
+
+    def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"]) -> None:
+        """Keep these of the old rows and these of the old sentences, both in this order; either may repeat.
+
+        Rows stand sentence by sentence, the same number for each. As many sentences as before are the same ones.
+        """
+        ...
+
+
+Step = Callable[[Int[Tensor, " R"], Any], Float[Tensor, "R V"]]
+"""Each row's last piece, and the state, which is the step's own business: logits for each row's next piece.
+
+Ensembles, forced prefixes and required words need no other search, only another step around this one.
+"""
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One output of a search: `log_probs` has a number for each of `tokens` and, if it stopped at "eos", one for that.
+
+    `log_prob` is their sum (natural logarithm), `score` is it divided by the length penalty.
+    """
+
+    tokens: list[int]
+    score: float
+    log_prob: float
+    stop: Literal["eos", "length"]
+    log_probs: list[float]
+
+
+def penalty(length: Any, alpha: float) -> Any:
+    """((5 + n) / 6) ^ alpha, which a log-probability is divided by (Wu et al. 2016, equation 14; paper, 6.1).
+
+    n counts the pieces written, the end mark among them; a number or a tensor of them.
+
+    >>> penalty(1, 0.6), penalty(7, 1.0)
+    (1.0, 2.0)
+    """
+    return ((5 + length) / 6) ** alpha
+
+
+def log_probabilities(logits: Float[Tensor, "R V"], forbidden: tuple[int, ...]) -> Float[Tensor, "R V"]:
+    """The model's log-probabilities, in float32 at least, then minus infinity at the forbidden ids.
+
+    What the forbidden ids had is not given to the others: the numbers stay those that `Translator.score` finds.
+    """
+    log_probs = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
+    log_probs[:, list(forbidden)] = -torch.inf
+    return log_probs
+
+
+def largest(x: Float[Tensor, "R V"], k: int) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
+    """The k largest numbers of each row, largest first, and where they stand; of equal ones the lower index is first.
+
+    >>> largest(torch.tensor([[2.0, 7.0, 7.0, 7.0, 1.0]]), 2)[1].tolist()
+    [[1, 2]]
+    """
+    values, indices = x.topk(min(k + 1, x.shape[1]))
+    # topk does not say which of equal numbers it takes, so rows where that matters are sorted; they are rare.
+    tied = (values[:, 1:] == values[:, :-1]).any(dim=1).nonzero()[:, 0]
+    if len(tied):
+        ordered = x[tied].sort(dim=1, descending=True, stable=True)
+        values[tied], indices[tied] = (part[:, : k + 1] for part in ordered)
+    return values[:, :k], indices[:, :k]
+
+
+def ranked(hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+    """Best first: those that ended before those that were cut off, then by score, then as they came."""
+    return sorted(hypotheses, key=lambda hypothesis: (hypothesis.stop != "eos", -hypothesis.score))
+
+
+def usable(log_prob: float) -> float:
+    """The same number, or ValueError if it is none that a sound model could give."""
+    if not isfinite(log_prob):
+        raise ValueError(
+            f"the model gave a text the log-probability {log_prob}; its weights are damaged, train it again"
+        )
+    return log_prob
+
+
+@dataclass
+class Finished:
+    """The hypotheses that are done, kept as tensors while a search runs and made into lists when it is over."""
+
+    length_penalty: float
+    parts: list[tuple[Tensor, Tensor, Tensor, Literal["eos", "length"]]] = field(default_factory=list)
+
+    def add(
+        self,
+        sentences: Int[Tensor, " N"],
+        pieces: Int[Tensor, "N T"],
+        log_probs: Float[Tensor, "N T"],
+        stop: Literal["eos", "length"],
+    ) -> None:
+        self.parts.append((sentences, pieces, log_probs, stop))
+
+    def lists(self, sentences: int, n_best: int) -> list[list[Hypothesis]]:
+        """For each sentence its best, at most n_best.
+
+        ValueError if the step gave numbers that are no probabilities.
+        """
+        found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
+        for numbers, pieces, log_probs, stop in self.parts:
+            for number, tokens, each in zip(numbers.tolist(), pieces.tolist(), log_probs.tolist(), strict=True):
+                log_prob = usable(fsum(each))
+                score = log_prob / penalty(len(each), self.length_penalty)
+                found[number].append(Hypothesis(tokens[:-1] if stop == "eos" else tokens, score, log_prob, stop, each))
+        return [ranked(some)[:n_best] for some in found]

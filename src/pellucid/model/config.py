@@ -1,0 +1,96 @@
+"""The numbers that define a model, checked once, and the four named sizes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+PADDING = 0
+"""The id that fills short rows, in every vocabulary; a position that holds it is not there."""
+
+PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "tiny": {"d_model": 128, "d_ff": 256, "heads": 4, "encoder_layers": 4, "decoder_layers": 4},
+        "small": {"d_model": 256, "d_ff": 1024, "heads": 4, "encoder_layers": 3, "decoder_layers": 3},
+        "base": {"d_model": 512, "d_ff": 2048, "heads": 8, "encoder_layers": 6, "decoder_layers": 6},
+        "big": {"d_model": 1024, "d_ff": 4096, "heads": 16, "encoder_layers": 6, "decoder_layers": 6},
+    }
+)
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Everything that decides the shapes and the formulas of a `Transformer`.
+
+    Raises ValueError, naming every problem at once, for numbers that define no model.
+    """
+
+    source_vocabulary: Annotated[int, "pieces the source side knows, the four special ones counted"]
+    target_vocabulary: Annotated[int, "pieces the target side knows, the four special ones counted"]
+    d_model: Annotated[int, "width of every residual stream (paper: 512)"]
+    d_ff: Annotated[int, "inner width of the feed-forward (paper: 2048)"]
+    heads: Annotated[int, "attention heads; each is d_model / heads wide (paper: 8)"]
+    encoder_layers: Annotated[int, "layers that read (paper: 6)"]
+    decoder_layers: Annotated[int, "layers that write (paper: 6)"]
+    dropout: Annotated[float, "share dropped from embeddings and from each sublayer's output"] = 0.1
+    attention_dropout: Annotated[float, "share dropped from attention patterns"] = 0.0
+    activation_dropout: Annotated[float, "share dropped inside the feed-forward"] = 0.0
+    norm: Annotated[Literal["pre", "post"], "normalise before each sublayer, or after its sum (paper: post)"] = "pre"
+    positions: Annotated[
+        Literal["sinusoidal", "learned", "rotary", "none"], "how order enters the model (paper: sinusoidal)"
+    ] = "sinusoidal"
+    activation: Annotated[Literal["relu", "gelu", "swiglu"], "between the feed-forward's two layers (paper: relu)"] = (
+        "relu"
+    )
+    tie: Annotated[
+        Literal["all", "decoder", "none"], "which of source embedding, target embedding and output share one matrix"
+    ] = "all"
+    max_positions: Annotated[int, "longest sentence in pieces, the end mark counted"] = 1024
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"{name} is {getattr(self, name)}, a model needs at least {least}"
+            for name, least in _LEAST.items()
+            if getattr(self, name) < least
+        ]
+        problems += [
+            f"{name} is {getattr(self, name)}, it must be at least 0 and below 1"
+            for name in ("dropout", "attention_dropout", "activation_dropout")
+            if not 0.0 <= getattr(self, name) < 1.0
+        ]
+        problems += [
+            f"{name} is {getattr(self, name)!r}, choose one of {', '.join(choices)}"
+            for name, choices in _CHOICES.items()
+            if getattr(self, name) not in choices
+        ]
+        if self.heads > 0 and self.d_model % self.heads:
+            problems.append(f"d_model {self.d_model} cannot be split into {self.heads} heads; choose a divisor")
+        if self.positions == "rotary" and self.heads > 0 and self.d_model // self.heads % 2:
+            problems.append(f"rotary positions turn pairs of numbers, a head of {self.d_model // self.heads} is odd")
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            problems.append(f"sinusoidal positions are pairs of sine and cosine, d_model {self.d_model} is odd")
+        if self.tie == "all" and self.source_vocabulary != self.target_vocabulary:
+            problems.append(
+                f"tie = 'all' shares one matrix, but the vocabularies differ ({self.source_vocabulary} and "
+                f"{self.target_vocabulary}); use a joint tokenizer or tie = 'decoder'"
+            )
+        if problems:
+            raise ValueError("this is not a model: " + "; ".join(problems))
+
+
+_LEAST = {
+    "source_vocabulary": 5,
+    "target_vocabulary": 5,
+    "d_model": 1,
+    "d_ff": 1,
+    "heads": 1,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "max_positions": 2,
+}
+_CHOICES = {
+    "norm": ("pre", "post"),
+    "positions": ("sinusoidal", "learned", "rotary", "none"),
+    "activation": ("relu", "gelu", "swiglu"),
+    "tie": ("all", "decoder", "none"),
+}

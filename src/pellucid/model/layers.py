@@ -1,0 +1,124 @@
+"""Feed-forward, the residual with its norm before or after, one encoder and one decoder layer (paper, 3.1)."""
+
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from pellucid.model.attention import CrossAttention, SelfAttention
+from pellucid.model.cache import Cache
+from pellucid.model.config import ModelConfig
+from pellucid.model.dropout import Dropout
+from pellucid.model.positions import Positions
+from pellucid.model.watch import Watch, unseen
+
+
+class FeedForward(nn.Module):
+    """max(0, x W1 + b1) W2 + b2, the same at every position (paper, 3.3, equation 2).
+
+    With "swiglu" the inner layer is doubled: silu(a) * b of its two halves (Shazeer 2020), at the same d_ff.
+    """
+
+    def __init__(self, d_model: int, d_ff: int, activation: str, dropout: float):
+        super().__init__()
+        self.activation = ACTIVATIONS[activation]
+        self.inner = nn.Linear(d_model, 2 * d_ff if activation == "swiglu" else d_ff)
+        self.outer = nn.Linear(d_ff, d_model)
+        self.dropout = Dropout(dropout)
+        for block in (*self.inner.weight.split(d_ff), self.outer.weight):
+            nn.init.xavier_uniform_(block)
+        nn.init.zeros_(self.inner.bias)
+        nn.init.zeros_(self.outer.bias)
+
+    def forward(self, x: Float[Tensor, "B Q D"], watch: Watch = unseen) -> Float[Tensor, "B Q D"]:
+        inner = watch("inner", self.inner(x))
+        active = watch("active", self.activation(inner))
+        return watch("output", self.outer(self.dropout(active)))
+
+
+def swiglu(x: Float[Tensor, "... twice"]) -> Float[Tensor, "... once"]:
+    """The first half, through x * sigmoid(x), times the second."""
+    gate, value = x.chunk(2, dim=-1)
+    return F.silu(gate) * value
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swiglu": swiglu}
+
+
+class Residual(nn.Module):
+    """x + f(norm(x)), or norm(x + f(x)) as the paper has it (3.1)."""
+
+    def __init__(self, d_model: int, dropout: float, norm: str):
+        super().__init__()
+        self.norm_first = norm == "pre"
+        self.norm = nn.LayerNorm(d_model)
+        self.dropout = Dropout(dropout)
+
+    def forward(
+        self, x: Float[Tensor, "B Q D"], part: Callable[[Tensor], Tensor], watch: Watch = unseen
+    ) -> Float[Tensor, "B Q D"]:
+        if self.norm_first:
+            return watch("sum", x + self.dropout(part(watch("norm", self.norm(x)))))
+        return watch("norm", self.norm(watch("sum", x + self.dropout(part(x)))))
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention and feed-forward, each inside a residual."""
+
+    def __init__(self, c: ModelConfig):
+        super().__init__()
+        self.self = SelfAttention(c.d_model, c.heads, c.attention_dropout)
+        self.self_residual = Residual(c.d_model, c.dropout, c.norm)
+        self.ffn = FeedForward(c.d_model, c.d_ff, c.activation, c.activation_dropout)
+        self.ffn_residual = Residual(c.d_model, c.dropout, c.norm)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B S D"],
+        allowed: Bool[Tensor, "B 1 1 S"],
+        at: Int[Tensor, " S"],
+        positions: Positions,
+        watch: Watch = unseen,
+    ) -> Float[Tensor, "B S D"]:
+        x = self.self_residual(
+            x, lambda y: self.self(y, allowed, at, positions, None, watch.within("self")), watch.within("self_residual")
+        )
+        return self.ffn_residual(x, lambda y: self.ffn(y, watch.within("ffn")), watch.within("ffn_residual"))
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention over what is written, attention to what was read, feed-forward, each inside a residual."""
+
+    def __init__(self, c: ModelConfig):
+        super().__init__()
+        self.self = SelfAttention(c.d_model, c.heads, c.attention_dropout)
+        self.self_residual = Residual(c.d_model, c.dropout, c.norm)
+        self.cross = CrossAttention(c.d_model, c.heads, c.attention_dropout)
+        self.cross_residual = Residual(c.d_model, c.dropout, c.norm)
+        self.ffn = FeedForward(c.d_model, c.d_ff, c.activation, c.activation_dropout)
+        self.ffn_residual = Residual(c.d_model, c.dropout, c.norm)
+
+    def forward(
+        self,
+        x: Float[Tensor, "R T D"],
+        allowed: Bool[Tensor, "1 1 T K"],
+        at: Int[Tensor, " T"],
+        positions: Positions,
+        memory: Float[Tensor, "B S D"],
+        memory_allowed: Bool[Tensor, "B 1 1 S"],
+        cache: Cache | None = None,
+        name: str = "",
+        watch: Watch = unseen,
+    ) -> Float[Tensor, "R T D"]:
+        own = cache.of_rows(name) if cache is not None else None
+        read = cache.of_sentences(name) if cache is not None else None
+        x = self.self_residual(
+            x, lambda y: self.self(y, allowed, at, positions, own, watch.within("self")), watch.within("self_residual")
+        )
+        x = self.cross_residual(
+            x,
+            lambda y: self.cross(y, memory, memory_allowed, read, watch.within("cross")),
+            watch.within("cross_residual"),
+        )
+        return self.ffn_residual(x, lambda y: self.ffn(y, watch.within("ffn")), watch.within("ffn_residual"))

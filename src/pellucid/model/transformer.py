@@ -1,0 +1,129 @@
+"""The Transformer: embed, encode, decode, logits; weight tying and initialisation (paper, 3)."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from pellucid.model import masks
+from pellucid.model.cache import Cache
+from pellucid.model.config import ModelConfig
+from pellucid.model.dropout import Dropout
+from pellucid.model.layers import DecoderLayer, EncoderLayer
+from pellucid.model.positions import POSITIONS, Positions
+from pellucid.model.watch import Watch, unseen
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the encoder made of the source: a vector for each position, and which positions hold a piece."""
+
+    states: Float[Tensor, "B S D"]
+    present: Bool[Tensor, "B S"]
+
+    def select(self, sentences: Int[Tensor, " N"]) -> "Memory":
+        """Only these sentences, in this order."""
+        return Memory(self.states[sentences], self.present[sentences])
+
+
+class Transformer(nn.Module):
+    """Holds the weights. Whatever lives for one call (cache, watcher) is an argument."""
+
+    def __init__(self, config: ModelConfig):
+        super().__init__()
+        self.config = c = config
+        self.source_embedding = embedding(c.source_vocabulary, c.d_model)
+        self.target_embedding = self.source_embedding if c.tie == "all" else embedding(c.target_vocabulary, c.d_model)
+        self.output_embedding = self.target_embedding if c.tie != "none" else embedding(c.target_vocabulary, c.d_model)
+        self.source_positions = POSITIONS[c.positions](c.d_model, c.max_positions, c.heads)
+        self.target_positions = POSITIONS[c.positions](c.d_model, c.max_positions, c.heads)
+        self.dropout = Dropout(c.dropout)
+        self.encoder = nn.ModuleList(EncoderLayer(c) for _ in range(c.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(c) for _ in range(c.decoder_layers))
+        # Pre-norm leaves the last sum of each stack without a norm; post-norm ends with one.
+        self.encoder_norm = nn.LayerNorm(c.d_model) if c.norm == "pre" else nn.Identity()
+        self.decoder_norm = nn.LayerNorm(c.d_model) if c.norm == "pre" else nn.Identity()
+
+    def forward(
+        self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"], watch: Watch = unseen
+    ) -> Float[Tensor, "B T V"]:
+        """Teacher forcing: the logits of the piece after each target position, all positions at once.
+
+        `target` begins with the start mark and lacks the end mark.
+        """
+        return self.logits(self.decode(target, self.encode(source, watch), watch=watch), watch)
+
+    def encode(self, source: Int[Tensor, "B S"], watch: Watch = unseen) -> Memory:
+        """Read the source, whose rows end with the end mark and are filled with padding."""
+        at = self.at(0, source.shape[1])
+        here = masks.present(source)
+        x = self.embed(source, at, self.source_embedding, self.source_positions, watch.within("encoder"))
+        for number, layer in enumerate(self.encoder):
+            x = layer(x, masks.over(here), at, self.source_positions, watch.within(f"encoder.{number}"))
+        return Memory(watch("memory", self.encoder_norm(x)), here)
+
+    def decode(
+        self,
+        target: Int[Tensor, "R T"],
+        memory: Memory,
+        cache: Cache | None = None,
+        watch: Watch = unseen,
+    ) -> Float[Tensor, "R T D"]:
+        """The decoder's state at each target position; with a cache, `target` holds only the positions not yet in it.
+
+        Rows may outnumber the sentences of `memory` by a whole factor: row r then belongs to sentence r // factor.
+        """
+        before = cache.length if cache is not None else 0
+        end = before + target.shape[1]
+        at = self.at(before, end)
+        allowed = masks.causal(at, self.at(0, end))
+        x = self.embed(target, at, self.target_embedding, self.target_positions, watch.within("decoder"))
+        for number, layer in enumerate(self.decoder):
+            name = f"decoder.{number}"
+            x = layer(
+                x,
+                allowed,
+                at,
+                self.target_positions,
+                memory.states,
+                masks.over(memory.present),
+                cache,
+                name,
+                watch.within(name),
+            )
+        if cache is not None:
+            cache.length = end
+        return watch("states", self.decoder_norm(x))
+
+    def logits(self, states: Float[Tensor, "R T D"], watch: Watch = unseen) -> Float[Tensor, "R T V"]:
+        """A number for each piece of the target vocabulary: states times the output embedding (paper, 3.4)."""
+        return watch("logits", F.linear(states, self.output_embedding.weight))
+
+    def embed(
+        self,
+        ids: Int[Tensor, "B Q"],
+        at: Int[Tensor, " Q"],
+        table: nn.Embedding,
+        positions: Positions,
+        watch: Watch,
+    ) -> Float[Tensor, "B Q D"]:
+        """Embedding times sqrt(d_model), plus position, dropped out (paper, 3.4, 3.5 and 5.4)."""
+        x = watch("embedding", table(ids) * self.config.d_model**0.5)
+        return watch("input", self.dropout(positions.embed(x, at, watch)))
+
+    def at(self, first: int, end: int) -> Int[Tensor, " Q"]:
+        """The positions from `first` up to `end`; ValueError beyond the longest there is."""
+        if end > self.config.max_positions:
+            raise ValueError(
+                f"the sequence has {end} pieces, this model takes {self.config.max_positions}; split the sentence"
+            )
+        return torch.arange(first, end, device=self.output_embedding.weight.device)
+
+
+def embedding(vocabulary: int, d_model: int) -> nn.Embedding:
+    """One vector a piece, of length about 1 before it is scaled: the same matrix serves as output projection."""
+    table = nn.Embedding(vocabulary, d_model)
+    nn.init.normal_(table.weight, std=d_model**-0.5)
+    return table

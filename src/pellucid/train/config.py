@@ -1,0 +1,196 @@
+"""What a training run is: its data, sizes, steps and learning rate, each default written once with its meaning."""
+
+import os
+import re
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pellucid.config import build, overridden, read_toml
+from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
+from pellucid.model import PRESETS, ModelConfig
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Where the sentence pairs are: two files line by line, or one of pairs; each may be compressed with gzip."""
+
+    source: Annotated[str | None, "sentences to translate from, one a line"] = None
+    target: Annotated[str | None, "their translations, line by line"] = None
+    train: Annotated[str | None, "instead of the two: pairs in one file, .tsv or .jsonl"] = None
+    dev_source: Annotated[str | None, "sentences held out, to measure progress"] = None
+    dev_target: Annotated[str | None, "their translations"] = None
+    dev: Annotated[str | None, "instead of the two: held-out pairs in one file"] = None
+    held_out: Annotated[int, "pairs taken out of the training data to measure progress, when no file is named"] = 500
+    max_characters: Annotated[int, "a pair with a longer side is left out, counted and reported"] = 2000
+    max_pieces: Annotated[int, "so is one with more pieces than this"] = 256
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"data: name either {pair} or {one}, not {'both' if has_one and (a or b) else 'half of it'}"
+            for a, b, has_one, pair, one in (
+                (self.source, self.target, self.train, "source and target", "train"),
+                (self.dev_source, self.dev_target, self.dev, "dev_source and dev_target", "dev"),
+            )
+            if bool(a) != bool(b) or (has_one and (a or b))
+        ]
+        if not (self.source or self.train) and not problems:
+            problems.append("data: no sentences to train on; name source and target, or train")
+        if self.held_out < 1 or self.max_characters < 1 or self.max_pieces < 2:
+            problems.append("data: held_out and max_characters must be 1 or more, max_pieces 2 or more")
+        if problems:
+            raise ValueError("; ".join(problems))
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """A named size, and what shall differ from it."""
+
+    size: Annotated[Literal["tiny", "small", "base", "big"], "the five numbers below, as `PRESETS` names them"] = "tiny"
+    d_model: Annotated[int | None, "width of every residual stream"] = None
+    d_ff: Annotated[int | None, "inner width of the feed-forward"] = None
+    heads: Annotated[int | None, "attention heads"] = None
+    encoder_layers: Annotated[int | None, "layers that read"] = None
+    decoder_layers: Annotated[int | None, "layers that write"] = None
+    dropout: Annotated[float, "share dropped from embeddings and from each sublayer's output"] = 0.1
+    attention_dropout: Annotated[float, "share dropped from attention patterns"] = 0.0
+    activation_dropout: Annotated[float, "share dropped inside the feed-forward"] = 0.0
+    norm: Annotated[Literal["pre", "post"], "normalise before each sublayer, or after the sum as the paper does"] = "pre"
+    positions: Annotated[Literal["sinusoidal", "learned", "rotary", "none"], "how order enters the model"] = "sinusoidal"
+    activation: Annotated[Literal["relu", "gelu", "swiglu"], "between the feed-forward's two layers"] = "relu"
+    tie: Annotated[
+        Literal["all", "decoder", "none"] | None, "which embeddings share one matrix; left out: all if joint"
+    ] = None
+    max_positions: Annotated[int, "longest sentence in pieces the model will take"] = 1024
+
+    def __post_init__(self) -> None:
+        if self.size in PRESETS:
+            self.config(5, 5, joint=self.tie != "decoder")
+
+    def config(self, source_vocabulary: int, target_vocabulary: int, joint: bool) -> ModelConfig:
+        """The model of this size for these vocabularies."""
+        chosen = {name: value for name, value in asdict(self).items() if value is not None and name != "size"}
+        tie = "all" if joint else "decoder"
+        return ModelConfig(source_vocabulary, target_vocabulary, **{**PRESETS[self.size], "tie": tie, **chosen})
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How long to train, on how much at a time, and how often to look and to save."""
+
+    steps: Annotated[int | None, "updates to make; name either this or minutes"] = None
+    minutes: Annotated[float | None, "or time to spend, evaluations and saving counted"] = None
+    batch_tokens: Annotated[int, "target positions in a batch, padding counted"] = 4096
+    accumulate: Annotated[int, "batches whose gradients are summed for one update"] = 1
+    precision: Annotated[
+        Literal["float32", "bfloat16"], "of the products; weights, sums and the optimiser stay float32"
+    ] = "float32"
+    evaluate_every: Annotated[int | None, "updates between evaluations; left out: a twelfth of the run"] = None
+    save_every: Annotated[int | None, "updates between checkpoints; left out: at each evaluation"] = None
+    patience: Annotated[int | None, "evaluations without a better dev score before stopping; left out: never stop"] = None
+    dev_sentences: Annotated[int, "dev sentences translated for BLEU and chrF at each evaluation"] = 500
+    dev_beam: Annotated[int, "beam of those translations"] = 4
+    average: Annotated[Literal["last", "best"], "which checkpoints the averaged model is made of"] = "last"
+    keep: Annotated[int, "checkpoints kept, and averaged at the end"] = 5
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"train.{name} is {value}, it must be above 0"
+            for name, value in asdict(self).items()
+            if isinstance(value, int | float) and value <= 0
+        ]
+        if self.steps is not None and self.minutes is not None:
+            problems.append("train.steps and train.minutes are both given; name one")
+        if self.steps is None and self.minutes is None:
+            problems.append("neither train.steps nor train.minutes is given; name one")
+        if problems:
+            raise ValueError("; ".join(problems))
+
+
+@dataclass(frozen=True)
+class OptimConfig:
+    """Adam and its learning rate (paper, 5.3)."""
+
+    peak: Annotated[float, "learning rate at the top of the warm-up"] = 1e-3
+    warmup: Annotated[int, "updates until the top"] = 1000
+    schedule: Annotated[
+        Literal["inverse_sqrt", "linear"], "after the top: fall as 1 / sqrt(step), or straight to zero at the end"
+    ] = "inverse_sqrt"
+    beta1: Annotated[float, "Adam's memory of gradients"] = 0.9
+    beta2: Annotated[float, "Adam's memory of their squares"] = 0.98
+    epsilon: Annotated[float, "keeps Adam's division finite"] = 1e-9
+    clip: Annotated[float, "longest gradient, over all weights together; a longer one is scaled down"] = 1.0
+    label_smoothing: Annotated[float, "share of the target's probability spread over the vocabulary"] = 0.1
+
+    def __post_init__(self) -> None:
+        rules = (
+            ("peak", self.peak > 0, "above 0"),
+            ("warmup", self.warmup >= 1, "1 or more"),
+            ("beta1", 0 <= self.beta1 < 1, "at least 0 and below 1"),
+            ("beta2", 0 <= self.beta2 < 1, "at least 0 and below 1"),
+            ("epsilon", self.epsilon > 0, "above 0"),
+            ("clip", self.clip > 0, "above 0"),
+            ("label_smoothing", 0 <= self.label_smoothing < 1, "at least 0 and below 1"),
+        )
+        problems = [f"optim.{name} is {getattr(self, name)}, it must be {wanted}" for name, ok, wanted in rules if not ok]
+        if problems:
+            raise ValueError("; ".join(problems))
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One training run, whole."""
+
+    data: DataConfig
+    train: TrainConfig
+    seed: Annotated[int, "of the weights, the order of the data and dropout"] = 1
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    model: ModelSettings = field(default_factory=ModelSettings)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise ValueError(f"seed is {self.seed}, it must be 0 or more")
+        if self.model.tie == "all" and not self.tokenizer.joint:
+            raise ValueError("model.tie = 'all' shares one matrix, which needs tokenizer.joint = true")
+        if self.data.max_pieces > self.model.max_positions:
+            raise ValueError(
+                f"data.max_pieces {self.data.max_pieces} is more than model.max_positions {self.model.max_positions}"
+            )
+
+    def model_config(self, tokenizer: Tokenizer) -> ModelConfig:
+        """The model this run trains, for a tokenizer's vocabularies."""
+        return self.model.config(tokenizer.source_vocabulary, tokenizer.target_vocabulary, self.tokenizer.joint)
+
+
+def read_run(path: Path, overrides: tuple[str, ...] | list[str] = ()) -> RunConfig:
+    """A run file, with `section.key=value` overrides.
+
+    Data files are looked for beside the run file; `${NAME}` in their names stands for an environment variable. Raises
+    ValueError, naming every problem at once, for keys and values that are none.
+    """
+    run = build(RunConfig, overridden(read_toml(path), overrides), str(path))
+    return replace(run, data=_located(run.data, path.parent))
+
+
+def make_run(tables: dict[str, Any], where: str = "the settings") -> RunConfig:
+    """The same from tables in memory; data files are looked for in the working directory."""
+    run = build(RunConfig, tables, where)
+    return replace(run, data=_located(run.data, Path()))
+
+
+def _located(data: DataConfig, folder: Path) -> DataConfig:
+    names = ("source", "target", "train", "dev_source", "dev_target", "dev")
+    found = {name: getattr(data, name) for name in names if getattr(data, name) is not None}
+    return replace(data, **{name: str((folder / _expanded(value)).resolve()) for name, value in found.items()})
+
+
+def _expanded(text: str) -> str:
+    """`${NAME}` replaced by the environment variable of that name; ValueError where there is none."""
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in os.environ:
+            raise ValueError(f"{text!r} needs the environment variable {match[1]}, which is not set")
+        return os.environ[match[1]]
+
+    return re.sub(r"\$\{(\w+)\}", value, text)

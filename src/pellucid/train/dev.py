@@ -1,0 +1,82 @@
+"""How good the model is now: its loss on the dev pairs, and BLEU and chrF of real translations of some of them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from pellucid.data.batching import Batch, collate, epoch_batches
+from pellucid.data.corpus import Pairs
+from pellucid.data.tokenizer import Tokenizer
+from pellucid.decode.config import SearchConfig
+from pellucid.decode.translate import Translator
+from pellucid.model import Transformer
+from pellucid.train.config import RunConfig
+from pellucid.train.evaluate import corpus_scores
+from pellucid.train.pairs import encode
+from pellucid.train.update import batch_loss, products_in
+
+
+@dataclass(frozen=True)
+class Dev:
+    """The dev pairs, as batches for the loss and as text for the translations."""
+
+    batches: list[Batch]
+    sources: list[str]
+    references: list[str]
+
+    @classmethod
+    def of(cls, pairs: Pairs, tokenizer: Tokenizer, run: RunConfig) -> "Dev":
+        """All pairs for the loss; for translation `train.dev_sentences` of them, spread evenly over the file."""
+        encoded, _ = encode(pairs, tokenizer, run)
+        order = epoch_batches(
+            encoded.sources.lengths, encoded.targets.lengths, run.train.batch_tokens, seed=0, epoch=0
+        )
+        some = range(0, len(pairs), -(-len(pairs) // run.train.dev_sentences))
+        fits = [i for i in some if len(tokenizer.encode_source([pairs.sources[i]])[0]) <= run.data.max_pieces]
+        return cls(
+            [collate(encoded, batch) for batch in order],
+            [pairs.sources[i] for i in fits],
+            [pairs.targets[i] for i in fits],
+        )
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Dev scores at one moment; `signatures` say how BLEU and chrF were computed."""
+
+    dev_loss: float
+    bleu: float
+    chrf: float
+    signatures: dict[str, str]
+
+    @property
+    def score(self) -> float:
+        """What "best" means."""
+        return self.bleu
+
+    def __str__(self) -> str:
+        return f"dev loss {self.dev_loss:.3f}, BLEU {self.bleu:.2f}, chrF {self.chrf:.2f}"
+
+    def row(self) -> dict[str, Any]:
+        return {"dev_loss": self.dev_loss, "bleu": self.bleu, "chrf": self.chrf, "signatures": self.signatures}
+
+
+@torch.no_grad()
+def evaluate(model: Transformer, tokenizer: Tokenizer, dev: Dev, run: RunConfig) -> Evaluation:
+    """Loss in nats a token, without label smoothing; BLEU and chrF of beam search."""
+    model.eval()
+    try:
+        with products_in(run.train.precision, model.output_embedding.weight.device):
+            total = sum(batch_loss(model, batch, smoothing=0.0).item() for batch in dev.batches)
+        search = SearchConfig(beam=run.train.dev_beam)
+        translations = Translator(model, tokenizer).translate(dev.sources, search)
+    finally:
+        model.train()
+    scores = corpus_scores([each.text for each in translations], dev.references, metrics=("bleu", "chrf"))
+    return Evaluation(
+        dev_loss=total / sum(batch.target_tokens for batch in dev.batches),
+        bleu=scores["bleu"]["score"],
+        chrf=scores["chrf"]["score"],
+        signatures={name: scores[name]["signature"] for name in ("bleu", "chrf")},
+    )

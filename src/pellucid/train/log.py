@@ -1,0 +1,138 @@
+"""What a run says: a line of JSON for each report, a bar for a person at a terminal, plain lines for a file."""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from pellucid.train.dev import Evaluation
+from pellucid.train.state import Counts
+from pellucid.train.update import Update
+
+REPORT_EVERY = 50
+"""Updates between two lines of `log.jsonl`."""
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The reports of a run, oldest first; a last line that was cut short by a crash is left out."""
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return rows
+
+
+class Voice(Protocol):
+    """Where a run's progress and messages go: standard error."""
+
+    def say(self, message: str) -> None: ...
+
+    def update(self, progress: float, step: int, loss: float, speed: float, score: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Lines:
+    """Messages as plain lines, for a log file or a pipe; progress only where something was said anyway."""
+
+    def say(self, message: str) -> None:
+        print(message, file=sys.stderr, flush=True)
+
+    def update(self, progress: float, step: int, loss: float, speed: float, score: str) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Bar:
+    """A progress bar with step, loss, tokens a second, dev score and the time left."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        self.bar = Progress(
+            TextColumn("step {task.fields[step]:,}"),
+            BarColumn(),
+            TextColumn("loss {task.fields[loss]:.3f}  {task.fields[speed]:,.0f} tokens/s  {task.fields[score]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        self.task = self.bar.add_task("", total=1.0, step=0, loss=float("nan"), speed=0.0, score="")
+        self.bar.start()
+
+    def say(self, message: str) -> None:
+        self.bar.console.print(message, highlight=False, markup=False)
+
+    def update(self, progress: float, step: int, loss: float, speed: float, score: str) -> None:
+        self.bar.update(self.task, completed=progress, step=step, loss=loss, speed=speed, score=score)
+
+    def close(self) -> None:
+        self.bar.stop()
+
+
+def voice() -> Voice:
+    """A bar where a person looks on, lines elsewhere."""
+    return Bar() if sys.stderr.isatty() else Lines()
+
+
+@dataclass
+class Window:
+    """What happened since the last report."""
+
+    seconds: float = 0.0
+    loss: float = 0.0
+    target_tokens: int = 0
+
+
+class Log:
+    """`log.jsonl`, appended to; on resume the reports after the restored step are dropped, so none stands twice."""
+
+    def __init__(self, path: Path, counts: Counts, say: Voice):
+        self.path, self.say, self.score = path, say, ""
+        rows = [row for row in read_log(path) if row["step"] <= counts.step] if path.exists() else []
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        self.window = Window()
+
+    def update(self, counts: Counts, done: Update, seconds: float, progress: float) -> None:
+        """Note an update that took `seconds`; report every `REPORT_EVERY` of them, and the first."""
+        window = self.window
+        window.seconds += seconds
+        window.loss += done.loss * done.target_tokens
+        window.target_tokens += done.target_tokens
+        loss = window.loss / window.target_tokens
+        speed = window.target_tokens / window.seconds
+        self.say.update(progress, counts.step, loss, speed, self.score)
+        if counts.step % REPORT_EVERY == 0 or counts.step == 1:
+            self.write(
+                counts,
+                loss=loss,
+                tokens_per_second=round(speed),
+                learning_rate=done.learning_rate,
+                gradient_norm=done.gradient_norm,
+            )
+            self.window = Window()
+
+    def evaluation(self, counts: Counts, evaluation: Evaluation) -> None:
+        """Report dev scores, in the file and to the user."""
+        self.write(counts, **evaluation.row())
+        self.score = f"BLEU {evaluation.bleu:.1f}"
+        self.say.say(f"step {counts.step:,} after {counts.seconds / 60:.1f} min: {evaluation}")
+
+    def finished(self, counts: Counts, averaged: Evaluation) -> None:
+        """Report the averaged model."""
+        self.write(counts, model="average", **averaged.row())
+        self.say.say(f"average of the kept checkpoints: {averaged}")
+
+    def write(self, counts: Counts, **row: Any) -> None:
+        where = {"step": counts.step, "seconds": round(counts.seconds, 3), "target_tokens": counts.target_tokens}
+        if counts.skipped_updates:
+            where["skipped_updates"] = counts.skipped_updates
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(where | row) + "\n")

@@ -1,0 +1,202 @@
+"""The training loop: from a run's settings to its model directories."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pellucid import bundle
+from pellucid.config import to_toml
+from pellucid.data.stream import Stream
+from pellucid.data.tokenizer import Tokenizer
+from pellucid.model import Transformer
+from pellucid.train.config import RunConfig, read_run
+from pellucid.train.dev import Dev, Evaluation, evaluate
+from pellucid.train.log import Log, Voice, voice
+from pellucid.train.optim import adam, learning_rate
+from pellucid.train.pairs import encode, learn_tokenizer, read_corpus
+from pellucid.train.process import interruptible, keep_memory
+from pellucid.train.progress import due, progress
+from pellucid.train.state import State, average, checkpoint, checkpoints, prune, restore, save
+from pellucid.train.update import update
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a run holds on to and never changes."""
+
+    run: RunConfig
+    out: Path
+    tokenizer: Tokenizer
+    dev: Dev
+    fingerprint: str
+    say: Voice
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: where its best model is, that model's dev scores, and why training stopped."""
+
+    out: Path
+    best: Path
+    evaluation: Evaluation | None
+    stop: str
+    """ "done", "patience", or the signal that interrupted it."""
+
+
+def train(run: RunConfig, out: Path, resume: bool = False) -> Outcome:
+    """Train as `run` says, into the run directory `out`; `resume` goes on from its newest checkpoint, to the bit.
+
+    Raises ValueError for data that cannot be trained on, for an `out` that already holds a run, and for a resume with
+    other settings or other data than the run began with.
+    """
+    say = voice()
+    keep_memory()
+    try:
+        setup, state = (go_on if resume else begin)(run, out, say)
+        log = Log(out / "log.jsonl", state.counts, say)
+        with interruptible() as interrupted:
+            while not interrupted and not over(state, run):
+                one_update(setup, state, log)
+        save_checkpoint(setup, state)
+        if interrupted:
+            say.say(
+                f"{interrupted[0]}: stopped after step {state.counts.step:,}, everything saved. "
+                f"Go on with: pellucid train {out / 'run.toml'} --out {out} --resume"
+            )
+            return Outcome(out, out / "best", None, interrupted[0])
+        return finish(setup, state, log)
+    finally:
+        say.close()
+
+
+def one_update(setup: Setup, state: State, log: Log) -> None:
+    """Change the weights once; then report, evaluate and save if it is time."""
+    run, counts = setup.run, state.counts
+    started, before = time.monotonic(), progress(counts, run.train)
+    rate = learning_rate(counts.step, before, run.optim)
+    done = update(state.model, state.optimizer, state.next_parts(run.train.accumulate), rate, run.optim, run.train.precision)
+    counts.step += 1
+    counts.target_tokens += done.target_tokens
+    counts.skipped_updates += done.skipped
+    seconds = time.monotonic() - started
+    counts.seconds += seconds
+    now = progress(counts, run.train)
+    log.update(counts, done, seconds, now)
+    evaluating = due(run.train.evaluate_every, counts, before, now)
+    if evaluating:
+        judge(setup, state, log)
+    if due(run.train.save_every, counts, before, now) if run.train.save_every else evaluating:
+        save_checkpoint(setup, state)
+
+
+def over(state: State, run: RunConfig) -> bool:
+    """Whether the run is at its end, or has lost patience."""
+    patience = run.train.patience
+    return progress(state.counts, run.train) >= 1.0 or (
+        patience is not None and state.counts.stale_evaluations >= patience
+    )
+
+
+def judge(setup: Setup, state: State, log: Log) -> None:
+    """Evaluate; a model better than any before becomes `best/`."""
+    started, counts = time.monotonic(), state.counts
+    evaluation = evaluate(state.model, setup.tokenizer, setup.dev, setup.run)
+    counts.seconds += time.monotonic() - started
+    counts.dev_score = evaluation.score
+    counts.stale_evaluations += 1
+    if evaluation.score > counts.best_score:
+        counts.best_score, counts.stale_evaluations = evaluation.score, 0
+        save_model(setup, state, "best", evaluation)
+    log.evaluation(counts, evaluation)
+
+
+def begin(run: RunConfig, out: Path, say: Voice) -> tuple[Setup, State]:
+    """Read the data, learn the vocabulary, make a new model; all randomness follows from the seed."""
+    if out.exists() and any(out.iterdir()):
+        raise ValueError(f"{out} is not empty; choose another --out, or go on with the run in it: --resume")
+    corpus = read_corpus(run.data, run.seed)
+    tokenizer = learn_tokenizer(corpus, run)
+    encoded, left_out = encode(corpus.train, tokenizer, run)
+    torch.manual_seed(run.seed)
+    model = Transformer(run.model_config(tokenizer)).train()
+    state = State(model, adam(model, run.optim), Stream(encoded, run.train.batch_tokens, run.seed))
+    setup = Setup(run, out, tokenizer, Dev.of(corpus.dev, tokenizer, run), corpus.fingerprint, say)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    size = (
+        f"{len(encoded):,} pairs, {tokenizer.target_vocabulary:,} pieces, {parameters / 1e6:.1f} M parameters, "
+        f"{state.stream.batches_per_epoch:,} batches an epoch"
+    )
+    for note in (*corpus.notes, *tokenizer.notes, *left_out, size):
+        say.say(note)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "run.toml").write_text(to_toml(run), encoding="utf-8")
+    return setup, state
+
+
+def go_on(run: RunConfig, out: Path, say: Voice) -> tuple[Setup, State]:
+    """What `begin` made, as it was when the newest checkpoint was saved."""
+    saved = checkpoints(out)
+    if not saved:
+        raise ValueError(f"{out} has no checkpoint to resume from; start without --resume")
+    refuse_other_settings(run, out)
+    found = bundle.load(saved[-1])
+    corpus = read_corpus(run.data, run.seed)
+    if corpus.fingerprint != found.manifest.get("data"):
+        raise ValueError(f"the training data is not what {saved[-1]} was trained on; restore it or start a new run")
+    encoded, _ = encode(corpus.train, found.tokenizer, run)
+    model = found.model.train()
+    state = State(model, adam(model, run.optim), Stream(encoded, run.train.batch_tokens, run.seed))
+    restore(state, saved[-1])
+    say.say(f"going on after step {state.counts.step:,} of {saved[-1]}")
+    return Setup(run, out, found.tokenizer, Dev.of(corpus.dev, found.tokenizer, run), corpus.fingerprint, say), state
+
+
+def refuse_other_settings(run: RunConfig, out: Path) -> None:
+    """ValueError if the run in `out` began with settings that would make its continuation another run."""
+    began = read_run(out / "run.toml")
+    for section in ("data", "tokenizer", "model", "optim", "seed"):
+        if getattr(began, section) != getattr(run, section):
+            raise ValueError(
+                f"the settings in [{section}] differ from those {out / 'run.toml'} began with: "
+                f"{getattr(run, section)} instead of {getattr(began, section)}; a resumed run keeps them"
+            )
+
+
+def finish(setup: Setup, state: State, log: Log) -> Outcome:
+    """Write `last/` and `average/`; if the averaged model scores best on dev, it becomes `best/`."""
+    run, out, counts = setup.run, setup.out, state.counts
+    stop = "done" if progress(counts, run.train) >= 1.0 else "patience"
+    last = evaluate(state.model, setup.tokenizer, setup.dev, run)
+    save_model(setup, state, "last", last)
+    average(kept(setup), into=state.model)
+    averaged = evaluate(state.model, setup.tokenizer, setup.dev, run)
+    save_model(setup, state, "average", averaged)
+    if averaged.score >= counts.best_score:
+        save_model(setup, state, "best", averaged)
+    log.finished(counts, averaged)
+    return Outcome(out, out / "best", averaged, stop)
+
+
+def save_model(setup: Setup, state: State, name: str, evaluation: Evaluation) -> None:
+    """One of the model directories of the run."""
+    about: dict[str, Any] = {"data": setup.fingerprint, "step": state.counts.step, "dev": evaluation.row()}
+    bundle.save(setup.out / name, state.model, setup.tokenizer, **about)
+
+
+def save_checkpoint(setup: Setup, state: State) -> None:
+    """A checkpoint of this step, unless it is there; older ones that are no longer needed go."""
+    place = checkpoint(setup.out, state.counts.step)
+    if not place.exists():
+        save(state, setup.tokenizer, place, data=setup.fingerprint, step=state.counts.step, score=state.counts.dev_score)
+    prune(setup.out, keep=set(kept(setup)))
+
+
+def kept(setup: Setup) -> list[Path]:
+    """The checkpoints that the averaged model is made of: the newest, or those with the best dev scores."""
+    saved = checkpoints(setup.out)
+    if setup.run.train.average == "best":
+        saved.sort(key=lambda place: bundle.manifest_of(place).get("score") or float("-inf"))
+    return saved[-setup.run.train.keep :]

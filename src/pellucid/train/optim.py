@@ -1,0 +1,27 @@
+"""The learning rate as a function of the step, and Adam (paper, 5.3)."""
+
+import torch
+from torch import nn
+
+from pellucid.train.config import OptimConfig
+
+
+def learning_rate(step: int, progress: float, c: OptimConfig) -> float:
+    """The rate of update number `step`, counted from 0, when `progress` (0 to 1) of the run is over.
+
+    Up in a straight line for `warmup` updates, then down: as 1 / sqrt(step), the paper's formula with its peak named
+    instead of implied (peak = (d_model * warmup)^-0.5 there), or in a straight line to zero at the end of the run.
+
+    >>> c = OptimConfig(peak=1.0, warmup=4)
+    >>> [learning_rate(step, 0.0, c) for step in (0, 1, 3, 15)]
+    [0.25, 0.5, 1.0, 0.5]
+    """
+    rise = (step + 1) / c.warmup
+    if c.schedule == "linear":
+        return c.peak * min(rise, 1.0) * max(0.0, 1.0 - progress)
+    return c.peak * min(rise, rise**-0.5)
+
+
+def adam(model: nn.Module, c: OptimConfig) -> torch.optim.Adam:
+    """Adam over all weights, in one fused pass."""
+    return torch.optim.Adam(model.parameters(), lr=0.0, betas=(c.beta1, c.beta2), eps=c.epsilon, fused=True)

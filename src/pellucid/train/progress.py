@@ -1,0 +1,28 @@
+"""How far a run is, from 0 to 1, in updates or in time; and whether something is due."""
+
+from pellucid.train.config import TrainConfig
+from pellucid.train.state import Counts
+
+EVALUATIONS = 12
+"""In a run that does not say how often to evaluate."""
+
+
+def progress(counts: Counts, c: TrainConfig) -> float:
+    """The share of the run that is over: of its updates, or of its minutes."""
+    if c.steps is not None:
+        return min(1.0, counts.step / c.steps)
+    assert c.minutes is not None
+    return min(1.0, counts.seconds / (60 * c.minutes))
+
+
+def due(every: int | None, counts: Counts, before: float, now: float) -> bool:
+    """Whether `every` updates have gone by, or, left out, another twelfth of the run; and at its end.
+
+    >>> due(500, Counts(step=1000), 0.1, 0.11), due(None, Counts(step=7), 0.07, 0.08), due(None, Counts(step=8), 0.08, 0.09)
+    (True, False, True)
+    """
+    if now >= 1.0:
+        return True
+    if every is not None:
+        return counts.step % every == 0
+    return int(now * EVALUATIONS) > int(before * EVALUATIONS)

@@ -1,0 +1,112 @@
+"""State is everything the next update depends on: kept together, saved whole, restored exactly."""
+
+import json
+import shutil
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from pellucid import bundle
+from pellucid.data.batching import Batch
+from pellucid.data.stream import Stream
+from pellucid.data.tokenizer import Tokenizer
+from pellucid.model import Transformer
+
+
+@dataclass
+class Counts:
+    """The numbers of a state; all of them fit on a line."""
+
+    step: int = 0
+    seconds: float = 0.0
+    target_tokens: int = 0
+    skipped_updates: int = 0
+    dev_score: float | None = None
+    best_score: float = -1.0
+    stale_evaluations: int = 0
+
+
+@dataclass
+class State:
+    """What training changes. The generator of dropout is torch's own, and is saved with the rest."""
+
+    model: Transformer
+    optimizer: torch.optim.Adam
+    stream: Stream
+    counts: Counts = field(default_factory=Counts)
+
+    def next_parts(self, accumulate: int) -> list[Batch]:
+        """The batches of the next update."""
+        return list(islice(self.stream, accumulate))
+
+
+def save(state: State, tokenizer: Tokenizer, directory: Path, **manifest: Any) -> None:
+    """Write a checkpoint: a model directory that also holds the optimiser, the generator and the position in the data.
+
+    Either the whole directory is there afterwards or none of it.
+    """
+
+    def more(folder: Path) -> None:
+        tensors = {"generator": torch.get_rng_state()}
+        for name, parameter in state.model.named_parameters():
+            for key, value in state.optimizer.state.get(parameter, {}).items():
+                tensors[f"{key}.{name}"] = value.contiguous()
+        save_file(tensors, folder / "training.safetensors")
+        numbers = {"counts": asdict(state.counts), "stream": list(state.stream.position)}
+        (folder / "training.json").write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
+
+    bundle.save(directory, state.model, tokenizer, also=more, **manifest)
+
+
+def restore(state: State, directory: Path) -> None:
+    """Make `state` what it was when `directory` was saved; the model inside is already loaded from it.
+
+    Raises ValueError for a directory that holds a model but no training state.
+    """
+    if not (directory / "training.safetensors").is_file() or not (directory / "training.json").is_file():
+        raise ValueError(f"{directory} is a model, not a checkpoint: training cannot go on from it")
+    numbers = json.loads((directory / "training.json").read_text(encoding="utf-8"))
+    tensors = load_file(directory / "training.safetensors")
+    torch.set_rng_state(tensors.pop("generator"))
+    of_name: dict[str, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        kind, _, name = key.partition(".")
+        of_name.setdefault(name, {})[kind] = value
+    for name, parameter in state.model.named_parameters():
+        if name in of_name:
+            state.optimizer.state[parameter] = dict(of_name[name])
+    state.stream = Stream(state.stream.encoded, state.stream.batch_tokens, *numbers["stream"])
+    state.counts = Counts(**numbers["counts"])
+
+
+def checkpoints(run_directory: Path) -> list[Path]:
+    """The complete checkpoints of a run, oldest first."""
+    return sorted(path for path in (run_directory / "checkpoints").glob("step-*") if path.name[5:].isdigit())
+
+
+def checkpoint(run_directory: Path, step: int) -> Path:
+    """Where the checkpoint of an update stands."""
+    return run_directory / "checkpoints" / f"step-{step:08d}"
+
+
+def prune(run_directory: Path, keep: set[Path]) -> None:
+    """Remove the checkpoints that are not to be kept; the newest always stays."""
+    for path in checkpoints(run_directory)[:-1]:
+        if path not in keep:
+            shutil.rmtree(path)
+
+
+def average(directories: list[Path], into: Transformer) -> None:
+    """Set the weights to the mean of those saved, summed in float64 (paper, 6.1)."""
+    sums: dict[str, Tensor] = {}
+    for directory in directories:
+        for name, parameter in bundle.load(directory).model.named_parameters():
+            sums[name] = sums.get(name, 0.0) + parameter.detach().double()
+    with torch.no_grad():
+        for name, parameter in into.named_parameters():
+            parameter.copy_(sums[name] / len(directories))

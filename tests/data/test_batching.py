@@ -1,0 +1,127 @@
+"""Laws of batches: every pair once, within the budget, with little padding, in an order that numbers name."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from pellucid.data.batching import Encoded, Sentences, collate, epoch_batches
+from pellucid.data.corpus import read_pairs
+from pellucid.data.stream import encode_pairs
+from pellucid.data.tokenizer import BOS, EOS, PAD, Tokenizer, TokenizerConfig
+
+law = settings(derandomize=True, deadline=None, max_examples=100)
+LENGTHS = st.lists(st.tuples(st.integers(1, 61), st.integers(1, 61)), min_size=1, max_size=97)
+
+
+def columns(lengths: list[tuple[int, int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    pairs = np.array(lengths, dtype=np.int64)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def sentences(lengths: NDArray[np.int64], seed: int) -> Sentences:
+    """Random sentences of these lengths, each with its end mark."""
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    ids = np.random.default_rng(seed).integers(4, 101, starts[-1], dtype=np.int32)
+    ids[starts[1:] - 1] = EOS
+    return Sentences(ids, starts)
+
+
+@law
+@given(LENGTHS, st.integers(1, 307), st.integers(0, 11))
+def test_every_pair_is_in_one_batch_of_an_epoch(lengths: list[tuple[int, int]], budget: int, epoch: int):
+    batches = epoch_batches(*columns(lengths), budget, 3, epoch)
+    assert sorted(np.concatenate(batches)) == list(range(len(lengths)))
+
+
+@law
+@given(LENGTHS, st.integers(1, 307), st.integers(0, 11))
+def test_no_batch_is_over_the_budget_unless_it_is_one_pair(lengths: list[tuple[int, int]], budget: int, epoch: int):
+    sources, targets = columns(lengths)
+    for batch in epoch_batches(sources, targets, budget, 3, epoch):
+        if len(batch) > 1:
+            assert targets[batch].max() * len(batch) <= budget
+            assert sources[batch].max() * len(batch) <= 2 * budget
+
+
+@law
+@given(LENGTHS, st.integers(1, 307), st.integers(0, 11), st.integers(0, 11))
+def test_the_order_is_a_function_of_seed_and_epoch(lengths: list[tuple[int, int]], budget: int, seed: int, epoch: int):
+    first, second = (epoch_batches(*columns(lengths), budget, seed, epoch) for _ in range(2))
+    assert [list(batch) for batch in first] == [list(batch) for batch in second]
+
+
+def test_another_seed_or_epoch_is_another_order():
+    lengths = columns([(5 + i % 3, 7 + i % 2) for i in range(101)])
+    orders = {
+        tuple(np.concatenate(epoch_batches(*lengths, 53, seed, epoch))) for seed in range(3) for epoch in range(5)
+    }
+    assert len(orders) == 15
+
+
+def test_pairs_of_like_length_meet_in_other_batches_in_another_epoch():
+    lengths = columns([(5, 7)] * 101)
+    first, second = ({frozenset(batch) for batch in epoch_batches(*lengths, 53, 1, epoch)} for epoch in range(2))
+    assert not first & second
+
+
+def padding(encoded: Encoded, budget: int, epoch: int) -> tuple[float, float]:
+    """The share of source and of target positions that hold no piece."""
+    sources, targets = encoded.sources.lengths, encoded.targets.lengths
+    batches = epoch_batches(sources, targets, budget, 1, epoch)
+    source_positions = sum(int(sources[batch].max()) * len(batch) for batch in batches)
+    target_positions = sum(int(targets[batch].max()) * len(batch) for batch in batches)
+    return 1 - sources.sum() / source_positions, 1 - targets.sum() / target_positions
+
+
+def test_little_is_padding():
+    random = np.random.default_rng(5)
+    targets = np.clip(random.lognormal(2.65, 0.4, 29_000), 2, 97).astype(np.int64)
+    sources = np.clip(targets * random.lognormal(0, 0.17, 29_000), 2, 97).astype(np.int64)
+    source, target = padding(Encoded(sentences(sources, 1), sentences(targets, 2)), 4096, epoch=0)
+    assert source < 0.05
+    assert target < 0.05
+
+
+def test_little_of_a_real_corpus_is_padding(pellucid_data: Path):
+    folder = pellucid_data / "multi30k"
+    pairs = read_pairs(folder / "train.en.gz", folder / "train.de.gz", max_characters=5000)
+    config = TokenizerConfig(vocabulary=10_000)
+    tokenizer = Tokenizer.train(pairs.sources, pairs.targets, config, seed=1, max_sentences=100_000)
+    encoded, _ = encode_pairs(pairs, tokenizer, limit=256)
+    for epoch in range(3):
+        assert max(padding(encoded, 4096, epoch)) < 0.05
+
+
+def test_a_budget_below_one_token_is_refused():
+    with pytest.raises(ValueError, match="batch_tokens is 0, a batch needs at least 1"):
+        epoch_batches(*columns([(2, 3)]), 0, 1, 0)
+
+
+@law
+@given(LENGTHS)
+def test_a_batch_holds_each_sentence_and_then_padding(lengths: list[tuple[int, int]]):
+    sources, targets = columns(lengths)
+    encoded = Encoded(sentences(sources, 1), sentences(targets, 2))
+    indices = np.random.default_rng(3).permutation(len(encoded))[:13]
+    batch = collate(encoded, indices)
+    assert batch.source.shape == (len(indices), sources[indices].max())
+    assert batch.target_in.shape == batch.target_out.shape == (len(indices), targets[indices].max())
+    assert batch.target_tokens == targets[indices].sum()
+    for row, i in enumerate(indices):
+        source, target = encoded.sources[i].tolist(), encoded.targets[i].tolist()
+        assert batch.source[row].tolist() == source + [PAD] * (batch.source.shape[1] - len(source))
+        rest = [PAD] * (batch.target_out.shape[1] - len(target))
+        assert batch.target_out[row].tolist() == target + rest
+        assert batch.target_in[row].tolist() == [BOS, *target[:-1], *rest]
+
+
+def test_a_batch_moves_whole():
+    encoded = Encoded(sentences(np.array([2, 3]), 1), sentences(np.array([5, 4]), 2))
+    batch = collate(encoded, np.array([1, 0]))
+    moved = batch.to("meta")
+    assert moved.source.device.type == moved.target_in.device.type == moved.target_out.device.type == "meta"
+    assert moved.target_tokens == batch.target_tokens == 9

@@ -1,0 +1,307 @@
+"""Laws of reading: lines stay where they are, or the message says where the file breaks the contract."""
+
+import gzip
+import io
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
+
+from pellucid.data import corpus
+from pellucid.data.corpus import Pairs, Skipped, fingerprint, read_lines, read_pairs
+
+law = settings(derandomize=True, deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+
+FALSE_LINE_ENDS = "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+PLAIN = st.characters(exclude_characters="\n\0", exclude_categories=["Cs"])
+NASTY = st.sampled_from(
+    [*FALSE_LINE_ENDS, "\t", " ", "\u3000", "\ufeff", '"', "\\", "▁", "😀", "\u0301", "\u202e", "ª"]
+)
+LINE = st.text(st.one_of(NASTY, PLAIN), max_size=12).filter(lambda line: not line.endswith("\r"))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("corpus")
+
+
+def written(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+@st.composite
+def files(draw: st.DrawFn, lines: list[str], end: str) -> bytes:
+    """One of the many files that say the same lines: BOM or none, a last line end or none, plain or gzip members."""
+    last = end if not lines or not lines[-1] or draw(st.booleans()) else ""
+    data = (end.join(lines) + (last if lines else "")).encode()
+    if draw(st.booleans()) or (lines and lines[0].startswith("\ufeff")):
+        data = b"\xef\xbb\xbf" + data
+    if not draw(st.booleans()):
+        return data
+    cut = draw(st.integers(0, len(data)))
+    return gzip.compress(data[:cut]) + gzip.compress(data[cut:])
+
+
+@law
+@given(st.data(), st.lists(LINE, max_size=7), st.sampled_from(["\n", "\r\n"]))
+def test_a_line_ends_at_a_line_feed_and_nowhere_else(place: Path, data: st.DataObject, lines: list[str], end: str):
+    path = written(place / "lines", data.draw(files(lines, end)))
+    assert list(read_lines(path)) == lines
+
+
+@law
+@given(st.data(), st.lists(st.tuples(LINE, LINE), min_size=1, max_size=7), st.sampled_from(["\n", "\r\n"]))
+def test_pairs_are_never_shifted(place: Path, data: st.DataObject, rows: list[tuple[str, str]], end: str):
+    source = written(place / "source", data.draw(files([row[0] for row in rows], "\n")))
+    target = written(place / "target", data.draw(files([row[1] for row in rows], end)))
+    kept = [
+        (i, *row) for i, row in enumerate(rows, 1) if row[0].strip() and row[1].strip() and len(max(row, key=len)) < 9
+    ]
+    if not kept:
+        with pytest.raises(ValueError, match=r"no sentence pair in .*source and .*target"):
+            read_pairs(source, target, max_characters=8)
+        return
+    pairs = read_pairs(source, target, max_characters=8)
+    assert list(zip(pairs.lines, pairs.sources, pairs.targets, strict=True)) == kept
+    assert pairs.skipped.counts.total() == len(rows) - len(kept)
+
+
+@law
+@given(
+    st.lists(LINE, min_size=3, max_size=9),
+    st.integers(0, 2),
+    st.sampled_from([b"\0", b"\xff", b"\x80", b"\xed\xa0\x80", b"\xc3"]),
+)
+def test_bytes_that_are_no_text_are_named_by_file_and_line(place: Path, lines: list[str], bad: int, byte: bytes):
+    raw = [line.encode() for line in lines]
+    raw[bad] += byte
+    source, target = written(place / "bad", b"\n".join(raw)), written(place / "good", b"x\n" * len(lines))
+    for pair in ((source, target), (target, source)):
+        with pytest.raises(ValueError, match=re.escape(f"{source}:{bad + 1}:")):
+            read_pairs(*pair, max_characters=100)
+
+
+def first_bad_line(data: bytes) -> int | None:
+    """What the contract says of bytes that are not gzip, computed another way."""
+    for number, raw in enumerate(data.split(b"\n"), start=1):
+        if b"\0" in raw or b"\xff" in raw or b"\xfe" in raw or "\ufffd" in raw.decode(errors="replace"):
+            return number
+    return None
+
+
+@law
+@given(st.one_of(st.binary(max_size=60), st.text(PLAIN, max_size=30).map(lambda text: text.encode("utf-16"))))
+@example(b"hi\n\0")
+@example(b"\xff\xfeh\0i\0\n\0")
+@example(b"\xef\xbb\xbf")
+def test_any_bytes_give_their_lines_or_a_message_with_file_and_line(place: Path, data: bytes):
+    assume(not data.startswith(b"\x1f\x8b") and "\ufffd".encode() not in data)
+    path = written(place / "any", data)
+    if bad := first_bad_line(data):
+        with pytest.raises(ValueError, match=re.escape(f"{path}:{bad}:")):
+            list(read_lines(path))
+        return
+    text = data.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").replace(b"\r\n", b"\n")
+    assert "\n".join(read_lines(path)).encode() == text.removesuffix(b"\r" if data.endswith(b"\r\n") else b"")
+
+
+@law
+@given(st.integers(0, 9), st.integers(0, 9), st.booleans())
+def test_unequal_files_are_refused_with_both_counts(place: Path, left: int, right: int, end: bool):
+    source = written(place / "left", b"\n".join([b"a"] * left) + b"\n" * (end and left > 0))
+    target = written(place / "right", b"b\n" * right)
+    if left == right:
+        if left:
+            assert len(read_pairs(source, target, max_characters=5)) == left
+        return
+    with pytest.raises(ValueError, match=re.escape(f"{source} has {left} lines and {target} has {right}")):
+        read_pairs(source, target, max_characters=5)
+
+
+def test_unequal_files_come_with_a_place_to_look(tmp_path: Path):
+    target = written(tmp_path / "t", b"one\ntwo\nthree\nfour\n")
+    source = written(tmp_path / "s", "uno\ndos\u2028tres\ncuatro\n".encode())
+    with pytest.raises(ValueError, match=r"Look at .*s:2: it has U\+2028, which some programs take for a line end"):
+        read_pairs(source, target, max_characters=99)
+    source = written(tmp_path / "s", b"uno\n\ndos\ntres\ncuatro\n")
+    with pytest.raises(ValueError, match=r"Look at .*s:2: it is empty"):
+        read_pairs(source, target, max_characters=99)
+    source = written(tmp_path / "s", b"uno\ndos\n")
+    with pytest.raises(ValueError, match=r"has 2 lines and .* has 4: .* Compare the last pairs"):
+        read_pairs(source, target, max_characters=99)
+
+
+def test_what_is_skipped_is_counted_by_reason_and_named(tmp_path: Path):
+    source = written(tmp_path / "s", "a\n\nc\nd\n \u00a0\u2028\nfffff\ng\n".encode())
+    target = written(tmp_path / "t", b"A\nB\n\nDDDDDDD\nE\nF\nG")
+    pairs = read_pairs(source, target, max_characters=4)
+    assert (pairs.sources, pairs.targets, list(pairs.lines)) == (["a", "g"], ["A", "G"], [1, 7])
+    assert pairs.skipped.counts == {
+        "empty source": 2,
+        "empty target": 1,
+        "source of more than 4 characters": 1,
+        "target of more than 4 characters": 1,
+    }
+    assert pairs.skipped.examples[:2] == [f"{source}:2 empty source", f"{target}:3 empty target"]
+    assert str(pairs.skipped).startswith("5 pairs skipped: 2 with empty source, ")
+    assert pairs.where(1, "target") == f"{target}:7"
+    assert not Skipped()
+    assert str(Skipped()) == "no pairs skipped"
+
+
+def test_only_the_first_skipped_pairs_are_named(tmp_path: Path):
+    path = written(tmp_path / "p.tsv", b"\tx\n" * 11 + b"y\tz\n")
+    skipped = read_pairs(path, max_characters=7).skipped
+    assert skipped.counts.total() == 11
+    assert len(skipped.examples) == 5
+    assert str(skipped).endswith(", ...)")
+
+
+def test_messages_say_what_to_do(tmp_path: Path):
+    def message(data: bytes) -> str:
+        with pytest.raises(ValueError, match="f:") as caught:
+            list(read_lines(written(tmp_path / "f", data)))
+        return str(caught.value).removeprefix(str(tmp_path / "f"))
+
+    assert message("fine\ncafé\n".encode("cp1252")) == (
+        ":2:4: byte 0xE9 is not UTF-8 (Windows-1252 would read 'é'); "
+        "if that is what it is, convert the file: iconv -f WINDOWS-1252 -t UTF-8"
+    )
+    assert message("hi\n".encode("utf-16")) == ":1: the file is UTF-16, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8"
+    assert "is UTF-16, not UTF-8" in message(b"\xfe\xff\0h\0i")
+    assert "is UTF-32, not UTF-8" in message("hi\n".encode("utf-32"))
+    assert message(b"a\nb\0").startswith(":2: a NUL byte; ")
+    whole = gzip.compress(b"a line\n" * 1000)
+    assert message(whole[:-9]).startswith(":")
+    assert "the gzip file is damaged or cut short" in message(whole[:-9])
+    assert "the gzip file is damaged or cut short" in message(whole[:-8] + b"\1" * 8)
+    assert "the gzip file is damaged or cut short" in message(whole[:15] + b"\xff\xff" + whole[17:])
+
+
+def test_a_line_without_end_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(corpus, "LONGEST_LINE", 1000)
+    path = written(tmp_path / "f", gzip.compress(b"short\n" + b"x" * 1001))
+    with pytest.raises(ValueError, match=r"f:2: a line of more than 1,000 bytes"):
+        list(read_lines(path))
+    assert [len(line) for line in read_lines(written(path, b"x" * 1000))] == [1000]
+
+
+def test_lines_come_one_at_a_time(tmp_path: Path):
+    lines = read_lines(written(tmp_path / "f", b"first\nsecond\n\xff\n"))
+    assert (next(lines), next(lines)) == ("first", "second")
+    with pytest.raises(ValueError, match="f:3:1: byte 0xFF"):
+        next(lines)
+
+
+def test_a_dash_is_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def typed(data: bytes) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data)), encoding="cp1252"))
+
+    typed(gzip.compress("größe\r\nzwei".encode()))
+    assert list(read_lines("-")) == ["größe", "zwei"]
+    typed(b"uno\tone\n")
+    assert read_pairs("-", max_characters=9).targets == ["one"]
+    typed(b"uno\ndos\n")
+    assert read_pairs("-", written(tmp_path / "t", b"one\ntwo\n"), max_characters=9).sources == ["uno", "dos"]
+    with pytest.raises(ValueError, match="cannot both be standard input"):
+        read_pairs("-", "-", max_characters=9)
+
+
+def test_tsv_has_two_columns_and_no_quoting(tmp_path: Path):
+    path = written(tmp_path / "p.tsv.gz", gzip.compress(b'"He said\tno"\r\nit"s\t""\n'))
+    pairs = read_pairs(path, max_characters=99)
+    assert (pairs.sources, pairs.targets) == (['"He said', 'it"s'], ['no"', '""'])
+    for row, columns in ((b"a\tb\tc", 3), (b"ab", 1), (b"", 1)):
+        with pytest.raises(ValueError, match=rf"p\.tsv:2: {columns} columns, expected 2"):
+            read_pairs(written(tmp_path / "p.tsv", b"x\ty\n" + row + b"\n"), max_characters=99)
+
+
+def test_jsonl_has_a_source_and_a_target(tmp_path: Path):
+    path = written(tmp_path / "p.JSONL", '{"source": "a\\tb", "id": 7, "target": "\\u00e9\u2028"}\n'.encode())
+    pairs = read_pairs(path, max_characters=99)
+    assert (pairs.sources, pairs.targets) == (["a\tb"], ["é\u2028"])
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ('{"source": "a"', "not JSON"),
+        ("", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ('{"source": "a"}', "expected an object"),
+        ('{"source": "a", "target": 7}', "expected an object"),
+        ('["a", "b"]', "expected an object"),
+        ('{"source": "a\\nb", "target": "c"}', r"U\+000A inside a sentence"),
+        ('{"source": "a", "target": "\\u0000"}', r"U\+0000 inside a sentence"),
+        ('{"source": "a", "target": "\\ud83d"}', r"U\+D83D inside a sentence"),
+    ],
+)
+def test_jsonl_of_another_form_is_refused_by_file_and_line(tmp_path: Path, row: str, problem: str):
+    path = written(tmp_path / "p.jsonl", f'{{"source": "a", "target": "b"}}\n{row}\n'.encode())
+    with pytest.raises(ValueError, match=rf"p\.jsonl:2: {problem}"):
+        read_pairs(path, max_characters=99)
+
+
+def test_files_that_hold_no_pairs_are_refused(tmp_path: Path):
+    empty = written(tmp_path / "empty.tsv", b"")
+    with pytest.raises(ValueError, match=r"no sentence pair in .*empty\.tsv: there is no line in it"):
+        read_pairs(empty, max_characters=9)
+    with pytest.raises(ValueError, match=r"must be \.tsv or \.jsonl"):
+        read_pairs(tmp_path / "train.en", max_characters=9)
+    with pytest.raises(FileNotFoundError, match="absent"):
+        read_pairs(tmp_path / "absent", empty, max_characters=9)
+    with pytest.raises(OSError, match=str(tmp_path)):
+        list(read_lines(tmp_path))
+
+
+def test_the_fingerprint_is_of_the_text_alone(tmp_path: Path):
+    plain = read_pairs(
+        written(tmp_path / "s", b"a\n\nb\n"), written(tmp_path / "t.gz", gzip.compress(b"A\nx\nB")), max_characters=9
+    )
+    tabs = read_pairs(written(tmp_path / "p.tsv", b"a\tA\r\nb\tB\r\n"), max_characters=9)
+    assert fingerprint(plain) == fingerprint(tabs) == fingerprint(Pairs.of(["a", "b"], ["A", "B"]))
+    assert fingerprint(tabs) != fingerprint(Pairs.of(["b", "a"], ["B", "A"]))
+    assert fingerprint(tabs) != fingerprint(Pairs.of(["A", "B"], ["a", "b"]))
+
+
+def test_pairs_from_memory_know_their_place():
+    assert Pairs.of(["a", "b"], ["A", "B"]).where(1, "source") == "pair:2"
+    with pytest.raises(ValueError, match="2 source and 1 target sentences do not make pairs"):
+        Pairs.of(["a", "b"], ["A"])
+
+
+def test_real_messy_files_give_their_lines_or_a_message(pellucid_data: Path):
+    refused = {}
+    for path in (path for path in (pellucid_data / "messy").rglob("*") if path.is_file()):
+        try:
+            lines = list(read_lines(path))
+        except ValueError as error:
+            refused[path.name] = str(error).removeprefix(str(path))
+            continue
+        data = path.read_bytes()
+        data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+        assert len(lines) == data.count(b"\n") + (not data.endswith(b"\n") and data != b""), path
+    assert all(re.match(r":\d+:", message) for message in refused.values())
+    assert "is UTF-16" in refused["testUTF16LE.txt"]
+    assert "0xE" in refused["f43.tgif.fr.po"]
+    assert "NUL" in refused["._test.de"]
+
+
+def test_real_corpora_keep_their_counts(pellucid_data: Path):
+    news, messy = pellucid_data / "wmt_news", pellucid_data / "messy"
+    [german] = news.rglob("newstest2009*de.gz")
+    [english] = news.rglob("newstest2009*en.gz")
+    pairs = read_pairs(english, german, max_characters=5000)
+    assert len(pairs) + pairs.skipped.counts.total() == 2525
+    assert any("\x85" in line for line in pairs.targets)
+    for path in (messy / "quotes_tsv").iterdir():
+        pairs = read_pairs(path, max_characters=5000)
+        assert len(pairs) + pairs.skipped.counts.total() == 3003
+    for path in (messy / "rtl_crlf_ntrex").iterdir():
+        lines = list(read_lines(path))
+        assert len(lines) == 400
+        assert not any(line.endswith("\r") for line in lines)

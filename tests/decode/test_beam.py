@@ -1,0 +1,76 @@
+import pytest
+import torch
+
+from pellucid.data.tokenizer import BOS, EOS, PAD, UNK
+from pellucid.decode.beam import beam_search, candidates
+from tests.decode.tables import Prefixes, limit, random_logits, step_from, step_from_table, words
+
+
+def beam(step, state, limits, width, n_best=None, alpha=0.0, **others):
+    return beam_search(step, state, limits, width=width, n_best=n_best or width, length_penalty=alpha, **others)
+
+
+def test_candidates_are_the_likeliest_continuations_with_their_parents():
+    log_probs = torch.tensor([[0.5, 0.2, 0.3], [0.1, 0.6, 0.3]]).log()
+    totals, parents, pieces, gains = candidates(log_probs, torch.tensor([[0.5, 0.4]]).log(), 4)
+    assert totals.exp()[0].tolist() == pytest.approx([0.25, 0.24, 0.15, 0.12])
+    assert (parents[0].tolist(), pieces[0].tolist()) == ([0, 1, 0, 1], [0, 1, 2, 2])
+    assert gains.exp()[0].tolist() == pytest.approx([0.5, 0.6, 0.3, 0.3])
+
+
+def test_equal_candidates_go_to_the_earlier_hypothesis_then_to_the_lower_id():
+    step = step_from_table({"": {"b": 0.5, "a": 0.5}, "a": {"c": 0.5, "b": 0.5}, "b": {"a": 0.5, "c": 0.5}})
+    [found] = beam(step, Prefixes([0]), limit(2), width=3)
+    assert [words(h.tokens) for h in found] == ["ab", "ac", "ba"]
+
+
+def test_the_length_penalty_lets_a_longer_one_win():
+    step = step_from_table({"": {".": 0.52, "a": 0.48}, "a": {".": 1.0}})
+    for alpha, best in ((0.0, ""), (1.0, "a")):  # log .48 / (7 / 6) = -.629 beats log .52 = -.654
+        [[found]] = beam(step, Prefixes([0]), limit(5), width=2, n_best=1, alpha=alpha)
+        assert words(found.tokens) == best
+
+
+def test_only_end_marks_among_the_first_w_finish():
+    step = step_from_table({"": {"a": 0.5, "b": 0.3, ".": 0.2}, "a": {".": 1.0}, "b": {".": 1.0}})
+    [found] = beam(step, Prefixes([0]), limit(5), width=2)
+    assert [words(h.tokens) for h in found] == ["a", "b"]
+
+
+def test_what_never_ends_is_cut_at_its_own_limit():
+    step = step_from(random_logits(2, 7))
+    forbidden = (PAD, UNK, BOS, EOS)
+    found = beam(step, Prefixes([0, 1, 2]), limit(5, 2, 7), width=3, forbidden=forbidden)
+    assert [[(h.stop, len(h.tokens)) for h in some] for some in found] == [[("length", n)] * 3 for n in (5, 2, 7)]
+
+
+def test_what_ended_ranks_before_what_was_cut():
+    step = step_from_table({"": {"a": 0.9, ".": 0.1}, "a": {"a": 1.0}, "aa": {"a": 1.0}})
+    [found] = beam(step, Prefixes([0]), limit(3), width=2)
+    assert [(words(h.tokens), h.stop) for h in found] == [("", "eos"), ("aaa", "length")]
+
+
+def test_a_sentence_with_fewer_ends_than_asked_gives_those_it_has():
+    step = step_from_table({"": {"a": 1.0}, "a": {".": 1.0}})
+    [found] = beam(step, Prefixes([0]), limit(7), width=5)
+    assert [(words(h.tokens), h.stop) for h in found] == [("a", "eos")]
+
+
+def test_a_sentence_is_over_when_nothing_live_can_overtake_it():
+    step, calls = step_from_table({"": {"a": 0.9, "b": 0.1}, "a": {".": 1.0}, "b": {"b": 1.0}, "bb": {"b": 1.0}}), []
+
+    def counted(ids, state):
+        calls.append(len(ids))
+        return step(ids, state)
+
+    [[best]] = beam(counted, Prefixes([0]), limit(3), width=2, n_best=1)
+    assert (words(best.tokens), calls) == ("a", [2, 2])  # without the bound "bbb" would be followed to the limit
+    calls.clear()
+    [[first, second]] = beam(counted, Prefixes([0]), limit(3), width=2)
+    assert (first, words(second.tokens), len(calls)) == (best, "bbb", 3)
+
+
+def test_a_step_that_gives_nan_is_refused():
+    step = step_from(lambda sentence, prefix: torch.full((7,), torch.nan if prefix else 0.0))
+    with pytest.raises(ValueError, match="its weights are damaged"):
+        beam(step, Prefixes([0]), limit(3), width=2)

@@ -1,0 +1,33 @@
+import pytest
+
+from pellucid.decode.config import SearchConfig
+
+
+def test_the_defaults_are_the_papers():
+    config = SearchConfig()
+    assert (config.method, config.beam, config.length_penalty, config.max_extra) == ("beam", 4, 0.6, 50)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"method": "beams"}, "method is 'beams', it must be beam, greedy or sample"),
+        ({"beam": 0, "n_best": 0}, "beam is 0, it must be 1 or more; n_best is 0"),
+        ({"n_best": 5}, "n_best is 5, it must be from 1 to 4 with method = 'beam'"),
+        ({"n_best": 2, "method": "greedy"}, "n_best is 2, it must be from 1 to 1 with method = 'greedy'"),
+        ({"length_penalty": -0.5}, "length_penalty is -0.5, it must be 0 or more"),
+        ({"length_penalty": float("nan")}, "length_penalty is nan"),
+        ({"temperature": 0.0}, "above 0; what 0 would mean is method = 'greedy'"),
+        ({"top_k": -1, "top_p": 0.0}, "top_k is -1, .*; top_p is 0.0, it must be above 0 and at most 1"),
+        ({"max_extra": 0}, "max_extra is 0"),
+        ({"batch": 0, "batch_tokens": 0}, "batch is 0, .*; batch_tokens is 0"),
+        ({"seed": -1}, "seed is -1"),
+    ],
+)
+def test_a_setting_that_makes_no_search_is_named(given, message):
+    with pytest.raises(ValueError, match=message):
+        SearchConfig(**given)
+
+
+def test_sampling_may_draw_more_than_the_beam_is_wide():
+    assert SearchConfig(method="sample", n_best=11).n_best == 11

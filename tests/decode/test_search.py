@@ -1,0 +1,74 @@
+import pytest
+import torch
+
+from pellucid.decode.greedy import greedy_search
+from pellucid.decode.search import Finished, Hypothesis, largest, log_probabilities, penalty, ranked, usable
+from tests.decode.tables import Prefixes, limit, step_from
+
+
+def test_the_length_penalty_is_the_formula():
+    assert penalty(1, 0.6) == 1.0  # (6 / 6) ^ alpha
+    assert penalty(7, 1.0) == 2.0  # 12 / 6
+    assert penalty(19, 0.5) == 2.0  # (24 / 6) ^ 1/2
+    assert penalty(13, 0.0) == 1.0
+    assert penalty(torch.tensor([1, 7]), 1.0).tolist() == [1.0, 2.0]
+
+
+def test_forbidden_ids_get_nothing_and_the_others_keep_what_they_had():
+    logits = torch.tensor([[1.0, 2.0, 3.0, 2.0]])
+    before = logits.clone()
+    log_probs = log_probabilities(logits, (0, 2))
+    assert log_probs[0, 0] == log_probs[0, 2] == -torch.inf
+    assert log_probs[0, 1].item() == pytest.approx(before.log_softmax(1)[0, 1].item())
+    assert torch.equal(logits, before)
+
+
+@pytest.mark.parametrize(
+    ("given", "computed"),
+    [(torch.bfloat16, torch.float32), (torch.float32, torch.float32), (torch.float64, torch.float64)],
+)
+def test_log_probabilities_are_at_least_single_precision(given, computed):
+    assert log_probabilities(torch.zeros(1, 3, dtype=given), ()).dtype == computed
+
+
+def test_the_largest_are_those_a_stable_sort_puts_first():
+    generator = torch.Generator().manual_seed(1)
+    for k in (1, 2, 5, 11):
+        x = torch.randint(0, 7, (13, 11), generator=generator).float()  # full of ties
+        x[3, 5:] = -torch.inf
+        values, indices = largest(x, k)
+        expected = x.sort(dim=1, descending=True, stable=True)
+        assert torch.equal(values, expected.values[:, :k])
+        assert torch.equal(indices, expected.indices[:, :k])
+
+
+def test_ended_hypotheses_rank_before_cut_ones_then_by_score_then_as_they_came():
+    cut = Hypothesis([4], -0.1, -0.1, "length", [-0.1])
+    low, high, again = (Hypothesis([i], s, s, "eos", [s]) for i, s in ((5, -2.0), (6, -1.0), (7, -1.0)))
+    assert ranked([cut, low, high, again]) == [high, again, low, cut]
+
+
+def test_finished_hypotheses_come_back_by_sentence():
+    finished = Finished(length_penalty=1.0)
+    finished.add(
+        torch.tensor([1, 0]), torch.tensor([[4, 3], [5, 3]]), torch.tensor([[-1.0, -0.5], [-2.0, -0.5]]), "eos"
+    )
+    finished.add(torch.tensor([1]), torch.tensor([[4, 4, 5]]), torch.tensor([[-1.0, -1.0, -2.0]]), "length")
+    [[first], [second, third]] = finished.lists(2, n_best=5)
+    assert (first.tokens, first.log_prob, first.stop, first.log_probs) == ([5], -2.5, "eos", [-2.0, -0.5])
+    assert (second.tokens, second.log_prob, second.stop) == ([4], -1.5, "eos")
+    assert (third.tokens, third.log_prob, third.stop) == ([4, 4, 5], -4.0, "length")
+    assert [h.score for h in (first, second, third)] == pytest.approx([-2.5 / (7 / 6), -1.5 / (7 / 6), -4.0 / (8 / 6)])
+    assert finished.lists(2, n_best=1) == [[first], [second]]
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("-inf"), float("inf")])
+def test_a_log_probability_that_is_none_is_refused(number):
+    with pytest.raises(ValueError, match="its weights are damaged"):
+        usable(number)
+
+
+def test_a_step_that_gives_nan_is_refused():
+    step = step_from(lambda sentence, prefix: torch.full((7,), torch.nan))
+    with pytest.raises(ValueError, match="the log-probability nan; its weights are damaged"):
+        greedy_search(step, Prefixes([0]), limit(3), length_penalty=0.6)

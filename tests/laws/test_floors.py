@@ -1,0 +1,85 @@
+"""The walls of the house: who imports whom, and what stays unloaded until it is needed."""
+
+import graphlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools import floors
+
+HEAVY = {"torch", "numpy", "sentencepiece", "safetensors", "sacrebleu", "pydantic", "matplotlib", "jaxtyping"}
+
+
+def test_every_arrow_points_down():
+    assert floors.violations(floors.SOURCE) == []
+
+
+def test_the_table_has_a_ground_floor_and_no_circle():
+    rows = floors.FLOORS.items()
+    below = {
+        name: {word.split(".")[0] for word in f"{row.ours} {row.ours_inside}".split()} - {name, "*"}
+        for name, row in rows
+    }
+    assert set().union(*below.values()) <= set(below)
+    assert list(graphlib.TopologicalSorter(below).static_order())
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "name"),
+    [
+        ("model/layers.py", "import pellucid.data", "pellucid.data"),
+        ("model/layers.py", "def f():\n    from pellucid.decode.search import Step", "pellucid.decode.search.Step"),
+        ("model/layers.py", "from ..data.corpus import read_pairs", "pellucid.data.corpus.read_pairs"),
+        ("model/layers.py", "from pellucid import data", "pellucid.data"),
+        ("model/layers.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import rich", "rich"),
+        ("bundle.py", "from pellucid.data.corpus import read_pairs", "pellucid.data.corpus.read_pairs"),
+        ("bundle.py", "from pellucid.data.tokenizers import Tokenizer", "pellucid.data.tokenizers.Tokenizer"),
+        ("train/evaluate.py", "import sacrebleu.metrics", "sacrebleu.metrics"),
+        ("cli/train.py", "from pellucid import api", "pellucid.api"),
+        ("cli/train.py", "class Command:\n    import torch", "torch"),
+        ("__init__.py", "import pellucid.api", "pellucid.api"),
+    ],
+)
+def test_an_arrow_that_points_up_is_named(path: str, text: str, name: str):
+    [problem] = floors.violations_of(Path(path), text)
+    assert f"src/pellucid/{path}:{len(text.splitlines())} imports {name}; " in problem
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("model/layers.py", "import math, torch.nn.functional\nfrom pellucid.model.attention import Attention"),
+        ("model/layers.py", "from .attention import Attention"),
+        ("bundle.py", "from pellucid.data.tokenizer import Tokenizer"),
+        ("train/evaluate.py", "def bleu():\n    import sacrebleu"),
+        (
+            "cli/train.py",
+            "import typer\nfrom pellucid.cli.errors import tell\ndef run():\n    import pellucid.api, torch",
+        ),
+        ("__init__.py", "def __getattr__(name):\n    from pellucid import api"),
+    ],
+)
+def test_an_arrow_that_points_down_is_not(path: str, text: str):
+    assert floors.violations_of(Path(path), text) == []
+
+
+def test_a_new_folder_needs_a_row():
+    assert "stands on no floor" in floors.violations_of(Path("extras/new.py"), "")[0]
+
+
+@pytest.mark.parametrize("code", ["import pellucid", "import pellucid.cli", "import pellucid.cli; help_page()"])
+def test_heavy_packages_wait_until_they_are_needed(code: str):
+    script = (
+        "import contextlib, sys\n"
+        "def help_page():\n"
+        "    sys.argv = ['pellucid', '--help']\n"
+        "    with contextlib.suppress(SystemExit):\n"
+        "        pellucid.cli.main()\n"
+        f"{code}\n"
+        f"print(*sorted({HEAVY!r} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.strip()) == (0, "")
+    assert ("Usage:" in done.stdout) == ("help_page" in code)

@@ -1,0 +1,49 @@
+"""Small random models of every kind, in float64, and sentences for them."""
+
+from itertools import product
+
+import pytest
+import torch
+from torch import Tensor
+
+from pellucid.model import ModelConfig, Transformer
+
+OPTIONS = {
+    "norm": ("pre", "post"),
+    "positions": ("sinusoidal", "learned", "rotary", "none"),
+    "activation": ("relu", "gelu", "swiglu"),
+    "tie": ("all", "decoder", "none"),
+}
+EVERY_OPTION = [dict(zip(OPTIONS, choice, strict=True)) for choice in product(*OPTIONS.values())]
+every_option = pytest.mark.parametrize("options", EVERY_OPTION, ids=[" ".join(o.values()) for o in EVERY_OPTION])
+
+
+def small_config(**options) -> ModelConfig:
+    """Every size another number; d_model is 3 heads of 10."""
+    sizes = {"d_model": 30, "d_ff": 17, "heads": 3, "encoder_layers": 1, "decoder_layers": 2, "max_positions": 53}
+    source = 29 if options.get("tie", "all") == "all" else 31
+    return ModelConfig(**{"source_vocabulary": source, "target_vocabulary": 29, **sizes, **options})
+
+
+def small_model(seed: int = 1, **options) -> Transformer:
+    """In evaluation, with no weight at a special value: no norm is 1, no bias 0."""
+    torch.manual_seed(seed)
+    return shaken(Transformer(small_config(**options)).double().eval())
+
+
+def shaken(module):
+    """The same module with a little noise on every weight."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.1)
+    return module
+
+
+def sentences(lengths: list[int], vocabulary: int = 29, seed: int = 1) -> Tensor:
+    """Rows of random pieces, each with the end mark last, padded to the longest."""
+    torch.manual_seed(seed)
+    ids = torch.zeros(len(lengths), max(lengths), dtype=torch.int64)
+    for row, length in zip(ids, lengths, strict=True):
+        row[: length - 1] = torch.randint(4, vocabulary, (length - 1,))
+        row[length - 1] = 3
+    return ids

@@ -1,0 +1,135 @@
+"""The whole model against torch's, its weights counted, shared and begun as the paper has them."""
+
+import math
+from itertools import product
+
+import pytest
+import torch
+from torch import nn
+
+from pellucid.inspect import Record
+from pellucid.model import PRESETS, ModelConfig, Transformer
+from pellucid.model.positions import sinusoids
+from tests.model.models import every_option, sentences, small_config, small_model
+from tests.model.test_layers import torch_decoder_layer, torch_encoder_layer
+
+
+@pytest.mark.parametrize(("norm", "activation"), list(product(["pre", "post"], ["relu", "gelu"])))
+def test_the_whole_model_is_torchs(norm, activation):
+    ours = small_model(norm=norm, activation=activation, tie="none", encoder_layers=2, decoder_layers=3)
+    c = ours.config
+    theirs = nn.Transformer(
+        c.d_model,
+        c.heads,
+        custom_encoder=nn.TransformerEncoder(
+            torch_encoder_layer(ours.encoder[0], c), 2, ours.encoder_norm, enable_nested_tensor=False
+        ),
+        custom_decoder=nn.TransformerDecoder(torch_decoder_layer(ours.decoder[0], c), 3, ours.decoder_norm),
+        batch_first=True,
+    )
+    for stack, layers, make in (
+        (theirs.encoder, ours.encoder, torch_encoder_layer),
+        (theirs.decoder, ours.decoder, torch_decoder_layer),
+    ):
+        for mine, other in zip(layers, stack.layers, strict=True):
+            other.load_state_dict(make(mine, c).state_dict())
+
+    source, target = sentences([11, 2, 7, 5, 3], 31), sentences([7, 5, 3, 2, 1])
+    positions = sinusoids(53, 30).double()
+    states = theirs(
+        ours.source_embedding.weight[source] * 30**0.5 + positions[:11],
+        ours.target_embedding.weight[target] * 30**0.5 + positions[:7],
+        tgt_mask=torch.ones(7, 7).triu(1).bool(),
+        src_key_padding_mask=source == 0,
+        memory_key_padding_mask=source == 0,
+    )
+    torch.testing.assert_close(ours(source, target), states @ ours.output_embedding.weight.T, rtol=0, atol=1e-10)
+
+
+@every_option
+def test_the_number_of_weights_is_the_formulas(options):
+    d, f, p = 30, 17, 53
+    attention, norm = 4 * (d * d + d), 2 * d
+    inner = 2 * f if options["activation"] == "swiglu" else f
+    feed_forward = d * inner + inner + f * d + d
+    embeddings = {"all": 29 * d, "decoder": (31 + 29) * d, "none": (31 + 29 + 29) * d}[options["tie"]]
+    positions = 2 * p * d if options["positions"] == "learned" else 0
+    last = 2 * norm if options["norm"] == "pre" else 0
+    encoder, decoder = attention + feed_forward + 2 * norm, 2 * attention + feed_forward + 3 * norm
+    expected = embeddings + positions + encoder + 2 * decoder + last
+    assert sum(p.numel() for p in Transformer(small_config(**options)).parameters()) == expected
+
+
+def test_the_papers_base_model_has_its_63_million_weights():
+    """37,000 shared pieces, counted from the paper's formulas; the paper rounds to 65 million."""
+    with torch.device("meta"):
+        model = Transformer(ModelConfig(37_000, 37_000, **PRESETS["base"], norm="post"))
+    assert round(sum(p.numel() for p in model.parameters()) / 1e6, 1) == 63.1
+
+
+def test_tied_embeddings_are_one_matrix():
+    models = {tie: small_model(tie=tie) for tie in ("all", "decoder", "none")}
+    pointers = {
+        tie: [getattr(model, f"{name}_embedding").weight.data_ptr() for name in ("source", "target", "output")]
+        for tie, model in models.items()
+    }
+    assert {tie: len(set(three)) for tie, three in pointers.items()} == {"all": 1, "decoder": 2, "none": 3}
+    assert pointers["decoder"][1] == pointers["decoder"][2]
+
+
+@pytest.mark.parametrize("activation", ["relu", "swiglu"])
+def test_matrices_begin_xavier_uniform_and_biases_at_zero(activation):
+    torch.manual_seed(1)
+    d, f = 62, 254
+    model = Transformer(
+        ModelConfig(11, 11, d, f, 2, encoder_layers=1, decoder_layers=1, activation=activation, norm="post")
+    )
+    square, feed = math.sqrt(6 / (d + d)), math.sqrt(6 / (d + f))
+    for name, weight in model.named_parameters():
+        if name.endswith("bias"):
+            assert not weight.any(), name
+        elif ".norm." in name:
+            assert (weight == 1).all(), name
+        elif "embedding" not in name:
+            bound = feed if ".ffn." in name else square
+            largest = [block.abs().max() for block in weight.split(f if "inner" in name else d)]
+            assert all(0.99 * bound < size <= bound for size in largest), name
+
+
+def test_embeddings_are_scaled_by_the_root_of_d_model():
+    """So that a piece and its position, sine and cosine pairs of length 1, are of one size."""
+    torch.manual_seed(1)
+    model = Transformer(ModelConfig(997, 997, 128, 17, 2, 1, 1)).eval()
+    record = Record("encoder.*")
+    model.encode(torch.arange(1, 998)[None] % 997, watch=record)
+    torch.testing.assert_close(record["encoder.embedding"][0, 4], model.source_embedding.weight[5] * 128**0.5)
+    assert 0.99 < record["encoder.embedding"].std() < 1.01
+    torch.testing.assert_close(record["encoder.input"], record["encoder.embedding"] + sinusoids(997, 128))
+
+
+@every_option
+def test_the_smallest_model_trains_and_traces(options):
+    torch.manual_seed(1)
+    heads = 1 if options["positions"] == "rotary" else 2  # turns pairs of numbers: a head of 3 is odd
+    model = Transformer(ModelConfig(7, 7, 6, 2, heads, encoder_layers=1, decoder_layers=1, **options))
+    record = Record()
+    model(sentences([3, 2], 7), sentences([2, 3], 7), watch=record).sum().backward()
+    assert record["decoder.0.cross.pattern"].shape == (2, heads, 3, 3)
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_a_sequence_too_long_is_refused_with_both_numbers():
+    model = small_model(max_positions=5)
+    memory = model.encode(sentences([5]))
+    with pytest.raises(ValueError, match=r"the sequence has 7 pieces, this model takes 5; split the sentence"):
+        model.encode(sentences([7]))
+    with pytest.raises(ValueError, match=r"has 7 pieces, this model takes 5"):
+        model.decode(sentences([7]), memory)
+
+
+def test_memory_keeps_the_chosen_sentences():
+    model = small_model()
+    memory = model.encode(sentences([3, 5, 2]))
+    chosen = memory.select(torch.tensor([2, 0]))
+    torch.testing.assert_close(chosen.states, memory.states[[2, 0]])
+    assert chosen.present.sum(1).tolist() == [2, 3]

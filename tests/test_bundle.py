@@ -1,0 +1,365 @@
+import json
+import os
+import re
+import shutil
+import struct
+from dataclasses import asdict
+from pathlib import Path
+from random import Random
+
+import pytest
+import torch
+
+from pellucid import bundle
+from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
+from pellucid.model import ModelConfig, Transformer
+from tests.decode.models import LINES, random_model, small_tokenizer
+
+
+def model(seed: int = 1, tie: str = "all", **sizes) -> Transformer:
+    torch.manual_seed(seed)
+    vocabulary = small_tokenizer().source_vocabulary
+    numbers = {"d_model": 6, "d_ff": 11, "heads": 2, "encoder_layers": 1, "decoder_layers": 2, "max_positions": 53}
+    return Transformer(ModelConfig(vocabulary, vocabulary, tie=tie, **{**numbers, **sizes}))  # pyright: ignore[reportArgumentType]
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    bundle.save(tmp_path / "model", model(), small_tokenizer(), step=7, dev={"bleu": 31.5})
+    return tmp_path / "model"
+
+
+def logits(transformer: Transformer) -> torch.Tensor:
+    return transformer(torch.tensor([[5, 7, 11, 3], [13, 3, 0, 0]]), torch.tensor([[2, 17, 19], [2, 23, 29]]))
+
+
+@pytest.mark.parametrize("tie", ["all", "decoder", "none"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "none"])
+@pytest.mark.parametrize(("norm", "activation"), [("pre", "relu"), ("post", "swiglu")])
+def test_a_loaded_model_computes_what_the_saved_one_did(tmp_path, tie, positions, norm, activation):
+    before = model(tie=tie, positions=positions, norm=norm, activation=activation).eval()
+    bundle.save(tmp_path / "m", before, small_tokenizer())
+    generator = torch.get_rng_state()
+    after = bundle.load(tmp_path / "m").model
+    assert torch.equal(torch.get_rng_state(), generator)
+    assert not after.training
+    assert after.config == before.config
+    assert torch.equal(logits(after), logits(before))
+    assert (after.source_embedding is after.target_embedding) == (tie == "all")
+    assert (after.output_embedding is after.target_embedding) == (tie != "none")
+    assert all(parameter.requires_grad for parameter in after.parameters())
+
+
+def test_rotary_positions_survive_too(tmp_path):
+    before = model(positions="rotary", d_model=12).eval()
+    bundle.save(tmp_path / "m", before, small_tokenizer())
+    assert torch.equal(logits(bundle.load(tmp_path / "m").model), logits(before))
+
+
+def test_two_vocabularies_survive(tmp_path):
+    config = TokenizerConfig(kind="unigram", vocabulary=293, joint=False)
+    tokenizer = Tokenizer.train(LINES, [line.upper() for line in LINES], config, seed=1, max_sentences=100)
+    bundle.save(tmp_path / "m", random_model(1, tokenizer.source_vocabulary, tokenizer.target_vocabulary), tokenizer)
+    found = bundle.load(tmp_path / "m")
+    assert found.tokenizer.config == config
+    assert found.tokenizer.encode_target(LINES) == tokenizer.encode_target(LINES)
+    assert {path.name for path in (tmp_path / "m").iterdir()} == {
+        "model.safetensors",
+        "config.json",
+        "manifest.json",
+        "tokenizer.source.model",
+        "tokenizer.target.model",
+    }
+
+
+def test_shared_weights_are_stored_once(saved: Path):
+    numbers = sum(parameter.numel() for parameter in model().parameters())
+    header = struct.unpack("<Q", (saved / "model.safetensors").read_bytes()[:8])[0]
+    assert (saved / "model.safetensors").stat().st_size == 8 + header + 4 * numbers
+
+
+def test_the_manifest_says_what_is_known_of_a_model(saved: Path):
+    manifest = bundle.load(saved).manifest
+    assert manifest == bundle.manifest_of(saved)
+    assert (manifest["step"], manifest["dev"]) == (7, {"bleu": 31.5})
+    assert set(manifest["files"]) == {"model.safetensors", "config.json", "tokenizer.model"}
+    assert manifest["versions"]["torch"] == torch.__version__
+
+
+def test_files_written_by_the_caller_are_part_of_the_whole(tmp_path):
+    def also(folder: Path) -> None:
+        (folder / "training.json").write_text("{}", encoding="utf-8")
+
+    bundle.save(tmp_path / "m", model(), small_tokenizer(), also=also)
+    bundle.load(tmp_path / "m")
+    (tmp_path / "m" / "training.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"training\.json was changed"):
+        bundle.load(tmp_path / "m")
+
+
+def test_every_file_of_a_model_can_be_read_by_whoever_reads_the_first(saved: Path):
+    assert len({path.stat().st_mode for path in saved.iterdir()}) == 1
+
+
+# Replacing
+
+
+def test_a_save_replaces_the_model_that_is_there_and_leaves_nothing_beside_it(saved: Path):
+    bundle.save(saved, model(seed=2), small_tokenizer(), step=8)
+    assert torch.equal(logits(bundle.load(saved).model), logits(model(seed=2).eval()))
+    assert [path.name for path in saved.parent.iterdir()] == ["model"]
+
+
+def test_nothing_but_a_model_is_replaced(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(ValueError, match="holds other things than a model"):
+        bundle.save(tmp_path, model(), small_tokenizer())
+    with pytest.raises(ValueError, match="is a file"):
+        bundle.save(tmp_path / "notes.txt", model(), small_tokenizer())
+    assert (tmp_path / "notes.txt").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_failure_while_writing_leaves_the_old_model(saved: Path):
+    def also(folder: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        bundle.save(saved, model(seed=2), small_tokenizer(), also=also)
+    assert bundle.load(saved).manifest["step"] == 7
+    assert [path.name for path in saved.parent.iterdir()] == ["model"]
+
+
+class Crash(BaseException):
+    """The machine stops: from here on no call has an effect."""
+
+
+@pytest.mark.parametrize("existing", [False, True])
+def test_a_crash_at_any_call_leaves_one_whole_model(tmp_path, monkeypatch, existing: bool):
+    calls = 0
+    while True:
+        place = tmp_path / f"{calls}" / "model"
+        if existing:
+            bundle.save(place, model(), small_tokenizer(), step=7)
+        with monkeypatch.context() as patched:
+            left = calls
+
+            def until_the_crash(function):
+                def call(*arguments, **keywords):
+                    nonlocal left
+                    if left == 0:
+                        raise Crash
+                    left -= 1
+                    return function(*arguments, **keywords)
+
+                return call
+
+            for owner, name in (
+                (Path, "rename"),
+                (Path, "mkdir"),
+                (Path, "write_text"),
+                (os, "fsync"),
+                (shutil, "rmtree"),
+            ):
+                patched.setattr(owner, name, until_the_crash(getattr(owner, name)))
+            try:
+                bundle.save(place, model(seed=2), small_tokenizer(), step=8)
+            except Crash:
+                finished = False
+            else:
+                finished = True
+        if existing or finished:
+            steps = {8} if finished else {7, 8}
+            assert bundle.load(place).manifest["step"] in steps
+        bundle.save(place, model(seed=2), small_tokenizer(), step=9)
+        assert bundle.load(place).manifest["step"] == 9
+        assert [path.name for path in place.parent.iterdir()] == ["model"]
+        if finished:
+            break
+        calls += 1
+    assert calls >= 9
+
+
+def test_a_model_replaced_while_it_is_read_is_read_again(saved: Path, monkeypatch):
+    read, times = bundle.read, 0
+
+    def interrupted(directory: Path):
+        nonlocal times
+        times += 1
+        if times == 1:
+            bundle.save(saved, model(seed=2), small_tokenizer(), step=8)
+        return read(directory)
+
+    monkeypatch.setattr(bundle, "read", interrupted)
+    assert bundle.load(saved).manifest["step"] == 8
+    assert times == 2
+
+
+# Hostile and damaged
+
+
+def test_any_changed_byte_is_noticed(saved: Path):
+    draw, whole = Random(5), bundle.load(saved).manifest
+    for path in sorted(saved.iterdir()):
+        good = path.read_bytes()
+        for _ in range(60):
+            bad = bytearray(good)
+            bad[draw.randrange(len(bad))] ^= 1 << draw.randrange(8)
+            path.write_bytes(bad)
+            try:
+                found = bundle.load(saved)
+            except ValueError:
+                continue
+            else:  # a space of the manifest became another white space
+                assert path.name == "manifest.json"
+                assert found.manifest == whole
+        for _ in range(20):
+            path.write_bytes(good[: draw.randrange(len(good) - 1)])
+            with pytest.raises(ValueError, match="model"):
+                bundle.load(saved)
+        path.write_bytes(good)
+    bundle.load(saved)
+
+
+def signed(directory: Path) -> None:
+    """A manifest as a stranger would write it, true to the files."""
+    (directory / "manifest.json").unlink()
+    bundle.write_manifest(directory, {})
+
+
+def test_changed_files_with_a_true_manifest_load_as_valid_models_or_not_at_all(saved: Path):
+    draw = Random(7)
+    for name in ("model.safetensors", "config.json", "tokenizer.model"):
+        good = (saved / name).read_bytes()
+        header = 8 + struct.unpack("<Q", good[:8])[0] if name == "model.safetensors" else len(good)
+        for _ in range(40):
+            bad = bytearray(good)
+            bad[draw.randrange(header)] ^= 1 << draw.randrange(8)
+            (saved / name).write_bytes(bad[: draw.choice([len(bad), draw.randrange(len(bad))])])
+            signed(saved)
+            try:
+                found = bundle.load(saved)
+            except ValueError:
+                continue
+            assert logits(found.model).isfinite().all()
+        (saved / name).write_bytes(good)
+
+
+def rewritten(directory: Path, **changes) -> None:
+    tables = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    tables["model"] = {key: value for key, value in {**tables["model"], **changes}.items() if value is not None}
+    (directory / "config.json").write_text(json.dumps(tables), encoding="utf-8")
+    signed(directory)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"d_modle": 6}, "unknown key 'd_modle', did you mean 'd_model'?"),
+        ({"d_ff": None}, "d_ff is missing"),
+        ({"d_model": "6"}, "d_model is '6', which it cannot be"),
+        ({"d_model": True}, "d_model is True, which it cannot be"),
+        ({"dropout": float("nan")}, "dropout is nan, which it cannot be"),
+        ({"norm": ["pre"]}, "norm is ['pre'], which it cannot be"),
+        ({"norm": "sandwich"}, "norm is 'sandwich', which it cannot be"),
+        ({"heads": 4}, "d_model 6 cannot be split into 4 heads"),
+        ({"d_ff": 13}, "parameters expected"),
+        ({"d_ff": 10**15}, "parameters expected"),
+        ({"d_ff": 10**18}, "no machine holds a model of these sizes"),
+        ({"d_ff": 10**30}, "no machine holds a model of these sizes"),
+        ({"encoder_layers": 10**9}, "layers expected"),
+        ({"encoder_layers": 3}, "encoder.1.ffn.inner.weight is missing"),
+        ({"decoder_layers": 1}, "'decoder.1.cross.qkv.weight' is unknown"),
+        ({"max_positions": 10**12}, "makes a table of positions of more than"),
+        ({"positions": "learned"}, "source_positions.table is missing"),
+        ({"source_vocabulary": 311, "target_vocabulary": 311}, "source_vocabulary is 311, its tokenizer has"),
+        ({"d_model": None, "heads": None, "norm": 1}, "norm is 1, which it cannot be; d_model is missing; heads is"),
+    ],
+)
+def test_sizes_that_do_not_fit_the_weights_are_refused_before_memory_is_taken(saved: Path, changes, message: str):
+    rewritten(saved, **changes)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        bundle.load(saved)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"format": 1}', '{"format": 2}', '{"format": 1, "model": 3}', "[" * 10_000, '"\\ud800"']
+)
+def test_a_config_that_is_none_is_refused(saved: Path, text: str):
+    (saved / "config.json").write_text(text, encoding="utf-8")
+    signed(saved)
+    with pytest.raises(ValueError, match=r"config\.json"):
+        bundle.load(saved)
+
+
+def test_a_config_too_large_is_not_read(saved: Path):
+    (saved / "config.json").write_text(" " * (2**20 + 1), encoding="utf-8")
+    signed(saved)
+    with pytest.raises(ValueError, match="it should have less than 1,048,576"):
+        bundle.load(saved)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_refused_in_both_directions(saved: Path, value: float):
+    broken = model()
+    with torch.no_grad():
+        broken.get_parameter("decoder.1.cross.output.weight")[2, 3] = value
+    with pytest.raises(ValueError, match=r"infinite or not a number, in decoder\.1\.cross\.output\.weight"):
+        bundle.save(saved, broken, small_tokenizer())
+    weights = {name: parameter.detach() for name, parameter in broken.named_parameters()}
+    bundle.save_file(weights, saved / "model.safetensors")
+    signed(saved)
+    with pytest.raises(ValueError, match="infinite or not a number"):
+        bundle.load(saved)
+
+
+def test_weights_of_another_precision_are_refused(saved: Path):
+    weights = {name: parameter.detach().half() for name, parameter in model().named_parameters()}
+    bundle.save_file(weights, saved / "model.safetensors")
+    signed(saved)
+    with pytest.raises(ValueError, match="is F16, not F32"):
+        bundle.load(saved)
+
+
+def test_a_manifest_may_not_name_files_elsewhere(saved: Path):
+    for name in ("../secret", "/etc/passwd", "a/b", "..", "", "c:\\x"):
+        manifest = json.loads((saved / "manifest.json").read_text(encoding="utf-8"))
+        manifest["files"][name] = {"bytes": 0, "sha256": ""}
+        manifest["sha256"] = bundle.own_sha256(manifest)
+        (saved.parent / "hostile").mkdir(exist_ok=True)
+        (saved.parent / "hostile" / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+        with pytest.raises(ValueError, match="does not list the files of this directory"):
+            bundle.load(saved.parent / "hostile")
+
+
+def test_what_is_not_a_model_is_told_from_what_is_meant(saved: Path, tmp_path):
+    bundle.save(tmp_path / "run" / "best", model(), small_tokenizer())
+    (tmp_path / "empty").mkdir()
+    cases = {
+        tmp_path / "nowhere": "does not exist; a model is a directory such as runs/demo/best",
+        saved / "config.json": "is a file; a model is a directory such as",
+        tmp_path / "run": f"is a run, not a model; did you mean {tmp_path / 'run' / 'best'}?",
+        tmp_path / "empty": "is not a model directory: manifest.json is missing",
+    }
+    for place, message in cases.items():
+        with pytest.raises(ValueError, match=re.escape(f"{place} {message}")):
+            bundle.load(place)
+
+
+def test_all_missing_files_are_named_at_once(saved: Path):
+    (saved / "config.json").unlink()
+    (saved / "tokenizer.model").unlink()
+    with pytest.raises(ValueError, match=r"config\.json is missing; tokenizer\.model is missing; restore it"):
+        bundle.load(saved)
+
+
+def test_a_model_without_its_tokenizer_is_refused(saved: Path):
+    (saved / "tokenizer.model").unlink()
+    signed(saved)
+    with pytest.raises(ValueError, match=r"lacks tokenizer\.model"):
+        bundle.load(saved)
+
+
+def test_the_settings_of_a_model_are_those_it_was_saved_with(saved: Path):
+    tables = json.loads((saved / "config.json").read_text(encoding="utf-8"))
+    assert tables["model"] == asdict(model().config)
+    assert tables["tokenizer"] == asdict(small_tokenizer().config)

@@ -1,0 +1,136 @@
+"""Who may import whom: the floors of the house as one table, and the check that every arrow points down."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent.parent / "src"
+PACKAGE = "pellucid"
+ANYTHING = "*"
+
+
+@dataclass(frozen=True)
+class Floor:
+    """What one folder or file of the package may import, names between spaces; the standard library is free."""
+
+    ours: str = ""
+    others: str = ""
+    ours_inside: str = ""  # inside a function only, so that importing the module stays quick
+    others_inside: str = ""
+
+
+FLOORS = {  # in the order of reading, from the ground up
+    "config": Floor(others="pydantic"),
+    "model": Floor(ours="model", others="torch jaxtyping"),
+    "data": Floor(ours="data", others="numpy sentencepiece torch jaxtyping"),
+    "bundle": Floor(ours="model data.tokenizer", others="safetensors torch"),
+    "interop": Floor(ours="interop bundle model data.tokenizer", others="safetensors numpy torch"),
+    "decode": Floor(
+        ours="decode bundle model data interop", others="numpy torch jaxtyping", others_inside="ctranslate2"
+    ),
+    "train": Floor(
+        ours="train config data model bundle decode",
+        others="numpy torch jaxtyping safetensors",
+        others_inside="rich sacrebleu",
+    ),
+    "inspect": Floor(ours="inspect decode bundle model data.tokenizer", others="numpy torch jaxtyping"),
+    "plots": Floor(ours="plots", others="numpy", others_inside="matplotlib"),
+    "api": Floor(ours="inspect decode bundle model data", ours_inside="train config"),
+    "serve": Floor(
+        ours="serve api inspect decode bundle",
+        others="numpy pydantic fastapi",
+        others_inside="uvicorn prometheus_client",
+    ),
+    "cli": Floor(ours="cli", others="typer", ours_inside=ANYTHING, others_inside=ANYTHING),
+    "__main__": Floor(ours="cli"),
+    "__init__": Floor(ours_inside="api"),
+}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported name: where it is written, and whether the module is loaded before it is needed."""
+
+    line: int
+    name: str
+    inside: bool  # in a function, or for the type checker only
+
+
+def main() -> int:
+    """Print every arrow that points up; exit status 1 where there is one."""
+    problems = violations(SOURCE)
+    print("\n".join(problems) or "floors: every arrow points down", file=sys.stderr if problems else sys.stdout)
+    return 1 if problems else 0
+
+
+def violations(source: Path) -> list[str]:
+    """One sentence for each import under `source`/pellucid that the table does not allow."""
+    return [
+        problem
+        for path in sorted((source / PACKAGE).rglob("*.py"))
+        for problem in violations_of(path.relative_to(source / PACKAGE), path.read_text(encoding="utf-8"))
+    ]
+
+
+def violations_of(path: Path, text: str) -> list[str]:
+    """The same for one module: its path inside the package, and its text.
+
+    >>> violations_of(Path("model/masks.py"), "from pellucid.data import batching")
+    ['src/pellucid/model/masks.py:1 imports pellucid.data.batching; model may import: model, torch, jaxtyping']
+    """
+    where = path.with_suffix("").parts[0]
+    if where not in FLOORS:
+        return [f"src/{PACKAGE}/{path.as_posix()} stands on no floor; add a row for {where!r} to tools/floors.py"]
+    return [
+        f"src/{PACKAGE}/{path.as_posix()}:{found.line} imports {found.name}; {allowance(where, found.inside)}"
+        for found in imports(ast.parse(text), package=(PACKAGE, *path.parent.parts))
+        if not allowed(FLOORS[where], found)
+    ]
+
+
+def allowed(floor: Floor, found: Import) -> bool:
+    """Whether the floor may import this name at this place."""
+    top, _, rest = found.name.partition(".")
+    if top in sys.stdlib_module_names:
+        return True
+    ours = top == PACKAGE
+    names = (floor.ours if ours else floor.others).split()
+    if found.inside:
+        names += (floor.ours_inside if ours else floor.others_inside).split()
+    target = rest if ours else top
+    return any(name == ANYTHING or f"{target}.".startswith(f"{name}.") for name in names)
+
+
+def allowance(where: str, inside: bool) -> str:
+    """The row of the table, in words."""
+    floor = FLOORS[where]
+    words = f"{where} may import: {', '.join(f'{floor.ours} {floor.others}'.split()) or 'the standard library'}"
+    later = ", ".join(f"{floor.ours_inside} {floor.others_inside}".replace(ANYTHING, "").split())
+    if ANYTHING in floor.ours_inside + floor.others_inside:
+        later = "anything"
+    return f"{words}; inside a function also: {later}" if later and not inside else words
+
+
+def imports(tree: ast.AST, package: tuple[str, ...], inside: bool = False) -> Iterator[Import]:
+    """Every import of a module that stands in `package`, with relative ones written out."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from (Import(node.lineno, alias.name, inside) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = [*package[: len(package) - node.level + 1]] if node.level else []
+            stem = ".".join([*base, *([node.module] if node.module else [])])
+            yield from (Import(node.lineno, f"{stem}.{alias.name}", inside) for alias in node.names)
+        else:
+            lazy = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or for_the_type_checker(node)
+            yield from imports(node, package, inside or lazy)
+
+
+def for_the_type_checker(node: ast.AST) -> bool:
+    """Whether this is `if TYPE_CHECKING:`."""
+    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
