@@ -10,7 +10,7 @@ from random import Random
 import pytest
 import torch
 
-from pellucid import bundle
+from pellucid import bundle, sealed
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.model import ModelConfig, Transformer
 from tests.decode.models import LINES, random_model, small_tokenizer
@@ -80,7 +80,7 @@ def test_shared_weights_are_stored_once(saved: Path):
 
 def test_the_manifest_says_what_is_known_of_a_model(saved: Path):
     manifest = bundle.load(saved).manifest
-    assert manifest == bundle.manifest_of(saved)
+    assert manifest == sealed.manifest_of(saved)
     assert (manifest["step"], manifest["dev"]) == (7, {"bleu": 31.5})
     assert set(manifest["files"]) == {"model.safetensors", "config.json", "tokenizer.model"}
     assert manifest["versions"]["torch"] == torch.__version__
@@ -223,7 +223,7 @@ def test_any_changed_byte_is_noticed(saved: Path):
 def signed(directory: Path) -> None:
     """A manifest as a stranger would write it, true to the files."""
     (directory / "manifest.json").unlink()
-    bundle.write_manifest(directory, {})
+    sealed.write_manifest(directory, {})
 
 
 def test_changed_files_with_a_true_manifest_load_as_valid_models_or_not_at_all(saved: Path):
@@ -324,7 +324,7 @@ def test_a_manifest_may_not_name_files_elsewhere(saved: Path):
     for name in ("../secret", "/etc/passwd", "a/b", "..", "", "c:\\x"):
         manifest = json.loads((saved / "manifest.json").read_text(encoding="utf-8"))
         manifest["files"][name] = {"bytes": 0, "sha256": ""}
-        manifest["sha256"] = bundle.own_sha256(manifest)
+        manifest["sha256"] = sealed.own_sha256(manifest)
         (saved.parent / "hostile").mkdir(exist_ok=True)
         (saved.parent / "hostile" / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
         with pytest.raises(ValueError, match="does not list the files of this directory"):

@@ -25,13 +25,14 @@ FLOORS = {  # in the order of reading, from the ground up
     "config": Floor(others="pydantic"),
     "model": Floor(ours="model", others="torch jaxtyping"),
     "data": Floor(ours="data", others="numpy sentencepiece torch jaxtyping"),
-    "bundle": Floor(ours="model data.tokenizer", others="safetensors torch"),
+    "sealed": Floor(),
+    "bundle": Floor(ours="sealed model data.tokenizer", others="safetensors torch"),
     "interop": Floor(ours="interop bundle model data.tokenizer", others="safetensors numpy torch"),
     "decode": Floor(
         ours="decode bundle model data interop", others="numpy torch jaxtyping", others_inside="ctranslate2"
     ),
     "train": Floor(
-        ours="train config data model bundle decode",
+        ours="train config data model sealed bundle decode",
         others="numpy torch jaxtyping safetensors",
         others_inside="rich sacrebleu",
     ),

@@ -53,10 +53,10 @@ def build(kind: type[Settings], tables: Mapping[str, Any], where: str) -> Settin
     try:
         settings = TypeAdapter(kind).validate_python(tables)
     except ValidationError as error:
-        problems += [_said(each) for each in error.errors()]
+        raise ValueError(f"{where}: " + "; ".join([*problems, *map(_said, error.errors())])) from None
     if problems:
         raise ValueError(f"{where}: " + "; ".join(problems))
-    return settings  # pyright: ignore[reportPossiblyUnboundVariable]
+    return settings
 
 
 def _unknown(kind: Any, tables: Mapping[str, Any], prefix: str) -> Iterator[str]:
@@ -68,9 +68,8 @@ def _unknown(kind: Any, tables: Mapping[str, Any], prefix: str) -> Iterator[str]
             near = get_close_matches(key, fields, n=1)
             meant = f"; did you mean {near[0]!r}?" if near else ""
             yield f"unknown key '{prefix}{key}'{meant} (known: {', '.join(fields)})"
-        elif dataclasses.is_dataclass(hints[key]):
-            if isinstance(value, Mapping):
-                yield from _unknown(hints[key], value, f"{prefix}{key}.")
+        elif dataclasses.is_dataclass(hints[key]) and isinstance(value, Mapping):
+            yield from _unknown(hints[key], value, f"{prefix}{key}.")
 
 
 def _said(error: Mapping[str, Any]) -> str:

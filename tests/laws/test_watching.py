@@ -14,7 +14,9 @@ from tests.model.models import every_option, sentences, small_config, small_mode
 SOURCE, TARGET = sentences([11, 5]), sentences([7, 3], seed=2)
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-14), (torch.float32, 1e-6)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float64, 1e-14), (torch.float32, 1e-6), (torch.bfloat16, 3e-2)]
+)
 def test_fused_and_visible_attention_agree(dtype, tolerance):
     torch.manual_seed(1)
     q = torch.randn(3, 2, 11, 7, dtype=dtype)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from pellucid.model.attention import CrossAttention, SelfAttention, masked_softmax
-from pellucid.model.positions import Positions
+from pellucid.model.positions import Positions, Rotary
 from tests.model.models import shaken
 
 
@@ -70,6 +70,16 @@ def test_heads_one_by_one_are_all_together():
         together = together + pattern @ v @ layer.output.weight[:, own].T
     everyone = torch.ones(3, 1, 11, 11, dtype=torch.bool)
     torch.testing.assert_close(layer(x, everyone, torch.arange(11), Positions()), together, rtol=0, atol=1e-12)
+
+
+def test_rotary_attention_sees_distances_only():
+    """Moved along by any number of positions, a sequence attends as before; in another order it does not."""
+    torch.manual_seed(1)
+    layer, rotary = shaken(SelfAttention(20, 2, 0.0).double()), Rotary(20, 53, 2).double()
+    x, everyone = torch.randn(3, 11, 20, dtype=torch.float64), torch.ones(3, 1, 11, 11, dtype=torch.bool)
+    here = layer(x, everyone, torch.arange(11), rotary)
+    torch.testing.assert_close(layer(x, everyone, torch.arange(41, 52), rotary), here, rtol=0, atol=1e-6)
+    assert not torch.allclose(layer(x, everyone, torch.arange(10, -1, -1), rotary), here, rtol=0, atol=1e-2)
 
 
 def test_masked_softmax_by_hand():

@@ -31,13 +31,17 @@ def attend(
     scaled = products / q.shape[-1] ** 0.5
     scores = watch("scores", scaled if bias is None else scaled + bias)
     pattern = watch("pattern", masked_softmax(scores, watch("allowed", allowed)))
-    return watch("head_output", (pattern if dropout is None else dropout(pattern)) @ v)
+    return watch("head_output", (pattern if dropout is None else dropout(pattern)).to(v.dtype) @ v)
 
 
 def masked_softmax(scores: Float[Tensor, "B H Q K"], allowed: Bool[Tensor, "#B 1 #Q K"]) -> Float[Tensor, "B H Q K"]:
-    """Softmax over the keys a query may read; exactly zero on the others, and on all of them if it may read none."""
-    lowest = torch.finfo(scores.dtype).min
-    return scores.masked_fill(~allowed, lowest).softmax(dim=-1).masked_fill(~allowed, 0.0)
+    """Softmax over the keys a query may read; exactly zero on the others, and on all of them if it may read none.
+
+    Taken in float32 at least, whatever the products were taken in.
+    """
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    forbidden = ~allowed
+    return scores.masked_fill(forbidden, torch.finfo(scores.dtype).min).softmax(dim=-1).masked_fill(forbidden, 0.0)
 
 
 def fused_is_faster(q: Float[Tensor, "B H Q E"]) -> bool:

@@ -55,8 +55,12 @@ class ModelSettings:
     dropout: Annotated[float, "share dropped from embeddings and from each sublayer's output"] = 0.1
     attention_dropout: Annotated[float, "share dropped from attention patterns"] = 0.0
     activation_dropout: Annotated[float, "share dropped inside the feed-forward"] = 0.0
-    norm: Annotated[Literal["pre", "post"], "normalise before each sublayer, or after the sum as the paper does"] = "pre"
-    positions: Annotated[Literal["sinusoidal", "learned", "rotary", "none"], "how order enters the model"] = "sinusoidal"
+    norm: Annotated[Literal["pre", "post"], "normalise before each sublayer, or after the sum as the paper does"] = (
+        "pre"
+    )
+    positions: Annotated[Literal["sinusoidal", "learned", "rotary", "none"], "how order enters the model"] = (
+        "sinusoidal"
+    )
     activation: Annotated[Literal["relu", "gelu", "swiglu"], "between the feed-forward's two layers"] = "relu"
     tie: Annotated[
         Literal["all", "decoder", "none"] | None, "which embeddings share one matrix; left out: all if joint"
@@ -87,7 +91,9 @@ class TrainConfig:
     ] = "float32"
     evaluate_every: Annotated[int | None, "updates between evaluations; left out: a twelfth of the run"] = None
     save_every: Annotated[int | None, "updates between checkpoints; left out: at each evaluation"] = None
-    patience: Annotated[int | None, "evaluations without a better dev score before stopping; left out: never stop"] = None
+    patience: Annotated[int | None, "evaluations without a better dev score before stopping; left out: never stop"] = (
+        None
+    )
     dev_sentences: Annotated[int, "dev sentences translated for BLEU and chrF at each evaluation"] = 500
     dev_beam: Annotated[int, "beam of those translations"] = 4
     average: Annotated[Literal["last", "best"], "which checkpoints the averaged model is made of"] = "last"
@@ -132,7 +138,9 @@ class OptimConfig:
             ("clip", self.clip > 0, "above 0"),
             ("label_smoothing", 0 <= self.label_smoothing < 1, "at least 0 and below 1"),
         )
-        problems = [f"optim.{name} is {getattr(self, name)}, it must be {wanted}" for name, ok, wanted in rules if not ok]
+        problems = [
+            f"optim.{name} is {getattr(self, name)}, it must be {wanted}" for name, ok, wanted in rules if not ok
+        ]
         if problems:
             raise ValueError("; ".join(problems))
 

@@ -29,9 +29,7 @@ class Dev:
     def of(cls, pairs: Pairs, tokenizer: Tokenizer, run: RunConfig) -> "Dev":
         """All pairs for the loss; for translation `train.dev_sentences` of them, spread evenly over the file."""
         encoded, _ = encode(pairs, tokenizer, run)
-        order = epoch_batches(
-            encoded.sources.lengths, encoded.targets.lengths, run.train.batch_tokens, seed=0, epoch=0
-        )
+        order = epoch_batches(encoded.sources.lengths, encoded.targets.lengths, run.train.batch_tokens, seed=0, epoch=0)
         some = range(0, len(pairs), -(-len(pairs) // run.train.dev_sentences))
         fits = [i for i in some if len(tokenizer.encode_source([pairs.sources[i]])[0]) <= run.data.max_pieces]
         return cls(

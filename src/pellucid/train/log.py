@@ -99,6 +99,7 @@ class Log:
         rows = [row for row in read_log(path) if row["step"] <= counts.step] if path.exists() else []
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         self.window = Window()
+        self.evaluations: dict[int, Evaluation] = {}
 
     def update(self, counts: Counts, done: Update, seconds: float, progress: float) -> None:
         """Note an update that took `seconds`; report every `REPORT_EVERY` of them, and the first."""
@@ -122,6 +123,7 @@ class Log:
     def evaluation(self, counts: Counts, evaluation: Evaluation) -> None:
         """Report dev scores, in the file and to the user."""
         self.write(counts, **evaluation.row())
+        self.evaluations = {counts.step: evaluation}
         self.score = f"BLEU {evaluation.bleu:.1f}"
         self.say.say(f"step {counts.step:,} after {counts.seconds / 60:.1f} min: {evaluation}")
 

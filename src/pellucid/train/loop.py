@@ -1,6 +1,7 @@
 """The training loop: from a run's settings to its model directories."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from pellucid.config import to_toml
 from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
+from pellucid.sealed import manifest_of
 from pellucid.train.config import RunConfig, read_run
 from pellucid.train.dev import Dev, Evaluation, evaluate
 from pellucid.train.log import Log, Voice, voice
@@ -46,8 +48,10 @@ class Outcome:
     """ "done", "patience", or the signal that interrupted it."""
 
 
-def train(run: RunConfig, out: Path, resume: bool = False) -> Outcome:
+def train(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence[str] = ()) -> Outcome:
     """Train as `run` says, into the run directory `out`; `resume` goes on from its newest checkpoint, to the bit.
+
+    `reasons` for settings that were chosen for the user are said first.
 
     Raises ValueError for data that cannot be trained on, for an `out` that already holds a run, and for a resume with
     other settings or other data than the run began with.
@@ -55,6 +59,8 @@ def train(run: RunConfig, out: Path, resume: bool = False) -> Outcome:
     say = voice()
     keep_memory()
     try:
+        for reason in reasons:
+            say.say(reason)
         setup, state = (go_on if resume else begin)(run, out, say)
         log = Log(out / "log.jsonl", state.counts, say)
         with interruptible() as interrupted:
@@ -77,7 +83,9 @@ def one_update(setup: Setup, state: State, log: Log) -> None:
     run, counts = setup.run, state.counts
     started, before = time.monotonic(), progress(counts, run.train)
     rate = learning_rate(counts.step, before, run.optim)
-    done = update(state.model, state.optimizer, state.next_parts(run.train.accumulate), rate, run.optim, run.train.precision)
+    done = update(
+        state.model, state.optimizer, state.next_parts(run.train.accumulate), rate, run.optim, run.train.precision
+    )
     counts.step += 1
     counts.target_tokens += done.target_tokens
     counts.skipped_updates += done.skipped
@@ -169,7 +177,7 @@ def finish(setup: Setup, state: State, log: Log) -> Outcome:
     """Write `last/` and `average/`; if the averaged model scores best on dev, it becomes `best/`."""
     run, out, counts = setup.run, setup.out, state.counts
     stop = "done" if progress(counts, run.train) >= 1.0 else "patience"
-    last = evaluate(state.model, setup.tokenizer, setup.dev, run)
+    last = log.evaluations.get(counts.step) or evaluate(state.model, setup.tokenizer, setup.dev, run)
     save_model(setup, state, "last", last)
     average(kept(setup), into=state.model)
     averaged = evaluate(state.model, setup.tokenizer, setup.dev, run)
@@ -190,7 +198,9 @@ def save_checkpoint(setup: Setup, state: State) -> None:
     """A checkpoint of this step, unless it is there; older ones that are no longer needed go."""
     place = checkpoint(setup.out, state.counts.step)
     if not place.exists():
-        save(state, setup.tokenizer, place, data=setup.fingerprint, step=state.counts.step, score=state.counts.dev_score)
+        save(
+            state, setup.tokenizer, place, data=setup.fingerprint, step=state.counts.step, score=state.counts.dev_score
+        )
     prune(setup.out, keep=set(kept(setup)))
 
 
@@ -198,5 +208,5 @@ def kept(setup: Setup) -> list[Path]:
     """The checkpoints that the averaged model is made of: the newest, or those with the best dev scores."""
     saved = checkpoints(setup.out)
     if setup.run.train.average == "best":
-        saved.sort(key=lambda place: bundle.manifest_of(place).get("score") or float("-inf"))
+        saved.sort(key=lambda place: manifest_of(place).get("score") or float("-inf"))
     return saved[-setup.run.train.keep :]

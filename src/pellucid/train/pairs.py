@@ -51,7 +51,9 @@ def held_out(pairs: Pairs, most: int, seed: int) -> tuple[Pairs, Pairs]:
     drawn = Random(seed).sample(range(len(pairs)), min(most, len(pairs) // 10))
     sources, targets = {pairs.sources[i] for i in drawn}, {pairs.targets[i] for i in drawn}
     rest = [
-        i for i, (s, t) in enumerate(zip(pairs.sources, pairs.targets, strict=True)) if s not in sources and t not in targets
+        i
+        for i, (s, t) in enumerate(zip(pairs.sources, pairs.targets, strict=True))
+        if s not in sources and t not in targets
     ]
     if not rest:
         raise ValueError("every pair shares a sentence with another; name dev_source and dev_target")

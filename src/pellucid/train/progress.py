@@ -18,8 +18,10 @@ def progress(counts: Counts, c: TrainConfig) -> float:
 def due(every: int | None, counts: Counts, before: float, now: float) -> bool:
     """Whether `every` updates have gone by, or, left out, another twelfth of the run; and at its end.
 
-    >>> due(500, Counts(step=1000), 0.1, 0.11), due(None, Counts(step=7), 0.07, 0.08), due(None, Counts(step=8), 0.08, 0.09)
-    (True, False, True)
+    >>> due(500, Counts(step=1000), 0.1, 0.11)
+    True
+    >>> due(None, Counts(step=7), 0.07, 0.08), due(None, Counts(step=8), 0.08, 0.09)
+    (False, True)
     """
     if now >= 1.0:
         return True

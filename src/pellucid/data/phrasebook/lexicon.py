@@ -10,53 +10,55 @@ from typing import NamedTuple
 
 NOUNS = {
     "people": "boy niño m, girl niña f, man/men hombre m, woman/women mujer f, child/children niño m, doctor médico m, "
-    "farmer granjero m, waiter camarero m, painter pintor m, writer escritor m, nurse enfermera f, actress actriz f, "
-    "king rey m, queen reina f, lady señora f, student alumno m",
+    "farmer granjero m, writer escritor m, nurse enfermera f, "
+    "king rey m, queen reina f, student alumno m",
     "kin": "mother/= madre f, father/= padre m, sister hermana f, brother hermano m, aunt tía f, uncle tío m, "
-    "grandmother/= abuela f, grandfather/= abuelo m, daughter hija f, son hijo m, cousin primo m, friend amigo m, "
+    "grandmother/= abuela f, grandfather/= abuelo m, daughter hija f, son hijo m, friend amigo m, "
     "neighbor vecino m, teacher profesor m",
     "animals": "cat gato m, dog perro m, horse caballo m, cow vaca f, bird pájaro m, rabbit conejo m, duck pato m, "
-    "mouse/mice ratón m, hen gallina f, goat cabra f, bear oso m, lion león m, turtle tortuga f, frog rana f",
-    "fruit": "apple manzana f, pear pera f, orange naranja f, banana plátano m, strawberry fresa f, grape uva f, "
-    "lemon limón m, tomato/tomatoes tomate m, onion cebolla f, pepper pimiento m, peach melocotón m",
-    "food": "fruit fruta f, vegetable verdura f, tart tarta f, cake pastel m, cookie galleta f, salad ensalada f, "
+    "mouse/mice ratón m, bear oso m, lion león m, turtle tortuga f, frog rana f",
+    "fruit": "apple manzana f, pear pera f, orange naranja f, banana plátano m, strawberry fresa f, "
+    "lemon limón m, tomato/tomatoes tomate m, onion cebolla f",
+    "food": "fruit fruta f, vegetable verdura f, cake pastel m, cookie galleta f, salad ensalada f, "
     "potato/potatoes patata f, sandwich bocadillo m",
     "staples": "bread/- pan m, cheese/- queso m, meat/- carne f, fish/- pescado m, rice/- arroz m, soup/- sopa f, "
-    "chocolate/- chocolate m, honey/- miel f",
-    "drinks": "wine/- vino m, coffee/- café m, tea/- té m, beer/- cerveza f, juice/- jugo m, lemonade/- limonada f",
+    "chocolate/- chocolate m",
+    "drinks": "wine/- vino m, coffee/- café m, tea/- té m, juice/- jugo m",
     "pure": "milk/- leche f, water/- agua fa",
     "instruments": "guitar guitarra f, piano piano m, violin violín m, flute flauta f",
-    "texts": "book libro m, letter carta f, newspaper periódico m, poem poema m, story cuento m, novel novela f",
+    "texts": "book libro m, letter carta f, poem poema m, story cuento m, novel novela f",
     "songs": "song canción f",
-    "furniture": "table mesa f, chair silla f, bed cama f, desk escritorio m, sofa sofá m",
+    "furniture": "table mesa f, chair silla f, bed cama f, sofa sofá m",
     "household": "lamp lámpara f, mirror espejo m, picture cuadro m, furniture/- muebles mp",
     "openings": "door puerta f, window ventana f",
-    "containers": "box caja f, bag bolsa f, bottle botella f",
+    "containers": "box caja f, bag bolsa f",
     "dishes": "cup taza f, glass vaso m, plate plato m",
-    "small": "key llave f, pencil lápiz m, pen bolígrafo m, notebook cuaderno m, coin moneda f, "
+    "small": "key llave f, pencil lápiz m, pen bolígrafo m, coin moneda f, "
     "ring anillo m, clock reloj m, photo foto f, phone teléfono m, toy juguete m, doll muñeca f, gift regalo m, "
-    "map mapa m, knife/knives cuchillo m, spoon cuchara f",
+    "knife/knives cuchillo m",
     "ball": "ball/= bola f",
     "vehicles": "car coche m, bicycle bicicleta f, boat barco m, truck camión m",
     "clothes": "shirt camisa f, dress vestido m, shoe zapato m, hat sombrero m, coat abrigo m, skirt falda f, "
-    "jacket chaqueta f, boot bota f, scarf/scarves bufanda f, glove guante m",
+    "jacket chaqueta f",
     "places": "store tienda f, school escuela f, church iglesia f, library biblioteca f, hospital hospital m, "
-    "station estación f, museum museo m, restaurant restaurante m, bank banco m, office oficina f, theater teatro m, "
-    "hotel hotel m, bakery panadería f, castle castillo m",
-    "outdoors": "market mercado m, park parque m, beach playa f, square plaza f, farm granja f, forest bosque m, "
-    "village pueblo m, city ciudad f",
+    "museum museo m, restaurant restaurante m, bank banco m, "
+    "hotel hotel m, castle castillo m",
+    "sites": "station estación f, beach playa f, farm granja f",
+    "outdoors": "market mercado m, park parque m, square plaza f, forest bosque m, village pueblo m, city ciudad f",
     "rooms": "kitchen cocina f, garden jardín m, house casa f",
     "waters": "river río m, lake lago m, sea/= mar m",
     "heavens": "sky/= cielo m, moon/= luna f, sun/= sol m",
     "nature": "cloud nube f, star estrella f, mountain montaña f, tree árbol m, flower flor f, leaf/leaves hoja f",
 }
 
-MEN = "John Paul Peter David Thomas Daniel".split()
-WOMEN = "Mary Anna Laura Emma Julia Sarah".split()
+MEN = ["John", "Paul", "Peter", "David", "Thomas", "Daniel"]
+WOMEN = ["Mary", "Anna", "Laura", "Emma", "Julia", "Sarah"]
 
 # english, masculine, feminine: a profession takes no article in Spanish (Mary is a doctor: Mary es médica)
-PROFESSIONS = "teacher profesor profesora, doctor médico médica, farmer granjero granjera, writer escritor escritora, " \
-    "painter pintor pintora, engineer ingeniero ingeniera, lawyer abogado abogada, singer cantante cantante"  # fmt: skip
+PROFESSIONS = (
+    "teacher profesor profesora, doctor médico médica, farmer granjero granjera, writer escritor escritora, "
+    "painter pintor pintora, engineer ingeniero ingeniera, lawyer abogado abogada, singer cantante cantante"
+)
 
 NUMBERS = "two dos, three tres, four cuatro, five cinco, six seis, seven siete, eight ocho, nine nueve, ten diez"
 
@@ -85,8 +87,7 @@ ADJECTIVES = {
     "reading": ("ser", "interesting interesante, boring aburrido, difficult difícil, easy>easier fácil"),
     "length": ("ser", "long>longer largo"),
     "fame": ("ser", "famous famoso"),
-    "comfort": ("ser", "comfortable cómodo"),
-    "use": ("ser", "useful útil, heavy>heavier pesado"),
+        "use": ("ser", "useful útil, heavy>heavier pesado"),
     "style": ("ser", "modern moderno"),
     "elegance": ("ser", "elegant elegante"),
     "speed": ("ser", "fast>faster rápido, slow>slower lento"),
@@ -96,8 +97,7 @@ ADJECTIVES = {
                   "shy tímido, patient paciente"),
     "mood": ("estar", "tired cansado, sad triste, happy>happier feliz, nervous nervioso, calm tranquilo, "
              "*sick enfermo, angry enojado"),
-    "mind": ("estar", "worried preocupado, bored aburrido, busy ocupado, *inspired inspirado, excited emocionado, "
-             "surprised sorprendido, proud orgulloso"),
+    "mind": ("estar", "worried preocupado, bored aburrido, busy ocupado, *inspired inspirado, excited emocionado"),
     "need": ("tener", "*hungry hambre, *thirsty sed, *afraid miedo"),
 }  # fmt: skip
 
@@ -116,7 +116,7 @@ FITTING = {
     "instruments": f"{COLOURS} price age beauty",
     "texts": "reading length fame price age opinion",
     "songs": "reading length fame beauty opinion",
-    "furniture": f"{COLOURS} size price age comfort care use",
+    "furniture": f"{COLOURS} size price age care use",
     "household": "price age opinion beauty care",
     "openings": f"{COLOURS} access care size",
     "containers": f"{COLOURS} size price filling use",
@@ -126,8 +126,9 @@ FITTING = {
     "vehicles": f"{COLOURS} size price age speed",
     "clothes": f"{COLOURS} {COLOURS} price age elegance care damp length",
     "places": "size age style filling access fame",
+    "sites": "size beauty fame",
     "outdoors": "size beauty fame",
-    "rooms": "size age care style comfort",
+    "rooms": "size age care style",
     "waters": f"{COLOURS} beauty danger",
     "heavens": f"{COLOURS} beauty opinion",
     "nature": f"{COLOURS} size beauty",
@@ -138,7 +139,7 @@ FITTING = {
 # In the past, verbs of state take the imperfect (necesitaba), all others the preterite (bebió).
 
 _GOODS = "fruit food staples drinks texts furniture household small ball vehicles clothes dishes instruments"
-_ALL = f"{_GOODS} people kin animals places outdoors rooms waters heavens nature"
+_ALL = f"{_GOODS} people kin animals places sites outdoors rooms waters heavens nature"
 
 ACTIONS = f"""
 eat ate eating = comer : fruit food staples
@@ -149,11 +150,10 @@ see saw seeing = ver : {_ALL}
 find found finding = encontrar>encuentr : small ball clothes animals people containers texts
 lose lost losing = perder>pierd : small ball clothes
 look looked looking for = buscar : small ball clothes animals people kin texts
-look looked looking at = mirar : heavens nature waters household animals people
+look looked looking at = mirar : heavens heavens nature waters household people
 clean cleaned cleaning = limpiar : furniture dishes openings rooms
 wash washed washing = lavar : dishes ball clothes fruit vehicles
-paint painted painting = pintar : furniture ball openings rooms nature
-draw drew drawing = dibujar : animals nature places
+paint painted painting = pintar : furniture ball openings rooms nature heavens
 write wrote writing = escribir : texts songs songs songs
 read read reading = leer : texts
 sing sang singing = cantar : songs
@@ -161,14 +161,11 @@ listen listened listening to = escuchar : songs people kin
 open opened opening = abrir : openings containers
 close closed closing = cerrar>cierr : openings containers
 break broke breaking = romper : dishes openings small
-repair repaired repairing = reparar : vehicles furniture openings
-hide hid hiding = esconder : small ball containers
-carry carried carrying = llevar : containers furniture instruments
 bring brought bringing = traer : fruit food staples drinks small ball dishes
 prepare prepared preparing = preparar : food staples drinks
 help helped helping = ayudar : people kin
-visit visited visiting = visitar : people kin places
-call called calling = llamar : people kin animals
+visit visited visiting = visitar : people kin places sites
+call called calling = llamar : people kin
 play played playing = tocar : instruments
 receive received receiving = recibir : texts small ball
 send sent sending = mandar : texts small ball clothes
@@ -188,17 +185,14 @@ sleep slept sleeping = dormir>duerm :
 dance danced dancing = bailar :
 work worked working = trabajar :
 study studied studying = estudiar :
-rest rested resting = descansar :
 cry cried crying = llorar :
 sing sang singing = cantar :
-wait waited waiting = esperar :
 swim swam swimming = nadar :
 """
 
 JOURNEYS = """
 go went going = ir :
 go went going = ir :
-travel traveled traveling = viajar :
 return returned returning = regresar :
 walk walked walking = caminar :
 """
@@ -336,9 +330,19 @@ def conjugate(infinitive: str, stem: str | None = None) -> tuple[dict[str, tuple
         tenses["present"] = tuple(
             form if i == 3 else stem + form[len(root) :] for i, form in enumerate(tenses["present"])
         )
-    tenses["future"] = tuple(infinitive + end for end in "é ás á emos án".split())
+    tenses["future"] = tuple(infinitive + end for end in ["é", "ás", "á", "emos", "án"])
     tenses |= {tense: tuple(forms.split()) for tense, forms in IRREGULAR.get(infinitive, {}).items()}
     return tenses, tenses.pop("gerund")[0]
+
+
+def nouns(groups: str) -> list[Noun]:
+    """The nouns of several groups, a group as often as it is named."""
+    return [noun for group in groups.split() for noun in nouns_of[group]]
+
+
+def verbs(infinitives: str) -> list[Verb]:
+    """Actions by their Spanish infinitive, each as often as it is named."""
+    return [verb for infinitive in infinitives.split() for verb in actions if verb.infinitive == infinitive]
 
 
 def _nouns(group: str, table: str) -> tuple[Noun, ...]:

@@ -1,0 +1,65 @@
+"""What a newcomer waits for: `make demo` and `make test` in a fresh clone, from nothing installed to the last line.
+
+python -m benchmarks.newcomer            # writes benchmarks/results/newcomer.md
+"""
+
+import os
+import re
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.quality import machine
+
+HOUSE = Path(__file__).parent.parent
+RESULTS = HOUSE / "benchmarks" / "results"
+
+
+def main() -> None:
+    """Clone, run both commands, write the page."""
+    with tempfile.TemporaryDirectory() as folder:
+        clone = Path(folder) / "pellucid"
+        subprocess.run(["git", "clone", "--quiet", HOUSE, clone], check=True)
+        demo_seconds, demo = timed(["make", "demo"], clone)
+        test_seconds, test = timed(["make", "test"], clone)
+        minutes = [float(match) for match in re.findall(r"after ([\d.]+) min", demo)]
+    page = f"""# A newcomer's two commands
+
+Made by `python -m benchmarks.newcomer` on {machine()}: a fresh clone, no virtual environment.
+
+| command | minutes in all | of them training |
+|---|---|---|
+| `make demo`, installation included | {demo_seconds / 60:.1f} | {max(minutes, default=0):.1f} |
+| `make test`, installation of the test tools included | {test_seconds / 60:.1f} | |
+
+## What `make demo` prints
+
+```
+{demo.strip()}
+```
+
+## How `make test` ends
+
+```
+{test.strip().splitlines()[-1]}
+```
+"""
+    (RESULTS / "newcomer.md").write_text(page, encoding="utf-8")
+    print(page)
+
+
+def timed(command: list[str], folder: Path) -> tuple[float, str]:
+    """Seconds and output of a command that must succeed, run as from a new shell."""
+    environment = {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "PYTHONPATH")}
+    begun = time.monotonic()
+    done = subprocess.run(
+        command, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-3000:]}")
+    return time.monotonic() - begun, done.stdout.replace(str(folder), ".")
+
+
+if __name__ == "__main__":
+    main()

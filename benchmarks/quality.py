@@ -1,0 +1,184 @@
+"""Quality against minutes: trains a recipe, keeps every checkpoint's model, scores them all on a test set.
+
+    python -m benchmarks.quality multi30k            # runs/multi30k, then benchmarks/results/multi30k.md
+    python -m benchmarks.quality tatoeba
+
+A run that is there already is scored as it stands. Needs PELLUCID_DATA and, for tokenised BLEU, sacremoses.
+"""
+
+import gzip
+import json
+import os
+import platform
+import random
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pellucid
+from pellucid.train.evaluate import corpus_scores
+from pellucid.train.log import read_log
+from pellucid.train.state import checkpoints
+
+HOUSE = Path(__file__).parent.parent
+RESULTS = HOUSE / "benchmarks" / "results"
+BEAM = 5
+
+
+@dataclass(frozen=True)
+class Task:
+    """One page of results."""
+
+    title: str
+    recipe: str
+    source: str
+    reference: str
+    tokenised: str | None = None
+    """The reference as published tokenised BLEU has it: lower case, Moses tokens."""
+    examples: int = 0
+
+
+TASKS = {
+    "multi30k": Task(
+        "Multi30k English-German",
+        "recipes/multi30k-en-de.toml",
+        "multi30k/test_2016_flickr.en.gz",
+        "multi30k/test_2016_flickr.de.gz",
+        "multi30k/tok/test_2016_flickr.lc.norm.tok.de.gz",
+        examples=8,
+    ),
+    "tatoeba": Task(
+        "Tatoeba English-Spanish",
+        "recipes/tatoeba-en-es.toml",
+        "tatoeba_en-es/test.en.gz",
+        "tatoeba_en-es/test.es.gz",
+        examples=20,
+    ),
+}
+
+
+def main() -> None:
+    """Train if need be, score, write the page."""
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    if name not in TASKS or "PELLUCID_DATA" not in os.environ:
+        sys.exit(f"usage: PELLUCID_DATA=... python -m benchmarks.quality {'|'.join(TASKS)} [RUN]")
+    task = TASKS[name]
+    run = Path(sys.argv[2]) if len(sys.argv) > 2 else HOUSE / "runs" / name
+    if not (run / "log.jsonl").exists():
+        train(task, run)
+    page = "\n".join(report(name, task, run))
+    (RESULTS / f"{name}.md").write_text(page + "\n", encoding="utf-8")
+    print(page)
+
+
+def train(task: Task, run: Path) -> None:
+    """`pellucid train`, while the model of each checkpoint is linked into `curve/` before it is pruned."""
+    training = subprocess.Popen([sys.executable, "-m", "pellucid", "train", HOUSE / task.recipe, "--out", run])
+    over = threading.Event()
+    linking = threading.Thread(target=keep_models, args=(run, over))
+    linking.start()
+    code = training.wait()
+    over.set()
+    linking.join()
+    if code:
+        sys.exit(code)
+
+
+def keep_models(run: Path, over: threading.Event) -> None:
+    """Hard links to the files of every checkpoint, as soon as it is there."""
+    while True:
+        last_look = over.wait(timeout=3)
+        for place in checkpoints(run):
+            kept = run / "curve" / place.name
+            if not kept.exists():
+                kept.mkdir(parents=True)
+                for file in place.iterdir():
+                    os.link(file, kept / file.name)
+        if last_look:
+            return
+
+
+def report(name: str, task: Task, run: Path) -> Iterator[str]:
+    """The lines of the page."""
+    data = Path(os.environ["PELLUCID_DATA"])
+    sources, references = lines(data / task.source), lines(data / task.reference)
+    evaluated = {row["step"]: row for row in read_log(run / "log.jsonl") if "bleu" in row and "model" not in row}
+    yield f"# {task.title}\n"
+    yield f"Made by `python -m benchmarks.quality {name}` with [{task.recipe}](../../{task.recipe}) on {machine()}."
+    yield f"Test set: {len(sources):,} sentences of `{task.source}`; beam {BEAM}, length penalty 0.6.\n"
+    yield "| minutes | update | target tokens | dev loss | test BLEU | test chrF |"
+    yield "|---|---|---|---|---|---|"
+    best: tuple[float, str] = (-1.0, "")
+    for place in sorted((run / "curve").iterdir()):
+        numbers = json.loads((place / "training.json").read_text(encoding="utf-8"))["counts"]
+        if numbers["step"] not in evaluated:
+            continue
+        scores, _ = scored(place, sources, references)
+        best = max(best, (scores["bleu"]["score"], f"update {numbers['step']:,}"))
+        dev_loss = evaluated[numbers["step"]]["dev_loss"]
+        yield (
+            f"| {numbers['seconds'] / 60:.1f} | {numbers['step']:,} | {numbers['target_tokens']:,} | {dev_loss:.3f} | "
+            f"{scores['bleu']['score']:.2f} | {scores['chrf']['score']:.2f} |"
+        )
+    for kind in ("average", "best"):
+        scores, texts = scored(run / kind, sources, references)
+        best = max(best, (scores["bleu"]["score"], f"`{kind}/`"))
+        yield f"| | `{kind}/` | | | {scores['bleu']['score']:.2f} | {scores['chrf']['score']:.2f} |"
+    yield "\nMinutes are of the whole run: updates, evaluations and checkpoints."
+    yield f"Best: **{best[0]:.2f}** BLEU ({best[1]}). Signature: `{scores['bleu']['signature']}`."
+    if task.tokenised:
+        score, share = tokenised_bleu(texts, references, lines(data / task.tokenised))
+        yield (
+            f"\n`best/`, lower-cased and Moses-tokenised, against `{task.tokenised}`: **{score:.2f}** BLEU "
+            "(published for this model and test set: 41.02, Wu et al. 2021). The same normalisation gives back "
+            f"{share:.1%} of the published reference's lines from the raw reference."
+        )
+    yield f"\n## {task.examples} random test sentences\n"
+    yield "| source | translation | reference |\n|---|---|---|"
+    for i in sorted(random.Random(1).sample(range(len(sources)), task.examples)):
+        yield f"| {sources[i]} | {texts[i]} | {references[i]} |"
+
+
+def scored(model: Path, sources: list[str], references: list[str]) -> tuple[dict, list[str]]:
+    """Test scores of a model directory, and its translations."""
+    texts = [each.text for each in pellucid.load(model).translate(sources, beam=BEAM)]
+    return corpus_scores(texts, references, metrics=("bleu", "chrf")), texts
+
+
+def tokenised_bleu(texts: list[str], raw: list[str], references: list[str]) -> tuple[float, float]:
+    """BLEU of lower-cased Moses tokens; and how many reference lines the same steps reproduce from the raw ones."""
+    from sacrebleu.metrics.bleu import BLEU
+    from sacremoses import MosesPunctNormalizer, MosesTokenizer
+
+    normalise, tokenise = MosesPunctNormalizer(lang="de").normalize, MosesTokenizer(lang="de").tokenize
+
+    def tokens(line: str) -> str:
+        return " ".join(tokenise(normalise(line.lower())))
+
+    share = sum(tokens(line) == reference for line, reference in zip(raw, references, strict=True)) / len(raw)
+    score = BLEU(tokenize="none", force=True).corpus_score([tokens(text) for text in texts], [references]).score
+    return score, share
+
+
+def lines(path: Path) -> list[str]:
+    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
+        return [line.rstrip("\n") for line in file]
+
+
+def machine() -> str:
+    """The processor, in words."""
+    import torch
+
+    name, described = platform.processor(), Path("/proc/cpuinfo")
+    if described.exists():
+        known = re.search(r"model name\s*: (.*)", described.read_text(encoding="utf-8"))
+        name = known[1] if known else name
+    return f"{name}, {os.cpu_count()} cores, torch {torch.__version__}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""load() and train(); the object a user holds: translate, score, evaluate."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pellucid import bundle
+from pellucid.bundle import Bundle
+from pellucid.decode.config import SearchConfig
+from pellucid.decode.translate import Score, Translation, Translator
+
+if TYPE_CHECKING:
+    from pellucid.train.config import RunConfig
+
+PRECISIONS = ("float32", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained model and its tokenizer. `manifest` says what is known of it: data, step, dev scores, versions."""
+
+    bundle: Bundle
+    translator: Translator
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What stands in the model directory's manifest.json."""
+        return self.bundle.manifest
+
+    @property
+    def directory(self) -> Path:
+        """Where the model was loaded from."""
+        return self.bundle.directory
+
+    def translate(self, lines: Sequence[str], **search: Any) -> list[Translation]:
+        """One translation for each line, in their order; `search` takes the names of `SearchConfig`: beam, n_best, ...
+
+        Raises ValueError for settings that are no search, and for lines with more pieces than the model takes.
+        """
+        return self.translator.translate(several(lines, "lines"), SearchConfig(**search))
+
+    def translate_stream(self, lines: Iterable[str], block: int = 2048, **search: Any) -> Iterator[Translation]:
+        """As `translate`, for any number of lines in bounded memory: `block` of them at a time."""
+        return self.translator.translate_stream(lines, SearchConfig(**search), block=block)
+
+    def score(self, sources: Sequence[str], targets: Sequence[str], batch: int = 64) -> list[Score]:
+        """The log-probability of each given translation: how likely the model is to write just that."""
+        if batch < 1:
+            raise ValueError(f"batch is {batch}, it must be 1 or more")
+        return self.translator.score(several(sources, "sources"), several(targets, "targets"), batch)
+
+    def evaluate(self, sources: Sequence[str], references: Sequence[str], **search: Any) -> dict[str, dict[str, Any]]:
+        """BLEU, chrF, TER and WER of the model's translations, each as {"score", "signature"}."""
+        from pellucid.train.evaluate import corpus_scores
+
+        if len(sources) != len(references):
+            raise ValueError(f"{len(sources):,} sources and {len(references):,} references: each source needs its own")
+        translations = self.translate(sources, **search)
+        return corpus_scores([each.text for each in translations], several(references, "references"))
+
+
+def load(directory: str | Path, precision: str = "float32") -> Model:
+    """The model in a model directory, such as runs/demo/best, ready to translate.
+
+    Raises ValueError, saying what is wrong and what to do, for a directory that holds no sound model.
+    """
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision is {precision!r}, it must be one of {', '.join(PRECISIONS)}")
+    found = bundle.load(directory)
+    if precision == "bfloat16":
+        found.model.bfloat16()
+    return Model(found, Translator(found.model, found.tokenizer))
+
+
+def train(
+    run: str | Path | Mapping[str, Any] | None = None, *, out: str | Path, resume: bool = False, **form: Any
+) -> Model:
+    """Train and return the best model; what is written stands in the directory `out`.
+
+    `run` is a run file, or its tables as a mapping; instead of it `form` may name source, target, dev_source,
+    dev_target, size, and steps or minutes. Raises ValueError for settings or data that cannot be trained with, KeyboardInterrupt
+    when the run was interrupted; it is saved then, and goes on with `resume`.
+    """
+    from pellucid.train.loop import train as train_run
+
+    settings, reasons = run_settings(run, **form)
+    outcome = train_run(settings, Path(out), resume=resume, reasons=reasons)
+    if outcome.evaluation is None:
+        raise KeyboardInterrupt(f"{outcome.stop}; everything is saved in {out}, go on with resume=True")
+    return load(outcome.best)
+
+
+def run_settings(
+    run: str | Path | Mapping[str, Any] | None = None,
+    overrides: Sequence[str] = (),
+    *,
+    source: str | Path | None = None,
+    target: str | Path | None = None,
+    dev_source: str | Path | None = None,
+    dev_target: str | Path | None = None,
+    size: str | None = None,
+    steps: int | None = None,
+    minutes: float | None = None,
+) -> tuple["RunConfig", tuple[str, ...]]:
+    """The settings of a run from a file, from tables or from a few names; ValueError for a mixture of them.
+
+    `overrides` are written over them as `section.key=value`. What follows from a few names is chosen by the size of
+    the corpus: the reasons come back beside the settings.
+    """
+    from pellucid.config import overridden
+    from pellucid.train.config import make_run, read_run
+    from pellucid.train.defaults import choose
+
+    tables = {
+        "data": {"source": source, "target": target, "dev_source": dev_source, "dev_target": dev_target},
+        "model": {"size": size},
+        "train": {"steps": steps, "minutes": minutes},
+    }
+    given = {section: {k: v for k, v in table.items() if v is not None} for section, table in tables.items()}
+    names = [key for table in given.values() for key in table]
+    if run is None:
+        if "source" not in names or "target" not in names:
+            raise ValueError("nothing to train on: name a run file, or source and target")
+        choice = choose({key: str(value) for key, value in given["data"].items()}, size, steps, minutes)
+        return make_run(overridden(choice.tables, overrides)), choice.reasons
+    if names:
+        raise ValueError(
+            f"a run file and {', '.join(names)} are both given; write into the file, or override it: "
+            f"{next(f'{s}.{k}={v}' for s, table in given.items() for k, v in table.items())}"
+        )
+    if isinstance(run, Mapping):
+        return make_run(overridden(run, overrides)), ()
+    return read_run(Path(run), list(overrides)), ()
+
+
+def several(lines: Sequence[str], name: str) -> Sequence[str]:
+    """The same lines; ValueError for one text, whose letters would be taken for lines."""
+    if isinstance(lines, str):
+        raise ValueError(f"{name} is one text; give a list, with one text in it: [{lines[:20]!r}]")
+    return lines

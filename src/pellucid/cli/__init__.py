@@ -1,0 +1,56 @@
+"""The command line: one small file for each command, and nothing heavy until a command runs."""
+
+from typing import Annotated
+
+import typer
+
+from pellucid.cli import demo, evaluate, score, train, translate
+from pellucid.cli.errors import told
+
+app = typer.Typer(
+    name="pellucid",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,  # plain text is faster, and copies into documents
+    pretty_exceptions_enable=False,
+)
+for name, module in {
+    "demo": demo,
+    "train": train,
+    "translate": translate,
+    "evaluate": evaluate,
+    "score": score,
+}.items():
+    app.command(name, epilog=f"\b\nExamples:\n{module.EXAMPLES}")(told(module.run))
+
+
+def main() -> None:
+    """What the `pellucid` command does."""
+    app(prog_name="pellucid")
+
+
+def show_version(wanted: bool) -> None:
+    """The version of the installed package."""
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            typer.echo(f"pellucid {version('pellucid')}")
+        except PackageNotFoundError:
+            typer.echo("pellucid, run from its source and not installed")
+        raise typer.Exit
+
+
+@app.callback()
+def pellucid(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="show the version and exit")
+    ] = False,
+) -> None:
+    """A Transformer you can see through: train it on your own sentence pairs, translate with it, score it.
+
+    Start with: pellucid demo
+
+    Results go to standard output, progress and messages to standard error. Exit code 0: done; 1: the run failed; 2:
+    something is wrong with what was given, and one message says what; 130: interrupted.
+    """

@@ -1,0 +1,48 @@
+"""How a command ends: the user's mistakes as one clear sentence, no traceback, and exit code 2."""
+
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+import typer
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+USERS_MISTAKE, INTERRUPTED, PIPE_CLOSED, TERMINATED = 2, 130, 141, 143  # the last three as shells count signals
+
+
+def told(command: Command) -> Command:
+    """A command whose ValueError and OSError become a message on standard error; any other error stays what it is."""
+
+    @wraps(command)
+    def wrapped(*arguments: Any, **options: Any) -> Any:
+        try:
+            result = command(*arguments, **options)
+            sys.stdout.flush()
+            return result
+        except BrokenPipeError:
+            # Whoever read our output has stopped, as `head` does. Python would complain once more on its way out.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(PIPE_CLOSED) from None
+        except (ValueError, OSError) as error:
+            typer.echo(f"pellucid: {sentence(error)}", err=True)
+            raise typer.Exit(USERS_MISTAKE) from None
+        except KeyboardInterrupt:
+            typer.echo("pellucid: interrupted", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+
+    return wrapped  # pyright: ignore[reportReturnType]
+
+
+def sentence(error: ValueError | OSError) -> str:
+    """The error in words.
+
+    >>> sentence(FileNotFoundError(2, "No such file or directory", "a.txt"))
+    'a.txt: no such file or directory'
+    """
+    if isinstance(error, OSError) and error.strerror:
+        reason = error.strerror[0].lower() + error.strerror[1:]
+        return f"{error.filename}: {reason}" if error.filename is not None else reason
+    return str(error) or type(error).__name__

@@ -1,0 +1,51 @@
+"""`pellucid evaluate`: how good a model's translations are."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from pellucid.cli.files import equal_lines, json_line, named, write_lines
+from pellucid.cli.options import JSON, MODEL, PRECISION, default, meaning
+from pellucid.cli.progress import counted
+
+EXAMPLES = """\
+  pellucid evaluate runs/demo/best --source runs/demo/data/test.en --reference runs/demo/data/test.es
+  pellucid evaluate runs/demo/best --source test.en.gz --reference test.es.gz --beam 1 --json"""
+
+TITLES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "wer": "WER"}
+
+
+def run(
+    model: Annotated[str, MODEL],
+    source: Annotated[
+        str, typer.Option(metavar="FILE", help="sentences to translate, one a line, plain or .gz; - is standard input")
+    ],
+    reference: Annotated[str, typer.Option(metavar="FILE", help="their translations by people, line by line")],
+    beam: Annotated[int, meaning("beam")] = default("beam"),
+    batch: Annotated[int, meaning("batch")] = default("batch"),
+    length_penalty: Annotated[float, meaning("length_penalty")] = default("length_penalty"),
+    precision: Annotated[str, PRECISION] = "float32",
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """BLEU, chrF, TER and WER of translations.
+
+    Translate a test set and compare with what people wrote: BLEU and chrF (higher is better), TER and WER (lower is
+    better), upper and lower case told apart. Each score comes with its signature, which says how it was computed;
+    without one it cannot be compared. Every line counts, an empty one too.
+    """
+    from pellucid.api import load
+    from pellucid.train.evaluate import corpus_scores
+
+    sources, references = equal_lines(source, reference)
+    loaded, started = load(model, precision), time.monotonic()
+    with named(source):
+        found = loaded.translate_stream(sources, beam=beam, batch=batch, length_penalty=length_penalty)
+        texts = [each.text for each in counted(found, total=len(sources))]
+    typer.echo(f"{len(sources):,} sentences translated in {time.monotonic() - started:.1f} s, beam {beam}", err=True)
+    with named(reference):
+        scores = corpus_scores(texts, references)
+    if json:
+        write_lines([json_line(scores)])
+    else:
+        write_lines(f"{TITLES[name]:5}{each['score']:6.2f}  {each['signature']}" for name, each in scores.items())

@@ -1,0 +1,74 @@
+"""Sentences in, results out: the files a command reads, and standard output as UTF-8 lines."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+
+LINE_SEPARATORS = str.maketrans({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
+"""Characters that some readers take for the end of a line; JSON may write them as escapes."""
+
+LINE_BREAKERS = str.maketrans("\n\r\0", "   ")
+"""Characters that no line of text holds."""
+
+
+def lines_of(path: str) -> Iterator[str]:
+    """The lines of a file or, for "-", of standard input; a person at a keyboard is told so."""
+    from pellucid.data.corpus import read_lines
+
+    if path == "-" and sys.stdin.isatty():
+        typer.echo("pellucid: reading sentences from the keyboard, one a line; Ctrl-D ends", err=True)
+    return read_lines(path)
+
+
+def equal_lines(first: str, second: str) -> tuple[list[str], list[str]]:
+    """All lines of two files that belong together; ValueError if one has more than the other, or both have none."""
+    if first == second == "-":
+        raise ValueError("both files are standard input; name one of them")
+    left, right = list(lines_of(first)), list(lines_of(second))
+    if len(left) != len(right):
+        raise ValueError(
+            f"{first} has {len(left):,} lines and {second} has {len(right):,}: line n of one must belong to line n of "
+            "the other; `pellucid` ends lines at line feeds only, as `wc -l` counts them"
+        )
+    if not left:
+        raise ValueError(f"{first} and {second} are empty")
+    return left, right
+
+
+@contextmanager
+def named(path: str) -> Iterator[None]:
+    """Errors about a line are told with its file."""
+    try:
+        yield
+    except ValueError as error:
+        if str(error).startswith(f"{path}:"):
+            raise
+        raise ValueError(f"{'standard input' if path == '-' else path}: {error}") from None
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    """Lines to standard output, in UTF-8 whatever the machine's default, each at once."""
+    for line in lines:
+        sys.stdout.buffer.write(line.translate(LINE_BREAKERS).encode() + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def json_line(value: Any) -> str:
+    r"""An object as one line of JSON, for whatever reads lines.
+
+    >>> json_line({"text": "año\u2028\n"})
+    '{"text": "año\\u2028\\n"}'
+    """
+    return json.dumps(value, ensure_ascii=False).translate(LINE_SEPARATORS)
+
+
+def existing(path: str) -> str:
+    """The path; OSError now, and not after minutes of work, if there is no such file to read."""
+    if path != "-":
+        Path(path).open("rb").close()
+    return path

@@ -1,0 +1,27 @@
+"""What options of a search mean, and their defaults: both are written once, in `SearchConfig`."""
+
+from typing import Any, get_type_hints
+
+import typer
+
+
+def meaning(name: str, **more: Any) -> Any:
+    """An option with the meaning of a field of `SearchConfig` as its help."""
+    from pellucid.decode.config import SearchConfig
+
+    return typer.Option(help=get_type_hints(SearchConfig, include_extras=True)[name].__metadata__[0], **more)
+
+
+def default(name: str) -> Any:
+    """The default of a field of `SearchConfig`."""
+    from pellucid.decode.config import SearchConfig
+
+    return getattr(SearchConfig, name)
+
+
+MODEL = typer.Argument(metavar="MODEL", help="a model directory, such as runs/demo/best")
+JSON = typer.Option("--json", help="write JSON objects instead of text")
+PRECISION = typer.Option(
+    metavar="float32|bfloat16",
+    help="of the weights; bfloat16 takes half the memory, and less time where it is built in",
+)

@@ -1,0 +1,52 @@
+"""How a training went: loss and dev scores against minutes."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+# Okabe and Ito 2008: told apart by everyone. The kinds of line differ too, for print without colour.
+BLUE, VERMILION, GREEN, BLACK = "#0072B2", "#D55E00", "#009E73", "#000000"
+
+
+def training_curve(log: Sequence[Mapping[str, Any]], path: str | Path) -> None:
+    """Draw the reports of a run (the objects of `log.jsonl`) into a file: .png, .svg or .pdf.
+
+    Above, the loss of training (label smoothing included) and of dev (without); below, BLEU and chrF of dev. A report
+    with "model", such as that of the averaged model, is a point of its own.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.0, 6.0), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    losses, scores = figure.subplots(2, 1, sharex=True)
+    curve(losses, log, "loss", "training, smoothed labels", color=BLUE, linewidth=1.2)
+    curve(losses, log, "dev_loss", "dev", color=VERMILION, linewidth=1.5, linestyle="--", marker="o", markersize=4)
+    curve(scores, log, "bleu", "BLEU", color=GREEN, linewidth=1.5, marker="o", markersize=4)
+    curve(scores, log, "chrf", "chrF", color=BLACK, linewidth=1.5, linestyle="--", marker="s", markersize=4)
+    losses.set_ylabel("loss, nats a piece")
+    scores.set_ylabel("dev score, per cent")
+    scores.set_xlabel("minutes of training")
+    scores.set_ylim(0, 100)
+    for axes in (losses, scores):
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False)
+    figure.savefig(str(path))
+
+
+def curve(axes: Any, log: Sequence[Mapping[str, Any]], key: str, label: str, **style: Any) -> None:
+    """One number of the reports as a line, its end as text, and that of other models as open points."""
+    during, other = (
+        [(row["seconds"] / 60, row[key]) for row in log if key in row and ("model" in row) == apart]
+        for apart in (False, True)
+    )
+    if during:
+        axes.plot(*zip(*during, strict=True), label=label, **style)
+        axes.annotate(
+            f"{during[-1][1]:.3g}", during[-1], xytext=(4, 4), textcoords="offset points", color=style["color"]
+        )
+    if other:
+        points = {"markeredgecolor": style["color"], "markerfacecolor": "none", "markersize": 9, "linestyle": "none"}
+        axes.plot(*zip(*other, strict=True), marker="D", label=f"{label}, averaged model", **points)

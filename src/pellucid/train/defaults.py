@@ -1,0 +1,67 @@
+"""Settings for two files and nothing else: chosen from the number of pairs, each with its reason."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pellucid.data.corpus import read_lines
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The tables of a run file, and a sentence for each choice made."""
+
+    tables: dict[str, Any]
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What suits corpora of up to this many pairs."""
+
+    pairs: float
+    size: str
+    dropout: float
+    vocabulary: int
+
+
+SCALES = (
+    Scale(20_000, "tiny", 0.3, 4_000),
+    Scale(60_000, "tiny", 0.3, 8_000),
+    Scale(500_000, "small", 0.2, 8_000),
+    Scale(5_000_000, "base", 0.1, 16_000),
+    Scale(float("inf"), "big", 0.1, 32_000),
+)
+"""Little text wants a small model that is kept from learning it by heart (benchmarks/results has the scores)."""
+
+PEAKS = {"tiny": (4e-3, 600), "small": (2e-3, 1000), "base": (1e-3, 4000), "big": (5e-4, 4000)}
+"""Learning rate and warm-up: the wider the model, the smaller the step it bears."""
+
+MINUTES = 30.0
+
+
+def choose(
+    data: dict[str, str], size: str | None = None, steps: int | None = None, minutes: float | None = None
+) -> Choice:
+    """Settings for training on the files in `data`; what is given is kept, the rest follows from the corpus."""
+    pairs = sum(1 for _ in read_lines(data.get("source") or data["train"]))
+    scale = next(scale for scale in SCALES if pairs <= scale.pairs)
+    reasons = []
+    if size is None:
+        size = scale.size
+        reasons.append(f"size {size}: enough for {pairs:,} pairs (--size tiny, small, base or big chooses another)")
+    reasons.append(f"dropout {scale.dropout}: {pairs:,} pairs would be learned by heart with less of it")
+    reasons.append(f"vocabulary {scale.vocabulary:,}: pieces this much text shows often enough to learn")
+    if steps is None and minutes is None:
+        minutes = MINUTES
+        reasons.append(f"{minutes:.0f} minutes: a first result (--minutes or --steps chooses; longer is better)")
+    peak, warmup = PEAKS.get(size, PEAKS["base"])
+    reasons.append(f"learning rate up to {peak:g} in {warmup} updates, then straight down to zero at the end")
+    length = {"steps": steps} if minutes is None else {"minutes": minutes}
+    tables = {
+        "data": data,
+        "tokenizer": {"vocabulary": scale.vocabulary},
+        "model": {"size": size, "dropout": scale.dropout},
+        "train": length,
+        "optim": {"peak": peak, "warmup": warmup, "schedule": "linear"},
+    }
+    return Choice(tables, tuple(reasons))

@@ -1,0 +1,93 @@
+import json
+
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+
+from pellucid.api import load
+
+SOURCES = ["The ball is blue.", "", "Where is the house?", "Yes."]
+REFERENCES = ["La bola es azul.", "", "¿Dónde está la casa?", "Sí."]
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "test.en").write_text("\n".join(SOURCES) + "\n", encoding="utf-8")
+    (tmp_path / "test.es").write_text("\n".join(REFERENCES) + "\n", encoding="utf-8")
+    return ("--source", "test.en", "--reference", "test.es")
+
+
+def test_scores_come_with_their_signatures(call, model, files):
+    done = call("evaluate", model, *files, "--beam", 2, "--json")
+    assert done.exit_code == 0
+    [line] = done.stdout.splitlines()
+    scores = json.loads(line)
+    metric = BLEU()
+    texts = [each.text for each in load(model).translate(SOURCES, beam=2)]
+    assert scores["bleu"] == {
+        "score": metric.corpus_score(texts, [REFERENCES]).score,
+        "signature": str(metric.get_signature()),
+    }
+    assert set(scores) == {"bleu", "chrf", "ter", "wer"}
+    assert all(set(each) == {"score", "signature"} for each in scores.values())
+    assert "4 sentences translated in" in done.stderr
+
+
+def test_people_get_a_line_for_each_score(call, model, files):
+    rows = [line.split() for line in call("evaluate", model, *files, "--beam", 1).stdout.splitlines()]
+    assert [row[0] for row in rows] == ["BLEU", "chrF", "TER", "WER"]
+    assert all(float(row[1]) >= 0 and "case:mixed" in row[2] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("source", "reference", "message"),
+    [
+        (b"Yes.\nNo.\n", b"S\xc3\xad.\n", "test.en has 2 lines and test.es has 1"),
+        (b"", b"", "test.en and test.es are empty"),
+        (b"Yes.\n", b"\n", "test.es: nothing to score: no reference has a word"),
+        (b"Yes.\n", b"S\xed.\n", "test.es:1:2: byte 0xED is not UTF-8"),
+        (b"ball " * 99 + b"\n", b"bola\n", "test.en: source too long: line 1 has"),
+    ],
+)
+def test_files_that_do_not_belong_together_are_refused(call, model, files, tmp_path, source, reference, message):
+    (tmp_path / "test.en").write_bytes(source)
+    (tmp_path / "test.es").write_bytes(reference)
+    done = call("evaluate", model, *files, "--beam", 1)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert f"pellucid: {message}" in done.stderr
+
+
+def test_both_files_cannot_be_standard_input(call, model):
+    done = call("evaluate", model, "--source", "-", "--reference", "-")
+    assert done.exit_code == 2
+    assert "both files are standard input" in done.stderr
+
+
+def test_a_missing_option_is_named(call, model):
+    done = call("evaluate", model, "--source", "x")
+    assert done.exit_code == 2
+    assert "Missing option '--reference'" in done.stderr
+
+
+def test_given_translations_are_scored_in_their_order(call, model, tmp_path):
+    (tmp_path / "a").write_text("Yes.\n\nThe ball is blue.\n", encoding="utf-8")
+    (tmp_path / "b").write_text("Sí.\nNo.\n\n", encoding="utf-8")
+    expected = load(model).score(["Yes.", "", "The ball is blue."], ["Sí.", "No.", ""])
+    plain = call("score", model, "--source", "a", "--target", "b")
+    assert plain.stdout.splitlines() == [f"{each.log_prob:.6f}" for each in expected]
+    rows = [
+        json.loads(line)
+        for line in call("score", model, "--source", "a", "--target", "b", "--json").stdout.splitlines()
+    ]
+    for row, score in zip(rows, expected, strict=True):
+        assert row == {"log_prob": score.log_prob, "pieces": score.pieces, "per_piece": score.per_piece}
+        assert sum(row["per_piece"]) == pytest.approx(row["log_prob"])
+
+
+def test_scores_of_unequal_files_are_refused(call, model, tmp_path):
+    (tmp_path / "a").write_text("Yes.\nNo.\n", encoding="utf-8")
+    (tmp_path / "b").write_text("Sí.\n" + "casa " * 99 + "\n", encoding="utf-8")
+    (tmp_path / "c").write_text("Sí.\n", encoding="utf-8")
+    assert "a has 2 lines and c has 1" in call("score", model, "--source", "a", "--target", "c").stderr
+    assert "a and b: target too long: line 2 has" in call("score", model, "--source", "a", "--target", "b").stderr
+    refused = call("score", model, "--source", "a", "--target", "a", "--batch", 0)
+    assert (refused.exit_code, refused.stderr) == (2, "pellucid: batch is 0, it must be 1 or more\n")

@@ -1,0 +1,178 @@
+import gzip
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from pellucid.api import load
+from pellucid.cli.translate import as_json, as_n_best, as_text
+from pellucid.decode.translate import Translation
+
+LINES = ["The ball is blue.", "", "Where is the house?", "Yes.", "  ", "The black cat drank the milk."]
+
+
+@pytest.fixture
+def text(tmp_path):
+    (tmp_path / "in.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    return tmp_path / "in.txt"
+
+
+def test_one_line_in_is_one_line_out_in_the_same_order(call, model, text):
+    done = call("translate", model, text, "--max-extra", 5)
+    assert (done.exit_code, done.stderr) == (0, "")
+    expected = [each.text for each in load(model).translate(LINES, max_extra=5)]
+    assert done.stdout.split("\n") == [*(each.replace("\r", " ").replace("\0", " ") for each in expected), ""]
+    assert expected[1] == expected[4] == ""
+    assert len(set(expected)) == 5
+
+
+def test_standard_input_gzip_and_a_file_give_the_same(shell, model, text, tmp_path):
+    (tmp_path / "in.gz").write_bytes(gzip.compress(text.read_bytes()))
+    options = ("translate", model, "--max-extra", 5, "--beam", 2)
+    from_file, from_gzip = shell(*options, text), shell(*options, "in.gz")
+    from_input = shell(*options, given=text.read_bytes(), PYTHONIOENCODING="ascii")
+    assert from_file.returncode == 0
+    assert from_file.stdout.count(b"\n") == 6
+    assert from_file.stdout == from_gzip.stdout == from_input.stdout
+    assert from_file.stderr == from_gzip.stderr == from_input.stderr == b""
+
+
+def test_json_says_why_each_translation_stopped(call, model, text):
+    done = call("translate", model, text, "--json", "--n-best", 3, "--max-extra", 5)
+    rows = [json.loads(line) for line in done.stdout.removesuffix("\n").split("\n")]
+    expected = load(model).translate(LINES, n_best=3, max_extra=5)
+    assert [row["stop"] for row in rows] == [each.stop for each in expected]
+    assert rows[1] == {"text": "", "score": 0.0, "stop": "empty", "pieces": [], "alternatives": []}
+    for row, translation in zip(rows, expected, strict=True):
+        assert set(row) == {"text", "score", "stop", "pieces", "alternatives"}
+        assert (row["text"], row["pieces"]) == (translation.text, translation.pieces)
+        assert [each["score"] for each in row["alternatives"]] == [each.score for each in translation.alternatives]
+
+
+def test_n_best_lists_look_like_those_of_moses(call, model, text):
+    done = call("translate", model, text, "--n-best", 2, "--max-extra", 5)
+    rows = [line.split(" ||| ") for line in done.stdout.removesuffix("\n").split("\n")]
+    assert [int(row[0]) for row in rows] == [0, 0, 1, 2, 2, 3, 3, 4, 5, 5]
+    assert rows[2] == ["1", "", "0.000000"]
+    assert all(float(best[2]) >= float(second[2]) for best, second in zip(rows[3:5], rows[4:5], strict=False))
+
+
+def test_nothing_in_a_translation_ends_a_line(capsysbinary):
+    from pellucid.cli.files import write_lines
+
+    text = "a\nb\rc\0d\u2028e\x85f"
+    translation = Translation(text, -1.5, -3.0, "eos", ["a"], [-3.0], ["b"])
+    write_lines([*as_text([translation]), *as_n_best([translation]), *as_json([translation])])
+    plain, n_best, as_object, rest = capsysbinary.readouterr().out.decode().split("\n")
+    assert plain == "a b c d\u2028e\x85f"
+    assert n_best == f"0 ||| {plain} ||| -1.500000"
+    assert len(as_object.splitlines()) == 1
+    assert json.loads(as_object)["text"] == text
+    assert rest == ""
+
+
+def test_sampling_depends_on_the_seed_alone(call, model, text):
+    options = ("translate", model, text, "--method", "sample", "--max-extra", 5)
+    first, again, other = (call(*options, "--seed", seed).stdout for seed in (3, 3, 4))
+    assert first == again != other
+
+
+def test_bfloat16_translates_too(call, model, text):
+    done = call("translate", model, text, "--precision", "bfloat16", "--max-extra", 5)
+    assert (done.exit_code, done.stdout.count("\n")) == (0, 6)
+    assert {each.dtype for each in load(model, "bfloat16").bundle.model.parameters()} == {torch.bfloat16}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"Yes.\nS\xed.\n", "in.txt:2:2: byte 0xED is not UTF-8"),
+        (b"Yes.\nNo.\0\n", "in.txt:2: a NUL byte"),
+        ("Yes.".encode("utf-16"), "in.txt:1: the file is UTF-16"),
+        (gzip.compress(b"Yes.\n" * 999)[:-9], "in.txt:"),
+        (b"Yes.\n" + b"ball " * 99 + b"\nNo.\n", "in.txt: source too long: line 2 has"),
+    ],
+)
+def test_text_that_cannot_be_read_names_file_and_line(call, model, text, content: bytes, message: str):
+    text.write_bytes(content)
+    done = call("translate", model, "in.txt")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"pellucid: {message}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_damaged_standard_input_is_told_by_a_process_of_its_own(shell, model):
+    done = shell("translate", model, given=b"Yes.\nS\xed.\n")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"-:2:2: byte 0xED is not UTF-8" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--beam", "0"], "beam is 0, it must be 1 or more"),
+        (["--n-best", "5"], "n_best is 5, it must be from 1 to 4 with method = 'beam'"),
+        (["--method", "beem"], "method is 'beem', it must be beam, greedy or sample"),
+        (["--batch", "0", "--top-p", "2"], "batch is 0, it must be 1 or more; top_p is 2.0, it must be above 0"),
+        (["--precision", "int4"], "precision is 'int4', it must be one of float32, bfloat16"),
+        (["--beam", "two"], "Invalid value for '--beam'"),
+        (["--bean", "2"], "No such option: --bean"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(call, model, text, options: list[str], message: str):
+    done = call("translate", model, text, *options)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert message in done.stderr
+
+
+def test_what_is_not_there_is_named(call, model, tmp_path):
+    cases = {
+        (model, "nowhere.txt"): "nowhere.txt: no such file or directory",
+        (model, tmp_path): f"{tmp_path}: is a directory",
+        ("nowhere", "-"): "nowhere does not exist; a model is a directory such as runs/demo/best",
+        (model / "config.json", "-"): "is a file; a model is a directory",
+        (tmp_path, "-"): "is not a model directory: manifest.json is missing",
+        (model.parent, "-"): f"is a run, not a model; did you mean {model}?",
+    }
+    for words, message in cases.items():
+        done = call("translate", *words)
+        assert (done.exit_code, done.stdout) == (2, ""), done.stderr
+        assert message in done.stderr
+
+
+def test_a_damaged_model_translates_nothing(shell, model, text, tmp_path):
+    import shutil
+
+    shutil.copytree(model, tmp_path / "damaged")
+    weights = bytearray((model / "model.safetensors").read_bytes())
+    weights[-5] ^= 1
+    (tmp_path / "damaged" / "model.safetensors").write_bytes(weights)
+    done = shell("translate", "damaged", text)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"damaged is damaged: model.safetensors was changed after it was written" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_an_empty_file_gives_no_line(call, model, tmp_path):
+    (tmp_path / "empty").write_bytes(b"")
+    done = call("translate", model, "empty")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_reader_that_stops_is_no_failure(model, tmp_path):
+    (tmp_path / "many").write_text("\n" * 300_000, encoding="utf-8")
+    command = [sys.executable, "-m", "pellucid", "translate", str(model), "many"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=environment
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 141

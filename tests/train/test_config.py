@@ -1,0 +1,113 @@
+"""Run files: every key checked, every problem named, and written out so that they read back the same."""
+
+import re
+
+import pytest
+
+from pellucid.config import build, overridden, read_toml, to_toml
+from pellucid.model import PRESETS
+from pellucid.train.config import OptimConfig, RunConfig, make_run, read_run
+
+DATA = {"source": "a.en", "target": "a.es"}
+
+
+def run(**sections):
+    return make_run({"data": DATA, "train": {"steps": 7}, **sections})
+
+
+def test_every_key_but_data_and_length_has_a_default():
+    assert run().optim == OptimConfig()
+    assert run().model.config(300, 300, joint=True).tie == "all"
+    assert run().model.config(300, 200, joint=False).tie == "decoder"
+
+
+def test_a_typo_names_the_nearest_key():
+    with pytest.raises(
+        ValueError, match=r"unknown key 'optim.warm_up'; did you mean 'warmup'\? \(known: peak, warmup, "
+    ):
+        run(optim={"warm_up": 3})
+    with pytest.raises(ValueError, match="unknown key 'modle'; did you mean 'model'"):
+        run(modle={})
+
+
+def test_all_problems_are_named_at_once():
+    with pytest.raises(ValueError, match="unknown key") as error:
+        run(optim={"warm_up": 3, "peak": "fast"}, model={"size": "huge"})
+    for part in ("'optim.warm_up'", "'optim.peak' is 'fast'", "'model.size' is 'huge'"):
+        assert part in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"train": {}}, "neither train.steps nor train.minutes"),
+        ({"train": {"steps": 5, "minutes": 2}}, "both given"),
+        ({"train": {"steps": 0}}, "train.steps is 0, it must be above 0"),
+        ({"train": {"steps": 5, "keep": -1}}, "train.keep is -1"),
+        ({"data": {"source": "a"}}, "name either source and target or train, not half of it"),
+        ({"data": {**DATA, "train": "b.tsv"}}, "not both"),
+        ({"data": {}}, "no sentences to train on"),
+        ({"model": {"d_model": 30, "heads": 4}}, "d_model 30 cannot be split into 4 heads"),
+        ({"model": {"tie": "all"}, "tokenizer": {"joint": False}}, "needs tokenizer.joint = true"),
+        ({"model": {"max_positions": 100}}, "data.max_pieces 256 is more than model.max_positions 100"),
+        ({"tokenizer": {"kind": "words"}}, "kind"),
+        ({"optim": {"beta2": 1.0}}, "optim.beta2 is 1.0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"data": {**DATA, "source": "${PELLUCID_NOT_SET}/a"}}, "environment variable PELLUCID_NOT_SET"),
+    ],
+)
+def test_what_makes_no_run_is_refused_with_the_reason(sections, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        run(**sections)
+
+
+def test_a_run_file_read_back_is_the_same_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("CORPORA", str(tmp_path))
+    file = tmp_path / "run.toml"
+    file.write_text(
+        '\ufeffseed = 3\n[data]\nsource = "a.en"\ntarget = "${CORPORA}/x \\"y\\".es"\n[train]\nminutes = 2.5\n'
+        '[model]\nsize = "small"\nd_ff = 96\n',
+        encoding="utf-8",
+    )
+    settings = read_run(file, ["optim.peak=1e-4", "model.norm=post", "tokenizer.lowercase=true"])
+    assert settings.data.source == str(tmp_path / "a.en")
+    assert settings.data.target == str(tmp_path / 'x "y".es')
+    assert (settings.optim.peak, settings.model.norm, settings.tokenizer.lowercase) == (1e-4, "post", True)
+    assert settings.model.config(300, 300, joint=True).d_ff == 96
+    again = tmp_path / "again.toml"
+    again.write_text(to_toml(settings), encoding="utf-8")
+    assert read_run(again) == settings
+    assert "# learning rate at the top of the warm-up" in to_toml(settings)
+
+
+def test_a_file_that_is_no_toml_is_named(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_bytes(b"seed = = 3")
+    with pytest.raises(ValueError, match=r"run.toml is not a TOML file: .*line 1"):
+        read_toml(file)
+    file.write_bytes(b"seed = '\xff'")
+    with pytest.raises(ValueError, match=r"run.toml is not a TOML file"):
+        read_toml(file)
+
+
+@pytest.mark.parametrize("override", ["train.steps", "=5", "train.=5", ".steps=5"])
+def test_an_override_that_is_none_says_how_one_looks(override):
+    with pytest.raises(ValueError, match=r"is not section\.key=value"):
+        overridden({}, [override])
+
+
+def test_an_override_through_a_value_is_refused():
+    with pytest.raises(ValueError, match="'seed' is a value, not a section"):
+        overridden({"seed": 1}, ["seed.x=1"])
+
+
+def test_sizes_have_the_papers_numbers():
+    assert PRESETS["base"] == {"d_model": 512, "d_ff": 2048, "heads": 8, "encoder_layers": 6, "decoder_layers": 6}
+    assert PRESETS["big"]["d_model"] == 1024
+    assert PRESETS["big"]["heads"] == 16
+
+
+def test_built_settings_are_frozen():
+    settings = build(RunConfig, {"data": DATA, "train": {"steps": 1}}, "here")
+    with pytest.raises(AttributeError):
+        settings.seed = 5  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,0 +1,105 @@
+"""Numbers of sacreBLEU's own tests (mjpost/sacrebleu: test/test_bleu.py, test_ter.py), and some solved by hand."""
+
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+
+from pellucid.train.evaluate import METRICS, corpus_scores, edit_distance
+
+HYPOTHESES = ["The dog bit the man.", "It wasn't surprising.", "The man had just bitten him."]
+REFERENCES = ["The dog bit the man.", "It was not unexpected.", "The man bit him first."]
+
+
+def score(metric: str, hypotheses: list[str], references: list[str]) -> float:
+    return corpus_scores(hypotheses, references, metrics=[metric])[metric]["score"]
+
+
+def test_bleu_of_a_hundredth():
+    # 5 words; 4 of 5 words, 3 of 4 pairs, 2 of 3 triples and 1 of 2 quadruples are right: (4/5 3/4 2/3 1/2)^(1/4)
+    assert score("bleu", ["this is a new test"], ["this is a new fest"]) == pytest.approx(100 * 0.2**0.25)
+
+
+def test_bleu_is_short_of_a_brevity_penalty():
+    # every word right, 5 of 7 of them: exp(1 - 7/5)
+    assert score("bleu", ["a b c d e"], ["a b c d e f g"]) == pytest.approx(100 * 2.718281828459045 ** (1 - 7 / 5))
+
+
+def test_bleu_is_sacrebleus_with_its_defaults():
+    found = corpus_scores(HYPOTHESES, REFERENCES)["bleu"]
+    metric = BLEU()
+    assert found["score"] == metric.corpus_score(HYPOTHESES, [REFERENCES]).score
+    assert found["signature"] == str(metric.get_signature())
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "reference", "expected"),
+    [
+        ("aaaa bbbb cccc dddd", "aaaa bbbb cccc dddd", 0),
+        ("dddd eeee ffff", "aaaa bbbb cccc", 100),
+        ("", "a", 100),
+        ("d e f g h a b c", "a b c d e f g h", 100 / 8),  # one shift
+    ],
+)
+def test_ter_of_sacrebleus_tests(hypothesis: str, reference: str, expected: float):
+    assert score("ter", [hypothesis], [reference]) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "expected"),
+    [
+        (["Niemand hat die Absicht"], ["Niemand hat die Absicht"], 100),
+        (["abcdefg"], ["hijklmnop"], 0),
+        (["a b c"], ["abc"], 100),  # spaces are left out
+        (["aa"], ["ab"], 25),  # 1 of 2 characters, 0 of 1 pair: F2 of the means 1/4 and 1/4
+    ],
+)
+def test_chrf_of_sacrebleus_tests(hypotheses: list[str], references: list[str], expected: float):
+    assert score("chrf", hypotheses, references) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "reference", "edits"),
+    [
+        ("the cat sat", "the cat sat", 0),
+        ("the cat sat", "a cat sat", 1),
+        ("the cat", "the cat sat", 1),
+        ("the big cat sat", "the cat sat", 1),
+        ("b c d a", "a b c d", 2),  # a word that moved is taken out and put in
+        ("", "the cat sat", 3),
+        ("the cat sat", "", 3),
+        ("a b c", "x y z v", 4),
+    ],
+)
+def test_edits_counted_by_hand(hypothesis: str, reference: str, edits: int):
+    assert edit_distance(hypothesis.split(), reference.split()) == edits
+    assert edit_distance(reference.split(), hypothesis.split()) == edits
+
+
+def test_word_errors_are_summed_before_they_are_divided():
+    # 1 edit for 1 word and 0 for 4: a fifth, not the mean of 100 % and 0 %
+    assert score("wer", ["no", "the cat sat down"], ["yes", "the cat sat down"]) == pytest.approx(20)
+
+
+def test_word_errors_may_exceed_all_words():
+    assert score("wer", ["a b c"], ["d"]) == pytest.approx(300)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_case_counts_and_the_signature_says_so(metric: str):
+    same = corpus_scores(["The black cat drank."], ["The black cat drank."], metrics=[metric])[metric]
+    other = corpus_scores(["the Black cat Drank."], ["The black cat drank."], metrics=[metric])[metric]
+    assert same["score"] != other["score"]
+    assert "case:mixed" in same["signature"]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_an_empty_translation_counts_as_an_empty_one(metric: str):
+    whole, part = score(metric, HYPOTHESES, REFERENCES), score(metric, ["", *HYPOTHESES[1:]], REFERENCES)
+    assert (part > whole) == (metric in ("ter", "wer"))
+
+
+def test_what_cannot_be_scored_is_refused():
+    with pytest.raises(ValueError, match="3 translations and 2 references"):
+        corpus_scores(HYPOTHESES, REFERENCES[:2])
+    for nothing in ([], [""], [" ", "\t"]):
+        with pytest.raises(ValueError, match="no reference has a word"):
+            corpus_scores(nothing, nothing)

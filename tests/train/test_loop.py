@@ -1,0 +1,162 @@
+"""What a run leaves behind, how it ends, and what it says."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from pellucid import bundle
+from pellucid.train.config import DataConfig, read_run
+from pellucid.train.defaults import choose
+from pellucid.train.log import read_log
+from pellucid.train.loop import train
+from pellucid.train.pairs import held_out, read_corpus
+from pellucid.train.state import average, checkpoints
+from tests.train.corpora import small_run, write_corpus
+
+ENDLESS = """
+from pathlib import Path
+from pellucid.train.loop import train
+from tests.train.corpora import small_run
+
+lengths = {{"steps": 100_000, "evaluate_every": 50_000, "save_every": 50_000}}
+print(train(small_run(Path({data!r}), train=lengths), Path({out!r})).stop)
+"""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished")
+    outcome = train(small_run(folder / "data", train={"keep": 2}), folder / "out")
+    assert outcome.stop == "done"
+    return outcome.out
+
+
+def test_a_run_directory_holds_settings_reports_checkpoints_and_models(finished):
+    assert {path.name for path in finished.iterdir()} == {
+        "run.toml",
+        "log.jsonl",
+        "checkpoints",
+        "last",
+        "best",
+        "average",
+    }
+    assert [path.name for path in checkpoints(finished)] == ["step-00000008", "step-00000012"]
+    assert read_run(finished / "run.toml").train.keep == 2
+
+
+def test_reports_carry_step_seconds_tokens_and_signatures(finished):
+    rows = read_log(finished / "log.jsonl")
+    assert {"step", "seconds", "target_tokens", "loss", "learning_rate"} <= rows[0].keys()
+    evaluated = [row for row in rows if "bleu" in row]
+    assert [row["step"] for row in evaluated] == [6, 12, 12]
+    assert "tok:13a" in evaluated[0]["signatures"]["bleu"]
+    assert [row["target_tokens"] for row in rows] == sorted(row["target_tokens"] for row in rows)
+
+
+def test_every_checkpoint_is_a_model_that_translates(finished):
+    found = bundle.load(checkpoints(finished)[0])
+    assert found.manifest["step"] == 8
+    assert not found.model.training
+
+
+def test_the_averaged_model_is_the_mean_of_the_kept_ones(finished):
+    kept = [bundle.load(place).model.state_dict() for place in checkpoints(finished)]
+    found = bundle.load(finished / "average").model.state_dict()
+    for name, value in found.items():
+        torch.testing.assert_close(value, (kept[0][name].double() + kept[1][name].double()).float() / 2)
+
+
+def test_averaging_one_model_is_the_model(finished):
+    model = bundle.load(finished / "best").model
+    average([finished / "last"], into=model)
+    for name, value in bundle.load(finished / "last").model.state_dict().items():
+        assert torch.equal(model.state_dict()[name], value)
+
+
+def test_patience_ends_a_run_that_no_longer_improves(tmp_path):
+    run = small_run(tmp_path / "data", train={"steps": 500, "evaluate_every": 2, "patience": 3}, optim={"peak": 1e-9})
+    outcome = train(run, tmp_path / "out")
+    assert outcome.stop == "patience"
+    rows = [row for row in read_log(tmp_path / "out" / "log.jsonl") if "bleu" in row]
+    assert len(rows) < 10
+
+
+def test_minutes_end_a_run_and_its_learning_rate(tmp_path):
+    run = small_run(
+        tmp_path / "data", train={"steps": None, "minutes": 0.05, "evaluate_every": None}, optim={"schedule": "linear"}
+    )
+    outcome = train(run, tmp_path / "out")
+    rows = read_log(tmp_path / "out" / "log.jsonl")
+    assert outcome.stop == "done"
+    assert rows[-1]["seconds"] >= 3.0
+    rates = [row["learning_rate"] for row in rows if "learning_rate" in row]
+    assert rates[-1] < max(rates)
+
+
+@pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "SIGINT"), (signal.SIGTERM, "SIGTERM")])
+def test_a_signal_saves_and_says_how_to_go_on(number, name, tmp_path):
+    script = tmp_path / "go.py"
+    script.write_text(ENDLESS.format(data=str(tmp_path / "data"), out=str(tmp_path / "out")), encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    child = subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+    log = tmp_path / "out" / "log.jsonl"
+    for _ in range(1200):
+        if log.exists() and log.stat().st_size:
+            break
+        time.sleep(0.05)
+    child.send_signal(number)
+    out, messages = child.communicate(timeout=60)
+    assert child.returncode == 0, messages
+    assert out.strip() == name
+    assert "everything saved" in messages
+    assert "--resume" in messages
+    step = int(checkpoints(tmp_path / "out")[-1].name[5:])
+    assert step >= 1
+    resumed = train(small_run(tmp_path / "data", train={"steps": step + 2}), tmp_path / "out", resume=True)
+    assert json.loads((checkpoints(resumed.out)[-1] / "training.json").read_text())["counts"]["step"] == step + 2
+
+
+def test_pairs_held_out_share_no_sentence_with_training(tmp_path):
+    files = write_corpus(tmp_path, pairs=307)
+    corpus = read_corpus(DataConfig(source=files["source"], target=files["target"]), 1)
+    assert not set(corpus.train.sources) & set(corpus.dev.sources)
+    assert not set(corpus.train.targets) & set(corpus.dev.targets)
+    assert 1 <= len(corpus.dev) <= 30
+    assert any("held out" in note for note in corpus.notes)
+
+
+def test_too_few_pairs_to_hold_some_out_is_said(tmp_path):
+    files = write_corpus(tmp_path, pairs=11)
+    data = DataConfig(source=files["source"], target=files["target"])
+    with pytest.raises(ValueError, match="11 pairs are too few to hold some out; name dev_source and dev_target"):
+        read_corpus(data, 1)
+
+
+def test_held_out_pairs_keep_their_line_numbers(tmp_path):
+    files = write_corpus(tmp_path, pairs=101)
+    corpus = read_corpus(DataConfig(source=files["source"], target=files["target"]), 1)
+    lines = Path(files["source"]).read_text(encoding="utf-8").split("\n")
+    for pairs in held_out(corpus.train, 7, 2):
+        assert [lines[number - 1] for number in pairs.lines] == pairs.sources
+
+
+@pytest.mark.parametrize(("pairs", "size"), [(30, "tiny"), (70_000, "small"), (600_000, "base")])
+def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, tmp_path):
+    source = tmp_path / "a.en"
+    source.write_bytes(b"a line\n" * pairs)
+    choice = choose({"source": str(source), "target": str(source)})
+    assert choice.tables["model"]["size"] == size
+    assert choice.tables["train"] == {"minutes": 30.0}
+    assert any(f"{pairs:,} pairs" in reason for reason in choice.reasons)
+    kept = choose({"source": str(source), "target": str(source)}, size="base", steps=9)
+    assert kept.tables["model"]["size"] == "base"
+    assert kept.tables["train"] == {"steps": 9}

@@ -1,0 +1,29 @@
+"""The learning rate is a function of the step."""
+
+import pytest
+
+from pellucid.train.config import OptimConfig
+from pellucid.train.optim import learning_rate
+
+
+def test_it_is_the_papers_formula_with_its_peak_named():
+    d_model, warmup = 512, 4000
+    c = OptimConfig(peak=(d_model * warmup) ** -0.5, warmup=warmup)
+    for step in (1, 7, 3999, 4000, 4001, 100_000):
+        paper = d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)  # 5.3, equation 3, steps counted from 1
+        assert learning_rate(step - 1, 0.0, c) == pytest.approx(paper, rel=1e-12)
+
+
+def test_it_rises_in_a_straight_line_to_its_peak():
+    c = OptimConfig(peak=0.7, warmup=13)
+    rates = [learning_rate(step, 0.0, c) for step in range(13)]
+    assert rates == pytest.approx([0.7 * (step + 1) / 13 for step in range(13)])
+    assert max(learning_rate(step, 0.0, c) for step in range(1000)) == pytest.approx(0.7)
+
+
+def test_a_linear_schedule_ends_at_zero_with_the_run():
+    c = OptimConfig(peak=0.8, warmup=10, schedule="linear")
+    assert learning_rate(500, 0.5, c) == pytest.approx(0.4)
+    assert learning_rate(999, 0.999, c) == pytest.approx(0.0008)
+    assert learning_rate(4, 0.0, c) == pytest.approx(0.4)
+    assert learning_rate(1000, 1.0, c) == 0.0
