@@ -1,13 +1,32 @@
 """A Transformer you can see through: train, translate, serve and inspect one on your own sentence pairs."""
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pellucid.api import Model as Model
     from pellucid.api import load as load
-    from pellucid.api import train as train
+    from pellucid.api import train as train  # pyright: ignore[reportAssignmentType]
 
 __all__ = ["Model", "load", "train"]
+
+
+class _Package(ModuleType):
+    # The function train and the folder train/ share a name, and importing a folder puts it in the place of its name.
+
+    @property
+    def train(self) -> Any:
+        from pellucid import api
+
+        return api.train
+
+    @train.setter
+    def train(self, folder: ModuleType) -> None:
+        pass
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

@@ -79,8 +79,9 @@ def train(
     """Train and return the best model; what is written stands in the directory `out`.
 
     `run` is a run file, or its tables as a mapping; instead of it `form` may name source, target, dev_source,
-    dev_target, size, and steps or minutes. Raises ValueError for settings or data that cannot be trained with, KeyboardInterrupt
-    when the run was interrupted; it is saved then, and goes on with `resume`.
+    dev_target, size, and steps or minutes; what is left out follows from the size of the corpus. Raises ValueError for
+    settings or data that cannot be trained with, KeyboardInterrupt when the run was interrupted: it is saved then, and
+    goes on with `resume`.
     """
     from pellucid.train.loop import train as train_run
 
@@ -122,12 +123,14 @@ def run_settings(
     if run is None:
         if "source" not in names or "target" not in names:
             raise ValueError("nothing to train on: name a run file, or source and target")
+        if "-" in map(str, given["data"].values()):
+            raise ValueError("training reads its files more than once, so none of them can be standard input")
         choice = choose({key: str(value) for key, value in given["data"].items()}, size, steps, minutes)
         return make_run(overridden(choice.tables, overrides)), choice.reasons
     if names:
+        override = next(f"{section}.{key}={value}" for section, t in given.items() for key, value in t.items())
         raise ValueError(
-            f"a run file and {', '.join(names)} are both given; write into the file, or override it: "
-            f"{next(f'{s}.{k}={v}' for s, table in given.items() for k, v in table.items())}"
+            f"a run file and {', '.join(names)} are both given; write it into the file, or override: --set {override}"
         )
     if isinstance(run, Mapping):
         return make_run(overridden(run, overrides)), ()

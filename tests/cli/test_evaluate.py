@@ -45,7 +45,7 @@ def test_people_get_a_line_for_each_score(call, model, files):
         (b"", b"", "test.en and test.es are empty"),
         (b"Yes.\n", b"\n", "test.es: nothing to score: no reference has a word"),
         (b"Yes.\n", b"S\xed.\n", "test.es:1:2: byte 0xED is not UTF-8"),
-        (b"ball " * 99 + b"\n", b"bola\n", "test.en: source too long: line 1 has"),
+        (b"ball " * 99 + b"\n", b"bola\n", "test.en: source: this model takes 31 pieces a line, line 1 has"),
     ],
 )
 def test_files_that_do_not_belong_together_are_refused(call, model, files, tmp_path, source, reference, message):
@@ -88,6 +88,9 @@ def test_scores_of_unequal_files_are_refused(call, model, tmp_path):
     (tmp_path / "b").write_text("Sí.\n" + "casa " * 99 + "\n", encoding="utf-8")
     (tmp_path / "c").write_text("Sí.\n", encoding="utf-8")
     assert "a has 2 lines and c has 1" in call("score", model, "--source", "a", "--target", "c").stderr
-    assert "a and b: target too long: line 2 has" in call("score", model, "--source", "a", "--target", "b").stderr
+    assert (
+        "a and b: target: this model takes 31 pieces a line, line 2 has"
+        in call("score", model, "--source", "a", "--target", "b").stderr
+    )
     refused = call("score", model, "--source", "a", "--target", "a", "--batch", 0)
-    assert (refused.exit_code, refused.stderr) == (2, "pellucid: batch is 0, it must be 1 or more\n")
+    assert (refused.exit_code, refused.stderr) == (2, "pellucid: this is no search: batch is 0, it must be 1 or more\n")

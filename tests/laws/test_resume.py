@@ -108,15 +108,16 @@ def test_resume_refuses_other_data_and_other_settings(tmp_path):
         train(run, out, resume=True)
 
 
-def test_resume_needs_a_checkpoint_and_a_new_run_an_empty_place(tmp_path):
+def test_resume_needs_a_checkpoint_and_a_new_run_never_writes_over_another(tmp_path):
     run, out = small_run(tmp_path / "data"), tmp_path / "out"
     with pytest.raises(ValueError, match="no checkpoint to resume from"):
         train(run, out, resume=True)
     out.mkdir()
-    (out / "letter.txt").write_text("mine")
-    with pytest.raises(ValueError, match="is not empty"):
+    (out / "log.jsonl").write_text("mine")
+    with pytest.raises(ValueError, match=r"already holds a run \(log.jsonl\)"):
         train(run, out)
-    assert [path.name for path in out.iterdir()] == ["letter.txt"]
+    assert (out / "log.jsonl").read_text() == "mine"
+    assert [path.name for path in out.iterdir()] == ["log.jsonl"]
 
 
 def test_more_steps_than_planned_can_follow(tmp_path):

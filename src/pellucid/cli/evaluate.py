@@ -35,8 +35,10 @@ def run(
     without one it cannot be compared. Every line counts, an empty one too.
     """
     from pellucid.api import load
+    from pellucid.decode.config import SearchConfig
     from pellucid.train.evaluate import corpus_scores
 
+    SearchConfig(beam=beam, batch=batch, length_penalty=length_penalty)
     sources, references = equal_lines(source, reference)
     loaded, started = load(model, precision), time.monotonic()
     with named(source):

@@ -29,7 +29,9 @@ def run(
     translations the model would never write.
     """
     from pellucid.api import load
+    from pellucid.decode.config import SearchConfig
 
+    SearchConfig(batch=batch)
     sources, targets = equal_lines(source, target)
     loaded = load(model, precision)
     with named(f"{source} and {target}"):

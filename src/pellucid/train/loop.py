@@ -25,6 +25,10 @@ from pellucid.train.state import State, average, checkpoint, checkpoints, prune,
 from pellucid.train.update import update
 
 
+WRITES = ("run.toml", "log.jsonl", "checkpoints", "last", "best", "average")
+"""What a run leaves in its directory."""
+
+
 @dataclass(frozen=True)
 class Setup:
     """What a run holds on to and never changes."""
@@ -123,8 +127,11 @@ def judge(setup: Setup, state: State, log: Log) -> None:
 
 def begin(run: RunConfig, out: Path, say: Voice) -> tuple[Setup, State]:
     """Read the data, learn the vocabulary, make a new model; all randomness follows from the seed."""
-    if out.exists() and any(out.iterdir()):
-        raise ValueError(f"{out} is not empty; choose another --out, or go on with the run in it: --resume")
+    there = [name for name in WRITES if (out / name).exists()]
+    if there:
+        raise ValueError(
+            f"{out} already holds a run ({', '.join(there)}); choose another --out, or go on with that run: --resume"
+        )
     corpus = read_corpus(run.data, run.seed)
     tokenizer = learn_tokenizer(corpus, run)
     encoded, left_out = encode(corpus.train, tokenizer, run)

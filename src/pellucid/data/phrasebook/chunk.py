@@ -27,7 +27,6 @@ Mark = tuple[str, str]  # a word and its mark: equal marks on the two sides are 
 Part = Chunk | Mark
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
-_MARKED = re.compile(r"(\S*?)(\d?)$")
 _OPENING, _ENDING = frozenset("«“¿¡"), frozenset(".?!:«“¿¡")
 _TIGHT_BEFORE, _TIGHT_AFTER = frozenset(".,:?!”»"), frozenset("¿¡“«")
 
@@ -49,7 +48,7 @@ def weave(english: Sequence[Part], spanish: Sequence[Part]) -> Chunk:
     starts: dict[int, int] = {}
     marked: dict[str, list[int]] = {"": []}
     for part in english:
-        if part.__class__ is Chunk:
+        if isinstance(part, Chunk):
             starts[id(part)] = len(source)
             source += part.english
         else:
@@ -57,7 +56,7 @@ def weave(english: Sequence[Part], spanish: Sequence[Part]) -> Chunk:
                 marked.setdefault(part[1], []).append(len(source))
             source.append(part[0])
     for part in spanish:
-        if part.__class__ is Chunk:
+        if isinstance(part, Chunk):
             down, right = starts[id(part)], len(target)
             links += [(i + down, j + right) for i, j in part.links]
             target += part.spanish
@@ -75,16 +74,19 @@ class Frame:
     """  # noqa: E501
 
     def __init__(self, pattern: str):
-        self.english, self.spanish = (
-            [part[1:-1] if part[0] == "{" else _MARKED.match(part).groups() for part in side.split()]
-            for side in pattern.split("|")
-        )
+        self.english, self.spanish = ([_slot_or_mark(part) for part in side.split()] for side in pattern.split("|"))
 
     def __call__(self, **slots: Chunk) -> Chunk:
         return weave(
-            [slots[part] if part.__class__ is str else part for part in self.english],
-            [slots[part] if part.__class__ is str else part for part in self.spanish],
+            [slots[part] if isinstance(part, str) else part for part in self.english],
+            [slots[part] if isinstance(part, str) else part for part in self.spanish],
         )
+
+
+def _slot_or_mark(part: str) -> str | Mark:
+    if part[0] == "{":
+        return part[1:-1]
+    return (part[:-1], part[-1]) if part[-1].isdigit() else (part, "")
 
 
 def together(*chunks: Chunk) -> Chunk:

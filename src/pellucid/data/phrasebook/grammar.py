@@ -42,6 +42,11 @@ class Subject(NamedTuple):
     attribute: Adjective | None = None
 
     @property
+    def group(self) -> str:
+        """The kind of noun; whoever has none is a person with a name."""
+        return self.noun.group if self.noun else "people"
+
+    @property
     def form(self) -> int:
         """Which of niño, niña, niños, niñas."""
         return self.feminine + 2 * (self.spanish >= US)
@@ -114,7 +119,7 @@ DESCRIBED = (
     "clothes", "places", "sites", "outdoors", "rooms", "waters", "heavens", "heavens", "heavens", "nature", "nature",
 )  # fmt: skip
 _OWNERLESS = frozenset(DETERMINERS) - {*POSSESSIVES} | {*NUMBERS}
-_UNOWNED = dict.fromkeys(("pure", "ball", "waters", "nature", "outdoors"), _OWNERLESS) | {
+_UNOWNED = dict.fromkeys(("pure", "ball", "waters", "nature", "sites", "outdoors"), _OWNERLESS) | {
     "heavens": frozenset(("the",))
 }
 _SINGULAR = frozenset(("the", "a", "this", "that", "", *POSSESSIVES))
@@ -261,7 +266,7 @@ class Grammar:
 
     def object(self, verb: Verb, subject: Subject, plain: bool = False, only: Sequence[Noun] = ()) -> Subject:
         """What the verb is done to; `plain` after a negation or in a question: no 'some', 'several' or 'many'."""
-        animal = subject.noun is not None and subject.noun.group == "animals"
+        animal = subject.group == "animals"
         nouns = only or (nouns_of["pure"] if animal and verb.infinitive == "beber" else verb.objects)
         noun = self.pick(nouns)
         if noun.group == "kin":
@@ -287,7 +292,7 @@ class Grammar:
         place = self.place()
         if self.chance(0.2):
             return self.pick(BESIDE)(place=place.chunk)
-        at = place.noun.group == "sites" or (place.noun.group == "places" and self.chance(0.3))
+        at = place.group == "sites" or (place.group == "places" and self.chance(0.3))
         return (_AT if at else IN)(place=place.chunk)
 
     # ------------------------------------------------------------ clauses
@@ -388,7 +393,7 @@ class Grammar:
         self, subject: Subject, choices: Sequence[Adjective] = (), plain: bool = False, joined: bool = True
     ) -> tuple[Chunk, str]:
         """An adjective that fits and agrees with the subject, with its degree or a second one, and its copula."""
-        choices = choices or fitting[subject.noun.group if subject.noun else "people"]
+        choices = choices or fitting[subject.group]
         if subject.neutral:
             choices = [a for a in choices if a.forms[0] == a.forms[1]] or _NEUTRAL
         if subject.attribute:  # not: the cold milk is hot
@@ -411,7 +416,7 @@ class Grammar:
         self, subject: Subject, tense: str, *, negative: bool = False, question: bool = False, often: bool = False
     ) -> Chunk:
         """Somebody does something to something, or somewhere."""
-        animal = subject.noun is not None and subject.noun.group == "animals"
+        animal = subject.group == "animals"
         chance = self.random()
         plain = negative or question
         adverb = self.pick(_OFTEN) if often and not plain else None
@@ -441,8 +446,7 @@ class Grammar:
 
     def accusative(self, target: Subject) -> Chunk:
         """Spanish puts an 'a' before people to whom something is done."""
-        living = target.noun is None or target.noun.group in ("people", "kin")
-        return PERSONAL_A(who=target.chunk) if living else target.chunk
+        return PERSONAL_A(who=target.chunk) if target.group in ("people", "kin") else target.chunk
 
     def timed(self, clause: Chunk, tense: str, chance: float = 0.35, front: bool = True) -> Chunk:
         """Perhaps with a time, at the front or at the end."""

@@ -362,7 +362,7 @@ def _adjectives(group: str, copula: str, table: str) -> tuple[Adjective, ...]:
 
 def _adjective(group: str, copula: str, english: str, spanish: str) -> Adjective:
     word, _, comparative = english.lstrip("*").partition(">")
-    forms = (spanish,) * 4 if copula == "tener" else adjective_forms(spanish)
+    forms = (spanish, spanish, spanish, spanish) if copula == "tener" else adjective_forms(spanish)
     return Adjective(group, word, forms, copula, not english.startswith("*"), comparative or None)
 
 

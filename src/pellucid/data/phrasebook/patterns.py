@@ -162,7 +162,7 @@ _EXCHANGES = [
 _WHO = Subject(word("who", "quién"), THIRD, THIRD, False, "he")
 _LO = ("lo", "la", "los", "las")
 _ME = (("me", "me"), ("you", "te"), ("us", "nos"), ("him", "le"), ("her", "le"), ("them", "les"))
-_MYSELF = {"I": "me", "you": "you", "we": "us", "they": "them"}
+_OURSELVES = {"I": ("me", "us"), "you": ("you",), "we": ("me", "us"), "they": ("them",)}
 _PLEASED = {"I": "me", "you": "te", "he": "le", "she": "le", "we": "nos", "they": "les"}
 
 
@@ -237,7 +237,7 @@ class Patterns(Grammar):
         """John bought the apple because it was red."""
         subject, verb = self.somebody(), self.pick(_THING_VERBS)
         target = self.object(verb, subject, only=verb.objects)
-        reason = self.being(target, "past", _REASONS[target.noun.group], said=_bound(target))
+        reason = self.being(target, "past", _REASONS[target.group], said=_bound(target))
         act = self.clause(subject, verb, "past", target.chunk, negative=self.chance(0.06))
         return _STOP(a=_BECAUSE(a=act, b=reason))
 
@@ -247,7 +247,7 @@ class Patterns(Grammar):
             subject = self.thing(self.pick(nouns_of["animals"]))
         else:
             subject = self.names() if self.chance(0.3) else self.somebody()
-        animal = subject.noun is not None and subject.noun.group == "animals"
+        animal = subject.group == "animals"
         if not animal and not subject.neutral and self.chance(0.25):
             verb = self.pick(_CREATIVE)
             act = self.clause(subject, verb, "past", self.object(verb, subject).chunk)
@@ -295,7 +295,7 @@ class Patterns(Grammar):
             two = self.ware(self.pick(_WARES), bare)
         if self.chance(0.5):
             one, two = two, one
-        noun = one.noun if one.noun.group in EDIBLE else two.noun
+        noun = one.noun if one.group in EDIBLE else two.noun
         return Subject(AND(a=one.chunk, b=two.chunk), THEM, THEM, one.feminine and two.feminine, "they", noun)
 
     def ware(self, noun: Noun, bare: bool) -> Subject:
@@ -306,13 +306,13 @@ class Patterns(Grammar):
     def verdict(self, goods: Subject) -> Chunk:
         """What is said of the goods: the pronoun finds them across the full stop."""
         it = _bound(goods)
-        edible = goods.noun.group in EDIBLE
+        edible = goods.group in EDIBLE
         chance = self.random()
         if edible and chance < 0.6:
             return self.savour(it, "past")
         if chance < 0.85:
             several = goods.pronoun == "they" and "and" in goods.chunk.english
-            return self.being(goods, "past", _PRICED if several else _REASONS[goods.noun.group], said=it)
+            return self.being(goods, "past", _PRICED if several else _REASONS[goods.group], said=it)
         quality, _ = self.quality(goods, _PRICED, plain=True)
         verb = (STATE["parecer"]["past"][goods.spanish], "1")
         return weave(((it.pronoun, "1"), ("seemed", "1"), quality), (verb, quality))
@@ -337,11 +337,11 @@ class Patterns(Grammar):
         target = self.object(first, subject, only=first.objects)
         act = self.clause(subject, first, "past", target.chunk)
         clitic = ("them" if target.english == THEM else "it", _LO[target.form])
-        if self.chance(0.35) and target.noun.group in _GIVEABLE:
+        if self.chance(0.35) and target.group in _GIVEABLE:
             recipient = TO(place=self.person().chunk)
             then = self.clause(_silent(subject), _GIVE, "past", recipient, clitic=(clitic[0], "se " + clitic[1]))
         else:
-            verb = self.pick([verb for verb in _THEN[target.noun.group] if verb is not first])
+            verb = self.pick([verb for verb in _THEN[target.group] if verb is not first])
             then = self.clause(_silent(subject), verb, "past", clitic=clitic)
         return _STOP(a=self.timed(AND(a=act, b=then), "past", 0.2))
 
@@ -366,7 +366,7 @@ class Patterns(Grammar):
         negative = self.chance(0.1)
         if self.chance(0.3):
             english, spanish = self.pick(_ME)
-            while english == _MYSELF.get(subject.pronoun):
+            while english in _OURSELVES.get(subject.pronoun, ()):
                 english, spanish = self.pick(_ME)
             clause = self.clause(subject, verb, tense, gift.chunk, negative=negative, clitic=(english, spanish))
             return _STOP(a=self.timed(clause, tense, 0.25))
@@ -561,7 +561,7 @@ class Patterns(Grammar):
             thing = self.thing(self.pick(verb.objects), ("the",), adjective=0.15)
             does = self.clause(self.somebody(), verb, "past", verb_first=True)
             subject = thing._replace(chunk=_THAT_DID(who=thing.chunk, does=does))
-        if subject.noun.group == "people" and self.chance(0.4):
+        if subject.group == "people" and self.chance(0.4):
             return _STOP(a=self.statement(self.pick(("past", "future")), subject))
         return _STOP(a=self.being(subject, tense))
 

@@ -1,0 +1,71 @@
+import pytest
+
+from pellucid.cli.errors import sentence
+
+COMMANDS = ["demo", "train", "translate", "evaluate", "score"]
+
+
+def test_the_help_lists_every_command_with_a_whole_sentence(call):
+    done = call("--help")
+    assert done.exit_code == 0
+    rows = [line.split(None, 1) for line in done.stdout.partition("Commands:\n")[2].splitlines() if line.strip()]
+    assert [row[0] for row in rows] == COMMANDS
+    assert all(row[1].endswith(".") and not row[1].endswith("...") for row in rows)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_each_command_teaches_by_example(call, command: str):
+    done = call(command, "--help")
+    assert done.exit_code == 0
+    assert f"pellucid {command} " in done.stdout.partition("Examples:\n")[2] + " "
+
+
+def test_no_words_show_the_help(call):
+    done = call()
+    assert "Usage: pellucid" in done.output
+    assert done.exit_code == 2
+
+
+def test_the_version_is_known(call):
+    assert call("--version").stdout.startswith("pellucid")
+
+
+def test_an_unknown_command_is_a_mistake(call):
+    done = call("tranlsate")
+    assert done.exit_code == 2
+    assert "No such command 'tranlsate'" in done.stderr
+
+
+def test_a_failure_of_ours_is_no_mistake_of_the_user(call, monkeypatch, tmp_path):
+    def broken(*arguments: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("pellucid.api.load", broken)
+    (tmp_path / "a").write_text("Yes.\n", encoding="utf-8")
+    done = call("score", "model", "--source", "a", "--target", "a")
+    assert done.exit_code == 1
+    assert isinstance(done.exception, RuntimeError)
+
+
+def test_an_interrupted_command_ends_as_shells_expect(call, monkeypatch, tmp_path):
+    def interrupted(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pellucid.api.load", interrupted)
+    (tmp_path / "a").write_text("Yes.\n", encoding="utf-8")
+    done = call("score", "model", "--source", "a", "--target", "a")
+    assert (done.exit_code, done.stderr) == (130, "pellucid: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (FileNotFoundError(2, "No such file or directory", "a.txt"), "a.txt: no such file or directory"),
+        (OSError(28, "No space left on device"), "no space left on device"),
+        (OSError("odd"), "odd"),
+        (ValueError("beam is 0"), "beam is 0"),
+        (ValueError(), "ValueError"),
+    ],
+)
+def test_errors_are_told_as_sentences(error, words: str):
+    assert sentence(error) == words

@@ -1,0 +1,191 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pellucid import bundle
+from pellucid.cli import demo
+from pellucid.data import phrasebook
+from pellucid.train.log import read_log
+from tests.train.corpora import write_corpus
+
+SMALL = {
+    "tokenizer.vocabulary": 290,
+    "model.d_model": 6,
+    "model.d_ff": 11,
+    "model.heads": 2,
+    "model.encoder_layers": 1,
+    "model.decoder_layers": 1,
+    "model.max_positions": 256,
+    "train.batch_tokens": 257,
+    "train.dev_sentences": 3,
+    "train.dev_beam": 1,
+}
+SETS = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    """A corpus of numbers, and a run file beside it."""
+    data = write_corpus(tmp_path, pairs=61)
+    toml = "".join(f"{key} = {Path(value).name!r}\n" for key, value in data.items())
+    (tmp_path / "small.toml").write_text(f"[data]\n{toml}[train]\nsteps = 3\n", encoding="utf-8")
+    return data
+
+
+def test_a_run_file_gives_a_run_directory_and_its_best_model(call, files, tmp_path):
+    done = call("train", "small.toml", *SETS, "--set", "optim.peak=2e-3")
+    assert (done.exit_code, done.stdout) == (0, "runs/small/best\n"), done.stderr
+    out = tmp_path / "runs" / "small"
+    assert bundle.load(out / "best").manifest["dev"]["signatures"]["bleu"].startswith("nrefs:1")
+    assert {"run.toml", "log.jsonl", "training.png", "best", "last", "average"} <= {path.name for path in out.iterdir()}
+    assert read_log(out / "log.jsonl")[-1]["step"] == 3
+    assert "runs/small/training.png" in done.stderr
+
+    again = call("train", "small.toml", *SETS)
+    assert (again.exit_code, again.stdout) == (2, "")
+    assert "--resume" in again.stderr
+    longer = call("train", "--out", out, "--resume", "--set", "train.steps=5")
+    assert (longer.exit_code, longer.stdout) == (0, f"{out}/best\n"), longer.stderr
+    assert read_log(out / "log.jsonl")[-1]["step"] == 5
+    beside = call("train", out / "run.toml", "--resume", "--set", "train.steps=6")
+    assert (beside.exit_code, beside.stdout) == (0, f"{out}/best\n"), beside.stderr
+    other = call("train", "--out", out, "--resume", "--set", "optim.peak=1e-3")
+    assert other.exit_code == 2
+    assert "[optim] differ" in other.stderr
+
+
+def test_two_files_are_enough_and_every_choice_is_explained(call, files, tmp_path):
+    done = call("train", "--source", "source.txt", "--target", "target.txt", "--out", "mine", "--steps", 2, *SETS)
+    assert (done.exit_code, done.stdout) == (0, "mine/best\n"), done.stderr
+    assert "size tiny: enough for 61 pairs" in done.stderr
+    assert "pairs are held out of training" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "--out is missing: name the directory of the run"),
+        (["--out", "x"], "nothing to train on: name a run file, or source and target"),
+        (["--out", "x", "--source", "source.txt"], "nothing to train on"),
+        (["--out", "x", "--resume"], "x/run.toml: no such file or directory"),
+        (["nowhere.toml"], "nowhere.toml: no such file or directory"),
+        (["."], ".: is a directory"),
+        (["source.txt"], "source.txt is not a TOML file"),
+        (["small.toml", "--source", "a", "--target", "b"], "a run file and source, target are both given"),
+        (["small.toml", "--minutes", "3"], "override: --set train.minutes=3.0"),
+        (["small.toml", "--resume"], "runs/small has no checkpoint to resume from"),
+        (["small.toml", "--set", "train.steps"], "--set 'train.steps' is not section.key=value"),
+        (["small.toml", "--set", "train.stepps=3"], "unknown key 'train.stepps'; did you mean 'steps'?"),
+        (["small.toml", "--set", "train.steps=many"], "'train.steps' is 'many'"),
+        (["small.toml", "--set", "train.minutes=1"], "train.steps and train.minutes are both given"),
+        (["small.toml", "--set", "model.size=huge"], "'model.size' is 'huge'"),
+        (["small.toml", "--set", "data.source=gone.txt"], "gone.txt: no such file or directory"),
+        (
+            ["--source", "source.txt", "--target", "target.txt", "--out", "x", "--size", "huge"],
+            "'model.size' is 'huge'",
+        ),
+        (["--source", "-", "--target", "target.txt", "--out", "x"], "none of them can be standard input"),
+        (["--source", "gone.txt", "--target", "target.txt", "--out", "x"], "gone.txt: no such file or directory"),
+        (["small.toml", "--steps", "few"], "Invalid value for '--steps'"),
+    ],
+)
+def test_a_run_that_cannot_be_is_refused_before_anything_is_written(call, files, tmp_path, words, message: str):
+    before = sorted(tmp_path.rglob("*"))
+    done = call("train", *words)
+    assert (done.exit_code, done.stdout) == (2, ""), done.stderr
+    assert message in done.stderr
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("side", "content", "message"),
+    [
+        ("source", b"one two\nthr\xe9e\n", "source.txt:2:4: byte 0xE9 is not UTF-8"),
+        ("target", b"uno\0dos\n", "target.txt:1: a NUL byte"),
+        ("target", b"uno\n", "source.txt has 61 lines and "),
+        ("source", b"", "source.txt has 0 lines and "),
+        ("target", b"\n" * 61, "61 with empty target"),
+        ("target", ("x" * 2001 + "\n").encode() * 61, "61 with target of more than 2,000 characters"),
+    ],
+)
+def test_text_that_cannot_be_trained_on_names_file_and_line(call, files, tmp_path, side, content, message: str):
+    (tmp_path / f"{side}.txt").write_bytes(content)
+    done = call("train", "small.toml", *SETS)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_typo_is_one_clear_sentence_in_a_process_of_its_own(shell, files):
+    done = shell("train", "small.toml", "--set", "optim.warm_up=3")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"pellucid: small.toml: unknown key 'optim.warm_up'; did you mean 'warmup'?")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_an_interrupted_run_says_how_to_go_on_and_goes_on(shell, files, tmp_path):
+    words = ["train", "small.toml", *SETS, "--set", "train.steps=100000", "--set", "train.evaluate_every=100000"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "pellucid", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as process:
+        while not (tmp_path / "runs" / "small" / "log.jsonl").exists() or not read_log(
+            tmp_path / "runs" / "small" / "log.jsonl"
+        ):
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate()
+    assert (process.returncode, output) == (130, b"")
+    assert b"everything saved. Go on with: pellucid train runs/small/run.toml --out runs/small --resume" in errors
+    step = read_log(tmp_path / "runs" / "small" / "log.jsonl")[-1]["step"]
+    done = shell("train", "--out", "runs/small", "--resume", "--set", f"train.steps={step + 60}")
+    assert (done.returncode, done.stdout) == (0, b"runs/small/best\n"), done.stderr
+
+
+def test_without_matplotlib_a_run_ends_with_a_hint(call, files, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+
+    def missing(*arguments: object) -> None:
+        raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
+
+    monkeypatch.setattr("pellucid.plots.training.training_curve", missing)
+    done = call("train", "small.toml", *SETS)
+    assert (done.exit_code, done.stdout) == (0, "runs/small/best\n")
+    assert "no plot was drawn, for lack of matplotlib: pip install 'pellucid[plots]'" in done.stderr
+
+
+def test_the_demo_trains_scores_translates_and_says_what_next(call, monkeypatch, tmp_path):
+    whole = phrasebook.split
+    monkeypatch.setattr(phrasebook, "split", lambda train: whole(train, dev=13, test=11))
+    monkeypatch.setattr(demo, "PAIRS", 101)
+    recipe: dict = {}
+    for key, value in SMALL.items():
+        section, name = key.split(".")
+        recipe.setdefault(section, {})[name] = value
+    recipe["tokenizer"]["vocabulary"] = 401
+    monkeypatch.setattr(demo, "RECIPE", recipe)
+    done = call("demo", "--out", "out", "--minutes", 0.01)
+    assert done.exit_code == 0, done.stderr
+    said = done.stdout
+    assert "on 11 sentences the model has never seen (nrefs:1|case:mixed|" in said
+    for phrase in phrasebook.HELD_OUT:
+        assert f"    {phrase.source}\n" in said
+        assert f"    {phrase.target}  (reference)\n" in said
+    assert said.count("  ✗ ") == 6
+    assert "out/training.png" in said
+    commands = [line.strip() for line in said.partition("Next, try:\n")[2].splitlines()]
+    assert len(commands) == 3
+    model, source, reference = (commands[1].split()[i] for i in (-5, -3, -1))
+    assert call("evaluate", model, "--source", source, "--reference", reference, "--beam", 1).exit_code == 0
+
+    again = call("demo", "--out", "out", "--minutes", 0.01)
+    assert (again.exit_code, again.stdout, again.stderr) == (0, said, "")

@@ -1,0 +1,355 @@
+"""The phrasebook: a function from English to Spanish, in good Spanish, with the links its rules promise."""
+
+import random
+import re
+from collections.abc import Sequence
+from itertools import islice, pairwise
+
+import pytest
+
+from pellucid.data.phrasebook import HELD_OUT, is_held_back, phrases, split, words, write
+from pellucid.data.phrasebook.chunk import Chunk, Frame, Phrase, finish, together, word
+from pellucid.data.phrasebook.grammar import NOUN, PRONOUNS, Grammar
+from pellucid.data.phrasebook.lexicon import conjugate, nouns_of, verbs
+from pellucid.data.phrasebook.patterns import PATTERNS, Patterns
+
+DRAWS = 110_017
+WELCOME = "you are welcome"
+
+
+@pytest.fixture(scope="module")
+def drawn() -> list[Phrase]:
+    return list(islice(phrases(seed=5), DRAWS))
+
+
+@pytest.fixture(scope="module")
+def parts():
+    return split(train=30_011, dev=101, test=307, seed=11)
+
+
+# ---------------------------------------------------------------- what is drawn
+
+
+def test_the_same_seed_draws_the_same_sentences():
+    first, again, other = (list(islice(phrases(seed), 499)) for seed in (7, 7, 8))
+    assert first == again
+    assert first != other
+
+
+def test_english_to_spanish_is_a_function(drawn):
+    translation = {}
+    for phrase in drawn:
+        assert translation.setdefault(phrase.source, phrase.target) == phrase.target, phrase.source
+
+
+def test_there_are_hundreds_of_thousands_of_sentences(drawn):
+    # 300,000 draws gave 260,000 distinct ones when this was written; fewer draws repeat less.
+    assert len({phrase.source for phrase in drawn}) > 0.9 * DRAWS
+
+
+def test_there_are_several_hundred_words(drawn):
+    assert 500 < len({word for phrase in drawn for word in words(phrase.source.lower())}) < 1000
+
+
+def test_sentences_have_four_to_twenty_five_words(drawn):
+    lengths = [len(words(phrase.source)) for phrase in drawn]
+    assert 4 <= min(lengths) <= max(lengths) <= 27
+    assert 8 < sum(lengths) / len(lengths) < 11
+
+
+def test_the_six_are_never_drawn_not_even_inside_another_sentence(drawn):
+    for held in HELD_OUT:
+        opening = held.source.partition(".")[0].lower()
+        inside = [phrase.source for phrase in drawn if opening in phrase.source.lower()]
+        if opening == WELCOME:
+            assert all(source.lower() != WELCOME + "." for source in inside)
+        else:
+            assert not inside
+
+
+def test_the_idiom_comes_often_and_always_inside_something_longer(drawn):
+    idiom = [phrase for phrase in drawn if WELCOME in phrase.source.lower()]
+    assert len(idiom) > 0.02 * DRAWS
+    assert all("de nada" in phrase.target.lower() for phrase in idiom)
+    assert all(len(words(phrase.source)) > 4 for phrase in idiom)
+    assert any(phrase.source.startswith("You are welcome") for phrase in idiom)
+    assert any(phrase.source.endswith("You are welcome.") for phrase in idiom)
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_every_pattern_draws_whole_lines(name):
+    patterns = Patterns(random.Random(3))
+    for _ in range(53):
+        source, target, _ = finish(getattr(patterns, name)())
+        assert source[0].isupper() or source[0] == '"'
+        assert re.search(r'[.?!]"?$', source), source
+        assert re.search(r"[.?!]$", target), target
+        assert target.count("¿") == target.count("?")
+        assert target.count("¡") == target.count("!")
+        assert target.count("«") == target.count("»") == source.count('"') / 2
+        assert not re.search(r"  | [.,?!:»]|[«¿¡] |\b(a|de) el\b|\by [iI]", target), target
+        assert not re.search(r"  | [.,?!:]|\b[Aa] [aeiou]|\b[Aa]n [^aeiou]", source), source
+
+
+# ---------------------------------------------------------------- good Spanish
+
+GENDER = {  # written apart from the lexicon: singular nouns, and whether they are feminine
+    "niño": 0, "niña": 1, "hombre": 0, "mujer": 1, "hermana": 1, "hermano": 0, "gato": 0, "pájaro": 0, "rana": 1,
+    "manzana": 1, "plátano": 0, "naranja": 1, "tomate": 0, "pastel": 0, "leche": 1, "agua": 1, "té": 0, "carta": 1,
+    "poema": 0, "canción": 1, "mesa": 1, "sofá": 0, "llave": 1, "lápiz": 0, "reloj": 0, "foto": 1, "flor": 1,
+    "árbol": 0, "coche": 0, "camión": 0, "vestido": 0, "falda": 1, "tienda": 1, "parque": 0, "hospital": 0, "ciudad": 1,
+    "jardín": 0, "mar": 0, "cielo": 0, "luna": 1, "nube": 1, "bola": 1, "lámpara": 1, "queso": 0, "carne": 1,
+}  # fmt: skip
+PLURALS = {"canciones": 1, "lápices": 0, "relojes": 0, "flores": 1, "árboles": 0, "camiones": 0, "ciudades": 1,
+           "jardines": 0, "pasteles": 0, "hospitales": 0, "sofás": 0, "muebles": 0}  # fmt: skip
+FORM = GENDER | {noun: 2 + feminine for noun, feminine in PLURALS.items()}
+FORM |= {noun + "s": 2 + feminine for noun, feminine in GENDER.items() if noun[-1] in "aeo"}
+DETERMINERS = "el la los las, un una _ _, este esta estos estas, ese esa esos esas, nuestro nuestra nuestros nuestras, "
+DETERMINERS += "_ _ algunos algunas, _ _ varios varias, _ _ muchos muchas, mi mi mis mis, tu tu tus tus, su su sus sus"
+AGREEING = [group.split() for group in DETERMINERS.split(", ")]
+STEMS = words(
+    "roj negr blanc amarill viej nuev pequeñ car barat hermos suci rot fresc frí cansad enferm nervios famos modern "
+    "delicios vací llen abiert cerrad inspirad preocupad ocupad"
+)
+ADJECTIVES = [[stem + end for end in ("o", "a", "os", "as")] for stem in STEMS] + [
+    [one, one, many, many]
+    for one, many in (("azul", "azules"), ("gris", "grises"), ("verde", "verdes"), ("grande", "grandes"),
+                      ("feliz", "felices"), ("triste", "tristes"), ("dulce", "dulces"), ("marrón", "marrones"),
+                      ("joven", "jóvenes"))
+]  # fmt: skip
+IS = words("es era será está estaba estará son eran serán están estaban estarán")
+
+
+def agrees(word: str, tables: Sequence[Sequence[str]], form: int) -> bool:
+    """True of a word that has this form, or that is in none of the tables."""
+    return all(word == table[form] for table in tables if word in table)
+
+
+def test_every_determiner_and_adjective_agrees_with_its_noun(drawn):
+    seen = [0, 0, 0, 0]
+    for phrase in drawn:
+        tokens = words(phrase.target.lower())
+        for before, noun, after in zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False):
+            if noun in FORM:
+                form = FORM[noun]
+                seen[form] += 1
+                article = form - 1 if noun == "agua" and before in ("el", "al", "del") else form
+                assert agrees({"al": "el", "del": "el"}.get(before, before), AGREEING, article), phrase.target
+                assert agrees(after, ADJECTIVES, form), phrase.target
+    assert min(seen) > 1000
+
+
+def test_what_is_said_of_the_subject_agrees_with_it(drawn):
+    checked = 0
+    for phrase in drawn:
+        match = re.match(rf"\w+ (\w+) (?:no )?({'|'.join(IS)}) (?:muy |demasiado |tan )?(\w+)", phrase.target)
+        if match and match[1] in FORM:
+            checked += 1
+            assert agrees(match[3], ADJECTIVES, FORM[match[1]]), phrase.target
+            assert (match[2][-1] == "n") == (FORM[match[1]] > 1), phrase.target
+    assert checked > 1000
+
+
+def test_a_pronoun_finds_its_noun_across_the_clause(drawn):
+    because, clitics = 0, 0
+    for phrase in drawn:
+        # moods of animals are told with estar, qualities of things with ser: era speaks of the word before it
+        match = re.search(r"(\w+) porque (?:no )?eran? (?:muy |demasiado |tan )?(\w+)\.$", phrase.target)
+        if match and match[1] in FORM and " because it was " in phrase.source:
+            because += 1
+            assert agrees(match[2], ADJECTIVES, FORM[match[1]]), phrase.target
+        match = re.search(r"(\w+) y (lo|la|los|las) \w+\.$", phrase.target)
+        if match and match[1] in FORM:
+            clitics += 1
+            assert match[2] == ("lo", "la", "los", "las")[FORM[match[1]]], phrase.target
+    assert because > 100
+    assert clitics > 100
+
+
+def test_goods_of_both_genders_are_masculine_together(drawn):
+    checked = 0
+    for phrase in drawn:
+        match = re.search(r" (\w+) y (\w+)\. (?:Eran|Parecían) (\w+)\.$", phrase.target)
+        if match and {match[1], match[2]} <= FORM.keys():
+            checked += 1
+            both = 2 + (FORM[match[1]] % 2 and FORM[match[2]] % 2)
+            assert agrees(match[3], ADJECTIVES, both), phrase.target
+    assert checked > 20
+
+
+def test_people_take_the_personal_a(drawn):
+    without = re.compile(r"\b(ayud|visit|llam|busc)(ó|aron) (el|la|los|las|un|una) (niñ|hombre|mujer|médic)")
+    assert not [phrase for phrase in drawn if "?" not in phrase.target and without.search(phrase.target)]
+
+
+@pytest.mark.parametrize(
+    ("infinitive", "stem", "tense", "forms"),
+    [
+        ("beber", None, "past", "bebí bebiste bebió bebimos bebieron"),
+        ("comprar", None, "present", "compro compras compra compramos compran"),
+        ("escribir", None, "future", "escribiré escribirás escribirá escribiremos escribirán"),
+        ("perder", "pierd", "present", "pierdo pierdes pierde perdemos pierden"),
+        ("dormir", "duerm", "past", "dormí dormiste durmió dormimos durmieron"),
+        ("tener", None, "imperfect", "tenía tenías tenía teníamos tenían"),
+        ("ir", None, "past", "fui fuiste fue fuimos fueron"),
+    ],
+)
+def test_verbs_are_conjugated_as_in_the_grammar_book(infinitive, stem, tense, forms):
+    assert conjugate(infinitive, stem)[0][tense] == tuple(forms.split())
+
+
+# ---------------------------------------------------------------- links
+
+
+def test_links_stay_inside_their_sentence(drawn):
+    for source, target, links in drawn:
+        assert links == tuple(sorted(set(links)))
+        assert all(0 <= i < len(words(source)) and 0 <= j < len(words(target)) for i, j in links), source
+
+
+def test_only_what_the_other_language_does_not_say_is_left_without_a_link(drawn):
+    english, spanish = set(), set()
+    for source, target, links in drawn:
+        left, right = {i for i, _ in links}, {j for _, j in links}
+        english |= {token.lower() for i, token in enumerate(words(source)) if i not in left}
+        spanish |= {token.lower() for j, token in enumerate(words(target)) if j not in right}
+    assert english <= {"a", "an"}
+    assert spanish <= {"a", "le", "les", "se", "tan", "el", "la", "los", "las"}
+
+
+def test_punctuation_is_linked_to_punctuation(drawn):
+    for source, target, links in drawn:
+        left, right = words(source), words(target)
+        assert all(left[i].replace("'", "").isalnum() == right[j].isalnum() for i, j in links), source
+
+
+class Told(Grammar):
+    """A grammar that is told what to say."""
+
+    def the(self, noun: str, adjective: str = "", determiner: str = "the", many: bool = False):
+        entry = next(n for group in nouns_of.values() for n in group if n.english[0] == noun)
+        while True:
+            phrase = self.thing(entry, (determiner,), adjective=float(bool(adjective)), plural=float(many))
+            if not adjective or (phrase.attribute and phrase.attribute.english == adjective):
+                return phrase
+
+    def act(self, subject, infinitive: str, tense: str, target=None, **how) -> Chunk:
+        while True:
+            chunk = self.clause(subject, verbs(infinitive)[0], tense, target and target.chunk, **how)
+            if not any("'" in token for token in chunk.english):
+                return chunk
+
+
+def by_hand() -> list[tuple[Chunk, str]]:
+    say = Told(random.Random(1))
+    he, they = PRONOUNS["he"], PRONOUNS["they"]
+    cat, milk, girl = say.the("cat", "black"), say.the("milk"), say.the("girl")
+    apples, house = say.the("apple", "red", "this", many=True), say.the("house", determiner="our")
+    red = word("red", "rojas")
+    return [
+        (cat.chunk, "the-el black-negro cat-gato"),
+        (apples.chunk, "these-estas red-rojas apples-manzanas"),
+        (say.act(cat, "beber", "past", milk), "the-el black-negro cat-gato drank-bebió the-la milk-leche"),
+        (say.act(they, "beber", "past"), "they-bebieron drank-bebieron"),
+        (say.act(he, "comprar", "past", milk, negative=True),
+         "he-compró did-compró not-no buy-compró the-la milk-leche"),
+        (say.act(girl, "beber", "future", question=True), "will-beberá the-la girl-niña drink-beberá"),
+        (say.act(girl, "beber", "progressive"), "the-la girl-niña is-está drinking-bebiendo"),
+        (say.act(girl, "beber", "going"), "the-la girl-niña is-va going-va to-a drink-beber"),
+        (say.act(girl, "beber", "want"), "the-la girl-niña wants-quiere to-beber drink-beber"),
+        (say.act(he, "comprar", "past", clitic=("them", "las")), "he-compró bought-compró them-las"),
+        (say.act(girl, "buscar", "past", house), "the-la girl-niña looked-buscó for-buscó our-nuestra house-casa"),
+        (say.be(apples, "ser", red, "past"), "these-estas red-rojas apples-manzanas were-eran"),
+        (Frame("next1 to1 {x} | al1 lado1 de1 {x}")(x=cat.chunk),
+         "next-al next-lado next-del to-al to-lado to-del the-del black-negro cat-gato"),
+        (together(word("you are welcome", "de nada")), "you-de you-nada are-de are-nada welcome-de welcome-nada"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", range(14))
+def test_the_links_are_those_one_draws_by_hand(case):
+    chunk, links = by_hand()[case]
+    source, target, found = finish(chunk)
+    left, right = words(source.lower()), words(target.lower())
+    assert {f"{left[i]}-{right[j]}" for i, j in found} == set(links.split())
+
+
+def test_the_links_of_the_six_follow_the_rules():
+    for source, target, links in HELD_OUT:
+        left, right = words(source), words(target)
+        assert {i for i, _ in links} == set(range(len(left)))
+        assert {j for _, j in links} == set(range(len(right)))
+    left, right = words(HELD_OUT[5].source), words(HELD_OUT[5].target)
+    pairs = {(left[i], right[j]) for i, j in HELD_OUT[5].links}
+    assert {("I", "Fui"), ("They", "Sabían"), ("furniture", "muebles"), ("bought", "compré")} <= pairs
+
+
+def test_contractions_are_linked_to_both_of_their_words():
+    phrase = finish(Frame("of1 the2 king3 | de1 el2 rey3")())
+    assert phrase == Phrase("Of the king", "Del rey", ((0, 0), (1, 0), (2, 1)))
+
+
+def test_y_becomes_e_before_an_i():
+    assert finish(Frame("rare1 and2 amazing3 | rara1 y2 increíble3")()).target == "Rara e increíble"
+
+
+def test_no_noun_is_spelled_in_two_ways():
+    spellings = {}
+    for noun in NOUN:
+        for english, spanish in zip(noun.english, noun.spanish, strict=True):
+            assert english is None or spellings.setdefault(english, spanish) == spanish
+
+
+# ---------------------------------------------------------------- the split and the files
+
+
+def test_the_parts_share_no_sentence_and_have_the_sizes_asked_for(parts):
+    sources = [{phrase.source for phrase in part} for part in parts]
+    assert [len(part) for part in sources] == [30_011, 101, 307]
+    assert len(set.union(*sources)) == 30_011 + 101 + 307
+    assert not {held.source for held in HELD_OUT} & set.union(*sources)
+
+
+def test_every_word_of_the_six_occurs_in_training(parts):
+    for side in ("source", "target"):
+        known = {word.lower() for phrase in parts.train for word in words(getattr(phrase, side))}
+        assert {word.lower() for held in HELD_OUT for word in words(getattr(held, side))} <= known
+
+
+def test_every_held_out_sentence_has_a_combination_of_words_never_seen_in_training(parts):
+    """True of all by construction. Against 100,000 in training, 88 % have three new words in a row, and 99 % four."""
+    assert all(is_held_back(phrase.source) for phrase in (*parts.dev, *parts.test))
+    assert not any(is_held_back(phrase.source) for phrase in parts.train)
+
+    def threes(phrase: Phrase) -> set[tuple[str, ...]]:
+        tokens = words(phrase.source.lower())
+        return set(zip(tokens, tokens[1:], tokens[2:], strict=False))
+
+    known = {three for phrase in parts.train for three in threes(phrase)}
+    assert sum(bool(threes(phrase) - known) for phrase in parts.test) >= 0.9 * len(parts.test)
+
+
+def test_the_same_combinations_are_kept_back_whatever_the_seed():
+    assert not {p.source for p in split(503, 0, 0, seed=2).train} & {p.source for p in split(0, 0, 53, seed=3).test}
+
+
+def test_files_hold_one_sentence_a_line_with_links_beside(tmp_path):
+    parts = split(train=97, dev=5, test=11)
+    paths = write(tmp_path / "book", parts)
+    assert sorted(paths) == sorted(
+        f"{part}.{kind}" for part in ("train", "dev", "test") for kind in ("en", "es", "align")
+    )
+    for name, part in parts._asdict().items():
+        lines = {kind: paths[f"{name}.{kind}"].read_bytes().decode().split("\n") for kind in ("en", "es", "align")}
+        assert all(column.pop() == "" for column in lines.values())
+        assert lines["en"] == [phrase.source for phrase in part]
+        assert lines["es"] == [phrase.target for phrase in part]
+        read = [tuple(tuple(map(int, link.split("-"))) for link in line.split()) for line in lines["align"]]
+        assert read == [phrase.links for phrase in part]
+
+
+def test_words_take_text_apart_and_nothing_is_lost():
+    assert words('"I don\'t," she said.') == ['"', "I", "don't", ",", '"', "she", "said", "."]
+    assert words("«¿Cuándo?», preguntó.") == ["«", "¿", "Cuándo", "?", "»", ",", "preguntó", "."]
+    for left, right in pairwise(HELD_OUT):
+        assert "".join(words(left.target + right.target)) == (left.target + right.target).replace(" ", "")
