@@ -31,13 +31,13 @@ def test_each_curve_is_drawn_against_minutes(tmp_path, monkeypatch):
         line.get_label(): np.asarray(line.get_xydata()).tolist() for axes in (losses, scores) for line in axes.lines
     }
     assert lines == {
-        "training, smoothed labels": [[0.1, 7.0], [1.0, 5.0], [2.0, 3.0]],
-        "dev": [[1.1, 4.5], [2.1, 3.5]],
-        "dev, averaged model": [[130 / 60, 3.3]],
-        "BLEU": [[1.1, 3.0], [2.1, 29.0]],
-        "BLEU, averaged model": [[130 / 60, 31.0]],
-        "chrF": [[1.1, 17.0], [2.1, 51.0]],
-        "chrF, averaged model": [[130 / 60, 53.0]],
+        "training, smoothed labels: 3": [[0.1, 7.0], [1.0, 5.0], [2.0, 3.0]],
+        "dev: 3.5": [[1.1, 4.5], [2.1, 3.5]],
+        "dev, averaged model: 3.3": [[130 / 60, 3.3]],
+        "BLEU: 29": [[1.1, 3.0], [2.1, 29.0]],
+        "BLEU, averaged model: 31": [[130 / 60, 31.0]],
+        "chrF: 51": [[1.1, 17.0], [2.1, 51.0]],
+        "chrF, averaged model: 53": [[130 / 60, 53.0]],
     }
     assert (tmp_path / "training.png").read_bytes().startswith(b"\x89PNG")
 

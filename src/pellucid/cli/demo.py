@@ -21,7 +21,7 @@ RECIPE: dict[str, Any] = {
     "seed": 1,
     "tokenizer": {"vocabulary": 2000},
     "model": {"size": "tiny", "dropout": 0.0},
-    "train": {"batch_tokens": 1024},
+    "train": {"batch_tokens": 1024, "dev_sentences": 200},
     "optim": {"peak": 3e-3, "warmup": 300, "schedule": "linear"},
 }
 

@@ -37,16 +37,14 @@ def training_curve(log: Sequence[Mapping[str, Any]], path: str | Path) -> None:
 
 
 def curve(axes: Any, log: Sequence[Mapping[str, Any]], key: str, label: str, **style: Any) -> None:
-    """One number of the reports as a line, its end as text, and that of other models as open points."""
+    """One number of the reports as a line, that of another model as an open point; the legend has the last of each."""
     during, other = (
         [(row["seconds"] / 60, row[key]) for row in log if key in row and ("model" in row) == apart]
         for apart in (False, True)
     )
     if during:
-        axes.plot(*zip(*during, strict=True), label=label, **style)
-        axes.annotate(
-            f"{during[-1][1]:.3g}", during[-1], xytext=(4, 4), textcoords="offset points", color=style["color"]
-        )
+        axes.plot(*zip(*during, strict=True), label=f"{label}: {during[-1][1]:.3g}", **style)
     if other:
         points = {"markeredgecolor": style["color"], "markerfacecolor": "none", "markersize": 9, "linestyle": "none"}
-        axes.plot(*zip(*other, strict=True), marker="D", label=f"{label}, averaged model", **points)
+        last = f"{label}, averaged model: {other[-1][1]:.3g}"
+        axes.plot(*zip(*other, strict=True), marker="D", label=last, **points)

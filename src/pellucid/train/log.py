@@ -2,12 +2,11 @@
 
 import json
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from pellucid.train.dev import Evaluation
-from pellucid.train.state import Counts
+from pellucid.train.state import Counts, Since
 from pellucid.train.update import Update
 
 REPORT_EVERY = 50
@@ -82,15 +81,6 @@ def voice() -> Voice:
     return Bar() if sys.stderr.isatty() else Lines()
 
 
-@dataclass
-class Window:
-    """What happened since the last report."""
-
-    seconds: float = 0.0
-    loss: float = 0.0
-    target_tokens: int = 0
-
-
 class Log:
     """`log.jsonl`, appended to; on resume the reports after the restored step are dropped, so none stands twice."""
 
@@ -98,19 +88,17 @@ class Log:
         self.path, self.say, self.score = path, say, ""
         rows = [row for row in read_log(path) if row["step"] <= counts.step] if path.exists() else []
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        self.window = Window()
         self.evaluations: dict[int, Evaluation] = {}
 
     def update(self, counts: Counts, done: Update, seconds: float, progress: float) -> None:
-        """Note an update that took `seconds`; report every `REPORT_EVERY` of them, and the first."""
-        window = self.window
-        window.seconds += seconds
-        window.loss += done.loss * done.target_tokens
-        window.target_tokens += done.target_tokens
-        loss = window.loss / window.target_tokens
-        speed = window.target_tokens / window.seconds
+        """Note an update that took `seconds`; report every `REPORT_EVERY` of them, the first and the last."""
+        since = counts.since_report
+        since.seconds += seconds
+        since.loss += done.loss * done.target_tokens
+        since.target_tokens += done.target_tokens
+        loss, speed = since.loss / since.target_tokens, since.target_tokens / since.seconds
         self.say.update(progress, counts.step, loss, speed, self.score)
-        if counts.step % REPORT_EVERY == 0 or counts.step == 1:
+        if counts.step % REPORT_EVERY == 0 or counts.step == 1 or progress >= 1.0:
             self.write(
                 counts,
                 loss=loss,
@@ -118,7 +106,7 @@ class Log:
                 learning_rate=done.learning_rate,
                 gradient_norm=done.gradient_norm,
             )
-            self.window = Window()
+            counts.since_report = Since()
 
     def evaluation(self, counts: Counts, evaluation: Evaluation) -> None:
         """Report dev scores, in the file and to the user."""

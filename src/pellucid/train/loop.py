@@ -24,7 +24,6 @@ from pellucid.train.progress import due, progress
 from pellucid.train.state import State, average, checkpoint, checkpoints, prune, restore, save
 from pellucid.train.update import update
 
-
 WRITES = ("run.toml", "log.jsonl", "checkpoints", "last", "best", "average")
 """What a run leaves in its directory."""
 

@@ -19,6 +19,15 @@ from pellucid.model import Transformer
 
 
 @dataclass
+class Since:
+    """What happened since the last report."""
+
+    seconds: float = 0.0
+    loss: float = 0.0
+    target_tokens: int = 0
+
+
+@dataclass
 class Counts:
     """The numbers of a state; all of them fit on a line."""
 
@@ -29,6 +38,7 @@ class Counts:
     dev_score: float | None = None
     best_score: float = -1.0
     stale_evaluations: int = 0
+    since_report: Since = field(default_factory=Since)
 
 
 @dataclass
@@ -81,7 +91,8 @@ def restore(state: State, directory: Path) -> None:
         if name in of_name:
             state.optimizer.state[parameter] = dict(of_name[name])
     state.stream = Stream(state.stream.encoded, state.stream.batch_tokens, *numbers["stream"])
-    state.counts = Counts(**numbers["counts"])
+    counts = numbers["counts"]
+    state.counts = Counts(**{**counts, "since_report": Since(**counts["since_report"])})
 
 
 def checkpoints(run_directory: Path) -> list[Path]:
