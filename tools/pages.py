@@ -19,9 +19,6 @@ def main(arguments: list[str]) -> int:
     if arguments not in ([], ["--check"]):
         print(f"tools/pages.py takes --check or nothing, not: {' '.join(arguments)}", file=sys.stderr)
         return 2
-    if not (SOURCE / PACKAGE / "cli" / "__init__.py").exists():
-        print("pages: no command line yet, docs/commands.md is left out", file=sys.stderr)
-        del PAGES["commands.md"]
     pages = {DOCS / name: NOTICE + make() for name, make in PAGES.items()}
     stale = [path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     if not arguments:

@@ -79,13 +79,15 @@ def test_each_tensor_is_what_its_row_says(norm):
             expected = x[0] + x[1]
         elif last == "norm":
             expected = model.get_submodule(row.name)(x[0])
+        elif last in ("memory", "states"):
+            expected = (model.encoder_norm if last == "memory" else model.decoder_norm)(x[0])
         elif last == "logits":
             expected = x[0] @ model.output_embedding.weight.T
         else:
             continue
         torch.testing.assert_close(record[row.name], expected, rtol=0, atol=1e-12)
         recomputed.add(last)
-    assert len(recomputed) == 11
+    assert len(recomputed) == 13
 
 
 @every_option
