@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -32,15 +33,13 @@ class Killed(BaseException):
 
 def train_until(step: int, run, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Train, and die right after update number `step`, before anything about it is written."""
-    real = loop.update
+    real, updates = loop.update, count()
 
     def dying(*arguments):
-        if dying.updates == step:
+        if next(updates) == step:
             raise Killed
-        dying.updates += 1
         return real(*arguments)
 
-    dying.updates = 0
     with monkeypatch.context() as patch:
         patch.setattr(loop, "update", dying)
         with pytest.raises(Killed):
@@ -102,7 +101,7 @@ def test_resume_refuses_other_data_and_other_settings(tmp_path):
     train(run, out)
     with pytest.raises(ValueError, match=r"settings in \[model\] differ"):
         train(small_run(tmp_path / "data", model={"dropout": 0.5}), out, resume=True)
-    source = Path(run.data.source)
+    source = tmp_path / "data" / "source.txt"
     source.write_text(source.read_text(encoding="utf-8").replace("six", "five", 1), encoding="utf-8")
     with pytest.raises(ValueError, match="training data is not what"):
         train(run, out, resume=True)

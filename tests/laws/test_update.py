@@ -65,7 +65,7 @@ def test_clipping_keeps_the_direction_and_bounds_the_length():
 def test_a_gradient_that_is_no_number_changes_nothing_and_is_counted():
     trained = model()
     with torch.no_grad():
-        trained.encoder[0].ffn.inner.weight[0, 0] = torch.nan
+        trained.get_parameter("encoder.0.ffn.inner.weight")[0, 0] = torch.nan
     before = copy.deepcopy(trained.state_dict())
     optimizer = torch.optim.Adam(trained.parameters())
     done = update(trained, optimizer, [batch()], 0.5, OptimConfig(), "float32")

@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from pellucid import bundle
+from pellucid.train import loop
 from pellucid.train.config import DataConfig, read_run
 from pellucid.train.defaults import choose
 from pellucid.train.log import read_log
@@ -157,3 +159,18 @@ def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, tmp_p
     kept = choose({"source": str(source), "target": str(source)}, size="base", steps=9)
     assert kept.tables["model"]["size"] == "base"
     assert kept.tables["train"] == {"steps": 9}
+
+
+def test_the_best_checkpoints_are_kept_and_averaged_when_asked(tmp_path, monkeypatch):
+    scores = iter([30.0, 10.0, 20.0, 5.0, 1.0, 1.0])
+    real = loop.evaluate
+
+    def scripted(*arguments):
+        return replace(real(*arguments), bleu=next(scores))
+
+    monkeypatch.setattr(loop, "evaluate", scripted)
+    run = small_run(tmp_path / "data", train={"evaluate_every": 3, "save_every": 3, "average": "best", "keep": 2})
+    train(run, tmp_path / "out")
+    # the two best, and the newest, from which the run could go on
+    assert [path.name for path in checkpoints(tmp_path / "out")] == ["step-00000003", "step-00000009", "step-00000012"]
+    assert bundle.load(tmp_path / "out" / "best").manifest["step"] == 3
