@@ -40,8 +40,8 @@ def main() -> None:
             print(lines[-1])
     lines.append(
         "\nratio = written / fused, with the backward pass. `fused_is_faster` in `src/pellucid/model/attention.py` "
-        "follows from this table: without a gradient the fused kernel, with one the formula. "
-        "Both give the same numbers (`tests/laws/test_model.py`)."
+        "follows from this table: the fused kernel everywhere but for bfloat16 with a gradient. Both give the same "
+        "numbers (`tests/laws/test_model.py`)."
     )
     (Path(__file__).parent / "results" / "attention.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -20,6 +20,21 @@ SHAPED = [f"pellucid.model.{path.stem}" for path in MODEL.glob("*.py") if path.s
 install_import_hook([*SHAPED, "pellucid.train.loss"], "beartype.beartype")
 
 
+@pytest.fixture
+def written_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attention takes the formula, whatever is faster here."""
+    from pellucid.model import attention
+
+    monkeypatch.setattr(attention, "fused_is_faster", lambda q: False)
+
+
+@pytest.fixture(params=["fused", "written out"])
+def both_attentions(request: pytest.FixtureRequest) -> None:
+    """A test runs twice: with the kernel, and with the formula."""
+    if request.param == "written out":
+        request.getfixturevalue("written_out")
+
+
 @pytest.fixture(scope="session")
 def pellucid_data() -> Path:
     """The folder of test corpora, named by PELLUCID_DATA; tests that need it are skipped where it is absent."""

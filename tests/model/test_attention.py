@@ -8,6 +8,8 @@ from pellucid.model.attention import CrossAttention, SelfAttention, masked_softm
 from pellucid.model.positions import Positions, Rotary
 from tests.model.models import shaken
 
+pytestmark = pytest.mark.usefixtures("both_attentions")
+
 
 def torch_attention(ours) -> nn.MultiheadAttention:
     """torch's layer with the weights of ours."""
@@ -31,9 +33,7 @@ def test_self_attention_is_torchs(heads):
     allowed[..., 0] = True
     forbidden = ~allowed.expand(3, heads, 11, 11).flatten(0, 1)
     theirs, _ = torch_attention(ours)(x, x, x, attn_mask=forbidden, need_weights=False)
-    for grad in (True, False):  # the formula, then the fused kernel
-        with torch.set_grad_enabled(grad):
-            torch.testing.assert_close(ours(x, allowed, torch.arange(11), Positions()), theirs, rtol=0, atol=1e-12)
+    torch.testing.assert_close(ours(x, allowed, torch.arange(11), Positions()), theirs, rtol=0, atol=1e-12)
 
 
 def test_cross_attention_is_torchs():
@@ -42,9 +42,7 @@ def test_cross_attention_is_torchs():
     x, memory = torch.randn(3, 11, 14, dtype=torch.float64), torch.randn(3, 5, 14, dtype=torch.float64)
     there = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0]]).bool()
     theirs, _ = torch_attention(ours)(x, memory, memory, key_padding_mask=~there)
-    for grad in (True, False):
-        with torch.set_grad_enabled(grad):
-            torch.testing.assert_close(ours(x, memory, there[:, None, None]), theirs, rtol=0, atol=1e-12)
+    torch.testing.assert_close(ours(x, memory, there[:, None, None]), theirs, rtol=0, atol=1e-12)
 
 
 def test_rows_of_one_sentence_share_its_memory():

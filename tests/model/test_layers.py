@@ -11,6 +11,8 @@ from pellucid.model.positions import Positions
 from tests.model.models import shaken, small_config
 from tests.model.test_attention import torch_attention
 
+pytestmark = pytest.mark.usefixtures("both_attentions")
+
 KINDS = pytest.mark.parametrize(("norm", "activation"), list(product(["pre", "post"], ["relu", "gelu"])))
 
 

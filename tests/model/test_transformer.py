@@ -13,6 +13,8 @@ from pellucid.model.positions import sinusoids
 from tests.model.models import every_option, sentences, small_config, small_model
 from tests.model.test_layers import torch_decoder_layer, torch_encoder_layer
 
+pytestmark = pytest.mark.usefixtures("both_attentions")
+
 
 @pytest.mark.parametrize(("norm", "activation"), list(product(["pre", "post"], ["relu", "gelu"])))
 def test_the_whole_model_is_torchs(norm, activation):

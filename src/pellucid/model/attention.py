@@ -47,9 +47,10 @@ def masked_softmax(scores: Float[Tensor, "B H Q K"], allowed: Bool[Tensor, "#B 1
 def fused_is_faster(q: Float[Tensor, "B H Q E"]) -> bool:
     """Whether the fused kernel beats the written-out formula here; both give the same numbers (tests/laws).
 
-    On a CPU at the lengths of sentences its backward pass does not (benchmarks/results/attention.md).
+    It does but for bfloat16 on a CPU when a gradient is wanted: its backward pass takes several times as long there
+    (benchmarks/results/attention.md).
     """
-    return q.is_cuda or not torch.is_grad_enabled()
+    return q.is_cuda or q.dtype != torch.bfloat16 or not torch.is_grad_enabled()
 
 
 class Attention(nn.Module):
