@@ -99,8 +99,11 @@ def test_a_crash_inside_a_save_leaves_the_checkpoint_before_it(tmp_path, monkeyp
 def test_resume_refuses_other_data_and_other_settings(tmp_path):
     run, out = small_run(tmp_path / "data"), tmp_path / "out"
     train(run, out)
-    with pytest.raises(ValueError, match=r"settings in \[model\] differ"):
-        train(small_run(tmp_path / "data", model={"dropout": 0.5}), out, resume=True)
+    other = small_run(tmp_path / "data", model={"dropout": 0.5}, train={"batch_tokens": 64})
+    with pytest.raises(
+        ValueError, match=r"train.batch_tokens is 64, it began with 257; model.dropout is 0.5, it began"
+    ):
+        train(other, out, resume=True)
     source = tmp_path / "data" / "source.txt"
     source.write_text(source.read_text(encoding="utf-8").replace("six", "five", 1), encoding="utf-8")
     with pytest.raises(ValueError, match="training data is not what"):
@@ -124,3 +127,20 @@ def test_more_steps_than_planned_can_follow(tmp_path):
     train(small_run(tmp_path / "data", train={"steps": 12}), tmp_path / "out", resume=True)
     train(small_run(tmp_path / "data", train={"steps": 12}), tmp_path / "whole")
     assert same(weights(tmp_path / "out" / "last"), weights(tmp_path / "whole" / "last"))
+
+
+def test_a_damaged_checkpoint_is_said_and_the_one_before_it_taken(tmp_path, capsys):
+    run, out = small_run(tmp_path / "data"), tmp_path / "out"
+    train(run, out)
+    undisturbed = weights(out / "last")
+    place = state.checkpoints(out)[-1] / "training.safetensors"
+    flipped = bytearray(place.read_bytes())
+    flipped[-5] ^= 1
+    place.write_bytes(flipped)
+    train(run, out, resume=True)
+    assert "training.safetensors was changed after it was written" in capsys.readouterr().err
+    assert same(weights(out / "last"), undisturbed)
+    for each in state.checkpoints(out):
+        (each / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match="no checkpoint in .* is sound"):
+        train(run, out, resume=True)

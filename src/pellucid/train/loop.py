@@ -1,8 +1,9 @@
 """The training loop: from a run's settings to its model directories."""
 
+import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -152,31 +153,54 @@ def begin(run: RunConfig, out: Path, say: Voice) -> tuple[Setup, State]:
 
 def go_on(run: RunConfig, out: Path, say: Voice) -> tuple[Setup, State]:
     """What `begin` made, as it was when the newest checkpoint was saved."""
-    saved = checkpoints(out)
-    if not saved:
-        raise ValueError(f"{out} has no checkpoint to resume from; start without --resume")
-    refuse_other_settings(run, out)
-    found = bundle.load(saved[-1])
+    if checkpoints(out):
+        refuse_other_settings(run, out)
+    place, found = newest_sound(out, say)
     corpus = read_corpus(run.data, run.seed)
     if corpus.fingerprint != found.manifest.get("data"):
-        raise ValueError(f"the training data is not what {saved[-1]} was trained on; restore it or start a new run")
+        raise ValueError(f"the training data is not what {place} was trained on; restore it or start a new run")
     encoded, _ = encode(corpus.train, found.tokenizer, run)
     model = found.model.train()
     state = State(model, adam(model, run.optim), Stream(encoded, run.train.batch_tokens, run.seed))
-    restore(state, saved[-1])
-    say.say(f"going on after step {state.counts.step:,} of {saved[-1]}")
+    restore(state, place)
+    say.say(f"going on after step {state.counts.step:,} of {place}")
     return Setup(run, out, found.tokenizer, Dev.of(corpus.dev, found.tokenizer, run), corpus.fingerprint, say), state
 
 
+def newest_sound(out: Path, say: Voice) -> tuple[Path, bundle.Bundle]:
+    """The newest checkpoint that loads; damaged ones after it are said and removed, for their steps come again."""
+    saved = checkpoints(out)
+    if not saved:
+        raise ValueError(f"{out} has no checkpoint to resume from; start without --resume")
+    damaged: list[tuple[Path, ValueError]] = []
+    for place in reversed(saved):
+        try:
+            found = bundle.load(place)
+        except ValueError as error:
+            damaged.append((place, error))
+            continue
+        for other, error in damaged:
+            say.say(f"{error}. Going back to {place.name}")
+            shutil.rmtree(other)
+        return place, found
+    raise ValueError(f"no checkpoint in {out} is sound: {'; '.join(str(error) for _, error in damaged)}")
+
+
 def refuse_other_settings(run: RunConfig, out: Path) -> None:
-    """ValueError if the run in `out` began with settings that would make its continuation another run."""
+    """ValueError if the run in `out` began with settings that would make its continuation another run.
+
+    How long to train, and how often to look and to save, may change.
+    """
     began = read_run(out / "run.toml")
-    for section in ("data", "tokenizer", "model", "optim", "seed"):
-        if getattr(began, section) != getattr(run, section):
-            raise ValueError(
-                f"the settings in [{section}] differ from those {out / 'run.toml'} began with: "
-                f"{getattr(run, section)} instead of {getattr(began, section)}; a resumed run keeps them"
-            )
+    fixed = [("", "seed"), *(("train", key) for key in ("batch_tokens", "accumulate", "precision"))]
+    fixed += [(s, each.name) for s in ("data", "tokenizer", "model", "optim") for each in fields(getattr(run, s))]
+    problems = []
+    for section, key in fixed:
+        now, then = (getattr(getattr(each, section) if section else each, key) for each in (run, began))
+        if now != then:
+            problems.append(f"{f'{section}.{key}'.lstrip('.')} is {now!r}, it began with {then!r}")
+    if problems:
+        raise ValueError(f"{out} would become another run: {'; '.join(problems)}; a resumed run keeps its settings")
 
 
 def finish(setup: Setup, state: State, log: Log) -> Outcome:

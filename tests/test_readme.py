@@ -1,0 +1,66 @@
+"""What the README shows is there: its commands parse, its files exist, its Python runs."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+from typer.main import get_command
+
+from pellucid.cli import app
+from tests.decode.models import random_model, small_tokenizer
+
+HOUSE = Path(__file__).parent.parent
+README = (HOUSE / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
+COMMANDS = [
+    part.strip().removeprefix(".venv/bin/pellucid ")
+    for _, block in BLOCKS
+    for line in block.splitlines()
+    for part in line.split("|")
+    if part.strip().startswith(".venv/bin/pellucid ")
+]
+
+
+def test_there_are_commands_to_check():
+    assert {command.split()[0] for command in COMMANDS} == {"train", "translate", "evaluate", "score"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_parses(command):
+    name, *arguments = shlex.split(command)
+    group = get_command(app)
+    found = group.get_command(typer.Context(group), name)  # pyright: ignore[reportAttributeAccessIssue]
+    with found.make_context(name, arguments):
+        pass
+
+
+def test_every_make_target_exists():
+    makefile = (HOUSE / "Makefile").read_text(encoding="utf-8")
+    targets = re.findall(r"`make (\w+)|^make (\w+)", README, re.MULTILINE)
+    assert {"demo", "test"} <= {a or b for a, b in targets}
+    for target in {a or b for a, b in targets}:
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_every_link_leads_somewhere():
+    links = re.findall(r"\]\((?!https?://)([^)#]+)\)", README)
+    assert len(links) > 20
+    assert [link for link in links if not (HOUSE / link).exists()] == []
+
+
+def test_the_python_runs(tmp_path):
+    from pellucid import bundle
+
+    model_directory = tmp_path / "best"
+    tokenizer = small_tokenizer()
+    bundle.save(model_directory, random_model(1, tokenizer.source_vocabulary, tokenizer.target_vocabulary), tokenizer)
+    [code] = [block for language, block in BLOCKS if language == "python"]
+    assert '"runs/demo/best"' in code
+    exec(compile(code.replace("runs/demo/best", str(model_directory)), "README.md", "exec"), {})
+
+
+def test_every_name_in_the_road_map_is_in_the_file_it_points_to():
+    for name, file in re.findall(r"\[`([\w.]+)(?:\([\w]*\))?`\]\((src/[^)]+)\)", README):
+        assert name.split(".")[-1] in (HOUSE / file).read_text(encoding="utf-8"), name
