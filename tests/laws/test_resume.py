@@ -100,9 +100,7 @@ def test_resume_refuses_other_data_and_other_settings(tmp_path):
     run, out = small_run(tmp_path / "data"), tmp_path / "out"
     train(run, out)
     other = small_run(tmp_path / "data", model={"dropout": 0.5}, train={"batch_tokens": 64})
-    with pytest.raises(
-        ValueError, match=r"train.batch_tokens is 64, it began with 257; model.dropout is 0.5, it began"
-    ):
+    with pytest.raises(ValueError, match=r"batch_tokens is 64, it began with 257; model\.dropout is 0\.5"):
         train(other, out, resume=True)
     source = tmp_path / "data" / "source.txt"
     source.write_text(source.read_text(encoding="utf-8").replace("six", "five", 1), encoding="utf-8")
@@ -142,5 +140,5 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_it_taken(tmp_path, caps
     assert same(weights(out / "last"), undisturbed)
     for each in state.checkpoints(out):
         (each / "model.safetensors").unlink()
-    with pytest.raises(ValueError, match="no checkpoint in .* is sound"):
+    with pytest.raises(ValueError, match=r"no checkpoint in .* is sound"):
         train(run, out, resume=True)
