@@ -27,3 +27,10 @@ def test_a_linear_schedule_ends_at_zero_with_the_run():
     assert learning_rate(999, 0.999, c) == pytest.approx(0.0008)
     assert learning_rate(4, 0.0, c) == pytest.approx(0.4)
     assert learning_rate(1000, 1.0, c) == 0.0
+
+
+def test_a_short_run_still_reaches_its_top():
+    c = OptimConfig(peak=1.0, warmup=600, schedule="linear")
+    rates = [learning_rate(step, step / 50, c) for step in range(50)]
+    assert max(rates) == rates[10] == pytest.approx(0.8)
+    assert rates[5] == pytest.approx(0.5 * 0.9)

@@ -10,7 +10,8 @@ def learning_rate(step: int, progress: float, c: OptimConfig) -> float:
     """The rate of update number `step`, counted from 0, when `progress` (0 to 1) of the run is over.
 
     Up in a straight line for `warmup` updates, then down: as 1 / sqrt(step), the paper's formula with its peak named
-    instead of implied (peak = (d_model * warmup)^-0.5 there), or in a straight line to zero at the end of the run.
+    instead of implied (peak = (d_model * warmup)^-0.5 there), or in a straight line to zero at the end of the run. The
+    straight line is fitted to the run at its other end, too: the rise takes a fifth of it at the most.
 
     >>> c = OptimConfig(peak=1.0, warmup=4)
     >>> [learning_rate(step, 0.0, c) for step in (0, 1, 3, 15)]
@@ -18,6 +19,7 @@ def learning_rate(step: int, progress: float, c: OptimConfig) -> float:
     """
     rise = (step + 1) / c.warmup
     if c.schedule == "linear":
+        rise = max(rise, progress / 0.2)
         return c.peak * min(rise, 1.0) * max(0.0, 1.0 - progress)
     return c.peak * min(rise, rise**-0.5)
 
