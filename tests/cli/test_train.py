@@ -56,7 +56,7 @@ def test_a_run_file_gives_a_run_directory_and_its_best_model(call, files, tmp_pa
     assert (beside.exit_code, beside.stdout) == (0, f"{out}/best\n"), beside.stderr
     other = call("train", "--out", out, "--resume", "--set", "optim.peak=1e-3")
     assert other.exit_code == 2
-    assert "[optim] differ" in other.stderr
+    assert "optim.peak is 0.001, it began with 0.002" in other.stderr
 
 
 def test_two_files_are_enough_and_every_choice_is_explained(call, files, tmp_path):
