@@ -40,6 +40,8 @@ class Task:
     """The reference as published tokenised BLEU has it: lower case, Moses tokens."""
     examples: int = 0
     length_penalty: float = 0.6
+    source_of_examples: str = ""
+    """Whose sentences are shown, where their licence lets them be."""
     remark: str = ""
 
 
@@ -50,7 +52,6 @@ TASKS = {
         "multi30k/test_2016_flickr.en.gz",
         "multi30k/test_2016_flickr.de.gz",
         "multi30k/tok/test_2016_flickr.lc.norm.tok.de.gz",
-        examples=8,
         length_penalty=1.0,
         remark="The length penalty is the better of 0.6 and 1.0 on the dev set (38.35 and 38.64).",
     ),
@@ -60,6 +61,7 @@ TASKS = {
         "tatoeba_en-es/test.en.gz",
         "tatoeba_en-es/test.es.gz",
         examples=20,
+        source_of_examples="Sources and references: tatoeba.org, by way of www.manythings.org/anki, CC BY 2.0.",
         remark="The run had one of the two cores: OMP_NUM_THREADS=1.",
     ),
 }
@@ -138,7 +140,9 @@ def report(name: str, task: Task, run: Path) -> Iterator[str]:
             "(published for this model and test set: 41.02, Wu et al. 2021). The same normalisation gives back "
             f"{share:.1%} of the published reference's lines from the raw reference."
         )
-    yield f"\n## {task.examples} random test sentences\n"
+    if not task.examples:
+        return
+    yield f"\n## {task.examples} random test sentences\n\n{task.source_of_examples}\n"
     yield "| source | translation | reference |\n|---|---|---|"
     for i in sorted(random.Random(1).sample(range(len(sources)), task.examples)):
         yield f"| {sources[i]} | {texts[i]} | {references[i]} |"
