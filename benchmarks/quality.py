@@ -25,7 +25,7 @@ from pellucid.train.state import checkpoints
 
 HOUSE = Path(__file__).parent.parent
 RESULTS = HOUSE / "benchmarks" / "results"
-BEAM, ROWS = 5, 13
+BEAM, ROWS = 5, 15
 
 
 @dataclass(frozen=True)
