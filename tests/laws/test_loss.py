@@ -91,3 +91,11 @@ def test_without_gradients_none_are_made():
         loss = loss_sum(states, weight, targets, 0.1)
     assert not loss.requires_grad
     torch.testing.assert_close(loss, loss_sum(states, weight, targets, 0.1).detach())
+
+
+def test_without_gradients_the_loss_is_the_same_and_none_are_made():
+    states, weight, targets = torch.randn(7, 6), torch.randn(11, 6, requires_grad=True), torch.arange(7)
+    with torch.no_grad():
+        looked = loss_sum(states, weight, targets, 0.1)
+    assert torch.equal(looked, loss_sum(states, weight, targets, 0.1))
+    assert not looked.requires_grad

@@ -14,7 +14,7 @@ import torch
 
 from pellucid import bundle
 from pellucid.train import loop
-from pellucid.train.config import DataConfig, read_run
+from pellucid.train.config import DataConfig, make_run, read_run
 from pellucid.train.defaults import choose
 from pellucid.train.log import read_log
 from pellucid.train.loop import train
@@ -174,3 +174,18 @@ def test_the_best_checkpoints_are_kept_and_averaged_when_asked(tmp_path, monkeyp
     # the two best, and the newest, from which the run could go on
     assert [path.name for path in checkpoints(tmp_path / "out")] == ["step-00000003", "step-00000009", "step-00000012"]
     assert bundle.load(tmp_path / "out" / "best").manifest["step"] == 3
+
+
+def test_steps_and_minutes_together_are_refused_in_the_two_file_form_too(tmp_path):
+    files = write_corpus(tmp_path)
+    choice = choose(files, steps=5, minutes=2.0)
+    with pytest.raises(ValueError, match="both given; name one"):
+        make_run(choice.tables)
+
+
+def test_dev_pairs_that_are_left_out_are_named(tmp_path, capsys):
+    run = small_run(tmp_path / "data", train={"steps": 1})
+    dev = tmp_path / "data" / "dev_source.txt"
+    dev.write_text(dev.read_text(encoding="utf-8").replace("\n", " one" * 400 + "\n", 1), encoding="utf-8")
+    train(run, tmp_path / "out")
+    assert "dev_source.txt:1 source of more than 256 pieces" in capsys.readouterr().err

@@ -56,12 +56,11 @@ def choose(
         reasons.append(f"{minutes:.0f} minutes: a first result (--minutes or --steps chooses; longer is better)")
     peak, warmup = PEAKS.get(size, PEAKS["base"])
     reasons.append(f"learning rate up to {peak:g} in {warmup} updates, then straight down to zero at the end")
-    length = {"steps": steps} if minutes is None else {"minutes": minutes}
     tables = {
         "data": data,
         "tokenizer": {"vocabulary": scale.vocabulary},
         "model": {"size": size, "dropout": scale.dropout},
-        "train": length,
+        "train": {key: value for key, value in (("steps", steps), ("minutes", minutes)) if value is not None},
         "optim": {"peak": peak, "warmup": warmup, "schedule": "linear"},
     }
     return Choice(tables, tuple(reasons))

@@ -3,13 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from pellucid.data.batching import Batch, collate, epoch_batches
 from pellucid.data.corpus import Pairs
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.translate import Translator
+from pellucid.decode.translate import Translator, reading
 from pellucid.model import Transformer
 from pellucid.train.config import RunConfig
 from pellucid.train.evaluate import corpus_scores
@@ -24,11 +22,13 @@ class Dev:
     batches: list[Batch]
     sources: list[str]
     references: list[str]
+    notes: tuple[str, ...]
+    """What of the dev pairs is measured with nothing."""
 
     @classmethod
     def of(cls, pairs: Pairs, tokenizer: Tokenizer, run: RunConfig) -> "Dev":
         """All pairs for the loss; for translation `train.dev_sentences` of them, spread evenly over the file."""
-        encoded, _ = encode(pairs, tokenizer, run)
+        encoded, notes = encode(pairs, tokenizer, run)
         order = epoch_batches(encoded.sources.lengths, encoded.targets.lengths, run.train.batch_tokens, seed=0, epoch=0)
         some = range(0, len(pairs), -(-len(pairs) // run.train.dev_sentences))
         fits = [i for i in some if len(tokenizer.encode_source([pairs.sources[i]])[0]) <= run.data.max_pieces]
@@ -36,6 +36,7 @@ class Dev:
             [collate(encoded, batch) for batch in order],
             [pairs.sources[i] for i in fits],
             [pairs.targets[i] for i in fits],
+            notes,
         )
 
 
@@ -60,17 +61,11 @@ class Evaluation:
         return {"dev_loss": self.dev_loss, "bleu": self.bleu, "chrf": self.chrf, "signatures": self.signatures}
 
 
-@torch.no_grad()
 def evaluate(model: Transformer, tokenizer: Tokenizer, dev: Dev, run: RunConfig) -> Evaluation:
     """Loss in nats a token, without label smoothing; BLEU and chrF of beam search."""
-    model.eval()
-    try:
-        with products_in(run.train.precision, model.output_embedding.weight.device):
-            total = sum(batch_loss(model, batch, smoothing=0.0).item() for batch in dev.batches)
-        search = SearchConfig(beam=run.train.dev_beam)
-        translations = Translator(model, tokenizer).translate(dev.sources, search)
-    finally:
-        model.train()
+    with reading(model), products_in(run.train.precision, model.output_embedding.weight.device):
+        total = sum(batch_loss(model, batch, smoothing=0.0).item() for batch in dev.batches)
+    translations = Translator(model, tokenizer).translate(dev.sources, SearchConfig(beam=run.train.dev_beam))
     scores = corpus_scores([each.text for each in translations], dev.references, metrics=("bleu", "chrf"))
     return Evaluation(
         dev_loss=total / sum(batch.target_tokens for batch in dev.batches),

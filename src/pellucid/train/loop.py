@@ -144,7 +144,7 @@ def begin(run: RunConfig, out: Path, say: Voice) -> tuple[Setup, State]:
         f"{len(encoded):,} pairs, {tokenizer.target_vocabulary:,} pieces, {parameters / 1e6:.1f} M parameters, "
         f"{state.stream.batches_per_epoch:,} batches an epoch"
     )
-    for note in (*corpus.notes, *tokenizer.notes, *left_out, size):
+    for note in (*corpus.notes, *tokenizer.notes, *left_out, *setup.dev.notes, size):
         say.say(note)
     out.mkdir(parents=True, exist_ok=True)
     (out / "run.toml").write_text(to_toml(run), encoding="utf-8")

@@ -36,14 +36,13 @@ def loss_sum(
     """
     on = states.device.type
     product_type = torch.get_autocast_dtype(on) if torch.is_autocast_enabled(on) else states.dtype
-    return _Chunked.apply(states, weight, targets, smoothing, product_type)
+    return _Chunked.apply(states, weight, targets, smoothing, product_type, torch.is_grad_enabled())
 
 
 class _Chunked(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, states, weight, targets, smoothing, product_type):
+    def forward(ctx, states, weight, targets, smoothing, product_type, wanted):
         with torch.autocast(states.device.type, enabled=False):
-            wanted = states.requires_grad or weight.requires_grad
             w = weight.to(product_type)
             total = torch.zeros((), dtype=torch.promote_types(states.dtype, torch.float32), device=states.device)
             of_states = torch.empty_like(states) if wanted else None
@@ -70,4 +69,4 @@ class _Chunked(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *of_total):
         of_states, of_weight = ctx.saved_tensors
-        return of_states * of_total[0], of_weight * of_total[0], None, None, None
+        return of_states * of_total[0], of_weight * of_total[0], None, None, None, None

@@ -49,12 +49,13 @@ def update(
         (loss / tokens).backward()
         total += loss.item()
     norm = nn.utils.clip_grad_norm_(model.parameters(), c.clip, foreach=True).item()
-    if norm < float("inf"):
+    done = Update(total / tokens, tokens, norm, rate)
+    if not done.skipped:
         for group in optimizer.param_groups:
             group["lr"] = rate
         optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    return Update(total / tokens, tokens, norm, rate)
+    return done
 
 
 def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
