@@ -3,6 +3,7 @@ import torch
 
 from pellucid.data.tokenizer import BOS, EOS, PAD, UNK
 from pellucid.decode.beam import beam_search, candidates
+from pellucid.decode.search import never
 from tests.decode.tables import Prefixes, limit, random_logits, step_from, step_from_table, words
 
 
@@ -39,8 +40,8 @@ def test_only_end_marks_among_the_first_w_finish():
 
 def test_what_never_ends_is_cut_at_its_own_limit():
     step = step_from(random_logits(2, 7))
-    forbidden = (PAD, UNK, BOS, EOS)
-    found = beam(step, Prefixes([0, 1, 2]), limit(5, 2, 7), width=3, forbidden=forbidden)
+    rules = [never((PAD, UNK, BOS, EOS))]
+    found = beam(step, Prefixes([0, 1, 2]), limit(5, 2, 7), width=3, rules=rules)
     assert [[(h.stop, len(h.tokens)) for h in some] for some in found] == [[("length", n)] * 3 for n in (5, 2, 7)]
 
 

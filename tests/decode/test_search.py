@@ -2,7 +2,17 @@ import pytest
 import torch
 
 from pellucid.decode.greedy import greedy_search
-from pellucid.decode.search import Finished, Hypothesis, largest, log_probabilities, penalty, ranked, usable
+from pellucid.decode.search import (
+    Finished,
+    Hypothesis,
+    largest,
+    log_probabilities,
+    never,
+    penalty,
+    ranked,
+    ruled,
+    usable,
+)
 from tests.decode.tables import Prefixes, limit, step_from
 
 
@@ -17,7 +27,7 @@ def test_the_length_penalty_is_the_formula():
 def test_forbidden_ids_get_nothing_and_the_others_keep_what_they_had():
     logits = torch.tensor([[1.0, 2.0, 3.0, 2.0]])
     before = logits.clone()
-    log_probs = log_probabilities(logits, (0, 2))
+    log_probs = ruled(logits, [never((0, 2))], torch.empty(1, 0, dtype=torch.int64), torch.tensor([0]))
     assert log_probs[0, 0] == log_probs[0, 2] == -torch.inf
     assert log_probs[0, 1].item() == pytest.approx(before.log_softmax(1)[0, 1].item())
     assert torch.equal(logits, before)
@@ -28,7 +38,7 @@ def test_forbidden_ids_get_nothing_and_the_others_keep_what_they_had():
     [(torch.bfloat16, torch.float32), (torch.float32, torch.float32), (torch.float64, torch.float64)],
 )
 def test_log_probabilities_are_at_least_single_precision(given, computed):
-    assert log_probabilities(torch.zeros(1, 3, dtype=given), ()).dtype == computed
+    assert log_probabilities(torch.zeros(1, 3, dtype=given)).dtype == computed
 
 
 def test_the_largest_are_those_a_stable_sort_puts_first():

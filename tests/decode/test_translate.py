@@ -66,7 +66,7 @@ def test_a_beam_of_one_is_greedy_search(translator):
 
 def test_a_translation_is_one_line(translator):
     line_feed = translator.tokenizer.target.piece_to_id("<0x0A>")
-    assert line_feed in translator.forbidden
+    assert line_feed in translator.engine.forbidden
     tokenizer = small_tokenizer()
     model = model_that_writes(line_feed, tokenizer.source_vocabulary, tokenizer.target_vocabulary)
     for config in (SHORT, SearchConfig(method="greedy", max_extra=5), SearchConfig(method="sample", max_extra=5)):

@@ -1,11 +1,13 @@
 """Beam search: the W best beginnings of each sentence grow side by side, a piece at a time."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS
-from pellucid.decode.search import FORBIDDEN, Finished, Hypothesis, State, Step, largest, log_probabilities, penalty
+from pellucid.decode.search import Finished, Hypothesis, Rule, State, Step, largest, never, penalty, ruled
 
 
 def beam_search(
@@ -18,7 +20,7 @@ def beam_search(
     length_penalty: float,
     start: int = BOS,
     end: int = EOS,
-    forbidden: tuple[int, ...] = FORBIDDEN,
+    rules: Sequence[Rule] = (never(),),
 ) -> list[list[Hypothesis]]:
     """The best `n_best` hypotheses (at most `width`) of each sentence, of at most `limits` pieces with the end mark.
 
@@ -42,7 +44,7 @@ def beam_search(
     finished = Finished(length_penalty)
     remaining = limits
     while len(sentences):
-        log_probs = log_probabilities(step(last, state), forbidden)
+        log_probs = ruled(step(last, state), rules, pieces.flatten(0, 1), sentences.repeat_interleave(width))
         totals, parents, piece, gain = candidates(log_probs, totals, 2 * width)
         pieces = torch.cat([along(pieces, parents), piece[:, :, None]], dim=2)
         gains = torch.cat([along(gains, parents), gain[:, :, None]], dim=2)

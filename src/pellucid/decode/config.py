@@ -22,6 +22,16 @@ class SearchConfig:
     top_k: Annotated[int, "sampling: draw from the likeliest k pieces; 0: from all"] = 0
     top_p: Annotated[float, "sampling: draw from the likeliest pieces that together reach this probability"] = 1.0
     seed: Annotated[int, "sampling: the same seed draws the same translations"] = 1
+    too_long: Annotated[
+        Literal["split", "refuse"], "a line longer than the model takes: translate its sentences, or refuse it"
+    ] = "split"
+    repetition: Annotated[
+        Literal["retry", "keep"], "a translation that goes round in circles: search again, or keep it"
+    ] = "retry"
+    markup: Annotated[
+        Literal["keep", "text"], "tags, URLs and placeholders: carry them over as they are, or translate them as text"
+    ] = "keep"
+    alignments: Annotated[bool, "say which words of the source each word of the translation was read from"] = False
 
     def __post_init__(self) -> None:
         most = {"beam": self.beam, "greedy": 1, "sample": inf}.get(self.method, inf)
@@ -37,6 +47,9 @@ class SearchConfig:
             ("top_k", self.top_k >= 0, "1 or more, or 0 for no limit"),
             ("top_p", 0 < self.top_p <= 1, "above 0 and at most 1"),
             ("seed", self.seed >= 0, "0 or more"),
+            ("too_long", self.too_long in ("split", "refuse"), "split or refuse"),
+            ("repetition", self.repetition in ("retry", "keep"), "retry or keep"),
+            ("markup", self.markup in ("keep", "text"), "keep or text"),
         )
         problems = [
             f"{name} is {getattr(self, name)!r}, it must be {wanted}" for name, right, wanted in rules if not right

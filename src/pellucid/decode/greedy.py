@@ -1,13 +1,13 @@
 """Greedy search: at each position the likeliest piece, until that is the end mark."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS
-from pellucid.decode.search import FORBIDDEN, Finished, Hypothesis, State, Step, log_probabilities
+from pellucid.decode.search import Finished, Hypothesis, Rule, State, Step, never, ruled
 
 Choose = Callable[[Float[Tensor, "R V"], Int[Tensor, " R"], int], Int[Tensor, " R"]]
 """Log-probabilities, the sentence of each row and the position (0 first): the piece each row goes on with."""
@@ -21,13 +21,13 @@ def greedy_search(
     length_penalty: float,
     start: int = BOS,
     end: int = EOS,
-    forbidden: tuple[int, ...] = FORBIDDEN,
+    rules: Sequence[Rule] = (never(),),
 ) -> list[list[Hypothesis]]:
     """One hypothesis a sentence, of at most `limits` pieces, the end mark counted; a tie goes to the lower id.
 
     The length penalty changes nothing but the score that is written down.
     """
-    return follow(step, state, limits, lambda log_probs, *_: log_probs.argmax(1), length_penalty, start, end, forbidden)
+    return follow(step, state, limits, lambda log_probs, *_: log_probs.argmax(1), length_penalty, start, end, rules)
 
 
 def follow(
@@ -38,7 +38,7 @@ def follow(
     length_penalty: float,
     start: int,
     end: int,
-    forbidden: tuple[int, ...],
+    rules: Sequence[Rule],
 ) -> list[list[Hypothesis]]:
     """Write one hypothesis a sentence with the pieces `choose` picks; a sentence that is over leaves the batch."""
     sentences = torch.arange(len(limits), device=limits.device)
@@ -48,7 +48,7 @@ def follow(
     finished = Finished(length_penalty)
     remaining = limits
     while len(sentences):
-        log_probs = log_probabilities(step(last, state), forbidden)
+        log_probs = ruled(step(last, state), rules, pieces, sentences)
         last = choose(log_probs, sentences, pieces.shape[1])
         pieces = torch.cat([pieces, last[:, None]], dim=1)
         gains = torch.cat([gains, log_probs.gather(1, last[:, None])], dim=1)

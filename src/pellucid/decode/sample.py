@@ -1,12 +1,14 @@
 """Sampling: at each position a piece drawn from the model's distribution, sharpened and cut as asked."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS
 from pellucid.decode.greedy import follow
-from pellucid.decode.search import FORBIDDEN, Hypothesis, State, Step, largest, ranked
+from pellucid.decode.search import Hypothesis, Rule, State, Step, largest, never, ranked
 
 
 def sample_search(
@@ -21,7 +23,7 @@ def sample_search(
     length_penalty: float,
     start: int = BOS,
     end: int = EOS,
-    forbidden: tuple[int, ...] = FORBIDDEN,
+    rules: Sequence[Rule] = (never(),),
 ) -> list[list[Hypothesis]]:
     """N hypotheses of each sentence, best first, of at most `limits` pieces with the end mark; some may be equal.
 
@@ -37,7 +39,7 @@ def sample_search(
     def choose(log_probs: Float[Tensor, "R V"], numbers: Int[Tensor, " R"], at: int) -> Int[Tensor, " R"]:
         return draw(log_probs, uniform[numbers, at], temperature, top_k, top_p)
 
-    found = follow(step, state, limits[rows], choose, length_penalty, start, end, forbidden)
+    found = follow(step, state, limits[rows], choose, length_penalty, start, end, rules)
     drawn = [[hypothesis for [hypothesis] in found[i : i + copies]] for i in range(0, len(found), copies)]
     return [ranked(some) for some in drawn]
 

@@ -1,6 +1,6 @@
 """What every search shares: the step it calls, the hypotheses it returns, the length penalty it ranks by."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import fsum, isfinite
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -30,8 +30,25 @@ class State(Protocol):
 Step = Callable[[Int[Tensor, " R"], Any], Float[Tensor, "R V"]]
 """Each row's last piece, and the state, which is the step's own business: logits for each row's next piece.
 
-Ensembles, forced prefixes and required words need no other search, only another step around this one.
+An ensemble needs no other search, only another step: the logarithm of the mean of several models' probabilities.
 """
+
+Rule = Callable[[Float[Tensor, "R V"], Int[Tensor, "R T"], Int[Tensor, " R"]], None]
+"""Sets to minus infinity, in place, the log-probabilities of what a row may not write next.
+
+It sees what each row has written, without the start mark, and which sentence of the batch each row belongs to. What is
+taken from the forbidden is not given to the others: the numbers stay those that `Translator.score` finds.
+"""
+
+
+def never(pieces: tuple[int, ...] = FORBIDDEN) -> Rule:
+    """The rule that these pieces are not written, by anyone, anywhere."""
+    columns = list(pieces)
+
+    def rule(log_probs: Float[Tensor, "R V"], written: Int[Tensor, "R T"], sentences: Int[Tensor, " R"]) -> None:
+        log_probs[:, columns] = -torch.inf
+
+    return rule
 
 
 @dataclass(frozen=True)
@@ -59,13 +76,18 @@ def penalty(length: Any, alpha: float) -> Any:
     return ((5 + length) / 6) ** alpha
 
 
-def log_probabilities(logits: Float[Tensor, "R V"], forbidden: tuple[int, ...]) -> Float[Tensor, "R V"]:
-    """The model's log-probabilities, in float32 at least, then minus infinity at the forbidden ids.
+def log_probabilities(logits: Float[Tensor, "R V"]) -> Float[Tensor, "R V"]:
+    """The model's log-probabilities, in float32 at least."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
 
-    What the forbidden ids had is not given to the others: the numbers stay those that `Translator.score` finds.
-    """
-    log_probs = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
-    log_probs[:, list(forbidden)] = -torch.inf
+
+def ruled(
+    logits: Float[Tensor, "R V"], rules: Sequence[Rule], written: Int[Tensor, "R T"], sentences: Int[Tensor, " R"]
+) -> Float[Tensor, "R V"]:
+    """The log-probabilities, with minus infinity where a rule forbids."""
+    log_probs = log_probabilities(logits)
+    for rule in rules:
+        rule(log_probs, written, sentences)
     return log_probs
 
 

@@ -39,7 +39,7 @@ def forced(model: Transformer, sources: list[list[int]], targets: list[list[int]
     device = next(model.parameters()).device
     asked = padded(targets, device)
     logits = model(padded(sources, device), padded([[BOS, *ids[:-1]] for ids in targets], device))
-    found = log_probabilities(logits.flatten(0, 1), ()).gather(1, asked.flatten()[:, None]).view_as(asked)
+    found = log_probabilities(logits.flatten(0, 1)).gather(1, asked.flatten()[:, None]).view_as(asked)
     return [row[: len(ids)] for row, ids in zip(found.tolist(), targets, strict=True)]
 
 

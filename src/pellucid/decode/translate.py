@@ -7,16 +7,13 @@ from itertools import islice
 from math import fsum
 from typing import Literal
 
-import numpy as np
 import torch
 
 from pellucid.data.tokenizer import EOS, Tokenizer
-from pellucid.decode.beam import beam_search
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.greedy import greedy_search
-from pellucid.decode.sample import sample_search
+from pellucid.decode.engines import Engine, Request, TorchEngine
 from pellucid.decode.search import FORBIDDEN, Hypothesis, usable
-from pellucid.decode.step import ModelState, forced, padded, step_of
+from pellucid.decode.step import forced
 from pellucid.model import Transformer
 
 
@@ -25,7 +22,9 @@ class Translation:
     """One translation of one line, why it stopped, and what the model thought of each piece.
 
     `pieces` are all that was written, the end mark too if it was; `piece_log_probs` has one natural logarithm for each
-    and `log_prob` is their sum. Only the best of a line has `alternatives`: the other n - 1, best first.
+    and `log_prob` is their sum. Only the best of a line has `alternatives`: the other n - 1, best first. `alignment`,
+    when asked for, pairs a source word with the word of the translation that was read from it; words are what white
+    space separates, from 0. `notes` say what was done that was not plain.
     """
 
     text: str
@@ -36,6 +35,8 @@ class Translation:
     piece_log_probs: list[float]
     source_pieces: list[str]
     alternatives: list["Translation"] = field(default_factory=list)
+    alignment: list[tuple[int, int]] | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ class Translator:
         self.tokenizer = tokenizer
         # One line in, one line out: the byte that would end the line is never written.
         pieces = tokenizer.target_pieces(range(tokenizer.target_vocabulary))
-        self.forbidden = FORBIDDEN + tuple(i for i, piece in enumerate(pieces) if piece == "<0x0A>")
+        forbidden = FORBIDDEN + tuple(i for i, piece in enumerate(pieces) if piece == "<0x0A>")
+        self.engine: Engine = TorchEngine(model, forbidden)
 
     def translate(
         self,
@@ -77,7 +79,7 @@ class Translator:
         done = len(lines) - len(present)
         with reading(self.model):
             for batch in batches({i: len(ids) for i, ids in sources.items()}, config.batch, config.batch_tokens):
-                found = self.search([sources[i] for i in batch], [first_line + i for i in batch], config)
+                found = self.engine.search([Request(sources[i], first_line + i) for i in batch], config)
                 for i, hypotheses in zip(batch, found, strict=True):
                     results[i] = self.translation(sources[i], hypotheses)
                 done += len(batch)
@@ -111,38 +113,6 @@ class Translator:
                 for i, each in zip(chosen, per_piece, strict=True):
                     scores[i] = Score(usable(fsum(each)), self.tokenizer.target_pieces(written[i]), each)
         return [scores[i] for i in range(len(read))]
-
-    def search(self, sources: list[list[int]], numbers: list[int], config: SearchConfig) -> list[list[Hypothesis]]:
-        """The hypotheses of one batch, best first; `numbers` are those of the lines, for the draws of sampling."""
-        device = next(self.model.parameters()).device
-        step, state = step_of(self.model), ModelState(self.model.encode(padded(sources, device)))
-        most = [min(len(ids) - 1 + config.max_extra, self.model.config.max_positions) for ids in sources]
-        limits = torch.tensor(most, device=device)
-        if config.method == "sample":
-            seeds = [[[config.seed, number, copy] for copy in range(config.n_best)] for number in numbers]
-            draws = [[np.random.default_rng(seed).random(max(most)) for seed in some] for some in seeds]
-            return sample_search(
-                step,
-                state,
-                limits,
-                torch.tensor(np.array(draws), dtype=torch.float32, device=device),
-                temperature=config.temperature,
-                top_k=config.top_k,
-                top_p=config.top_p,
-                length_penalty=config.length_penalty,
-                forbidden=self.forbidden,
-            )
-        if config.method == "greedy" or config.beam == 1:
-            return greedy_search(step, state, limits, length_penalty=config.length_penalty, forbidden=self.forbidden)
-        return beam_search(
-            step,
-            state,
-            limits,
-            width=config.beam,
-            n_best=config.n_best,
-            length_penalty=config.length_penalty,
-            forbidden=self.forbidden,
-        )
 
     def translation(self, source: list[int], hypotheses: list[Hypothesis]) -> Translation:
         """Ids to text: the best hypothesis, with the others as its alternatives."""
