@@ -65,7 +65,7 @@ def test_a_sentence_is_over_when_nothing_live_can_overtake_it():
         return step(ids, state)
 
     [[best]] = beam(counted, Prefixes([0]), limit(3), width=2, n_best=1)
-    assert (words(best.tokens), calls) == ("a", [2, 2])  # without the bound "bbb" would be followed to the limit
+    assert (words(best.tokens), calls) == ("a", [1, 2])  # without the bound "bbb" would be followed to the limit
     calls.clear()
     [[first, second]] = beam(counted, Prefixes([0]), limit(3), width=2)
     assert (first, words(second.tokens), len(calls)) == (best, "bbb", 3)

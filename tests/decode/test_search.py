@@ -52,6 +52,19 @@ def test_the_largest_are_those_a_stable_sort_puts_first():
         assert torch.equal(indices, expected.indices[:, :k])
 
 
+@pytest.mark.parametrize("vocabulary", [64 * 23, 64 * 23 + 17, 64 * 23 - 1])
+def test_the_largest_of_long_rows_too(vocabulary):
+    generator = torch.Generator().manual_seed(1)
+    for values in (torch.randn(13, vocabulary, generator=generator), torch.randint(0, 999, (13, vocabulary)).float()):
+        values[2, 5:] = -torch.inf
+        values[3, -1] = 1e9  # behind the last whole block
+        for k in (1, 2, 9):
+            expected = values.sort(dim=1, descending=True, stable=True)
+            found = largest(values, k)
+            assert torch.equal(found[0], expected.values[:, :k])
+            assert torch.equal(found[1], expected.indices[:, :k])
+
+
 def test_ended_hypotheses_rank_before_cut_ones_then_by_score_then_as_they_came():
     cut = Hypothesis([4], -0.1, -0.1, "length", [-0.1])
     low, high, again = (Hypothesis([i], s, s, "eos", [s]) for i, s in ((5, -2.0), (6, -1.0), (7, -1.0)))
@@ -59,17 +72,17 @@ def test_ended_hypotheses_rank_before_cut_ones_then_by_score_then_as_they_came()
 
 
 def test_finished_hypotheses_come_back_by_sentence():
-    finished = Finished(length_penalty=1.0)
+    finished = Finished(length_penalty=1.0, sentences=2)
     finished.add(
         torch.tensor([1, 0]), torch.tensor([[4, 3], [5, 3]]), torch.tensor([[-1.0, -0.5], [-2.0, -0.5]]), "eos"
     )
     finished.add(torch.tensor([1]), torch.tensor([[4, 4, 5]]), torch.tensor([[-1.0, -1.0, -2.0]]), "length")
-    [[first], [second, third]] = finished.lists(2, n_best=5)
+    [[first], [second, third]] = finished.lists(n_best=5)
     assert (first.tokens, first.log_prob, first.stop, first.log_probs) == ([5], -2.5, "eos", [-2.0, -0.5])
     assert (second.tokens, second.log_prob, second.stop) == ([4], -1.5, "eos")
     assert (third.tokens, third.log_prob, third.stop) == ([4, 4, 5], -4.0, "length")
     assert [h.score for h in (first, second, third)] == pytest.approx([-2.5 / (7 / 6), -1.5 / (7 / 6), -4.0 / (8 / 6)])
-    assert finished.lists(2, n_best=1) == [[first], [second]]
+    assert finished.lists(n_best=1) == [[first], [second]]
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("-inf"), float("inf")])

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -34,18 +35,19 @@ def beam_search(
     """
     assert 1 <= n_best <= width and length_penalty >= 0.0
     sentences = torch.arange(len(limits), device=limits.device)
-    # Every sentence starts with one live hypothesis and W - 1 impossible ones, so that shapes never change.
-    totals = torch.full((len(limits), width), -torch.inf, device=limits.device)
-    kept = totals.clone()
-    totals[:, 0] = 0.0
-    pieces = sentences.new_empty(len(limits), width, 0)
-    gains = totals.new_empty(len(limits), width, 0)
-    last = sentences.new_full((len(limits) * width,), start)
-    finished = Finished(length_penalty)
+    totals = torch.zeros(len(limits), 1, device=limits.device)  # a sentence begins with one hypothesis, an empty one
+    kept = torch.full((len(limits), width), -torch.inf, device=limits.device)
+    pieces = sentences.new_empty(len(limits), 1, 0)
+    gains = totals.new_empty(len(limits), 1, 0)
+    margins = torch.full_like(totals[:, 0], torch.inf)
+    last = torch.full_like(sentences, start)
+    finished = Finished(length_penalty, len(limits))
     remaining = limits
     while len(sentences):
-        log_probs = ruled(step(last, state), rules, pieces.flatten(0, 1), sentences.repeat_interleave(width))
-        totals, parents, piece, gain = candidates(log_probs, totals, 2 * width)
+        rows_each = totals.shape[1]
+        of_rows = sentences.repeat_interleave(rows_each)
+        log_probs = ruled(step(last, state), rules, pieces.flatten(0, 1), of_rows)
+        totals, parents, piece, gain = candidates(log_probs, totals, 2 * width + 1)
         pieces = torch.cat([along(pieces, parents), piece[:, :, None]], dim=2)
         gains = torch.cat([along(gains, parents), gain[:, :, None]], dim=2)
         length = pieces.shape[2]
@@ -57,7 +59,10 @@ def beam_search(
         scores = torch.where(done, totals / penalty(length, length_penalty), -torch.inf)
         kept = torch.cat([kept, scores], dim=1).topk(width).values
 
-        live = ends.to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
+        order = ends.to(torch.uint8).argsort(dim=1, stable=True)
+        live, first_out = order[:, :width], order[:, width : width + 1]
+        at_the_edge = (ends[:, width - 1] | ends[:, width], totals[:, width - 1] - totals[:, width])
+        missed = along(totals, first_out)[:, 0]
         totals, parents, pieces, gains = (along(x, live) for x in (totals, parents, pieces, gains))
         hope = totals[:, 0] / penalty(remaining, length_penalty)
         at_limit = remaining <= length
@@ -65,28 +70,48 @@ def beam_search(
         cut = at_limit[:, None] & (totals != -torch.inf)
         finished.add(sentences[cut.nonzero()[:, 0]], pieces[cut], gains[cut], "length")
 
+        margins = closest(
+            margins,
+            torch.where(at_the_edge[0], at_the_edge[1], torch.inf),
+            totals[:, -1] - missed,
+            (kept[:, n_best - 1] - hope).abs(),
+        )
+        finished.close(sentences[over], margins[over])
         stay = (~over).nonzero()[:, 0]
-        rows = (torch.arange(len(sentences), device=limits.device)[:, None] * width + parents)[stay]
+        rows = (torch.arange(len(sentences), device=limits.device)[:, None] * rows_each + parents)[stay]
         state.select(rows.flatten(), stay)
-        sentences, remaining, totals, kept, pieces, gains = (
-            x[stay] for x in (sentences, remaining, totals, kept, pieces, gains)
+        sentences, remaining, totals, kept, pieces, gains, margins = (
+            x[stay] for x in (sentences, remaining, totals, kept, pieces, gains, margins)
         )
         last = pieces[:, :, -1].flatten()
-    return finished.lists(len(limits), n_best)
+    return finished.lists(n_best)
 
 
 def candidates(
     log_probs: Float[Tensor, "R V"], totals: Float[Tensor, "B W"], count: int
 ) -> tuple[Float[Tensor, "B N"], Int[Tensor, "B N"], Int[Tensor, "B N"], Float[Tensor, "B N"]]:
-    """The likeliest continuations of each sentence, best first: total, parent (0 to W - 1), piece, log-probability.
+    """The `count` likeliest continuations of each sentence, best first: total, parent (0 to W - 1), piece, its gain.
 
-    No sentence can take more than `count` from one hypothesis, so each hypothesis offers that many.
+    No sentence can take more than `count` from one hypothesis, so each hypothesis offers that many. Where a small
+    vocabulary has fewer, impossible ones fill the rest.
     """
     gains, pieces = (x.view(*totals.shape, -1) for x in largest(log_probs, min(count, log_probs.shape[1])))
     offers = totals[:, :, None] + gains
     order = offers.flatten(1).argsort(dim=1, descending=True, stable=True)[:, :count]
-    parents = order // offers.shape[2]
-    return along(offers.flatten(1), order), parents, along(pieces.flatten(1), order), along(gains.flatten(1), order)
+    found = along(offers.flatten(1), order), order // offers.shape[2], along(pieces.flatten(1), order)
+    missing = (0, count - order.shape[1])
+    best, parents, pieces, gains = *found, along(gains.flatten(1), order)
+    return (
+        F.pad(best, missing, value=-torch.inf),
+        F.pad(parents, missing),
+        F.pad(pieces, missing),
+        F.pad(gains, missing),
+    )
+
+
+def closest(*margins: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
+    """The smallest of each sentence; the difference of two impossible things is none."""
+    return torch.stack([margin.nan_to_num(torch.inf, posinf=torch.inf) for margin in margins]).amin(dim=0)
 
 
 def along(x: Tensor, chosen: Int[Tensor, "B N"]) -> Tensor:

@@ -7,10 +7,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS
-from pellucid.decode.search import Finished, Hypothesis, Rule, State, Step, never, ruled
+from pellucid.decode.search import Finished, Hypothesis, Rule, State, Step, largest, never, ruled
 
-Choose = Callable[[Float[Tensor, "R V"], Int[Tensor, " R"], int], Int[Tensor, " R"]]
-"""Log-probabilities, the sentence of each row and the position (0 first): the piece each row goes on with."""
+Choose = Callable[[Float[Tensor, "R V"], Int[Tensor, " R"], int], tuple[Int[Tensor, " R"], Float[Tensor, " R"]]]
+"""Log-probabilities, the sentence of each row and the position (0 first): the piece each row goes on with, and how near
+that choice was."""
 
 
 def greedy_search(
@@ -27,7 +28,15 @@ def greedy_search(
 
     The length penalty changes nothing but the score that is written down.
     """
-    return follow(step, state, limits, lambda log_probs, *_: log_probs.argmax(1), length_penalty, start, end, rules)
+    return follow(step, state, limits, likeliest, length_penalty, start, end, rules)
+
+
+def likeliest(
+    log_probs: Float[Tensor, "R V"], sentences: Int[Tensor, " R"], at: int
+) -> tuple[Int[Tensor, " R"], Float[Tensor, " R"]]:
+    """The likeliest piece, and how much likelier it is than the next."""
+    values, pieces = largest(log_probs, 2)
+    return pieces[:, 0], values[:, 0] - values[:, 1]
 
 
 def follow(
@@ -45,11 +54,13 @@ def follow(
     last = torch.full_like(sentences, start)
     pieces = last.new_empty(len(limits), 0)
     gains = torch.empty(len(limits), 0, device=limits.device)
-    finished = Finished(length_penalty)
+    margins = torch.full_like(gains.sum(dim=1), torch.inf)
+    finished = Finished(length_penalty, len(limits))
     remaining = limits
     while len(sentences):
         log_probs = ruled(step(last, state), rules, pieces, sentences)
-        last = choose(log_probs, sentences, pieces.shape[1])
+        last, margin = choose(log_probs, sentences, pieces.shape[1])
+        margins = margins.minimum(margin)
         pieces = torch.cat([pieces, last[:, None]], dim=1)
         gains = torch.cat([gains, log_probs.gather(1, last[:, None])], dim=1)
         ended = last == end
@@ -58,6 +69,9 @@ def follow(
         if len(stay) < len(sentences):
             finished.add(sentences[ended], pieces[ended], gains[ended], "eos")
             finished.add(sentences[cut], pieces[cut], gains[cut], "length")
+            finished.close(sentences[ended | cut], margins[ended | cut])
             state.select(stay, stay)
-            sentences, remaining, last, pieces, gains = (x[stay] for x in (sentences, remaining, last, pieces, gains))
-    return finished.lists(len(limits), 1)
+            sentences, remaining, last, pieces, gains, margins = (
+                x[stay] for x in (sentences, remaining, last, pieces, gains, margins)
+            )
+    return finished.lists(1)

@@ -36,8 +36,9 @@ def sample_search(
     state.select(rows, rows)  # from here on each draw is a sentence of its own
     uniform = draws.flatten(0, 1)
 
-    def choose(log_probs: Float[Tensor, "R V"], numbers: Int[Tensor, " R"], at: int) -> Int[Tensor, " R"]:
-        return draw(log_probs, uniform[numbers, at], temperature, top_k, top_p)
+    def choose(log_probs, numbers, at):
+        drawn = draw(log_probs, uniform[numbers, at], temperature, top_k, top_p)
+        return drawn, torch.full_like(log_probs[:, 0], torch.inf)
 
     found = follow(step, state, limits[rows], choose, length_penalty, start, end, rules)
     drawn = [[hypothesis for [hypothesis] in found[i : i + copies]] for i in range(0, len(found), copies)]
