@@ -27,8 +27,8 @@ def walk(model, choices, dtype=torch.float32):
     """Logits of both decoders along the same steps: (ids, rows, sentences) each, rows and sentences kept afterwards."""
     fast = Stepper(model)
     with torch.inference_mode():
-        memory = model.encode(padded(SOURCES, torch.device("cpu")))
-        states = ModelState(memory), fast.begin(memory)
+        source = padded(SOURCES, torch.device("cpu"))
+        states = ModelState(model.encode(source)), fast.begin(source)
         for ids, rows, sentences in choices:
             yield tuple(
                 step(torch.tensor(ids), state) for step, state in zip((step_of(model), fast), states, strict=True)
@@ -90,8 +90,8 @@ def test_positions_that_add_to_the_scores_take_the_readable_step():
         def bias(self, q_at, k_at):
             return torch.zeros(1, 2, len(q_at), len(k_at))
 
-    assert isinstance(TorchEngine(model, ()).begin(model.encode(torch.tensor([[5, 3]])))[0], Stepper)
+    assert isinstance(TorchEngine([model], ()).begin(torch.tensor([[5, 3]]))[0], Stepper)
     model.target_positions = Biased()
-    step, state = TorchEngine(model, ()).begin(model.encode(torch.tensor([[5, 3]])))
+    step, state = TorchEngine([model], ()).begin(torch.tensor([[5, 3]]))
     assert not isinstance(step, Stepper)
     assert isinstance(state, ModelState)

@@ -24,7 +24,7 @@ class Product:
         self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach()) if packs(weight) else None
 
     def __call__(self, x: Float[Tensor, "R K"]) -> Float[Tensor, "R O"]:
-        if self.packed is None or (len(x) == 1 and self.weight.numel() < _WORTH_PACKING_FOR_ONE):
+        if self.packed is None:
             return F.linear(x, self.weight, self.bias)
         return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
 

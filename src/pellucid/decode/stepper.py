@@ -1,16 +1,13 @@
 """The decoder one piece at a time, fast: the formulas of model/, on keys and values that stay where they are."""
 
-from collections.abc import Callable
-
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pellucid.decode.packed import PackedDecoderLayer, PackedEncoderLayer, norm
 from pellucid.decode.product import Product
-from pellucid.model import Memory, Transformer
-from pellucid.model.attention import Attention
-from pellucid.model.layers import DecoderLayer, Residual
+from pellucid.model import Transformer, masks
+from pellucid.model.layers import DecoderLayer, EncoderLayer
 from pellucid.model.positions import Positions
 from pellucid.model.watch import unseen
 
@@ -72,26 +69,36 @@ class Stepper:
 
     def __init__(self, model: Transformer):
         self.model = model
-        self.layers = [Layer(layer) for layer in model.decoder if isinstance(layer, DecoderLayer)]
+        self.encoder = [PackedEncoderLayer(layer) for layer in model.encoder if isinstance(layer, EncoderLayer)]
+        self.encoder_norm = norm(model.encoder_norm)
+        self.decoder = [PackedDecoderLayer(layer) for layer in model.decoder if isinstance(layer, DecoderLayer)]
+        self.decoder_norm = norm(model.decoder_norm)
         self.logits = Product(model.output_embedding.weight, model.output_bias)
         self.made_of = versions(model)
 
     @staticmethod
     def serves(model: Transformer) -> bool:
         """Whether all of this model is written here: positions that add to the scores are not."""
-        return type(model.target_positions).bias is Positions.bias
+        return type(model.source_positions).bias is type(model.target_positions).bias is Positions.bias
 
     @property
     def stale(self) -> bool:
         return self.made_of != versions(self.model)
 
-    def begin(self, memory: Memory) -> Steps:
-        """The keys and values of the source, made once; a source without padding needs no mask."""
-        read = torch.stack([layer.read(memory.states) for layer in self.layers])
-        if memory.present.all():
-            return Steps(read, None)
-        absent = torch.zeros(memory.present.shape, dtype=read.dtype, device=read.device)
-        return Steps(read, absent.masked_fill_(~memory.present, -torch.inf)[:, None, None])
+    def begin(self, source: Int[Tensor, "B S"]) -> Steps:
+        """Read the sources, and make their keys and values once; sources without padding need no mask."""
+        model, sentences = self.model, len(source)
+        at = model.at(0, source.shape[1])
+        present = masks.present(source)
+        absent = None
+        if not present.all():
+            absent = torch.zeros(present.shape, dtype=model.source_embedding.weight.dtype, device=source.device)
+            absent = absent.masked_fill_(~present, -torch.inf)[:, None, None]
+        x = model.embed(source, at, model.source_embedding, model.source_positions, unseen).flatten(0, 1)
+        for layer in self.encoder:
+            x = layer(x, absent, at, model.source_positions)
+        x = self.encoder_norm(x)
+        return Steps(torch.stack([layer.read(x, sentences) for layer in self.decoder]), absent)
 
     def __call__(self, ids: Int[Tensor, " R"], steps: Steps) -> Float[Tensor, "R V"]:
         model = self.model
@@ -99,88 +106,11 @@ class Stepper:
         width = len(ids) // steps.read.shape[2]
         new = steps.take(width)
         side_by_side = at.expand(width)
-        x = model.target_embedding(ids)[:, None] * model.config.d_model**0.5
-        x = model.target_positions.embed(x, at, unseen)[:, 0]
-        for layer, own, read in zip(self.layers, steps.own, steps.read, strict=True):
-            x = layer(x, own, new, steps.lineage, read, steps.absent, side_by_side, model.target_positions)
-        return self.logits(model.decoder_norm(x))
-
-
-class Layer:
-    """One decoder layer: what it does to the newest position of each row."""
-
-    def __init__(self, layer: DecoderLayer):
-        self.layer = layer
-        own, cross, ffn = layer.self, layer.cross, layer.ffn
-        d_model = own.qkv.in_features
-        self.qkv = Product(own.qkv.weight, own.qkv.bias)
-        self.self_output = Product(own.output.weight, own.output.bias)
-        self.q = Product(cross.qkv.weight[:d_model], cross.qkv.bias[:d_model])
-        self.kv = Product(cross.qkv.weight[d_model:], cross.qkv.bias[d_model:])
-        self.cross_output = Product(cross.output.weight, cross.output.bias)
-        self.inner = Product(ffn.inner.weight, ffn.inner.bias)
-        self.outer = Product(ffn.outer.weight, ffn.outer.bias)
-
-    def read(self, states: Float[Tensor, "B S D"]) -> Float[Tensor, "two B H S E"]:
-        """The keys and values of the source."""
-        kv = self.kv(states.flatten(0, 1)).unflatten(0, states.shape[:2])
-        return kv.unflatten(2, (2, self.layer.cross.heads, -1)).permute(2, 0, 3, 1, 4)
-
-    def __call__(
-        self,
-        x: Float[Tensor, "R D"],
-        own: Float[Tensor, "two B H C E"],
-        new: slice,
-        lineage: Float[Tensor, "B W N"] | None,
-        read: Float[Tensor, "two B H S E"],
-        absent: Float[Tensor, "B 1 1 S"] | None,
-        at: Int[Tensor, " W"],
-        positions: Positions,
-    ) -> Float[Tensor, "R D"]:
-        layer = self.layer
-        x = around(layer.self_residual, x, lambda y: self.own(y, own, new, lineage, at, positions))
-        x = around(layer.cross_residual, x, lambda y: self.cross(y, read, absent))
-        return around(layer.ffn_residual, x, lambda y: self.outer(layer.ffn.activation(self.inner(y))))
-
-    def own(
-        self,
-        y: Float[Tensor, "R D"],
-        own: Float[Tensor, "two B H C E"],
-        new: slice,
-        lineage: Float[Tensor, "B W N"] | None,
-        at: Int[Tensor, " W"],
-        positions: Positions,
-    ) -> Float[Tensor, "R D"]:
-        """Attention to what each hypothesis has written, the newest piece included."""
-        q, k, v = heads_of(self.qkv(y), own.shape[1], 3, self.layer.self)
-        q, k = positions.rotate(q, k, at)
-        own[0, :, :, new], own[1, :, :, new] = k, v
-        allowed = None if lineage is None else lineage[:, None]
-        z = F.scaled_dot_product_attention(q, own[0, :, :, : new.stop], own[1, :, :, : new.stop], allowed)
-        return self.self_output(z.transpose(1, 2).reshape(y.shape))
-
-    def cross(
-        self,
-        y: Float[Tensor, "R D"],
-        read: Float[Tensor, "two B H S E"],
-        absent: Float[Tensor, "B 1 1 S"] | None,
-    ) -> Float[Tensor, "R D"]:
-        """Attention to the source: hypotheses of a sentence stand side by side as further queries."""
-        (q,) = heads_of(self.q(y), read.shape[1], 1, self.layer.cross)
-        z = F.scaled_dot_product_attention(q, read[0], read[1], absent)
-        return self.cross_output(z.transpose(1, 2).reshape(y.shape))
-
-
-def heads_of(x: Float[Tensor, "R many"], sentences: int, parts: int, layer: Attention) -> Float[Tensor, "P B H W E"]:
-    """Rows of a sentence side by side as further queries, each head with its share of the width."""
-    return x.view(sentences, x.shape[0] // sentences, parts, layer.heads, -1).permute(2, 0, 3, 1, 4)
-
-
-def around(residual: Residual, x: Float[Tensor, "R D"], part: Callable[[Tensor], Tensor]) -> Float[Tensor, "R D"]:
-    """The residual without its dropout."""
-    if residual.norm_first:
-        return x + part(residual.norm(x))
-    return residual.norm(x + part(x))
+        lineage = None if steps.lineage is None else steps.lineage[:, None]
+        x = model.embed(ids[:, None], at, model.target_embedding, model.target_positions, unseen)[:, 0]
+        for layer, own, read in zip(self.decoder, steps.own, steps.read, strict=True):
+            x = layer(x, own, new, lineage, read, steps.absent, side_by_side, model.target_positions)
+        return self.logits(self.decoder_norm(x))
 
 
 def versions(model: Transformer) -> list[tuple[int, int]]:

@@ -14,6 +14,7 @@ from pellucid.decode.config import SearchConfig
 from pellucid.decode.engines import Engine, Request, TorchEngine
 from pellucid.decode.search import FORBIDDEN, Hypothesis, usable
 from pellucid.decode.step import forced
+from pellucid.decode.words import Words
 from pellucid.model import Transformer
 
 
@@ -57,7 +58,7 @@ class Translator:
         # One line in, one line out: the byte that would end the line is never written.
         pieces = tokenizer.target_pieces(range(tokenizer.target_vocabulary))
         forbidden = FORBIDDEN + tuple(i for i, piece in enumerate(pieces) if piece == "<0x0A>")
-        self.engine: Engine = TorchEngine(model, forbidden)
+        self.engine: Engine = TorchEngine([model], forbidden, Words.of(tokenizer))
 
     def translate(
         self,
