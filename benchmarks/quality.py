@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pellucid
-from pellucid.train.evaluate import corpus_scores
+from pellucid.evaluate.scores import corpus_scores
 from pellucid.train.state import checkpoints
 
 HOUSE = Path(__file__).parent.parent

@@ -5,7 +5,7 @@ import pellucid
 from pellucid import bundle
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.translate import Translator
-from pellucid.train.evaluate import corpus_scores
+from pellucid.evaluate.scores import corpus_scores
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.train.corpora import write_corpus
 

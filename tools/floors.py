@@ -27,18 +27,23 @@ FLOORS = {  # in the order of reading, from the ground up
     "data": Floor(ours="data", others="numpy sentencepiece torch jaxtyping"),
     "sealed": Floor(),
     "bundle": Floor(ours="sealed model data.tokenizer", others="safetensors torch"),
-    "interop": Floor(ours="interop bundle model data.tokenizer", others="safetensors numpy torch"),
+    "interop": Floor(
+        ours="interop bundle sealed model data.tokenizer",
+        others="safetensors numpy torch",
+        others_inside="ctranslate2",
+    ),
     "decode": Floor(
         ours="decode bundle model data interop", others="numpy torch jaxtyping", others_inside="ctranslate2"
     ),
+    "evaluate": Floor(ours="evaluate", others="numpy", others_inside="sacrebleu"),
     "train": Floor(
-        ours="train config data model sealed bundle decode",
+        ours="train config data model sealed bundle decode evaluate",
         others="numpy torch jaxtyping safetensors",
-        others_inside="rich sacrebleu",
+        others_inside="rich",
     ),
     "inspect": Floor(ours="inspect decode bundle model data.tokenizer", others="numpy torch jaxtyping"),
     "plots": Floor(ours="plots", others="numpy", others_inside="matplotlib"),
-    "api": Floor(ours="inspect decode bundle model data", ours_inside="train config"),
+    "api": Floor(ours="inspect decode bundle model data", ours_inside="evaluate train config"),
     "serve": Floor(
         ours="serve api inspect decode bundle",
         others="numpy pydantic fastapi",

@@ -3,7 +3,7 @@
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from pellucid.train.evaluate import METRICS, corpus_scores, edit_distance
+from pellucid.evaluate.scores import METRICS, corpus_scores, edit_distance, repetition_rate
 
 HYPOTHESES = ["The dog bit the man.", "It wasn't surprising.", "The man had just bitten him."]
 REFERENCES = ["The dog bit the man.", "It was not unexpected.", "The man bit him first."]
@@ -103,3 +103,27 @@ def test_what_cannot_be_scored_is_refused():
     for nothing in ([], [""], [" ", "\t"]):
         with pytest.raises(ValueError, match="no reference has a word"):
             corpus_scores(nothing, nothing)
+
+
+@pytest.mark.parametrize(
+    ("text", "loop"),
+    [
+        ("go go go", True),
+        ("go go", False),
+        ("and he said go go go then", True),
+        ("a b a b a b", True),
+        ("a b a b a", False),
+        ("a b c d a b c d a b c d", True),
+        ("a b c d e a b c d e a b c d e", False),  # five words
+        ("a b a c a d", False),
+        ("Go go go", False),
+        ("", False),
+    ],
+)
+def test_a_loop_is_words_three_times_in_a_row(text: str, loop: bool):
+    assert repetition_rate([text]) == loop
+    assert repetition_rate([text, "", "a dog", "a cat"]) == loop / 4
+
+
+def test_no_texts_have_no_loops():
+    assert repetition_rate([]) == 0

@@ -36,7 +36,7 @@ def test_the_table_has_a_ground_floor_and_no_circle():
         ("model/layers.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import rich", "rich"),
         ("bundle.py", "from pellucid.data.corpus import read_pairs", "pellucid.data.corpus.read_pairs"),
         ("bundle.py", "from pellucid.data.tokenizers import Tokenizer", "pellucid.data.tokenizers.Tokenizer"),
-        ("train/evaluate.py", "import sacrebleu.metrics", "sacrebleu.metrics"),
+        ("evaluate/scores.py", "import sacrebleu.metrics", "sacrebleu.metrics"),
         ("cli/train.py", "from pellucid import api", "pellucid.api"),
         ("cli/train.py", "class Command:\n    import torch", "torch"),
         ("__init__.py", "import pellucid.api", "pellucid.api"),
@@ -53,7 +53,7 @@ def test_an_arrow_that_points_up_is_named(path: str, text: str, name: str):
         ("model/layers.py", "import math, torch.nn.functional\nfrom pellucid.model.attention import Attention"),
         ("model/layers.py", "from .attention import Attention"),
         ("bundle.py", "from pellucid.data.tokenizer import Tokenizer"),
-        ("train/evaluate.py", "def bleu():\n    import sacrebleu"),
+        ("evaluate/scores.py", "def bleu():\n    import sacrebleu"),
         (
             "cli/train.py",
             "import typer\nfrom pellucid.cli.errors import tell\ndef run():\n    import pellucid.api, torch",

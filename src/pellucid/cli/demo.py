@@ -81,7 +81,7 @@ def train(directory: Path, data: dict[str, Path], minutes: float) -> None:
 def test_scores(model: "Model", data: dict[str, Path]) -> list[str]:
     """BLEU of the test sentences, none of which was trained on."""
     from pellucid.data.corpus import read_lines
-    from pellucid.train.evaluate import corpus_scores
+    from pellucid.evaluate.scores import corpus_scores
 
     sources, references = (list(read_lines(data[name])) for name in ("test.en", "test.es"))
     texts = [each.text for each in model.translate(sources)]

@@ -36,7 +36,7 @@ def run(
     """
     from pellucid.api import load
     from pellucid.decode.config import SearchConfig
-    from pellucid.train.evaluate import corpus_scores
+    from pellucid.evaluate.scores import corpus_scores
 
     SearchConfig(beam=beam, batch=batch, length_penalty=length_penalty)
     sources, references = equal_lines(source, reference)

@@ -1,4 +1,4 @@
-"""How good translations are: BLEU, chrF and TER by sacreBLEU, each with its signature, and the word error rate."""
+"""How good translations are: BLEU, chrF and TER by sacreBLEU, each with its signature, word errors, loops."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -26,10 +26,7 @@ def corpus_scores(
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Scored:
     """Papineni et al. 2002, as Post 2018 fixed it: tokenizer 13a, exponential smoothing, up to 4-grams."""
-    from sacrebleu.metrics.bleu import BLEU
-
-    # Already tokenised text is scored as it is: sacreBLEU would only warn of it.
-    return by_sacrebleu(BLEU(tokenize="13a", force=True), hypotheses, references)
+    return by_sacrebleu(bleu_metric(), hypotheses, references)
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Scored:
@@ -41,9 +38,7 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Scored:
 
 def ter(hypotheses: Sequence[str], references: Sequence[str]) -> Scored:
     """Snover et al. 2006: edits and shifts of phrases, in per cent of the reference's words; lower is better."""
-    from sacrebleu.metrics.ter import TER
-
-    return by_sacrebleu(TER(case_sensitive=True), hypotheses, references)
+    return by_sacrebleu(ter_metric(), hypotheses, references)
 
 
 def wer(hypotheses: Sequence[str], references: Sequence[str]) -> Scored:
@@ -66,6 +61,42 @@ def edit_distance(left: Sequence[str], right: Sequence[str]) -> int:
         for at, other in enumerate(right, start=1):
             diagonal, row[at] = row[at], min(diagonal + (word != other), row[at] + 1, row[at - 1] + 1)
     return row[-1]
+
+
+def repetition_rate(texts: Sequence[str]) -> float:
+    """The share of texts that run in a loop: 1 to 4 words that stand three times or more in a row.
+
+    >>> repetition_rate(["a dog runs", "a dog a dog a dog runs", "very, very big"])
+    0.3333333333333333
+    """
+    return sum(map(runs_in_a_loop, texts)) / max(len(texts), 1)
+
+
+def runs_in_a_loop(text: str, longest: int = 4, times: int = 3) -> bool:
+    """Whether some words, `longest` at most, stand `times` times or more in a row."""
+    words = text.split()
+    for n in range(1, longest + 1):
+        run = 0  # words in a row that equal the one n places on
+        for word, later in zip(words, words[n:], strict=False):
+            run = run + 1 if word == later else 0
+            if run == n * (times - 1):
+                return True
+    return False
+
+
+def bleu_metric() -> Any:
+    """BLEU with the settings of this house."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    # Already tokenised text is scored as it is: sacreBLEU would only warn of it.
+    return BLEU(tokenize="13a", force=True)
+
+
+def ter_metric() -> Any:
+    """TER with the settings of this house."""
+    from sacrebleu.metrics.ter import TER
+
+    return TER(case_sensitive=True)
 
 
 def by_sacrebleu(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> Scored:

@@ -10,7 +10,7 @@ from pellucid.decode.config import SearchConfig
 from pellucid.decode.translate import Translator, reading
 from pellucid.model import Transformer
 from pellucid.train.config import RunConfig
-from pellucid.train.evaluate import corpus_scores
+from pellucid.evaluate.scores import corpus_scores
 from pellucid.train.pairs import encode
 from pellucid.train.update import batch_loss, products_in
 

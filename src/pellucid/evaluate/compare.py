@@ -1,0 +1,180 @@
+"""Two sets of translations of one test set: which is better, how surely, where, and in which sentences."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from pellucid.evaluate.bootstrap import Paired, paired
+from pellucid.evaluate.buckets import Groups, by_length, by_lone_words, by_rarest_word
+from pellucid.evaluate.statistics import COMPARED, Rows, rows
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Some of the sentences, and their scores: (of A, of B)."""
+
+    name: str
+    sentences: int
+    bleu: tuple[float, float]
+    chrf: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """One way to group the sentences, in words, and the groups."""
+
+    title: str
+    buckets: list[Bucket]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A sentence whose translations differ in chrF; lines are counted from 1."""
+
+    line: int
+    source: str | None
+    reference: str
+    a: str
+    b: str
+    chrf_a: float
+    chrf_b: float
+
+    @property
+    def difference(self) -> float:
+        """B minus A."""
+        return self.chrf_b - self.chrf_a
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything known of A and B on one test set; differences are B minus A."""
+
+    a: str
+    b: str
+    sentences: int
+    identical: int
+    """Translations that are the same in both, letter by letter."""
+    samples: int
+    seed: int
+    scores: dict[str, Paired]
+    """By metric: "bleu", "chrf", "ter", "wer"."""
+    groupings: dict[str, Grouping]
+    """ "length", "rare_words"."""
+    gained: list[Change]
+    """Where B is most above A, by chrF of the sentence."""
+    lost: list[Change]
+    """Where B is most below A."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as objects, lists, texts and numbers."""
+        return asdict(self)
+
+
+def compare(
+    a: Sequence[str],
+    b: Sequence[str],
+    references: Sequence[str],
+    sources: Sequence[str] | None = None,
+    *,
+    training: Iterable[str] | None = None,
+    names: tuple[str, str] = ("A", "B"),
+    samples: int = 1000,
+    seed: int = 1,
+    show: int = 10,
+) -> Comparison:
+    """Compare the translations `a` and `b` of the same sentences.
+
+    `training` is the target side of the training text, by which rare words are told; without it the references are
+    counted instead. `samples` test sets are drawn, and at most `show` sentences kept in each direction. Raises
+    ValueError for unequal numbers of lines, for references without a word, and for numbers out of range.
+    """
+    check(a, b, references, sources, samples, seed, show)
+    counts = {name: (rows(name, a, references), rows(name, b, references)) for name in COMPARED}
+    gained, lost = changes(a, b, references, sources, *(COMPARED["chrf"].score(each) for each in counts["chrf"]))
+    groups = {"length": lengths(references, sources), "rare_words": rare_words(references, training)}
+    return Comparison(
+        *names,
+        sentences=len(references),
+        identical=sum(left == right for left, right in zip(a, b, strict=True)),
+        samples=samples,
+        seed=seed,
+        scores={name: paired(name, *counts[name], samples, seed) for name in COMPARED},
+        groupings={name: Grouping(title, scored(each, counts)) for name, (title, each) in groups.items()},
+        gained=gained[:show],
+        lost=lost[:show],
+    )
+
+
+def lengths(references: Sequence[str], sources: Sequence[str] | None) -> tuple[str, Groups]:
+    """By the sources where they are at hand, and else by the references."""
+    side, texts = ("reference", references) if sources is None else ("source", sources)
+    return f"length of the {side}, in words", by_length(texts)
+
+
+def rare_words(references: Sequence[str], training: Iterable[str] | None) -> tuple[str, Groups]:
+    """By the training text where it is at hand, and else by the references alone."""
+    if training is None:
+        return "words of the reference that occur only once in all references", by_lone_words(references)
+    title = "how often the rarest word of the reference occurs in the training text"
+    return title, by_rarest_word(references, training)
+
+
+def check(
+    a: Sequence[str],
+    b: Sequence[str],
+    references: Sequence[str],
+    sources: Sequence[str] | None,
+    samples: int,
+    seed: int,
+    show: int,
+) -> None:
+    """ValueError, naming every problem at once, for what cannot be compared."""
+    sides = {"references": references, "translations in A": a, "translations in B": b}
+    if sources is not None:
+        sides["sources"] = sources
+    numbers = {name: len(lines) for name, lines in sides.items()}
+    problems = []
+    if len(set(numbers.values())) > 1:
+        problems.append(f"{', '.join(f'{n:,} {name}' for name, n in numbers.items())}: each needs its own")
+    if not any(reference.strip() for reference in references):
+        problems.append("no reference has a word")
+    problems += [
+        f"{name} is {value}, it must be {least} or more"
+        for name, value, least in (("samples", samples, 1), ("seed", seed, 0), ("show", show, 0))
+        if value < least
+    ]
+    if problems:
+        raise ValueError(f"nothing to compare: {'; '.join(problems)}")
+
+
+def changes(
+    a: Sequence[str],
+    b: Sequence[str],
+    references: Sequence[str],
+    sources: Sequence[str] | None,
+    chrf_a: Rows,
+    chrf_b: Rows,
+) -> tuple[list[Change], list[Change]]:
+    """The sentences that are better in B and those that are worse, each with the largest change first."""
+    found = [
+        Change(i + 1, sources[i] if sources else None, references[i], a[i], b[i], float(chrf_a[i]), float(chrf_b[i]))
+        for i in np.flatnonzero(chrf_a != chrf_b).tolist()
+    ]
+    gained = sorted((each for each in found if each.difference > 0), key=lambda each: -each.difference)
+    lost = sorted((each for each in found if each.difference < 0), key=lambda each: each.difference)
+    return gained, lost
+
+
+def scored(groups: Groups, counts: dict[str, tuple[Rows, Rows]]) -> list[Bucket]:
+    """BLEU and chrF of the sentences of each group."""
+
+    def both(metric: str, inside: list[int]) -> tuple[float, float]:
+        a, b = (float(COMPARED[metric].score(each[inside].sum(axis=0, keepdims=True))[0]) for each in counts[metric])
+        return a, b
+
+    return [
+        Bucket(name, len(inside), bleu=both("bleu", inside), chrf=both("chrf", inside))
+        for name, inside in groups.items()
+    ]

@@ -1,0 +1,47 @@
+"""Whether a smaller form of a model translates as well as the model itself."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pellucid.evaluate.scores import corpus_scores, repetition_rate
+
+LARGEST_DROP = 0.3
+"""Of chrF, in its points (0 to 100)."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """chrF, and the share of translations that run in a loop, of the whole model and of its smaller form."""
+
+    sentences: int
+    chrf_full: float
+    chrf_small: float
+    repetition_full: float
+    repetition_small: float
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why the smaller form is refused; none when it passes."""
+        reasons = []
+        if self.chrf_full - self.chrf_small > LARGEST_DROP:
+            drop = self.chrf_full - self.chrf_small
+            reasons.append(f"chrF falls by {drop:.2f} to {self.chrf_small:.2f}, {LARGEST_DROP} is allowed")
+        if self.repetition_small > self.repetition_full:
+            reasons.append(
+                f"translations that run in a loop rise from {self.repetition_full:.2%} to {self.repetition_small:.2%}"
+            )
+        return reasons
+
+    @property
+    def passed(self) -> bool:
+        """Whether there is no reason against it."""
+        return not self.reasons
+
+
+def gate(full: Sequence[str], small: Sequence[str], references: Sequence[str]) -> Verdict:
+    """Compare two translations of the same sentences, by the model and by its smaller form.
+
+    Raises ValueError for unequal numbers, and for references without a word.
+    """
+    chrf_full, chrf_small = (corpus_scores(texts, references, ["chrf"])["chrf"]["score"] for texts in (full, small))
+    return Verdict(len(references), chrf_full, chrf_small, repetition_rate(full), repetition_rate(small))

@@ -1,0 +1,49 @@
+"""Differences drawn as inline SVG: to the right of the middle B is better, to the left A."""
+
+from collections.abc import Iterable
+
+from pellucid.evaluate.bootstrap import Paired
+
+WIDTH, HEIGHT = 220, 26
+
+
+def reach(values: Iterable[float]) -> float:
+    """What the edge of a picture stands for: a little more than the largest of the values."""
+    return 1.06 * max(map(abs, values), default=0.0) or 1.0
+
+
+def whisker(score: Paired, edge: float) -> str:
+    """The difference as a dot, its 95 % confidence interval as a line through it."""
+    turned = -1 if score.lower_is_better else 1  # a lower TER is better, and better is to the right
+    low, high = sorted(turned * end for end in (score.difference.low, score.difference.high))
+    middle = HEIGHT / 2
+    ends = "".join(
+        f'<line x1="{at(end, edge):.1f}" x2="{at(end, edge):.1f}" y1="{middle - 4}" y2="{middle + 4}"/>'
+        for end in (low, high)
+    )
+    return picture(
+        score.better,
+        f'<line x1="{at(low, edge):.1f}" x2="{at(high, edge):.1f}" y1="{middle}" y2="{middle}"/>{ends}'
+        f'<circle cx="{at(turned * score.difference.score, edge):.1f}" cy="{middle}" r="5"/>',
+    )
+
+
+def bar(difference: float, edge: float) -> str:
+    """A difference as a bar from the middle."""
+    left, right = sorted((at(0, edge), at(difference, edge)))
+    better = "B" if difference > 0 else "A"
+    return picture(better, f'<rect x="{left:.1f}" y="7" width="{right - left:.1f}" height="{HEIGHT - 14}" rx="2"/>')
+
+
+def at(value: float, edge: float) -> float:
+    """Where a value stands."""
+    return WIDTH / 2 * (1 + value / edge)
+
+
+def picture(better: str | None, inside: str) -> str:
+    """The frame with its middle line. It repeats numbers that stand beside it, so a screen reader may pass over it."""
+    return (
+        f'<svg class="{"even" if better is None else better.lower()}" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
+        f'height="{HEIGHT}" aria-hidden="true"><line class="zero" x1="{WIDTH / 2}" x2="{WIDTH / 2}" y1="0" '
+        f'y2="{HEIGHT}"/>{inside}</svg>'
+    )

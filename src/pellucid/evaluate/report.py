@@ -1,0 +1,109 @@
+"""A comparison as lines of plain text."""
+
+from collections.abc import Iterator
+
+from pellucid.evaluate.bootstrap import Interval, Paired
+from pellucid.evaluate.compare import Bucket, Change, Comparison
+
+
+def as_text(comparison: Comparison) -> Iterator[str]:
+    """Scores, groups of sentences, and the sentences that changed most."""
+    yield f"A: {comparison.a}"
+    yield f"B: {comparison.b}"
+    yield f"{same(comparison)} {headline(comparison)}"
+    yield ""
+    yield from scores(comparison)
+    for grouping in comparison.groupings.values():
+        yield ""
+        yield f"By {grouping.title}:"
+        yield from table(grouping.buckets)
+    for title, changes in (("gained", comparison.gained), ("lost", comparison.lost)):
+        if changes:
+            yield ""
+            yield f"Where B {title} most (chrF of the sentence):"
+        for change in changes:
+            yield from sentence(change)
+
+
+def headline(comparison: Comparison) -> str:
+    """Which scores name a winner, for example: B is better by chrF and TER; BLEU and WER cannot tell."""
+    if comparison.identical == comparison.sentences:
+        return "A and B are the same."
+    titles: dict[str | None, list[str]] = {"A": [], "B": [], None: []}
+    for each in comparison.scores.values():
+        titles[each.better].append(each.title)
+    parts = [f"{name} is better by {listed(titles[name])}" for name in ("A", "B") if titles[name]]
+    if not parts:
+        return "No score can tell A and B apart."
+    return "; ".join([*parts, *([f"{listed(titles[None])} cannot tell"] if titles[None] else [])]) + "."
+
+
+def listed(titles: list[str]) -> str:
+    """BLEU, chrF and TER."""
+    return " and ".join(filter(None, [", ".join(titles[:-1]), titles[-1]]))
+
+
+def same(comparison: Comparison) -> str:
+    """How many sentences there are, and how many translations are the same in both."""
+    return f"{comparison.sentences:,} sentences, {comparison.identical:,} translated the same by both."
+
+
+def method(comparison: Comparison) -> str:
+    """How the numbers came about."""
+    return (
+        f"With each score its 95 % confidence interval, from {comparison.samples:,} resampled test sets (paired "
+        f"bootstrap, seed {comparison.seed}); p as in sacreBLEU's paired bootstrap. A winner is named where p is below "
+        "0.05 and the interval of the difference leaves out 0."
+    )
+
+
+def scores(comparison: Comparison) -> Iterator[str]:
+    """A line for each metric, then how it was computed."""
+    rows = [("", "A", "B", "B - A", "")]
+    rows += [
+        (each.title, bracketed(each.a), bracketed(each.b), bracketed(each.difference, "+"), verdict(each))
+        for each in comparison.scores.values()
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield method(comparison)
+    for each in comparison.scores.values():
+        yield f"{each.title}: {each.signature}"
+
+
+def verdict(score: Paired) -> str:
+    """What the samples say, and which way is up where that is not plain."""
+    return score.verdict + (" (lower is better)" if score.lower_is_better else "")
+
+
+def bracketed(interval: Interval, sign: str = "") -> str:
+    """For example 35.20 [33.91, 36.60], or, with signs, +0.51 [-0.12, +1.10]."""
+    return f"{signed(interval.score, sign)} [{signed(interval.low, sign)}, {signed(interval.high, sign)}]"
+
+
+def signed(value: float, sign: str = "+") -> str:
+    """Two places; nothing has a minus that rounds to 0.
+
+    >>> signed(-0.001), signed(0.5), signed(0.5, sign="")
+    ('+0.00', '+0.50', '0.50')
+    """
+    return f"{round(value, 2) + 0.0:{sign}.2f}"
+
+
+def table(buckets: list[Bucket]) -> Iterator[str]:
+    """A line for each group."""
+    yield f"{'':>9}  sentences    BLEU A  BLEU B   B - A    chrF A  chrF B   B - A"
+    for each in buckets:
+        cells = (f"  {a:8.2f}{b:8.2f}{signed(b - a):>8}" for a, b in (each.bleu, each.chrf))
+        yield f"{each.name:>9}{each.sentences:11,}{''.join(cells)}"
+
+
+def sentence(change: Change) -> Iterator[str]:
+    """The sentence, what it should be, and what both made of it."""
+    yield f"  line {change.line:,}: chrF {change.chrf_a:.1f} in A, {change.chrf_b:.1f} in B"
+    if change.source is not None:
+        yield f"    source     {change.source}"
+    yield f"    reference  {change.reference}"
+    yield f"    A          {change.a}"
+    yield f"    B          {change.b}"

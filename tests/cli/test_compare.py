@@ -1,0 +1,130 @@
+import gzip
+import json
+
+import pytest
+
+from pellucid.api import load
+from pellucid.evaluate.compare import compare
+from pellucid.evaluate.page import as_html
+from pellucid.evaluate.report import as_text
+
+SOURCES = ["The ball is blue.", "", "Where is the house?", "Yes."]
+REFERENCES = ["La bola es azul.", "", "¿Dónde está la casa?", "Sí."]
+A, B = ["La bola azul.", "", "¿Dónde la casa?", "No."], ["La bola es roja.", "", "¿Dónde está la casa?", "Sí."]
+
+
+@pytest.fixture
+def files(tmp_path):
+    for name, lines in {"test.en": SOURCES, "test.es": REFERENCES, "a.es": A, "b.es": B}.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "b.es.gz").write_bytes(gzip.compress((tmp_path / "b.es").read_bytes()))
+    return tmp_path
+
+
+def test_two_files_are_compared(call, files):
+    done = call("compare", "a.es", "b.es.gz", "--reference", "test.es", "--samples", 50, "--seed", 3)
+    expected = compare(A, B, REFERENCES, names=("a.es", "b.es.gz"), samples=50, seed=3)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == list(as_text(expected))
+
+
+def test_json_is_one_object(call, files):
+    done = call("compare", "a.es", "b.es", "--reference", "test.es", "--source", "test.en", "--json", "--show", 1)
+    expected = compare(A, B, REFERENCES, SOURCES, names=("a.es", "b.es"), show=1)
+    [line] = done.stdout.splitlines()
+    assert json.loads(line) == json.loads(json.dumps(expected.to_json()))
+
+
+def test_a_directory_is_a_model_and_translates(call, model, files):
+    done = call("compare", model, "b.es", "--reference", "test.es", "--source", "test.en", "--beam", 2, "--json")
+    texts = [each.text for each in load(model).translate(SOURCES, beam=2)]
+    expected = compare(texts, B, REFERENCES, SOURCES, names=(f"{model} (beam 2)", "b.es"))
+    assert json.loads(done.stdout) == json.loads(json.dumps(expected.to_json()))
+    assert "4 sentences translated in" in done.stderr
+
+
+def test_a_model_against_itself_translates_once(call, model, files):
+    done = call("compare", model, model, "--reference", "test.es", "--source", "test.en", "--beam", 1, "--json")
+    assert json.loads(done.stdout)["identical"] == 4
+    assert done.stderr.count("sentences translated") == 1
+
+
+def test_rare_words_may_be_told_by_the_training_text(call, files):
+    (files / "train.es").write_text("la bola\nla casa\n", encoding="utf-8")
+    done = call("compare", "a.es", "b.es", "--reference", "test.es", "--train-target", "train.es")
+    assert done.stdout.splitlines() == list(
+        as_text(compare(A, B, REFERENCES, training=["la bola", "la casa"], names=("a.es", "b.es")))
+    )
+
+
+def test_the_page_is_written_whole_and_replaces_the_old_one(call, files):
+    (files / "page.html").write_text("old", encoding="utf-8")
+    done = call("compare", "a.es", "b.es", "--reference", "test.es", "--html", "page.html")
+    assert done.exit_code == 0
+    expected = compare(A, B, REFERENCES, names=("a.es", "b.es"))
+    assert (files / "page.html").read_text(encoding="utf-8") == as_html(expected)
+    assert sorted(path.name for path in files.iterdir() if "page" in path.name) == ["page.html"]
+
+
+def test_standard_input_may_be_one_of_the_files(shell, files):
+    done = shell("compare", "-", "b.es", "--reference", "test.es", given=(files / "a.es").read_bytes())
+    assert done.returncode == 0
+    assert done.stdout.decode().splitlines()[0] == "A: -"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("nowhere", "b.es"), "nowhere is neither a model directory nor a file of translations"),
+        (("a.es", "b.es", "--source", "none.en"), "--source none.en is not there; name a file of sentences"),
+        (("a.es", "b.es", "--train-target", "."), "--train-target . is a directory; name a file of sentences"),
+        ((".", "b.es"), ". is a model, so it needs sentences to translate: --source FILE"),
+        ((".", "b.es", "--source", "test.en"), "manifest.json is missing"),
+        (("-", "-"), "only one file can be standard input"),
+        (("a.es", "short.es"), "a.es has 4 lines, short.es has 1 lines: line n of each"),
+        (("a.es", "bad.es"), "bad.es:1:2: byte 0xED is not UTF-8"),
+        (("a.es", "b.es", "--html", "no/page.html"), "--html no/page.html is no place for a file"),
+        (("a.es", "b.es", "--html", "."), "--html . is no place for a file"),
+        (("a.es", "b.es", "--beam", "0"), "this is no search: beam is 0"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(call, files, words, message: str):
+    (files / "short.es").write_text("Sí.\n", encoding="utf-8")
+    (files / "bad.es").write_bytes(b"S\xed.\n")
+    done = call("compare", *words, "--reference", "test.es")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("pellucid: ")
+    assert message in done.stderr
+
+
+def test_all_problems_with_the_names_are_told_at_once(call, files):
+    done = call("compare", "x", "y", "--reference", "z")
+    assert all(part in done.stderr for part in ("x is neither", "y is neither", "--reference z is not there"))
+
+
+def test_empty_files_and_references_without_a_word_are_refused(call, files):
+    (files / "empty").write_bytes(b"")
+    (files / "blank").write_bytes(b"\n\n\n \n")
+    assert "there is no line to compare" in call("compare", "empty", "empty", "--reference", "empty").stderr
+    done = call("compare", "a.es", "b.es", "--reference", "blank")
+    assert (done.exit_code, done.stderr) == (2, "pellucid: blank: nothing to compare: no reference has a word\n")
+
+
+@pytest.mark.parametrize("option", ["--samples", "--seed", "--show"])
+def test_numbers_out_of_range_are_refused(call, files, option: str):
+    done = call("compare", "a.es", "b.es", "--reference", "test.es", option, -1)
+    assert done.exit_code == 2
+    assert f"Invalid value for '{option}'" in done.stderr
+
+
+def test_a_page_that_cannot_be_written_leaves_the_old_one(call, files, monkeypatch):
+    (files / "page.html").write_text("old", encoding="utf-8")
+
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.replace", full)
+    done = call("compare", "a.es", "b.es", "--reference", "test.es", "--html", "page.html")
+    assert (done.exit_code, done.stderr) == (2, "pellucid: no space left on device\n")
+    assert (files / "page.html").read_text(encoding="utf-8") == "old"
+    assert not (files / ".page.html.new").exists()
