@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid import bundle
 from pellucid.bundle import Bundle
+from pellucid.decode.assemble import Translation
+from pellucid.decode.choose import choose, refuse
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.translate import Score, Translation, Translator
+from pellucid.decode.ensemble import require_one_vocabulary
+from pellucid.decode.terms import Terms
+from pellucid.decode.translate import Score, Translator
 
 if TYPE_CHECKING:
     from pellucid.train.config import RunConfig
-
-PRECISIONS = ("float32", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -33,16 +35,35 @@ class Model:
         """Where the model was loaded from."""
         return self.bundle.directory
 
-    def translate(self, lines: Sequence[str], **search: Any) -> list[Translation]:
+    def translate(
+        self,
+        lines: Sequence[str],
+        *,
+        terms: Terms | Iterable[tuple[str, str]] | None = None,
+        prefixes: Sequence[str] | None = None,
+        **search: Any,
+    ) -> list[Translation]:
         """One translation for each line, in their order; `search` takes the names of `SearchConfig`: beam, n_best, ...
 
-        Raises ValueError for settings that are no search, and for lines with more pieces than the model takes.
+        `terms` are pairs of a source term and the term that must translate it; `prefixes` the text that each
+        translation begins with. Raises ValueError for settings that are no search, and, naming them, for lines that
+        cannot be translated as asked.
         """
-        return self.translator.translate(several(lines, "lines"), SearchConfig(**search))
+        config = SearchConfig(**search)
+        return self.translator.translate(several(lines, "lines"), config, terms=terminology(terms), prefixes=prefixes)
 
-    def translate_stream(self, lines: Iterable[str], block: int = 2048, **search: Any) -> Iterator[Translation]:
+    def translate_stream(
+        self,
+        lines: Iterable[str],
+        block: int = 2048,
+        *,
+        terms: Terms | Iterable[tuple[str, str]] | None = None,
+        prefixes: Iterable[str] | None = None,
+        **search: Any,
+    ) -> Iterator[Translation]:
         """As `translate`, for any number of lines in bounded memory: `block` of them at a time."""
-        return self.translator.translate_stream(lines, SearchConfig(**search), block=block)
+        config = SearchConfig(**search)
+        return self.translator.translate_stream(lines, config, block, terms=terminology(terms), prefixes=prefixes)
 
     def score(self, sources: Sequence[str], targets: Sequence[str], batch: int = 64) -> list[Score]:
         """The log-probability of each given translation: how likely the model is to write just that."""
@@ -52,7 +73,7 @@ class Model:
 
     def evaluate(self, sources: Sequence[str], references: Sequence[str], **search: Any) -> dict[str, dict[str, Any]]:
         """BLEU, chrF, TER and WER of the model's translations, each as {"score", "signature"}."""
-        from pellucid.train.evaluate import corpus_scores
+        from pellucid.evaluate.scores import corpus_scores
 
         if len(sources) != len(references):
             raise ValueError(f"{len(sources):,} sources and {len(references):,} references: each source needs its own")
@@ -60,17 +81,42 @@ class Model:
         return corpus_scores([each.text for each in translations], several(references, "references"))
 
 
-def load(directory: str | Path, precision: str = "float32") -> Model:
+def load(
+    directory: str | Path,
+    precision: str = "float32",
+    engine: str = "torch",
+    *,
+    others: Sequence[str | Path] = (),
+    exported: str | Path | None = None,
+) -> Model:
     """The model in a model directory, such as runs/demo/best, ready to translate.
 
-    Raises ValueError, saying what is wrong and what to do, for a directory that holds no sound model.
+    `engine` is what runs it: "torch"; "ctranslate2", which is faster and must be installed; or "auto", which takes
+    CTranslate2 where that gives the same text. `precision` is "float32", "bfloat16" or, with CTranslate2, "int8".
+    `others` are models with the same tokenizer that translate together with it: the mean of their probabilities.
+    `exported` is a directory that `pellucid export --to ctranslate2` made of it. Raises ValueError, saying what is
+    wrong and what to do, for a directory that holds no sound model, and for what does not go together.
     """
-    if precision not in PRECISIONS:
-        raise ValueError(f"precision is {precision!r}, it must be one of {', '.join(PRECISIONS)}")
-    found = bundle.load(directory)
-    if precision == "bfloat16":
-        found.model.bfloat16()
-    return Model(found, Translator(found.model, found.tokenizer))
+    place = None if exported is None else Path(exported)
+    refuse(engine, precision, place, several=bool(others))
+    found, *more = (bundle.load(each) for each in (directory, *others))
+    require_one_vocabulary([found, *more])
+    half = precision == "bfloat16" and engine != "ctranslate2"
+    models = [each.model.bfloat16() if half else each.model for each in (found, *more)]
+    translator = Translator(models[0], found.tokenizer, *models[1:], trained=trained_on(found.manifest))
+    translator.engine = choose(engine, precision, found, translator.torch, place)
+    return Model(found, translator)
+
+
+def trained_on(manifest: Mapping[str, Any]) -> int | None:
+    """Pieces of the longest source the model was trained on, where its directory says so."""
+    longest = manifest.get("longest_source")
+    return longest if isinstance(longest, int) and longest > 1 else None
+
+
+def terminology(terms: Terms | Iterable[tuple[str, str]] | None) -> Terms | None:
+    """Pairs as terms."""
+    return terms if terms is None or isinstance(terms, Terms) else Terms.of(terms)
 
 
 def train(

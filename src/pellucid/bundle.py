@@ -85,7 +85,7 @@ def read(directory: Path) -> Bundle:
     """What `load` returns, unless the directory is replaced meanwhile."""
     manifest = verify(directory, needed=(WEIGHTS, CONFIG))
     config, tokenizer_config = read_config(directory / CONFIG)
-    unlisted = [name for name in Tokenizer.files(tokenizer_config.joint) if name not in manifest["files"]]
+    unlisted = [name for name in Tokenizer.files(tokenizer_config) if name not in manifest["files"]]
     if unlisted:
         raise ValueError(f"{directory} lacks {' and '.join(unlisted)}")
     tokenizer = Tokenizer.load(directory, tokenizer_config)

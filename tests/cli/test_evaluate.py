@@ -45,7 +45,6 @@ def test_people_get_a_line_for_each_score(call, model, files):
         (b"", b"", "test.en and test.es are empty"),
         (b"Yes.\n", b"\n", "test.es: nothing to score: no reference has a word"),
         (b"Yes.\n", b"S\xed.\n", "test.es:1:2: byte 0xED is not UTF-8"),
-        (b"ball " * 99 + b"\n", b"bola\n", "test.en: source: this model takes 31 pieces a line, line 1 has"),
     ],
 )
 def test_files_that_do_not_belong_together_are_refused(call, model, files, tmp_path, source, reference, message):

@@ -11,7 +11,7 @@ import torch
 from pellucid.api import load
 from pellucid.cli.files import write_lines
 from pellucid.cli.translate import as_json, as_n_best, as_text
-from pellucid.decode.translate import Translation
+from pellucid.decode.assemble import Translation
 
 LINES = ["The ball is blue.", "", "Where is the house?", "Yes.", "  ", "The black cat drank the milk."]
 
@@ -27,8 +27,8 @@ def test_one_line_in_is_one_line_out_in_the_same_order(call, model, text):
     assert (done.exit_code, done.stderr) == (0, "")
     expected = [each.text for each in load(model).translate(LINES, max_extra=5)]
     assert done.stdout.split("\n") == [*(each.replace("\r", " ").replace("\0", " ") for each in expected), ""]
-    assert expected[1] == expected[4] == ""
-    assert len(set(expected)) == 5
+    assert (expected[1], expected[4]) == ("", "  ")
+    assert len(set(expected)) == 6
 
 
 def test_standard_input_gzip_and_a_file_give_the_same(shell, model, text, tmp_path):
@@ -47,9 +47,9 @@ def test_json_says_why_each_translation_stopped(call, model, text):
     rows = [json.loads(line) for line in done.stdout.removesuffix("\n").split("\n")]
     expected = load(model).translate(LINES, n_best=3, max_extra=5)
     assert [row["stop"] for row in rows] == [each.stop for each in expected]
-    assert rows[1] == {"text": "", "score": 0.0, "stop": "empty", "pieces": [], "alternatives": []}
+    assert rows[1] == {"text": "", "score": 0.0, "stop": "empty", "pieces": [], "notes": [], "alternatives": []}
     for row, translation in zip(rows, expected, strict=True):
-        assert set(row) == {"text", "score", "stop", "pieces", "alternatives"}
+        assert set(row) == {"text", "score", "stop", "pieces", "notes", "alternatives"}
         assert (row["text"], row["pieces"]) == (translation.text, translation.pieces)
         assert [each["score"] for each in row["alternatives"]] == [each.score for each in translation.alternatives]
 
@@ -86,6 +86,17 @@ def test_bfloat16_translates_too(call, model, text):
     assert {each.dtype for each in load(model, "bfloat16").bundle.model.parameters()} == {torch.bfloat16}
 
 
+def test_a_long_line_is_split_or_refused(call, model, text):
+    text.write_bytes(b"Yes.\n" + b"ball " * 99 + b"\nNo.\n")
+    done = call("translate", model, "in.txt", "--too-long", "refuse")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "in.txt: source: this model takes 31 pieces a line, line 2 has" in done.stderr
+    done = call("translate", model, "in.txt", "--json", "--max-extra", 2)
+    first, second, third = (json.loads(line)["notes"] for line in done.stdout.splitlines())
+    assert (first, third) == ([], [])
+    assert second[0].startswith("split into ")
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -93,7 +104,6 @@ def test_bfloat16_translates_too(call, model, text):
         (b"Yes.\nNo.\0\n", "in.txt:2: a NUL byte"),
         ("Yes.".encode("utf-16"), "in.txt:1: the file is UTF-16"),
         (gzip.compress(b"Yes.\n" * 999)[:-9], "in.txt:"),
-        (b"Yes.\n" + b"ball " * 99 + b"\nNo.\n", "in.txt: source: this model takes 31 pieces a line, line 2 has"),
     ],
 )
 def test_text_that_cannot_be_read_names_file_and_line(call, model, text, content: bytes, message: str):
@@ -118,7 +128,7 @@ def test_damaged_standard_input_is_told_by_a_process_of_its_own(shell, model):
         (["--n-best", "5"], "n_best is 5, it must be from 1 to 4 with method = 'beam'"),
         (["--method", "beem"], "method is 'beem', it must be beam, greedy or sample"),
         (["--batch", "0", "--top-p", "2"], "batch is 0, it must be 1 or more; top_p is 2.0, it must be above 0"),
-        (["--precision", "int4"], "precision is 'int4', it must be one of float32, bfloat16"),
+        (["--precision", "int4"], "precision is 'int4', it must be one of bfloat16, float32, int8"),
         (["--beam", "two"], "Invalid value for '--beam'"),
         (["--bean", "2"], "No such option: --bean"),
     ],

@@ -169,7 +169,7 @@ def test_half_a_character_is_refused(tokenizer: Tokenizer):
 def test_a_saved_tokenizer_is_loaded_whole(tmp_path: Path, joint: bool):
     tokenizer = trained(joint=joint)
     tokenizer.save(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(Tokenizer.files(joint))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(Tokenizer.files(tokenizer.config))
     loaded = Tokenizer.load(tmp_path, tokenizer.config)
     assert loaded.encode_source(ENGLISH) == tokenizer.encode_source(ENGLISH)
     assert loaded.encode_target(SPANISH) == tokenizer.encode_target(SPANISH)

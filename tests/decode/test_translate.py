@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import BOS, EOS
+from pellucid.decode.assemble import Translation
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.translate import Translation, Translator, batches
+from pellucid.decode.translate import Translator, batches
 from tests.decode.models import LINES, model_that_writes, random_model, small_tokenizer
 
 SHORT = SearchConfig(beam=3, max_extra=5)
@@ -47,8 +48,8 @@ def test_alternatives_are_the_others_best_first(translator):
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t \u00a0", "\u2028"])
-def test_a_blank_line_stays_empty(translator, blank):
-    empty = Translation("", 0.0, 0.0, "empty", [], [], [])
+def test_a_blank_line_stays_as_it_is(translator, blank):
+    empty = Translation(blank, 0.0, 0.0, "empty", [], [], [])
     assert translator.translate([blank], SHORT) == [empty]
     assert [t.stop == "empty" for t in translator.translate(["Yes.", blank, "Yes."], SHORT)] == [False, True, False]
 
@@ -64,13 +65,17 @@ def test_a_beam_of_one_is_greedy_search(translator):
     assert narrow == translator.translate(LINES, SearchConfig(method="greedy", max_extra=5))
 
 
-def test_a_translation_is_one_line(translator):
+def test_the_model_never_ends_a_line(translator):
     line_feed = translator.tokenizer.target.piece_to_id("<0x0A>")
     assert line_feed in translator.engine.forbidden
     tokenizer = small_tokenizer()
     model = model_that_writes(line_feed, tokenizer.source_vocabulary, tokenizer.target_vocabulary)
     for config in (SHORT, SearchConfig(method="greedy", max_extra=5), SearchConfig(method="sample", max_extra=5)):
-        assert not any("\n" in t.text for t in Translator(model, tokenizer).translate(["The ball.\nIs blue."], config))
+        assert not any(
+            "\n" in t.text for t in Translator(model, tokenizer).translate(["The ball.", "Is blue."], config)
+        )
+    [found] = translator.translate(["The ball.\n\nIs blue."], SHORT)
+    assert found.text.count("\n") == 2  # those of a caller stay where they are
 
 
 def test_a_seed_draws_the_same_again_and_another_draws_others(translator):
@@ -85,7 +90,7 @@ def test_a_seed_draws_the_same_again_and_another_draws_others(translator):
 def test_progress_counts_the_lines_that_are_done(translator):
     seen = []
     translator.translate([*LINES, ""], dataclasses.replace(SHORT, batch=3), progress=seen.append)
-    assert seen == [4, 7, 8]
+    assert seen == [2, 3, 4, 5, 6, 7, 8]  # the blank one is done from the start
 
 
 def test_a_stream_is_read_no_further_than_it_must_be(translator):
@@ -103,16 +108,38 @@ def test_a_stream_is_read_no_further_than_it_must_be(translator):
 
 
 def test_lines_the_model_cannot_take_are_named_before_anything_is_translated(translator):
-    long, seen = "a b " * 97, []
+    long, seen, refuse = "a b " * 97, [], dataclasses.replace(SHORT, too_long="refuse")
     with pytest.raises(ValueError, match=r"source: .* takes 97 pieces a line, line 2 has \d+, line 3 has \d+; split"):
-        translator.translate(["Yes.", long, long], SHORT, progress=seen.append)
+        translator.translate(["Yes.", long, long], refuse, progress=seen.append)
     assert seen == []
     with pytest.raises(ValueError, match="line 7 has"):
-        list(translator.translate_stream(["Yes."] * 6 + [long], SHORT, block=5))
+        list(translator.translate_stream(["Yes."] * 6 + [long], refuse, block=5))
     with pytest.raises(ValueError, match=r"line 5 has \d+, and 2 more lines are too long; split"):
-        translator.translate([long] * 7, SHORT)
+        translator.translate([long] * 7, refuse)
     with pytest.raises(ValueError, match=r"target: .* line 2 has"):
         translator.score(["Yes.", "Yes."], ["Sí.", long], batch=2)
+
+
+def test_or_else_they_are_split_at_sentence_ends_and_say_so(translator):
+    sentences = [f"{word} is the house?" * 3 for word in ("Where", "There", "That", "This", "What")]
+    [found] = translator.translate(["  ".join(sentences) + " 😀"], SHORT)
+    assert found.notes == ("split into 3 parts",)
+    assert found.text.endswith(" 😀")
+    assert found.pieces.count("</s>") == 3 * (found.stop == "eos") or found.stop == "length"
+    parts = ["  ".join(sentences[:2]), "  ".join(sentences[2:4]), sentences[4]]
+    assert found.text == "  ".join(each.text for each in translator.translate(parts, SHORT)) + " 😀"
+    assert found.log_prob == pytest.approx(sum(each.log_prob for each in translator.translate(parts, SHORT)))
+
+
+def test_a_model_trained_on_short_sentences_is_given_no_longer_ones():
+    tokenizer = small_tokenizer()
+    model = random_model(5, tokenizer.source_vocabulary, tokenizer.target_vocabulary)
+    line = "The ball is blue. Where is the house? Yes."
+    [whole] = Translator(model, tokenizer).translate([line], SHORT)
+    [split] = Translator(model, tokenizer, trained=20).translate([line], SHORT)
+    assert (whole.notes, split.notes) == ((), ("split into 2 parts",))
+    [uncut] = Translator(model, tokenizer, trained=4).translate(["The black cat drank the milk"], SHORT)
+    assert uncut.notes == ()  # a single sentence is given to the model as long as the model takes it
 
 
 def test_a_line_as_long_as_the_model_takes_is_translated(translator):
@@ -131,7 +158,7 @@ def test_scores_are_the_models_log_probabilities(translator):
                 translator.tokenizer.encode_source([source]),
                 translator.tokenizer.encode_target([target]),
             )
-            logits = translator.model(torch.tensor([read]), torch.tensor([[BOS, *written[:-1]]]))[0]
+            logits = translator.models[0](torch.tensor([read]), torch.tensor([[BOS, *written[:-1]]]))[0]
             expected = logits.log_softmax(1)[torch.arange(len(written)), written]
             assert score.per_piece == pytest.approx(expected.tolist(), abs=1e-4)
             assert score.log_prob == pytest.approx(sum(score.per_piece))
@@ -165,7 +192,7 @@ def test_a_model_in_training_translates_without_dropout_and_trains_on(translator
     assert model.training
     assert all(module.training for module in model.modules())
     with pytest.raises(ValueError, match="split them"):
-        Translator(model, tokenizer).translate(["a b " * 97], SHORT)
+        Translator(model, tokenizer).translate(["a b " * 97], dataclasses.replace(SHORT, too_long="refuse"))
     assert model.training
 
 

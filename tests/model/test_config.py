@@ -25,7 +25,7 @@ from tests.model.models import small_config
         ({"activation_dropout": float("nan")}, "activation_dropout is nan, it must be at least 0 and below 1"),
         ({"norm": "batch"}, "norm is 'batch', choose one of pre, post"),
         ({"positions": "alibi"}, "positions is 'alibi', choose one of sinusoidal, learned, rotary, none"),
-        ({"activation": "tanh"}, "activation is 'tanh', choose one of relu, gelu, swiglu"),
+        ({"activation": "tanh"}, "activation is 'tanh', choose one of relu, gelu, silu, swiglu"),
         ({"tie": "encoder"}, "tie is 'encoder', choose one of all, decoder, none"),
         ({"heads": 2, "positions": "rotary"}, "rotary positions turn pairs of numbers, a head of 15 is odd"),
         ({"d_model": 7, "heads": 1}, "sinusoidal positions are pairs of sine and cosine, d_model 7 is odd"),

@@ -69,6 +69,17 @@ def test_the_papers_base_model_has_its_63_million_weights():
     assert round(sum(p.numel() for p in model.parameters()) / 1e6, 1) == 63.1
 
 
+@pytest.mark.parametrize("tie", ["all", "decoder", "none"])
+def test_a_bias_is_added_to_every_logit_and_is_zero_until_it_is_trained(tie):
+    plain, biased = small_model(tie=tie), Transformer(small_config(tie=tie, output_bias=True)).double().eval()
+    assert biased.load_state_dict(plain.state_dict(), strict=False) == (["output_bias"], [])
+    source, target = sentences([11, 2, 7], plain.config.source_vocabulary), sentences([5, 3, 7])
+    assert torch.equal(biased(source, target), plain(source, target))
+    bias = torch.arange(29.0, dtype=torch.float64)
+    biased.load_state_dict({"output_bias": bias}, strict=False)
+    torch.testing.assert_close(biased(source, target), plain(source, target) + bias, rtol=0, atol=1e-12)
+
+
 def test_tied_embeddings_are_one_matrix():
     models = {tie: small_model(tie=tie) for tie in ("all", "decoder", "none")}
     pointers = {

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from pellucid.cli import demo, evaluate, score, train, translate
+from pellucid.cli import compare, demo, evaluate, export, score, train, translate
 from pellucid.cli.errors import told
 
 app = typer.Typer(
@@ -19,7 +19,9 @@ for name, module in {
     "train": train,
     "translate": translate,
     "evaluate": evaluate,
+    "compare": compare,
     "score": score,
+    "export": export,
 }.items():
     app.command(name, epilog=f"\b\nExamples:\n{module.EXAMPLES}")(told(module.run))
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from pellucid.cli.files import equal_lines, json_line, named, write_lines
-from pellucid.cli.options import JSON, MODEL, PRECISION, default, meaning
+from pellucid.cli.options import ENGINE, JSON, MODEL, PRECISIONS, default, meaning
 from pellucid.cli.progress import counted
 
 EXAMPLES = """\
@@ -25,7 +25,8 @@ def run(
     beam: Annotated[int, meaning("beam")] = default("beam"),
     batch: Annotated[int, meaning("batch")] = default("batch"),
     length_penalty: Annotated[float, meaning("length_penalty")] = default("length_penalty"),
-    precision: Annotated[str, PRECISION] = "float32",
+    engine: Annotated[str, ENGINE] = "auto",
+    precision: Annotated[str, PRECISIONS] = "float32",
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """BLEU, chrF, TER and WER of translations.
@@ -40,7 +41,7 @@ def run(
 
     SearchConfig(beam=beam, batch=batch, length_penalty=length_penalty)
     sources, references = equal_lines(source, reference)
-    loaded, started = load(model, precision), time.monotonic()
+    loaded, started = load(model, precision, engine), time.monotonic()
     with named(source):
         found = loaded.translate_stream(sources, beam=beam, batch=batch, length_penalty=length_penalty)
         texts = [each.text for each in counted(found, total=len(sources))]

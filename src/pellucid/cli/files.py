@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,31 @@ def equal_lines(first: str, second: str) -> tuple[list[str], list[str]]:
     if not left:
         raise ValueError(f"{first} and {second} are empty")
     return left, right
+
+
+def lines_beside(path: str, other: str) -> list[str]:
+    """All lines of a file that has one for each line of another, which may be standard input."""
+    if path == other == "-":
+        raise ValueError("both files are standard input; name one of them")
+    if other == "-":
+        return list(lines_of(path))
+    return equal_lines(path, other)[0]
+
+
+@contextmanager
+def into(path: str | None) -> Iterator[Callable[[str], Any] | None]:
+    """Writes text to a file, which stands there when all is written and not before; None for no file."""
+    if path is None:
+        yield None
+        return
+    whole = Path(path)
+    beside = whole.with_name(f".{whole.name}.new")
+    try:
+        with beside.open("w", encoding="utf-8", newline="\n") as file:
+            yield file.write
+        beside.replace(whole)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 @contextmanager

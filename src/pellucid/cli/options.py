@@ -25,3 +25,12 @@ PRECISION = typer.Option(
     metavar="float32|bfloat16",
     help="of the weights; bfloat16 takes half the memory, and less time where it is built in",
 )
+PRECISIONS = typer.Option(
+    metavar="float32|bfloat16|int8",
+    help="of the weights; bfloat16 takes half the memory, and less time where it is built in; int8 is CTranslate2's "
+    "alone, and `pellucid export` measures what it costs",
+)
+ENGINE = typer.Option(
+    metavar="auto|torch|ctranslate2",
+    help="what runs the model: auto takes CTranslate2 where that is installed and gives the same text",
+)

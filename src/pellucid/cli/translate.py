@@ -1,22 +1,24 @@
 """`pellucid translate`: one line in, one line out, in the same order."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pellucid.cli.files import existing, json_line, lines_of, named, write_lines
-from pellucid.cli.options import JSON, MODEL, PRECISION, default, meaning
+from pellucid.cli.files import existing, into, json_line, lines_beside, lines_of, named, write_lines
+from pellucid.cli.options import ENGINE, JSON, MODEL, PRECISIONS, default, meaning
 from pellucid.cli.progress import counted
 
 if TYPE_CHECKING:
-    from pellucid.decode.translate import Translation
+    from pellucid.decode.assemble import Translation
 
 EXAMPLES = """\
   echo "The ball is blue." | pellucid translate runs/demo/best
   pellucid translate runs/demo/best book.en.gz > book.es
   pellucid translate runs/demo/best book.en --n-best 4 --json
+  pellucid translate runs/demo/best book.en --terms glossary.tsv --alignments book.align > book.es
+  pellucid translate runs/demo/best book.en --with runs/other/best
   pellucid translate runs/demo/best book.en --method sample --temperature 0.7"""
 
 
@@ -35,18 +37,41 @@ def run(
     top_k: Annotated[int, meaning("top_k")] = default("top_k"),
     top_p: Annotated[float, meaning("top_p")] = default("top_p"),
     seed: Annotated[int, meaning("seed")] = default("seed"),
-    precision: Annotated[str, PRECISION] = "float32",
+    too_long: Annotated[str, meaning("too_long", metavar="split|refuse")] = default("too_long"),
+    repetition: Annotated[str, meaning("repetition", metavar="retry|keep")] = default("repetition"),
+    markup: Annotated[str, meaning("markup", metavar="keep|text")] = default("markup"),
+    terms: Annotated[
+        str | None, typer.Option(metavar="FILE", help="terminology: lines of a source term, a tab, its target term")
+    ] = None,
+    prefix: Annotated[
+        str | None, typer.Option(metavar="FILE", help="how each translation begins: a text for each line, or none")
+    ] = None,
+    alignments: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="write word alignments: 0-0 1-2 ..., a source word and one of the target"),
+    ] = None,
+    others: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="MODEL", help="another model that translates together with this one"),
+    ] = None,
+    engine: Annotated[str, ENGINE] = "auto",
+    precision: Annotated[str, PRECISIONS] = "float32",
+    exported: Annotated[
+        str | None, typer.Option(metavar="DIR", help="what `pellucid export --to ctranslate2` made of the model")
+    ] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """One line in, one line out.
 
-    Translations come in the order of the lines, in bounded memory. An empty line becomes an empty line. Nothing is
-    cut: a line too long for the model is an error that names it. A line feed, carriage return or NUL inside a
-    translation is written as a space.
+    Translations come in the order of the lines, in bounded memory. A blank line stays as it is, and so do white space,
+    tabs and emoji around a sentence. Nothing is cut: a line too long for the model is translated sentence by sentence.
+    Tags go where their words went; placeholders such as {name}, URLs and addresses stay as they are. A carriage return
+    or NUL inside a translation is written as a space.
 
     With --n-best N, the N best of each line are written as "number ||| text ||| score", counted from 0 and best first,
-    as Moses does. With --json each line becomes {"text", "score", "stop", "pieces", "alternatives"}: the score it was
-    ranked by, and "eos" where the model ended the sentence, "length" where the limit did, "empty" for an empty line.
+    as Moses does. With --json each line becomes {"text", "score", "stop", "pieces", "notes", "alternatives"}: the score
+    it was ranked by; "eos" where the model ended the sentence, "length" where the limit did, "empty" for a blank line;
+    and what was done that was not plain, such as "split into 3 parts".
     """
     search = {
         "beam": beam,
@@ -59,17 +84,35 @@ def run(
         "top_k": top_k,
         "top_p": top_p,
         "seed": seed,
+        "too_long": too_long,
+        "repetition": repetition,
+        "markup": markup,
+        "alignments": alignments is not None,
     }
     from pellucid.api import load
     from pellucid.decode.config import SearchConfig
+    from pellucid.decode.terms import Terms
 
     SearchConfig(**search)  # what is wrong with the options or the file is said before the model is loaded
     existing(file)
-    loaded = load(model, precision)
+    terminology = None if terms is None else Terms.read(terms)
+    prefixes = None if prefix is None else lines_beside(prefix, file)
+    loaded = load(model, precision, engine, others=others or (), exported=exported)
     block = 1 if file == "-" and sys.stdin.isatty() else 2048
-    with named(file):
-        translations = counted(loaded.translate_stream(lines_of(file), block=block, **search))
-        write_lines(as_json(translations) if json else as_n_best(translations) if n_best > 1 else as_text(translations))
+    with named(file), into(alignments) as align:
+        translations = loaded.translate_stream(
+            lines_of(file), block=block, terms=terminology, prefixes=prefixes, **search
+        )
+        shown = aligned(counted(translations), align)
+        write_lines(as_json(shown) if json else as_n_best(shown) if n_best > 1 else as_text(shown))
+
+
+def aligned(translations: "Iterable[Translation]", write: Callable[[str], Any] | None) -> "Iterator[Translation]":
+    """The same; the alignment of each is written on the way, in the form of Pharaoh."""
+    for translation in translations:
+        if write is not None:
+            write(" ".join(f"{i}-{j}" for i, j in translation.alignment or []) + "\n")
+        yield translation
 
 
 def as_text(translations: "Iterable[Translation]") -> Iterator[str]:
@@ -98,4 +141,6 @@ def described(translation: "Translation") -> dict[str, Any]:
         "score": translation.score,
         "stop": translation.stop,
         "pieces": translation.pieces,
+        "notes": list(translation.notes),
+        **({} if translation.alignment is None else {"alignment": translation.alignment}),
     }

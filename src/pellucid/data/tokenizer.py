@@ -1,6 +1,7 @@
 """SentencePiece: learned from the sentences at hand, then text to piece numbers and back."""
 
 import io
+import json
 import random
 import re
 from collections.abc import Iterable
@@ -11,8 +12,7 @@ from typing import Annotated, Literal
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-PAD, UNK, BOS, EOS = 0, 1, 2, 3
-"""The same four ids in every vocabulary: padding, unknown, start, end. No text ever encodes to one of them."""
+from pellucid.data.pieces import BOS, EOS, PAD, UNK, ListedPieces
 
 _RESERVED = 4 + 256
 """Special pieces, and one piece for every byte, so that no character is unknown."""
@@ -24,7 +24,15 @@ _COVERAGES = (1.0, 0.9999, 0.9995, 0.999, 0.995, 0.99, 0.98)
 """Shares of the text whose characters get a piece of their own, tried in turn until they fit; the rest become bytes."""
 
 _ESCAPES = tuple((character, f"\ufdd0{number}") for number, character in enumerate("\ufdd0\u2581\u2585"))
-"""SentencePiece writes a space as U+2581 and skips lines with U+2585, so text that has them is spelled otherwise."""
+"""SentencePiece writes a space as U+2581 and skips lines with U+2585, so text that has them is spelled otherwise.
+
+An imported tokenizer was not learned from text spelled so, and gets it as it is: U+2581 is a space to it.
+"""
+
+_LISTED = "marian"
+"""The kind that is imported, not learned; its pieces are listed in a file beside the SentencePiece model."""
+
+Pieces = SentencePieceProcessor | ListedPieces
 
 
 @dataclass(frozen=True)
@@ -32,7 +40,8 @@ class TokenizerConfig:
     """How text is cut into pieces. Raises ValueError, naming every problem at once."""
 
     kind: Annotated[
-        Literal["bpe", "unigram"], "how pieces are chosen: merged by frequency, or pruned by likelihood"
+        Literal["bpe", "unigram", "marian"],
+        "how pieces are chosen: merged by frequency, or pruned by likelihood (marian: they were imported)",
     ] = "bpe"
     vocabulary: Annotated[int, "pieces to learn, the 260 special and byte pieces counted"] = 8000
     joint: Annotated[bool, "one vocabulary for both languages; false learns one for each"] = True
@@ -42,10 +51,11 @@ class TokenizerConfig:
 
     def __post_init__(self) -> None:
         problems = []
-        if self.kind not in ("bpe", "unigram"):
-            problems.append(f"kind is {self.kind!r}, it must be 'bpe' or 'unigram'")
-        if not _RESERVED < self.vocabulary <= 1_000_000:
-            problems.append(f"vocabulary is {self.vocabulary}, it must be from {_RESERVED + 1} to 1,000,000")
+        if self.kind not in ("bpe", "unigram", _LISTED):
+            problems.append(f"kind is {self.kind!r}, it must be 'bpe' or 'unigram', or {_LISTED!r} if it was imported")
+        least = (4 if self.kind == _LISTED else _RESERVED) + 1
+        if not least <= self.vocabulary <= 1_000_000:
+            problems.append(f"vocabulary is {self.vocabulary}, it must be from {least} to 1,000,000")
         if problems:
             raise ValueError("tokenizer: " + "; ".join(problems))
 
@@ -56,11 +66,12 @@ class Tokenizer:
 
     Decoding what was encoded gives the text back, every character of it, except that spaces (U+0020) at the ends go,
     a run of them becomes one, and a line feed, which no line has, becomes one too. With `lowercase` it gives back
-    `text.lower()`: Python's rule, for SentencePiece's own would also rewrite ß and combine accents.
+    `text.lower()`: Python's rule, for SentencePiece's own would also rewrite ß and combine accents. An imported
+    tokenizer (kind "marian") gives back what its SentencePiece model leaves of a text, and may not know a character.
     """
 
-    source: SentencePieceProcessor
-    target: SentencePieceProcessor
+    source: Pieces
+    target: Pieces
     config: TokenizerConfig
     notes: tuple[str, ...] = ()
     """What a user should know of the training: a vocabulary that came out smaller, characters spelled as bytes."""
@@ -71,9 +82,11 @@ class Tokenizer:
     ) -> "Tokenizer":
         """Learns the pieces from at most `max_sentences` lines of each side, drawn by `seed`.
 
-        The same lines, config and seed give the same bytes. Raises ValueError for text without any character and for
-        a vocabulary with no room for the characters of the text.
+        The same lines, config and seed give the same bytes. Raises ValueError for text without any character, for a
+        vocabulary with no room for the characters of the text, and for a kind that cannot be learned.
         """
+        if config.kind == _LISTED:
+            raise ValueError(f"a tokenizer of kind {_LISTED!r} is imported, not learned; choose 'bpe' or 'unigram'")
         text = {side: _sample(lines, max_sentences, seed) for side, lines in (("source", sources), ("target", targets))}
         if config.joint:
             text = {"joint": text["source"] + text["target"]}
@@ -81,19 +94,23 @@ class Tokenizer:
         return cls(models[0], models[-1], config, tuple(chain(*notes)))
 
     @staticmethod
-    def files(joint: bool) -> list[str]:
+    def files(config: TokenizerConfig) -> list[str]:
         """The names `save` writes and `load` reads."""
-        return ["tokenizer.model"] if joint else ["tokenizer.source.model", "tokenizer.target.model"]
+        lists = [_list_beside(name) for name in _models(config.joint)] if config.kind == _LISTED else []
+        return _models(config.joint) + lists
 
     def save(self, directory: str | Path) -> None:
         """Writes one SentencePiece model, or one for each side. The settings are not in them: keep `config` beside."""
-        for name, side in zip(self.files(self.config.joint), (self.source, self.target), strict=False):
+        for name, side in zip(_models(self.config.joint), (self.source, self.target), strict=False):
             (Path(directory) / name).write_bytes(side.serialized_model_proto())
+            if isinstance(side, ListedPieces):
+                names = json.dumps(side.names, ensure_ascii=False, indent=0)
+                (Path(directory) / _list_beside(name)).write_text(names + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, directory: str | Path, config: TokenizerConfig) -> "Tokenizer":
         """Reads what `save` wrote. Raises ValueError, naming the file, for one that is no such tokenizer."""
-        sides = [_load(Path(directory) / name, config) for name in cls.files(config.joint)]
+        sides = [_load(Path(directory) / name, config) for name in _models(config.joint)]
         return cls(sides[0], sides[-1], config)
 
     @property
@@ -186,25 +203,62 @@ def _learn(lines: list[str], config: TokenizerConfig, side: str) -> tuple[Senten
     )
 
 
-def _load(path: Path, config: TokenizerConfig) -> SentencePieceProcessor:
-    """A model file read as a stranger's: nothing in it is believed before it is checked."""
-    if path.stat().st_size > _LARGEST_FILE:
-        raise ValueError(f"{path} has {path.stat().st_size:,} bytes, too many for a tokenizer ({_LARGEST_FILE:,})")
-    try:
-        side = SentencePieceProcessor(model_proto=path.read_bytes() or b"\0")
-        pieces = [side.id_to_piece(i) for i in range(side.vocab_size())]
-    except (RuntimeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a SentencePiece model: {error}") from None
+def _load(path: Path, config: TokenizerConfig) -> Pieces:
+    """A model file, and the list beside it if there is one, read as a stranger's: nothing is believed unchecked."""
+    side, pieces = read_pieces(path)
+    if config.kind == _LISTED:
+        return ListedPieces(side, _read_list(path.with_name(_list_beside(path.name)), config))
     if (side.pad_id(), side.unk_id(), side.bos_id(), side.eos_id()) != (PAD, UNK, BOS, EOS):
         raise ValueError(f"{path} is not ours: padding, unknown, start and end must be the pieces 0, 1, 2 and 3")
     if not _RESERVED < len(pieces) <= config.vocabulary:
         raise ValueError(f"{path} has {len(pieces):,} pieces, its settings say at most {config.vocabulary:,}")
-    if any("\0" in piece for piece in pieces):
-        raise ValueError(f"{path} has a piece with a NUL character")
     return side
 
 
-def _encoded(side: SentencePieceProcessor, lines: Iterable[str], config: TokenizerConfig) -> list[list[int]]:
+def read_pieces(path: Path) -> tuple[SentencePieceProcessor, list[str]]:
+    """Any SentencePiece model and its pieces; ValueError, naming the file, for one that is none."""
+    try:
+        side = SentencePieceProcessor(model_proto=_bytes(path) or b"\0")
+        pieces = [side.id_to_piece(i) for i in range(side.vocab_size())]
+    except (RuntimeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a SentencePiece model: {error}") from None
+    if any("\0" in piece for piece in pieces):
+        raise ValueError(f"{path} has a piece with a NUL character")
+    return side, pieces
+
+
+def _read_list(path: Path, config: TokenizerConfig) -> list[str]:
+    """The names of the pieces in the order of their numbers."""
+    try:
+        names = json.loads(_bytes(path))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON: {error}") from None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{path} is not a list of pieces")
+    if not 4 < len(names) <= config.vocabulary:
+        raise ValueError(f"{path} has {len(names):,} pieces, its settings say from 5 to {config.vocabulary:,}")
+    if len(set(names)) != len(names) or any(re.search("[\0\ud800-\udfff]", name) for name in names):
+        raise ValueError(f"{path} has a piece twice, or one that is no text")
+    return names
+
+
+def _models(joint: bool) -> list[str]:
+    """The SentencePiece models of a directory, the source's first."""
+    return ["tokenizer.model"] if joint else ["tokenizer.source.model", "tokenizer.target.model"]
+
+
+def _list_beside(model: str) -> str:
+    """Where the pieces are listed: tokenizer.model has tokenizer.pieces.json beside it."""
+    return model.removesuffix(".model") + ".pieces.json"
+
+
+def _bytes(path: Path) -> bytes:
+    if path.stat().st_size > _LARGEST_FILE:
+        raise ValueError(f"{path} has {path.stat().st_size:,} bytes, too many for a tokenizer ({_LARGEST_FILE:,})")
+    return path.read_bytes()
+
+
+def _encoded(side: Pieces, lines: Iterable[str], config: TokenizerConfig) -> list[list[int]]:
     spelled = _spelled(lines, config)
     try:
         return side.encode(spelled, add_eos=True)
@@ -215,8 +269,10 @@ def _encoded(side: SentencePieceProcessor, lines: Iterable[str], config: Tokeniz
         raise
 
 
-def _decoded(side: SentencePieceProcessor, ids: Iterable[int]) -> str:
+def _decoded(side: Pieces, ids: Iterable[int]) -> str:
     text = side.decode([int(i) for i in ids if i not in (PAD, BOS, EOS)])
+    if isinstance(side, ListedPieces):
+        return text.replace("\n", " ")
     for character, escape in reversed(_ESCAPES):
         text = text.replace(escape, character)
     return text.replace("\n", " ")
@@ -225,6 +281,8 @@ def _decoded(side: SentencePieceProcessor, ids: Iterable[int]) -> str:
 def _spelled(lines: Iterable[str], config: TokenizerConfig) -> list[str]:
     """The lines as SentencePiece gets them."""
     lines = [line.lower() for line in lines] if config.lowercase else list(lines)
+    if config.kind == _LISTED:
+        return lines
     for character, escape in _ESCAPES:
         lines = [line.replace(character, escape) for line in lines]
     return lines

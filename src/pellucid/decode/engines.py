@@ -32,8 +32,9 @@ CLOSE_CALL = 1e-4
 class Request:
     """One sentence to be translated, as pieces.
 
-    `source` ends with the end mark. `number` is that of its line, 1 first: the draws of sampling depend on it. The
-    translation begins with `prefix`, has one spelling of each of `terms`, and no `no_repeat` pieces in a row twice.
+    `source` ends with the end mark. `number` is that of its line, 1 first, and `part` that of the sentence in a line
+    that was split, 0 first: the draws of sampling depend on them. The translation begins with `prefix`, has one
+    spelling of each of `terms`, and no `no_repeat` pieces in a row twice.
     """
 
     source: list[int]
@@ -41,6 +42,7 @@ class Request:
     prefix: tuple[int, ...] = ()
     terms: tuple[tuple[tuple[int, ...], ...], ...] = ()
     no_repeat: int = 0
+    part: int = 0
 
     @property
     def plain(self) -> bool:
@@ -142,7 +144,8 @@ class TorchEngine:
 
     def draws(self, requests: Sequence[Request], config: SearchConfig, pieces: int) -> Float[Tensor, "B N T"]:
         """The randomness of each request: it follows from the seed and the number of its line."""
-        seeds = [[[config.seed, each.number, copy] for copy in range(config.n_best)] for each in requests]
+        places = [(each.number, each.part) if each.part else (each.number,) for each in requests]
+        seeds = [[[config.seed, *place, copy] for copy in range(config.n_best)] for place in places]
         draws = [[np.random.default_rng(seed).random(pieces) for seed in some] for some in seeds]
         return torch.tensor(np.array(draws), dtype=torch.float32, device=self.device)
 

@@ -1,43 +1,31 @@
-"""Lines of text in, translations out: encodes, groups by length, searches, and puts everything back in order."""
+"""Lines of text in, translations out: prepares, groups by length, searches, and puts everything back in order."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from math import fsum
-from typing import Literal
 
 import torch
 
 from pellucid.data.tokenizer import EOS, Tokenizer
+from pellucid.decode.alignment import Links, align
+from pellucid.decode.assemble import Found, Translation, assemble
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.engines import Engine, Request, TorchEngine
-from pellucid.decode.search import FORBIDDEN, Hypothesis, usable
+from pellucid.decode.engines import Engine, TorchEngine
+from pellucid.decode.ensemble import mean_log_probs
+from pellucid.decode.prepare import Lengths, Part, Prepared, again, prepare, refuse_long, refuse_what_has_no_room
+from pellucid.decode.repetition import repeats
+from pellucid.decode.search import FORBIDDEN, usable
 from pellucid.decode.step import forced
+from pellucid.decode.terms import Terms
 from pellucid.decode.words import Words
 from pellucid.model import Transformer
 
-
-@dataclass(frozen=True)
-class Translation:
-    """One translation of one line, why it stopped, and what the model thought of each piece.
-
-    `pieces` are all that was written, the end mark too if it was; `piece_log_probs` has one natural logarithm for each
-    and `log_prob` is their sum. Only the best of a line has `alternatives`: the other n - 1, best first. `alignment`,
-    when asked for, pairs a source word with the word of the translation that was read from it; words are what white
-    space separates, from 0. `notes` say what was done that was not plain.
-    """
-
-    text: str
-    score: float
-    log_prob: float
-    stop: Literal["eos", "length", "empty"]
-    pieces: list[str]
-    piece_log_probs: list[float]
-    source_pieces: list[str]
-    alternatives: list["Translation"] = field(default_factory=list)
-    alignment: list[tuple[int, int]] | None = None
-    notes: tuple[str, ...] = ()
+WITHOUT_CIRCLES = 4
+"""A translation that went round in circles is searched again with no so many pieces twice."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +38,21 @@ class Score:
 
 
 class Translator:
-    """A model and its tokenizer, ready to translate. It keeps nothing between calls."""
+    """A model, or several that translate together, and their tokenizer. It keeps nothing between calls.
 
-    def __init__(self, model: Transformer, tokenizer: Tokenizer):
-        self.model = model
+    `trained` is the most source pieces the model has been trained on: what is longer is split at sentence ends.
+    """
+
+    def __init__(self, model: Transformer, tokenizer: Tokenizer, *others: Transformer, trained: int | None = None):
+        self.models = [model, *others]
         self.tokenizer = tokenizer
         # One line in, one line out: the byte that would end the line is never written.
         pieces = tokenizer.target_pieces(range(tokenizer.target_vocabulary))
         forbidden = FORBIDDEN + tuple(i for i, piece in enumerate(pieces) if piece == "<0x0A>")
-        self.engine: Engine = TorchEngine([model], forbidden, Words.of(tokenizer))
+        self.words = Words.of(tokenizer)
+        self.torch = TorchEngine(self.models, forbidden, self.words)
+        self.engine: Engine = self.torch
+        self.lengths = Lengths(min(trained or self.torch.longest, self.torch.longest), self.torch.longest)
 
     def translate(
         self,
@@ -66,33 +60,101 @@ class Translator:
         config: SearchConfig,
         progress: Callable[[int], None] | None = None,
         first_line: int = 1,
+        *,
+        terms: Terms | None = None,
+        prefixes: Sequence[str] | None = None,
     ) -> list[Translation]:
-        """One translation for each line, in their order; a blank line becomes an empty text with stop = "empty".
+        """One translation for each line, in their order; a blank line stays as it is, with stop = "empty".
 
         `progress` hears how many lines are done. Lines are counted from `first_line`: that number is what an error
-        names, and what the draws of sampling depend on together with the seed.
-        ValueError, naming the lines, for those with more pieces than the model takes.
+        names, and what the draws of sampling depend on together with the seed. The translation of a line has what
+        `terms` ask of it, and begins with its text of `prefixes`. ValueError, naming the lines, for those that cannot
+        be translated as asked.
         """
-        present = [i for i, line in enumerate(lines) if line.strip()]
-        sources = dict(zip(present, self.tokenizer.encode_source([lines[i] for i in present]), strict=True))
-        self.refuse_long("source", {first_line + i: len(ids) for i, ids in sources.items()})
-        results = [Translation("", 0.0, 0.0, "empty", [], [], []) for _ in lines]
-        done = len(lines) - len(present)
-        with reading(self.model):
-            for batch in batches({i: len(ids) for i, ids in sources.items()}, config.batch, config.batch_tokens):
-                found = self.engine.search([Request(sources[i], first_line + i) for i in batch], config)
-                for i, hypotheses in zip(batch, found, strict=True):
-                    results[i] = self.translation(sources[i], hypotheses)
-                done += len(batch)
-                if progress is not None:
-                    progress(done)
-        return results
+        if prefixes is not None and len(prefixes) != len(lines):
+            raise ValueError(
+                f"{len(lines)} lines and {len(prefixes)} prefixes: each line needs its own, or an empty one"
+            )
+        prepared = prepare(lines, first_line, self.tokenizer, self.lengths, config, terms, prefixes)
+        parts = [part for line in prepared for part in line.parts]
+        limit = partial(self.torch.limit, config=config)
+        refuse_what_has_no_room([part.request for part in parts], limit, self.words)
+        with reading(*self.models):
+            found = self.without_circles(parts, self.search(parts, config, Done(prepared, progress)), config)
+            found = self.linked(parts, found, config)
+        rest = iter(found)
+        return [
+            assemble(line, [next(rest) for _ in line.parts], self.tokenizer, config.alignments) for line in prepared
+        ]
 
-    def translate_stream(self, lines: Iterable[str], config: SearchConfig, block: int = 2048) -> Iterator[Translation]:
+    def search(self, parts: Sequence[Part], config: SearchConfig, done: Callable[[int], None]) -> list[Found]:
+        """What is found for each part; those with terms are searched apart, because theirs is another search."""
+        lengths = {i: len(part.request.source) for i, part in enumerate(parts)}
+        kinds = [{i: n for i, n in lengths.items() if bool(parts[i].request.terms) is has} for has in (False, True)]
+        order = [batch for kind in kinds for batch in batches(kind, config.batch, config.batch_tokens)]
+        requests = [[parts[i].request for i in batch] for batch in order]
+        found: dict[int, Found] = {}
+        for batch, hypotheses in zip(order, self.engine.search_all(requests, config), strict=True):
+            for i, some in zip(batch, hypotheses, strict=True):
+                found[i] = Found(some)
+                done(i)
+        return [found[i] for i in range(len(parts))]
+
+    def without_circles(self, parts: Sequence[Part], found: list[Found], config: SearchConfig) -> list[Found]:
+        """Translations that go round in circles, where their source does not, are searched again."""
+        if config.repetition == "keep":
+            return found
+        circles = [
+            i
+            for i, (part, each) in enumerate(zip(parts, found, strict=True))
+            if repeats(each.hypotheses[0].tokens) and not repeats(part.request.source)
+        ]
+        retried = [again(parts[i], WITHOUT_CIRCLES) for i in circles]
+        for i, each in zip(circles, self.search(retried, config, lambda _: None), strict=True):
+            if repeats(each.hypotheses[0].tokens):
+                found[i] = replace(found[i], notes=("repeats itself",))
+            else:
+                said = f"repeated itself; searched again with no {WITHOUT_CIRCLES} pieces twice"
+                found[i] = replace(each, notes=(said,))
+        return found
+
+    def linked(self, parts: Sequence[Part], found: list[Found], config: SearchConfig) -> list[Found]:
+        """With word alignments, where they were asked for or tags need them."""
+        wanted = [i for i, part in enumerate(parts) if config.alignments or part.marked.tags]
+        rows = [(i, hypothesis) for i in wanted for hypothesis in found[i].hypotheses]
+        sizes = {n: max(len(parts[i].request.source), len(each.tokens) + 1) for n, (i, each) in enumerate(rows)}
+        links: dict[int, Links] = {}
+        for batch in batches(sizes, config.batch, tokens=4096):
+            targets = [[*rows[n][1].tokens, EOS] for n in batch]
+            aligned = align(
+                self.models[0],
+                self.tokenizer,
+                [parts[rows[n][0]].request.source for n in batch],
+                targets,
+                [parts[rows[n][0]].marked.text for n in batch],
+                [self.tokenizer.decode_target(each) for each in targets],
+            )
+            links.update(zip(batch, aligned, strict=True))
+        each = iter(links[n] for n in range(len(rows)))
+        for i in wanted:
+            found[i] = replace(found[i], links=[next(each) for _ in found[i].hypotheses])
+        return found
+
+    def translate_stream(
+        self,
+        lines: Iterable[str],
+        config: SearchConfig,
+        block: int = 2048,
+        *,
+        terms: Terms | None = None,
+        prefixes: Iterable[str] | None = None,
+    ) -> Iterator[Translation]:
         """As `translate`, for any number of lines: reads `block` of them, translates them, hands them on."""
         rest, first_line = iter(lines), 1
+        beginnings = None if prefixes is None else iter(prefixes)
         while some := list(islice(rest, block)):
-            yield from self.translate(some, config, first_line=first_line)
+            of_some = None if beginnings is None else list(islice(beginnings, len(some)))
+            yield from self.translate(some, config, first_line=first_line, terms=terms, prefixes=of_some)
             first_line += len(some)
 
     def score(self, sources: Sequence[str], targets: Sequence[str], batch: int) -> list[Score]:
@@ -103,42 +165,36 @@ class Translator:
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources)} sources and {len(targets)} targets: each source needs its target")
         read, written = self.tokenizer.encode_source(sources), self.tokenizer.encode_target(targets)
-        self.refuse_long("source", dict(enumerate(map(len, read), 1)))
-        self.refuse_long("target", dict(enumerate(map(len, written), 1)))
+        for side, ids in (("source", read), ("target", written)):
+            refuse_long(side, dict(enumerate(map(len, ids), 1)), self.lengths.most)
         sizes = {i: max(len(read[i]), len(written[i])) for i in range(len(read))}
         scores: dict[int, Score] = {}
-        with reading(self.model):
+        with reading(*self.models):
             # Each position holds logits for the whole vocabulary, hence the small budget.
             for chosen in batches(sizes, batch, tokens=4096):
-                per_piece = forced(self.model, [read[i] for i in chosen], [written[i] for i in chosen])
+                asked = [read[i] for i in chosen], [written[i] for i in chosen]
+                per_piece = mean_log_probs([forced(model, *asked) for model in self.models])
                 for i, each in zip(chosen, per_piece, strict=True):
                     scores[i] = Score(usable(fsum(each)), self.tokenizer.target_pieces(written[i]), each)
         return [scores[i] for i in range(len(read))]
 
-    def translation(self, source: list[int], hypotheses: list[Hypothesis]) -> Translation:
-        """Ids to text: the best hypothesis, with the others as its alternatives."""
-        read = self.tokenizer.source_pieces(source)
-        best, *others = (
-            Translation(
-                self.tokenizer.decode_target(h.tokens),
-                h.score,
-                h.log_prob,
-                h.stop,
-                self.tokenizer.target_pieces(h.tokens + [EOS] * (h.stop == "eos")),
-                h.log_probs,
-                read,
-            )
-            for h in hypotheses
-        )
-        return replace(best, alternatives=others)
 
-    def refuse_long(self, side: str, pieces: Mapping[int, int]) -> None:
-        """ValueError if a line, by its number, has more pieces than the model takes."""
-        limit = self.model.config.max_positions
-        long = [f"line {number} has {count}" for number, count in pieces.items() if count > limit]
-        if long:
-            shown = ", ".join(long[:5]) + (f", and {len(long) - 5} more lines are too long" if len(long) > 5 else "")
-            raise ValueError(f"{side}: this model takes {limit} pieces a line, {shown}; split them into sentences")
+class Done:
+    """Counts the lines all of whose parts are done, and tells `progress` when there are more."""
+
+    def __init__(self, prepared: Sequence[Prepared], progress: Callable[[int], None] | None):
+        self.progress = progress
+        self.line_of = [number for number, line in enumerate(prepared) for _ in line.parts]
+        self.left = Counter(self.line_of)
+        self.lines = sum(not line.parts for line in prepared)
+
+    def __call__(self, part: int) -> None:
+        number = self.line_of[part]
+        self.left[number] -= 1
+        if not self.left[number]:
+            self.lines += 1
+            if self.progress is not None:
+                self.progress(self.lines)
 
 
 def batches(lengths: Mapping[int, int], sentences: int, tokens: int) -> Iterator[list[int]]:
@@ -156,14 +212,14 @@ def batches(lengths: Mapping[int, int], sentences: int, tokens: int) -> Iterator
 
 
 @contextmanager
-def reading(model: Transformer) -> Iterator[None]:
+def reading(*models: Transformer) -> Iterator[None]:
     """No dropout and no gradients; a model that was in training is so again afterwards."""
-    training = model.training
-    if training:
+    training = [model for model in models if model.training]
+    for model in training:
         model.eval()
     try:
         with torch.inference_mode():
             yield
     finally:
-        if training:
+        for model in training:
             model.train()

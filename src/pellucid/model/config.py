@@ -39,13 +39,14 @@ class ModelConfig:
     positions: Annotated[
         Literal["sinusoidal", "learned", "rotary", "none"], "how order enters the model (paper: sinusoidal)"
     ] = "sinusoidal"
-    activation: Annotated[Literal["relu", "gelu", "swiglu"], "between the feed-forward's two layers (paper: relu)"] = (
-        "relu"
-    )
+    activation: Annotated[
+        Literal["relu", "gelu", "silu", "swiglu"], "between the feed-forward's two layers (paper: relu)"
+    ] = "relu"
     tie: Annotated[
         Literal["all", "decoder", "none"], "which of source embedding, target embedding and output share one matrix"
     ] = "all"
     max_positions: Annotated[int, "longest sentence in pieces, the end mark counted"] = 1024
+    output_bias: Annotated[bool, "a number of its own for each target piece, added to its logit (paper: none)"] = False
 
     def __post_init__(self) -> None:
         problems = [
@@ -91,6 +92,6 @@ _LEAST = {
 _CHOICES = {
     "norm": ("pre", "post"),
     "positions": ("sinusoidal", "learned", "rotary", "none"),
-    "activation": ("relu", "gelu", "swiglu"),
+    "activation": ("relu", "gelu", "silu", "swiglu"),
     "tie": ("all", "decoder", "none"),
 }

@@ -43,7 +43,12 @@ def swiglu(x: Float[Tensor, "... twice"]) -> Float[Tensor, "... once"]:
     return F.silu(gate) * value
 
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swiglu": swiglu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "silu": F.silu,
+    "swiglu": swiglu,
+}
 
 
 class Residual(nn.Module):

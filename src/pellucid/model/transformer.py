@@ -37,6 +37,7 @@ class Transformer(nn.Module):
         self.source_embedding = embedding(c.source_vocabulary, c.d_model)
         self.target_embedding = self.source_embedding if c.tie == "all" else embedding(c.target_vocabulary, c.d_model)
         self.output_embedding = self.target_embedding if c.tie != "none" else embedding(c.target_vocabulary, c.d_model)
+        self.output_bias = bias(c.target_vocabulary) if c.output_bias else None
         self.source_positions = POSITIONS[c.positions](c.d_model, c.max_positions, c.heads)
         self.target_positions = POSITIONS[c.positions](c.d_model, c.max_positions, c.heads)
         self.dropout = Dropout(c.dropout)
@@ -98,8 +99,8 @@ class Transformer(nn.Module):
         return watch("states", self.decoder_norm(x))
 
     def logits(self, states: Float[Tensor, "R T D"], watch: Watch = unseen) -> Float[Tensor, "R T V"]:
-        """A number for each piece of the target vocabulary: states times the output embedding (paper, 3.4)."""
-        return watch("logits", F.linear(states, self.output_embedding.weight))
+        """A number for each target piece: states times the output embedding (paper, 3.4), plus the bias, if any."""
+        return watch("logits", F.linear(states, self.output_embedding.weight, self.output_bias))
 
     def embed(
         self,
@@ -127,3 +128,8 @@ def embedding(vocabulary: int, d_model: int) -> nn.Embedding:
     table = nn.Embedding(vocabulary, d_model)
     nn.init.normal_(table.weight, std=d_model**-0.5)
     return table
+
+
+def bias(vocabulary: int) -> nn.Parameter:
+    """A number for each piece, zero until it is trained."""
+    return nn.Parameter(nn.init.zeros_(torch.empty(vocabulary)))

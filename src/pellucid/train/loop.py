@@ -220,8 +220,9 @@ def finish(setup: Setup, state: State, log: Log) -> Outcome:
 
 def save_model(setup: Setup, state: State, name: str, evaluation: Evaluation) -> None:
     """One of the model directories of the run."""
-    about: dict[str, Any] = {"data": setup.fingerprint, "step": state.counts.step, "dev": evaluation.row()}
-    bundle.save(setup.out / name, state.model, setup.tokenizer, **about)
+    longest = int(state.stream.encoded.sources.lengths.max())  # what translation splits longer lines by
+    about: dict[str, Any] = {"data": setup.fingerprint, "longest_source": longest, "step": state.counts.step}
+    bundle.save(setup.out / name, state.model, setup.tokenizer, **about, dev=evaluation.row())
 
 
 def save_checkpoint(setup: Setup, state: State) -> None:

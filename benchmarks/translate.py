@@ -1,0 +1,130 @@
+"""Speed of translation: the same weights in every engine, in turns, each in a process of its own.
+
+    python -m benchmarks.translate                      # runs/multi30k/best and runs/tatoeba/best, PELLUCID_DATA
+    python -m benchmarks.translate --model runs/demo/best --source book.en --reference book.es
+
+Peers get the model by our own exports and have a virtual environment of their own, both under runs/peers. Writes
+benchmarks/results/translate.md. On a quiet machine only.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.quality import RESULTS
+from benchmarks.translate_page import SEARCHES, page
+from benchmarks.translate_row import CORES
+from benchmarks.translate_setup import ROWS, Row, Task, environments, prepare, say
+
+HERE = Path(__file__).parent
+
+
+def main() -> None:
+    """Prepare, measure round by round, write the page."""
+    options, tasks = understood(sys.argv[1:])
+    pythons = environments()
+    for task in tasks:
+        prepare(task, pythons, options.lines, options.long)
+    begun = time.monotonic()
+    for number in range(options.rounds):
+        for task in tasks:
+            for row in ROWS:
+                measure(row, task, options, pythons, whole=number == 0 or not row.slow)
+            for name, command in commands(task, options, pythons).items():
+                seconds = timed(command, output=task.exports / "long.out")
+                task.commands.setdefault(name, []).append(seconds)
+                say(f"{task.model}, {name}: {seconds:.1f} s")
+        say(f"round {number + 1} of {options.rounds} done after {(time.monotonic() - begun) / 60:.1f} minutes")
+    text = "\n".join(page(tasks, options, time.monotonic() - begun)) + "\n"
+    options.out.write_text(text, encoding="utf-8")
+    print(text)
+
+
+def understood(arguments: list[str]) -> tuple[argparse.Namespace, list[Task]]:
+    """The options, and the models they name."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.translate")
+    parser.add_argument("--model", action="append", default=[], help="a model directory; may be given several times")
+    parser.add_argument("--source", action="append", default=[], help="its test set, one for each --model")
+    parser.add_argument("--reference", action="append", default=[], help="and that translated by people")
+    parser.add_argument("--rounds", type=int, default=3, help="times everything is measured")
+    parser.add_argument("--lines", type=int, default=1000, help="lines of the test set that are translated")
+    parser.add_argument("--batched", type=int, default=320, help="of them in batches of 32")
+    parser.add_argument("--single", type=int, default=50, help="of them one at a time")
+    parser.add_argument("--long", type=int, default=4000, help="lines of the file that the whole commands translate")
+    parser.add_argument("--beam", type=int, default=4, help="beam of the searches that are not greedy")
+    parser.add_argument("--out", type=Path, default=RESULTS / "translate.md", help="the page to write")
+    options = parser.parse_args(arguments)
+    if not options.model:
+        data = os.environ.get("PELLUCID_DATA") or parser.error("PELLUCID_DATA is not set; or name a --model")
+        options.model = ["runs/multi30k/best", "runs/tatoeba/best"]
+        options.source = [f"{data}/multi30k/test_2016_flickr.en.gz", f"{data}/tatoeba_en-es/test.en.gz"]
+        options.reference = [f"{data}/multi30k/test_2016_flickr.de.gz", f"{data}/tatoeba_en-es/test.es.gz"]
+    if not len(options.model) == len(options.source) == len(options.reference):
+        parser.error("each --model needs a --source and a --reference")
+    given = zip(options.model, options.source, options.reference, strict=True)
+    return options, [Task(Path(model), source, reference) for model, source, reference in given]
+
+
+def measure(row: Row, task: Task, options: argparse.Namespace, pythons: dict[str, Path], whole: bool) -> None:
+    """One row, once."""
+    job = {
+        "engine": row.engine,
+        "model": str(task.exports / row.export if row.peer else task.model),
+        "converted": str(task.exports / row.export) if row.export and not row.peer else None,
+        "vocabulary": str(task.exports / "marian"),
+        "precision": row.precision,
+        "shortlist": row.shortlist,
+        "source": str(task.exports / "source.txt"),
+        "batched": options.batched,
+        "single": options.single,
+        "beam": options.beam,
+        "batch": row.batch,
+        "whole": whole,
+        "started": time.monotonic(),
+    }
+    command = [pythons[row.peer], HERE / "translate_row.py", json.dumps(job)]
+    done = subprocess.run(command, check=True, env=surroundings(), text=True, stdout=subprocess.PIPE)
+    result = json.loads(done.stdout.splitlines()[-1])
+    task.rows.setdefault(row.name, []).append(result)
+    rates = (f"{search} {result[search].get('whole', result[search]['batches']):,.0f}/s" for search in SEARCHES)
+    say(f"{task.model}, {row.name}: {', '.join(rates)}")
+
+
+def commands(task: Task, options: argparse.Namespace, pythons: dict[str, Path]) -> dict[str, list[Any]]:
+    """What a user would start to have a file translated."""
+    ours = [sys.executable, "-m", "pellucid", "translate", task.model, task.exports / "long.txt"]
+    beam = ["--beam", str(options.beam)]
+
+    def script(export: str) -> list[Any]:
+        given = (task.exports / export, task.exports / "marian", task.exports / "long.txt", options.beam, CORES)
+        return [pythons["peers"], HERE / "ctranslate2_file.py", *map(str, given)]
+
+    return {
+        "script with CTranslate2, float32": script("float32"),
+        "`pellucid translate`": [*ours, *beam],
+        "script with CTranslate2, int8": script("int8"),
+    }
+
+
+def timed(command: list[Any], output: Path) -> float:
+    """Seconds from start to end, what is written going to a file."""
+    with output.open("wb") as file:
+        begun = time.monotonic()
+        subprocess.run(command, check=True, env=surroundings(), stdout=file)
+        return time.monotonic() - begun
+
+
+def surroundings() -> dict[str, str]:
+    """The environment, without what would hold an engine to fewer threads, and without a network to ask."""
+    left_out = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONPATH", "VIRTUAL_ENV")
+    kept = {key: value for key, value in os.environ.items() if key not in left_out}
+    return {**kept, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""The page of benchmarks/translate.py: its tables, and how they are read."""
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+
+from benchmarks.quality import machine
+from benchmarks.translate_row import CORES
+from benchmarks.translate_setup import HF, OURS, PACKAGES, ROWS, Task
+from pellucid.data.corpus import read_lines
+from pellucid.evaluate.scores import corpus_scores
+
+SEARCHES = ("greedy", "beam")
+
+
+def page(tasks: list[Task], options: argparse.Namespace, seconds: float) -> Iterator[str]:
+    """All of it."""
+    yield "# Translation: the same weights in every engine\n"
+    yield f"    {' '.join(['python -m benchmarks.translate', *sys.argv[1:]])}\n"
+    yield f"{machine()}, ctranslate2 {version('ctranslate2')}; {time.strftime('%Y-%m-%d')}, {seconds / 60:.0f} minutes."
+    yield f"Peers: {'; '.join(' '.join(packages) for packages in PACKAGES.values())}.\n"
+    yield READING.format(**vars(options), cores=CORES, hf_batch=ROWS[0].batch)
+    for task in tasks:
+        references = list(islice(read_lines(task.reference), options.lines))
+        yield f"\n## {task.model}: {len(references):,} lines of {'/'.join(Path(task.source).parts[-2:])}"
+        for search, title in zip(SEARCHES, ("Greedy", f"Beam {options.beam}"), strict=True):
+            yield f"\n### {title}\n"
+            yield from searched(task, search, references)
+        yield "\n### Loading and memory\n"
+        yield from loaded(task)
+        yield f"\n### Whole commands, {options.long:,} lines, beam {options.beam}\n"
+        yield from commanded(task, options.long)
+
+
+def searched(task: Task, search: str, references: list[str]) -> Iterator[str]:
+    """Speed, BLEU and sameness of every engine in one kind of search."""
+    yield from header(
+        "engine",
+        "one sentence p50, ms",
+        "p95, ms",
+        "batches of 32, sentences/s",
+        "/ Hugging Face",
+        "whole file, sentences/s",
+        "/ CTranslate2",
+        "BLEU",
+        "same text",
+    )
+    texts = {row.name: task.rows[row.name][0][search]["texts"] for row in ROWS}
+
+    def rounds(name: str, column: str) -> list[float]:
+        return [result[search][column] for result in task.rows[name] if column in result[search]]
+
+    for row in ROWS:
+        yield line(
+            row.name,
+            spread(rounds(row.name, "p50"), "{:.1f}"),
+            spread(rounds(row.name, "p95"), "{:.1f}"),
+            spread(rounds(row.name, "batches"), "{:,.0f}"),
+            times(rounds(row.name, "batches"), rounds(HF, "batches")),
+            spread(rounds(row.name, "whole"), "{:,.0f}"),
+            times(rounds(row.name, "whole"), rounds(row.rival, "whole")),
+            f"{corpus_scores(texts[row.name], references, metrics=['bleu'])['bleu']['score']:.1f}",
+            f"{sum(map(str.__eq__, texts[row.name], texts[OURS])) / len(references):.1%}",
+        )
+
+
+def loaded(task: Task) -> Iterator[str]:
+    """How soon an engine has translated something, and the most memory it held."""
+    yield from header("engine", "ready, s", "peak memory, MB")
+    for row in ROWS:
+        results = task.rows[row.name]
+        yield line(row.name, *(spread([r[column] for r in results], f) for column, f in LOADED.items()))
+
+
+LOADED = {"ready": "{:.2f}", "megabytes": "{:,.0f}"}
+
+
+def commanded(task: Task, lines: int) -> Iterator[str]:
+    """Whole commands, each against the script with the same precision."""
+    yield from header("command", "s", "lines/s", "/ script")
+    for name, seconds in task.commands.items():
+        rates = [lines / each for each in seconds]
+        script = [lines / each for each in task.commands[f"script with CTranslate2, {precision_of(name)}"]]
+        yield line(name, spread(seconds, "{:.1f}"), spread(rates, "{:,.0f}"), times(rates, script))
+
+
+def precision_of(name: str) -> str:
+    """Of a command, by its name."""
+    return "int8" if "int8" in name else "float32"
+
+
+def header(*columns: str) -> Iterator[str]:
+    yield line(*columns)
+    yield "|" + "---|" * len(columns)
+
+
+def line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def spread(rounds: Sequence[float], form: str) -> str:
+    """The median of all rounds, and the least and the most if there are several.
+
+    >>> spread([2.0, 4.0, 3.0], "{:.1f}")
+    '3.0 (2.0-4.0)'
+    """
+    if len(rounds) == 1:
+        return form.format(rounds[0])
+    return f"{form} ({form}-{form})".format(statistics.median(rounds), min(rounds), max(rounds))
+
+
+def times(rounds: Sequence[float], others: Sequence[float]) -> str:
+    """How many times the others' figure of the same round, in the median.
+
+    >>> times([10.0, 30.0, 24.0], [10.0, 10.0, 10.0])
+    '2.40'
+    """
+    return f"{statistics.median(a / b for a, b in zip(rounds, others, strict=False)):.2f}"
+
+
+READING = """\
+"""

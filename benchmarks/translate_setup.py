@@ -1,0 +1,136 @@
+"""What benchmarks/translate.py measures: engines with their settings, models in every engine's form, peers installed."""
+
+import os
+import subprocess
+import sys
+import tomllib
+import venv
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+from benchmarks.quality import HOUSE
+from pellucid.data.corpus import read_lines
+
+PEERS = HOUSE / "runs" / "peers"
+PACKAGES = {
+    "peers": ("torch==2.13.0", "transformers==5.23.0", "ctranslate2==4.8.5", "sentencepiece==0.2.3"),
+    "onnx": ("torch==2.13.0", "optimum-onnx[onnxruntime]==0.1.0", "onnxruntime==1.31.1", "sentencepiece==0.2.3"),
+}
+"""Virtual environments under runs/peers, and what is installed in them."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """An engine with its settings: the virtual environment it runs in, if it is a peer, and the form of the model.
+
+    `batch` suits it best for a whole file; `rival` is the row of CTranslate2 it is to be compared with.
+    """
+
+    name: str
+    engine: str
+    peer: str
+    export: str
+    batch: int
+    precision: str = "float32"
+    shortlist: bool = False
+    rival: str = "CTranslate2, float32"
+    slow: bool = False
+    """It translates the whole file in the first round only."""
+
+
+OURS, HF, INT8 = "Pellucid, torch, float32", "Hugging Face `generate`", "CTranslate2, int8"
+ROWS = (
+    Row(HF, "hugging_face", "peers", "marian", 64, slow=True),
+    Row("ONNX Runtime, by `optimum`", "onnx", "onnx", "onnx", 64, slow=True),
+    Row("CTranslate2, float32", "ctranslate2", "peers", "float32", 64),
+    Row(INT8, "ctranslate2", "peers", "int8", 64, "int8", rival=INT8),
+    Row(OURS, "pellucid", "", "", 64),
+    Row("Pellucid, torch, bfloat16", "pellucid", "", "", 64, "bfloat16"),
+    Row("Pellucid, ctranslate2, float32", "pellucid", "", "float32", 64),
+    Row("Pellucid, ctranslate2, int8", "pellucid", "", "int8", 64, "int8", rival=INT8),
+    Row("Pellucid, ctranslate2, int8, shortlist", "pellucid", "", "int8", 64, "int8", shortlist=True, rival=INT8),
+)
+
+
+@dataclass
+class Task:
+    """A model and its test set; for each row and each whole command, a result a round."""
+
+    model: Path
+    source: str
+    reference: str
+    rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    commands: dict[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def exports(self) -> Path:
+        """Where what is made from the model stands."""
+        return PEERS / f"{self.model.resolve().parent.name}-{self.model.name}"
+
+
+def environments() -> dict[str, Path]:
+    """The Python of each virtual environment, made if need be; ours has no name."""
+    return {"": Path(sys.executable)} | {name: environment(name) for name in PACKAGES}
+
+
+def environment(name: str) -> Path:
+    """The Python of one of them."""
+    folder, packages = PEERS / f".venv-{name}", PACKAGES[name]
+    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    made = folder / "packages.txt"
+    if not made.exists() or made.read_text(encoding="utf-8").split() != list(packages):
+        say(f"making {folder} with {', '.join(packages)}, once")
+        venv.create(folder, with_pip=True, clear=True)
+        pip = [python, "-m", "pip", "install", "--no-input", "-qq"]
+        if index := os.environ.get("TORCH_INDEX"):
+            subprocess.run([*pip, "--no-deps", "--index-url", index, packages[0]], check=True)
+        subprocess.run([*pip, *packages], check=True)
+        made.write_text("\n".join(packages) + "\n", encoding="utf-8")
+    return python
+
+
+def prepare(task: Task, pythons: dict[str, Path], lines: int, long: int) -> None:
+    """The model in every form; the sentences as plain text, and repeated until they are `long` lines."""
+    task.exports.mkdir(parents=True, exist_ok=True)
+    sources = list(islice(read_lines(task.source), lines))
+    write(task.exports / "source.txt", sources)
+    write(task.exports / "long.txt", islice(cycle(sources), long))
+    pairs = trained_on(task.model)
+    shortlist = ["--shortlist-source", pairs[0], "--shortlist-target", pairs[1]]
+    for name, options in (
+        ("marian", ["--to", "marian"]),
+        ("float32", ["--to", "ctranslate2"]),
+        ("int8", ["--to", "ctranslate2", "--precision", "int8", "--no-gate", *shortlist]),
+    ):
+        say(f"exporting {task.model} as {name}")
+        command = [sys.executable, "-m", "pellucid", "export", task.model, task.exports / name, *options]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    say(f"exporting {task.model} as onnx")
+    onnx = [pythons["onnx"], "-W", "ignore", "-c", TO_ONNX, task.exports / "marian", task.exports / "onnx"]
+    subprocess.run(onnx, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+TO_ONNX = """
+import sys
+from optimum.onnxruntime import ORTModelForSeq2SeqLM
+from transformers import AutoTokenizer
+ORTModelForSeq2SeqLM.from_pretrained(sys.argv[1], export=True).save_pretrained(sys.argv[2])
+AutoTokenizer.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[2])
+"""
+
+
+def trained_on(model: Path) -> tuple[str, str]:
+    """The training data that the run beside the model names: a shortlist is made from it."""
+    data = tomllib.loads((model.parent / "run.toml").read_text(encoding="utf-8"))["data"]
+    return data["source"], data["target"]
+
+
+def write(path: Path, lines: Iterable[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

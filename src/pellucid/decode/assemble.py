@@ -1,0 +1,117 @@
+"""Hypotheses as a translation: the parts of a line put together again, with what stood around and inside them."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import fsum
+from typing import Literal
+
+from pellucid.data.tokenizer import EOS, Tokenizer
+from pellucid.decode.alignment import Links
+from pellucid.decode.lines import join
+from pellucid.decode.markup import TAG, put_back
+from pellucid.decode.prepare import Prepared
+from pellucid.decode.search import Hypothesis
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of one line, why it stopped, and what the model thought of each piece.
+
+    `pieces` are all that was written, the end mark too if it was; `piece_log_probs` has one natural logarithm for each
+    and `log_prob` is their sum. (The CTranslate2 engine gives the sum alone.) Of a line that was translated in parts,
+    pieces stand one behind the other, and scores are sums. Only the best of a line has `alternatives`: the other
+    n - 1, best first. `alignment`, when asked for, pairs a source word with a word of the translation; words are what
+    white space separates in `line` and `text`, from 0. `notes` say what was done that was not plain.
+    """
+
+    text: str
+    score: float
+    log_prob: float
+    stop: Literal["eos", "length", "empty"]
+    pieces: list[str]
+    piece_log_probs: list[float]
+    source_pieces: list[str]
+    alternatives: list["Translation"] = field(default_factory=list)
+    alignment: Links | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found for one part: hypotheses, best first, and the links of each where somebody wants them."""
+
+    hypotheses: list[Hypothesis]
+    links: list[Links] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
+
+
+def assemble(prepared: Prepared, found: Sequence[Found], tokenizer: Tokenizer, alignments: bool) -> Translation:
+    """The translation of a line, and its alternatives: the n-th is made of the n-th of each part."""
+    if not found:
+        return Translation(prepared.line, 0.0, 0.0, "empty", [], [], [], alignment=[] if alignments else None)
+    ranks = max(len(each.hypotheses) for each in found)
+    best, *others = (ranked(prepared, found, rank, tokenizer, alignments) for rank in range(ranks))
+    notes = tuple(dict.fromkeys((*prepared.notes, *(note for each in found for note in each.notes))))
+    return replace(best, alternatives=others, notes=notes)
+
+
+def ranked(
+    prepared: Prepared, found: Sequence[Found], rank: int, tokenizer: Tokenizer, alignments: bool
+) -> Translation:
+    """One translation of a line; a part that has not so many gives its last."""
+    ranks = [min(rank, len(each.hypotheses) - 1) for each in found]
+    hypotheses = [each.hypotheses[n] for each, n in zip(found, ranks, strict=True)]
+    links = [each.links[n] if each.links else [] for each, n in zip(found, ranks, strict=True)]
+    plain = [tokenizer.decode_target(each.tokens) for each in hypotheses]
+    tagged = [
+        put_back(part.marked, text, pairs) for part, text, pairs in zip(prepared.parts, plain, links, strict=True)
+    ]
+    text = join(prepared.cut, tagged)
+    return Translation(
+        text,
+        sum(each.score for each in hypotheses),
+        fsum(each.log_prob for each in hypotheses),
+        "eos" if all(each.stop == "eos" for each in hypotheses) else "length",
+        [p for each in hypotheses for p in tokenizer.target_pieces(each.tokens + [EOS] * (each.stop == "eos"))],
+        [number for each in hypotheses for number in each.log_probs],
+        [piece for part in prepared.parts for piece in tokenizer.source_pieces(part.request.source)],
+        alignment=of_line(prepared, plain, tagged, text, links) if alignments else None,
+    )
+
+
+def of_line(
+    prepared: Prepared, plain: Sequence[str], tagged: Sequence[str], text: str, links: Sequence[Links]
+) -> Links:
+    """The links of the parts, counted in the words of the whole line and its whole translation."""
+    read = numbers([each.marked.text for each in prepared.parts], prepared.cut.parts, prepared.line)
+    written = numbers(plain, tagged, text)
+    return sorted({(read[n][i], written[n][j]) for n, pairs in enumerate(links) for i, j in pairs})
+
+
+def numbers(plain: Sequence[str], tagged: Sequence[str], line: str) -> list[list[int]]:
+    """For each part the numbers its words have in the line, which has the parts, with their tags, in this order.
+
+    >>> numbers(["a b", "c"], ["<i>a</i> b", "c"], "😀 <i>a</i> b c")
+    [[1, 2], [3]]
+    """
+    starts = [i for i, character in enumerate(line) if not character.isspace() and (i == 0 or line[i - 1].isspace())]
+    found, at = [], 0
+    for part, shown in zip(plain, tagged, strict=True):
+        start = line.find(shown, at)
+        at = start + len(shown)
+        places = [start + i for i in seen(shown)] if len(seen(shown)) == len(letters(part)) else []
+        first = [n for n, i in enumerate(letters(part)) if i == 0 or part[i - 1].isspace()]
+        found.append([bisect_right(starts, places[n]) - 1 if places else 0 for n in first])
+    return found
+
+
+def letters(text: str) -> list[int]:
+    """Where something is that is not white space."""
+    return [i for i, character in enumerate(text) if not character.isspace()]
+
+
+def seen(tagged: str) -> list[int]:
+    """The same, tags left out."""
+    hidden = {i for match in TAG.finditer(tagged) for i in range(*match.span())}
+    return [i for i in letters(tagged) if i not in hidden]

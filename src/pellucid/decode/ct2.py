@@ -1,0 +1,157 @@
+"""The engine that runs a converted model in CTranslate2, and hands to torch what that cannot decide alike."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pellucid.bundle import Bundle
+from pellucid.data.tokenizer import EOS, Tokenizer
+from pellucid.decode.config import SearchConfig
+from pellucid.decode.engines import Request, TorchEngine
+from pellucid.decode.question import Question, best
+from pellucid.decode.search import Hypothesis, penalty
+from pellucid.interop.converted import converted
+from pellucid.interop.ctranslate2 import installed, precision_of
+
+TOGETHER = 32
+"""Sentences a worker takes at a time."""
+
+
+class CTranslate2Engine:
+    """Finds what `TorchEngine` finds, in float32 the same pieces, several times faster; `log_probs` are left empty.
+
+    CTranslate2 ranks otherwise, knows one limit for a batch and no rules. So it is asked for all hypotheses, and they
+    are ranked here. A request goes to `fallback`, alone, if it is not plain or does not end within its limit, if a
+    forbidden piece was written, or if the scores that decide it are a close call.
+
+    One difference is left: forbidden pieces take part in the search, where the torch engine has none. (CTranslate2 can
+    leave them out only by giving their probability to others, which changes every score.) Where one drives another
+    hypothesis out of the beam and then falls out itself, nothing shows.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        tokenizer: Tokenizer,
+        fallback: TorchEngine,
+        *,
+        shortlist: bool = False,
+        workers: int | None = None,
+        threads: int = 1,
+    ):
+        """`directory` is what `convert` wrote; `shortlist` uses the `vmap` it was given.
+
+        Unless told otherwise, a worker for each processor and one thread for each worker: fastest for many sentences.
+        Raises ValueError for a directory that CTranslate2 does not load, and where it is not installed.
+        """
+        targets = tokenizer.target_pieces(range(tokenizer.target_vocabulary))
+        self.source_pieces = tokenizer.source_pieces(range(tokenizer.source_vocabulary))
+        self.ids = {piece: i for i, piece in enumerate(targets)}
+        self.end = targets[EOS]
+        self.forbidden = frozenset(targets[i] for i in fallback.forbidden)
+        self.fallback = fallback
+        self.shortlist = shortlist
+        self.translator = loaded(Path(directory), workers or processors(), threads)
+
+    @classmethod
+    def of(
+        cls, found: Bundle, fallback: TorchEngine, precision: str = "float32", **options: Any
+    ) -> "CTranslate2Engine":
+        """The engine for a model directory, converted now or before; `options` are those of the engine."""
+        try:
+            return cls(converted(found, precision), found.tokenizer, fallback, **options)
+        except ValueError:
+            # Another process may have taken it for outdated and removed it just then. What is really wrong is so twice.
+            return cls(converted(found, precision), found.tokenizer, fallback, **options)
+
+    def search(self, requests: Sequence[Request], config: SearchConfig) -> list[list[Hypothesis]]:
+        """For each request its hypotheses, best first: at least one, at most `config.n_best`."""
+        return self.submit(requests, config)()
+
+    def search_all(
+        self, batches: Sequence[Sequence[Request]], config: SearchConfig
+    ) -> Iterator[list[list[Hypothesis]]]:
+        """As `search`, batch by batch in their order; all are under way at once, so that no worker is idle."""
+        for found in [self.submit(batch, config) for batch in batches]:
+            yield found()
+
+    def submit(self, requests: Sequence[Request], config: SearchConfig) -> Callable[[], list[list[Hypothesis]]]:
+        """Begin to search, and return at once; what is returned waits, when called, and gives what `search` would."""
+        limits = {i: self.fallback.limit(each, config) for i, each in enumerate(requests) if self.takes(each, config)}
+        question = Question.of(config, max(limits.values(), default=1))
+        answers = dict(zip(limits, self.ask([requests[i].source for i in limits], question), strict=True))
+
+        def found() -> list[list[Hypothesis]]:
+            return [
+                (i in limits and self.decided(answers[i].result(), question, limits[i], config))
+                or self.fallback.search([each], config)[0]
+                for i, each in enumerate(requests)
+            ]
+
+        return found
+
+    def takes(self, request: Request, config: SearchConfig) -> bool:
+        """Whether CTranslate2 can search for this at all; for a source of nothing but the end mark it does not."""
+        return (
+            request.plain
+            and config.method != "sample"
+            and 1 < len(request.source) <= self.fallback.longest
+            and 2 * config.beam <= len(self.ids)
+        )
+
+    def ask(self, sources: list[list[int]], question: Question) -> list[Any]:
+        """What is under way for each source; nothing is cut and nothing replaced."""
+        if not sources:
+            return []
+        names = self.source_pieces
+        return self.translator.translate_batch(
+            [[names[i] for i in source] for source in sources],
+            **question.options(),
+            asynchronous=True,
+            max_batch_size=TOGETHER,
+            max_input_length=0,
+            min_decoding_length=0,
+            return_scores=True,
+            return_end_token=True,
+            use_vmap=self.shortlist,
+        )
+
+    def decided(self, answer: Any, question: Question, limit: int, config: SearchConfig) -> list[Hypothesis] | None:
+        """The best `n_best`, if they are sure to be those that `beam_search` returns."""
+        texts = answer.hypotheses
+        if not all(texts):
+            return None
+        lengths = [len(text) for text in texts]
+        log_probs = [score * n**question.exponent for score, n in zip(answer.scores, lengths, strict=True)]
+        ended = [text[-1:] == [self.end] for text in texts]
+        order = best(lengths, log_probs, ended, question, limit, config)
+        if order is None or not all(map(self.forbidden.isdisjoint, texts)):
+            return None
+        return [
+            Hypothesis(
+                [self.ids[piece] for piece in texts[i][:-1]],
+                log_probs[i] / penalty(lengths[i], config.length_penalty),
+                log_probs[i],
+                "eos",
+                [],
+            )
+            for i in order
+        ]
+
+
+def loaded(directory: Path, workers: int, threads: int) -> Any:
+    """CTranslate2's translator for a directory; in float32 where this processor has no use for what is stored."""
+    library, precision = installed(), precision_of(directory)
+    kind = precision if precision in library.get_supported_compute_types("cpu") else "float32"
+    try:
+        return library.Translator(
+            str(directory), compute_type=kind, inter_threads=workers, intra_threads=threads, max_queued_batches=-1
+        )
+    except RuntimeError as error:
+        raise ValueError(f"CTranslate2 does not load {directory}: {error}") from None
+
+
+def processors() -> int:
+    """Those this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

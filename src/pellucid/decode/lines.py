@@ -1,0 +1,244 @@
+"""How a line becomes the parts a model translates, and how their translations become a line again."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+Ends = Callable[[str, int, int], list[int]]
+"""Where text[start:end] may be cut: positions behind `start`, ascending, the last of them `end`."""
+
+BREAKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
+"""What parts one cell or line from the next. It is never inside a part."""
+
+SPACES = r"\s\0-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
+"""White space, controls, and characters that show nothing; joiners, which shape the letters beside them, are not."""
+
+SYMBOLS = "".join(
+    character
+    for character in map(chr, (*range(0x2190, 0x2800), *range(0x2900, 0x2C00)))
+    if unicodedata.category(character) == "So" and not unicodedata.decomposition(character)
+)
+PICTURES = rf"{SYMBOLS}\U0001f000-\U0001f0ff\U0001f170-\U0001f1ff\U0001f300-\U0001faff"
+"""Emoji, the flags' letters, and older symbols that stand for no letters (as ℃ and Ⓐ do); no Braille, no °, ©, №."""
+
+ATTACHED = r"\u200d\u20e3\ufe0e\ufe0f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"
+"""What belongs to the emoji before it: joiner, keycap, variation selectors, skin tones, tags."""
+
+TAIL = re.compile(f"[{ATTACHED}]")
+OUTER = re.compile(
+    rf"(?:[{SPACES}]|(?:[{PICTURES}]|[0-9#*]\ufe0f?\u20e3|[©®‼⁉™ℹ〰〽㊗㊙\u2190-\u2bff]\ufe0f)[{ATTACHED}]*+)++"
+)
+
+CLOSERS = r"""["'”’»›)\]}」』）】〉》〕]"""
+SENTENCE_END = re.compile(
+    rf"(?<![.!?…])([.!?…]++)(?:{CLOSERS}|[“«‹])*+(?:\s[»›])?(?=\s++(\S))|[。！？｡।॥؟۔։።။]++{CLOSERS}*+"
+)
+CLAUSE_END = re.compile(r"[;:,–—](?=\s)|[、，；：،؛]")
+SPACE = re.compile(r"\s++")
+LAST_WORD = re.compile(r"\w*\Z")
+ABBREVIATIONS = """
+abb abs bd bzw ca capt cf chap co col corp dept dipl dr eds etc ev fig figs gen gov hon hr hrsg inc jr lt ltd maj mgr
+min mlle mme mr mrs ms msgr mt nos nr num pág pp prof pte ref rep rev sen sgt sr sra srta st ste str tel usw vgl vol
+vols vs zzgl
+"""
+
+UNSPACED = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff]"
+)
+"""A letter or mark of a script that puts no spaces between sentences."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """The parts to be translated, in their order, and the text around them: one more than there are parts."""
+
+    parts: tuple[str, ...]
+    between: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        assert len(self.between) == len(self.parts) + 1
+
+
+def cut(line: str, fits: Callable[[str], bool], must: Callable[[str], bool] | None = None) -> Line:
+    r"""The parts of a line: its cells, which tabs part, each whole if it `fits` and else as few parts as will.
+
+    A sentence is cut only where it does not fit what it `must`, which may be wider.
+
+    White space and emoji at the ends of a part are left outside. What does not fit is cut behind sentences, and where
+    one sentence does not fit, behind its clauses, then its words, then between characters; it is asked O(n log n)
+    times whether n of these fit. A single character that does not fit is a part all the same.
+
+    >>> cut("\tThe ball is blue. It is new. 😀", lambda text: len(text) <= 30)
+    Line(parts=('The ball is blue. It is new.',), between=('\t', ' 😀'))
+    >>> cut("The ball is blue. It is new.", lambda text: len(text) <= 20).parts
+    ('The ball is blue.', 'It is new.')
+    """
+    spans: list[tuple[int, int]] = []
+    for cell in re.finditer(f"[^{BREAKS}]++", line):
+        spans += packed(line, *cell.span(), fits, must or fits, LEVELS)
+    edges = [0, *(edge for span in spans for edge in span), len(line)]
+    texts = [line[start:end] for start, end in pairwise(edges)]
+    return Line(tuple(texts[1::2]), tuple(texts[::2]))
+
+
+def join(line: Line, texts: Sequence[str]) -> str:
+    r"""The line with a text in place of each part; with the parts themselves it is the line that was cut.
+
+    Where sentences stood without a space, as Chinese ones do, translations into a language that has spaces get one.
+
+    >>> join(Line(("Yes.", "No."), (" ", "\t", " 😀")), ["Sí.", "No."])
+    ' Sí.\tNo. 😀'
+    >>> join(Line(("是。", "不。"), ("", "", "")), ["Yes.", "No."])
+    'Yes. No.'
+    """
+    assert len(texts) == len(line.parts)
+    gaps = list(line.between)
+    for i, (left, right) in enumerate(pairwise(texts), start=1):
+        if not gaps[i] and left and right and UNSPACED.match(line.parts[i - 1][-1]):
+            gaps[i] = "" if UNSPACED.match(left[-1]) or UNSPACED.match(right[0]) else " "
+    return "".join(part for pair in zip(gaps, [*texts, ""], strict=True) for part in pair)
+
+
+def note(line: Line) -> str | None:
+    r"""What to say of a line that was too long for one part; cells of a table are not worth a word.
+
+    >>> note(Line(("Yes.", "No."), ("", " ", ""))), note(Line(("Yes.", "No."), ("", "\t", "")))
+    ('split into 2 parts', None)
+    """
+    divided = any(not set(gap) & set(BREAKS) for gap in line.between[1:-1])
+    return f"split into {len(line.parts)} parts" if divided else None
+
+
+def packed(
+    text: str,
+    start: int,
+    end: int,
+    fits: Callable[[str], bool],
+    must: Callable[[str], bool],
+    levels: Sequence[Ends],
+) -> list[tuple[int, int]]:
+    """Where the parts of text[start:end] lie: cut at the first of the levels that can, as much in each as fits."""
+    start, end = inner(text, start, end)
+    if start == end:
+        return []
+    if not levels or fits(text[start:end]):
+        return [(start, end)]
+
+    spans: list[tuple[int, int]] = []
+    ends = levels[0](text, start, end)
+    done = 0
+    while done < len(ends):
+        count = reach(text, start, ends, done, fits)
+        stop = ends[done + max(1, count) - 1]
+        if count:
+            first, last = inner(text, start, stop)
+            spans += [(first, last)] if first < last else []
+        else:
+            spans += packed(text, start, stop, must, must, levels[1:])
+        start, done = stop, done + max(1, count)
+    return spans
+
+
+def reach(text: str, start: int, ends: Sequence[int], done: int, fits: Callable[[str], bool]) -> int:
+    """How many of the ends, the first `done` left out, a part that begins at `start` may go on over."""
+
+    def fit(count: int) -> bool:
+        first, last = inner(text, start, ends[done + count - 1])
+        return first == last or fits(text[first:last])
+
+    return most(fit, len(ends) - done)
+
+
+def inner(text: str, start: int, end: int) -> tuple[int, int]:
+    """Where text[start:end] lies without the white space and emoji at its ends; two equal numbers if nothing is left.
+
+    >>> inner("👍🏽 2 * 3 = 6 ☺️ 1️⃣ ", 0, 20)
+    (3, 12)
+    """
+    first, last = start, end
+    for run in OUTER.finditer(text, start, end):
+        if run.start() == start:
+            first = run.end()
+        if run.end() == end:
+            last = run.start()
+    return first, max(first, last)
+
+
+def most(holds: Callable[[int], bool], total: int) -> int:
+    """The largest n from 1 to `total` for which it holds, 0 if there is none; asked O(log n) times.
+
+    Where what holds for n does not hold for all smaller ones, it is one for which it holds.
+
+    >>> most(lambda n: n <= 11, 100), most(lambda n: n <= 11, 7), most(lambda n: False, 7)
+    (11, 7, 0)
+    """
+    low, high = 0, 1
+    while high <= total and holds(high):
+        low, high = high, 2 * high
+    high = min(high, total + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def sentence_ends(text: str, start: int, end: int) -> list[int]:
+    """Behind full stops and their like, and the quotes and brackets that close with them, if a sentence follows.
+
+    A full stop after one letter, a number of one or two digits or a known abbreviation ends no sentence, nor does
+    anything before a small letter.
+
+    >>> text = 'Dr. A. Bee paid 3.50 on May 3. "Why?" she asked. He (I know...) left!'
+    >>> [text[i:j] for i, j in pairwise([0, *sentence_ends(text, 0, len(text))])]
+    ['Dr. A. Bee paid 3.50 on May 3. "Why?" she asked.', ' He (I know...) left!']
+    """
+    found = (match for match in SENTENCE_END.finditer(text, start, end) if not goes_on(text, match))
+    return [*(match.end() for match in found if match.end() < end), end]
+
+
+def goes_on(text: str, match: re.Match[str]) -> bool:
+    """Whether the sentence goes on behind what looks like its end."""
+    mark, following = match.groups()
+    if mark is None or following.islower():
+        return mark is not None
+    before = LAST_WORD.search(text[max(0, match.start() - 10) : match.start()])
+    word = before[0] if before else ""
+    short = len(word) == 1 or (len(word) == 2 and word.isdecimal()) or word.lower() in ABBREVIATIONS.split()
+    return mark == "." and short
+
+
+def clause_ends(text: str, start: int, end: int) -> list[int]:
+    """Behind semicolons, colons, commas and dashes."""
+    return [*(match.end() for match in CLAUSE_END.finditer(text, start, end) if match.end() < end), end]
+
+
+def word_ends(text: str, start: int, end: int) -> list[int]:
+    """Behind white space."""
+    return [*(match.end() for match in SPACE.finditer(text, start, end) if match.end() < end), end]
+
+
+def character_ends(text: str, start: int, end: int) -> list[int]:
+    """Between characters as a reader sees them: a letter with its accents, an emoji with its joiners, a flag.
+
+    >>> character_ends("e\u0301x👩🏽‍🚀🇺🇦🇵🇪", 0, 11)
+    [2, 3, 7, 9, 11]
+    """
+    ends, letters = [], 0  # `letters` counts the regional indicators in a row: two of them are a flag
+    for i in range(start + 1, end):
+        last, following = text[i - 1], text[i]
+        letters = letters + 1 if "\U0001f1e6" <= last <= "\U0001f1ff" else 0
+        flag = letters % 2 == 1 and "\U0001f1e6" <= following <= "\U0001f1ff"
+        attached = unicodedata.category(following).startswith("M") or TAIL.match(following) or last == "\u200d"
+        if not (flag or attached):
+            ends.append(i)
+    return [*ends, end]
+
+
+def code_ends(text: str, start: int, end: int) -> list[int]:
+    """Between any two characters."""
+    return list(range(start + 1, end + 1))
+
+
+LEVELS: tuple[Ends, ...] = (sentence_ends, clause_ends, word_ends, character_ends, code_ends)

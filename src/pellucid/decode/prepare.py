@@ -1,0 +1,142 @@
+"""A line as requests: cut into parts where it must be, tags taken out, what has to be kept named."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+
+from pellucid.data.tokenizer import Tokenizer
+from pellucid.decode.config import SearchConfig
+from pellucid.decode.engines import Request
+from pellucid.decode.lines import Line, cut, note
+from pellucid.decode.markup import KEPT, Marked, take_out
+from pellucid.decode.prefix import prefix_pieces, refuse_long_prefixes
+from pellucid.decode.required import Term, refuse_crowded
+from pellucid.decode.terms import Terms, spellings
+from pellucid.decode.words import Words, joins
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Pieces of a source, the end mark counted: the most a model has been trained on, and the most it takes."""
+
+    trained: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """One sentence or more that are translated together."""
+
+    marked: Marked
+    request: Request
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A line of the user, and the parts of it that are translated."""
+
+    line: str
+    cut: Line
+    parts: tuple[Part, ...]
+    notes: tuple[str, ...]
+
+
+def prepare(
+    lines: Sequence[str],
+    first_line: int,
+    tokenizer: Tokenizer,
+    lengths: Lengths,
+    config: SearchConfig,
+    terms: Terms | None,
+    prefixes: Sequence[str] | None,
+) -> list[Prepared]:
+    """Each line with its requests. ValueError, naming the lines, for those that cannot be translated as asked."""
+
+    def pieces(text: str) -> int:
+        # No text has more pieces than bytes, but for the mark of its first word and the end mark.
+        if (most := len(text.encode(errors="surrogatepass")) + 2) <= lengths.trained:
+            return most
+        [ids] = tokenizer.encode_source([text])
+        return len(ids)
+
+    within = Within(pieces, lengths, split=config.too_long == "split")
+    found = [cut(line, within.training, within.model) for line in lines]
+    marked = [[take_out(p) if config.markup == "keep" else Marked(p) for p in line.parts] for line in found]
+    sources = iter(tokenizer.encode_source([each.text for some in marked for each in some]))
+    ids = [[next(sources) for _ in some] for some in marked]
+    longest = {first_line + i: max(map(len, some), default=0) for i, some in enumerate(ids)}
+    refuse_long("source", longest, lengths.most)
+
+    asked = Asked(tokenizer, terms, keep=config.markup == "keep")
+    prepared = []
+    for i, (line, whole, some, sources_of) in enumerate(zip(lines, found, marked, ids, strict=True)):
+        begins = prefix_pieces(tokenizer, prefixes[i]) if prefixes is not None and some else ()
+        parts, notes = [], [note(whole)]
+        for part, source in zip(some, sources_of, strict=True):
+            wanted, problems = asked.of(part.text)
+            notes += problems
+            asks = Request(source, first_line + i, () if parts else begins, wanted, part=len(parts))
+            parts.append(Part(part, asks))
+        prepared.append(Prepared(line, whole, tuple(parts), tuple(each for each in notes if each)))
+    return prepared
+
+
+def refuse_what_has_no_room(requests: Sequence[Request], limit: Callable[[Request], int], words: Words) -> None:
+    """ValueError, naming the lines, if prefixes or terms do not fit into their translations."""
+    refuse_long_prefixes((each.number, each.prefix, limit(each)) for each in requests if each.prefix)
+    refuse_crowded(((each.number, each.prefix, each.terms, limit(each)) for each in requests if each.terms), words)
+
+
+@dataclass(frozen=True)
+class Within:
+    """What need not be cut: nothing ever, where lines are not to be split."""
+
+    pieces: Callable[[str], int]
+    lengths: Lengths
+    split: bool
+
+    def training(self, text: str) -> bool:
+        return not self.split or self.pieces(text) <= self.lengths.trained
+
+    def model(self, text: str) -> bool:
+        return not self.split or self.pieces(text) <= self.lengths.most
+
+
+class Asked:
+    """What must stand in the translation of a text: terms of the user, and placeholders as they are."""
+
+    def __init__(self, tokenizer: Tokenizer, terms: Terms | None, keep: bool):
+        self.tokenizer, self.terms, self.keep = tokenizer, terms, keep
+        if terms is not None:
+            terms.refuse_unwritable(tokenizer)
+        self.spelled = cache(partial(spellings, tokenizer))
+
+    def of(self, text: str) -> tuple[tuple[Term, ...], list[str]]:
+        """The terms, and what to say of placeholders that no pieces write."""
+        wanted = list(self.terms.pieces(self.tokenizer, text)) if self.terms is not None else []
+        problems = []
+        for each in KEPT.finditer(text) if self.keep else ():
+            # What stands as a word of its own stays one; what touches others may do so again.
+            before, after = text[: each.start()][-1:], text[each.end() :][:1]
+            begins = not before or before.isspace()
+            touched = any(map(joins, before + after))
+            try:
+                term = self.spelled(each[0], touching=touched)
+            except ValueError:
+                problems.append(f"{each[0]!r} is not kept: this model cannot write it")
+            else:
+                wanted.append(term[:1] if begins else term)
+        return tuple(wanted), problems
+
+
+def refuse_long(side: str, pieces: Mapping[int, int], limit: int) -> None:
+    """ValueError if a line, by its number, has more pieces than the model takes."""
+    long = [f"line {number} has {count}" for number, count in pieces.items() if count > limit]
+    if long:
+        shown = ", ".join(long[:5]) + (f", and {len(long) - 5} more lines are too long" if len(long) > 5 else "")
+        raise ValueError(f"{side}: this model takes {limit} pieces a line, {shown}; split them into sentences")
+
+
+def again(part: Part, no_repeat: int) -> Part:
+    """The same, to be searched without repeating itself."""
+    return replace(part, request=replace(part.request, no_repeat=no_repeat))

@@ -1,0 +1,59 @@
+"""A translation that goes round in circles: how it is noticed, and the rule under which it is searched again."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pellucid.decode.search import Rule
+
+LONGEST = 16
+"""Pieces of the longest block that is looked for."""
+
+TIMES, FEWEST = 4, 8
+"""A block must stand so many times in a row, and fill so many pieces: people write "ha ha ha" and "......"."""
+
+
+def repeats(tokens: Sequence[int]) -> bool:
+    """Whether some block of 1 to 16 pieces stands 4 times in a row or more, and so fills 8 pieces at least.
+
+    A source that repeats has a right to a translation that does: ask of both.
+
+    >>> repeats([5, *[7, 9] * 4, 6]), repeats([5, *[7, 9] * 3, 6]), repeats([7] * 8), repeats([7] * 7)
+    (True, False, True, False)
+    """
+    # What is counted repeats six pieces at least, so sentences with fewer repeated ones are done here, and most are.
+    if len(tokens) - len(set(tokens)) < FEWEST - FEWEST // TIMES:
+        return False
+    for size in range(1, LONGEST + 1):
+        wanted = max(TIMES * size, FEWEST) - size
+        run = 0  # pieces in a row that equal the one a block before them
+        for before, piece in zip(tokens, tokens[size:], strict=False):
+            run = run + 1 if before == piece else 0
+            if run == wanted:
+                return True
+    return False
+
+
+def no_repeats(sizes: Sequence[int]) -> Rule:
+    """The rule that in sentence i no `sizes[i]` pieces in a row stand twice; 0 leaves a sentence alone.
+
+    The end mark is not written before the end, so a sentence can always be ended.
+    """
+    assert all(size >= 0 for size in sizes)
+    of_sentence = torch.tensor(sizes, dtype=torch.int64)
+    kinds = sorted(set(sizes) - {0})
+
+    def rule(log_probs: Float[Tensor, "R V"], written: Int[Tensor, "R T"], sentences: Int[Tensor, " R"]) -> None:
+        wanted = of_sentence.to(sentences.device)[sentences]
+        for size in kinds:
+            if written.shape[1] < size:
+                continue
+            windows = written.unfold(1, size, 1)
+            beginning = written[:, written.shape[1] - size + 1 :]
+            same = (windows[:, :, :-1] == beginning[:, None]).all(dim=2) & (wanted == size)[:, None]
+            ban = torch.zeros_like(same, dtype=log_probs.dtype).masked_fill_(same, -torch.inf)
+            log_probs.scatter_add_(1, windows[:, :, -1], ban)
+
+    return rule

@@ -1,0 +1,169 @@
+"""A user's terminology: which terms a translation must have, by the terms in its source."""
+
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pellucid.data.corpus import read_lines
+from pellucid.data.tokenizer import UNK, Tokenizer
+from pellucid.decode.required import Spelling, Term
+from pellucid.decode.words import EDGE, edges
+
+
+@dataclass(frozen=True)
+class Match:
+    """A term as it stands in a source, and the targets one of which is asked for."""
+
+    source: str
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Source terms and the target terms that shall translate them.
+
+    A source term matches where no letter or digit continues it on either side: "dog" in "a dog's", not in "dogs".
+    Exactly as written goes before any case ("dog" also matches "Dog"); one of capitals only, two or more, matches no
+    other way ("US" is not "us"). White space may differ, and so may the ways to write an accent in Unicode. Where
+    matches overlap, the longest is taken, of equally long ones the first; each that is taken asks for a target of its
+    own. A source term with several targets is satisfied by any of them: that is the way to allow inflected forms.
+    """
+
+    exact: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    any_case: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    parts: int = 0
+    """Into how many parts their edges cut the longest source term."""
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str, str]]) -> "Terms":
+        """From (source, target) pairs; ValueError, naming every one, for those with an empty side."""
+        return cls.named((f"pair {number}", list(pair)) for number, pair in enumerate(pairs, start=1))
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Terms":
+        """From a UTF-8 file of lines "source, one tab, target".
+
+        A blank line, and one that begins with # and has no tab, is passed over. Raises ValueError, naming file and
+        line, for every other line, for what `read_lines` refuses, and for a file without terms.
+        """
+        lines = enumerate(read_lines(path), start=1)
+        rows = [(f"{path}:{n}", line.split("\t")) for n, line in lines if "\t" in line or not passed_over(line)]
+        if not rows:
+            raise ValueError(f"{path} has no terms; expected lines of a source term, one tab and its target term")
+        return cls.named(rows)
+
+    @classmethod
+    def named(cls, rows: Iterable[tuple[str, list[str]]]) -> "Terms":
+        """From rows of two columns, each with the place to name if it is none."""
+        exact: dict[str, tuple[str, ...]] = {}
+        problems = []
+        for place, row in rows:
+            columns = [" ".join(column.split()) for column in row]
+            if len(columns) != 2 or not all(columns):
+                empty = "; one is empty" if len(columns) == 2 else ""
+                problems.append(
+                    f"{place} has {len(columns)} columns, expected 2: a source term, one tab, its target{empty}"
+                )
+                continue
+            source = same_text(columns[0])
+            exact[source] = tuple(dict.fromkeys((*exact.get(source, ()), columns[1])))
+        if problems:
+            more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
+            raise ValueError("; ".join(problems[:5]) + more)
+        any_case: dict[str, tuple[str, ...]] = {}
+        for source, targets in exact.items():
+            if not acronym(source):
+                key = source.casefold()
+                any_case[key] = tuple(dict.fromkeys((*any_case.get(key, ()), *targets)))
+        return cls(exact, any_case, max((len(edges(source)) - 1 for source in exact), default=0))
+
+    def matches(self, text: str) -> list[Match]:
+        """The terms of one source sentence, in their order."""
+        text = same_text(text)
+        places = edges(text)
+        found = [
+            (start, end)
+            for i, start in enumerate(places)
+            for end in places[i + 1 : i + 1 + self.parts]
+            if self.targets(text[start:end])
+        ]
+        taken: list[tuple[int, int]] = []
+        for start, end in sorted(found, key=lambda place: (place[0] - place[1], place[0])):
+            if all(end <= other_start or other_end <= start for other_start, other_end in taken):
+                taken.append((start, end))
+        return [Match(text[start:end], self.targets(text[start:end])) for start, end in sorted(taken)]
+
+    def targets(self, source: str) -> tuple[str, ...]:
+        """What may translate just this text, in the form of `same_text`; () when it is no term."""
+        return self.exact.get(source) or self.any_case.get(source.casefold(), ())
+
+    def pieces(self, tokenizer: Tokenizer, text: str) -> tuple[Term, ...]:
+        """What the translation of a sentence must have: for each match its targets, in all their spellings."""
+        return tuple(
+            tuple(spelling for target in match.targets for spelling in spellings(tokenizer, target, capital=True))
+            for match in self.matches(text)
+        )
+
+    def refuse_unwritable(self, tokenizer: Tokenizer) -> None:
+        """ValueError, naming them, if there are targets the model has no pieces for."""
+        problems = []
+        for target in dict.fromkeys(target for targets in self.exact.values() for target in targets):
+            try:
+                spellings(tokenizer, target, capital=True)
+            except ValueError as error:
+                problems.append(str(error))
+        if problems:
+            raise ValueError("; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else ""))
+
+
+def passed_over(line: str) -> bool:
+    """Whether a line without a tab is blank or a comment."""
+    return not line.strip() or line.startswith("#")
+
+
+def same_text(text: str) -> str:
+    """The form in which terms are compared: single spaces, accents composed."""
+    return unicodedata.normalize("NFC", " ".join(text.split()))
+
+
+def acronym(text: str) -> bool:
+    """Whether the letters of a text are capitals, and at least two.
+
+    >>> acronym("US"), acronym("U.S."), acronym("I"), acronym("Us")
+    (True, True, False, False)
+    """
+    return text.isupper() and sum(map(str.isalpha, text)) > 1
+
+
+def spellings(tokenizer: Tokenizer, text: str, *, touching: bool = False, capital: bool = False) -> Term:
+    """The pieces that write a text: after a space or at the start of the line, and those after other characters.
+
+    Whatever stands around them, the target text contains `text`, character for character (in lower case with a
+    tokenizer that has only that). Unless `touching`, they count only where no letter or digit stands right before or
+    after. With `capital`, a text that begins with a word of small letters may also begin with a capital, as at the
+    start of a sentence. Raises ValueError for a text that no pieces write: one with a line feed, with runs of spaces or
+    with spaces at its ends, or of characters the model has not.
+    """
+    found = written(tokenizer, text)
+    wanted = text.lower() if tokenizer.config.lowercase else text
+    if not found or tokenizer.decode_target(found[0]) != wanted:
+        raise ValueError(f"the term {text!r:.60} cannot be written by this model")
+    if capital and text.split(" ")[0].isalpha():
+        others = written(tokenizer, text[0].upper() + text[1:])
+        if others and len(others[0]) >= len(found[0]):  # the search insists on the shortest: never on the capital
+            found += others
+    edge = () if touching else (EDGE,)
+    return tuple(dict.fromkeys((*edge, *ids, *edge) for ids in found))
+
+
+def written(tokenizer: Tokenizer, text: str) -> list[Spelling]:
+    """The pieces of a text with the word-start mark first, and those without it, as they are after other characters."""
+    whole, *behind = tokenizer.encode_target([text, f"({text}", f"a{text}"])
+    if UNK in whole or len(whole) == 1:
+        return []
+    found = [tuple(whole[:-1])]
+    for mark, ids in zip("(a", behind, strict=True):
+        cut = next((i for i in range(1, len(ids)) if tokenizer.decode_target(ids[:i]) == mark), len(ids))
+        found += [tuple(ids[cut:-1])] if cut < len(ids) - 1 else []
+    return list(dict.fromkeys(found))

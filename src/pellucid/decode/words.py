@@ -1,0 +1,71 @@
+"""Where words begin and go on, in text and between the pieces of a vocabulary."""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+from pellucid.data.tokenizer import Tokenizer
+
+EDGE = -1
+"""At the ends of the spelling of a term: no letter or digit touches it there. It stands for no piece."""
+
+NEW_WORD = -2
+"""At the end of a prefix: any piece that starts a word."""
+
+_WRITTEN_WITHOUT_SPACES = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"  # kana and ideographs
+)
+
+
+@dataclass(frozen=True)
+class Words:
+    """The pieces of a vocabulary as parts of words. With none named, no piece touches another."""
+
+    open: frozenset[int] = frozenset()
+    """Pieces that end in a letter or digit."""
+    going_on: frozenset[int] = frozenset()
+    """Pieces that begin with a letter or digit, without the word-start mark."""
+    unmarked: frozenset[int] = frozenset()
+    """Pieces without the word-start mark: those that are going on, punctuation, the end mark."""
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> "Words":
+        """Those of the target side. A byte above 127 is taken for part of a letter."""
+        pieces = dict(enumerate(map(shown, tokenizer.target_pieces(range(tokenizer.target_vocabulary)))))
+        return cls(
+            frozenset(i for i, piece in pieces.items() if piece and joins(piece[-1])),
+            frozenset(i for i, piece in pieces.items() if piece and joins(piece[0])),
+            frozenset(i for i, piece in pieces.items() if not piece.startswith("▁")),
+        )
+
+
+def shown(piece: str) -> str:
+    """A piece, or the character that a byte piece is.
+
+    >>> [shown(piece) for piece in ("▁dog", "<0x2C>", "<0xC3>", "</s>")]
+    ['▁dog', ',', 'a', '</s>']
+    """
+    if not re.fullmatch("<0x[0-9A-F]{2}>", piece):
+        return piece
+    byte = int(piece[3:5], 16)
+    return chr(byte) if byte < 128 else "a"
+
+
+def joins(character: str) -> bool:
+    """Whether a character sticks to its neighbours as one word: letters, digits, accents; not where no spaces are used.
+
+    >>> [joins(each) for each in "aß7-犬"]
+    [True, True, True, False, False]
+    """
+    return unicodedata.category(character)[0] in "LNM" and not _WRITTEN_WITHOUT_SPACES.match(character)
+
+
+def edges(text: str) -> list[int]:
+    """The places in a text, from 0 to its length, that are not inside a word.
+
+    >>> edges("a dog!")
+    [0, 1, 2, 5, 6]
+    """
+    inner = (i for i in range(1, len(text)) if not (joins(text[i - 1]) and joins(text[i])))
+    return [0, *inner, len(text)] if text else [0]

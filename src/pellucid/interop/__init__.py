@@ -1,0 +1,1 @@
+"""Other people's formats: reading and writing models as their programs do."""

@@ -1,0 +1,199 @@
+"""A model as a directory that CTranslate2 loads, in float32, bfloat16 or int8; what it cannot express is refused."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.bundle import refuse_non_finite
+from pellucid.data.tokenizer import BOS, EOS, UNK, Tokenizer
+from pellucid.model import ModelConfig, Transformer
+from pellucid.model.attention import Attention
+from pellucid.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
+from pellucid.sealed import listed, manifest_of, written_whole
+
+PRECISIONS = ("float32", "bfloat16", "int8")
+
+VOCABULARY_MAP = "vmap.txt"
+"""The name under which CTranslate2 looks for a lexical shortlist."""
+
+_LARGEST_TENSOR = 2**32 - 1
+"""Bytes: its files give each tensor a size of 32 bits."""
+
+_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH", "swiglu": "SWISH"}
+
+
+def convert(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    out: str | Path,
+    precision: str,
+    *,
+    vmap: Path | None = None,
+    **manifest: Any,
+) -> None:
+    """Write the model as a directory for CTranslate2, whole or not at all; one that is there is replaced.
+
+    `vmap` is a lexical shortlist to put beside it, `manifest` what shall be known of it. Raises ValueError, naming
+    every reason at once and before anything is written, for what CTranslate2 cannot hold or where it is not installed.
+    """
+    library = installed()
+    refuse(model, tokenizer, precision, vmap)
+    spec = specification(model, library.specs)
+    sources = tokenizer.source_pieces(range(tokenizer.source_vocabulary))
+    targets = tokenizer.target_pieces(range(tokenizer.target_vocabulary))
+    spec.register_source_vocabulary(sources)
+    spec.register_target_vocabulary(targets)
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = (targets[i] for i in (UNK, BOS, EOS))
+    spec.config.decoder_start_token = targets[BOS]
+    spec.config.add_source_bos = spec.config.add_source_eos = False
+    if vmap is not None:
+        spec.register_vocabulary_mapping(str(vmap))
+    spec.validate()
+    spec.optimize(quantization=precision)
+    with written_whole(out, precision=precision, ctranslate2=library.__version__, **manifest) as folder:
+        spec.save(str(folder))
+
+
+def precision_of(directory: Path) -> str:
+    """The precision `convert` wrote this directory in; ValueError for one it did not write."""
+    precision = manifest_of(directory).get("precision")
+    if precision not in PRECISIONS:
+        raise ValueError(f"{directory} is not a model converted for CTranslate2")
+    return precision
+
+
+def installed() -> ModuleType:
+    """CTranslate2; ValueError, saying how to get it, where it is not installed."""
+    try:
+        import ctranslate2
+    except ImportError as error:
+        raise ValueError(
+            f"CTranslate2 cannot be used here ({error}); install it: pip install 'pellucid[ctranslate2]'"
+        ) from None
+    return ctranslate2
+
+
+def refuse(model: Transformer, tokenizer: Tokenizer, precision: str, vmap: Path | None) -> None:
+    """ValueError with every reason why CTranslate2 cannot hold this model."""
+    problems = []
+    if precision not in PRECISIONS:
+        problems.append(f"precision is {precision!r}, it must be one of {', '.join(PRECISIONS)}")
+    kinds = sorted({str(each.dtype).removeprefix("torch.") for each in model.parameters()} - {"float32"})
+    if kinds:
+        problems.append(
+            f"the model was loaded as {' and '.join(kinds)}; load it in float32, precision chooses the rest"
+        )
+    vast = [name for name, each in model.named_parameters() if each.numel() * 4 > _LARGEST_TENSOR]
+    if vast:
+        problems.append(f"a matrix of 4 GiB or more does not fit its files: {listed(vast)}")
+    for side in ("source", "target"):
+        pieces = getattr(tokenizer, f"{side}_pieces")(range(getattr(tokenizer, f"{side}_vocabulary")))
+        rows = getattr(model.config, f"{side}_vocabulary")
+        if len(pieces) != rows:
+            problems.append(f"the model knows {rows:,} {side} pieces, the tokenizer {len(pieces):,}")
+        if len(set(pieces)) < len(pieces):
+            problems.append(
+                f"its vocabulary tells pieces apart by their text, and {side} pieces repeat: {twice(pieces)}"
+            )
+    if vmap is not None and not vmap.is_file():
+        problems.append(f"there is no file {vmap} with a shortlist")
+    if problems:
+        raise ValueError(f"CTranslate2 cannot hold this model: {'; '.join(problems)}")
+    refuse_non_finite(dict(model.named_parameters()), "the model to be converted")
+
+
+def twice(pieces: Sequence[str]) -> str:
+    """The texts that more than one piece has."""
+    seen: set[str] = set()
+    return listed(sorted({repr(piece) for piece in pieces if piece in seen or seen.add(piece)}))
+
+
+def specification(model: Transformer, specs: ModuleType) -> Any:
+    """CTranslate2's description of a Transformer, filled with the weights of this one."""
+    c = model.config
+    layers = {
+        "pre_norm": c.norm == "pre",
+        "activation": specs.Activation[_ACTIVATIONS[c.activation]],
+        "ffn_glu": c.activation == "swiglu",
+        "rotary_dim": c.d_model // c.heads if c.positions == "rotary" else None,
+    }
+    encoder = specs.TransformerEncoderSpec(c.encoder_layers, c.heads, **layers)
+    decoder = specs.TransformerDecoderSpec(c.decoder_layers, c.heads, **layers)
+    spec = specs.TransformerSpec(encoder, decoder)
+
+    encoder.embeddings[0].weight = of(model.source_embedding.weight)
+    decoder.embeddings.weight = of(model.target_embedding.weight)
+    decoder.projection.weight = of(model.output_embedding.weight)
+    if model.output_bias is not None:
+        decoder.projection.bias = of(model.output_bias)
+    if c.positions != "rotary":
+        encoder.position_encodings.encodings = position_table(model.source_positions, c)
+        decoder.position_encodings.encodings = position_table(model.target_positions, c)
+    for into, layer in zip(encoder.layer, model.encoder, strict=True):
+        assert isinstance(layer, EncoderLayer)
+        self_attention(into.self_attention, layer.self, layer.self_residual)
+        feed_forward(into.ffn, layer.ffn, layer.ffn_residual)
+    for into, layer in zip(decoder.layer, model.decoder, strict=True):
+        assert isinstance(layer, DecoderLayer)
+        self_attention(into.self_attention, layer.self, layer.self_residual)
+        cross_attention(into.attention, layer.cross, layer.cross_residual)
+        feed_forward(into.ffn, layer.ffn, layer.ffn_residual)
+    if c.norm == "pre":
+        norm(encoder.layer_norm, model.encoder_norm)
+        norm(decoder.layer_norm, model.decoder_norm)
+    spec.config.layer_norm_epsilon = next(each.eps for each in model.modules() if isinstance(each, nn.LayerNorm))
+    return spec
+
+
+def self_attention(into: Any, attention: Attention, residual: Residual) -> None:
+    """Queries, keys and values in one matrix, as here."""
+    linear(into.linear[0], attention.qkv.weight, attention.qkv.bias)
+    linear(into.linear[1], attention.output.weight, attention.output.bias)
+    norm(into.layer_norm, residual.norm)
+
+
+def cross_attention(into: Any, attention: Attention, residual: Residual) -> None:
+    """Queries in one matrix, keys and values in another."""
+    d_model = attention.output.out_features
+    parts = [d_model, 2 * d_model]
+    weights, biases = attention.qkv.weight.split(parts), attention.qkv.bias.split(parts)
+    for place, weight, bias in zip(into.linear, weights, biases, strict=False):
+        linear(place, weight, bias)
+    linear(into.linear[2], attention.output.weight, attention.output.bias)
+    norm(into.layer_norm, residual.norm)
+
+
+def feed_forward(into: Any, ffn: FeedForward, residual: Residual) -> None:
+    """Of a gated one, the half that goes through the activation is `linear_0`."""
+    width = ffn.outer.in_features
+    weights, biases = ffn.inner.weight.split(width), ffn.inner.bias.split(width)
+    linear(into.linear_0, weights[0], biases[0])
+    if len(weights) == 2:
+        linear(into.linear_0_noact, weights[1], biases[1])
+    linear(into.linear_1, ffn.outer.weight, ffn.outer.bias)
+    norm(into.layer_norm, residual.norm)
+
+
+def position_table(positions: nn.Module, c: ModelConfig) -> Tensor:
+    """What is added to the embedding at each position: the table, or zeros for a model without positions."""
+    table = getattr(positions, "table", None)
+    return of(table) if table is not None else torch.zeros(c.max_positions, c.d_model)
+
+
+def linear(into: Any, weight: Tensor, bias: Tensor) -> None:
+    """x W^T + b, held as here."""
+    into.weight, into.bias = of(weight), of(bias)
+
+
+def norm(into: Any, layer: nn.Module) -> None:
+    """A layer norm: gamma is its weight, beta its bias."""
+    into.gamma, into.beta = of(layer.get_parameter("weight")), of(layer.get_parameter("bias"))
+
+
+def of(weight: Tensor) -> Tensor:
+    """A weight as CTranslate2's specification takes it: a copy, for its int8 multiplies in place."""
+    return weight.detach().cpu().contiguous().clone()

@@ -1,0 +1,87 @@
+"""What CTranslate2's int8 does to the parts of a model, done in torch, and what each part loses by it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from pellucid.model import Transformer
+
+
+@dataclass(frozen=True)
+class Part:
+    """Matrices under one name, and the operation they are used in: a product, or a look-up."""
+
+    name: str
+    operation: Callable[..., Tensor]
+    weights: tuple[Tensor, ...]
+
+
+def most_costly(model: Transformer, loss: Callable[[], float]) -> list[tuple[str, float]]:
+    """Each part of the model with the rise of `loss` when that part alone is int8, the highest first.
+
+    `loss` is to run the model, and nothing but it.
+    """
+    before = loss()
+    costs = []
+    for part in parts_of(model):
+        with Int8([part]):
+            costs.append((part.name, loss() - before))
+    return sorted(costs, key=lambda cost: -cost[1])
+
+
+def parts_of(model: Transformer) -> list[Part]:
+    """What CTranslate2 keeps in int8: sublayers, embeddings and the output; not norms, biases and positions.
+
+    A matrix that serves as both embeddings is one part, and another one as output.
+    """
+    sublayers = [
+        Part(f"{stack}.{number}.{name}", F.linear, linear_weights(sublayer))
+        for stack in ("encoder", "decoder")
+        for number, layer in enumerate(getattr(model, stack))
+        for name in ("self", "cross", "ffn")
+        if (sublayer := getattr(layer, name, None)) is not None
+    ]
+    read, written = model.source_embedding.weight, model.target_embedding.weight
+    if read is written:
+        embeddings = [Part("source_embedding and target_embedding", F.embedding, (read,))]
+    else:
+        embeddings = [Part("source_embedding", F.embedding, (read,)), Part("target_embedding", F.embedding, (written,))]
+    return [*sublayers, *embeddings, Part("output_embedding", F.linear, (model.output_embedding.weight,))]
+
+
+def linear_weights(module: nn.Module) -> tuple[Tensor, ...]:
+    """The matrices of all linear layers inside."""
+    return tuple(each.weight for each in module.modules() if isinstance(each, nn.Linear))
+
+
+class Int8(TorchFunctionMode):
+    """While it lasts, the parts compute what they would in CTranslate2's int8; the model itself is not touched.
+
+    In a product the vectors that come in are rounded as well, for there both sides are bytes.
+    """
+
+    def __init__(self, parts: Iterable[Part]):
+        super().__init__()
+        # A slice of a matrix, as cross-attention takes, shares its storage.
+        self.used = {(part.operation, each.untyped_storage().data_ptr()) for part in parts for each in part.weights}
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func in (F.linear, F.embedding) and (func, args[1].untyped_storage().data_ptr()) in self.used:
+            vectors = rounded(args[0]) if func is F.linear else args[0]
+            args = (vectors, rounded(args[1]), *args[2:])
+        return func(*args, **(kwargs or {}))
+
+
+def rounded(rows: Tensor) -> Tensor:
+    """Each row (the last dimension) as 255 even steps from minus to plus its largest number, and back.
+
+    >>> import torch
+    >>> rounded(torch.tensor([[127.0, 1.4, -0.6], [0.0, 0.0, 0.0]])).tolist()
+    [[127.0, 1.0, -1.0], [0.0, 0.0, 0.0]]
+    """
+    largest = rows.abs().amax(dim=-1, keepdim=True)
+    scale = 127.0 / largest.where(largest > 0, 127.0)
+    return (rows * scale).round() / scale

@@ -1,0 +1,180 @@
+"""Marian models of Hugging Face, and Pegasus ones, which have their norms before each part: imported and exported."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pellucid import bundle
+from pellucid.bundle import Bundle
+from pellucid.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from pellucid.interop.marian_config import config_of, model_of, unable
+from pellucid.interop.marian_vocabulary import MODELS, files_of, tokenizer_of, vocabularies
+from pellucid.interop.marian_weights import DTYPES, WEIGHTS, Plan, Stored, read, usual, write
+from pellucid.model import ModelConfig
+from pellucid.sealed import listed, refuse_to_replace, written_whole
+
+KEPT = "marian.json"
+"""The file of a model directory that holds what an imported model's own files said, so that it can be written again."""
+
+FILES = (
+    "config.json",
+    "vocab.json",
+    "target_vocab.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "generation_config.json",
+)
+_LARGEST_JSON = 32 * 2**20
+
+
+def import_marian(directory: str | Path, out: str | Path) -> Bundle:
+    """Read a Marian or Pegasus model with its MarianTokenizer, write it as a model directory, and load that.
+
+    Logits and pieces are those of transformers. No pickle is opened, and nothing outside `directory` is. Raises
+    ValueError, naming every problem, for a model that cannot be held, before anything is written.
+    """
+    directory, out = Path(directory), Path(out)
+    refuse_to_replace(out)
+    files = read_files(directory)
+    plan = understood(files, str(directory))
+    tokenizer = tokenizer_of(directory, plan.source, plan.target)
+    model, stored = read(directory / WEIGHTS, plan)
+    kept = {"files": files, "tensors": stored.names, "dtype": stored.dtype}
+    bundle.save(
+        out,
+        model,
+        tokenizer,
+        also=lambda folder: write_json(folder / KEPT, kept),
+        imported={"from": directory.resolve().name, "format": files["config.json"]["model_type"]},
+    )
+    return bundle.load(out)
+
+
+def export_marian(found: Bundle, out: str | Path) -> None:
+    """Write a model so that AutoModelForSeq2SeqLM and AutoTokenizer of transformers 5 load it from `out`.
+
+    With norms after each part it becomes a Marian model, with norms before them a Pegasus one; both get a
+    MarianTokenizer. A model that was imported becomes what it was. Raises ValueError, naming every reason, for a model
+    that neither format can hold, before anything is written.
+    """
+    files, plan, stored = kept(found) or described(found)
+    with written_whole(
+        out, exported={"from": found.directory.resolve().name, "format": files["config.json"]["model_type"]}
+    ) as folder:
+        for name, table in files.items():
+            write_json(folder / name, table)
+        for name, side in zip(MODELS, (found.tokenizer.source, found.tokenizer.target), strict=True):
+            (folder / name).write_bytes(side.serialized_model_proto())
+        write(folder / WEIGHTS, found.model, plan, stored)
+
+
+def read_files(directory: Path) -> dict[str, Any]:
+    """The JSON files of a directory, once everything that is needed is there."""
+    if not directory.is_dir():
+        raise ValueError(f"{directory} is not a directory with a model of Hugging Face")
+    needed = ("config.json", "vocab.json", *MODELS)
+    problems = [f"{name} is missing" for name in needed if not (directory / name).is_file()]
+    if not (directory / WEIGHTS).is_file():
+        problems.append(without_weights_file(directory))
+    if problems:
+        raise ValueError(f"{directory} is not a Marian model that can be imported: {listed(problems)}")
+    return {name: read_object(directory / name) for name in FILES if (directory / name).is_file()}
+
+
+def without_weights_file(directory: Path) -> str:
+    """What is missing where there is no model.safetensors, and what to do."""
+    if (directory / "model.safetensors.index.json").exists():
+        return f"its weights are in several files; load it with transformers and save it as one {WEIGHTS}"
+    if (directory / "pytorch_model.bin").exists():
+        return (
+            f"{WEIGHTS} is missing, and pytorch_model.bin is a pickle, which can run any program when it is opened; "
+            'where you trust it, convert it with python -c "from transformers import AutoModelForSeq2SeqLM as M; '
+            f"M.from_pretrained('{directory}').save_pretrained('{directory}')\""
+        )
+    return f"{WEIGHTS} is missing"
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; vocabularies are larger than what `sealed` reads."""
+    if path.stat().st_size > _LARGEST_JSON:
+        raise ValueError(f"{path} has {path.stat().st_size:,} bytes; it should have less than {_LARGEST_JSON:,}")
+    try:
+        found = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path}: expected an object")
+    return found
+
+
+def write_json(path: Path, table: Mapping[str, Any]) -> None:
+    """As transformers writes its own."""
+    path.write_text(json.dumps(table, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
+def understood(files: Mapping[str, Any], where: str) -> Plan:
+    """What the JSON files say; ValueError, naming every problem, where no model here can be that."""
+    settings, problems = model_of(files["config.json"])
+    sides, more = vocabularies(files)
+    problems = list(dict.fromkeys([*problems, *more]))
+    if not problems:
+        plan = Plan(settings, *sides)
+        try:
+            plan.config()
+        except ValueError as error:
+            problems = [str(error)]
+        else:
+            return plan
+    raise ValueError(f"{where} cannot be imported: {listed(problems)}")
+
+
+def kept(found: Bundle) -> tuple[dict[str, Any], Plan, Stored] | None:
+    """What an imported model was; None for one that was not imported."""
+    if KEPT not in found.manifest.get("files", {}):
+        return None
+    path = found.directory / KEPT
+    table = read_object(path)
+    files, names, dtype = table.get("files"), table.get("tensors"), table.get("dtype")
+    if not isinstance(files, dict) or not all(n in FILES and isinstance(each, dict) for n, each in files.items()):
+        raise ValueError(f"{path} does not hold the files of a model")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or str(dtype) not in DTYPES:
+        raise ValueError(f"{path} does not say how the weights were stored")
+    plan = understood({"config.json": {}, **files}, str(path))
+    c, tokenizer = found.model.config, found.tokenizer
+    if plan.config(positions=c.positions, output_bias=c.output_bias) != c or [plan.source.names, plan.target.names] != [
+        tokenizer.source_pieces(range(tokenizer.source_vocabulary)),
+        tokenizer.target_pieces(range(tokenizer.target_vocabulary)),
+    ]:
+        raise ValueError(f"{path} does not describe the model beside it")
+    return files, plan, Stored(tuple(names), str(dtype))
+
+
+def described(found: Bundle) -> tuple[dict[str, Any], Plan, Stored]:
+    """The files of a model of ours; ValueError, naming every reason, for one that neither format can hold."""
+    config = found.model.config
+    if problems := unable(config, found.tokenizer):
+        raise ValueError(f"{found.directory} cannot be exported for transformers: {listed(problems)}")
+    files = {
+        "config.json": config_of(config),
+        **files_of(config, found.tokenizer),
+        "generation_config.json": generation(config, found.tokenizer),
+    }
+    plan = understood(files, str(found.directory))
+    return files, plan, usual(found.model, plan)
+
+
+def generation(config: ModelConfig, tokenizer: Tokenizer) -> dict[str, Any]:
+    """What `generate` of transformers does unless it is told otherwise: a beam of 4, and no piece that ours forbids."""
+    pieces = tokenizer.target_pieces(range(tokenizer.target_vocabulary))
+    line_feeds = [i for i, piece in enumerate(pieces) if piece == "<0x0A>"]
+    return {
+        "pad_token_id": PAD,
+        "bos_token_id": BOS,
+        "eos_token_id": EOS,
+        "decoder_start_token_id": BOS,
+        "bad_words_ids": [[i] for i in (PAD, UNK, BOS, *line_feeds)],
+        "max_length": config.max_positions,
+        "num_beams": 4,
+    }

@@ -1,0 +1,186 @@
+"""config.json of a Marian or Pegasus model of Hugging Face, read and written, and what it cannot say."""
+
+from collections.abc import Mapping
+from math import inf
+from typing import Any
+
+from pellucid.data.tokenizer import BOS, EOS, PAD, Tokenizer
+from pellucid.model import ModelConfig
+
+LARGEST_TABLE = 2**26
+"""Numbers in a table of positions, which no file's size bounds; a model directory may not have more either."""
+
+NORMS = {"marian": "post", "pegasus": "pre"}
+CLASSES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
+SHARES = (("dropout", 0.1), ("attention_dropout", 0.0), ("activation_dropout", 0.0))
+SIZES = (
+    "vocab_size",
+    "d_model",
+    "max_position_embeddings",
+    *(f"{side}_{size}" for side in ("encoder", "decoder") for size in ("layers", "ffn_dim", "attention_heads")),
+)
+SAME = (  # two names that must agree, and why
+    ("encoder_ffn_dim", "decoder_ffn_dim", "encoder and decoder have one inner width here"),
+    ("encoder_attention_heads", "decoder_attention_heads", "encoder and decoder have one number of heads here"),
+    ("num_attention_heads", "encoder_attention_heads", "they are two names of one number"),
+    ("num_hidden_layers", "encoder_layers", "they are two names of one number"),
+    ("hidden_size", "d_model", "they are two names of one number"),
+)
+FIXED = (  # what a key must say if it is there, and why
+    ("is_encoder_decoder", True, "half a model translates nothing"),
+    ("normalize_embedding", False, "there is no norm after the embeddings here"),
+    ("static_position_embeddings", True, "transformers computes sines and cosines whatever this says"),
+    ("add_bias_logits", False, "transformers has a bias whatever this says; it stands among the weights"),
+    ("forced_bos_token_id", None, "no piece is forced here; translate with a prefix instead"),
+    ("auto_map", None, "it names code that would have to be run"),
+)
+
+
+def model_of(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """What a config.json says, as the arguments of a ModelConfig, and a sentence for each thing no model here can be.
+
+    Left for others to find out: the sizes of the vocabularies here, whether there is a bias, how positions come in.
+    """
+    kind = config.get("model_type")
+    if not isinstance(kind, str) or kind not in NORMS:
+        return {}, [f"model_type is {kind!r:.60}; only 'marian' and 'pegasus' are models of the kind held here"]
+    problems = [
+        f"{name} is {value!r:.60}, it must be a number from 1 to {2**31:,}"
+        for name in SIZES
+        if type(value := config.get(name)) is not int or not 0 < value <= 2**31
+    ]
+    problems += [
+        f"{name} is {value!r:.60}, it must be {wanted!r}: {reason}"
+        for name, wanted, reason in (*FIXED, *fixed_by_norm(kind))
+        if (value := config.get(name, wanted)) != wanted
+    ]
+    problems += [
+        f"{one} is {config[one]!r:.60} and {other} {config.get(other)!r:.60}: {reason}"
+        for one, other, reason in SAME
+        if one in config and config[one] != config.get(other)
+    ]
+    problems += [
+        f"{name} is {value!r:.60}, it must be a share"
+        for name, least in SHARES
+        if type(value := config.get(name, least)) not in (int, float) or not -inf < value < inf
+    ]
+    if config.get("scale_embedding") is not True:
+        problems.append("scale_embedding is not true: embeddings are multiplied by sqrt(d_model) here")
+    if str(activation := config.get("activation_function")) not in ACTIVATIONS:
+        problems.append(f"activation_function is {activation!r:.60}, the feed-forward knows {', '.join(ACTIVATIONS)}")
+    problems += [
+        f"{name} is {config[name]!r:.60}, it must be true or false"
+        for name in ("tie_word_embeddings", "share_encoder_decoder_embeddings")
+        if not isinstance(config.get(name, True), bool)
+    ]
+    if problems:
+        return {}, problems
+    if config["max_position_embeddings"] * config["d_model"] > LARGEST_TABLE:
+        problems.append(
+            f"max_position_embeddings {config['max_position_embeddings']:,} with d_model {config['d_model']:,} makes a "
+            f"table of positions of more than {LARGEST_TABLE:,} numbers"
+        )
+    return {
+        "d_model": config["d_model"],
+        "d_ff": config["encoder_ffn_dim"],
+        "heads": config["encoder_attention_heads"],
+        "encoder_layers": config["encoder_layers"],
+        "decoder_layers": config["decoder_layers"],
+        **{name: float(config.get(name, usual)) for name, usual in SHARES},
+        "norm": NORMS[kind],
+        "activation": ACTIVATIONS[str(activation)],
+        "tie": tie(config),
+        "max_positions": config["max_position_embeddings"],
+    }, problems
+
+
+def fixed_by_norm(kind: str) -> list[tuple[str, bool, str]]:
+    """What two keys of old files must say, which transformers does not read."""
+    pre = NORMS[kind] == "pre"
+    reason = (
+        f"in transformers a {kind} model has its norms {'before' if pre else 'after'} each part, whatever this says"
+    )
+    return [("normalize_before", pre, reason), ("add_final_layer_norm", pre, reason)]
+
+
+def tie(config: Mapping[str, Any]) -> str:
+    """Which of the three matrices are one, as transformers 5 reads it."""
+    if not config.get("tie_word_embeddings", True):
+        return "none"
+    return "all" if shared(config) else "decoder"
+
+
+def shared(config: Mapping[str, Any]) -> bool:
+    """Whether source and target have as many pieces."""
+    return config.get("model_type") == "pegasus" or config.get("share_encoder_decoder_embeddings", True)
+
+
+def unable(model: ModelConfig, tokenizer: Tokenizer) -> list[str]:
+    """Why neither Marian nor Pegasus can hold a model: a sentence for each reason, none if one of them can."""
+    problems = []
+    if model.d_model % 2:
+        problems.append(f"d_model {model.d_model} is odd: both formats pair sines with cosines")
+    if model.positions == "rotary":
+        problems.append("positions are rotary: both formats add them to the embeddings")
+    if model.positions in ("learned", "none") and model.norm == "post":
+        problems.append(
+            f"positions are {model.positions!r} with norms after each part: a Marian model has sines and cosines, and "
+            "transformers drops any other table when it saves one"
+        )
+    if model.activation == "swiglu":
+        problems.append("activation is 'swiglu': both formats have two matrices in the feed-forward, not three")
+    if model.norm == "pre" and not one_vocabulary(tokenizer):
+        problems.append(
+            "norms stand before each part, with a vocabulary for each language: a Marian model has them after, a "
+            "Pegasus model has one vocabulary"
+        )
+    if tokenizer.config.lowercase:
+        problems.append("the tokenizer makes text lower case, MarianTokenizer does not")
+    return problems
+
+
+def one_vocabulary(tokenizer: Tokenizer) -> bool:
+    """Whether a piece has the same number on both sides."""
+    return tokenizer.source_pieces(range(tokenizer.source_vocabulary)) == tokenizer.target_pieces(
+        range(tokenizer.target_vocabulary)
+    )
+
+
+def config_of(model: ModelConfig) -> dict[str, Any]:
+    """The config.json of a model of ours; its pieces keep their numbers."""
+    kind = "pegasus" if model.norm == "pre" else "marian"
+    sides = {
+        f"{side}_{name}": value
+        for side, layers in (("encoder", model.encoder_layers), ("decoder", model.decoder_layers))
+        for name, value in (("layers", layers), ("ffn_dim", model.d_ff), ("attention_heads", model.heads))
+    }
+    vocabularies = {
+        "decoder_vocab_size": model.target_vocabulary,
+        "share_encoder_decoder_embeddings": model.tie == "all",
+    }
+    return {
+        "architectures": [CLASSES[kind]],
+        "model_type": kind,
+        "is_encoder_decoder": True,
+        "vocab_size": model.source_vocabulary,
+        **(vocabularies if kind == "marian" else {}),
+        "tie_word_embeddings": model.tie != "none" if kind == "marian" else model.tie == "all",
+        "d_model": model.d_model,
+        **sides,
+        "num_hidden_layers": model.encoder_layers,
+        "max_position_embeddings": model.max_positions,
+        **{name: getattr(model, name) for name, _ in SHARES},
+        "activation_function": "swish" if model.activation == "silu" else model.activation,
+        "scale_embedding": True,
+        **({"static_position_embeddings": True} if model.positions == "sinusoidal" else {}),
+        "normalize_embedding": False,
+        **{name: value for name, value, _ in fixed_by_norm(kind)},
+        "pad_token_id": PAD,
+        "bos_token_id": BOS,
+        "decoder_start_token_id": BOS,
+        "eos_token_id": EOS,
+        "forced_eos_token_id": None,
+        "dtype": "float32",
+        "use_cache": True,
+    }

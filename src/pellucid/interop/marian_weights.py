@@ -1,0 +1,178 @@
+"""model.safetensors of a Marian or Pegasus model of Hugging Face: read into a model of ours, and written from one."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from pellucid.bundle import refuse_non_finite, without_weights
+from pellucid.data.tokenizer import BOS
+from pellucid.interop.marian_vocabulary import Vocabulary
+from pellucid.interop.names import BIAS, POSITIONS, SHARED, Row, places, rows, to_ours, to_theirs
+from pellucid.model import ModelConfig, Transformer
+from pellucid.model.positions import sinusoids
+from pellucid.sealed import listed
+
+WEIGHTS = "model.safetensors"
+DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+
+NEVER = -10_000.0
+"""What is added to the logit of a start mark that is no piece of theirs: exp of it is 0, so it changes no share."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the JSON files of a directory say of its model: the arguments of a ModelConfig, and the pieces."""
+
+    settings: Mapping[str, Any]
+    source: Vocabulary
+    target: Vocabulary
+
+    def config(self, **more: Any) -> ModelConfig:
+        """The sizes of the model here; ValueError for numbers that define none."""
+        return ModelConfig(len(self.source.names), len(self.target.names), **{**self.settings, **more})
+
+    def side(self, row: Row) -> Vocabulary:
+        """The pieces that number the rows of a parameter."""
+        return self.source if row.vocabulary == "source" else self.target
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What the same numbers may be written as: under which names, in which precision."""
+
+    names: tuple[str, ...]
+    dtype: str = "F32"
+
+
+def read(path: Path, plan: Plan) -> tuple[Transformer, Stored]:
+    """The model in a file, whose header is compared with the plan before memory is taken.
+
+    Raises ValueError, naming every problem at once, for a file that is another model, or none.
+    """
+    config = plan.config(output_bias=True)
+    try:
+        with safe_open(path, framework="pt") as file:
+            found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  (it is no mapping)
+            needed, allowed = shapes(config, plan, tensors=len(found))
+            types = sorted({each.get_dtype() for each in found.values()})
+            problems = [
+                f"{name} is missing" for names in needed if not any(n in found for n in names) for name in names[:1]
+            ]
+            for name, each in found.items():
+                if name not in allowed:
+                    problems.append(f"{name!r:.80} is unknown")
+                elif tuple(each.get_shape()) != allowed[name]:
+                    problems.append(f"{name} is {tuple(each.get_shape())}, expected {allowed[name]}")
+            if len(types) > 1 or types[0] not in DTYPES:
+                problems.append(f"the numbers are {', '.join(types)}; they should be one of {', '.join(DTYPES)}")
+            if problems:
+                raise ValueError(f"{path} and config.json beside it do not describe the same model: {listed(problems)}")
+            numbers = {name: file.get_tensor(name).float() for name in found}
+    except SafetensorError as error:
+        raise ValueError(f"{path} is not a safetensors file: {error}") from None
+    refuse_non_finite(numbers, str(path))
+    biased = plan.target.copied or bool(numbers.get(BIAS, torch.zeros(1)).any())
+    config = replace(config, output_bias=biased, positions=positions(path, config, numbers, DTYPES[types[0]]))
+    return filled(path, config, plan, numbers), Stored(tuple(found), types[0])
+
+
+def shapes(config: ModelConfig, plan: Plan, tensors: int) -> tuple[list[tuple[str, ...]], dict[str, tuple[int, ...]]]:
+    """The names of which one each must be there, and the shape of every tensor that may be."""
+    model = without_weights(config, tensors)
+    needed, allowed = [], {}
+    for row in rows(config):
+        shape = list(model.get_parameter(row.ours).shape)
+        shape[0] = len(plan.side(row).rows) if row.vocabulary else shape[0] // len(row.theirs)
+        whole = (1, *shape) if row.theirs == (BIAS,) else tuple(shape)
+        allowed |= dict.fromkeys((*row.theirs, *row.copies), whole)
+        if row.theirs != (BIAS,):
+            needed += [(name, *row.copies) for name in row.theirs]
+    allowed |= dict.fromkeys(POSITIONS.values(), (config.max_positions, config.d_model))
+    if config.tie == "none" and len(plan.source.rows) == len(plan.target.rows):
+        allowed[SHARED] = (len(plan.source.rows), config.d_model)  # stored, and read by nobody
+    return needed, allowed
+
+
+def positions(path: Path, config: ModelConfig, numbers: Mapping[str, Tensor], dtype: torch.dtype) -> str:
+    """How order enters: by sines and cosines unless the file says otherwise, which only a Pegasus model may."""
+    tables = [numbers[name] for name in POSITIONS.values() if name in numbers]
+    computed = sinusoidal(config).to(dtype).float()
+    if all(torch.allclose(table, computed, rtol=0, atol=torch.finfo(dtype).eps) for table in tables):
+        return "sinusoidal"
+    if config.norm == "post" or len(tables) == 1:
+        raise ValueError(
+            f"{path} has a table of positions that are not sines and cosines, which a Marian model has not"
+        )
+    return "learned" if any(table.any() for table in tables) else "none"
+
+
+def sinusoidal(config: ModelConfig) -> Tensor:
+    """The table of positions as it stands there: all sines, then all cosines."""
+    return sinusoids(config.max_positions, config.d_model)[:, places(config.d_model).argsort()]
+
+
+def filled(path: Path, config: ModelConfig, plan: Plan, numbers: Mapping[str, Tensor]) -> Transformer:
+    """A model of ours with their numbers; ValueError where two names of one matrix have different ones."""
+    model = without_weights(config, tensors=len(numbers))
+    problems = []
+    for row in rows(config):
+        there = [name for name in (*row.theirs, *row.copies) if name in numbers]
+        problems += [
+            f"{there[0]} and {name} differ, and should be one matrix"
+            for name in there[1:]
+            if row.copies and not torch.equal(numbers[name], numbers[there[0]])
+        ]
+        parts = [numbers[name] for name in (there if len(row.theirs) > 1 else there[:1])]
+        if row.theirs == (BIAS,) and not there:
+            parts = [torch.zeros(1, len(plan.target.rows))]
+        whole = to_ours(row, parts)
+        if row.vocabulary:
+            whole = whole[plan.side(row).order]
+        if row.theirs == (BIAS,) and plan.target.copied:
+            whole[BOS] = NEVER
+        owner, _, leaf = row.ours.rpartition(".")
+        setattr(model.get_submodule(owner), leaf, nn.Parameter(whole))
+    if problems:
+        raise ValueError(f"{path}: {listed(problems)}")
+    return model.eval()
+
+
+def write(path: Path, model: Transformer, plan: Plan, stored: Stored) -> None:
+    """The weights under the names of `stored`, in its precision. ValueError for names that are none."""
+    weights = named(model, plan)
+    if unknown := [name for name in stored.names if name not in weights]:
+        raise ValueError(f"the model has no weights called {listed(unknown)}")
+    chosen = {name: weights[name].to(DTYPES[stored.dtype], copy=True) for name in stored.names}
+    if changed := [name for name, each in chosen.items() if not torch.equal(each.float(), weights[name])]:
+        raise ValueError(f"{stored.dtype} cannot hold the numbers of {listed(changed)}")
+    save_file(chosen, path, metadata={"format": "pt"})
+
+
+def named(model: Transformer, plan: Plan) -> dict[str, Tensor]:
+    """Every weight under each of its names, the computed and the unread ones too."""
+    c, weights = model.config, {}
+    for row in rows(c):
+        whole = model.get_parameter(row.ours).detach().cpu().float()
+        if row.vocabulary:
+            whole = whole[plan.side(row).rows]
+        parts = to_theirs(row, whole)
+        weights |= dict(zip(row.theirs, parts, strict=True)) | dict.fromkeys(row.copies, parts[0])
+    table = torch.zeros(c.max_positions, c.d_model) if c.positions == "none" else sinusoidal(c)
+    spare = {BIAS: torch.zeros(1, len(plan.target.rows)), **dict.fromkeys(POSITIONS.values(), table)}
+    if c.tie != "all":
+        spare[SHARED] = weights["model.encoder.embed_tokens.weight"]
+    return spare | weights
+
+
+def usual(model: Transformer, plan: Plan) -> Stored:
+    """What transformers writes itself: every matrix once, and the positions of a Pegasus model."""
+    config = replace(model.config, tie=plan.settings["tie"])
+    names: Iterable[str] = (name for row in rows(config) for name in row.theirs)
+    pegasus = (*POSITIONS.values(), *((SHARED,) if config.tie == "none" else ())) if config.norm == "pre" else ()
+    return Stored(tuple(dict.fromkeys((*names, BIAS, *pegasus))))

@@ -1,0 +1,220 @@
+import json
+import shutil
+import sys
+import tempfile
+
+import ctranslate2
+import pytest
+
+from pellucid import bundle
+from pellucid.api import load
+from pellucid.cli.files import LINE_BREAKERS
+from pellucid.cli.gated import translated
+from tests.decode.models import model_that_writes, random_model, small_tokenizer
+from tests.interop.hostile import with_an_outlier
+
+SOURCES = ["The ball is blue.", "", "Where is the house?", "Yes.", "The dog drank the water.", "The black cat is blue."]
+REFERENCES = ["La bola es azul.", "", "¿Dónde está la casa?", "Sí.", "El perro bebió el agua.", "El gato es azul."]
+DEV = ("--dev-source", "dev.en", "--dev-target", "dev.es")
+SHORTLIST = ("--shortlist-source", "dev.en", "--shortlist-target", "dev.es")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """Dev sentences in the working directory; files that live for a while go into a folder that is looked at."""
+    write(tmp_path / "dev.en", SOURCES)
+    write(tmp_path / "dev.es", REFERENCES)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    yield
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def steady(tmp_path_factory):
+    """A model that int8 cannot change: it writes one piece, whatever it reads."""
+    size = small_tokenizer().source_vocabulary
+    return saved(
+        tmp_path_factory, model_that_writes(small_tokenizer().target_pieces(range(size)).index("a"), size, size)
+    )
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A model that int8 ruins in its decoder.1.ffn."""
+    size = small_tokenizer().source_vocabulary
+    model = random_model(2, size, size, d_model=32, d_ff=64, max_positions=401)
+    return saved(tmp_path_factory, with_an_outlier(model, "decoder.1.ffn"))
+
+
+def saved(tmp_path_factory, model):
+    place = tmp_path_factory.mktemp("models") / "best"
+    bundle.save(place, model, small_tokenizer())
+    return place
+
+
+def write(path, lines):
+    path.write_bytes("".join(line.translate(LINE_BREAKERS) + "\n" for line in lines).encode())
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_float32_is_written_and_listed(call, model, tmp_path):
+    done = call("export", model, "out", "--to", "ctranslate2")
+    assert (done.exit_code, done.stderr) == (0, "")
+    size = sum(path.stat().st_size for path in (tmp_path / "out").iterdir())
+    assert done.stdout.startswith(f"out: {size:,} bytes (config.json ")
+    assert ctranslate2.contains_model(str(tmp_path / "out"))
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))
+    assert manifest["exported"] == {"from": "best", "format": "ctranslate2"}
+    assert manifest["precision"] == "float32"
+    assert "measured" not in manifest
+
+
+def test_marian_is_written_and_listed(call, model, tmp_path):
+    done = call("export", model, "out", "--to", "marian")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.startswith("out: ")
+    assert {"config.json", "source.spm", "model.safetensors"} <= set(names(tmp_path / "out"))
+
+
+def test_int8_that_passes_is_written_with_its_numbers(call, steady, tmp_path):
+    done = call("export", steady, "out", "--to", "ctranslate2", "--precision", "int8", *DEV)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "6 dev sentences, beam 4:\n  float32 " in done.stdout
+    rows = [line.split() for line in done.stdout.splitlines() if "chrF" in line]
+    assert [row[0] for row in rows] == ["float32", "int8"]
+    assert rows[0][1:] == rows[1][1:]
+    found = json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))["measured"]["int8"]
+    assert found["chrf_full"] == found["chrf_small"] == pytest.approx(float(rows[0][2].strip(",")), abs=0.005)
+    assert found["sentences"] == 6
+
+
+def test_what_was_measured_is_what_is_written(call, model, tmp_path, monkeypatch):
+    monkeypatch.setattr("pellucid.evaluate.gate.LARGEST_DROP", 100.0)
+    monkeypatch.setattr("pellucid.evaluate.gate.repetition_rate", lambda texts: 0.0)
+    measured = []
+
+    def kept(*given, **options):
+        measured.append(translated(*given, **options))
+        return measured[-1]
+
+    monkeypatch.setattr("pellucid.cli.gated.translated", kept)
+    done = call("export", model, "out", "--to", "ctranslate2", "--precision", "int8", *DEV, *SHORTLIST)
+    assert done.exit_code == 0, done.stderr
+    found = bundle.load(model)
+    assert measured[0] != measured[1] != measured[2]
+    assert translated(found, tmp_path / "out", SOURCES) == measured[1]
+    assert translated(found, tmp_path / "out", SOURCES, shortlist=True) == measured[2]
+
+
+def test_int8_that_ruins_a_layer_is_refused_and_the_layer_named(call, hostile, tmp_path):
+    # What the model itself writes is right; so chrF is about 100, and can only fall.
+    write(tmp_path / "dev.es", [each.text for each in load(hostile).translate(SOURCES)])
+    done = call("export", hostile, "out", "--to", "ctranslate2", "--precision", "int8", *DEV)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("pellucid: refused; int8: chrF falls by ")
+    assert "when it alone is int8: decoder.1.ffn +" in done.stderr
+    assert "take --precision bfloat16 or float32, or --no-gate" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert names(tmp_path) == ["dev.en", "dev.es", "temporary"]
+
+
+def test_a_refused_export_leaves_what_was_there(call, hostile, tmp_path):
+    call("export", hostile, "out", "--to", "ctranslate2")
+    before = (tmp_path / "out" / "manifest.json").read_bytes()
+    write(tmp_path / "dev.es", [each.text for each in load(hostile).translate(SOURCES)])
+    done = call("export", hostile, "out", "--to", "ctranslate2", "--precision", "int8", *DEV)
+    assert done.exit_code == 2
+    assert (tmp_path / "out" / "manifest.json").read_bytes() == before
+
+
+def test_bfloat16_can_be_measured_too(call, steady):
+    done = call("export", steady, "out", "--to", "ctranslate2", "--precision", "bfloat16", *DEV)
+    assert done.exit_code == 0, done.stderr
+    assert "\n  bfloat16 " in done.stdout
+
+
+def test_int8_without_a_gate_says_so_here_and_in_the_manifest(call, hostile, tmp_path):
+    done = call("export", hostile, "out", "--to", "ctranslate2", "--precision", "int8", "--no-gate")
+    assert done.exit_code == 0
+    assert done.stdout.startswith("not measured: ")
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))["measured"] == "no"
+
+
+def test_a_shortlist_is_measured_and_put_beside_the_model(call, steady, tmp_path):
+    done = call("export", steady, "out", "--to", "ctranslate2", *DEV, *SHORTLIST)
+    assert done.exit_code == 0, done.stderr
+    assert "shortlist: " in done.stdout
+    assert "100.00% of the text in --dev-target" in done.stdout
+    assert "\n  float32, shortlist " in done.stdout
+    assert "vmap.txt" in names(tmp_path / "out")
+    alone = call("export", steady, "other", "--to", "ctranslate2", *SHORTLIST)
+    assert "in --shortlist-target" in alone.stdout
+    assert "not measured: " in alone.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--to onnx", "--to is 'onnx', it must be marian or ctranslate2"),
+        ("--precision int4", "--precision is 'int4', it must be one of float32, bfloat16, int8"),
+        ("--precision int8", "int8 changes what a model writes, so it is measured first: give --dev-source and"),
+        ("--precision int8 --dev-source dev.en", "--dev-source and --dev-target belong together"),
+        ("--shortlist-target dev.es", "--shortlist-source and --shortlist-target belong together"),
+        (" ".join(DEV), "float32 without a shortlist writes what the model writes: there is nothing to measure"),
+        ("--no-gate", "float32 without a shortlist writes what the model writes: there is nothing to measure"),
+        (f"--precision int8 --no-gate {' '.join(DEV)}", "--no-gate leaves out what --dev-source is for"),
+        ("--to marian --precision int8 --no-gate", "--precision, --no-gate: only --to ctranslate2 takes that"),
+        (f"--to marian {' '.join(SHORTLIST)}", "--shortlist-source, --shortlist-target: only --to ctranslate2 takes"),
+        ("--shortlist-source - --shortlist-target -", "only one file can be standard input"),
+        ("--shortlist-source nowhere --shortlist-target dev.es", "nowhere: no such file or directory"),
+    ],
+)
+def test_options_that_do_not_belong_together_are_refused(call, model, tmp_path, options: str, message: str):
+    done = call("export", model, "out", "--to", "ctranslate2", *options.split())
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_format_must_be_named(call, model):
+    assert "Missing option '--to'" in call("export", model, "out").stderr
+
+
+def test_lines_too_long_for_the_model_are_named(call, model, tmp_path):
+    write(tmp_path / "dev.en", [*SOURCES[:5], "ball " * 50])
+    done = call("export", model, "out", "--to", "ctranslate2", "--precision", "int8", *DEV)
+    assert done.exit_code == 2
+    assert "dev.en:6 has " in done.stderr
+
+
+def test_only_an_export_of_the_same_format_is_replaced(call, model, tmp_path):
+    shutil.copytree(model, tmp_path / "trained")
+    (tmp_path / "letters").mkdir()
+    write(tmp_path / "letters" / "a.txt", ["Dear"])
+    assert call("export", model, "marian", "--to", "marian").exit_code == 0
+    for out, message in {
+        "trained": "trained is no export to ctranslate2 and is not replaced",
+        "letters": "holds other things than a model and is not replaced",
+        "marian": "marian is no export to ctranslate2",
+        "dev.en": "dev.en is a file",
+    }.items():
+        done = call("export", model, out, "--to", "ctranslate2")
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert message in done.stderr
+    assert load(tmp_path / "trained").translate(["Yes."])
+    for _ in range(2):
+        assert call("export", model, "out", "--to", "ctranslate2").exit_code == 0
+    assert "out is no export to marian" in call("export", model, "out", "--to", "marian").stderr
+
+
+def test_without_ctranslate2_the_command_says_how_to_get_it(call, model, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    done = call("export", model, "out", "--to", "ctranslate2")
+    assert done.exit_code == 2
+    assert "pip install 'pellucid[ctranslate2]'" in done.stderr
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,352 @@
+"""Laws of word alignments: the formula, whose piece is whose, and links that are known."""
+
+import gzip
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from benchmarks.alignment import Gold, aer, parsed, phrasebook
+from pellucid import bundle
+from pellucid.data.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
+from pellucid.decode.alignment import align, cross_norms, links, moved, piece_alignments, words
+from pellucid.inspect.record import Record
+from pellucid.model import ModelConfig, Transformer
+from pellucid.train.loss import loss_sum
+from tests.decode.models import LINES, random_model, small_tokenizer
+from tests.model.models import small_model
+
+law = settings(derandomize=True, deadline=None, max_examples=300)
+
+SOURCES = [[4, 7, 9, 11, 5, EOS], [5, EOS], [12, 8, 4, 12, EOS]]
+TARGETS = [[6, 6, 4, EOS], [9, 4, 7, 8, 10, EOS], [11, EOS]]
+
+# ---------------------------------------------------------------- the norms
+
+
+def test_the_norms_are_those_of_the_vectors_written_out():
+    pattern = torch.rand(2, 3, 5, 7, dtype=torch.float64)
+    v = torch.randn(2, 3, 7, 4, dtype=torch.float64)
+    output = torch.randn(12, 12, dtype=torch.float64)
+    found = moved(pattern, v, output)
+    for b, t, s in ((0, 0, 0), (1, 4, 6), (0, 3, 5), (1, 2, 1)):
+        vector = sum(pattern[b, h, t, s] * (output[:, 4 * h : 4 * h + 4] @ v[b, h, s]) for h in range(3))
+        assert isinstance(vector, Tensor)
+        assert found[b, t, s].item() == pytest.approx(vector.norm().item(), rel=1e-12)
+
+
+@pytest.mark.parametrize("options", [{"norm": "pre"}, {"norm": "post", "positions": "rotary"}, {"tie": "none"}])
+def test_what_comes_from_all_source_positions_is_what_cross_attention_puts_out(options: dict[str, Any]):
+    model = small_model(**options)
+    found = cross_norms(model, [SOURCES[0]], [TARGETS[0]])
+    seen = Record(["decoder.*.cross.pattern", "decoder.*.cross.v", "decoder.*.cross.output"])
+    with torch.no_grad():
+        model(torch.tensor([SOURCES[0]]), torch.tensor([[BOS, *TARGETS[0][:-1]]]), watch=seen)
+    for layer in range(2):
+        pattern, v, out = (seen[f"decoder.{layer}.cross.{name}"] for name in ("pattern", "v", "output"))
+        weight = model.get_parameter(f"decoder.{layer}.cross.output.weight").detach()
+        vectors = sum(
+            pattern[0, h, :, :, None] * (v[0, h] @ weight[:, 10 * h : 10 * h + 10].T) for h in range(model.config.heads)
+        )
+        assert isinstance(vectors, Tensor)
+        bias = model.get_parameter(f"decoder.{layer}.cross.output.bias").detach()
+        torch.testing.assert_close(vectors.sum(dim=1) + bias, out[0])
+        torch.testing.assert_close(found[layer, 0], vectors.norm(dim=2))
+
+
+@pytest.mark.usefixtures("both_attentions")
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_neighbours_and_padding_change_nothing(dtype: torch.dtype):
+    model = small_model().to(dtype)
+    together = piece_alignments(model, SOURCES, TARGETS)
+    assert [tuple(each.shape) for each in together] == [(2, 3, 5), (2, 5, 1), (2, 1, 4)]
+    assert all(bool((each > 0).all()) for each in together)
+    for i in range(3):
+        [alone] = piece_alignments(model, SOURCES[i : i + 1], TARGETS[i : i + 1])
+        torch.testing.assert_close(together[i], alone, rtol=1e-9 if dtype == torch.float64 else 1e-4, atol=1e-9)
+
+
+def test_no_padding_is_moved_from():
+    norms = cross_norms(small_model(), SOURCES, TARGETS)
+    assert tuple(norms.shape) == (2, 3, 6, 6)
+    assert torch.equal(norms[:, 1] > 0, torch.tensor([True, True, False, False, False, False]).expand(2, 6, 6))
+
+
+def test_a_target_that_was_cut_off_is_read_like_one_that_ended():
+    model = small_model()
+    cut = [target[:-1] for target in TARGETS]
+    for a, b in zip(piece_alignments(model, SOURCES, cut), piece_alignments(model, SOURCES, TARGETS), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+
+
+def test_a_target_as_long_as_the_model_takes_is_read():
+    model = small_model()
+    longest = [4 + i % 20 for i in range(model.config.max_positions)]
+    [norms] = piece_alignments(model, [SOURCES[0]], [longest])
+    assert tuple(norms.shape) == (2, 53, 5)
+    assert bool((norms > 0).all())
+
+
+def test_a_model_in_training_is_ours_to_put_right():
+    with pytest.raises(AssertionError):
+        cross_norms(small_model().train(), SOURCES, TARGETS)
+
+
+def test_each_piece_has_the_row_that_writes_it():
+    """What is known when a piece is written are those before it: the last changes no row, the first all but its own."""
+    model = small_model()
+    [before] = piece_alignments(model, [SOURCES[0]], [[6, 7, 4, EOS]])
+    [last] = piece_alignments(model, [SOURCES[0]], [[6, 7, 5, EOS]])
+    [first] = piece_alignments(model, [SOURCES[0]], [[8, 7, 4, EOS]])
+    assert torch.equal(before, last)
+    assert torch.equal(before[:, 0], first[:, 0])
+    assert not torch.allclose(before[:, 1:], first[:, 1:], rtol=1e-3)
+
+
+# ---------------------------------------------------------------- links
+
+
+def one(*starts: int) -> list[range]:
+    return [range(a, b) for a, b in pairwise(starts)]
+
+
+def test_the_links_one_can_find_by_hand():
+    """Both rows look most at the first column; shares of row times column: .457 .067 over .257 .267."""
+    matrix = torch.tensor([[[4.0, 1.0], [3.0, 2.0]]])
+    assert links(matrix, one(0, 1, 2), one(0, 1, 2)) == [(0, 0), (1, 1)]
+
+
+def test_words_of_several_pieces_add_up_on_the_source_side_and_are_averaged_on_the_target_side():
+    """As [[3, 2], [1, 2]]: rows .6 .4 / .333 .667, columns .75 .5 / .25 .5, so .45 .2 / .083 .333."""
+    matrix = torch.tensor([[[1.0, 2.0, 1.0], [2.0, 1.0, 3.0], [1.0, 0.0, 2.0]]])
+    assert links(matrix, one(0, 2, 3), one(0, 2, 3)) == [(0, 0), (1, 1)]
+
+
+def test_a_word_can_have_several_links():
+    matrix = torch.tensor([[[5.0, 5.0, 1.0], [1.0, 1.0, 5.0]]])
+    assert links(matrix, one(0, 1, 2, 3), one(0, 1, 2)) == [(0, 0), (1, 0), (2, 1)]
+    assert links(matrix.mT, one(0, 1, 2), one(0, 1, 2, 3)) == [(0, 0), (0, 1), (1, 2)]
+
+
+def test_a_layer_that_looks_everywhere_says_nothing():
+    sharp = torch.eye(3) + 0.01
+    even = torch.full((3, 3), 100.0)
+    assert links(torch.stack([even, sharp, even]), one(0, 1, 2, 3), one(0, 1, 2, 3)) == [(0, 0), (1, 1), (2, 2)]
+
+
+def test_words_that_take_or_give_nothing_have_no_link():
+    matrix = torch.tensor([[[0.0, 1.0], [0.0, 0.0]]])
+    assert links(matrix, one(0, 1, 2), one(0, 1, 2)) == [(1, 0)]
+    assert links(matrix, [range(0), range(1, 2)], [range(1), range(1, 1)]) == [(1, 0)]
+    assert links(matrix, [], one(0, 1, 2)) == links(matrix, one(0, 1, 2), []) == []
+
+
+# ---------------------------------------------------------------- whose piece is whose
+
+TEXT = st.lists(
+    st.one_of(
+        st.sampled_from([" ", "  ", "\t", "\xa0", "\u3000", "\u2028", "\x1c", "\x85", "\u200b", "▁", "▅", "\ufdd0"]),
+        st.sampled_from(
+            ["the", "black", "cat", ".", "¿", "…", "犬", "😀", "<s>", "<0x41>", "ß", "İ", "é", "1", "a\xa0b"]
+        ),
+        st.characters(exclude_categories=["Cs"], exclude_characters="\n"),
+    ),
+    max_size=12,
+).map("".join)
+
+TOKENIZERS = {
+    "bpe": {"kind": "bpe"},
+    "unigram": {"kind": "unigram"},
+    "lowercase": {"lowercase": True, "joint": False},
+}
+
+
+@pytest.fixture(scope="module", params=TOKENIZERS)
+def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
+    config = TokenizerConfig(**{"vocabulary": 331, **TOKENIZERS[request.param]})
+    lines = [*LINES, "a\xa0b a\xa0b", "one\ttwo\tthree", "犬\u3000猫 犬\u3000猫"] * 3
+    return Tokenizer.train(lines, lines, config, seed=1, max_sentences=100)
+
+
+def checked(pieces: list[str], text: str, spell: Callable[[range], str]) -> None:
+    """Every word has its pieces, in order, and they spell it; pieces between words are white space."""
+    found = words(pieces, text)
+    assert len(found) == len(text.split())
+    for word, its in zip(text.split(), found, strict=True):
+        assert word in spell(its)
+    for before, after in pairwise(found):
+        assert 0 <= before.start < before.stop
+        assert before.stop - 1 <= after.start <= before.stop
+    owned = {i for its in found for i in its}
+    assert not found or owned >= set(range(found[-1].stop))
+    assert not spell(range(found[-1].stop if found else 0, len(pieces))).split()
+
+
+@law
+@given(TEXT)
+@example("a\xa0b\u3000c\td  。\u3000e ▁ ok\u2028")
+@example(" \ufdd01 ▁▁  x")
+@example("\u3000\xa0")
+def test_every_word_of_a_text_has_the_pieces_that_spell_it(tokenizer: Tokenizer, text: str):
+    as_read = text.lower() if tokenizer.config.lowercase else text
+    [source], [target] = tokenizer.encode_source([text]), tokenizer.encode_target([text])
+    checked(
+        tokenizer.source_pieces(source[:-1]), as_read, lambda its: tokenizer.decode_source(source[its.start : its.stop])
+    )
+    checked(
+        tokenizer.target_pieces(target[:-1]), as_read, lambda its: tokenizer.decode_target(target[its.start : its.stop])
+    )
+    assert len(words(tokenizer.source_pieces(source[:-1]), text)) == len(text.split())
+
+
+@law
+@given(
+    st.lists(st.one_of(st.integers(4, 330), st.integers(4, 259), st.sampled_from([4 + 0xC2, 4 + 0xA0])), max_size=15)
+)
+@example([4 + 0xE3, 4 + 0x80, 4 + 0x80, 4 + 0xE3, 4 + 0x80, 300, 4 + 0xC0, 4 + 0xA0, 4 + 0xED, 4 + 0xA0, 4 + 0x80])
+def test_so_has_every_word_a_model_writes_even_of_bytes_that_are_no_text(tokenizer: Tokenizer, ids: list[int]):
+    ids = [i for i in ids if i < tokenizer.target_vocabulary]
+    text = tokenizer.decode_target(ids)
+    checked(tokenizer.target_pieces(ids), text, lambda its: tokenizer.decode_target(ids[its.start : its.stop]))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text", "expected"),
+    [
+        ("▁1 ⁄ 2 ▁x", "½ x", [range(3), range(3, 4)]),  # compatibility forms taken apart
+        ("▁a ▁b ▁c", "a\u200bb c", [range(2), range(2, 3)]),  # a character of no width taken for a space
+        ("▁the <unk> ▁dog", "the 猫 dog", [range(1), range(1, 2), range(2, 3)]),  # and with it, the space is unknown
+        ("▁Hola ▁Ana", "Hola <b> Ana </b>", [range(1), range(1, 1), range(1, 2), range(2, 2)]),  # marks put back
+        ("▁Hola ▁Ana", "Hola Ana<br />", [range(1), range(1, 2), range(2, 2)]),
+        (">>fra<< ▁Good", ">>fra<<Good", [range(2)]),
+        ("▁ ▁", "x", [range(0)]),
+    ],
+)
+def test_pieces_that_do_not_spell_the_text_are_matched_with_it(pieces: str, text: str, expected: list[range]):
+    found = words(pieces.split(" "), text)
+    assert [list(each) for each in found] == [list(each) for each in expected]
+
+
+def test_sentences_are_aligned_from_end_to_end():
+    tokenizer = small_tokenizer()
+    model = random_model(5, tokenizer.source_vocabulary, tokenizer.target_vocabulary).double()
+    sources, targets = (
+        ["The black\u3000cat.", "Where?", "Yes.", "The ball"],
+        ["El gato negro.", "", "Sí", "La\tbola es"],
+    )
+    read, written = tokenizer.encode_source(sources), tokenizer.encode_target(targets)
+    found = align(model, tokenizer, read, written, sources, targets)
+    for source, target, drawn in zip(sources, targets, found, strict=True):
+        assert drawn == sorted(set(drawn))
+        assert {j for _, j in drawn} == set(range(len(target.split())))
+        assert {i for i, _ in drawn} == (set(range(len(source.split()))) if target else set())
+    alone = [align(model, tokenizer, read[i:], written[i:], sources[i:], targets[i:])[0] for i in range(4)]
+    assert alone == found
+    assert align(model, tokenizer, [], [], [], []) == []
+
+
+# ---------------------------------------------------------------- links that are known
+
+VOCABULARY = 17
+
+
+def swapped(source: list[int]) -> list[int]:
+    """The order of places, in which each word of some kinds has changed its own with the next, of the other kinds."""
+    order, i = [], 0
+    while i < len(source):
+        step = 2 if source[i] < 9 and any(piece >= 9 for piece in source[i + 1 : i + 2]) else 1
+        order += reversed(range(i, i + step))
+        i += step
+    return order
+
+
+TASKS = {  # for each target piece the place of its source piece, and what becomes of the piece
+    "copy": (lambda source: list(range(len(source))), lambda piece: piece),
+    "reverse": (lambda source: list(range(len(source)))[::-1], lambda piece: piece),
+    "lexicon with swaps": (swapped, lambda piece: 4 + 5 * piece % 13),
+}
+
+
+def drawn(task: str, count: int, generator: torch.Generator) -> tuple[list[list[int]], list[list[int]], list[set]]:
+    """Sentences of four to seven pieces, their translations, and the links."""
+    order, word = TASKS[task]
+    lengths = torch.randint(4, 8, (count,), generator=generator).tolist()
+    sources = [torch.randint(4, VOCABULARY, (length,), generator=generator).tolist() for length in lengths]
+    targets = [[word(source[i]) for i in order(source)] for source in sources]
+    known = [{(i, j) for j, i in enumerate(order(source))} for source in sources]
+    return [[*source, EOS] for source in sources], [[*target, EOS] for target in targets], known
+
+
+def rows(sentences: list[list[int]]) -> Tensor:
+    return torch.nn.utils.rnn.pad_sequence([torch.tensor(ids) for ids in sentences], batch_first=True)
+
+
+@pytest.mark.parametrize(("task", "norm"), [("copy", "post"), ("reverse", "pre"), ("lexicon with swaps", "post")])
+def test_what_a_tiny_model_learned_is_seen_in_its_links(task: str, norm: str):
+    torch.manual_seed(1)
+    generator = torch.Generator().manual_seed(2)
+    config = ModelConfig(VOCABULARY, VOCABULARY, 32, 64, 2, 1, 2, dropout=0.0, norm=norm)  # pyright: ignore[reportArgumentType]
+    model = Transformer(config)
+    steps = 300
+    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = 5e-3 * min((step + 1) / 50, 1 - step / steps)
+        sources, targets, _ = drawn(task, 32, generator)
+        asked = rows(targets)
+        states = model.decode(rows([[BOS, *ids[:-1]] for ids in targets]), model.encode(rows(sources)))
+        loss = loss_sum(states.flatten(0, 1), model.output_embedding.weight, asked.flatten(), 0.1) / asked.numel()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    sources, targets, known = drawn(task, 101, torch.Generator().manual_seed(3))
+    found = []
+    for source, target, norms in zip(sources, targets, piece_alignments(model.eval(), sources, targets), strict=True):
+        found.append(set(links(norms, one(*range(len(source))), one(*range(len(target))))))
+    assert aer(found, known, known) <= 0.05
+
+
+def error_rate(model: Path, gold: Gold) -> float:
+    found = bundle.load(model)
+    read, written = found.tokenizer.encode_source(gold.sources), found.tokenizer.encode_target(gold.targets)
+    every = align(found.model, found.tokenizer, read, written, gold.sources, gold.targets)
+    return aer([set(each) for each in every], gold.sure, gold.possible)
+
+
+def test_the_demo_model_knows_what_it_translated():
+    model = Path(__file__).parents[2] / "runs" / "demo" / "best"
+    if not model.exists():
+        pytest.skip("there is no runs/demo/best; `make demo` trains it")
+    assert error_rate(model, phrasebook(211)) < 0.1
+
+
+# ---------------------------------------------------------------- the error rate
+
+
+def test_the_error_rate_is_that_of_a_published_alignment(pellucid_data: Path):
+    """fast_align and MGIZA on the Hansards, as the README of the corpora has them."""
+
+    def read(name: str) -> list[str]:
+        path = pellucid_data / "alignments" / f"hansards_en-fr.{name}.align.gz"
+        return gzip.decompress(path.read_bytes()).decode().split("\n")[:-1]
+
+    gold = read("en-fr")
+    sure, possible = parsed(gold, "-"), parsed(gold, "p")
+    for name, expected in (("hyp_mgiza_grow-diagonal", 0.0584), ("hyp_fast_align_grow-diagonal", 0.0952)):
+        assert aer(parsed(read(name), "-"), sure, possible) == pytest.approx(expected, abs=5e-5)
+
+
+def test_the_error_rate_is_not_symmetric_and_takes_a_sure_link_for_a_possible_one():
+    few, many = [{(0, 0)}], [{(0, 0), (1, 1), (2, 2)}]
+    assert aer(few, few, many) == 0.0
+    assert aer(many, few, [set()]) == pytest.approx(1 - 2 / 4)
+    assert aer(many, few, many) == 0.0
+    assert aer(few, many, [set()]) == pytest.approx(1 - 2 / 4)
+    assert aer(many, few, many) != aer(few, many, few)

@@ -1,0 +1,309 @@
+"""Laws of tags: each comes out once, nested as it was, around the words it stood around, and adds nothing."""
+
+import re
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from pellucid.decode.links import linked
+from pellucid.decode.markup import TAG, kept, put_back, take_out
+
+law = settings(derandomize=True, deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+
+WORDS = st.sampled_from(["big", "H2O", "l'eau", "(sea),", "—", "“Why?”", "6", "½", "e\u0301", "海"])
+SPACE = st.sampled_from(["", " ", " ", "  ", "\u00a0"])
+SINGLES = st.sampled_from(["<br/>", "<br>", '<img src="a.png" alt="1 > 0" />', "</p>", "<x id='7'/>", "</1>"])
+OPENING = st.sampled_from(["<b>", "<p>", "<li>", '<a href="https://a.b/?c=d&e">', "<w:t>", "<0>"])
+
+
+def closing(tag: str) -> str:
+    return "</" + re.match(r"<([\w:]+)", tag)[1] + ">"  # type: ignore[index]
+
+
+def well_formed(depth: int = 3) -> st.SearchStrategy[str]:
+    """Words, white space and pairs of tags, nested."""
+    parts = [WORDS, SPACE, st.sampled_from(["<br/>", "<x id='7'/>"])]
+    if depth:
+        inner = well_formed(depth - 1)
+        parts.append(st.tuples(OPENING, inner).map(lambda pair: pair[0] + pair[1] + closing(pair[0])))
+    return st.lists(st.one_of(parts), max_size=5).map("".join)
+
+
+def anyhow() -> st.SearchStrategy[str]:
+    """Words, white space and tags in any order."""
+    closers = OPENING.map(closing)
+    return st.lists(st.one_of(WORDS, SPACE, SINGLES, OPENING, closers, st.sampled_from("<>/ =b\"'")), max_size=15).map(
+        "".join
+    )
+
+
+PLAIN = st.lists(st.one_of(WORDS, SPACE), max_size=9).map("".join)
+
+
+def some_alignment(data: st.DataObject, source: str, target: str) -> list[tuple[int, int]]:
+    read, said = len(source.split()), len(target.split())
+    if not read or not said:
+        return []
+    return data.draw(st.lists(st.tuples(st.integers(0, read - 1), st.integers(0, said - 1)), max_size=12))
+
+
+def tags_of(text: str) -> list[str]:
+    return [match[0] for match in TAG.finditer(text)]
+
+
+def tree(text: str):
+    """What is nested in what, in no order; None if tags are open at the end or closed in another order."""
+    above: list[list] = [[]]
+    names: list[str] = []
+    for match in TAG.finditer(text):
+        close, _name, single = match.groups()
+        if single:
+            above[-1].append((match[0], ()))
+        elif not close:
+            above.append([])
+            names.append(match[0])
+        elif names and closing(names[-1]) == match[0]:
+            inner = above.pop()
+            above[-1].append((names.pop(), tuple(sorted(inner))))
+        else:
+            return None
+    return sorted(above[0]) if not names else None
+
+
+@law
+@given(st.one_of(anyhow(), well_formed()), st.booleans())
+@example("a<br>b", True)
+@example("Hi <b> </b>", True)
+@example("<b>a</b><i>b</i>,<u>!</u>", True)
+@example("<<b>b> c", True)
+def test_what_is_not_translated_comes_back_as_it_was(text: str, aligned: bool):
+    marked = take_out(text)
+    alignment = [(i, i) for i in range(len(marked.text.split()))] if aligned else []
+    assert put_back(marked, marked.text, alignment) == text
+
+
+@law
+@given(st.data(), st.one_of(anyhow(), well_formed()), PLAIN)
+def test_every_tag_of_the_source_comes_out_once_and_nothing_else_changes(data, text: str, translation: str):
+    marked = take_out(text)
+    found = put_back(marked, translation, some_alignment(data, marked.text, translation))
+    assert sorted(tags_of(found)) == sorted(tags_of(text)) == sorted(tag.text for tag in marked.tags)
+    assert "".join(TAG.sub("", found).split()) == "".join(translation.split())
+    if not any(tag.before or tag.after or tag.parting for tag in marked.tags):
+        assert TAG.sub("", found) == translation
+    elif not any(tag.parting for tag in marked.tags):
+        assert TAG.sub("", found).split() == translation.split()
+
+
+@law
+@given(st.data(), well_formed(), PLAIN)
+def test_what_was_nested_is_nested_as_it_was(data, text: str, translation: str):
+    marked = take_out(text)
+    found = put_back(marked, translation, some_alignment(data, marked.text, translation))
+    assert tree(text) is not None
+    assert tree(found) == tree(text)
+
+
+@law
+@given(st.data(), st.lists(st.sampled_from(["big", "red", "cat"]), min_size=1, max_size=7), st.integers(0, 7))
+def test_a_pair_holds_the_words_that_go_with_those_it_held_and_no_more_than_it_must(data, words, more: int):
+    first = data.draw(st.integers(0, len(words) - 1))
+    last = data.draw(st.integers(first, len(words) - 1))
+    text = " ".join([*words[:first], "<b>" + " ".join(words[first : last + 1]) + "</b>", *words[last + 1 :]])
+    translation = " ".join(f"w{i}" for i in range(1 + more))
+    alignment = some_alignment(data, " ".join(words), translation)
+    held = [t for s, t in alignment if first <= s <= last]
+    found = put_back(take_out(text), translation, alignment)
+    inside = re.search("<b>(.*)</b>", found)[1].split()  # type: ignore[index]
+    if held:
+        assert inside == [f"w{i}" for i in range(min(held), max(held) + 1)]
+    elif alignment:
+        assert inside == []
+    else:
+        assert len(inside) >= 1
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "alignment", "expected"),
+    [
+        ("The <b>ball</b> is <i>blue</i>.", "La bola es azul.", "0-0 1-1 2-2 3-3", "La <b>bola</b> es <i>azul</i>."),
+        ("the <i>white</i> <b>house</b>", "la casa blanca", "0-0 1-2 2-1", "la <b>casa</b> <i>blanca</i>"),
+        ("I <b>eat</b> it today.", "Ich will es heute essen.", "0-0 1-4 2-2 3-3", "Ich will es heute <b>essen</b>."),
+        ("See <a href='x'>the docs</a>.", "Siehe Doku.", "0-0 1-1 2-1", "Siehe <a href='x'>Doku</a>."),
+        ("do <b>not</b> go", "ne va pas", "0-1 1-0 1-2 2-1", "<b>ne va pas</b>"),
+        ("<b>Hello, world!</b>", "¡Hola, mundo!", "0-0 1-1", "<b>¡Hola, mundo!</b>"),
+        ("(<b>Hello</b>)", "„Hola“", "0-0", "„<b>Hola</b>“"),
+        ("<b>a</b> <i>b</i>", "x y", "0-1 1-0", "<i>x</i> <b>y</b>"),
+        ("<p>one <b>two <i>three</i></b></p>", "3 2 1", "0-2 1-1 2-0", "<p><b><i>3</i> 2</b> 1</p>"),
+        ("H<sub>2</sub>O is wet", "Nass ist H2O.", "0-2 1-1 2-0", "Nass ist H<sub>2</sub>O."),
+        ("un<b>believ</b>able", "increíble", "0-0", "<b>increíble</b>"),
+        ("one<br/>two", "uno dos", "0-0 1-1", "uno<br/>dos"),
+        ("<li>one</li><li>two</li>", "uno dos", "0-0 1-1", "<li>uno</li><li>dos</li>"),
+        ("one <br/> two", "dos uno", "0-1 1-0", "<br/> dos uno"),
+        ("one<br/> two", "uno dos", "0-0 1-1", "uno<br/> dos"),
+        ("one <br/>two", "uno dos", "0-0 1-1", "uno <br/>dos"),
+        ("a <b> big </b> cat", "gato grande", "0-0 1-1 2-0", "gato <b> grande </b>"),
+        ("<b>one</b> two", "uno dos", "", "<b>uno</b> dos"),
+        ("<b>one two</b> three four", "1 2", "", "<b>1</b> 2"),
+        ("one <b>two</b>", "", "", "<b></b>"),
+        ("<b></b>", "x", "", "<b></b>x"),
+        ("(c <br/> b", "(b", "1-0", "(<br/>b"),
+        ("0 1 2 3 <b>4 5 6 7 8 9 <br/></b>", "x", "0-0", "<b><br/> </b>x"),
+        ("<i>a</i> <b>b c</b>", "x", "0-0 1-0 2-0", "<i></i><b>x</b>"),
+        ("<b>a b <br/> c</b> <i>d</i>", "a b d c", "0-0 1-1 2-3 3-2", "<b>a b <br/> </b><i>d</i> c"),
+        ("<b>a <br/></b> c", "a c a", "0-0 0-2 1-1", "<b>a c a<br/> </b>"),
+        # browsermt/bergamot-translator#288: a tag was swallowed
+        ('<b>d</b><i>o</i><a id="1">g</a>', "perro", "0-0", '<i></i><b>perro</b><a id="1"></a>'),
+    ],
+)
+def test_tags_go_where_a_reader_would_put_them(source: str, translation: str, alignment: str, expected: str):
+    pairs = [(int(s), int(t)) for s, t in (pair.split("-") for pair in alignment.split())]
+    assert put_back(take_out(source), translation, pairs) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a < b and c > d",
+        "I <3 you",
+        "x <- y -> z",
+        "<me@example.com>",
+        "<https://example.com>",
+        "a <b and c> d",
+        "1<2, 3>2",
+        "if (a<b || c>d)",
+        "<>",
+        "</>",
+        "< b>",
+        "&lt;b&gt; &amp; co",
+        "<!-- no -->",
+        "<b",
+        "b>",
+        "<ß>",
+        "<b/ >",
+    ],
+)
+def test_what_is_no_tag_is_text(text: str):
+    assert take_out(text).text == text
+    assert take_out(text).tags == ()
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "<b>",
+        "</b>",
+        "<br/>",
+        "<br />",
+        '<a href="x y">',
+        "<a href='>'>",
+        "<a href=x/y>",
+        "<img src=a.png/>",
+        "<w:t xml:space='p'>",
+        "<0>",
+        "</12>",
+        "<h1 class = 'x'  id=y>",
+        "<x-1 @click='a()' data-a=\"b\"/>",
+        '<a title="">',
+    ],
+)
+def test_tags_are_taken_out_and_the_words_beside_them_keep_their_spaces(tag: str):
+    assert take_out(f"one {tag}two").text == "one two"
+    assert take_out(f"one{tag} two").text == "one two"
+    assert take_out(f"one {tag} two").text == "one two"
+    assert take_out(f"{tag} two").text == "two"
+    assert take_out(f"one {tag}").text == "one"
+    assert [t.text for t in take_out(f"a{tag}, b").tags] == [tag]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<a " * 5000,
+        "<a x=" * 5000,
+        "<a x='" * 5000,
+        '<a x="' * 5000,
+        "<a x=1 " * 5000,
+        "<a" + " " * 20000,
+        "<b>" * 3000 + "x" + "</b>" * 3000,
+        "<b>x</b>" * 3000,
+        "<br>" * 9000,
+        "<a></b>" * 3000,
+        "a" * 30000,
+        "a@" * 9000,
+        "a.b@a." * 5000,
+        "http://" + "." * 20000,
+        "http://(" * 5000,
+        "{{" * 9000,
+        "{a:" * 9000,
+        "%" * 20000,
+        "%9" * 9000,
+        "%(a" * 9000,
+        "www." * 5000,
+        "$" + "{a" * 9000,
+        "http://" + "(a)" * 9000 + ".",
+    ],
+)
+def test_hostile_text_takes_no_longer_than_other_text(text: str):
+    marked = take_out(text)
+    assert sorted(tags_of(put_back(marked, "x y", []))) == sorted(tags_of(text))
+    kept(text)
+
+
+@law
+@given(st.data(), PLAIN, PLAIN)
+def test_words_are_linked_as_they_are_aligned(data, source: str, target: str):
+    alignment = some_alignment(data, source, target)
+    read, said, links = linked(source, (), target, alignment)
+    for text, spans in ((source, read), (target, said)):
+        assert "".join(text[start:end] for start, end in spans) == "".join(text.split())
+        assert all(start < end for start, end in spans)
+
+    def numbers(text: str, spans: list[tuple[int, int]]) -> dict[int, int]:
+        """The word of each piece that has letters."""
+        words = [[*run] for inside, run in groupby(range(len(text)), key=lambda i: not text[i].isspace()) if inside]
+        whole = {i: n for n, run in enumerate(words) for i in run}
+        return {n: whole[start] for n, (start, end) in enumerate(spans) if any(map(str.isalnum, text[start:end]))}
+
+    if alignment:
+        left, right = numbers(source, read), numbers(target, said)
+        assert {(left[s], right[t]) for s, t in links if s in left and t in right} == {
+            (s, t) for s, t in alignment if s in left.values() and t in right.values()
+        }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{name} has {0} of {{ total }} in ${HOME}", ["{name}", "{0}", "{{ total }}", "${HOME}"]),
+        ("%s, %d%% of %(name)s, %1$s %-5.2f %@ took %dms", ["%s", "%d", "%(name)s", "%1$s", "%-5.2f", "%@", "%d"]),
+        (
+            "{} {!r} {price:.2f} {user.name} {rows[0]} #{x}",
+            ["{}", "{!r}", "{price:.2f}", "{user.name}", "{rows[0]}", "#{x}"],
+        ),
+        ("5% discount, 50 % off, 100%sure, %sale, {a b}, { }, $5", []),
+        ("See https://example.com/a?b=c%20d#e.", ["https://example.com/a?b=c%20d#e"]),
+        ("(http://a.b/c_(d)), www.e.fr!", ["http://a.b/c_(d)", "www.e.fr"]),
+        ("https://a.b/{id}/%s, ftp://c", ["https://a.b/{id}/%s", "ftp://c"]),
+        ("Write to <j.doe+x@mail.example.org>.", ["j.doe+x@mail.example.org"]),
+        ("我的地址是me@example.com。看https://a.cn/b。", ["me@example.com", "https://a.cn/b"]),
+        ("{größe} {größe}", ["{größe}", "{größe}"]),
+        ("No @ sign; me@ home", []),
+    ],
+)
+def test_what_must_not_change_is_found(text: str, expected: list[str]):
+    assert kept(text) == expected
+
+
+def test_nothing_that_people_say_is_taken_for_a_placeholder(pellucid_data: Path):
+    import gzip
+
+    for name in ("multi30k/val.en", "tatoeba_en-es/test.es", "wmt_news/newstest2009.de", "wmt_news/newstest2011.en"):
+        with gzip.open(pellucid_data / f"{name}.gz", "rt", encoding="utf-8", newline="\n") as file:
+            lines = file.read().split("\n")
+        for line in lines:
+            assert all(re.match(r"https?://|www\.|[\w.+-]+@", each) for each in kept(line)), line
+            assert take_out(line).text == line

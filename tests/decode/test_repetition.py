@@ -1,0 +1,141 @@
+"""Going round in circles: noticed where it is, not noticed in what people write, and impossible under the rule."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
+from pellucid.decode.beam import beam_search
+from pellucid.decode.greedy import greedy_search
+from pellucid.decode.repetition import no_repeats, repeats
+from pellucid.decode.sample import sample_search
+from pellucid.decode.search import never
+from tests.decode.tables import Prefixes, limit, random_logits, step_from
+
+law = settings(derandomize=True, deadline=None, max_examples=300)
+
+BLOCKS = st.tuples(st.lists(st.integers(0, 3), min_size=1, max_size=19), st.integers(0, 9))
+TOKENS = st.lists(BLOCKS, max_size=4).map(lambda blocks: [i for block, times in blocks for i in block * times])
+
+
+def round_in_circles(tokens: list[int]) -> bool:
+    """By the words of the definition: 4 times a block, 8 pieces in all, written out."""
+    return any(
+        tokens[i : i + size * times] == tokens[i : i + size] * times and size * times >= 8
+        for size in range(1, 17)
+        for times in (4, 5, 6, 7, 8)
+        for i in range(len(tokens) - size * times + 1)
+    )
+
+
+def repeated(tokens: list[int], size: int) -> bool:
+    runs = [tuple(tokens[i : i + size]) for i in range(len(tokens) - size + 1)]
+    return len(set(runs)) < len(runs)
+
+
+def searches(step, sentences: int, most: int, rules):
+    """What each of the three searches finds."""
+    limits, draws = limit(*[most] * sentences), torch.rand(sentences, 3, most, generator=torch.manual_seed(1))
+    yield greedy_search(step, Prefixes([*range(sentences)]), limits, length_penalty=0.6, rules=rules)
+    numbers = {"length_penalty": 0.6, "rules": rules}
+    yield beam_search(step, Prefixes([*range(sentences)]), limits, width=3, n_best=3, **numbers)
+    sampling = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
+    yield sample_search(step, Prefixes([*range(sentences)]), limits, draws, **sampling, **numbers)
+
+
+@law
+@given(TOKENS)
+@example([])
+@example([1, 2, 3, 4, 5, 6, 7] * 4)
+@example([*range(16)] * 4)
+@example([*range(17)] * 5)
+def test_repetition_is_what_it_says(tokens: list[int]):
+    assert repeats(tokens) == round_in_circles(tokens)
+
+
+@pytest.mark.parametrize("size", range(1, 17))
+def test_a_block_is_noticed_wherever_it_begins_and_ends(size: int):
+    block, times = [*range(100, 100 + size)], max(4, -(-8 // size))
+    for before in range(3):
+        for after in range(3):
+            around = [*range(before)], [*range(50, 50 + after)]
+            assert repeats(around[0] + block * times + around[1])
+            assert not repeats(around[0] + block * (times - 1) + around[1])
+
+
+def test_nobody_writes_as_a_model_gone_round_in_circles_does(pellucid_data: Path):
+    def read(name: str) -> list[str]:
+        with gzip.open(pellucid_data / f"{name}.gz", "rt", encoding="utf-8", newline="\n") as file:
+            return file.read().split("\n")[:-1]
+
+    names = [*(f"wmt_news/newstest20{year:02}.es" for year in range(8, 14)), "tatoeba_en-es/valid.es"]
+    texts = {name: read(name) for name in [*names, "multi30k/val.de", "multi30k/test_2016_flickr.de"]}
+    config = TokenizerConfig(vocabulary=4003)
+    learned = [line for lines in texts.values() for line in lines[:500]]
+    tokenizer = Tokenizer.train(learned, learned, config, seed=1, max_sentences=10_000)
+    assert sum(map(len, texts.values())) > 19_000
+    for lines in texts.values():
+        assert [line for line, ids in zip(lines, tokenizer.encode_target(lines), strict=True) if repeats(ids)] == []
+    # Manuals write tables and 999999999: there the sources do so too.
+    sources, targets = (read(f"pydocs_en-es/test.{side}") for side in ("en", "es"))
+    pairs = zip(tokenizer.encode_source(sources), tokenizer.encode_target(targets), strict=True)
+    assert not any(repeats(target) and not repeats(source) for source, target in pairs)
+
+
+@law
+@given(st.integers(0, 10**6), st.integers(0, 13), st.lists(st.integers(0, 4), min_size=3, max_size=3))
+def test_the_rule_forbids_what_would_complete_a_run_that_stands_already(seed: int, length: int, sizes: list[int]):
+    generator = torch.Generator().manual_seed(seed)
+    written = torch.randint(0, 3, (5, length), generator=generator)
+    sentences = torch.tensor([0, 0, 1, 2, 2])
+    before = torch.randn(5, 4, generator=generator)
+    before[:, 3] = -torch.inf  # what others forbade stays forbidden
+    after = before.clone()
+    no_repeats(sizes)(after, written, sentences)
+    for row in range(5):
+        size, tokens = sizes[sentences[row]], written[row].tolist()
+        # Runs that end with the new piece; the others are no matter of this piece.
+        last = {piece: tuple([*tokens, piece][-size:]) for piece in range(4)}
+        runs = {tuple(tokens[i : i + size]) for i in range(length - size + 1)} if size else set()
+        for piece in range(4):
+            expected = -torch.inf if size and last[piece] in runs else before[row, piece].item()
+            assert after[row, piece].item() == expected
+
+
+def test_a_search_under_the_rule_never_repeats_a_run():
+    sizes, found_without = [1, 2, 3, 0, 2, 4], 0
+    for seed in range(7):
+        step = step_from(random_logits(seed, 7))
+        for ruled, free in zip(
+            searches(step, 6, 17, (never(), no_repeats(sizes))), searches(step, 6, 17, (never(),)), strict=True
+        ):
+            for size, with_rule, without in zip(sizes, ruled, free, strict=True):
+                assert with_rule
+                if size == 0:
+                    assert with_rule == without
+                else:
+                    assert not any(repeated(hypothesis.tokens, size) for hypothesis in with_rule)
+                    found_without += any(repeated(hypothesis.tokens, size) for hypothesis in without)
+    assert found_without > 20
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_wide_beam_under_the_rule_finds_the_best_that_obey_it(size: int):
+    for seed in range(3):
+        step, numbers = step_from(random_logits(seed, 7)), {"width": 131, "n_best": 131, "length_penalty": 0.6}
+        [everything] = beam_search(step, Prefixes([0]), limit(4), rules=(never(),), **numbers)
+        assert len(everything) == 1 + 3 + 9 + 27 + 81
+        [found] = beam_search(step, Prefixes([0]), limit(4), rules=(never(), no_repeats([size])), **numbers)
+        obeying = [hypothesis for hypothesis in everything if not repeated(hypothesis.tokens, size)]
+        assert [(h.tokens, h.score) for h in found] == [(h.tokens, h.score) for h in obeying]
+        assert 0 < len(obeying) < len(everything)
+
+
+def test_no_rule_of_up_to_six_pieces_lets_a_circle_pass():
+    for size in range(1, 7):
+        for block in ([1], [1, 2], [1, 2, 3], [*range(16)]):
+            assert repeated(block * 8, size)

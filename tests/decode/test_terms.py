@@ -1,0 +1,203 @@
+"""Terminology: what a file says, what a sentence asks for, and how a term is written in pieces."""
+
+import gzip
+import re
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pellucid.data.tokenizer import EOS, UNK, Tokenizer, TokenizerConfig
+from pellucid.decode.terms import Terms, spellings
+from pellucid.decode.words import EDGE
+from tests.decode.models import LINES, small_tokenizer
+
+TERMS = Terms.of(
+    [
+        ("dog", "Köter"),
+        ("York", "York"),
+        ("New York", "Neu-York"),
+        ("York City", "Stadt York"),
+        ("US", "Vereinigte Staaten"),
+        ("Polish", "polnisch"),
+        ("polish", "polieren"),
+        ("cat", "Katze"),
+        ("cat", "Kater"),
+        ("C++", "C++"),
+        ("straße", "road"),
+    ]
+)
+
+
+def asked(text: str, terms: Terms = TERMS) -> list[tuple[str, ...]]:
+    return [match.targets for match in terms.matches(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "targets"),
+    [
+        ("", []),
+        ("nothing here", []),
+        ("A dog.", [("Köter",)]),
+        ("A dog's dog", [("Köter",), ("Köter",)]),  # each for itself
+        ("dogs, adogs, dog1, hotdog", []),  # whole words
+        ("Dog DOG (dog) dog-like", [("Köter",)] * 4),
+        ("New York", [("Neu-York",)]),  # the longest
+        ("New\u00a0 York", [("Neu-York",)]),
+        ("NEW YORK", [("Neu-York",)]),
+        ("New York City", [("Stadt York",)]),  # longer than "New York", which overlaps it
+        ("York New York", [("York",), ("Neu-York",)]),
+        ("tell us, US", [("Vereinigte Staaten",)]),
+        ("Us", []),
+        ("polish", [("polieren",)]),
+        ("Polish", [("polnisch",)]),
+        ("POLISH", [("polnisch", "polieren")]),  # neither is written so: either will do
+        ("cat", [("Katze", "Kater")]),
+        ("C++, C++11, C+", [("C++",), ("C++",)]),
+        ("STRASSE", [("road",)]),
+    ],
+)
+def test_what_a_sentence_asks_for(text, targets):
+    assert asked(text) == targets
+
+
+def test_of_overlapping_terms_of_one_length_the_first_is_taken():
+    assert asked("a b a b a", Terms.of([("a b", "1"), ("b a", "2")])) == [("1",), ("1",)]
+
+
+def test_an_accent_is_the_same_however_it_is_written():
+    for source in ("caf\u00e9", "cafe\u0301"):
+        for text in ("Caf\u00e9!", "Cafe\u0301!"):
+            assert asked(text, Terms.of([(source, "Kaffeehaus")])) == [("Kaffeehaus",)]
+    assert asked("cafe\u0301", Terms.of([("cafe", "x")])) == []
+
+
+def test_terms_are_found_where_no_spaces_are_written():
+    assert asked("我有一只狗。", Terms.of([("狗", "dog")])) == [("dog",)]
+
+
+def test_a_match_says_what_stands_in_the_source():
+    assert [match.source for match in TERMS.matches("A DOG in New  York")] == ["DOG", "New York"]
+
+
+def test_a_file_of_terms(tmp_path):
+    path = tmp_path / "terms.tsv"
+    text = "# animals\n\ndog\tKöter\n#tag\t#Schild\ncat \t  Katze\ndog\tHund\r\n  \n"
+    path.write_bytes(text.encode())
+    terms = Terms.read(path)
+    assert terms == Terms.of([("dog", "Köter"), ("#tag", "#Schild"), ("cat", "Katze"), ("dog", "Hund")])
+    assert asked("dog #tag cat", terms) == [("Köter", "Hund"), ("#Schild",), ("Katze",)]
+    path.write_bytes(gzip.compress(text.encode()))
+    assert Terms.read(path) == terms
+
+
+def test_every_wrong_line_of_a_file_is_named(tmp_path):
+    path = tmp_path / "terms.tsv"
+    path.write_text("dog\tHund\ncat\ncow\t\na\tb\tc\n", encoding="utf-8")
+    with pytest.raises(
+        ValueError, match=r"terms.tsv:2 has 1 columns, .*; \S+terms.tsv:3 .*one is empty; \S+:4 has 3 col"
+    ):
+        Terms.read(path)
+    path.write_text("x\n" * 7, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"terms.tsv:5 has 1 columns[^;]+; and 2 more$"):
+        Terms.read(path)
+    for nothing in ("", "# nothing\n\n"):
+        path.write_text(nothing, encoding="utf-8")
+        with pytest.raises(ValueError, match=r"terms.tsv has no terms; expected lines of"):
+            Terms.read(path)
+    path.write_bytes(b"dog\tK\xf6ter\n")
+    with pytest.raises(ValueError, match=r"terms.tsv:1:6: byte 0xF6 is not UTF-8"):
+        Terms.read(path)
+
+
+def test_pairs_with_an_empty_side_are_named():
+    with pytest.raises(ValueError, match=r"pair 2 has 2 columns, expected 2: .*; one is empty; pair 3 has"):
+        Terms.of([("a", "b"), (" ", "b"), ("a", "")])
+
+
+def test_no_terms_ask_for_nothing():
+    assert asked("A dog.", Terms.of([])) == []
+
+
+def test_a_sentence_asks_for_its_targets_in_pieces():
+    tokenizer = small_tokenizer()
+    bola, casa, gato = (spellings(tokenizer, text, capital=True) for text in ("bola", "casa", "gato"))
+    terms = Terms.of([("ball", "bola"), ("house", "casa"), ("cat", "gato"), ("cat", "casa")])
+    assert terms.pieces(tokenizer, "The house, the ball, the house.") == (casa, bola, casa)
+    assert terms.pieces(tokenizer, "A cat.") == ((*gato, *casa),)
+
+
+def test_targets_without_pieces_are_named(monkeypatch):
+    tokenizer = small_tokenizer()
+    TERMS.refuse_unwritable(tokenizer)
+    whole = Tokenizer.encode_target
+
+    def unknown(self: Tokenizer, lines: list[str]) -> list[list[int]]:
+        return [[UNK, EOS] if "ö" in line else ids for line, ids in zip(lines, whole(self, lines), strict=True)]
+
+    monkeypatch.setattr(Tokenizer, "encode_target", unknown)
+    shown = Tokenizer.decode_target  # of an imported tokenizer it is a text that may be asked for
+    monkeypatch.setattr(Tokenizer, "decode_target", lambda self, ids: "Köter" if UNK in ids else shown(self, ids))
+    with pytest.raises(ValueError, match=r"^the term 'Köter' cannot be written by this model$"):
+        TERMS.refuse_unwritable(tokenizer)
+
+
+TEXT = st.lists(st.sampled_from(["la", "bola", "{", "}", "x", "1", ".", "é", "犬", "(", "a", " b"]), min_size=1)
+around = st.lists(st.integers(4, 306), max_size=4)
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(TEXT.map("".join).map(str.strip), around, around)
+def test_whatever_stands_around_a_spelling_the_text_has_the_term(text, before, after):
+    tokenizer = small_tokenizer()
+    for spelling in spellings(tokenizer, text, touching=True):
+        assert text in tokenizer.decode_target([*before, *spelling, *after])
+
+
+def test_a_term_is_spelled_with_a_word_start_and_without():
+    tokenizer = small_tokenizer()
+    marked, unmarked = spellings(tokenizer, "bola", touching=True)
+    assert tokenizer.target_pieces(marked)[0].startswith("▁")
+    assert "".join(tokenizer.target_pieces(unmarked)) == "bola"
+    [quoted] = tokenizer.encode_target(['("bola" x'])
+    assert any(tuple(quoted[i : i + len(unmarked)]) == unmarked for i in range(len(quoted)))
+
+
+def test_a_term_has_edges_unless_it_may_be_touched():
+    tokenizer = small_tokenizer()
+    edged = spellings(tokenizer, "{x}")
+    assert all(each[0] == each[-1] == EDGE for each in edged)
+    assert tuple(each[1:-1] for each in edged) == spellings(tokenizer, "{x}", touching=True)
+
+
+def test_small_letters_may_be_capital_at_the_start():
+    tokenizer = small_tokenizer()
+    texts = lambda text: {tokenizer.decode_target(each[1:-1]) for each in spellings(tokenizer, text, capital=True)}  # noqa: E731
+    assert texts("bola azul") == {"bola azul", "Bola azul"}
+    for fixed in ("Bola", "https://a.b", "{x}", "x1", "1"):
+        assert texts(fixed) == {fixed}
+
+
+def test_a_capital_is_never_what_the_search_insists_on():
+    lines = ["Q Q Q Q Qx Qx Qx"] * 3 + LINES
+    tokenizer = Tokenizer.train(lines, lines, TokenizerConfig(vocabulary=320), seed=1, max_sentences=100)
+    for text in ("qx", "la"):
+        shortest = min(spellings(tokenizer, text, capital=True), key=len)
+        assert tokenizer.decode_target(shortest[1:-1]) == text
+
+
+@cache
+def lower() -> Tokenizer:
+    config = TokenizerConfig(vocabulary=300, lowercase=True)
+    return Tokenizer.train(LINES, LINES, config, seed=1, max_sentences=100)
+
+
+def test_a_tokenizer_without_capitals_writes_terms_in_small_letters():
+    assert lower().decode_target(spellings(lower(), "La Bola")[0][1:-1]) == "la bola"
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a  b", " a", "a ", "", " "])
+def test_what_no_pieces_write_is_refused(text):
+    with pytest.raises(ValueError, match=re.escape(f"the term {text!r} cannot be written by this model")):
+        spellings(small_tokenizer(), text)
