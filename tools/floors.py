@@ -25,6 +25,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "config": Floor(others="pydantic"),
     "model": Floor(ours="model", others="torch jaxtyping"),
     "data": Floor(ours="data", others="numpy sentencepiece torch jaxtyping"),
+    "text": Floor(ours="text"),
     "sealed": Floor(),
     "bundle": Floor(ours="sealed model data.tokenizer", others="safetensors torch"),
     "interop": Floor(
@@ -33,7 +34,7 @@ FLOORS = {  # in the order of reading, from the ground up
         others_inside="ctranslate2",
     ),
     "decode": Floor(
-        ours="decode bundle model data interop", others="numpy torch jaxtyping", others_inside="ctranslate2"
+        ours="decode bundle model data text interop", others="numpy torch jaxtyping", others_inside="ctranslate2"
     ),
     "evaluate": Floor(ours="evaluate", others="numpy", others_inside="sacrebleu"),
     "train": Floor(

@@ -51,7 +51,8 @@ def test_json_says_why_each_translation_stopped(call, model, text):
     for row, translation in zip(rows, expected, strict=True):
         assert set(row) == {"text", "score", "stop", "pieces", "notes", "alternatives"}
         assert (row["text"], row["pieces"]) == (translation.text, translation.pieces)
-        assert [each["score"] for each in row["alternatives"]] == [each.score for each in translation.alternatives]
+        scores = [each.score for each in translation.alternatives]
+        assert [each["score"] for each in row["alternatives"]] == pytest.approx(scores, abs=1e-4)  # another engine
 
 
 def test_n_best_lists_look_like_those_of_moses(call, model, text):

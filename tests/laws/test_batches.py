@@ -54,7 +54,9 @@ def undecided_model() -> Transformer:
     return model
 
 
-@pytest.mark.parametrize("config", [SearchConfig(method="greedy", max_extra=5), SearchConfig(beam=4, max_extra=5)], ids=["greedy", "beam 4"])
+@pytest.mark.parametrize(
+    "config", [SearchConfig(method="greedy", max_extra=5), SearchConfig(beam=4, max_extra=5)], ids=["greedy", "beam 4"]
+)
 def test_any_batch_in_any_order_gives_each_sentence_the_same(config):
     model = undecided_model()
     draw = random.Random(1)

@@ -8,10 +8,10 @@ from typing import Literal
 
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.alignment import Links
-from pellucid.decode.lines import join
-from pellucid.decode.markup import TAG, put_back
 from pellucid.decode.prepare import Prepared
 from pellucid.decode.search import Hypothesis
+from pellucid.text.lines import join
+from pellucid.text.markup import TAG, put_back
 
 
 @dataclass(frozen=True)

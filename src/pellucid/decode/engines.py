@@ -97,7 +97,7 @@ class TorchEngine:
             found = self.together(requests, config)
             if len(requests) > 1 and self.dtype == torch.float32:
                 for i, hypotheses in enumerate(found):
-                    if hypotheses[0].margin < CLOSE_CALL:
+                    if hypotheses and hypotheses[0].margin < CLOSE_CALL:
                         [found[i]] = self.together([requests[i]], config)
         return found
 

@@ -96,6 +96,7 @@ class PackedDecoderLayer:
 
 
 def packed(linear: nn.Linear) -> Product:
+    """A module's matrix and bias, packed."""
     return Product(linear.weight, linear.bias)
 
 

@@ -7,12 +7,12 @@ from functools import cache, partial
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.engines import Request
-from pellucid.decode.lines import Line, cut, note
-from pellucid.decode.markup import KEPT, Marked, take_out
 from pellucid.decode.prefix import prefix_pieces, refuse_long_prefixes
 from pellucid.decode.required import Term, refuse_crowded
 from pellucid.decode.terms import Terms, spellings
 from pellucid.decode.words import Words, joins
+from pellucid.text.lines import Line, cut, note
+from pellucid.text.markup import KEPT, Marked, take_out
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,19 @@ def prepare(
         return len(ids)
 
     within = Within(pieces, lengths, split=config.too_long == "split")
-    found = [cut(line, within.training, within.model) for line in lines]
-    marked = [[take_out(p) if config.markup == "keep" else Marked(p) for p in line.parts] for line in found]
+    found, marked = [], []
+    for line in lines:
+        whole, some = with_words(cut(line, within.training, within.model), tags=config.markup == "keep")
+        found.append(whole)
+        marked.append(some)
     sources = iter(tokenizer.encode_source([each.text for some in marked for each in some]))
     ids = [[next(sources) for _ in some] for some in marked]
     longest = {first_line + i: max(map(len, some), default=0) for i, some in enumerate(ids)}
     refuse_long("source", longest, lengths.most)
 
-    asked = Asked(tokenizer, terms, keep=config.markup == "keep")
+    if terms is not None and config.method == "sample":
+        raise ValueError("terms are found by beam or greedy search; leave them out, or take method = 'beam'")
+    asked = Asked(tokenizer, terms, keep=config.markup == "keep", drawn=config.method == "sample")
     prepared = []
     for i, (line, whole, some, sources_of) in enumerate(zip(lines, found, marked, ids, strict=True)):
         begins = prefix_pieces(tokenizer, prefixes[i]) if prefixes is not None and some else ()
@@ -79,6 +84,20 @@ def prepare(
             parts.append(Part(part, asks))
         prepared.append(Prepared(line, whole, tuple(parts), tuple(each for each in notes if each)))
     return prepared
+
+
+def with_words(line: Line, tags: bool) -> tuple[Line, list[Marked]]:
+    """The line and what is to be translated of its parts; one that is nothing but tags is none."""
+    parts, marked, between = [], [], [line.between[0]]
+    for part, gap in zip(line.parts, line.between[1:], strict=True):
+        taken = take_out(part) if tags else Marked(part)
+        if cut(taken.text, lambda _: True).parts:
+            parts.append(part)
+            marked.append(taken)
+            between.append(gap)
+        else:
+            between[-1] += part + gap
+    return Line(tuple(parts), tuple(between)), marked
 
 
 def refuse_what_has_no_room(requests: Sequence[Request], limit: Callable[[Request], int], words: Words) -> None:
@@ -105,8 +124,8 @@ class Within:
 class Asked:
     """What must stand in the translation of a text: terms of the user, and placeholders as they are."""
 
-    def __init__(self, tokenizer: Tokenizer, terms: Terms | None, keep: bool):
-        self.tokenizer, self.terms, self.keep = tokenizer, terms, keep
+    def __init__(self, tokenizer: Tokenizer, terms: Terms | None, keep: bool, drawn: bool):
+        self.tokenizer, self.terms, self.keep, self.drawn = tokenizer, terms, keep, drawn
         if terms is not None:
             terms.refuse_unwritable(tokenizer)
         self.spelled = cache(partial(spellings, tokenizer))
@@ -116,6 +135,9 @@ class Asked:
         wanted = list(self.terms.pieces(self.tokenizer, text)) if self.terms is not None else []
         problems = []
         for each in KEPT.finditer(text) if self.keep else ():
+            if self.drawn:
+                problems.append(f"{each[0]!r} may not be kept: sampling does not look for it")
+                continue
             # What stands as a word of its own stays one; what touches others may do so again.
             before, after = text[: each.start()][-1:], text[each.end() :][:1]
             begins = not before or before.isspace()

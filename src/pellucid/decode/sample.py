@@ -40,9 +40,14 @@ def sample_search(
         drawn = draw(log_probs, uniform[numbers, at], temperature, top_k, top_p)
         return drawn, torch.full_like(log_probs[:, 0], torch.inf)
 
-    found = follow(step, state, limits[rows], choose, length_penalty, start, end, rules)
+    found = follow(step, state, limits[rows], choose, length_penalty, start, end, [of_draws(r, copies) for r in rules])
     drawn = [[hypothesis for [hypothesis] in found[i : i + copies]] for i in range(0, len(found), copies)]
     return [ranked(some) for some in drawn]
+
+
+def of_draws(rule: Rule, copies: int) -> Rule:
+    """A rule for draws, which stand sentence by sentence, from one for sentences."""
+    return lambda log_probs, written, numbers: rule(log_probs, written, numbers // copies)
 
 
 def draw(

@@ -111,7 +111,7 @@ class Translator:
         ]
         retried = [again(parts[i], WITHOUT_CIRCLES) for i in circles]
         for i, each in zip(circles, self.search(retried, config, lambda _: None), strict=True):
-            if repeats(each.hypotheses[0].tokens):
+            if not each.hypotheses or repeats(each.hypotheses[0].tokens):  # none: its terms repeat themselves
                 found[i] = replace(found[i], notes=("repeats itself",))
             else:
                 said = f"repeated itself; searched again with no {WITHOUT_CIRCLES} pieces twice"

@@ -47,8 +47,9 @@ def content(found: Bundle) -> str:
 def folders(directory: Path) -> Iterator[Path]:
     """Where conversions of the model in `directory` may be kept, the best place first."""
     yield directory.parent / f".{directory.name}.ctranslate2"
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    yield cache / "pellucid" / f"{directory.name}-{hashlib.sha256(os.fsencode(directory)).hexdigest()[:12]}.ctranslate2"
+    name = f"{directory.name}-{hashlib.sha256(os.fsencode(directory)).hexdigest()[:12]}.ctranslate2"
+    with suppress(RuntimeError):  # not everyone has a home
+        yield Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "pellucid" / name
 
 
 def inside(folder: Path, source: str, found: Bundle, precision: str) -> Path:

@@ -8,9 +8,9 @@ from pellucid.data.corpus import Pairs
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.translate import Translator, reading
+from pellucid.evaluate.scores import corpus_scores
 from pellucid.model import Transformer
 from pellucid.train.config import RunConfig
-from pellucid.evaluate.scores import corpus_scores
 from pellucid.train.pairs import encode
 from pellucid.train.update import batch_loss, products_in
 

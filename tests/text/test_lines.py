@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from pellucid.decode.lines import BREAKS, OUTER, Line, character_ends, cut, join, note, sentence_ends
+from pellucid.text.lines import BREAKS, OUTER, Line, character_ends, cut, join, note, sentence_ends
 
 law = settings(derandomize=True, deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 
@@ -110,6 +110,12 @@ def test_whole_sentences_go_together_as_long_as_they_fit():
     assert parts(text, 20) == ["One two. Three four!", "Five six? Seven."]
     assert parts(text, 19) == ["One two.", "Three four!", "Five six? Seven."]
     assert parts("我们走。你呢？他说“好。”再见！", 7) == ["我们走。你呢？", "他说“好。”", "再见！"]
+
+
+def test_a_sentence_is_cut_only_where_it_must_be():
+    text = "One two. Three four, five six. Seven. Eight nine ten, eleven twelve."
+    found = cut(text, lambda part: len(part) <= 16, lambda part: len(part) <= 22)
+    assert found.parts == ("One two.", "Three four, five six.", "Seven.", "Eight nine ten,", "eleven twelve.")
 
 
 def test_a_sentence_that_does_not_fit_is_cut_at_clauses_then_words_then_characters():

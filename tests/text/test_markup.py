@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from pellucid.decode.links import linked
-from pellucid.decode.markup import TAG, kept, put_back, take_out
+from pellucid.text.links import linked
+from pellucid.text.markup import TAG, kept, put_back, take_out
 
 law = settings(derandomize=True, deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Literal
 
-from pellucid.decode.links import Pair, Span
+from pellucid.text.links import Pair, Span
 
 
 @dataclass(frozen=True)
