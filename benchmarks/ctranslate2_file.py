@@ -10,11 +10,10 @@ import ctranslate2
 import sentencepiece
 
 model, pieces, file, beam, cores = sys.argv[1:]
-source, target = (
-    sentencepiece.SentencePieceProcessor(model_file=f"{pieces}/{side}.spm") for side in ("source", "target")
-)
+source = sentencepiece.SentencePieceProcessor(model_file=f"{pieces}/source.spm")
+target = sentencepiece.SentencePieceProcessor(model_file=f"{pieces}/target.spm")
 translator = ctranslate2.Translator(model, device="cpu", inter_threads=int(cores), intra_threads=1)
-tokens = source.encode(Path(file).read_text(encoding="utf-8").splitlines(), out_type=str, add_eos=True)
-results = translator.translate_batch(tokens, beam_size=int(beam), max_batch_size=64)
-for result in results:
+lines = Path(file).read_text(encoding="utf-8").split("\n")[:-1]
+tokens = source.encode(lines, out_type=str, add_eos=True)
+for result in translator.translate_batch(tokens, beam_size=int(beam), max_batch_size=64):
     print(target.decode(result.hypotheses[0]))

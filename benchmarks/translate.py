@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.quality import RESULTS
 from benchmarks.translate_page import SEARCHES, page
 from benchmarks.translate_row import CORES
-from benchmarks.translate_setup import ROWS, Row, Task, environments, prepare, say
+from benchmarks.translate_setup import FLOAT32, INT8, ROWS, Row, Task, environments, prepare, say
 
 HERE = Path(__file__).parent
 
@@ -75,10 +75,9 @@ def measure(row: Row, task: Task, options: argparse.Namespace, pythons: dict[str
     job = {
         "engine": row.engine,
         "model": str(task.exports / row.export if row.peer else task.model),
-        "converted": str(task.exports / row.export) if row.export and not row.peer else None,
+        "exported": str(task.exports / row.export) if row.export and not row.peer else None,
         "vocabulary": str(task.exports / "marian"),
         "precision": row.precision,
-        "shortlist": row.shortlist,
         "source": str(task.exports / "source.txt"),
         "batched": options.batched,
         "single": options.single,
@@ -97,17 +96,22 @@ def measure(row: Row, task: Task, options: argparse.Namespace, pythons: dict[str
 
 def commands(task: Task, options: argparse.Namespace, pythons: dict[str, Path]) -> dict[str, list[Any]]:
     """What a user would start to have a file translated."""
-    ours = [sys.executable, "-m", "pellucid", "translate", task.model, task.exports / "long.txt"]
-    beam = ["--beam", str(options.beam)]
+    file, beam = task.exports / "long.txt", ["--beam", str(options.beam)]
 
     def script(export: str) -> list[Any]:
-        given = (task.exports / export, task.exports / "marian", task.exports / "long.txt", options.beam, CORES)
+        given = (task.exports / export, task.exports / "marian", file, options.beam, CORES)
         return [pythons["peers"], HERE / "ctranslate2_file.py", *map(str, given)]
 
+    def ours(*more: str | Path) -> list[Any]:
+        return [sys.executable, "-m", "pellucid", "translate", task.model, file, *beam, *more]
+
     return {
-        "script with CTranslate2, float32": script("float32"),
-        "`pellucid translate`": [*ours, *beam],
-        "script with CTranslate2, int8": script("int8"),
+        FLOAT32: script("float32"),
+        "`pellucid translate`": ours(),
+        "`pellucid translate --exported`, float32, shortlist": ours("--exported", task.exports / "float32-shortlist"),
+        INT8: script("int8"),
+        "`pellucid translate --precision int8`": ours("--precision", "int8"),
+        "`pellucid translate --exported`, int8, shortlist": ours("--exported", task.exports / "int8-shortlist"),
     }
 
 

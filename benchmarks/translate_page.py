@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.quality import machine
 from benchmarks.translate_row import CORES
-from benchmarks.translate_setup import HF, OURS, PACKAGES, ROWS, Task
+from benchmarks.translate_setup import FLOAT32, HF, INT8, OURS, PACKAGES, ROWS, Task
 from pellucid.data.corpus import read_lines
 from pellucid.evaluate.scores import corpus_scores
 
@@ -82,16 +82,11 @@ LOADED = {"ready": "{:.2f}", "megabytes": "{:,.0f}"}
 
 def commanded(task: Task, lines: int) -> Iterator[str]:
     """Whole commands, each against the script with the same precision."""
-    yield from header("command", "s", "lines/s", "/ script")
+    yield from header("command", "s", "lines/s", "/ CTranslate2")
     for name, seconds in task.commands.items():
         rates = [lines / each for each in seconds]
-        script = [lines / each for each in task.commands[f"script with CTranslate2, {precision_of(name)}"]]
+        script = [lines / each for each in task.commands[INT8 if "int8" in name else FLOAT32]]
         yield line(name, spread(seconds, "{:.1f}"), spread(rates, "{:,.0f}"), times(rates, script))
-
-
-def precision_of(name: str) -> str:
-    """Of a command, by its name."""
-    return "int8" if "int8" in name else "float32"
 
 
 def header(*columns: str) -> Iterator[str]:

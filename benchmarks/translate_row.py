@@ -146,7 +146,7 @@ def ctranslate2_api(job: dict[str, Any]) -> Translate:
     many = opened(CORES, 1)
 
     def translate(lines: list[str], beam: int, batch: int) -> list[str]:
-        translator = opened(1, CORES) if len(lines) == 1 and job["precision"] == "float32" else many
+        translator = opened(1, CORES) if len(lines) == 1 and not job["model"].endswith("int8") else many
         tokens = source.encode(lines, out_type=str, add_eos=True)
         results = translator.translate_batch(tokens, beam_size=beam, max_batch_size=batch)
         return [target.decode(each.hypotheses[0]) for each in results]
@@ -156,18 +156,11 @@ def ctranslate2_api(job: dict[str, Any]) -> Translate:
 
 def pellucid_load(job: dict[str, Any]) -> Translate:
     """`pellucid.load` and `translate`."""
-    import pellucid as ours
-    from pellucid.decode.ct2 import CTranslate2Engine
+    import pellucid
 
-    if job["precision"] == "bfloat16":
-        model = ours.load(job["model"], precision="bfloat16")
-    else:
-        model = ours.load(job["model"])
-    translator: Any = model.translator
-    if job.get("converted"):
-        translator.engine = CTranslate2Engine(
-            job["converted"], model.bundle.tokenizer, translator.engine, shortlist=job["shortlist"]
-        )
+    model = pellucid.load(
+        job["model"], job["precision"], job["engine"].removeprefix("pellucid "), exported=job["exported"]
+    )
 
     def translate(lines: list[str], beam: int, batch: int) -> list[str]:
         method = "beam" if beam > 1 else "greedy"
@@ -177,7 +170,13 @@ def pellucid_load(job: dict[str, Any]) -> Translate:
     return translate
 
 
-ENGINES = {"hugging_face": hugging_face, "onnx": onnx, "ctranslate2": ctranslate2_api, "pellucid": pellucid_load}
+ENGINES = {
+    "hugging_face": hugging_face,
+    "onnx": onnx,
+    "ctranslate2": ctranslate2_api,
+    "pellucid torch": pellucid_load,
+    "pellucid ctranslate2": pellucid_load,
+}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What benchmarks/translate.py measures: engines with their settings, models in every engine's form, peers installed."""
+"""What benchmarks/translate.py measures: engines with their settings, the model in every form, the peers."""
 
 import os
 import subprocess
@@ -11,6 +11,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
+import pellucid
 from benchmarks.quality import HOUSE
 from pellucid.data.corpus import read_lines
 
@@ -22,11 +23,15 @@ PACKAGES = {
 """Virtual environments under runs/peers, and what is installed in them."""
 
 
+HF, OURS = "Hugging Face `generate`", "Pellucid, torch, float32"
+FLOAT32, INT8 = "CTranslate2, float32", "CTranslate2, int8"
+
+
 @dataclass(frozen=True)
 class Row:
-    """An engine with its settings: the virtual environment it runs in, if it is a peer, and the form of the model.
+    """An engine with its settings: the virtual environment it runs in, if it is a peer, and the export it reads, if any.
 
-    `batch` suits it best for a whole file; `rival` is the row of CTranslate2 it is to be compared with.
+    `batch` suits it best for a whole file; `rival` is the row of CTranslate2 it is compared with.
     """
 
     name: str
@@ -35,23 +40,22 @@ class Row:
     export: str
     batch: int
     precision: str = "float32"
-    shortlist: bool = False
-    rival: str = "CTranslate2, float32"
+    rival: str = FLOAT32
     slow: bool = False
     """It translates the whole file in the first round only."""
 
 
-OURS, HF, INT8 = "Pellucid, torch, float32", "Hugging Face `generate`", "CTranslate2, int8"
 ROWS = (
     Row(HF, "hugging_face", "peers", "marian", 64, slow=True),
     Row("ONNX Runtime, by `optimum`", "onnx", "onnx", "onnx", 64, slow=True),
-    Row("CTranslate2, float32", "ctranslate2", "peers", "float32", 64),
-    Row(INT8, "ctranslate2", "peers", "int8", 64, "int8", rival=INT8),
-    Row(OURS, "pellucid", "", "", 64),
-    Row("Pellucid, torch, bfloat16", "pellucid", "", "", 64, "bfloat16"),
-    Row("Pellucid, ctranslate2, float32", "pellucid", "", "float32", 64),
-    Row("Pellucid, ctranslate2, int8", "pellucid", "", "int8", 64, "int8", rival=INT8),
-    Row("Pellucid, ctranslate2, int8, shortlist", "pellucid", "", "int8", 64, "int8", shortlist=True, rival=INT8),
+    Row(FLOAT32, "ctranslate2", "peers", "float32", 64),
+    Row(INT8, "ctranslate2", "peers", "int8", 64, rival=INT8),
+    Row(OURS, "pellucid torch", "", "", 64),
+    Row("Pellucid, torch, bfloat16", "pellucid torch", "", "", 64, "bfloat16"),
+    Row("Pellucid, ctranslate2, float32", "pellucid ctranslate2", "", "", 64),
+    Row("Pellucid, ctranslate2, float32, shortlist", "pellucid ctranslate2", "", "float32-shortlist", 64),
+    Row("Pellucid, ctranslate2, int8", "pellucid ctranslate2", "", "", 64, "int8", rival=INT8),
+    Row("Pellucid, ctranslate2, int8, shortlist", "pellucid ctranslate2", "", "int8-shortlist", 64, "int8", rival=INT8),
 )
 
 
@@ -98,16 +102,20 @@ def prepare(task: Task, pythons: dict[str, Path], lines: int, long: int) -> None
     sources = list(islice(read_lines(task.source), lines))
     write(task.exports / "source.txt", sources)
     write(task.exports / "long.txt", islice(cycle(sources), long))
-    pairs = trained_on(task.model)
-    shortlist = ["--shortlist-source", pairs[0], "--shortlist-target", pairs[1]]
-    for name, options in (
-        ("marian", ["--to", "marian"]),
-        ("float32", ["--to", "ctranslate2"]),
-        ("int8", ["--to", "ctranslate2", "--precision", "int8", "--no-gate", *shortlist]),
-    ):
+    sides = zip(("--shortlist-source", "--shortlist-target"), trained_on(task.model), strict=True)
+    shortlist, ctranslate2 = [word for side in sides for word in side], ["--to", "ctranslate2"]
+    for name, options in {
+        "marian": ["--to", "marian"],
+        "float32": ctranslate2,
+        "float32-shortlist": [*ctranslate2, "--no-gate", *shortlist],
+        "int8": [*ctranslate2, "--precision", "int8", "--no-gate"],
+        "int8-shortlist": [*ctranslate2, "--precision", "int8", "--no-gate", *shortlist],
+    }.items():
         say(f"exporting {task.model} as {name}")
         command = [sys.executable, "-m", "pellucid", "export", task.model, task.exports / name, *options]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    for precision in ("float32", "int8"):
+        pellucid.load(task.model, precision, engine="ctranslate2")  # converts it, where that was not done before
     say(f"exporting {task.model} as onnx")
     onnx = [pythons["onnx"], "-W", "ignore", "-c", TO_ONNX, task.exports / "marian", task.exports / "onnx"]
     subprocess.run(onnx, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -2,6 +2,7 @@ import gzip
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -185,3 +186,72 @@ def test_a_reader_that_stops_is_no_failure(model, tmp_path):
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait() == 141
+
+
+def test_what_was_printed_before_an_interruption_is_whole_lines(model, tmp_path):
+    command = [sys.executable, "-m", "pellucid", "translate", str(model), "--block", "1", "--engine", "torch"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    (tmp_path / "many").write_text("Where is the house?\n" * 9999, encoding="utf-8")
+    with (tmp_path / "many").open("rb") as lines, (tmp_path / "out").open("wb") as out:
+        process = subprocess.Popen(command, stdin=lines, stdout=out, stderr=subprocess.PIPE, env=environment)
+        while (tmp_path / "out").stat().st_size < 99:
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate()
+    assert process.returncode == 130
+    assert b"Traceback" not in said
+    found = (tmp_path / "out").read_text(encoding="utf-8")
+    assert found.endswith("\n")
+    [text] = {*found.splitlines()}
+    assert load(model).translate(["Where is the house?"])[0].text == text
+
+
+def test_terms_prefixes_and_alignments_reach_the_search(call, model, text, tmp_path):
+    (tmp_path / "terms.tsv").write_text("ball\tbola\nhouse\tcasa\n", encoding="utf-8")
+    (tmp_path / "prefix.txt").write_text("La\n\n\nSí\n\nEl\n", encoding="utf-8")
+    options = ["--terms", "terms.tsv", "--prefix", "prefix.txt", "--alignments", "align.txt"]
+    done = call("translate", model, text, *options)
+    assert (done.exit_code, done.stderr) == (0, "")
+    found = done.stdout.split("\n")[:-1]
+    assert found[0].startswith("La")
+    assert "bola" in found[0]
+    assert "casa" in found[2].lower()
+    assert (found[3][:2], found[5][:2]) == ("Sí", "El")
+    rows = (tmp_path / "align.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    assert len(rows) == len(LINES)
+    assert (rows[1], rows[4]) == ("", "")
+    for row, source, target in zip(rows, LINES, found, strict=True):
+        for link in row.split():
+            i, j = map(int, link.split("-"))
+            assert i < len(source.split())
+            assert j < len(target.split())
+
+
+def test_a_file_of_terms_that_is_none_is_refused_and_nothing_is_written(call, model, text, tmp_path):
+    (tmp_path / "terms.tsv").write_text("ball bola\n", encoding="utf-8")
+    done = call("translate", model, text, "--terms", "terms.tsv", "--alignments", "align.txt")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "terms.tsv:1 has 1 columns, expected 2" in done.stderr
+    assert not (tmp_path / "align.txt").exists()
+    (tmp_path / "short.txt").write_text("La\n", encoding="utf-8")
+    done = call("translate", model, text, "--prefix", "short.txt")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "short.txt has 1 lines" in done.stderr
+
+
+def test_models_that_translate_together_need_one_vocabulary(call, model, text):
+    done = call("translate", model, text, "--with", model, "--max-extra", 5)
+    alone = call("translate", model, text, "--engine", "torch", "--max-extra", 5)
+    assert (done.exit_code, done.stdout) == (0, alone.stdout)
+    refused = call("translate", model, text, "--with", model, "--engine", "ctranslate2")
+    assert refused.exit_code == 2
+    assert "several models translate together with engine = 'torch' only" in refused.stderr
+
+
+def test_every_engine_gives_the_same_text(call, model, text):
+    found = {engine: call("translate", model, text, "--engine", engine) for engine in ("torch", "ctranslate2", "auto")}
+    assert {done.exit_code for done in found.values()} == {0}
+    assert len({done.stdout for done in found.values()}) == 1
+    assert call("translate", model, text, "--precision", "int8").exit_code == 0
+    assert "engine is 'onnx'" in call("translate", model, text, "--engine", "onnx").stderr
+    assert "precision is 'int8'" in call("translate", model, text, "--engine", "torch", "--precision", "int8").stderr

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from pellucid.cli.files import json_line, lines_of, named, write_lines
-from pellucid.cli.options import JSON, PRECISION, default, meaning
+from pellucid.cli.options import ENGINE, JSON, PRECISIONS, default, meaning
 from pellucid.cli.progress import counted
 
 EXAMPLES = """\
@@ -30,7 +30,8 @@ def run(
     beam: Annotated[int, meaning("beam")] = default("beam"),
     batch: Annotated[int, meaning("batch")] = default("batch"),
     length_penalty: Annotated[float, meaning("length_penalty")] = default("length_penalty"),
-    precision: Annotated[str, PRECISION] = "float32",
+    engine: Annotated[str, ENGINE] = "auto",
+    precision: Annotated[str, PRECISIONS] = "float32",
     samples: Annotated[int, typer.Option(min=1, help="test sets drawn from this one")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="the same seed draws the same test sets")] = 1,
     show: Annotated[int, typer.Option(min=0, help="changed sentences shown, in each direction")] = 10,
@@ -54,7 +55,7 @@ def run(
     texts = read_files([path for path in (source, reference, a, b) if path and not Path(path).is_dir()])
     for side in dict.fromkeys((a, b)):
         if side not in texts:
-            texts[side] = translations(side, str(source), texts[str(source)], precision, search)
+            texts[side] = translations(side, str(source), texts[str(source)], (precision, engine), search)
     with named(reference):
         found = compare(
             texts[a],
@@ -110,11 +111,13 @@ def read_files(paths: Sequence[str]) -> dict[str, list[str]]:
     return texts
 
 
-def translations(model: str, source: str, sources: list[str], precision: str, search: dict[str, Any]) -> list[str]:
+def translations(
+    model: str, source: str, sources: list[str], how: tuple[str, str], search: dict[str, Any]
+) -> list[str]:
     """What a model makes of the sentences."""
     from pellucid.api import load
 
-    loaded, started = load(model, precision), time.monotonic()
+    loaded, started = load(model, *how), time.monotonic()
     with named(source):
         found = loaded.translate_stream(sources, **search)
         texts = [each.text for each in counted(found, total=len(sources))]

@@ -77,10 +77,13 @@ def named(path: str) -> Iterator[None]:
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Lines to standard output, in UTF-8 whatever the machine's default, each at once."""
+    """Lines to standard output, in UTF-8 whatever the machine's default, each at once and whole.
+
+    So whoever reads them sees each as soon as it is there, and complete lines only when the command is interrupted.
+    """
     for line in lines:
         sys.stdout.buffer.write(line.translate(LINE_BREAKERS).encode() + b"\n")
-    sys.stdout.buffer.flush()
+        sys.stdout.buffer.flush()
 
 
 def json_line(value: Any) -> str:

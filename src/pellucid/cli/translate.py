@@ -59,6 +59,10 @@ def run(
     exported: Annotated[
         str | None, typer.Option(metavar="DIR", help="what `pellucid export --to ctranslate2` made of the model")
     ] = None,
+    block: Annotated[
+        int | None,
+        typer.Option(min=1, help="lines read and translated together; left out, 2048, and 1 at a keyboard"),
+    ] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """One line in, one line out.
@@ -98,7 +102,7 @@ def run(
     terminology = None if terms is None else Terms.read(terms)
     prefixes = None if prefix is None else lines_beside(prefix, file)
     loaded = load(model, precision, engine, others=others or (), exported=exported)
-    block = 1 if file == "-" and sys.stdin.isatty() else 2048
+    block = block or (1 if file == "-" and sys.stdin.isatty() else 2048)
     with named(file), into(alignments) as align:
         translations = loaded.translate_stream(
             lines_of(file), block=block, terms=terminology, prefixes=prefixes, **search

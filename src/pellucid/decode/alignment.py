@@ -43,20 +43,6 @@ def align(
     return found
 
 
-def joined(parts: Sequence[Links], source_texts: Sequence[str], target_texts: Sequence[str]) -> Links:
-    """The links of a line from those of its parts, which white space divides on both sides.
-
-    >>> joined([[(0, 0)], [(0, 1), (1, 0)]], ["Yes.", "Of course."], ["Sí.", "Por supuesto."])
-    [(0, 0), (1, 2), (2, 1)]
-    """
-    found: Links = []
-    source, target = 0, 0
-    for part, source_text, target_text in zip(parts, source_texts, target_texts, strict=True):
-        found += [(source + i, target + j) for i, j in part]
-        source, target = source + len(source_text.split()), target + len(target_text.split())
-    return found
-
-
 def piece_alignments(
     model: Transformer, sources: Sequence[list[int]], targets: Sequence[list[int]]
 ) -> list[Float[Tensor, "L T S"]]:

@@ -125,7 +125,7 @@ class Translator:
         sizes = {n: max(len(parts[i].request.source), len(each.tokens) + 1) for n, (i, each) in enumerate(rows)}
         links: dict[int, Links] = {}
         for batch in batches(sizes, config.batch, tokens=4096):
-            targets = [[*rows[n][1].tokens, EOS] for n in batch]
+            targets = [[*rows[n][1].tokens, *[EOS] * (rows[n][1].stop == "eos")] for n in batch]
             aligned = align(
                 self.models[0],
                 self.tokenizer,
