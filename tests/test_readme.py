@@ -24,7 +24,7 @@ COMMANDS = [
 
 
 def test_there_are_commands_to_check():
-    assert {command.split()[0] for command in COMMANDS} == {"train", "translate", "evaluate", "score"}
+    assert {command.split()[0] for command in COMMANDS} == {"train", "translate", "evaluate", "score", "compare", "export", "import"}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from pellucid.cli import compare, demo, evaluate, export, score, train, translate
+from pellucid.cli import compare, demo, evaluate, export, import_, score, train, translate
 from pellucid.cli.errors import told
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ for name, module in {
     "compare": compare,
     "score": score,
     "export": export,
+    "import": import_,
 }.items():
     app.command(name, epilog=f"\b\nExamples:\n{module.EXAMPLES}")(told(module.run))
 

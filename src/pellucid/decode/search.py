@@ -60,8 +60,9 @@ def never(pieces: tuple[int, ...] = FORBIDDEN) -> Rule:
 class Hypothesis:
     """One output of a search: `log_probs` has a number for each of `tokens` and, if it stopped at "eos", one for that.
 
-    An engine that knows no more than their sum leaves them out. `log_prob` is the sum (natural logarithm), `score` is it divided by the length penalty. `margin` is how near, in
-    log-probability or score, the search for its sentence came to another outcome.
+    An engine that knows no more than their sum leaves them out. `log_prob` is the sum (natural logarithm), `score` is
+    it divided by the length penalty. `margin` is how near, in log-probability or score, the search for its sentence
+    came to another outcome.
     """
 
     tokens: list[int]
