@@ -15,7 +15,7 @@ HOUSE = Path(__file__).parent.parent
 README = (HOUSE / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
 COMMANDS = [
-    part.strip().removeprefix(".venv/bin/pellucid ")
+    part.split(" > ")[0].strip().removeprefix(".venv/bin/pellucid ")
     for _, block in BLOCKS
     for line in block.splitlines()
     for part in line.split("|")

@@ -1,31 +1,17 @@
 """`pellucid import` writes a model that translates, or says in one message why it cannot."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-import typer
-from typer.testing import CliRunner, Result
-
 from pellucid.api import load
-from pellucid.cli import import_
-from pellucid.cli.errors import told
 from tests.interop.marian_models import changed, of_transformers, quiet, written
 
 pytestmark = quiet
 
 
-@pytest.fixture
-def call() -> Callable[..., Result]:
-    app = typer.Typer(rich_markup_mode=None)
-    app.command("import", epilog=import_.EXAMPLES)(told(import_.run))
-    return lambda *words: CliRunner().invoke(app, [str(word) for word in words])
-
-
 def test_an_imported_model_translates_as_the_original(call: Any, tmp_path: Path):
     place = written(tmp_path / "theirs", max_position_embeddings=41)
-    done = call(place, tmp_path / "ours")
+    done = call("import", place, tmp_path / "ours")
     assert (done.exit_code, done.stderr) == (0, "")
     summary, hint = done.stdout.splitlines()
     assert summary.endswith(": 0.0 million weights, 2 + 3 layers, 64 pieces to read and 64 to write")
@@ -43,7 +29,7 @@ def test_an_imported_model_translates_as_the_original(call: Any, tmp_path: Path)
 def test_what_cannot_be_imported_is_one_message_and_no_directory(call: Any, tmp_path: Path):
     place = written(tmp_path / "theirs")
     changed(place, scale_embedding=False, activation_function="tanh")
-    done = call(place, tmp_path / "ours")
+    done = call("import", place, tmp_path / "ours")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == (
         f"pellucid: {place} cannot be imported: scale_embedding is not true: embeddings are multiplied by "
@@ -53,13 +39,13 @@ def test_what_cannot_be_imported_is_one_message_and_no_directory(call: Any, tmp_
 
 
 def test_a_directory_that_is_not_there_is_one_message(call: Any, tmp_path: Path):
-    done = call(tmp_path / "nowhere", tmp_path / "ours")
+    done = call("import", tmp_path / "nowhere", tmp_path / "ours")
     assert done.exit_code == 2
     assert done.stderr == f"pellucid: {tmp_path / 'nowhere'} is not a directory with a model of Hugging Face\n"
 
 
 def test_help_says_what_is_taken(call: Any):
-    done = call("--help")
+    done = call("import", "--help")
     assert done.exit_code == 0
     assert all(
         name in done.stdout for name in ("config.json", "model.safetensors", "vocab.json", "source.spm", ">>fra<<")

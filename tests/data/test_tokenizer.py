@@ -1,6 +1,7 @@
 """Laws of cutting: what goes in comes out, no text is a command, and the same text gives the same pieces."""
 
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -225,3 +226,50 @@ def test_every_line_of_a_real_corpus_comes_back(pellucid_data: Path):
     assert not tokenizer.notes
     back = [tokenizer.decode_target(ids) for ids in tokenizer.encode_target(pairs.targets)]
     assert back == [spaces_joined(line) for line in pairs.targets]
+
+
+# Imported, with a list of its pieces beside
+
+
+def listed_beside(folder: Path, names: object) -> TokenizerConfig:
+    (folder / "tokenizer.model").write_bytes(foreign(folder))
+    (folder / "tokenizer.pieces.json").write_text(json.dumps(names), encoding="utf-8")
+    return TokenizerConfig(kind="marian", vocabulary=7)
+
+
+def test_a_list_gives_the_pieces_their_numbers(tmp_path: Path):
+    config = listed_beside(tmp_path, ["<pad>", "<unk>", "<s>", "</s>", "▁", ">>spa<<", "▁cat"])
+    loaded = Tokenizer.load(tmp_path, config)
+    assert (loaded.source_vocabulary, loaded.target_vocabulary) == (7, 7)
+    assert loaded.source_pieces(range(7))[4:] == ["▁", ">>spa<<", "▁cat"]
+    lines = ["cat", ">>spa<< cat", ">>deu<<cat", "<s> </s>", ""]
+    [cat, spanish, german, marks, empty] = loaded.encode_source(lines)
+    assert (cat, spanish, german, empty) == ([6, EOS], [5, 6, EOS], [UNK, 6, EOS], [EOS])
+    assert set(marks) == {4, UNK, EOS}
+    assert loaded.decode_target([BOS, 6, 4, 6, EOS]) == "cat  cat"
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({"a": 1}, "is not a list of pieces"),
+        (["<pad>", "<unk>", "<s>", "</s>", 5], "is not a list of pieces"),
+        (["<pad>", "<unk>", "<s>", "</s>"], "has 4 pieces, its settings say from 5 to 7"),
+        (list("abcdefgh"), "has 8 pieces, its settings say from 5 to 7"),
+        (list("abcdea"), "has a piece twice, or one that is no text"),
+        ([*"abcde", "\ud800"], "has a piece twice, or one that is no text"),
+        ([*"abcde", "f\0"], "has a piece twice, or one that is no text"),
+    ],
+)
+def test_a_list_that_is_none_is_refused_by_name(tmp_path: Path, names: object, message: str):
+    config = listed_beside(tmp_path, names)
+    with pytest.raises(ValueError, match=rf"tokenizer\.pieces\.json {message}"):
+        Tokenizer.load(tmp_path, config)
+    (tmp_path / "tokenizer.pieces.json").write_bytes(b"[" * 100_000)
+    with pytest.raises(ValueError, match=r"tokenizer\.pieces\.json is not JSON"):
+        Tokenizer.load(tmp_path, config)
+
+
+def test_an_imported_kind_is_not_learned():
+    with pytest.raises(ValueError, match="'marian' is imported, not learned; choose 'bpe' or 'unigram'"):
+        trained(kind="marian")

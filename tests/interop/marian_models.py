@@ -26,7 +26,7 @@ TARGETS = [
     "Sí.",
     "Dijo «no» al ½ del precio.",
 ]
-NOISE = 0.2
+CLASSES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
 quiet = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 
 
@@ -55,8 +55,16 @@ def pieces(*models: bytes) -> dict[str, int]:
     return {name: i for i, name in enumerate(["</s>", "<unk>", *known, ">>spa<<", "<pad>"])}
 
 
-def written(place: Path, kind: str = "marian", seed: int = 1, separate: bool = False, **settings: Any) -> Path:
-    """A directory that save_pretrained and a MarianTokenizer wrote: weights are random, and none is at a special value."""
+def written(
+    place: Path,
+    kind: str = "marian",
+    seed: int = 1,
+    separate: bool = False,
+    noise: float = 0.2,
+    end: float = 0.0,
+    **settings: Any,
+) -> Path:
+    """A directory as transformers would fill it; `noise` is on every weight, and `end` the bias of the end mark."""
     place.mkdir(parents=True)
     source, target = sentencepiece("source", 61), sentencepiece("target", 71)
     vocabularies = [pieces(source), pieces(target)] if separate else [pieces(source, target)] * 2
@@ -66,13 +74,21 @@ def written(place: Path, kind: str = "marian", seed: int = 1, separate: bool = F
     if separate:
         write(place / "target_vocab.json", vocabularies[1])
     write(place / "tokenizer_config.json", {"tokenizer_class": "MarianTokenizer", "separate_vocabs": separate})
-    model(kind, seed, vocabularies, settings).save_pretrained(place)
+    made = model(kind, seed, vocabularies, settings)
+    with torch.no_grad():
+        for name, parameter in made.named_parameters():
+            if "embed_positions" not in name:
+                parameter.add_(torch.randn_like(parameter), alpha=noise)
+        made.final_logits_bias.normal_()
+        made.final_logits_bias[0, 0] = end
+        for side, vocabulary in zip((made.model.encoder, made.model.decoder), vocabularies, strict=True):
+            side.embed_tokens.weight[vocabulary["<pad>"]] = 0.0
+    made.save_pretrained(place)
     return place
 
 
 def model(kind: str, seed: int, vocabularies: list[dict[str, int]], settings: dict[str, Any]) -> Any:
-    """A model of transformers that has much to say, ends its sentences, and starts from a row of zeros."""
-    name = {"marian": "Marian", "pegasus": "Pegasus"}[kind]
+    """A model of transformers, as it begins."""
     sizes: dict[str, Any] = {"d_model": 14, "encoder_layers": 2, "decoder_layers": 3, "max_position_embeddings": 61}
     sizes |= {f"{side}_ffn_dim": 11 for side in ("encoder", "decoder")}
     sizes |= {f"{side}_attention_heads": 2 for side in ("encoder", "decoder")}
@@ -81,18 +97,9 @@ def model(kind: str, seed: int, vocabularies: list[dict[str, int]], settings: di
     sizes |= {"eos_token_id": 0, "forced_eos_token_id": None}
     if kind == "marian":
         sizes["decoder_vocab_size"] = len(vocabularies[1])
-    config = getattr(transformers, f"{name}Config")(**{**sizes, **settings})
+    config = getattr(transformers, f"{kind.title()}Config")(**{**sizes, **settings})
     torch.manual_seed(seed)
-    made = getattr(transformers, {"Marian": "MarianMTModel"}.get(name, "PegasusForConditionalGeneration"))(config).eval()
-    with torch.no_grad():
-        for key, parameter in made.named_parameters():
-            if "embed_positions" not in key:
-                parameter.add_(torch.randn_like(parameter), alpha=NOISE)
-        made.final_logits_bias.normal_()
-        made.final_logits_bias[0, 0] = 2.0
-        for side, vocabulary in zip((made.model.encoder, made.model.decoder), vocabularies, strict=True):
-            side.embed_tokens.weight[vocabulary["<pad>"]] = 0.0
-    return made
+    return getattr(transformers, CLASSES[kind])(config).eval()
 
 
 def write(place: Path, table: Any) -> None:

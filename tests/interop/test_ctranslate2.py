@@ -218,11 +218,15 @@ def test_a_place_that_cannot_be_written_is_replaced_by_the_next(model: Bundle, t
     assert converted(model, "float32") == place
 
 
+@pytest.mark.parametrize("home", ["cannot be written", "does not exist"])
 def test_without_any_place_it_goes_when_the_program_ends(
-    model: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Bundle, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     (model.directory.parent / ".best.ctranslate2").write_text("a file")
-    (tmp_path / "cache").write_text("a file")
+    if home == "cannot be written":
+        (tmp_path / "cache").write_text("a file")
+    else:
+        monkeypatch.setenv("XDG_CACHE_HOME", "~nobody-of-this-name/cache")
     at_exit = []
     monkeypatch.setattr(keeping.atexit, "register", lambda *call, **named: at_exit.append((call, named)))
     place = converted(model, "float32")

@@ -1,4 +1,4 @@
-"""What cannot be held is refused with every reason and before anything is written, and hostile files are not believed."""
+"""What cannot be held is refused with every reason, before anything is written; hostile files are not believed."""
 
 import json
 import os
@@ -44,7 +44,10 @@ def refused(place: Path, message: str) -> None:
         ({"add_final_layer_norm": True}, "add_final_layer_norm is True, it must be False: in transformers a marian"),
         ({"is_encoder_decoder": False}, "is_encoder_decoder is False, it must be True: half a model"),
         ({"forced_bos_token_id": 5}, "forced_bos_token_id is 5, it must be None: no piece is forced here"),
-        ({"auto_map": {"AutoModel": "evil.py"}}, "auto_map is {'AutoModel': 'evil.py'}, it must be None: it names code"),
+        (
+            {"auto_map": {"AutoModel": "evil.py"}},
+            "auto_map is {'AutoModel': 'evil.py'}, it must be None: it names code",
+        ),
         ({"activation_function": "gelu_new"}, "activation_function is 'gelu_new', the feed-forward knows relu, gelu, "),
         ({"activation_function": ["relu"]}, "activation_function is ['relu'], the feed-forward knows"),
         ({"decoder_ffn_dim": 13}, "encoder_ffn_dim is 11 and decoder_ffn_dim 13: encoder and decoder have one inner"),
@@ -78,13 +81,22 @@ def test_a_config_that_cannot_be_held_is_refused(theirs: Path, changes: dict[str
     ("changes", "message"),
     [
         ({"d_model": 10**8}, "no machine holds|table of positions"),
-        ({"d_model": 28, "encoder_attention_heads": 2}, r"encoder_attn\.k_proj\.bias is \(14,\), expected \(28,\); .*; and 98 more"),
-        ({"encoder_ffn_dim": 2**31, "decoder_ffn_dim": 2**31}, r"fc1\.weight is \(11, 14\), expected \(2147483648, 14\)"),
+        (
+            {"d_model": 28, "encoder_attention_heads": 2},
+            r"encoder_attn\.k_proj\.bias is \(14,\), expected \(28,\); .*; and 98 more",
+        ),
+        (
+            {"encoder_ffn_dim": 2**31, "decoder_ffn_dim": 2**31},
+            r"fc1\.weight is \(11, 14\), expected \(2147483648, 14\)",
+        ),
         ({"encoder_layers": 2**31}, "2,147,483,651 layers expected"),
         ({"encoder_layers": 1}, r"'model\.encoder\.layers\.1\.[a-z0-9_.]+' is unknown"),
         ({"decoder_layers": 4}, r"model\.decoder\.layers\.3\.self_attn\.q_proj\.weight is missing"),
         ({"model_type": "pegasus"}, r"model\.encoder\.layer_norm\.weight is missing"),
-        ({"tie_word_embeddings": False}, r"model\.encoder\.embed_tokens\.weight is missing; .*lm_head\.weight is missing"),
+        (
+            {"tie_word_embeddings": False},
+            r"model\.encoder\.embed_tokens\.weight is missing; .*lm_head\.weight is missing",
+        ),
     ],
 )
 def test_weights_of_other_sizes_are_refused_before_memory_is_taken(theirs: Path, changes: dict[str, Any], message: str):
@@ -107,17 +119,33 @@ def test_everything_that_is_wrong_is_told_at_once(theirs: Path):
     [
         ("tokenizer_config.json", {"eos_token": {"content": "<eos>"}}, "eos_token is '<eos>', only '</s>' is read"),
         ("special_tokens_map.json", {"pad_token": ["<pad>"]}, "pad_token is ['<pad>'], only '<pad>' is read"),
-        ("tokenizer_config.json", {"sp_model_kwargs": {"enable_sampling": True}}, "sp_model_kwargs of tokenizer_config"),
-        ("tokenizer_config.json", {"separate_vocabs": "yes"}, "separate_vocabs of tokenizer_config.json is neither true"),
+        (
+            "tokenizer_config.json",
+            {"sp_model_kwargs": {"enable_sampling": True}},
+            "sp_model_kwargs of tokenizer_config",
+        ),
+        (
+            "tokenizer_config.json",
+            {"separate_vocabs": "yes"},
+            "separate_vocabs of tokenizer_config.json is neither true",
+        ),
         ("tokenizer_config.json", {"separate_vocabs": True}, "target_vocab.json is missing"),
-        ("tokenizer_config.json", {"added_tokens_decoder": {"9": {"content": "<x>"}}}, "SentencePiece does not cut: '<x>'"),
+        (
+            "tokenizer_config.json",
+            {"added_tokens_decoder": {"9": {"content": "<x>"}}},
+            "SentencePiece does not cut: '<x>'",
+        ),
         ("special_tokens_map.json", {"additional_special_tokens": ["<b>", "<a>"]}, "does not cut: '<a>, <b>'"),
         ("added_tokens.json", {"<z>": 7}, "does not cut: '<z>'"),
         ("generation_config.json", {"forced_bos_token_id": 4}, "forces the first piece to be 4: no piece is forced"),
         ("vocab.json", {"</s>": 0, "<unk>": 2, "<pad>": 1, "a": 4}, "a number of its own, from 0 to 3"),
         ("vocab.json", {"</s>": 0, "<unk>": 2, "<pad>": 1, "a": 2}, "a number of its own, from 0 to 3"),
         ("vocab.json", {"</s>": 0, "<unk>": 2, "<pad>": True}, "a number of its own, from 0 to 2"),
-        ("vocab.json", {"</s>": 0, "<unk>": 1, "a": 2}, "vocab.json has no <pad>; vocab.json has 3 pieces, the model 63"),
+        (
+            "vocab.json",
+            {"</s>": 0, "<unk>": 1, "a": 2},
+            "vocab.json has no <pad>; vocab.json has 3 pieces, the model 63",
+        ),
         ("vocab.json", {"</s>": 0, "<unk>": 1, "<pad>": 2, "\ud800": 3}, "has a piece that is no text"),
         ("vocab.json", {"</s>": 0, "<unk>": 1, "<pad>": 2, "a\0": 3}, "has a piece that is no text"),
     ],
@@ -140,7 +168,9 @@ def test_weights_in_several_files_are_refused(theirs: Path):
 def test_all_missing_files_are_named_at_once(theirs: Path):
     for path in theirs.iterdir():
         path.unlink()
-    refused(theirs, "config.json is missing; vocab.json is missing; source.spm is missing; target.spm is missing; model.s")
+    refused(
+        theirs, "config.json is missing; vocab.json is missing; source.spm is missing; target.spm is missing; model.s"
+    )
     with pytest.raises(ValueError, match="nowhere is not a directory with a model of Hugging Face"):
         import_marian(theirs / "nowhere", theirs / "out")
 
@@ -202,6 +232,9 @@ def test_nothing_but_a_model_is_replaced(theirs: Path, tmp_path: Path):
     with pytest.raises(ValueError, match="holds other things than a model"):
         export_marian(bundle.load(tmp_path / "m"), tmp_path / "notes")
     assert [path.name for path in (tmp_path / "notes").iterdir()] == ["a.txt"]
+    export_marian(bundle.load(tmp_path / "m"), tmp_path / "exported")
+    with pytest.raises(ValueError, match="exported would replace what is imported"):
+        import_marian(tmp_path / "exported", tmp_path / "exported")
 
 
 # Ours there
@@ -215,7 +248,11 @@ SEPARATE = TokenizerConfig(kind="unigram", vocabulary=293, joint=False)
     [
         (TokenizerConfig(vocabulary=307), {"positions": "rotary"}, ["positions are rotary: both formats add them"]),
         (TokenizerConfig(vocabulary=307), {"activation": "swiglu"}, ["activation is 'swiglu': both formats have two"]),
-        (TokenizerConfig(vocabulary=307), {"positions": "none", "norm": "post"}, ["positions are 'none' with norms after"]),
+        (
+            TokenizerConfig(vocabulary=307),
+            {"positions": "none", "norm": "post"},
+            ["positions are 'none' with norms after"],
+        ),
         (TokenizerConfig(vocabulary=307), {"positions": "learned", "d_model": 9, "heads": 3}, ["d_model 9 is odd"]),
         (TokenizerConfig(vocabulary=307, lowercase=True), {}, ["the tokenizer makes text lower case, MarianTokenizer"]),
         (SEPARATE, {}, ["norms stand before each part, with a vocabulary for each language"]),
@@ -233,7 +270,9 @@ def test_a_model_that_neither_format_holds_is_refused(
     sizes = {"d_model": 12, "d_ff": 11, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "tie": "none"}
     config = ModelConfig(pieces.source_vocabulary, pieces.target_vocabulary, **{**sizes, **options})
     bundle.save(tmp_path / "ours", Transformer(config), pieces)
-    with pytest.raises(ValueError, match=".*".join(["ours cannot be exported for transformers: ", *map(re.escape, messages)])):
+    with pytest.raises(
+        ValueError, match=".*".join(["ours cannot be exported for transformers: ", *map(re.escape, messages)])
+    ):
         export_marian(bundle.load(tmp_path / "ours"), tmp_path / "theirs")
     assert not (tmp_path / "theirs").exists()
 

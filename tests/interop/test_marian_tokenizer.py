@@ -1,4 +1,4 @@
-"""An imported tokenizer cuts every text as MarianTokenizer does, real, messy and generated, and puts it together again."""
+"""An imported tokenizer cuts every text as MarianTokenizer does, real, messy and generated, and joins it again."""
 
 import gzip
 from functools import cache
@@ -32,7 +32,7 @@ TEXT = st.lists(
 @cache
 def both(folder: Path, separate: bool) -> tuple[Tokenizer, Any, list[dict[int, int]]]:
     """Our tokenizer, theirs, and for each side our number of each of theirs, found by the name of the piece."""
-    options = {"share_encoder_decoder_embeddings": False} if separate else {}
+    options: dict[str, Any] = {"share_encoder_decoder_embeddings": False} if separate else {}
     place = written(folder / f"{separate}", separate=separate, **options)
     files = read_files(place)
     sides, problems = vocabularies(files)
@@ -41,7 +41,11 @@ def both(folder: Path, separate: bool) -> tuple[Tokenizer, Any, list[dict[int, i
     theirs = transformers.AutoTokenizer.from_pretrained(place, split_special_tokens=True)
     tables = [files["vocab.json"], files["target_vocab.json" if separate else "vocab.json"]]
     names = [ours.source_pieces(range(ours.source_vocabulary)), ours.target_pieces(range(ours.target_vocabulary))]
-    return ours, theirs, [{ids[n]: i for i, n in enumerate(side) if n in ids} for ids, side in zip(tables, names, strict=True)]
+    return (
+        ours,
+        theirs,
+        [{ids[n]: i for i, n in enumerate(side) if n in ids} for ids, side in zip(tables, names, strict=True)],
+    )
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["one vocabulary", "two vocabularies"])
@@ -50,7 +54,7 @@ def tokenizers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 
 def cut_there(tokenizers, lines: list[str], side: int) -> list[list[int]]:
-    ours, theirs, numbers = tokenizers
+    _, theirs, numbers = tokenizers
     ids = theirs(text_target=lines).input_ids if side else theirs(lines).input_ids
     return [[numbers[side][i] for i in row] for row in ids]
 

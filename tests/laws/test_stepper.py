@@ -58,7 +58,7 @@ def test_the_fast_step_gives_what_the_model_gives(options, choices):
 
 @pytest.mark.parametrize("choices", [BEAMS_CHANGING_PLACES_AND_SENTENCES_LEAVING, GREEDY], ids=["beams", "greedy"])
 def test_so_it_does_in_single_precision_with_packed_matrices(choices):
-    model = random_model(3, 13, 17, d_model=64, d_ff=96)
+    model = random_model(3, 13, 17, d_model=256, d_ff=1024)
     for readable, fast in walk(model, choices):
         assert torch.allclose(readable, fast, rtol=0, atol=1e-4)
 

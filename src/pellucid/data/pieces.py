@@ -32,10 +32,10 @@ class ListedPieces:
         """The name with this number."""
         return self.names[number]
 
-    def encode(self, lines: Iterable[str], add_eos: bool) -> list[list[int]]:
+    def encode(self, lines: Iterable[str], add_eos: bool, num_threads: int) -> list[list[int]]:
         """The ids of each line; TypeError, as from SentencePiece, for a line that is no text."""
         marked = [language_mark(line) for line in lines]
-        cut = self.model.encode([text for _, text in marked], out_type=str)
+        cut = self.model.encode([text for _, text in marked], out_type=str, num_threads=num_threads)
         return [
             [self.ids.get(piece, UNK) for piece in (*mark, *pieces)] + [EOS] * add_eos
             for (mark, _), pieces in zip(marked, cut, strict=True)

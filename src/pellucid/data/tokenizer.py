@@ -23,6 +23,9 @@ _LARGEST_FILE = 32 * 2**20
 _COVERAGES = (1.0, 0.9999, 0.9995, 0.999, 0.995, 0.99, 0.98)
 """Shares of the text whose characters get a piece of their own, tried in turn until they fit; the rest become bytes."""
 
+_WORTH_THREADS = 64
+"""Lines from which threads pay: SentencePiece starts them anew for each call, in milliseconds."""
+
 _ESCAPES = tuple((character, f"\ufdd0{number}") for number, character in enumerate("\ufdd0\u2581\u2585"))
 """SentencePiece writes a space as U+2581 and skips lines with U+2585, so text that has them is spelled otherwise.
 
@@ -261,7 +264,7 @@ def _bytes(path: Path) -> bytes:
 def _encoded(side: Pieces, lines: Iterable[str], config: TokenizerConfig) -> list[list[int]]:
     spelled = _spelled(lines, config)
     try:
-        return side.encode(spelled, add_eos=True)
+        return side.encode(spelled, add_eos=True, num_threads=1 if len(spelled) < _WORTH_THREADS else -1)
     except TypeError:
         for number, line in enumerate(spelled, start=1):
             if bad := re.search("[\ud800-\udfff]", line):

@@ -7,15 +7,15 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-_WORTH_PACKING_FOR_ONE = 2**20
-"""Numbers in a matrix from which the packed product is quicker even for a single row."""
+_LARGE = 2**16
+"""Numbers in a matrix from which the packed product is the quicker one: it takes 15 microseconds to begin."""
 
 
 class Product:
-    """x W^T + b, with W packed once for oneDNN where that is to be had.
+    """x W^T + b, with a large W packed once for oneDNN where that is to be had.
 
-    Beside speed for few rows it gives each row the same bits whatever rows stand beside it; torch's own product does
-    not. A single row takes torch's all the same where the matrix is small, which is twice as quick.
+    For few rows it then takes a half to nine tenths of the time of torch's own product (benchmarks/results/translate.md
+    has what that gives), in the same precision.
     """
 
     def __init__(self, weight: Float[Tensor, "O K"], bias: Float[Tensor, " O"] | None):
@@ -30,11 +30,11 @@ class Product:
 
 
 def packs(weight: Tensor) -> bool:
-    """Whether a matrix of this kind can be packed on this machine; the operators are torch's own compiler's."""
+    """Whether packing this matrix is possible on this machine, and pays; the operators are those of torch.compile."""
     if weight.device.type != "cpu" or platform.machine().lower() not in ("x86_64", "amd64"):
         return False
     if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return False
     if weight.dtype == torch.bfloat16:
         return torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    return weight.dtype == torch.float32
+    return weight.dtype == torch.float32 and weight.numel() >= _LARGE

@@ -37,6 +37,8 @@ def import_marian(directory: str | Path, out: str | Path) -> Bundle:
     """
     directory, out = Path(directory), Path(out)
     refuse_to_replace(out)
+    if out.resolve() == directory.resolve():
+        raise ValueError(f"{out} would replace what is imported; choose another place")
     files = read_files(directory)
     plan = understood(files, str(directory))
     tokenizer = tokenizer_of(directory, plan.source, plan.target)
