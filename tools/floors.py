@@ -34,7 +34,7 @@ FLOORS = {  # in the order of reading, from the ground up
         others_inside="ctranslate2",
     ),
     "decode": Floor(
-        ours="decode bundle model data text interop", others="numpy torch jaxtyping", others_inside="ctranslate2"
+        ours="decode bundle sealed model data text interop", others="numpy torch jaxtyping", others_inside="ctranslate2"
     ),
     "evaluate": Floor(ours="evaluate", others="numpy", others_inside="sacrebleu"),
     "train": Floor(

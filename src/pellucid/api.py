@@ -88,14 +88,16 @@ def load(
     *,
     others: Sequence[str | Path] = (),
     exported: str | Path | None = None,
+    workers: int | None = None,
 ) -> Model:
     """The model in a model directory, such as runs/demo/best, ready to translate.
 
     `engine` is what runs it: "torch"; "ctranslate2", which is faster and must be installed; or "auto", which takes
     CTranslate2 where that gives the same text. `precision` is "float32", "bfloat16" or, with CTranslate2, "int8".
     `others` are models with the same tokenizer that translate together with it: the mean of their probabilities.
-    `exported` is a directory that `pellucid export --to ctranslate2` made of it. Raises ValueError, saying what is
-    wrong and what to do, for a directory that holds no sound model, and for what does not go together.
+    `exported` is a directory that `pellucid export --to ctranslate2` made of it. CTranslate2 runs `workers` batches at
+    a time, by default one on each processor; 1 is quicker where sentences come one by one. Raises ValueError, saying
+    what is wrong and what to do, for a directory that holds no sound model, and for what does not go together.
     """
     place = None if exported is None else Path(exported)
     refuse(engine, precision, place, several=bool(others))
@@ -104,7 +106,7 @@ def load(
     half = precision == "bfloat16" and engine != "ctranslate2"
     models = [each.model.bfloat16() if half else each.model for each in (found, *more)]
     translator = Translator(models[0], found.tokenizer, *models[1:], trained=trained_on(found.manifest))
-    translator.engine = choose(engine, precision, found, translator.torch, place)
+    translator.engine = choose(engine, precision, found, translator.torch, place, workers)
     return Model(found, translator)
 
 

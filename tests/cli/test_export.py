@@ -68,7 +68,8 @@ def test_float32_is_written_and_listed(call, model, tmp_path):
     assert done.stdout.startswith(f"out: {size:,} bytes (config.json ")
     assert ctranslate2.contains_model(str(tmp_path / "out"))
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))
-    assert manifest["exported"] == {"from": "best", "format": "ctranslate2"}
+    origin = {"from": "best", "sha256": bundle.load(model).manifest["sha256"]}
+    assert manifest["exported"] == {"format": "ctranslate2", **origin}
     assert manifest["precision"] == "float32"
     assert "measured" not in manifest
 

@@ -133,7 +133,8 @@ def export_ctranslate2(found: "Bundle", out: Path, precision: str, dev: Pairs | 
     from pellucid.interop.ctranslate2 import convert
 
     report: list[str] = []
-    about: dict[str, Any] = {"exported": {"from": found.directory.resolve().name, "format": "ctranslate2"}}
+    origin = {"from": found.directory.resolve().name, "sha256": found.manifest["sha256"]}
+    about: dict[str, Any] = {"exported": {"format": "ctranslate2", **origin}}
     with TemporaryDirectory(prefix="pellucid-") as folder:
         vmap = Path(folder) / "vmap.txt" if pairs else None
         if vmap and pairs:

@@ -101,8 +101,9 @@ def run(
     existing(file)
     terminology = None if terms is None else Terms.read(terms)
     prefixes = None if prefix is None else lines_beside(prefix, file)
-    loaded = load(model, precision, engine, others=others or (), exported=exported)
     block = block or (1 if file == "-" and sys.stdin.isatty() else 2048)
+    workers = 1 if block == 1 else None
+    loaded = load(model, precision, engine, others=others or (), exported=exported, workers=workers)
     with named(file), into(alignments) as align:
         translations = loaded.translate_stream(
             lines_of(file), block=block, terms=terminology, prefixes=prefixes, **search

@@ -3,28 +3,44 @@
 from pathlib import Path
 
 from pellucid.bundle import Bundle
-from pellucid.decode.ct2 import CTranslate2Engine
+from pellucid.decode.ct2 import CTranslate2Engine, processors
 from pellucid.decode.engines import Engine, TorchEngine
-from pellucid.interop.ctranslate2 import installed
+from pellucid.interop.ctranslate2 import VOCABULARY_MAP, installed, precision_of
+from pellucid.sealed import verify
 
 ENGINES = ("auto", "torch", "ctranslate2")
 PRECISIONS = {"torch": ("float32", "bfloat16"), "ctranslate2": ("float32", "bfloat16", "int8")}
 
 
-def choose(engine: str, precision: str, found: Bundle, torch: TorchEngine, exported: Path | None = None) -> Engine:
+def choose(
+    engine: str,
+    precision: str,
+    found: Bundle,
+    torch: TorchEngine,
+    exported: Path | None = None,
+    workers: int | None = None,
+) -> Engine:
     """The engine that was asked for, in this precision; "auto" takes CTranslate2 where that changes no text.
 
     That is in float32, for one model that CTranslate2 can hold; and in int8, which it alone has. `exported` is a
-    directory that `pellucid export --to ctranslate2` wrote, instead of a conversion of the model. ValueError for what
-    cannot be had, with the reason.
+    directory that `pellucid export --to ctranslate2` wrote, instead of a conversion of the model, with the precision
+    and the shortlist it has. ValueError for what cannot be had, with the reason.
+
+    `workers` translate a batch each, by default one on each processor. A single worker has all processors: that is
+    quicker for one sentence at a time, except in int8, where CTranslate2's threads are in each other's way.
     """
     refuse(engine, precision, exported, several=len(torch.models) > 1)
     if engine == "torch" or (engine == "auto" and (precision == "bfloat16" or len(torch.models) > 1)):
         return torch
     if exported is not None:
-        return CTranslate2Engine(exported, found.tokenizer, torch, shortlist=(exported / "vmap.txt").exists())
+        belongs(exported, found)
+        precision = precision_of(exported)
+    hands = {"workers": workers, "threads": processors() if workers == 1 and precision != "int8" else 1}
+    if exported is not None:
+        shortlist = (exported / VOCABULARY_MAP).exists()
+        return CTranslate2Engine(exported, found.tokenizer, torch, shortlist=shortlist, **hands)
     try:
-        return CTranslate2Engine.of(found, torch, precision)
+        return CTranslate2Engine.of(found, torch, precision, **hands)
     except ValueError:
         if engine == "auto" and precision == "float32":
             return torch
@@ -41,9 +57,23 @@ def refuse(engine: str, precision: str, exported: Path | None, several: bool) ->
         problems.append(f"precision is {precision!r}, it must be one of {', '.join(PRECISIONS.get(engine, every))}")
     if engine == "ctranslate2" or precision == "int8" or exported is not None:
         installed()
+    if exported is not None and precision not in ("float32", precision_of(exported)):
+        problems.append(
+            f"{exported} is of precision {precision_of(exported)}, not {precision}; leave the precision out"
+        )
     if several and (engine == "ctranslate2" or precision == "int8" or exported is not None):
         problems.append("several models translate together with engine = 'torch' only, in float32 or bfloat16")
     if exported is not None and engine == "torch":
         problems.append(f"{exported} was exported for CTranslate2; leave it out, or take engine = 'ctranslate2'")
     if problems:
         raise ValueError("; ".join(problems))
+
+
+def belongs(exported: Path, found: Bundle) -> None:
+    """ValueError unless a directory is whole and was exported from this very model."""
+    origin = verify(exported).get("exported")
+    if not isinstance(origin, dict) or origin.get("sha256") != found.manifest["sha256"]:
+        raise ValueError(
+            f"{exported} was not exported from {found.directory} as it is now; make it anew: "
+            f"pellucid export {found.directory} {exported} --to ctranslate2"
+        )
