@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -189,9 +190,14 @@ OURS: dict[str, tuple[TokenizerConfig, dict[str, Any]]] = {
 of_ours = pytest.mark.parametrize("name", OURS)
 
 
+@cache
+def learned(config: TokenizerConfig) -> Tokenizer:
+    return Tokenizer.train(LINES, [line.upper() for line in LINES], config, seed=1, max_sentences=100)
+
+
 def saved(place: Path, tokenizer_config: TokenizerConfig, **options: Any) -> Bundle:
     """A model of ours with no weight at a special value."""
-    tokenizer = Tokenizer.train(LINES, [line.upper() for line in LINES], tokenizer_config, seed=1, max_sentences=100)
+    tokenizer = learned(tokenizer_config)
     sizes = {"d_model": 14, "d_ff": 11, "heads": 2, "encoder_layers": 2, "decoder_layers": 3, "max_positions": 61}
     torch.manual_seed(1)
     config = ModelConfig(tokenizer.source_vocabulary, tokenizer.target_vocabulary, **{**sizes, **options})

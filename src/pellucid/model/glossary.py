@@ -121,5 +121,6 @@ _VECTORS = {
 _ACTIVE = {
     "relu": "max(0, inner)",
     "gelu": "inner * Phi(inner), Phi the normal distribution function",
+    "silu": "inner * sigmoid(inner)",
     "swiglu": "silu(first half of inner) * second half of inner",
 }
