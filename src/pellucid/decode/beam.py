@@ -31,7 +31,8 @@ def beam_search(
     for a `length_penalty` of 0 or more, its divisor is at most that of the limit. At the limit the live ones are handed
     back with stop = "length", ranked behind those that ended. Equal candidates: the earlier hypothesis goes first, then
     its likelier piece, then the lower id. A width of 1 is greedy search; one as large as the number of candidates at
-    any step misses nothing (tests/laws/test_search.py).
+    any step misses nothing (tests/laws/test_search.py). Of every choice is noted how near the next candidate came: see
+    `Hypothesis.margin`.
     """
     assert 1 <= n_best <= width and length_penalty >= 0.0
     sentences = torch.arange(len(limits), device=limits.device)
@@ -59,23 +60,18 @@ def beam_search(
         scores = torch.where(done, totals / penalty(length, length_penalty), -torch.inf)
         kept = torch.cat([kept, scores], dim=1).topk(width).values
 
-        order = ends.to(torch.uint8).argsort(dim=1, stable=True)
-        live, first_out = order[:, :width], order[:, width : width + 1]
-        at_the_edge = (ends[:, width - 1] | ends[:, width], totals[:, width - 1] - totals[:, width])
-        missed = along(totals, first_out)[:, 0]
-        totals, parents, pieces, gains = (along(x, live) for x in (totals, parents, pieces, gains))
+        # How near another candidate came to be among the first W, where that decides whether one finishes.
+        by_place = torch.where(ends[:, width - 1] | ends[:, width], totals[:, width - 1] - totals[:, width], torch.inf)
+        live = ends.to(torch.uint8).argsort(dim=1, stable=True)
+        missed = along(totals, live[:, width : width + 1])[:, 0]
+        totals, parents, pieces, gains = (along(x, live[:, :width]) for x in (totals, parents, pieces, gains))
         hope = totals[:, 0] / penalty(remaining, length_penalty)
         at_limit = remaining <= length
         over = at_limit | (kept[:, -1] != -torch.inf) | (kept[:, n_best - 1] >= hope)
         cut = at_limit[:, None] & (totals != -torch.inf)
         finished.add(sentences[cut.nonzero()[:, 0]], pieces[cut], gains[cut], "length")
 
-        margins = closest(
-            margins,
-            torch.where(at_the_edge[0], at_the_edge[1], torch.inf),
-            totals[:, -1] - missed,
-            (kept[:, n_best - 1] - hope).abs(),
-        )
+        margins = closest(margins, by_place, totals[:, -1] - missed, (kept[:, n_best - 1] - hope).abs())
         finished.close(sentences[over], margins[over])
         stay = (~over).nonzero()[:, 0]
         rows = (torch.arange(len(sentences), device=limits.device)[:, None] * rows_each + parents)[stay]
