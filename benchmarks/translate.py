@@ -35,12 +35,12 @@ def main() -> None:
         for task in tasks:
             for row in ROWS:
                 measure(row, task, options, pythons, whole=number == 0 or not row.slow)
-            for name, command in commands(task, options, pythons).items():
-                seconds = timed(command, output=task.exports / "long.out")
-                task.commands.setdefault(name, []).append(seconds)
-                say(f"{task.model}, {name}: {seconds:.1f} s")
+        for name, command in commands(tasks[0], options, pythons).items():
+            seconds = timed(command, output=tasks[0].exports / "long.out")
+            tasks[0].commands.setdefault(name, []).append(seconds)
+            say(f"{tasks[0].model}, {name}: {seconds:.1f} s")
         say(f"round {number + 1} of {options.rounds} done after {(time.monotonic() - begun) / 60:.1f} minutes")
-    text = "\n".join(page(tasks, options, time.monotonic() - begun)) + "\n"
+    text = "\n".join(page(tasks, options, time.monotonic() - begun)).strip() + "\n"
     options.out.write_text(text, encoding="utf-8")
     print(text)
 
@@ -48,14 +48,21 @@ def main() -> None:
 def understood(arguments: list[str]) -> tuple[argparse.Namespace, list[Task]]:
     """The options, and the models they name."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.translate")
-    parser.add_argument("--model", action="append", default=[], help="a model directory; may be given several times")
+    parser.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        help="a model directory; may be given several times",
+    )
     parser.add_argument("--source", action="append", default=[], help="its test set, one for each --model")
     parser.add_argument("--reference", action="append", default=[], help="and that translated by people")
     parser.add_argument("--rounds", type=int, default=3, help="times everything is measured")
     parser.add_argument("--lines", type=int, default=1000, help="lines of the test set that are translated")
-    parser.add_argument("--batched", type=int, default=320, help="of them in batches of 32")
-    parser.add_argument("--single", type=int, default=50, help="of them one at a time")
-    parser.add_argument("--long", type=int, default=4000, help="lines of the file that the whole commands translate")
+    parser.add_argument("--batched", type=int, default=128, help="of them in batches of 32")
+    parser.add_argument("--single", type=int, default=30, help="of them one at a time")
+    parser.add_argument(
+        "--long", type=int, default=5000, help="lines of the file that whole commands translate, with the first model"
+    )
     parser.add_argument("--beam", type=int, default=4, help="beam of the searches that are not greedy")
     parser.add_argument("--out", type=Path, default=RESULTS / "translate.md", help="the page to write")
     options = parser.parse_args(arguments)
@@ -98,18 +105,19 @@ def commands(task: Task, options: argparse.Namespace, pythons: dict[str, Path]) 
     """What a user would start to have a file translated."""
     file, beam = task.exports / "long.txt", ["--beam", str(options.beam)]
 
-    def script(export: str) -> list[Any]:
-        given = (task.exports / export, task.exports / "marian", file, options.beam, CORES)
+    def script(name: str) -> list[Any]:
+        [row] = [row for row in ROWS if row.name == name]
+        given = (task.exports / row.export, task.exports / "marian", file, options.beam, row.batch, CORES)
         return [pythons["peers"], HERE / "ctranslate2_file.py", *map(str, given)]
 
     def ours(*more: str | Path) -> list[Any]:
         return [sys.executable, "-m", "pellucid", "translate", task.model, file, *beam, *more]
 
     return {
-        FLOAT32: script("float32"),
+        FLOAT32: script(FLOAT32),
         "`pellucid translate`": ours(),
         "`pellucid translate --exported`, float32, shortlist": ours("--exported", task.exports / "float32-shortlist"),
-        INT8: script("int8"),
+        INT8: script(INT8),
         "`pellucid translate --precision int8`": ours("--precision", "int8"),
         "`pellucid translate --exported`, int8, shortlist": ours("--exported", task.exports / "int8-shortlist"),
     }
@@ -127,7 +135,7 @@ def surroundings() -> dict[str, str]:
     """The environment, without what would hold an engine to fewer threads, and without a network to ask."""
     left_out = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONPATH", "VIRTUAL_ENV")
     kept = {key: value for key, value in os.environ.items() if key not in left_out}
-    return {**kept, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
+    return {**kept, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "PYTHONWARNINGS": "ignore"}
 
 
 if __name__ == "__main__":

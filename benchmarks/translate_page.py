@@ -24,7 +24,8 @@ def page(tasks: list[Task], options: argparse.Namespace, seconds: float) -> Iter
     yield f"    {' '.join(['python -m benchmarks.translate', *sys.argv[1:]])}\n"
     yield f"{machine()}, ctranslate2 {version('ctranslate2')}; {time.strftime('%Y-%m-%d')}, {seconds / 60:.0f} minutes."
     yield f"Peers: {'; '.join(' '.join(packages) for packages in PACKAGES.values())}.\n"
-    yield READING.format(**vars(options), cores=CORES, hf_batch=ROWS[0].batch)
+    batches = ", ".join(f"{row.name} {row.batch}" for row in ROWS)
+    yield READING.format(**vars(options), cores=CORES, batches=batches)
     for task in tasks:
         references = list(islice(read_lines(task.reference), options.lines))
         yield f"\n## {task.model}: {len(references):,} lines of {'/'.join(Path(task.source).parts[-2:])}"
@@ -33,8 +34,9 @@ def page(tasks: list[Task], options: argparse.Namespace, seconds: float) -> Iter
             yield from searched(task, search, references)
         yield "\n### Loading and memory\n"
         yield from loaded(task)
-        yield f"\n### Whole commands, {options.long:,} lines, beam {options.beam}\n"
-        yield from commanded(task, options.long)
+        if task.commands:
+            yield f"\n### Whole commands: a file of {options.long:,} lines, beam {options.beam}\n"
+            yield from commanded(task, options.long)
 
 
 def searched(task: Task, search: str, references: list[str]) -> Iterator[str]:
@@ -119,4 +121,24 @@ def times(rounds: Sequence[float], others: Sequence[float]) -> str:
 
 
 READING = """\
+Every engine has the same trained weights, by `pellucid export`. Every row runs in a process of its own, and all rows
+run once before any runs again: {rounds} rounds, the median and (least-most). All times are from text to text, with
+{cores} cores. The speed of a machine drifts: the ratios, each within a round, say more than the figures.
+
+- *one sentence*: the first {single} lines, one after the other. *batches of 32*: the first {batched} lines.
+- *whole file*: all {lines:,} lines in one call, in the batches that suit the engine: {batches}. That of Hugging Face
+  and of ONNX Runtime is timed in the first round only.
+- *Hugging Face* and *ONNX Runtime*: `generate` with {cores} threads, lines sorted by length. *CTranslate2*: its Python
+  API as its documentation shows, with SentencePiece, {cores} workers of one thread; for one sentence in float32 one
+  worker of {cores} threads. *Pellucid*: `pellucid.load(...).translate(...)`.
+- */ Hugging Face* is the ratio of sentences/s in batches of 32; */ CTranslate2* that for the whole file, to CTranslate2
+  in int8 where the row is int8 and else in float32. Above 1 is faster.
+- *BLEU*: sacreBLEU 13a, cased, of the whole file. *same text*: the share of lines with just the text of Pellucid,
+  torch, float32. With a beam it is smaller because each ranks by its own formula: with a length penalty of 1 Pellucid
+  divides a log-probability by (5 + n) / 6, the others by n. And Pellucid searches again where a translation runs in a
+  loop.
+- *ready*: from the start of the process, imports counted, until two sentences are translated. *peak memory*: of the
+  process, after everything but single sentences.
+- *whole commands*: from the start of a process to its end, on the test set repeated until it has the lines. CTranslate2
+  is `benchmarks/ctranslate2_file.py`, what its documentation shows made a program.
 """

@@ -48,7 +48,7 @@ def together(translate: Translate, lines: list[str], beam: int, job: dict[str, A
     return found
 
 
-def rate(translate: Translate, lines: list[str], beam: int, batch: int, least: float = 1.0) -> tuple[float, list[str]]:
+def rate(translate: Translate, lines: list[str], beam: int, batch: int, least: float = 0.5) -> tuple[float, list[str]]:
     """Sentences a second, text to text, over as many passes as take `least` seconds; the texts."""
     begun, done, texts = time.perf_counter(), 0, []
     while (seconds := time.perf_counter() - begun) < least:

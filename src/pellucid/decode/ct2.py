@@ -83,11 +83,10 @@ class CTranslate2Engine:
         answers = dict(zip(limits, self.ask([requests[i].source for i in limits], question), strict=True))
 
         def found() -> list[list[Hypothesis]]:
-            return [
-                (i in limits and self.decided(answers[i].result(), question, limits[i], config))
-                or self.fallback.search([each], config)[0]
-                for i, each in enumerate(requests)
-            ]
+            sure = {i: self.decided(answers[i].result(), question, limits[i], config) for i in limits}
+            unsure = [i for i in range(len(requests)) if not sure.get(i)]
+            rest = dict(zip(unsure, self.fallback.search([requests[i] for i in unsure], config), strict=True))
+            return [rest.get(i) or sure.get(i) or [] for i in range(len(requests))]
 
         return found
 

@@ -93,6 +93,8 @@ class TorchEngine:
         Neighbours in a batch change how sums are rounded and nothing else, so a translation depends on its own line
         only (tests/laws/test_batches.py). In bfloat16 that is not promised.
         """
+        if not requests:
+            return []
         with torch.inference_mode():
             found = self.together(requests, config)
             if len(requests) > 1 and self.dtype == torch.float32:

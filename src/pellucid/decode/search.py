@@ -106,12 +106,19 @@ def largest(x: Float[Tensor, "R V"], k: int) -> tuple[Float[Tensor, "R K"], Int[
     [[1, 2]]
     """
     values, indices = top(x, min(k + 1, x.shape[1]))
-    # topk does not say which of equal numbers it takes, so rows where that matters are sorted; they are rare.
+    # topk does not say which of equal numbers it takes, so rows where that matters are looked at again.
     tied = (values[:, 1:] == values[:, :-1]).any(dim=1).nonzero()[:, 0]
     if len(tied):
-        ordered = x[tied].sort(dim=1, descending=True, stable=True)
-        values[tied], indices[tied] = (part[:, : k + 1] for part in ordered)
+        values[tied], indices[tied] = (part[:, : values.shape[1]] for part in in_order(x[tied], values[tied, -1:]))
     return values[:, :k], indices[:, :k]
+
+
+def in_order(x: Float[Tensor, "R V"], least: Float[Tensor, "R 1"]) -> tuple[Float[Tensor, "R N"], Int[Tensor, "R N"]]:
+    """All numbers of each row that are not below `least`, and some others, sorted; of equal ones the first is first."""
+    values, indices = top(x, int((~(x < least)).sum(dim=1).max()))
+    indices, order = indices.sort(dim=1)
+    values, order = values.gather(1, order).sort(dim=1, descending=True, stable=True)
+    return values, indices.gather(1, order)
 
 
 def top(x: Float[Tensor, "R V"], k: int) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
