@@ -24,7 +24,8 @@ COMMANDS = [
 
 
 def test_there_are_commands_to_check():
-    assert {command.split()[0] for command in COMMANDS} == {"train", "translate", "evaluate", "score", "compare", "export", "import"}
+    shown = {command.split()[0] for command in COMMANDS}
+    assert shown == {"train", "translate", "evaluate", "score", "compare", "export", "import"}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
