@@ -2,7 +2,7 @@
 #   PYTHON=/path/to/python       the Python to make .venv with (otherwise the first of 3.11 to 3.14 found)
 #   TORCH_INDEX=URL              where torch comes from, for example https://download.pytorch.org/whl/cpu
 #   QUIET=                       show what pip does
-#   ARGS="..."                   more arguments for demo and test
+#   ARGS="..."                   more arguments for demo, test, reproduce, bench-translate and the campaigns
 
 SHELL := /bin/sh
 BIN := .venv/bin
@@ -18,10 +18,10 @@ endif
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test check fix coverage clean
+.PHONY: help demo test check fix coverage reproduce bench-translate campaign-batches campaign-kill clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: .venv/.installed-demo ## train on the built-in phrasebook, translate, score: the whole path in minutes
 	@$(BIN)/pellucid demo $(ARGS)
@@ -43,6 +43,19 @@ fix: .venv/.installed-dev ## mend format and lint, write the generated pages
 
 coverage: .venv/.installed-dev ## run the tests and show the lines they miss
 	@$(BIN)/python -m pytest --cov --cov-report=term-missing $(ARGS)
+
+reproduce: .venv/.installed-dev ## train a recipe and compare with its published score: NAME=multi30k-en-de (needs PELLUCID_DATA)
+	@$(BIN)/python -c "import sacremoses" 2>/dev/null || $(PIP) sacremoses
+	@$(BIN)/python -m benchmarks.reproduce $(NAME) $(ARGS)
+
+bench-translate: .venv/.installed-dev ## time translation beside its peers (a quarter of an hour on a quiet machine; needs runs/ and PELLUCID_DATA)
+	@$(BIN)/python -m benchmarks.translate $(ARGS)
+
+campaign-kill: .venv/.installed-dev ## kill a training 500 times, go on each time, compare to the bit (ten minutes or more)
+	@$(BIN)/python -m benchmarks.kill $(ARGS)
+
+campaign-batches: .venv/.installed-dev ## see that no translation depends on its neighbours, on 10,000 sentences (an hour or more)
+	@$(BIN)/python -m benchmarks.invariance $(ARGS)
 
 clean: ## remove caches and builds (.venv and runs stay)
 	rm -rf build dist htmlcov .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis

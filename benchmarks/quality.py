@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -154,26 +154,38 @@ def spread(places: list[Path], most: int) -> list[Path]:
     return places[::-1][::apart][::-1]
 
 
-def scored(model: Path, task: Task, sources: list[str], references: list[str]) -> tuple[dict, list[str]]:
+def scored(
+    model: Path, task: Task, sources: list[str], references: list[str], beam: int = BEAM
+) -> tuple[dict, list[str]]:
     """Test scores of a model directory, and its translations."""
-    found = pellucid.load(model).translate(sources, beam=BEAM, length_penalty=task.length_penalty)
+    found = pellucid.load(model).translate(sources, beam=beam, length_penalty=task.length_penalty)
     texts = [each.text for each in found]
     return corpus_scores(texts, references, metrics=("bleu", "chrf")), texts
 
 
-def tokenised_bleu(texts: list[str], raw: list[str], references: list[str]) -> tuple[float, float]:
+def tokenised_bleu(
+    texts: list[str], raw: list[str], references: list[str], language: str = "de"
+) -> tuple[float, float]:
     """BLEU of lower-cased Moses tokens; and how many reference lines the same steps reproduce from the raw ones."""
     from sacrebleu.metrics.bleu import BLEU
-    from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-    normalise, tokenise = MosesPunctNormalizer(lang="de").normalize, MosesTokenizer(lang="de").tokenize
-
-    def tokens(line: str) -> str:
-        return " ".join(tokenise(normalise(line.lower())))
-
+    tokens = moses(language)
     share = sum(tokens(line) == reference for line, reference in zip(raw, references, strict=True)) / len(raw)
     score = BLEU(tokenize="none", force=True).corpus_score([tokens(text) for text in texts], [references]).score
     return score, share
+
+
+def moses(language: str, lowercase: bool = True, normalise: bool = True) -> Callable[[str], str]:
+    """A line as tokens with spaces between them, as the Moses scripts write it."""
+    from sacremoses import MosesPunctNormalizer, MosesTokenizer
+
+    normal, tokenise = MosesPunctNormalizer(lang=language).normalize, MosesTokenizer(lang=language).tokenize
+
+    def tokens(line: str) -> str:
+        line = line.lower() if lowercase else line
+        return " ".join(tokenise(normal(line) if normalise else line))
+
+    return tokens
 
 
 def lines(path: Path) -> list[str]:

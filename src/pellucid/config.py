@@ -70,6 +70,15 @@ def _unknown(kind: Any, tables: Mapping[str, Any], prefix: str) -> Iterator[str]
             yield f"unknown key '{prefix}{key}'{meant} (known: {', '.join(fields)})"
         elif dataclasses.is_dataclass(hints[key]) and isinstance(value, Mapping):
             yield from _unknown(hints[key], value, f"{prefix}{key}.")
+        elif (each := _table_in(hints[key])) and isinstance(value, list):
+            for table in value:
+                yield from _unknown(each, table, f"{prefix}{key}.") if isinstance(table, Mapping) else ()
+
+
+def _table_in(hint: Any) -> Any:
+    """The dataclass that the tables of an array are, if that is what a field holds: tuple[dataclass, ...]."""
+    kinds = [kind for kind in typing.get_args(hint) if dataclasses.is_dataclass(kind)]
+    return kinds[0] if typing.get_origin(hint) is tuple and kinds else None
 
 
 def _said(error: Mapping[str, Any]) -> str:
@@ -83,13 +92,15 @@ def _said(error: Mapping[str, Any]) -> str:
     return f"{key!r} is {error['input']!r}: {message[0].lower()}{message[1:]}"
 
 
-def to_toml(settings: Any) -> str:
-    """Nested settings as TOML, each key with its meaning beside it; what is None is left out."""
+def to_toml(settings: Any, section: str = "") -> str:
+    """Nested settings as TOML, each key with its meaning beside it; what is None, and an empty array, is left out."""
     plain, tables = [], []
     for field in dataclasses.fields(settings):
-        value = getattr(settings, field.name)
+        value, place = getattr(settings, field.name), f"{section}{field.name}"
         if dataclasses.is_dataclass(value):
-            tables.append(f"\n[{field.name}]\n{to_toml(value)}")
+            tables.append(f"\n[{place}]\n{to_toml(value, place + '.')}")
+        elif isinstance(value, tuple):
+            tables += [f"\n[[{place}]]\n{to_toml(each, place + '.')}" for each in value]
         elif value is not None:
             meaning = _meaning(type(settings), field.name)
             plain.append(f"{field.name} = {_literal(value)}" + (f"  # {meaning}" if meaning else "") + "\n")

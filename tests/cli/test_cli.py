@@ -2,7 +2,7 @@ import pytest
 
 from pellucid.cli.errors import sentence
 
-COMMANDS = ["demo", "train", "translate", "evaluate", "compare", "score", "export", "import"]
+COMMANDS = ["demo", "plan", "prepare", "train", "translate", "evaluate", "compare", "score", "export", "import"]
 
 
 def test_the_help_lists_every_command_with_a_whole_sentence(call):

@@ -68,6 +68,38 @@ def test_pairs_of_like_length_meet_in_other_batches_in_another_epoch():
     assert not first & second
 
 
+def order_of_old(
+    source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64], seed: int, epoch: int
+) -> list[int]:
+    """The order before it is cut into batches, in 64 bits throughout: what the first checkpoints were made with."""
+    order = np.random.Generator(np.random.PCG64([seed, epoch])).permutation(len(target_lengths))
+    sources, targets = source_lengths[order], target_lengths[order]
+    band = (np.log(targets) / np.log(1.13)).astype(np.int64)
+    span = sources.max() + 1
+    keys = band * span + np.where(band % 2 == 0, sources, span - 1 - sources)
+    return order[np.argsort(keys, kind="stable")].tolist()
+
+
+@pytest.mark.parametrize("longest", [61, 1009, 70_001])
+def test_small_numbers_give_the_order_that_large_ones_gave(longest: int):
+    random = np.random.default_rng(3)
+    sources, targets = random.integers(1, longest + 1, (2, 997))
+    for seed, epoch in ((0, 0), (3, 5)):
+        # a budget below any two pairs: batches of one, in the order of length once their own shuffle is undone
+        batches = epoch_batches(sources.astype(np.int32), targets.astype(np.int32), 1, seed, epoch)
+        random = np.random.Generator(np.random.PCG64([seed, epoch]))
+        random.permutation(997)
+        undone = np.empty(997, dtype=np.int64)
+        undone[random.permutation(997)] = np.arange(997)
+        assert [int(batches[i][0]) for i in undone] == order_of_old(sources, targets, seed, epoch)
+
+
+def test_bands_of_length_are_computed_by_length_as_they_were_by_pair():
+    lengths = np.arange(1, 2**17)
+    by_pair = (np.log(lengths[::-1].copy()) / np.log(1.13)).astype(np.int64)[::-1]
+    assert (by_pair == (np.log(lengths) / np.log(1.13)).astype(np.int64)).all()
+
+
 def padding(encoded: Encoded, budget: int, epoch: int) -> tuple[float, float]:
     """The share of source and of target positions that hold no piece."""
     sources, targets = encoded.sources.lengths, encoded.targets.lengths

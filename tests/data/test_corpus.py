@@ -54,6 +54,17 @@ def test_a_line_ends_at_a_line_feed_and_nowhere_else(place: Path, data: st.DataO
 
 
 @law
+@given(st.data(), st.lists(LINE, max_size=7), st.sampled_from(["\n", "\r\n"]), st.integers(1, 9))
+def test_lines_are_the_same_in_blocks_of_any_size(
+    place: Path, data: st.DataObject, lines: list[str], end: str, size: int
+):
+    path = written(place / "blocks", data.draw(files(lines, end)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpus, "_BLOCK", size)
+        assert list(read_lines(path)) == lines
+
+
+@law
 @given(st.data(), st.lists(st.tuples(LINE, LINE), min_size=1, max_size=7), st.sampled_from(["\n", "\r\n"]))
 def test_pairs_are_never_shifted(place: Path, data: st.DataObject, rows: list[tuple[str, str]], end: str):
     source = written(place / "source", data.draw(files([row[0] for row in rows], "\n")))

@@ -1,6 +1,8 @@
 """Laws of the stream: it never ends, and where it stands is three integers."""
 
 import itertools
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +11,8 @@ from hypothesis import strategies as st
 
 from pellucid.data.batching import Encoded
 from pellucid.data.corpus import Pairs
-from pellucid.data.stream import Stream, encode_pairs
+from pellucid.data.mixture import Share
+from pellucid.data.stream import Stream, encode_pairs, id_type, joined, one_after_another
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
 
 law = settings(derandomize=True, deadline=None, max_examples=50)
@@ -74,3 +77,61 @@ def test_a_position_the_data_does_not_have_is_refused(encoded: Encoded):
     count = Stream(encoded, 61, seed=1).batches_per_epoch
     with pytest.raises(ValueError, match=f"batch {count} of epoch 3 does not exist: an epoch of this data has {count}"):
         Stream(encoded, 61, 1, 3, count)
+
+
+MIXTURES = [((23, 1.0), (8, 0.5)), ((23, 0.3), (8, 2.0)), ((31, 1.5),), ((11, 1.0), (13, 0.7), (7, 3.0))]
+
+
+@pytest.fixture(params=MIXTURES, ids=str)
+def mixed(request: pytest.FixtureRequest, encoded: Encoded) -> Encoded:
+    return replace(encoded, shares=tuple(Share(f"c{i}", *each) for i, each in enumerate(request.param)))
+
+
+def test_a_mixed_stream_goes_on_from_any_position(mixed: Encoded):
+    stream, positions, rest = Stream(mixed, 61, seed=3), [], []
+    for _ in range(41):
+        positions.append(stream.position)
+        rest.append(next(stream))
+    for i, position in enumerate(positions):
+        resumed = Stream(mixed, 61, *position)
+        for expected in rest[i : i + 7]:
+            batch = next(resumed)
+            assert batch.indices.tolist() == expected.indices.tolist()
+            assert batch.target_out.equal(expected.target_out)
+
+
+def test_the_ledger_of_a_stream_is_what_counting_gives(mixed: Encoded):
+    ends = np.cumsum([share.pairs for share in mixed.shares])
+    stream, seen = Stream(mixed, 61, seed=3), Counter({share.name: 0 for share in mixed.shares})
+    for _ in range(97):
+        assert stream.ledger == dict(seen)
+        assert Stream(mixed, 61, *stream.position).ledger == dict(seen)
+        for i in next(stream).indices:
+            seen[mixed.shares[int((i >= ends).sum())].name] += 1
+    assert stream.epoch >= 3
+
+
+def test_the_ledger_reads_as_a_sentence(encoded: Encoded):
+    stream = Stream(replace(encoded, shares=(Share("news", 21), Share("web", 10, 0.5))), 61, 1, 3)
+    assert stream.seen == "63 pairs of news (3.00 times 21), 15 pairs of web (1.50 times 10)"
+
+
+def test_a_corpus_of_weight_one_is_streamed_as_if_it_had_none(encoded: Encoded):
+    plain, weighed = Stream(encoded, 61, 5), Stream(replace(encoded, shares=(Share("all", 31, 1.0),)), 61, 5)
+    for one, other in itertools.islice(zip(plain, weighed, strict=False), 40):
+        assert one.indices.tolist() == other.indices.tolist()
+
+
+def test_ids_take_two_bytes_where_the_vocabulary_allows(encoded: Encoded):
+    assert encoded.sources.ids.dtype == encoded.targets.ids.dtype == np.uint16
+    assert (id_type(65_536), id_type(65_537)) == (np.uint16, np.int32)
+    large = joined([[65_536, 3], [3]], id_type(65_537))
+    assert large.padded(np.array([0, 1])).tolist() == [[65_536, 3], [3, 0]]
+
+
+def test_corpora_one_after_another_keep_their_pairs(encoded: Encoded):
+    both = one_after_another([encoded, encoded])
+    assert len(both) == 62
+    for i in range(31):
+        assert both.sources[i].tolist() == both.sources[i + 31].tolist() == encoded.sources[i].tolist()
+        assert both.targets[i].tolist() == both.targets[i + 31].tolist() == encoded.targets[i].tolist()

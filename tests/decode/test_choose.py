@@ -50,9 +50,9 @@ def test_auto_takes_what_is_fast_and_changes_no_text(place, engine, precision, k
 def test_auto_is_torch_where_ctranslate2_is_not_installed(place, monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     assert type(load(place, engine="auto").translator.engine) is TorchEngine
-    for asked in ({"engine": "ctranslate2"}, {"precision": "int8"}):
+    for precision, engine in (("float32", "ctranslate2"), ("int8", "auto")):
         with pytest.raises(ValueError, match=r"pip install 'pellucid\[ctranslate2\]'"):
-            load(place, **{"engine": "auto", **asked})
+            load(place, precision, engine)
 
 
 def test_an_export_is_used_with_the_precision_it_has(place, exported):

@@ -1,12 +1,14 @@
 """The search for translations with given terms: banks, forcing near the limit, and cases solved by hand."""
 
 import math
+import random
 
 import pytest
 import torch
 
 from pellucid.data.tokenizer import EOS
 from pellucid.decode.constrained import constrained_search, shared
+from pellucid.decode.required import Required, Term, detached, pieces_needed
 from pellucid.decode.search import never
 from pellucid.decode.words import EDGE, Words
 from tests.decode.placed import placed
@@ -124,7 +126,74 @@ def test_a_step_that_gives_nan_is_refused():
 
 @pytest.mark.parametrize(
     ("places", "sizes", "given"),
-    [(8, [7, 1, 9], [4, 1, 3]), (2, [5, 5, 5], [1, 1, 0]), (9, [2, 0, 3], [2, 0, 3]), (3, [], []), (5, [9], [5])],
+    [(8, [7, 1, 9], [4, 1, 3]), (2, [5, 5, 5], [1, 1, 0]), (9, [2, 0, 3], [2, 0, 3]), (5, [9], [5])],
 )
 def test_banks_share_the_beam_evenly_and_what_one_cannot_use_goes_to_the_others(places, sizes, given):
-    assert shared(places, sizes) == given
+    nowhere = len(sizes)
+    banks = torch.tensor([[bank for bank, size in enumerate(sizes) for _ in range(size)] + [nowhere] * 2])
+    mixed = banks[:, torch.randperm(banks.shape[1], generator=torch.Generator().manual_seed(3))]
+    assert shared(mixed, limit(places), nowhere).tolist() == [[*given, 0]]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_tables_find_what_lists_find(seed):
+    draw = random.Random(seed)
+    size, width = draw.choice([7, 11]), draw.choice([1, 2, 4])
+    some = [frozenset(piece for piece in range(4, size) if draw.random() < 0.4) for _ in range(2)]
+    parts = Words(open=some[0], going_on=some[1], unmarked=some[1] | {EOS}) if draw.random() < 0.7 else Words()
+    terms = [random_terms(draw, size, parts) for _ in range(3)]
+    limits = [max(1, pieces_needed((), each, parts)) + draw.choice([0, 1, 3, 6]) for each in terms]
+    logits = random_logits(seed, size)
+    found = search(step_from(logits), limit(*limits), terms, width, alpha=0.6, words=parts)
+    for number, hypotheses in enumerate(found):
+        expected = with_lists(lambda text, i=number: logits(i, text), limits[number], terms[number], width, parts)
+        assert [(each.tokens, each.stop) for each in hypotheses] == [each[:2] for each in expected]
+        assert [each.score for each in hypotheses] == pytest.approx([each[2] for each in expected], abs=1e-4)
+
+
+def random_terms(draw: random.Random, size: int, parts: Words) -> list[Term]:
+    """Up to three terms, some of their spellings with edges; each can follow any piece."""
+    terms: list[Term] = []
+    for _ in range(draw.randint(0, 3)):
+        lengths = [draw.randint(1, 3) for _ in range(draw.randint(1, 2))]
+        edges = [draw.choice([(), (EDGE,)]) for _ in range(2)]
+        term = tuple((*edges[0], *draw.choices(range(4, size), k=length), *edges[1]) for length in lengths)
+        terms += [term] if any(detached(spelling, parts) for spelling in term) else []
+    return terms
+
+
+def with_lists(logits, room: int, terms: list[Term], width: int, parts: Words) -> list[tuple[list[int], str, float]]:
+    """The same search for one sentence, hypothesis by hypothesis and place by place."""
+    required = Required(terms, parts)
+    beam = [(0.0, (), required.start)]
+    n_best, width = width, width + required.lacking(required.start)
+    ended: list[tuple[list[int], str, float]] = []
+    for length in range(1, room + 1):
+        banks: dict[int, list] = {}
+        for total, text, readings in beam:
+            gains = logits(text).float().log_softmax(0).tolist()
+            allowed = range(3, len(gains))
+            offered = set(sorted(allowed, key=lambda piece: -gains[piece])[: 2 * width + 1])
+            offered |= required.next_pieces(readings) if required.lacking(readings) else set()
+            for piece in offered:
+                after = required.after(readings, text[-1] if text else None, piece)
+                if required.lacking(after) <= (0 if piece == EOS else room - length):
+                    new = (total + gains[piece], (*text, piece), after)
+                    banks.setdefault(required.lacking(after), []).append(new)
+        places, turn = dict.fromkeys(sorted(banks), 0), 0
+        while sum(places.values()) < min(width, sum(map(len, banks.values()))):
+            bank = sorted(banks)[turn % len(banks)]
+            places[bank] += places[bank] < len(banks[bank])
+            turn += 1
+        beam = []
+        for bank, some in banks.items():
+            some.sort(key=lambda each: -each[0])
+            score = ((5 + length) / 6) ** 0.6
+            ended += [([*t[:-1]], "eos", total / score) for total, t, _ in some[: places[bank]] if t[-1] == EOS]
+            beam += [each for each in some if each[1][-1] != EOS][: places[bank]]
+        beam.sort(key=lambda each: -each[0])
+        ended.sort(key=lambda each: -each[2])
+        hope = beam[0][0] / ((5 + room) / 6) ** 0.6 if beam else -math.inf
+        if len(ended) >= width or (len(ended) >= n_best and ended[n_best - 1][2] >= hope):
+            return ended[:n_best]
+    return [*ended, *(([*text], "length", total / ((5 + room) / 6) ** 0.6) for total, text, _ in beam)][:n_best]

@@ -5,7 +5,7 @@ import torch
 
 from pellucid.data.tokenizer import EOS, UNK
 from pellucid.decode.prefix import begins_with, prefix_pieces, refuse_long_prefixes
-from pellucid.decode.words import NEW_WORD, Words
+from pellucid.decode.words import EDGE, NEW_WORD, Words
 from tests.decode.models import small_tokenizer
 
 INF = torch.inf
@@ -37,6 +37,12 @@ def test_what_another_rule_forbids_stays_forbidden():
 def test_a_new_word_is_any_piece_that_starts_one():
     rule = begins_with([(4, NEW_WORD), (4,)], Words(unmarked=frozenset({0, 1, 2, EOS, 5})))
     assert ruled(rule, [[4], [4]], [0, 1]).tolist() == [[-INF] * 4 + [4.0, -INF, 6.0], list(map(float, range(7)))]
+
+
+def test_an_edge_is_any_piece_that_does_not_go_on_with_the_word():
+    rule = begins_with([(4, EDGE), (4,)], Words(going_on=frozenset({2, 5}), unmarked=frozenset({2, EOS, 5})))
+    expected = [0.0, 1.0, -INF, 3.0, 4.0, -INF, 6.0]
+    assert ruled(rule, [[4], [4]], [0, 1]).tolist() == [expected, list(map(float, range(7)))]
 
 
 def test_no_prefix_at_all_forbids_nothing():

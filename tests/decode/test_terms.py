@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.data.tokenizer import EOS, UNK, Tokenizer, TokenizerConfig
-from pellucid.decode.terms import Terms, spellings
+from pellucid.decode.terms import Place, Terms, place_to_keep, spellings
 from pellucid.decode.words import EDGE
 from tests.decode.models import LINES, small_tokenizer
 
@@ -81,6 +81,12 @@ def test_a_match_says_what_stands_in_the_source():
     assert [match.source for match in TERMS.matches("A DOG in New  York")] == ["DOG", "New York"]
 
 
+def test_places_are_those_in_single_spaces_and_composed_accents():
+    [match] = Terms.of([("dog", "Köter")]).matches("  The  cafe\u0301 dog.")
+    assert match.place == Place(9, 12)
+    assert place_to_keep("  The  cafe\u0301 {x}.", 13, 16) == Place(9, 12, kept=True)
+
+
 def test_a_file_of_terms(tmp_path):
     path = tmp_path / "terms.tsv"
     text = "# animals\n\ndog\tKöter\n#tag\t#Schild\ncat \t  Katze\ndog\tHund\r\n  \n"
@@ -124,8 +130,8 @@ def test_a_sentence_asks_for_its_targets_in_pieces():
     tokenizer = small_tokenizer()
     bola, casa, gato = (spellings(tokenizer, text, capital=True) for text in ("bola", "casa", "gato"))
     terms = Terms.of([("ball", "bola"), ("house", "casa"), ("cat", "gato"), ("cat", "casa")])
-    assert terms.pieces(tokenizer, "The house, the ball, the house.") == (casa, bola, casa)
-    assert terms.pieces(tokenizer, "A cat.") == ((*gato, *casa),)
+    found = [match.pieces(tokenizer) for match in terms.matches("The house, the ball, the house. A cat.")]
+    assert found == [casa, bola, casa, (*gato, *casa)]
 
 
 def test_targets_without_pieces_are_named(monkeypatch):

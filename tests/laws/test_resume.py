@@ -1,62 +1,41 @@
 """A run that was stopped ends where an undisturbed one does, to the bit."""
 
-import json
+import os
+import shutil
+import signal
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from pellucid.train import loop, state
+from pellucid.train.config import RunConfig
 from pellucid.train.loop import train
+from tests.laws.runs import Killed, assert_same_end, same, train_until, weights
 from tests.train.corpora import small_run
 
 
-def weights(directory: Path) -> dict[str, torch.Tensor]:
-    return load_file(directory / "model.safetensors")
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nothing happened to."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    return train(small_run(folder / "data", model={"dropout": 0.2}), folder / "out").out
 
 
-def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
-
-
-def timeless(log: Path) -> list[dict]:
-    rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
-    return [{key: value for key, value in row.items() if key not in ("seconds", "tokens_per_second")} for row in rows]
-
-
-class Killed(BaseException):
-    """What a power cut looks like from inside: nothing after it runs."""
-
-
-def train_until(step: int, run, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Train, and die right after update number `step`, before anything about it is written."""
-    real, updates = loop.update, count()
-
-    def dying(*arguments):
-        if next(updates) == step:
-            raise Killed
-        return real(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop, "update", dying)
-        with pytest.raises(Killed):
-            train(run, out)
+@pytest.fixture
+def run(tmp_path: Path) -> RunConfig:
+    """The same, still to be made."""
+    return small_run(tmp_path / "data", model={"dropout": 0.2})
 
 
 @pytest.mark.parametrize("step", [4, 5, 6, 7, 9, 11])
-def test_resume_is_bit_exact(step, tmp_path, monkeypatch):
-    run = small_run(tmp_path / "data", model={"dropout": 0.2})
-    undisturbed, broken = tmp_path / "undisturbed", tmp_path / "broken"
-    train(run, undisturbed)
+def test_resume_is_bit_exact(step, run, undisturbed, tmp_path, monkeypatch):
+    broken = tmp_path / "broken"
     train_until(step, run, broken, monkeypatch)
     torch.manual_seed(99)  # what the generator is now must not matter
     train(run, broken, resume=True)
-    for name in ("last", "average", "best"):
-        assert same(weights(undisturbed / name), weights(broken / name)), name
-    assert timeless(undisturbed / "log.jsonl") == timeless(broken / "log.jsonl")
+    assert_same_end(undisturbed, broken)
 
 
 def test_resume_is_bit_exact_with_accumulation_and_bfloat16(tmp_path, monkeypatch):
@@ -67,33 +46,69 @@ def test_resume_is_bit_exact_with_accumulation_and_bfloat16(tmp_path, monkeypatc
     assert same(weights(tmp_path / "undisturbed" / "last"), weights(tmp_path / "broken" / "last"))
 
 
-def test_the_same_seed_trains_the_same_model_and_another_seed_another(tmp_path):
-    train(small_run(tmp_path / "data"), tmp_path / "one")
-    train(small_run(tmp_path / "data"), tmp_path / "two")
-    assert (tmp_path / "one/last/model.safetensors").read_bytes() == (
+def test_the_same_seed_trains_the_same_model_and_another_seed_another(run, undisturbed, tmp_path):
+    train(run, tmp_path / "two")
+    assert (undisturbed / "last/model.safetensors").read_bytes() == (
         tmp_path / "two/last/model.safetensors"
     ).read_bytes()
-    train(replace(small_run(tmp_path / "data"), seed=2), tmp_path / "three")
-    assert not same(weights(tmp_path / "one/last"), weights(tmp_path / "three/last"))
+    train(replace(run, seed=2), tmp_path / "three")
+    assert not same(weights(undisturbed / "last"), weights(tmp_path / "three/last"))
 
 
-def test_a_crash_inside_a_save_leaves_the_checkpoint_before_it(tmp_path, monkeypatch):
-    run, out = small_run(tmp_path / "data"), tmp_path / "out"
+def test_a_crash_inside_a_save_leaves_the_checkpoint_before_it(run, undisturbed, tmp_path, monkeypatch):
+    out = tmp_path / "out"
     real = state.save_file
 
-    def full_disk(tensors, path):
+    def power_cut(tensors, path):
         if "step-00000008" in str(path):
-            raise OSError(28, "No space left on device", str(path))
+            raise Killed
         return real(tensors, path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(state, "save_file", full_disk)
-        with pytest.raises(OSError, match="No space left"):
+        patch.setattr(state, "save_file", power_cut)
+        with pytest.raises(Killed):
             train(run, out)
     assert [path.name for path in state.checkpoints(out)] == ["step-00000004"]
     train(run, out, resume=True)
-    train(run, tmp_path / "undisturbed")
-    assert same(weights(out / "last"), weights(tmp_path / "undisturbed" / "last"))
+    assert_same_end(undisturbed, out)
+
+
+def test_a_run_that_was_asked_to_stop_ends_where_an_undisturbed_one_does(run, undisturbed, tmp_path, monkeypatch):
+    real = loop.update
+
+    def asked(*arguments):
+        os.kill(os.getpid(), signal.SIGINT)
+        return real(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "update", asked)
+        assert train(run, tmp_path / "out").stop == "SIGINT"
+        assert train(run, tmp_path / "out", resume=True).stop == "SIGINT"
+    assert [path.name for path in state.checkpoints(tmp_path / "out")] == ["step-00000002"]
+    train(run, tmp_path / "out", resume=True)
+    assert_same_end(undisturbed, tmp_path / "out")
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_again(run, undisturbed, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "out"
+    train_until(2, run, out, monkeypatch)
+    with pytest.raises(ValueError, match="already holds a run"):
+        train(run, out)
+    with pytest.raises(ValueError, match="seed is 2, it began with 1"):
+        train(replace(run, seed=2), out, resume=True)
+    train(run, out, resume=True)
+    assert f"{out} has no checkpoint yet: its run begins again" in capsys.readouterr().err
+    assert_same_end(undisturbed, out)
+
+
+def test_what_a_crash_left_half_written_or_half_removed_is_cleared_away(tmp_path, monkeypatch):
+    run, out = small_run(tmp_path / "data", train={"keep": 1}), tmp_path / "out"
+    train_until(9, run, out, monkeypatch)
+    shutil.copytree(out / "checkpoints/step-00000008", out / "checkpoints/.step-00000007.new")
+    shutil.copytree(out / "checkpoints/step-00000008", out / "checkpoints/step-00000004")
+    (out / "checkpoints/step-00000004/manifest.json").unlink()
+    train(run, out, resume=True)
+    assert [path.name for path in (out / "checkpoints").iterdir()] == ["step-00000012"]
 
 
 def test_resume_refuses_other_data_and_other_settings(tmp_path):

@@ -28,12 +28,11 @@ def walk(model, choices, dtype=torch.float32):
     fast = Stepper(model)
     with torch.inference_mode():
         source = padded(SOURCES, torch.device("cpu"))
-        states = ModelState(model.encode(source)), fast.begin(source)
+        kept, steps = ModelState(model.encode(source)), fast.begin(source)
+        readable = step_of(model)
         for ids, rows, sentences in choices:
-            yield tuple(
-                step(torch.tensor(ids), state) for step, state in zip((step_of(model), fast), states, strict=True)
-            )
-            for state in states:
+            yield readable(torch.tensor(ids), kept), fast(torch.tensor(ids), steps)
+            for state in (kept, steps):
                 state.select(torch.tensor(rows), torch.tensor(sentences))
 
 

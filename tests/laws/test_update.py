@@ -62,17 +62,114 @@ def test_clipping_keeps_the_direction_and_bounds_the_length():
     assert nn.functional.cosine_similarity(free, clipped, dim=0).item() == pytest.approx(1.0, abs=1e-9)
 
 
-def test_a_gradient_that_is_no_number_changes_nothing_and_is_counted():
+@pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan])
+@pytest.mark.parametrize("name", ["encoder.0.ffn.inner.weight", "decoder.1.cross.qkv.bias"])
+def test_a_gradient_that_is_no_number_changes_nothing_and_is_counted(name, value):
+    trained = model()
+    optimizer = torch.optim.Adam(trained.parameters(), lr=0.1, fused=True)
+    assert not update(trained, optimizer, [batch()], 0.5, OptimConfig(), "float32").skipped
+    before = copy.deepcopy((trained.state_dict(), optimizer.state_dict()["state"]))
+
+    def spoiled(gradient):
+        gradient = gradient.clone()
+        gradient.view(-1)[-1] = value
+        return gradient
+
+    handle = trained.get_parameter(name).register_hook(spoiled)
+    assert update(trained, optimizer, [batch()], 0.5, OptimConfig(), "float32").skipped
+    assert_same((trained.state_dict(), optimizer.state_dict()["state"]), before)
+    assert all(parameter.grad is None for parameter in trained.parameters())
+    handle.remove()
+    assert not update(trained, optimizer, [batch()], 0.5, OptimConfig(), "float32").skipped
+    assert not torch.equal(trained.state_dict()[name], before[0][name])
+
+
+def test_a_weight_that_is_no_number_is_not_trained_on():
     trained = model()
     with torch.no_grad():
         trained.get_parameter("encoder.0.ffn.inner.weight")[0, 0] = torch.nan
     before = copy.deepcopy(trained.state_dict())
     optimizer = torch.optim.Adam(trained.parameters())
-    done = update(trained, optimizer, [batch()], 0.5, OptimConfig(), "float32")
-    assert done.skipped
+    assert update(trained, optimizer, [batch()], 0.5, OptimConfig(), "float32").skipped
     assert not optimizer.state
-    for name, value in trained.state_dict().items():
-        torch.testing.assert_close(value, before[name], rtol=0, atol=0, equal_nan=True)
+    assert_same(trained.state_dict(), before)
+
+
+def assert_same(one, other):
+    torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
+
+
+WORDS = (
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried"),
+    MemoryError(),
+)
+
+
+class Scarce(Transformer):
+    """A model for which memory runs out when it reads more than `room` pairs, or one with `forbidden` source pieces."""
+
+    room, forbidden, where = 99, 0, "forward"
+    error: Exception = WORDS[0]
+
+    def encode(self, source, *arguments, **more):
+        refused = len(source) > self.room or (source.shape[1] == self.forbidden and len(source) == 1)
+        if refused and self.where == "forward":
+            raise self.error
+        memory = super().encode(source, *arguments, **more)
+        if refused:
+            memory.states.register_hook(self.run_out)  # half of the backward pass is over, and its gradients are there
+        return memory
+
+    def run_out(self, gradient):
+        raise self.error
+
+
+def scarce(**limits) -> Scarce:
+    torch.manual_seed(3)
+    made = Scarce(ModelConfig(31, 31, 14, 22, 2, 1, 2, dropout=0.0)).double()
+    made.__dict__.update(limits)
+    return made
+
+
+@pytest.mark.parametrize("where", ["forward", "backward"])
+@pytest.mark.parametrize("error", WORDS)
+@pytest.mark.parametrize("room", [1, 3, 7])
+def test_a_batch_that_does_not_fit_in_memory_is_split_and_gives_the_same_gradient(room, error, where):
+    short, roomy = scarce(room=room, error=error, where=where), scarce()
+    parts = [batch(slice(0, 1)), batch(slice(1, None))]
+    done = [
+        update(each, torch.optim.SGD(each.parameters()), parts, 0.5, OptimConfig(), "float32")
+        for each in (short, roomy)
+    ]
+    assert (done[0].halved, done[1].halved) == ({1: 6, 3: 2, 7: 0}[room], 0)
+    assert done[0].target_tokens == done[1].target_tokens
+    assert done[0].loss == pytest.approx(done[1].loss, rel=1e-12)
+    assert done[0].gradient_norm == pytest.approx(done[1].gradient_norm, rel=1e-12)
+    for one, other in zip(short.parameters(), roomy.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("where", ["forward", "backward"])
+def test_a_pair_that_does_not_fit_alone_is_as_if_it_were_not_there(where):
+    short, roomy = scarce(room=1, forbidden=6, where=where), scarce()  # two of the pairs have 6 source pieces
+    done = update(short, torch.optim.SGD(short.parameters()), [batch(slice(0, 4))], 0.5, OptimConfig(), "float32")
+    without = [batch(slice(0, 1)), batch(slice(2, 4))]
+    wanted = update(roomy, torch.optim.SGD(roomy.parameters()), without, 0.5, OptimConfig(), "float32")
+    assert [each.indices.tolist() for each in done.left_out] == [[1]]
+    assert done.target_tokens == wanted.target_tokens
+    for one, other in zip(short.parameters(), roomy.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
+
+
+def test_memory_that_suffices_for_nothing_is_said_and_other_errors_are_not_taken_for_it():
+    short = scarce(room=0)
+    with pytest.raises(MemoryError, match="there is not enough for a single pair"):
+        update(short, torch.optim.SGD(short.parameters()), [batch()], 0.5, OptimConfig(), "float32")
+    assert all(parameter.grad is None for parameter in short.parameters())
+    short.error = RuntimeError("CUDA error: device-side assert triggered")
+    with pytest.raises(RuntimeError, match="device-side assert"):
+        update(short, torch.optim.SGD(short.parameters()), [batch()], 0.5, OptimConfig(), "float32")
 
 
 def test_the_loss_of_a_batch_is_that_of_its_pairs_one_by_one():

@@ -127,8 +127,9 @@ def test_a_signal_saves_and_says_how_to_go_on(number, name, tmp_path):
 def test_pairs_held_out_share_no_sentence_with_training(tmp_path):
     files = write_corpus(tmp_path, pairs=307)
     corpus = read_corpus(DataConfig(source=files["source"], target=files["target"]), 1)
-    assert not set(corpus.train.sources) & set(corpus.dev.sources)
-    assert not set(corpus.train.targets) & set(corpus.dev.targets)
+    [train] = corpus.train
+    assert not set(train.sources) & set(corpus.dev.sources)
+    assert not set(train.targets) & set(corpus.dev.targets)
     assert 1 <= len(corpus.dev) <= 30
     assert any("held out" in note for note in corpus.notes)
 
@@ -144,7 +145,7 @@ def test_held_out_pairs_keep_their_line_numbers(tmp_path):
     files = write_corpus(tmp_path, pairs=101)
     corpus = read_corpus(DataConfig(source=files["source"], target=files["target"]), 1)
     lines = Path(files["source"]).read_text(encoding="utf-8").split("\n")
-    for pairs in held_out(corpus.train, 7, 2):
+    for pairs in held_out(corpus.train[0], 7, 2):
         assert [lines[number - 1] for number in pairs.lines] == pairs.sources
 
 

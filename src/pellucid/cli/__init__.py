@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from pellucid.cli import compare, demo, evaluate, export, import_, score, train, translate
+from pellucid.cli import compare, demo, evaluate, export, import_, plan, prepare, score, train, translate
 from pellucid.cli.errors import told
 
 app = typer.Typer(
@@ -16,6 +16,8 @@ app = typer.Typer(
 )
 for name, module in {
     "demo": demo,
+    "plan": plan,
+    "prepare": prepare,
     "train": train,
     "translate": translate,
     "evaluate": evaluate,

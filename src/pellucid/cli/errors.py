@@ -10,7 +10,7 @@ import typer
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-USERS_MISTAKE, INTERRUPTED, PIPE_CLOSED, TERMINATED = 2, 130, 141, 143  # the last three as shells count signals
+FAILED, USERS_MISTAKE, INTERRUPTED, PIPE_CLOSED, TERMINATED = 1, 2, 130, 141, 143  # the last three as shells do
 
 
 def told(command: Command) -> Command:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.errors import INTERRUPTED, TERMINATED
+from pellucid.cli.errors import FAILED, INTERRUPTED, TERMINATED
 from pellucid.cli.files import write_lines
 
 if TYPE_CHECKING:
@@ -79,10 +79,18 @@ def run_directory(run_file: str | None, out: str | None, resume: bool) -> Path:
 
 
 def trained(settings: "RunConfig", directory: Path, resume: bool, reasons: Sequence[str] = ()) -> "Outcome":
-    """The run, carried out and plotted; exit code 130 or 143, as shells have it, if a signal stopped it."""
-    from pellucid.train.loop import train
+    """The run, carried out and plotted.
 
-    outcome = train(settings, directory, resume=resume, reasons=reasons)
+    Exit code 1 and one message if it cannot go on; 130 or 143, as shells have it, if a signal stopped it.
+    """
+    from pellucid.train.loop import train
+    from pellucid.train.trouble import TrainingFailed
+
+    try:
+        outcome = train(settings, directory, resume=resume, reasons=reasons)
+    except TrainingFailed as error:
+        typer.echo(f"pellucid: {error}", err=True)
+        raise typer.Exit(FAILED) from None
     plot(directory)
     if outcome.stop in ("SIGINT", "SIGTERM"):
         raise typer.Exit(INTERRUPTED if outcome.stop == "SIGINT" else TERMINATED)

@@ -1,6 +1,7 @@
 """Groups pairs of like length by token budget, and pads them to one rectangle."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -8,6 +9,7 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pellucid.data.mixture import Share, index_type
 from pellucid.data.tokenizer import BOS, EOS, PAD
 
 
@@ -15,20 +17,21 @@ from pellucid.data.tokenizer import BOS, EOS, PAD
 class Sentences:
     """Many sentences as one long row of ids: sentence i is `ids[starts[i]:starts[i + 1]]`, the end mark last."""
 
-    ids: NDArray[np.int32]
+    ids: NDArray[np.integer]
     starts: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def __getitem__(self, i: int) -> NDArray[np.int32]:
+    def __getitem__(self, i: int) -> NDArray[np.integer]:
         return self.ids[self.starts[i] : self.starts[i + 1]]
 
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        return np.diff(self.starts)
+    @cached_property
+    def lengths(self) -> NDArray[np.int32]:
+        """Pieces of each sentence; kept in memory, where `starts` may lie in a file."""
+        return np.diff(self.starts).astype(np.int32)
 
-    def padded(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+    def padded(self, indices: NDArray[np.integer]) -> NDArray[np.int64]:
         """The chosen sentences, one a row, filled up with padding to the longest."""
         lengths = self.starts[indices + 1] - self.starts[indices]
         columns = np.arange(lengths.max())
@@ -40,10 +43,12 @@ class Sentences:
 
 @dataclass(frozen=True)
 class Encoded:
-    """Sentence pairs as ids: pair i is `sources[i]` and `targets[i]`."""
+    """Sentence pairs as ids: pair i is `sources[i]` and `targets[i]`; with several corpora, one after the other."""
 
     sources: Sentences
     targets: Sentences
+    shares: tuple[Share, ...] = ()
+    """How many pairs each corpus has, and how often they are seen; left out: all are one corpus, seen once an epoch."""
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -56,7 +61,7 @@ class Batch:
     source: Int[Tensor, "B S"]
     target_in: Int[Tensor, "B T"]
     target_out: Int[Tensor, "B T"]
-    indices: NDArray[np.int64]
+    indices: NDArray[np.integer]
     target_tokens: int
     """Target positions that are not padding: what a sum of losses is divided by."""
 
@@ -68,7 +73,7 @@ class Batch:
         return Batch(source, target_in, target_out, self.indices, self.target_tokens)
 
 
-def collate(encoded: Encoded, indices: NDArray[np.int64]) -> Batch:
+def collate(encoded: Encoded, indices: NDArray[np.integer]) -> Batch:
     """Pads the chosen pairs; `target_in` is the start mark and then `target_out` without its end mark."""
     target_out = encoded.targets.padded(indices)
     target_in = np.full_like(target_out, BOS)
@@ -83,34 +88,44 @@ def collate(encoded: Encoded, indices: NDArray[np.int64]) -> Batch:
 
 
 def epoch_batches(
-    source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64], batch_tokens: int, seed: int, epoch: int
-) -> list[NDArray[np.int64]]:
+    source_lengths: NDArray[np.integer],
+    target_lengths: NDArray[np.integer],
+    batch_tokens: int,
+    seed: int,
+    epoch: int,
+    pairs: NDArray[np.integer] | None = None,
+) -> list[NDArray[np.integer]]:
     """Every pair once, in batches of like length, in an order that is a function of `(seed, epoch)`.
 
-    A batch has at most `batch_tokens` target positions and twice as many source positions, padding counted; a pair
-    longer than that is a batch of its own. Raises ValueError for a budget below one token.
+    Or the `pairs` of that epoch, an array of indices that is shuffled in place. A batch has at most `batch_tokens`
+    target positions and twice as many source positions, padding counted; a pair longer than that is a batch of its own.
+    Raises ValueError for a budget below one token.
     """
     if batch_tokens < 1:
         raise ValueError(f"batch_tokens is {batch_tokens}, a batch needs at least 1")
     random = np.random.Generator(np.random.PCG64([seed, epoch]))
-    order = random.permutation(len(target_lengths))
+    order = np.arange(len(target_lengths), dtype=index_type(len(target_lengths))) if pairs is None else pairs
+    random.shuffle(order)
     order = order[np.argsort(_likeness(source_lengths[order], target_lengths[order]), kind="stable")]
     batches = np.split(order, _cuts(source_lengths[order], target_lengths[order], batch_tokens))
     return [batches[i] for i in random.permutation(len(batches))]
 
 
-def _likeness(source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+def _likeness(source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer]) -> NDArray[np.integer]:
     """Sort keys: by bands of target length, in a band by source length, upwards and downwards in turn.
 
     A band spans 13 %, for sorting by each exact target length would leave no choice of source lengths. Because of the
     turns, the neighbours where two bands meet have like source lengths, too.
     """
-    band = (np.log(target_lengths) / np.log(1.13)).astype(np.int64)
-    span = source_lengths.max(initial=0) + 1
-    return band * span + np.where(band % 2 == 0, source_lengths, span - 1 - source_lengths)
+    span = int(source_lengths.max(initial=0)) + 1
+    bands = (np.log(np.arange(1, int(target_lengths.max(initial=1)) + 1)) / np.log(1.13)).astype(np.int64)
+    # Keys of 16 bits, where they suffice, are sorted ten times as fast: by counting.
+    kind = np.min_scalar_type((int(bands[-1]) + 1) * span)
+    band, sources = bands.astype(kind)[target_lengths - 1], source_lengths.astype(kind)
+    return band * span + np.where(band % 2 == 0, sources, span - 1 - sources)
 
 
-def _cuts(source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64], batch_tokens: int) -> list[int]:
+def _cuts(source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer], batch_tokens: int) -> list[int]:
     """Where each batch but the first begins: each takes as many pairs as make a token cheapest.
 
     A batch costs its positions on both sides, padding counted, and a sixteenth of the budget for being a batch; so it

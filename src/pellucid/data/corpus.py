@@ -13,8 +13,8 @@ import sys
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from io import BufferedReader
 from itertools import chain, zip_longest
@@ -23,6 +23,9 @@ from typing import cast
 
 LONGEST_LINE = 64 * 2**20
 """Bytes after which a line is refused, so that a file without line ends cannot fill the memory."""
+
+_BLOCK = 2**16
+"""Bytes read at a time, and then the rest of the line they end in: as many lines at once are checked fastest."""
 
 _EXAMPLES = 5
 """Skipped pairs that are named one by one."""
@@ -42,6 +45,11 @@ class Skipped:
         self.counts[reason] += 1
         if len(self.examples) < _EXAMPLES:
             self.examples.append(f"{where} {reason}")
+
+    def merge(self, later: "Skipped") -> None:
+        """Count what was left out after this, too."""
+        self.counts.update(later.counts)
+        self.examples.extend(later.examples[: _EXAMPLES - len(self.examples)])
 
     def __bool__(self) -> bool:
         return bool(self.counts)
@@ -85,25 +93,39 @@ def read_pairs(source: str | Path, target: str | Path | None = None, *, max_char
     is skipped when a side is empty (white space only) or has more than `max_characters`. Raises ValueError for
     unequal line counts, for whatever `read_lines` refuses, for rows of another form, and when no pair is left.
     """
-    files = (str(source), str(source if target is None else target))
     sources, targets, lines, skipped = [], [], array("q"), Skipped()
+    for line, left, right in sound_pairs(source, target, max_characters, skipped):
+        sources.append(left)
+        targets.append(right)
+        lines.append(line)
+    return Pairs(sources, targets, lines, files_of(source, target), skipped)
+
+
+def sound_pairs(
+    source: str | Path, target: str | Path | None, max_characters: int, skipped: Skipped
+) -> Iterator[tuple[int, str, str]]:
+    """What `read_pairs` keeps, one at a time: line number, source, target; what it leaves out is added to `skipped`."""
+    files, kept = files_of(source, target), 0
     rows = _one_file(source) if target is None else _two_files(source, target)
-    for line, row in enumerate(rows, start=1):
-        for file, side, text in zip(files, ("source", "target"), row, strict=True):
-            if not text.strip():
+    for line, (left, right) in enumerate(rows, start=1):
+        for file, side, text in ((files[0], "source", left), (files[1], "target", right)):
+            if not text or text.isspace():
                 skipped.add(f"empty {side}", f"{file}:{line}")
                 break
             if len(text) > max_characters:
                 skipped.add(f"{side} of more than {max_characters:,} characters", f"{file}:{line}")
                 break
         else:
-            sources.append(row[0])
-            targets.append(row[1])
-            lines.append(line)
-    if not sources:
+            kept += 1
+            yield line, left, right
+    if not kept:
         names = " and ".join(dict.fromkeys(files))
         raise ValueError(f"no sentence pair in {names}: {skipped if skipped else 'there is no line in it'}")
-    return Pairs(sources, targets, lines, files, skipped)
+
+
+def files_of(source: str | Path, target: str | Path | None) -> tuple[str, str]:
+    """The file of each side, which may be the same."""
+    return str(source), str(source if target is None else target)
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
@@ -115,10 +137,12 @@ def read_lines(path: str | Path) -> Iterator[str]:
     number = 1
     with nullcontext(sys.stdin.buffer) if str(path) == "-" else Path(path).open("rb") as stream:
         start = cast(BufferedReader, stream).peek(2)
-        text = gzip.GzipFile(fileobj=stream) if start.startswith(b"\x1f\x8b") else stream
+        text = gzip.GzipFile(fileobj=stream) if start.startswith(b"\x1f\x8b") else cast(BufferedReader, stream)
         while True:
             try:
-                raw = text.readline(LONGEST_LINE + 1)
+                raw = text.read1(_BLOCK)
+                if raw and not raw.endswith(b"\n"):
+                    raw += text.readline(LONGEST_LINE + 1)
             except (EOFError, zlib.error, gzip.BadGzipFile) as error:
                 raise ValueError(
                     f"{path}:{number}: the gzip file is damaged or cut short ({error}); fetch it again"
@@ -127,8 +151,9 @@ def read_lines(path: str | Path) -> Iterator[str]:
                 raw = raw.removeprefix(codecs.BOM_UTF8)
             if not raw:
                 return
-            yield _decoded(raw, str(path), number)
-            number += 1
+            for line in _lines_in(raw, str(path), number):
+                yield line
+                number += 1
 
 
 def fingerprint(pairs: Pairs) -> str:
@@ -137,6 +162,16 @@ def fingerprint(pairs: Pairs) -> str:
     for source, target in zip(pairs.sources, pairs.targets, strict=True):
         digest.update(f"{source}\n{target}\n".encode())
     return digest.hexdigest()
+
+
+def _lines_in(raw: bytes, file: str, first: int) -> Iterable[str]:
+    """The lines of a block of whole lines: at once where nothing is odd, else one by one, to name the first that is."""
+    if len(raw) <= LONGEST_LINE and b"\0" not in raw and b"\r" not in raw:
+        with suppress(UnicodeDecodeError):
+            return raw.decode().removesuffix("\n").split("\n")
+    *lines, last = raw.split(b"\n")
+    ended = [line + b"\n" for line in lines] + ([last] if last else [])
+    return (_decoded(line, file, number) for number, line in enumerate(ended, start=first))
 
 
 def _decoded(raw: bytes, file: str, line: int) -> str:

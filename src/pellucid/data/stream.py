@@ -1,6 +1,6 @@
 """The endless row of training batches; where it stands is three integers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 import numpy as np
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from pellucid.data.batching import Batch, Encoded, Sentences, collate, epoch_batches
 from pellucid.data.corpus import Pairs, Skipped
+from pellucid.data.mixture import Share, count, epoch_pairs
 from pellucid.data.tokenizer import Tokenizer
 
 
@@ -16,24 +17,46 @@ def encode_pairs(pairs: Pairs, tokenizer: Tokenizer, limit: int) -> tuple[Encode
 
     Raises ValueError when no pair is left.
     """
-    sources, targets, skipped = [], [], Skipped()
-    rows = zip(tokenizer.encode_source(pairs.sources), tokenizer.encode_target(pairs.targets), strict=True)
-    for i, (source, target) in enumerate(rows):
-        if max(len(source), len(target)) <= limit:
-            sources.append(source)
-            targets.append(target)
-        else:
-            side = "source" if len(source) > limit else "target"
-            skipped.add(f"{side} of more than {limit:,} pieces", pairs.where(i, side))
-    if not sources:
+    encoded, skipped = encode_some(pairs, tokenizer, limit)
+    if not len(encoded):
         raise ValueError(f"no pair is left of {len(pairs):,}: {skipped}")
-    return Encoded(_joined(sources), _joined(targets)), skipped
+    return encoded, skipped
 
 
-def _joined(rows: list[list[int]]) -> Sentences:
+def encode_some(pairs: Pairs, tokenizer: Tokenizer, limit: int) -> tuple[Encoded, Skipped]:
+    """The same for pairs of which none may be left."""
+    rows, skipped = (tokenizer.encode_source(pairs.sources), tokenizer.encode_target(pairs.targets)), Skipped()
+    lengths = np.array([np.fromiter(map(len, side), dtype=np.int64) for side in rows])
+    long = np.flatnonzero(lengths.max(axis=0) > limit).tolist()
+    for i in long:
+        side = "source" if lengths[0, i] > limit else "target"
+        skipped.add(f"{side} of more than {limit:,} pieces", pairs.where(i, side))
+    for i in reversed(long):
+        del rows[0][i], rows[1][i]
+    kinds = id_type(tokenizer.source_vocabulary), id_type(tokenizer.target_vocabulary)
+    return Encoded(joined(rows[0], kinds[0]), joined(rows[1], kinds[1])), skipped
+
+
+def id_type(vocabulary: int) -> type[np.integer]:
+    """What an id is stored as: two bytes for up to 65,536 pieces."""
+    return np.uint16 if vocabulary <= 2**16 else np.int32
+
+
+def joined(rows: Sequence[Sequence[int]], kind: type[np.integer]) -> Sentences:
+    """Sentences of ids as one row."""
     starts = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum([len(row) for row in rows], out=starts[1:])
-    return Sentences(np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=int(starts[-1])), starts)
+    np.cumsum(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)), out=starts[1:])
+    return Sentences(np.fromiter(chain.from_iterable(rows), dtype=kind, count=int(starts[-1])), starts)
+
+
+def one_after_another(corpora: Sequence[Encoded]) -> Encoded:
+    """Several corpora as one."""
+    return Encoded(_chained([each.sources for each in corpora]), _chained([each.targets for each in corpora]))
+
+
+def _chained(parts: Sequence[Sentences]) -> Sentences:
+    starts = np.concatenate([[0], *(part.lengths for part in parts)]).cumsum()
+    return Sentences(np.concatenate([part.ids for part in parts]), starts)
 
 
 class Stream(Iterator[Batch]):
@@ -44,12 +67,17 @@ class Stream(Iterator[Batch]):
         if not len(encoded):
             raise ValueError("there are no sentence pairs to make batches of")
         self.encoded, self.batch_tokens, self.seed, self.epoch, self.batch = encoded, batch_tokens, seed, epoch, batch
+        self.shares = encoded.shares or (Share("all", len(encoded)),)
+        assert sum(share.pairs for share in self.shares) == len(encoded)
         self._order = self._epoch()
         if not 0 <= batch < len(self._order):
             raise ValueError(
                 f"batch {batch} of epoch {epoch} does not exist: an epoch of this data has {len(self._order)} batches; "
                 "resume with the same corpus, tokenizer and batch_tokens"
             )
+        self._seen = sum(
+            (count(self.shares, pairs) for pairs in self._order[:batch]), np.zeros(len(self.shares), dtype=np.int64)
+        )
 
     @property
     def position(self) -> tuple[int, int, int]:
@@ -58,16 +86,35 @@ class Stream(Iterator[Batch]):
 
     @property
     def batches_per_epoch(self) -> int:
+        """Of this epoch: where corpora have weights, another may have some more or less."""
         return len(self._order)
+
+    @property
+    def ledger(self) -> dict[str, int]:
+        """How many pairs of each corpus have been seen since the first epoch; a function of the position."""
+        now = self._seen.tolist()
+        return {share.name: share.seen(self.epoch) + n for share, n in zip(self.shares, now, strict=True)}
+
+    @property
+    def seen(self) -> str:
+        """The ledger in words: 1,500 pairs of news (3.00 times 500), 300 pairs of web (0.50 times 600)."""
+        pairs = zip(self.ledger.items(), self.shares, strict=True)
+        return ", ".join(
+            f"{n:,} pairs of {name} ({n / share.pairs:.2f} times {share.pairs:,})" for (name, n), share in pairs
+        )
 
     def __next__(self) -> Batch:
         indices = self._order[self.batch]
         self.batch += 1
+        self._seen += count(self.shares, indices)
         if self.batch == len(self._order):
             self.epoch, self.batch = self.epoch + 1, 0
+            self._order = []  # at millions of pairs, two orders at a time are too many
             self._order = self._epoch()
+            self._seen[:] = 0
         return collate(self.encoded, indices)
 
-    def _epoch(self) -> list[NDArray[np.int64]]:
+    def _epoch(self) -> list[NDArray[np.integer]]:
         lengths = self.encoded.sources.lengths, self.encoded.targets.lengths
-        return epoch_batches(*lengths, self.batch_tokens, self.seed, self.epoch)
+        pairs = epoch_pairs(self.shares, self.seed, self.epoch)
+        return epoch_batches(*lengths, self.batch_tokens, self.seed, self.epoch, pairs)

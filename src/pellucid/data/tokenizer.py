@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
@@ -36,6 +36,8 @@ _LISTED = "marian"
 """The kind that is imported, not learned; its pieces are listed in a file beside the SentencePiece model."""
 
 Pieces = SentencePieceProcessor | ListedPieces
+
+Line = TypeVar("Line")
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class Tokenizer:
         """
         if config.kind == _LISTED:
             raise ValueError(f"a tokenizer of kind {_LISTED!r} is imported, not learned; choose 'bpe' or 'unigram'")
-        text = {side: _sample(lines, max_sentences, seed) for side, lines in (("source", sources), ("target", targets))}
+        text = {side: sample(lines, max_sentences, seed) for side, lines in (("source", sources), ("target", targets))}
         if config.joint:
             text = {"joint": text["source"] + text["target"]}
         models, notes = zip(*(_learn(lines, config, side) for side, lines in text.items()), strict=True)
@@ -151,7 +153,7 @@ class Tokenizer:
         return [self.target.id_to_piece(int(i)) for i in ids]
 
 
-def _sample(lines: Iterable[str], most: int, seed: int) -> list[str]:
+def sample(lines: Iterable[Line], most: int, seed: int) -> list[Line]:
     """Every line, or `most` of them drawn evenly in one pass (reservoir sampling: Vitter 1985, algorithm R)."""
     draw, rest = random.Random(seed), iter(lines)
     kept = list(islice(rest, most))

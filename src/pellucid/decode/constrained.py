@@ -1,17 +1,20 @@
 """Beam search for translations that must have given terms."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from math import fsum, inf
+from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float, Int
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS
-from pellucid.decode.required import Readings, Required, Term
-from pellucid.decode.search import Hypothesis, Rule, State, Step, chosen, largest, never, penalty, ruled, usable
+from pellucid.decode.beam import along, closest
+from pellucid.decode.progress import NO_PIECE, Progress
+from pellucid.decode.required import Term
+from pellucid.decode.search import Finished, Hypothesis, Rule, State, Step, largest, never, penalty, ruled
 from pellucid.decode.words import Words
+
+NEVER = 2**62
 
 
 def constrained_search(
@@ -39,164 +42,134 @@ def constrained_search(
     terms must fit (`refuse_crowded`); a sentence has no hypothesis only if a rule forbids what its terms need.
     """
     assert 1 <= n_best <= width and length_penalty >= 0.0
-    everyone = [
-        Sentence(i, limit, Required(each, words), width, n_best, length_penalty, end)
-        for i, (limit, each) in enumerate(zip(limits.tolist(), terms, strict=True))
-    ]
-    going, rows = everyone, 1
-    widest = max((sentence.width for sentence in everyone), default=0)
-    while going:
-        beams = [each for sentence in going for each in filled(sentence.beam, rows)]
-        written = torch.tensor([each.pieces for each in beams], dtype=torch.int64, device=limits.device)
-        last = written[:, -1] if written.shape[1] else written.new_full((len(beams),), start)
-        numbers = torch.tensor([sentence.number for sentence in going], device=limits.device)
-        log_probs = ruled(step(last, state), rules, written, numbers.repeat_interleave(rows))
-        for sentence, each in zip(going, log_probs.split(rows), strict=True):
-            sentence.grow(each)
-        stay = [i for i, sentence in enumerate(going) if not sentence.over]
-        if stay:
-            kept = [i * rows + each.parent for i in stay for each in filled(going[i].beam, widest)]
-            state.select(torch.tensor(kept, device=limits.device), torch.tensor(stay, device=limits.device))
-        going, rows = [going[i] for i in stay], widest
-    return [chosen(sentence.finished, n_best, sentence.margin) for sentence in everyone]
+    progress = Progress(terms, words, limits.device)
+    sentences = torch.arange(len(limits), device=limits.device)
+    widths = width + progress.lacking(progress.start)
+    widest = int(widths.max()) if len(widths) else width
+    texts = progress.start[:, None]
+    totals = torch.zeros(len(limits), 1, device=limits.device)  # a sentence begins with one hypothesis, an empty one
+    kept = torch.full((len(limits), widest), -torch.inf, device=limits.device)
+    pieces = sentences.new_empty(len(limits), 1, 0)
+    gains = totals.new_empty(len(limits), 1, 0)
+    margins = torch.full_like(totals[:, 0], torch.inf)
+    last = torch.full_like(sentences, start)
+    finished = Finished(length_penalty, len(limits))
+    remaining = limits
+    while len(sentences):
+        rows_each, length = totals.shape[1], pieces.shape[2] + 1
+        log_probs = ruled(step(last, state), rules, pieces.flatten(0, 1), sentences.repeat_interleave(rows_each))
+        totals, parents, piece, gain, texts = candidates(log_probs, totals, texts, progress, widths, widest)
+        ends, lacking = piece == end, progress.lacking(texts)
+        room = torch.where(ends, 0, (remaining - length)[:, None])
+        nowhere = max(progress.lacks) + 1
+        banks = torch.where((totals != -torch.inf) & (lacking <= room), lacking, nowhere)
+        living = torch.where(ends, nowhere, banks)
+        place, places = standing(banks, nowhere), shared(banks, widths, nowhere).gather(1, banks)
+        inside, staying = place < places, ~ends & (standing(living, nowhere) < places)
+        end_at_edge = (ends & (banks != nowhere) & ((place == places) | (place == places - 1))).any(dim=1)
+        margins = closest(
+            margins,
+            nearest(totals, living, staying, nowhere),
+            torch.where(end_at_edge, nearest(totals, banks.where(banks == 0, nowhere), inside, nowhere), torch.inf),
+        )
+
+        chosen = torch.where(ends, inside, staying)
+        first = (~chosen).to(torch.uint8).argsort(dim=1, stable=True)[:, : 2 * widest]
+        totals, parents, piece, gain, texts, chosen = (
+            along(x, first) for x in (totals, parents, piece, gain, texts, chosen)
+        )
+        pieces = torch.cat([along(pieces, parents), piece[:, :, None]], dim=2)
+        gains = torch.cat([along(gains, parents), gain[:, :, None]], dim=2)
+        done, live = chosen & (piece == end), chosen & (piece != end)
+        finished.add(sentences[done.nonzero()[:, 0]], pieces[done], gains[done], "eos")
+        scores = torch.where(done, totals / penalty(length, length_penalty), -torch.inf)
+        kept = torch.cat([kept, scores], dim=1).topk(widest).values
+
+        totals, texts = torch.where(live, totals, -torch.inf), torch.where(live, texts, 0)
+        order = (~live).to(torch.uint8).argsort(dim=1, stable=True)[:, :widest]
+        totals, parents, pieces, gains, texts = (along(x, order) for x in (totals, parents, pieces, gains, texts))
+        hope = totals[:, 0] / penalty(remaining, length_penalty)
+        at_limit = remaining <= length
+        all_ended = kept.gather(1, widths[:, None] - 1)[:, 0] != -torch.inf
+        over = at_limit | all_ended | (kept[:, n_best - 1] >= hope)
+        cut = at_limit[:, None] & (totals != -torch.inf)
+        finished.add(sentences[cut.nonzero()[:, 0]], pieces[cut], gains[cut], "length")
+
+        margins = closest(margins, (kept[:, n_best - 1] - hope).abs())
+        finished.close(sentences[over], margins[over])
+        stay = (~over).nonzero()[:, 0]
+        rows = (torch.arange(len(sentences), device=limits.device)[:, None] * rows_each + parents)[stay]
+        state.select(rows.flatten(), stay)
+        sentences, remaining, widths, totals, texts, kept, pieces, gains, margins = (
+            x[stay] for x in (sentences, remaining, widths, totals, texts, kept, pieces, gains, margins)
+        )
+        last = pieces[:, :, -1].flatten()
+    return finished.lists(n_best)
 
 
-@dataclass(frozen=True)
-class Beginning:
-    """A hypothesis that may go on; `parent` is the place in the beam of the one it grew from."""
+def candidates(
+    log_probs: Float[Tensor, "R V"],
+    totals: Float[Tensor, "B W"],
+    texts: Int[Tensor, "B W"],
+    progress: Progress,
+    widths: Int[Tensor, " B"],
+    widest: int,
+) -> tuple[Float[Tensor, "B N"], Int[Tensor, "B N"], Int[Tensor, "B N"], Float[Tensor, "B N"], Int[Tensor, "B N"]]:
+    """What the hypotheses offer, best first: total, parent (0 to W - 1), piece, its gain, the state it leads to.
 
-    readings: Readings
-    lacking: int
-    pieces: tuple[int, ...] = ()
-    gains: tuple[float, ...] = ()
-    total: float = 0.0
-    parent: int = 0
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """The hypothesis at one place of the beam, with one more piece."""
-
-    total: float
-    parent: int
-    piece: int
-    gain: float
-    readings: Readings
-    lacking: int
-
-
-@dataclass
-class Sentence:
-    """The search for one sentence: its beam, best first, and what is finished."""
-
-    number: int
-    limit: int
-    required: Required
-    width: int
-    n_best: int
-    length_penalty: float
-    end: int
-    finished: list[Hypothesis] = field(default_factory=list)
-    margin: float = inf
-
-    def __post_init__(self) -> None:
-        nothing = self.required.start
-        self.beam = [Beginning(nothing, self.required.lacking(nothing))]
-        self.width += self.beam[0].lacking
-
-    def grow(self, log_probs: Float[Tensor, "R V"]) -> None:
-        """The next beam, from the log-probabilities after each hypothesis of this one."""
-        banks: dict[int, list[Candidate]] = {}
-        for each in sorted(self.candidates(log_probs), key=lambda c: (-c.total, c.parent, -c.gain, c.piece)):
-            banks.setdefault(each.lacking, []).append(each)
-        order = sorted(banks)
-        beam = []
-        for lacking, places in zip(order, shared(self.width, [len(banks[lacking]) for lacking in order]), strict=True):
-            for each in banks[lacking][:places]:
-                if each.piece == self.end:
-                    self.finish(self.grown(each))
-            living = [each for each in banks[lacking] if each.piece != self.end]
-            beam += living[:places]
-            self.margin = min(self.margin, gap(living, places))
-            if any(each.piece == self.end for each in banks[lacking][max(0, places - 1) : places + 1]):
-                self.margin = min(self.margin, gap(banks[lacking], places))
-        self.beam = [self.grown(each) for each in sorted(beam, key=lambda c: (-c.total, c.parent, -c.gain, c.piece))]
-        if self.at_limit:
-            for each in self.beam:
-                self.finish(each)
-        if self.beam and len(self.scores) >= self.n_best:
-            self.margin = min(self.margin, abs(self.scores[self.n_best - 1] - self.hope))
-
-    def candidates(self, log_probs: Float[Tensor, "R V"]) -> Iterator[Candidate]:
-        """What the hypotheses of the beam offer: the likeliest pieces and those of the terms, where all still fits."""
-        room = self.limit - len(self.beam[0].pieces) - 1
-        values, likeliest = largest(log_probs[: len(self.beam)], min(2 * self.width + 1, log_probs.shape[1]))
-        for place, each in enumerate(self.beam):
-            before = each.pieces[-1] if each.pieces else None
-            gains = dict(zip(likeliest[place].tolist(), values[place].tolist(), strict=True))
-            others = sorted(self.required.next_pieces(each.readings) - gains.keys()) if each.lacking else []
-            gains.update(zip(others, log_probs[place, others].tolist(), strict=True))
-            for piece, gain in gains.items():
-                readings = self.required.after(each.readings, before, piece)
-                lacking = self.required.lacking(readings)
-                if gain != -inf and lacking <= (0 if piece == self.end else room):
-                    yield Candidate(each.total + gain, place, piece, gain, readings, lacking)
-
-    def grown(self, candidate: Candidate) -> Beginning:
-        """The hypothesis a candidate stands for."""
-        parent = self.beam[candidate.parent]
-        pieces, gains = (*parent.pieces, candidate.piece), (*parent.gains, candidate.gain)
-        return Beginning(candidate.readings, candidate.lacking, pieces, gains, candidate.total, candidate.parent)
-
-    def finish(self, each: Beginning) -> None:
-        ended = each.pieces[-1] == self.end
-        log_prob = usable(fsum(each.gains))
-        score = log_prob / penalty(len(each.pieces), self.length_penalty)
-        tokens = list(each.pieces[:-1] if ended else each.pieces)
-        self.finished.append(Hypothesis(tokens, score, log_prob, "eos" if ended else "length", list(each.gains)))
-
-    @property
-    def at_limit(self) -> bool:
-        return bool(self.beam) and len(self.beam[0].pieces) >= self.limit
-
-    @property
-    def over(self) -> bool:
-        """As in `beam_search`: at the limit, when a beam of hypotheses has ended, or when no other can overtake."""
-        if self.at_limit or not self.beam:
-            return True
-        ended = self.scores
-        return len(ended) >= self.width or (len(ended) >= self.n_best and ended[self.n_best - 1] >= self.hope)
-
-    @property
-    def scores(self) -> list[float]:
-        """Of what has ended, best first."""
-        return sorted((each.score for each in self.finished if each.stop == "eos"), reverse=True)
-
-    @property
-    def hope(self) -> float:
-        """What no hypothesis of the beam can score more than."""
-        return self.beam[0].total / penalty(self.limit, self.length_penalty)
-
-
-def shared(places: int, sizes: Sequence[int]) -> list[int]:
-    """How many places each bank gets: one each in turn, in their order, as long as the bank has candidates for them.
-
-    >>> shared(8, [7, 1, 9])
-    [4, 1, 3]
+    Each offers its likeliest pieces, and all that begin a term or go on with one as long as something is lacking.
+    Impossible ones fill the rest.
     """
-    given = [0] * len(sizes)
-    while sum(given) < min(places, sum(sizes)):
-        for i, size in enumerate(sizes):
-            if given[i] < size and sum(given) < places:
-                given[i] += 1
-    return given
+    gains, likeliest = largest(log_probs, min(2 * widest + 1, log_probs.shape[1]))
+    after, named, after_named = progress.after(texts.flatten(), likeliest)
+    of_its_beam = torch.arange(likeliest.shape[1], device=widths.device) < 2 * widths[:, None] + 1
+    offered = of_its_beam.repeat_interleave(totals.shape[1], dim=0)
+    same = (likeliest[:, :, None] == named[:, None, :]) & offered[:, :, None]
+    wanted = (named != NO_PIECE) & ((progress.lacking(texts).flatten() > 0)[:, None] | same.any(dim=1))
+    others = log_probs.gather(1, named.clamp(min=0))
+    gains = torch.cat(
+        [gains.masked_fill(~offered | same.any(dim=2), -torch.inf), others.masked_fill(~wanted, -torch.inf)], dim=1
+    )
+    pieces, states = torch.cat([likeliest, named.clamp(min=0)], dim=1), torch.cat([after, after_named], dim=1)
+    pieces, gains, states = (x.unflatten(0, totals.shape).flatten(1) for x in (pieces, gains, states))
+    offers = (totals[:, :, None] + gains.unflatten(1, (totals.shape[1], -1))).flatten(1)
+    order = offers.argsort(dim=1, descending=True, stable=True)
+    missing = (0, max(0, 2 * widest - order.shape[1]))
+    parents = order // (offers.shape[1] // totals.shape[1])
+    return (
+        F.pad(along(offers, order), missing, value=-torch.inf),
+        F.pad(parents, missing),
+        F.pad(along(pieces, order), missing),
+        F.pad(along(gains, order), missing),
+        F.pad(along(states, order), missing),
+    )
 
 
-def gap(ordered: Sequence[Candidate], places: int) -> float:
-    """How much more likely the last that has a place is than the first that has none."""
-    return ordered[places - 1].total - ordered[places].total if 0 < places < len(ordered) else inf
+def shared(banks: Int[Tensor, "B N"], widths: Int[Tensor, " B"], nowhere: int) -> Int[Tensor, "B M"]:
+    """How many places of its beam a sentence gives to each bank: one each in turn, as long as it has candidates."""
+    turns = (standing(banks, nowhere) * (nowhere + 1) + banks).masked_fill(banks == nowhere, NEVER)
+    order = F.pad(turns.sort(dim=1).values, (0, int(widths.max())), value=NEVER)
+    has_place = turns < order.gather(1, widths[:, None])
+    return counted(banks, has_place.long(), nowhere)
 
 
-def filled(beam: Sequence[Beginning], rows: int) -> list[Beginning]:
-    """As many hypotheses as there are rows: the first again for those that are missing."""
-    return [*beam, *[beam[0]] * (rows - len(beam))]
+def standing(banks: Int[Tensor, "B N"], nowhere: int) -> Int[Tensor, "B N"]:
+    """How many candidates of its bank stand before each."""
+    sizes = counted(banks, torch.ones_like(banks), nowhere)
+    position = banks.argsort(dim=1, stable=True).argsort(dim=1)
+    return position - (sizes.cumsum(dim=1) - sizes).gather(1, banks)
+
+
+def counted(banks: Int[Tensor, "B N"], each: Int[Tensor, "B N"], nowhere: int) -> Int[Tensor, "B M"]:
+    """The sum of each bank."""
+    return banks.new_zeros(len(banks), nowhere + 1).scatter_add(1, banks, each)
+
+
+def nearest(
+    totals: Float[Tensor, "B N"], banks: Int[Tensor, "B N"], placed: Bool[Tensor, "B N"], nowhere: int
+) -> Float[Tensor, " B"]:
+    """How much likelier the last of a bank that has a place is than the first that has none, in the closest bank."""
+    none = totals.new_full((len(totals), nowhere + 1), torch.inf)
+    last = none.scatter_reduce(1, banks, totals.where(placed, torch.inf), "amin")
+    following = (-none).scatter_reduce(1, banks, totals.where(~placed, -torch.inf), "amax")
+    return (last - following)[:, :nowhere].amin(dim=1)

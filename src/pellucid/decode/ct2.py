@@ -14,7 +14,7 @@ from pellucid.decode.search import Hypothesis, penalty
 from pellucid.interop.converted import converted
 from pellucid.interop.ctranslate2 import installed, precision_of
 
-TOGETHER = 32
+TOGETHER = 64
 """Sentences a worker takes at a time."""
 
 

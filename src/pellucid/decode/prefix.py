@@ -8,7 +8,7 @@ from torch import Tensor
 
 from pellucid.data.tokenizer import UNK, Tokenizer
 from pellucid.decode.search import Rule
-from pellucid.decode.words import NEW_WORD, Words
+from pellucid.decode.words import EDGE, NEW_WORD, Words
 
 _ANYTHING = -3
 
@@ -16,18 +16,20 @@ _ANYTHING = -3
 def begins_with(prefixes: Sequence[tuple[int, ...]], words: Words) -> Rule:
     """The rule that sentence i begins with the pieces `prefixes[i]`; after them it is free.
 
-    A NEW_WORD among them is any piece that starts a word. The numbers of the forced pieces stay the model's own.
+    A NEW_WORD at its end is any piece that starts a word, an EDGE any that does not go on with one. The numbers of the
+    forced pieces stay the model's own.
     """
     longest = max(map(len, prefixes), default=0)
     table = torch.tensor([[*each, *[_ANYTHING] * (longest - len(each))] for each in prefixes], dtype=torch.int64)
-    unmarked = torch.tensor(sorted(words.unmarked), dtype=torch.int64)
+    refused = {NEW_WORD: words.unmarked, EDGE: words.going_on}
+    columns = {mark: torch.tensor(sorted(some), dtype=torch.int64) for mark, some in refused.items()}
 
     def rule(log_probs: Float[Tensor, "R V"], written: Int[Tensor, "R T"], sentences: Int[Tensor, " R"]) -> None:
         if written.shape[1] >= longest:
             return
         wanted = table.to(log_probs.device)[sentences, written.shape[1]]
-        rows = (wanted == NEW_WORD).nonzero()
-        log_probs[rows, unmarked.to(log_probs.device)] = -torch.inf
+        for mark, pieces in columns.items():
+            log_probs[(wanted == mark).nonzero(), pieces.to(log_probs.device)] = -torch.inf
         rows = (wanted >= 0).nonzero()
         own = log_probs[rows, wanted[rows]]
         log_probs[rows[:, 0]] = -torch.inf

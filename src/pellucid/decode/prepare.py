@@ -9,7 +9,7 @@ from pellucid.decode.config import SearchConfig
 from pellucid.decode.engines import Request
 from pellucid.decode.prefix import prefix_pieces, refuse_long_prefixes
 from pellucid.decode.required import Term, refuse_crowded
-from pellucid.decode.terms import Terms, spellings
+from pellucid.decode.terms import Place, Terms, place_to_keep, spellings
 from pellucid.decode.words import Words, joins
 from pellucid.text.lines import Line, cut, note
 from pellucid.text.markup import KEPT, Marked, take_out
@@ -25,10 +25,14 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Part:
-    """One sentence or more that are translated together."""
+    """One sentence or more that are translated together.
+
+    `places` says for each term of the request where its source stands.
+    """
 
     marked: Marked
     request: Request
+    places: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,8 +84,8 @@ def prepare(
         for part, source in zip(some, sources_of, strict=True):
             wanted, problems = asked.of(part.text)
             notes += problems
-            asks = Request(source, first_line + i, () if parts else begins, wanted, part=len(parts))
-            parts.append(Part(part, asks))
+            asks = Request(source, first_line + i, () if parts else begins, tuple(wanted.values()), part=len(parts))
+            parts.append(Part(part, asks, tuple(wanted)))
         prepared.append(Prepared(line, whole, tuple(parts), tuple(each for each in notes if each)))
     return prepared
 
@@ -130,11 +134,16 @@ class Asked:
             terms.refuse_unwritable(tokenizer)
         self.spelled = cache(partial(spellings, tokenizer))
 
-    def of(self, text: str) -> tuple[tuple[Term, ...], list[str]]:
-        """The terms, and what to say of placeholders that no pieces write."""
-        wanted = list(self.terms.pieces(self.tokenizer, text)) if self.terms is not None else []
+    def of(self, text: str) -> tuple[dict[Place, Term], list[str]]:
+        """The terms by their places, and what to say of placeholders that no pieces write."""
+        matches = self.terms.matches(text) if self.terms is not None else []
+        kept = {place_to_keep(text, *each.span()): each for each in KEPT.finditer(text)} if self.keep else {}
+        # A term around a placeholder says how to translate it; one inside is none.
+        kept = {place: each for place, each in kept.items() if not any(match.place.holds(place) for match in matches)}
+        matches = [match for match in matches if not any(match.place.meets(place) for place in kept)]
+        wanted = {match.place: match.pieces(self.tokenizer) for match in matches}
         problems = []
-        for each in KEPT.finditer(text) if self.keep else ():
+        for place, each in kept.items():
             if self.drawn:
                 problems.append(f"{each[0]!r} may not be kept: sampling does not look for it")
                 continue
@@ -147,8 +156,8 @@ class Asked:
             except ValueError:
                 problems.append(f"{each[0]!r} is not kept: this model cannot write it")
             else:
-                wanted.append(term[:1] if begins else term)
-        return tuple(wanted), problems
+                wanted[place] = term[:1] if begins else term
+        return wanted, problems
 
 
 def refuse_long(side: str, pieces: Mapping[int, int], limit: int) -> None:

@@ -28,20 +28,13 @@ class Required:
         self.words = words
         self.terms = tuple(counts)
         self.start: Readings = frozenset([(tuple(counts.values()), ())])
-        self.pieces = {piece for term in terms for spelling in term for piece in pieces(spelling)}
         self.shortest = tuple(min(self.usable(term)) for term in self.terms)
-        self.known: dict[tuple[Readings, int | None, bool, bool], Readings] = {}
 
     def usable(self, term: Term) -> list[int]:
         """The lengths of the spellings that can follow anything."""
-        lengths = [len(pieces(each)) for each in term if self.detached(each)]
+        lengths = [len(pieces(each)) for each in term if detached(each, self.words)]
         assert lengths, f"no spelling of a term can follow any piece: {term}"
         return lengths
-
-    def detached(self, spelling: Spelling) -> bool:
-        """Whether it may stand right behind any piece, and touches no letter there."""
-        first = pieces(spelling)[0]
-        return first not in (self.words.unmarked if spelling[0] == EDGE else self.words.going_on)
 
     def lacking(self, readings: Readings) -> int:
         """How many pieces it takes, at least, until every term is there."""
@@ -52,17 +45,20 @@ class Required:
 
     def after(self, readings: Readings, before: int | None, piece: int) -> Readings:
         """How the text can be read when one more piece is written; `before` is the last piece so far, if any."""
-        open_, going_on = before in self.words.open, piece in self.words.going_on
-        key = (readings, piece if piece in self.pieces else None, open_, going_on)
-        if key not in self.known:
-            self.known[key] = needed({new for each in readings for new in self.moved(each, piece, open_)})
-        return self.known[key]
+        return self.moved(readings, before in self.words.open, piece, piece in self.words.going_on)
 
-    def moved(self, reading: Reading, piece: int, open_: bool) -> Iterator[Reading]:
-        """What one reading may become; `open_` says that the last piece ended in a letter or digit."""
+    def moved(self, readings: Readings, open_: bool, piece: int | None, going_on: bool) -> Readings:
+        """The same, by what is to be known of the pieces: `open_` says that the last one ended in a letter or digit.
+
+        None is any piece that is not among the `next_pieces`.
+        """
+        return needed({new for each in readings for new in self.become(each, open_, piece, going_on)})
+
+    def become(self, reading: Reading, open_: bool, piece: int | None, going_on: bool) -> Iterator[Reading]:
+        """What one reading may become."""
         left, rest = reading
         if rest == (EDGE,):
-            if piece in self.words.going_on:
+            if going_on:
                 return
             rest = ()
         if rest:
@@ -91,6 +87,11 @@ class Required:
             else:
                 found |= {spelling[spelling[0] == EDGE] for _, spelling in self.begun(left)}
         return found
+
+
+def detached(spelling: Spelling, words: Words) -> bool:
+    """Whether it may stand right behind any piece, and touches no letter there."""
+    return pieces(spelling)[0] not in (words.unmarked if spelling[0] == EDGE else words.going_on)
 
 
 def pieces(spelling: Spelling) -> Spelling:

@@ -12,11 +12,33 @@ from pellucid.decode.words import EDGE, edges
 
 
 @dataclass(frozen=True)
+class Place:
+    """Between which characters of the `same_text` something stands; `kept` if it is to stay as it is."""
+
+    start: int
+    end: int
+    kept: bool = False
+
+    def holds(self, other: "Place") -> bool:
+        """Whether all of the other is in this one."""
+        return self.start <= other.start and other.end <= self.end
+
+    def meets(self, other: "Place") -> bool:
+        """Whether they share a character."""
+        return self.start < other.end and other.start < self.end
+
+
+@dataclass(frozen=True)
 class Match:
-    """A term as it stands in a source, and the targets one of which is asked for."""
+    """A term as it stands in a source, where, and the targets one of which is asked for."""
 
     source: str
     targets: tuple[str, ...]
+    place: Place
+
+    def pieces(self, tokenizer: Tokenizer) -> Term:
+        """The targets, in all their spellings."""
+        return tuple(spelling for target in self.targets for spelling in spellings(tokenizer, target, capital=True))
 
 
 @dataclass(frozen=True)
@@ -79,7 +101,7 @@ class Terms:
         return cls(exact, any_case, max((len(edges(source)) - 1 for source in exact), default=0))
 
     def matches(self, text: str) -> list[Match]:
-        """The terms of one source sentence, in their order."""
+        """The terms of one source sentence, in their order; their places are those in its `same_text`."""
         text = same_text(text)
         places = edges(text)
         found = [
@@ -92,18 +114,13 @@ class Terms:
         for start, end in sorted(found, key=lambda place: (place[0] - place[1], place[0])):
             if all(end <= other_start or other_end <= start for other_start, other_end in taken):
                 taken.append((start, end))
-        return [Match(text[start:end], self.targets(text[start:end])) for start, end in sorted(taken)]
+        return [
+            Match(text[start:end], self.targets(text[start:end]), Place(start, end)) for start, end in sorted(taken)
+        ]
 
     def targets(self, source: str) -> tuple[str, ...]:
         """What may translate just this text, in the form of `same_text`; () when it is no term."""
         return self.exact.get(source) or self.any_case.get(source.casefold(), ())
-
-    def pieces(self, tokenizer: Tokenizer, text: str) -> tuple[Term, ...]:
-        """What the translation of a sentence must have: for each match its targets, in all their spellings."""
-        return tuple(
-            tuple(spelling for target in match.targets for spelling in spellings(tokenizer, target, capital=True))
-            for match in self.matches(text)
-        )
 
     def refuse_unwritable(self, tokenizer: Tokenizer) -> None:
         """ValueError, naming them, if there are targets the model has no pieces for."""
@@ -125,6 +142,16 @@ def passed_over(line: str) -> bool:
 def same_text(text: str) -> str:
     """The form in which terms are compared: single spaces, accents composed."""
     return unicodedata.normalize("NFC", " ".join(text.split()))
+
+
+def place_to_keep(text: str, start: int, end: int) -> Place:
+    """The place of a part of a text that has no white space at its ends.
+
+    >>> place_to_keep("  cafe\\u0301  {x}", 9, 12)
+    Place(start=5, end=8, kept=True)
+    """
+    first = len(same_text(text[:start] + "|")) - 1
+    return Place(first, first + len(same_text(text[start:end])), kept=True)
 
 
 def acronym(text: str) -> bool:

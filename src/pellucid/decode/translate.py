@@ -14,11 +14,12 @@ from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.alignment import Links, align
 from pellucid.decode.assemble import Found, Translation, assemble
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.engines import Engine, TorchEngine
+from pellucid.decode.engines import Engine, Request, TorchEngine
 from pellucid.decode.ensemble import mean_log_probs
+from pellucid.decode.placement import Aligned, aligned, with_terms
 from pellucid.decode.prepare import Lengths, Part, Prepared, again, prepare, refuse_long, refuse_what_has_no_room
 from pellucid.decode.repetition import repeats
-from pellucid.decode.search import FORBIDDEN, usable
+from pellucid.decode.search import FORBIDDEN, Hypothesis, usable
 from pellucid.decode.step import forced
 from pellucid.decode.terms import Terms
 from pellucid.decode.words import Words
@@ -88,16 +89,39 @@ class Translator:
         ]
 
     def search(self, parts: Sequence[Part], config: SearchConfig, done: Callable[[int], None]) -> list[Found]:
-        """What is found for each part; those with terms are searched apart, because theirs is another search."""
-        lengths = {i: len(part.request.source) for i, part in enumerate(parts)}
-        kinds = [{i: n for i, n in lengths.items() if bool(parts[i].request.terms) is has} for has in (False, True)]
-        order = [batch for kind in kinds for batch in batches(kind, config.batch, config.batch_tokens)]
-        requests = [[parts[i].request for i in batch] for batch in order]
-        found: dict[int, Found] = {}
-        for batch, hypotheses in zip(order, self.engine.search_all(requests, config), strict=True):
-            for i, some in zip(batch, hypotheses, strict=True):
-                found[i] = Found(some)
+        """What is found for each part; for those with terms in more than one search."""
+        plain = [i for i, part in enumerate(parts) if not part.request.terms]
+        others = [i for i, part in enumerate(parts) if part.request.terms]
+        found = self.hypotheses([parts[i].request for i in plain], config, lambda n: done(plain[n]))
+        search, align = partial(self.hypotheses, config=config), partial(self.aligned, config=config)
+        found += with_terms([parts[i] for i in others], search, align, self.words)
+        for i in others:
+            done(i)
+        by_part = dict(zip([*plain, *others], map(Found, found), strict=True))
+        return [by_part[i] for i in range(len(parts))]
+
+    def hypotheses(
+        self, requests: Sequence[Request], config: SearchConfig, done: Callable[[int], None] = lambda _: None
+    ) -> list[list[Hypothesis]]:
+        """What the engine finds for each request."""
+        order = list(
+            batches({i: len(each.source) for i, each in enumerate(requests)}, config.batch, config.batch_tokens)
+        )
+        found: dict[int, list[Hypothesis]] = {}
+        searched = self.engine.search_all([[requests[i] for i in batch] for batch in order], config)
+        for batch, several in zip(order, searched, strict=True):
+            for i, hypotheses in zip(batch, several, strict=True):
+                found[i] = hypotheses
                 done(i)
+        return [found[i] for i in range(len(requests))]
+
+    def aligned(self, parts: Sequence[Part], targets: Sequence[list[int]], config: SearchConfig) -> list[Aligned]:
+        """Which words of each translation are aligned with the sources of its terms."""
+        sizes = {i: max(len(part.request.source), len(targets[i]) + 1) for i, part in enumerate(parts)}
+        found: dict[int, Aligned] = {}
+        for batch in batches(sizes, config.batch, tokens=4096):
+            some = [parts[i] for i in batch], [targets[i] for i in batch]
+            found.update(zip(batch, aligned(self.models[0], self.tokenizer, *some), strict=True))
         return [found[i] for i in range(len(parts))]
 
     def without_circles(self, parts: Sequence[Part], found: list[Found], config: SearchConfig) -> list[Found]:

@@ -10,6 +10,38 @@ from pellucid.config import build, overridden, read_toml
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.model import PRESETS, ModelConfig
 
+MOST_WEIGHT = 1000
+"""Of a corpus among others. A weight takes memory: an epoch is put in order as a whole."""
+
+
+@dataclass(frozen=True)
+class CorpusConfig:
+    """One of several corpora: two files line by line, or one of pairs, and how much it counts."""
+
+    source: Annotated[str | None, "sentences to translate from, one a line"] = None
+    target: Annotated[str | None, "their translations, line by line"] = None
+    pairs: Annotated[str | None, "instead of the two: pairs in one file, .tsv or .jsonl"] = None
+    weight: Annotated[float, "how often an epoch shows each pair: 2 twice; 0.5 half of them, then the other half"] = 1.0
+    name: Annotated[str | None, "what reports call it; left out: the name of its first file"] = None
+
+    def __post_init__(self) -> None:
+        if bool(self.source) != bool(self.target) or bool(self.source) == bool(self.pairs):
+            raise ValueError("data.corpus: name either source and target or pairs, for each corpus")
+        if not 0 < self.weight <= MOST_WEIGHT:
+            raise ValueError(f"data.corpus: {self.called} has weight {self.weight}; it must be above 0, up to 1000")
+
+    @property
+    def files(self) -> tuple[str, str | None]:
+        """As `read_pairs` takes them."""
+        first = self.source or self.pairs
+        assert first is not None
+        return first, self.target
+
+    @property
+    def called(self) -> str:
+        """Its name in reports."""
+        return self.name or Path(self.files[0]).name
+
 
 @dataclass(frozen=True)
 class DataConfig:
@@ -21,9 +53,11 @@ class DataConfig:
     dev_source: Annotated[str | None, "sentences held out, to measure progress"] = None
     dev_target: Annotated[str | None, "their translations"] = None
     dev: Annotated[str | None, "instead of the two: held-out pairs in one file"] = None
-    held_out: Annotated[int, "pairs taken out of the training data to measure progress, when no file is named"] = 500
+    held_out: Annotated[int, "pairs taken out of the (first) corpus to measure progress, when no file is named"] = 500
     max_characters: Annotated[int, "a pair with a longer side is left out, counted and reported"] = 2000
     max_pieces: Annotated[int, "so is one with more pieces than this"] = 256
+    shards: Annotated[str | None, "directory that `pellucid prepare` wrote: the ids are read from there"] = None
+    corpus: Annotated[tuple[CorpusConfig, ...], "instead of source and target: several corpora, each by weight"] = ()
 
     def __post_init__(self) -> None:
         problems = [
@@ -34,12 +68,25 @@ class DataConfig:
             )
             if bool(a) != bool(b) or (has_one and (a or b))
         ]
-        if not (self.source or self.train) and not problems:
-            problems.append("data: no sentences to train on; name source and target, or train")
+        if self.corpus and (self.source or self.target or self.train):
+            problems.append("data: name either one corpus (source and target, or train) or [[data.corpus]], not both")
+        if not (self.source or self.train or self.corpus) and not problems:
+            problems.append("data: no sentences to train on; name source and target, or train, or [[data.corpus]]")
+        names = [each.called for each in self.corpus]
+        problems += [
+            f"data.corpus: two are called {name!r}; give each a name"
+            for name in dict.fromkeys(names)
+            if names.count(name) > 1
+        ]
         if self.held_out < 1 or self.max_characters < 1 or self.max_pieces < 2:
             problems.append("data: held_out and max_characters must be 1 or more, max_pieces 2 or more")
         if problems:
             raise ValueError("; ".join(problems))
+
+    @property
+    def corpora(self) -> tuple[CorpusConfig, ...]:
+        """What there is to train on; a single corpus has weight 1."""
+        return self.corpus or (CorpusConfig(self.source, self.target, self.train),)
 
 
 @dataclass(frozen=True)
@@ -61,7 +108,7 @@ class ModelSettings:
     positions: Annotated[Literal["sinusoidal", "learned", "rotary", "none"], "how order enters the model"] = (
         "sinusoidal"
     )
-    activation: Annotated[Literal["relu", "gelu", "swiglu"], "between the feed-forward's two layers"] = "relu"
+    activation: Annotated[Literal["relu", "gelu", "silu", "swiglu"], "between the feed-forward's two layers"] = "relu"
     tie: Annotated[
         Literal["all", "decoder", "none"] | None, "which embeddings share one matrix; left out: all if joint"
     ] = None
@@ -188,9 +235,12 @@ def make_run(tables: dict[str, Any], where: str = "the settings") -> RunConfig:
 
 
 def _located(data: DataConfig, folder: Path) -> DataConfig:
-    names = ("source", "target", "train", "dev_source", "dev_target", "dev")
-    found = {name: getattr(data, name) for name in names if getattr(data, name) is not None}
-    return replace(data, **{name: str((folder / _expanded(value)).resolve()) for name, value in found.items()})
+    def located(settings: Any, *names: str) -> Any:
+        found = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
+        return replace(settings, **{name: str((folder / _expanded(value)).resolve()) for name, value in found.items()})
+
+    found = located(data, "source", "target", "train", "dev_source", "dev_target", "dev", "shards")
+    return replace(found, corpus=tuple(located(each, "source", "target", "pairs") for each in data.corpus))
 
 
 def _expanded(text: str) -> str:

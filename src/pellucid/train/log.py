@@ -2,11 +2,13 @@
 
 import json
 import sys
+from math import inf, nan
 from pathlib import Path
 from typing import Any, Protocol
 
 from pellucid.train.dev import Evaluation
-from pellucid.train.state import Counts, Since
+from pellucid.train.state import Counts, Since, replace_text
+from pellucid.train.trouble import reason
 from pellucid.train.update import Update
 
 REPORT_EVERY = 50
@@ -82,21 +84,31 @@ def voice() -> Voice:
 
 
 class Log:
-    """`log.jsonl`, appended to; on resume the reports after the restored step are dropped, so none stands twice."""
+    """`log.jsonl`, appended to; on resume the reports that come again are dropped, so none stands twice.
+
+    Reports that cannot be written, as on a full disk, are kept until they can.
+    """
 
     def __init__(self, path: Path, counts: Counts, say: Voice):
         self.path, self.say, self.score = path, say, ""
-        rows = [row for row in read_log(path) if row["step"] <= counts.step] if path.exists() else []
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        rows = read_log(path) if path.exists() else []
+        kept = [row for row in rows if row["step"] <= counts.step and "model" not in row]
+        replace_text(path, "".join(json.dumps(row) + "\n" for row in kept))
+        self.size, self.waiting = path.stat().st_size, ""
         self.evaluations: dict[int, Evaluation] = {}
 
-    def update(self, counts: Counts, done: Update, seconds: float, progress: float) -> None:
-        """Note an update that took `seconds`; report every `REPORT_EVERY` of them, the first and the last."""
+    def update(self, counts: Counts, done: Update, seconds: float, progress: float, seen: dict[str, int]) -> None:
+        """Note an update that took `seconds`; report every `REPORT_EVERY` of them, the first and the last.
+
+        `seen` is how many pairs of each corpus have been taken from the data.
+        """
         since = counts.since_report
         since.seconds += seconds
-        since.loss += done.loss * done.target_tokens
-        since.target_tokens += done.target_tokens
-        loss, speed = since.loss / since.target_tokens, since.target_tokens / since.seconds
+        if not done.skipped:
+            since.loss += done.loss * done.target_tokens
+            since.target_tokens += done.target_tokens
+        loss = since.loss / since.target_tokens if since.target_tokens else nan
+        speed = since.target_tokens / since.seconds
         self.say.update(progress, counts.step, loss, speed, self.score)
         if counts.step % REPORT_EVERY == 0 or counts.step == 1 or progress >= 1.0:
             self.write(
@@ -105,6 +117,7 @@ class Log:
                 tokens_per_second=round(speed),
                 learning_rate=done.learning_rate,
                 gradient_norm=done.gradient_norm,
+                seen=seen,
             )
             counts.since_report = Since()
 
@@ -124,5 +137,15 @@ class Log:
         where = {"step": counts.step, "seconds": round(counts.seconds, 3), "target_tokens": counts.target_tokens}
         if counts.skipped_updates:
             where["skipped_updates"] = counts.skipped_updates
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(where | row) + "\n")
+        numbers = {key: value for key, value in row.items() if value == value and value != inf}  # JSON has no others
+        full = bool(self.waiting)
+        self.waiting += json.dumps(where | numbers) + "\n"
+        try:
+            with self.path.open("r+b") as file:
+                file.seek(self.size)  # over what a full disk cut short
+                file.write(self.waiting.encode())
+        except OSError as error:
+            if not full:
+                self.say.say(f"{self.path}: {reason(error)}; its reports are kept until they can be written")
+            return
+        self.size, self.waiting = self.size + len(self.waiting.encode()), ""

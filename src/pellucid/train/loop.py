@@ -1,8 +1,7 @@
 """The training loop: from a run's settings to its model directories."""
 
-import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,15 @@ from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
 from pellucid.sealed import manifest_of
 from pellucid.train.config import RunConfig, read_run
+from pellucid.train.data import read_data
 from pellucid.train.dev import Dev, Evaluation, evaluate
 from pellucid.train.log import Log, Voice, voice
 from pellucid.train.optim import adam, learning_rate
-from pellucid.train.pairs import encode, learn_tokenizer, read_corpus
 from pellucid.train.process import interruptible, keep_memory
 from pellucid.train.progress import due, progress
-from pellucid.train.state import State, average, checkpoint, checkpoints, prune, restore, save
+from pellucid.train.recovery import account, good, newest_sound, rate_factor, recover
+from pellucid.train.state import State, average, checkpoint, checkpoints, prune, replace_text, restore, save
+from pellucid.train.trouble import NotWritten, TrainingFailed, out_of_memory, written
 from pellucid.train.update import update
 
 WRITES = ("run.toml", "log.jsonl", "checkpoints", "last", "best", "average")
@@ -58,7 +59,7 @@ def train(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence[str
     `reasons` for settings that were chosen for the user are said first.
 
     Raises ValueError for data that cannot be trained on, for an `out` that already holds a run, and for a resume with
-    other settings or other data than the run began with.
+    other settings or other data than the run began with; TrainingFailed when the run cannot go on or cannot be saved.
     """
     say = voice()
     keep_memory()
@@ -70,38 +71,63 @@ def train(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence[str
         with interruptible() as interrupted:
             while not interrupted and not over(state, run):
                 one_update(setup, state, log)
-        save_checkpoint(setup, state)
+        save_checkpoint(setup, state, planned=not interrupted)
         if interrupted:
-            say.say(
-                f"{interrupted[0]}: stopped after step {state.counts.step:,}, everything saved. "
-                f"Go on with: pellucid train {out / 'run.toml'} --out {out} --resume"
-            )
+            step = state.counts.step
+            say.say(f"{interrupted[0]}: stopped after step {step:,}, everything saved. {how_to_go_on(out)}")
             return Outcome(out, out / "best", None, interrupted[0])
         return finish(setup, state, log)
+    except NotWritten as error:
+        raise TrainingFailed(f"{error}. {from_where(out)}") from None
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
+        raise TrainingFailed(f"out of memory: {error}. {from_where(out)}") from error
     finally:
         say.close()
+
+
+def how_to_go_on(out: Path) -> str:
+    """What to type."""
+    return f"Go on with: pellucid train {out / 'run.toml'} --out {out} --resume"
+
+
+def from_where(out: Path) -> str:
+    """What to type after a failure, and how much of the run is there then."""
+    saved = checkpoints(out)
+    return f"The newest checkpoint is {saved[-1].name}. {how_to_go_on(out)}" if saved else "No checkpoint was saved yet"
 
 
 def one_update(setup: Setup, state: State, log: Log) -> None:
     """Change the weights once; then report, evaluate and save if it is time."""
     run, counts = setup.run, state.counts
     started, before = time.monotonic(), progress(counts, run.train)
-    rate = learning_rate(counts.step, before, run.optim)
+    rate = learning_rate(counts.step, before, run.optim) * rate_factor(counts.rollbacks)
     done = update(
         state.model, state.optimizer, state.next_parts(run.train.accumulate), rate, run.optim, run.train.precision
     )
     counts.step += 1
     counts.target_tokens += done.target_tokens
-    counts.skipped_updates += done.skipped
+    recover(state, done, setup.out, run.optim.peak, setup.say)
     seconds = time.monotonic() - started
     counts.seconds += seconds
     now = progress(counts, run.train)
-    log.update(counts, done, seconds, now)
+    log.update(counts, done, seconds, now, state.stream.ledger)
     evaluating = due(run.train.evaluate_every, counts, before, now)
     if evaluating:
         judge(setup, state, log)
     if due(run.train.save_every, counts, before, now) if run.train.save_every else evaluating:
-        save_checkpoint(setup, state)
+        attempt(setup, lambda: save_checkpoint(setup, state))
+
+
+def attempt(setup: Setup, write: Callable[[], None]) -> bool:
+    """Whether something was written; if not, that is said and training goes on."""
+    try:
+        write()
+    except NotWritten as error:
+        setup.say.say(f"{error}. What was saved before is as it was; training goes on, and the next save tries again")
+        return False
+    return True
 
 
 def over(state: State, run: RunConfig) -> bool:
@@ -120,80 +146,68 @@ def judge(setup: Setup, state: State, log: Log) -> None:
     counts.dev_score = evaluation.score
     counts.stale_evaluations += 1
     if evaluation.score > counts.best_score:
-        counts.best_score, counts.stale_evaluations = evaluation.score, 0
-        save_model(setup, state, "best", evaluation)
+        counts.stale_evaluations = 0
+        if attempt(setup, lambda: save_model(setup, state, "best", evaluation)):
+            counts.best_score = evaluation.score
     log.evaluation(counts, evaluation)
 
 
-def begin(run: RunConfig, out: Path, say: Voice) -> tuple[Setup, State]:
-    """Read the data, learn the vocabulary, make a new model; all randomness follows from the seed."""
+def begin(run: RunConfig, out: Path, say: Voice, again: bool = False) -> tuple[Setup, State]:
+    """Read the data, learn the vocabulary, make a new model; all randomness follows from the seed.
+
+    `again`: in place of a run that was killed before its first checkpoint.
+    """
     there = [name for name in WRITES if (out / name).exists()]
-    if there:
+    if there and not again:
         raise ValueError(
             f"{out} already holds a run ({', '.join(there)}); choose another --out, or go on with that run: --resume"
         )
-    corpus = read_corpus(run.data, run.seed)
-    tokenizer = learn_tokenizer(corpus, run)
-    encoded, left_out = encode(corpus.train, tokenizer, run)
+    data = read_data(run)
     torch.manual_seed(run.seed)
-    model = Transformer(run.model_config(tokenizer)).train()
-    state = State(model, adam(model, run.optim), Stream(encoded, run.train.batch_tokens, run.seed))
-    setup = Setup(run, out, tokenizer, Dev.of(corpus.dev, tokenizer, run), corpus.fingerprint, say)
+    model = Transformer(run.model_config(data.tokenizer)).train()
+    state = State(model, adam(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
+    setup = Setup(run, out, data.tokenizer, Dev.of(data.dev, data.tokenizer, run), data.fingerprint, say)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     size = (
-        f"{len(encoded):,} pairs, {tokenizer.target_vocabulary:,} pieces, {parameters / 1e6:.1f} M parameters, "
-        f"{state.stream.batches_per_epoch:,} batches an epoch"
+        f"{len(data.encoded):,} pairs, {data.tokenizer.target_vocabulary:,} pieces, {parameters / 1e6:.1f} M "
+        f"parameters, {state.stream.batches_per_epoch:,} batches an epoch"
     )
-    for note in (*corpus.notes, *tokenizer.notes, *left_out, *setup.dev.notes, size):
+    for note in (*data.notes, *setup.dev.notes, size):
         say.say(note)
     out.mkdir(parents=True, exist_ok=True)
-    (out / "run.toml").write_text(to_toml(run), encoding="utf-8")
+    replace_text(out / "run.toml", to_toml(run))
     return setup, state
 
 
 def go_on(run: RunConfig, out: Path, say: Voice) -> tuple[Setup, State]:
     """What `begin` made, as it was when the newest checkpoint was saved."""
-    if checkpoints(out):
+    if (out / "run.toml").is_file():
         refuse_other_settings(run, out)
-    place, found = newest_sound(out, say)
-    corpus = read_corpus(run.data, run.seed)
-    if corpus.fingerprint != found.manifest.get("data"):
+        if not checkpoints(out):
+            say.say(f"{out} has no checkpoint yet: its run begins again")
+            return begin(run, out, say, again=True)
+    if not checkpoints(out):
+        raise ValueError(f"{out} has no checkpoint to resume from; start without --resume")
+    place, found = newest_sound(checkpoints(out), say)
+    data = read_data(run, found.tokenizer)
+    if data.fingerprint != found.manifest.get("data"):
         raise ValueError(f"the training data is not what {place} was trained on; restore it or start a new run")
-    encoded, _ = encode(corpus.train, found.tokenizer, run)
     model = found.model.train()
-    state = State(model, adam(model, run.optim), Stream(encoded, run.train.batch_tokens, run.seed))
+    state = State(model, adam(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
     restore(state, place)
     say.say(f"going on after step {state.counts.step:,} of {place}")
-    return Setup(run, out, found.tokenizer, Dev.of(corpus.dev, found.tokenizer, run), corpus.fingerprint, say), state
-
-
-def newest_sound(out: Path, say: Voice) -> tuple[Path, bundle.Bundle]:
-    """The newest checkpoint that loads; damaged ones after it are said and removed, for their steps come again."""
-    saved = checkpoints(out)
-    if not saved:
-        raise ValueError(f"{out} has no checkpoint to resume from; start without --resume")
-    damaged: list[tuple[Path, ValueError]] = []
-    for place in reversed(saved):
-        try:
-            found = bundle.load(place)
-        except ValueError as error:
-            damaged.append((place, error))
-            continue
-        for other, error in damaged:
-            say.say(f"{error}. Going back to {place.name}")
-            shutil.rmtree(other)
-        return place, found
-    raise ValueError(f"no checkpoint in {out} is sound: {'; '.join(str(error) for _, error in damaged)}")
+    return Setup(run, out, found.tokenizer, Dev.of(data.dev, found.tokenizer, run), data.fingerprint, say), state
 
 
 def refuse_other_settings(run: RunConfig, out: Path) -> None:
     """ValueError if the run in `out` began with settings that would make its continuation another run.
 
-    How long to train, and how often to look and to save, may change.
+    How long to train, how often to look and to save, and whether the ids come from shards may change.
     """
     began = read_run(out / "run.toml")
     fixed = [("", "seed"), *(("train", key) for key in ("batch_tokens", "accumulate", "precision"))]
     fixed += [(s, each.name) for s in ("data", "tokenizer", "model", "optim") for each in fields(getattr(run, s))]
+    fixed.remove(("data", "shards"))
     problems = []
     for section, key in fixed:
         now, then = (getattr(getattr(each, section) if section else each, key) for each in (run, began))
@@ -209,12 +223,15 @@ def finish(setup: Setup, state: State, log: Log) -> Outcome:
     stop = "done" if progress(counts, run.train) >= 1.0 else "patience"
     last = log.evaluations.get(counts.step) or evaluate(state.model, setup.tokenizer, setup.dev, run)
     save_model(setup, state, "last", last)
-    average(kept(setup), into=state.model)
+    average(kept(setup) or checkpoints(out)[-1:], into=state.model)
     averaged = evaluate(state.model, setup.tokenizer, setup.dev, run)
     save_model(setup, state, "average", averaged)
     if averaged.score >= counts.best_score:
         save_model(setup, state, "best", averaged)
     log.finished(counts, averaged)
+    setup.say.say(f"seen in training: {state.stream.seen}")
+    if wrong := account(counts):
+        setup.say.say(f"what went wrong on the way: {wrong}")
     return Outcome(out, out / "best", averaged, stop)
 
 
@@ -222,22 +239,26 @@ def save_model(setup: Setup, state: State, name: str, evaluation: Evaluation) ->
     """One of the model directories of the run."""
     longest = int(state.stream.encoded.sources.lengths.max())  # what translation splits longer lines by
     about: dict[str, Any] = {"data": setup.fingerprint, "longest_source": longest, "step": state.counts.step}
-    bundle.save(setup.out / name, state.model, setup.tokenizer, **about, dev=evaluation.row())
+    with written(setup.out / name, size=4 * state.parameters):
+        bundle.save(setup.out / name, state.model, setup.tokenizer, **about, dev=evaluation.row())
 
 
-def save_checkpoint(setup: Setup, state: State) -> None:
+def save_checkpoint(setup: Setup, state: State, planned: bool = True) -> None:
     """A checkpoint of this step, unless it is there; older ones that are no longer needed go."""
-    place = checkpoint(setup.out, state.counts.step)
-    if not place.exists():
-        save(
-            state, setup.tokenizer, place, data=setup.fingerprint, step=state.counts.step, score=state.counts.dev_score
-        )
-    prune(setup.out, keep=set(kept(setup)))
+    counts = state.counts
+    place, sound = checkpoint(setup.out, counts.step), planned and not counts.skipped_in_a_row
+    with written(place, size=12 * state.parameters):  # weights, and two numbers that Adam keeps of each
+        if not place.exists():
+            if sound:
+                counts.fruitless_rollbacks = 0
+            about = {"data": setup.fingerprint, "step": counts.step, "score": counts.dev_score, "good": sound}
+            save(state, setup.tokenizer, place, **about)
+        prune(setup.out, keep=set(kept(setup)))
 
 
 def kept(setup: Setup) -> list[Path]:
-    """The checkpoints that the averaged model is made of: the newest, or those with the best dev scores."""
-    saved = checkpoints(setup.out)
+    """The checkpoints that the averaged model is made of: the newest good ones, or those with the best dev scores."""
+    saved = [place for place in checkpoints(setup.out) if good(place)]
     if setup.run.train.average == "best":
         saved.sort(key=lambda place: manifest_of(place).get("score") or float("-inf"))
     return saved[-setup.run.train.keep :]

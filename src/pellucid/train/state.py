@@ -16,6 +16,7 @@ from pellucid.data.batching import Batch
 from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
+from pellucid.sealed import force_to_disk
 
 
 @dataclass
@@ -35,6 +36,11 @@ class Counts:
     seconds: float = 0.0
     target_tokens: int = 0
     skipped_updates: int = 0
+    skipped_in_a_row: int = 0
+    rollbacks: int = 0
+    fruitless_rollbacks: int = 0
+    halved_batches: int = 0
+    pairs_left_out: int = 0
     dev_score: float | None = None
     best_score: float = -1.0
     stale_evaluations: int = 0
@@ -49,6 +55,11 @@ class State:
     optimizer: torch.optim.Adam
     stream: Stream
     counts: Counts = field(default_factory=Counts)
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers the model has."""
+        return sum(parameter.numel() for parameter in self.model.parameters())
 
     def next_parts(self, accumulate: int) -> list[Batch]:
         """The batches of the next update."""
@@ -83,6 +94,24 @@ def restore(state: State, directory: Path) -> None:
     numbers = json.loads((directory / "training.json").read_text(encoding="utf-8"))
     tensors = load_file(directory / "training.safetensors")
     torch.set_rng_state(tensors.pop("generator"))
+    set_optimizer(state, tensors)
+    state.stream = Stream(state.stream.encoded, state.stream.batch_tokens, *numbers["stream"])
+    counts = numbers["counts"]
+    state.counts = Counts(**{**counts, "since_report": Since(**counts["since_report"])})
+
+
+def return_to(state: State, model: Transformer, directory: Path) -> None:
+    """Give `state` the weights of `model`, loaded from `directory`, and the optimiser saved there; all else goes on."""
+    with torch.no_grad():
+        for parameter, saved in zip(state.model.parameters(), model.parameters(), strict=True):
+            parameter.copy_(saved)
+    tensors = load_file(directory / "training.safetensors")
+    del tensors["generator"]
+    set_optimizer(state, tensors)
+
+
+def set_optimizer(state: State, tensors: dict[str, Tensor]) -> None:
+    """The optimiser's memory of each weight, from the names it is saved under."""
     of_name: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         kind, _, name = key.partition(".")
@@ -90,9 +119,6 @@ def restore(state: State, directory: Path) -> None:
     for name, parameter in state.model.named_parameters():
         if name in of_name:
             state.optimizer.state[parameter] = dict(of_name[name])
-    state.stream = Stream(state.stream.encoded, state.stream.batch_tokens, *numbers["stream"])
-    counts = numbers["counts"]
-    state.counts = Counts(**{**counts, "since_report": Since(**counts["since_report"])})
 
 
 def checkpoints(run_directory: Path) -> list[Path]:
@@ -106,10 +132,12 @@ def checkpoint(run_directory: Path, step: int) -> Path:
 
 
 def prune(run_directory: Path, keep: set[Path]) -> None:
-    """Remove the checkpoints that are not to be kept; the newest always stays."""
+    """Remove the checkpoints that are not to be kept, and what a crash left half-written; the newest always stays."""
     for path in checkpoints(run_directory)[:-1]:
         if path not in keep:
             shutil.rmtree(path)
+    for path in (run_directory / "checkpoints").glob(".step-*"):
+        shutil.rmtree(path)
 
 
 def average(directories: list[Path], into: Transformer) -> None:
@@ -121,3 +149,11 @@ def average(directories: list[Path], into: Transformer) -> None:
     with torch.no_grad():
         for name, parameter in into.named_parameters():
             parameter.copy_(sums[name] / len(directories))
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a text file whole: after a crash it is what it was, or what it was to be."""
+    beside = path.with_name(f".{path.name}.new")
+    beside.write_text(text, encoding="utf-8")
+    force_to_disk(beside)
+    beside.replace(path)

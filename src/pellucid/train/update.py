@@ -2,15 +2,17 @@
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from math import isfinite
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from pellucid.data.batching import Batch
 from pellucid.data.tokenizer import PAD
 from pellucid.model import Transformer
 from pellucid.train.config import OptimConfig
 from pellucid.train.loss import loss_sum
+from pellucid.train.trouble import halves, out_of_memory
 
 
 @dataclass(frozen=True)
@@ -22,11 +24,15 @@ class Update:
     target_tokens: int
     gradient_norm: float
     learning_rate: float
+    halved: int = 0
+    """How often a batch that did not fit in memory was split in two."""
+    left_out: tuple[Batch, ...] = ()
+    """The pairs that did not fit even alone."""
 
     @property
     def skipped(self) -> bool:
         """A gradient that was no number changed nothing."""
-        return not self.gradient_norm < float("inf")
+        return not (isfinite(self.gradient_norm) and isfinite(self.loss))
 
 
 def update(
@@ -39,23 +45,63 @@ def update(
 ) -> Update:
     """Change the weights once by the gradient of all `parts` together.
 
-    The gradient of the sum over parts of loss / tokens of all parts is that of one large batch.
+    The gradient of the sum over parts of loss / tokens of all parts is that of one large batch. Raises MemoryError
+    when memory does not suffice for any pair.
     """
-    tokens = sum(part.target_tokens for part in parts)
-    total = 0.0
-    for part in parts:
-        with products_in(precision, part.source.device):
-            loss = batch_loss(model, part, c.label_smoothing)
-        (loss / tokens).backward()
-        total += loss.item()
-    norm = nn.utils.clip_grad_norm_(model.parameters(), c.clip, foreach=True).item()
-    done = Update(total / tokens, tokens, norm, rate)
+    loss, fitting, halved, left_out = gradient(model, parts, c.label_smoothing, precision)
+    norm = nn.utils.clip_grad_norm_(model.parameters(), c.clip, foreach=True)
+    tokens = sum(part.target_tokens for part in fitting)
+    total, length = torch.stack([loss, norm.to(loss.dtype)]).tolist()  # the one time that an update waits for a GPU
+    done = Update(total / tokens, tokens, length, rate, halved, tuple(left_out))
     if not done.skipped:
         for group in optimizer.param_groups:
             group["lr"] = rate
         optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     return done
+
+
+def gradient(
+    model: Transformer, parts: list[Batch], smoothing: float, precision: str
+) -> tuple[Tensor, list[Batch], int, list[Batch]]:
+    """Put the gradient of the mean loss into the weights; returns the summed loss and the parts it was taken over.
+
+    A part that memory does not suffice for is split in two, and everything begun again, for half a backward pass
+    leaves half a gradient. How often that was done comes next, and then the pairs that did not fit even alone.
+    """
+    parts, halved = list(parts), 0
+    left_out: list[Batch] = []
+    while parts:
+        unfit = summed(model, parts, smoothing, precision)
+        if isinstance(unfit, Tensor):
+            return unfit, parts, halved, left_out
+        model.zero_grad(set_to_none=True)
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        part = parts.pop(unfit)
+        if len(part.source) > 1:
+            parts[unfit:unfit] = halves(part)
+            halved += 1
+        else:
+            left_out.append(part)
+    raise MemoryError("there is not enough for a single pair; free some, or train a smaller model")
+
+
+def summed(model: Transformer, parts: list[Batch], smoothing: float, precision: str) -> Tensor | int:
+    """The summed loss of all parts, their gradients in the weights; or the number of the first that does not fit."""
+    tokens = sum(part.target_tokens for part in parts)
+    losses = []
+    for number, part in enumerate(parts):
+        try:
+            with products_in(precision, part.source.device):
+                loss = batch_loss(model, part, smoothing)
+            (loss / tokens).backward()
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            return number
+        losses.append(loss.detach())
+    return torch.stack(losses).sum()
 
 
 def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:

@@ -1,0 +1,192 @@
+"""Reproduces a score: trains a recipe, averages, evaluates as its reference did and as sacreBLEU does, and judges.
+
+    make reproduce NAME=multi30k-en-de                                       # runs/reproduce, then benchmarks/results
+    make reproduce NAME=multi30k-en-de ARGS="--set train.minutes=1"          # a trial: judged, but no page is written
+
+A run that was interrupted goes on, one that is done is scored as it stands. Needs PELLUCID_DATA, and sacremoses where
+the reference is tokenised BLEU. Exit code 0: the score is in the band; 1: it is not; 2: something is missing.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from benchmarks.quality import HOUSE, RESULTS, TASKS, Task, lines, machine, moses, scored, tokenised_bleu
+from pellucid.train.config import read_run
+from pellucid.train.log import read_log
+
+RUNS = HOUSE / "runs" / "reproduce"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A published score, and how it was computed."""
+
+    task: Task
+    published: float
+    lowest: float
+    highest: float
+    """A score above this is as suspect as one below the lowest: test sentences may stand in the training text."""
+    source: str
+    language: str
+    beam: int = 5
+    tokenised: bool = True
+    """Whether the published score is BLEU of Moses tokens, or sacreBLEU's of the text."""
+    lowercase: bool = True
+    normalise: bool = True
+    split_compounds: bool = False
+    """Whether the words of a compound with a hyphen are counted apart."""
+
+
+def multi30k(language: str, name: str) -> Task:
+    """The first Multi30k task as its reference measures it."""
+    return Task(
+        f"Multi30k English-{name}",
+        f"recipes/multi30k-en-{language}.toml",
+        "multi30k/test_2016_flickr.en.gz",
+        f"multi30k/test_2016_flickr.{language}.gz",
+        f"multi30k/tok/test_2016_flickr.lc.norm.tok.{language}.gz",
+        length_penalty=1.0,
+    )
+
+
+def wmt14(language: str, name: str, size: str) -> Task:
+    """WMT14 as the paper measures it: newstest2014, length penalty 0.6 (6.1)."""
+    return Task(
+        f"WMT14 English-{name}, {size}",
+        f"recipes/wmt14-en-{language}-{size}.toml",
+        f"wmt14_en-{language}/newstest2014.en.gz",
+        f"wmt14_en-{language}/newstest2014.{language}.gz",
+    )
+
+
+IWSLT14 = Task(
+    "IWSLT14 German-English",
+    "recipes/iwslt14-de-en.toml",
+    "iwslt14_de-en/test.de.gz",
+    "iwslt14_de-en/test.en.gz",
+    length_penalty=1.0,
+)
+WU, PAPER = "Wu et al. 2021, Transformer-tiny, text only", "Vaswani et al. 2017, table 2"
+CLINIC = "fairseq's transformer_iwslt_de_en, averaged: 35.64 +- 0.23 in LiyuanLucasLiu/Transformer-Clinic#12"
+
+TARGETS = {
+    "multi30k-en-de": Target(multi30k("de", "German"), 41.02, 41.02, 44.0, WU, "de"),
+    "multi30k-en-fr": Target(multi30k("fr", "French"), 61.80, 61.80, 65.0, WU, "fr"),
+    "tatoeba-en-es": Target(
+        replace(TASKS["tatoeba"], examples=0), 44.76, 43.5, 50.0, "benchmarks/results/tatoeba.md", "es", tokenised=False
+    ),
+    "iwslt14-de-en": Target(IWSLT14, 35.64, 35.0, 38.0, CLINIC, "en", normalise=False),
+    "wmt14-en-de-base": Target(
+        wmt14("de", "German", "base"), 27.3, 26.8, 28.5, PAPER, "de", 4, lowercase=False, split_compounds=True
+    ),
+    "wmt14-en-de-big": Target(
+        wmt14("de", "German", "big"), 28.4, 27.9, 30.0, PAPER, "de", 4, lowercase=False, split_compounds=True
+    ),
+    "wmt14-en-fr-big": Target(wmt14("fr", "French", "big"), 41.8, 41.3, 43.8, PAPER, "fr", 4, lowercase=False),
+}
+"""Half a point is what seeds differ by; Multi30k's lower ends are the published scores themselves, to be beaten."""
+
+
+def main() -> None:
+    """Train if need be, score, judge, write the page."""
+    asked = arguments()
+    target, run = TARGETS[asked.name], RUNS / asked.name
+    if asked.change:
+        run = run.with_name(f"{run.name}-tried")
+        shutil.rmtree(run, ignore_errors=True)
+    data = Path(os.environ.get("PELLUCID_DATA", ""))
+    wanted = [data / name for name in (target.task.source, target.task.reference, target.task.tokenised) if name]
+    gone = [str(path) for path in wanted if not path.is_file()]
+    if gone or "PELLUCID_DATA" not in os.environ:
+        print(f"PELLUCID_DATA must hold {', '.join(gone)}; see {target.task.recipe}", file=sys.stderr)
+        sys.exit(2)
+    if not (run / "average").is_dir():
+        train(target.task.recipe, run, asked.change)
+    score, sacre = scores(target, run, data)
+    verdict = judged(asked.name, target, score)
+    print(f"{verdict}; sacreBLEU {sacre['score']:.2f} ({sacre['signature']})")
+    if not asked.change:
+        page = "\n".join(report(asked.name, target, run, score, sacre, verdict)) + "\n"
+        (RESULTS / f"{asked.name}.md").write_text(page, encoding="utf-8")
+    sys.exit(0 if verdict.startswith("PASS") else 1)
+
+
+def arguments() -> argparse.Namespace:
+    """What was asked for."""
+    parser = argparse.ArgumentParser(prog="make reproduce", description="Train a recipe and compare with its reference")
+    parser.add_argument("name", choices=TARGETS)
+    parser.add_argument("--set", dest="change", action="append", default=[], metavar="SECTION.KEY=VALUE")
+    return parser.parse_args()
+
+
+def train(recipe: str, run: Path, change: list[str]) -> None:
+    """`pellucid train`, begun or gone on with; its exit code is ours if it fails."""
+    overrides = [word for each in change for word in ("--set", each)]
+    resume = ["--resume"] if any(run.glob("checkpoints/step-*")) else []
+    command = [sys.executable, "-m", "pellucid", "train", str(HOUSE / recipe), "--out", str(run), *overrides, *resume]
+    code = subprocess.run(command, stdout=sys.stderr, check=False).returncode
+    if code:
+        sys.exit(code)
+
+
+def scores(target: Target, run: Path, data: Path) -> tuple[float, dict]:
+    """The score that is compared, and sacreBLEU's, of the averaged model on the test set."""
+    task = target.task
+    sources, references = lines(data / task.source), lines(data / task.reference)
+    if read_run(run / "run.toml").tokenizer.lowercase:
+        references = [line.lower() for line in references]
+    found, texts = scored(run / "average", task, sources, references, target.beam)
+    sacre = found["bleu"]
+    if not target.tokenised:
+        return sacre["score"], sacre
+    tokens = moses(target.language, target.lowercase, target.normalise)
+    if task.tokenised:
+        return tokenised_bleu(texts, references, lines(data / task.tokenised), target.language)[0], sacre
+    return plain_bleu(*([written(tokens(line), target) for line in side] for side in (texts, references))), sacre
+
+
+def written(tokens: str, target: Target) -> str:
+    """The tokens as the reference counts them; "rich-text" is three of them where compounds are split."""
+    return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", tokens) if target.split_compounds else tokens
+
+
+def plain_bleu(texts: list[str], references: list[str]) -> float:
+    """BLEU of what stands between spaces."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    return BLEU(tokenize="none", force=True).corpus_score(texts, [references]).score
+
+
+def judged(name: str, target: Target, score: float) -> str:
+    """The verdict, in one line."""
+    kind = "tokenised BLEU" if target.tokenised else "sacreBLEU"
+    said = f"{score:.2f} {kind}, {target.published:.2f} published, {target.lowest:.2f} to {target.highest:.2f} allowed"
+    if score > target.highest:
+        return f"FAIL {name}: {said}: better than can be; look for test sentences in the training text"
+    return f"{'PASS' if score >= target.lowest else 'FAIL'} {name}: {said}"
+
+
+def report(name: str, target: Target, run: Path, score: float, sacre: dict, verdict: str) -> Iterator[str]:
+    """The lines of the page."""
+    last, task = read_log(run / "log.jsonl")[-1], target.task
+    yield f"# {task.title}: reproduced\n"
+    yield f"Made by `make reproduce NAME={name}` with [{task.recipe}](../../{task.recipe}) on {machine()}."
+    yield f"`average/` after {last['step']:,} updates, {last['target_tokens']:,} target tokens,"
+    yield f"{last['seconds'] / 60:.0f} minutes; test set `{task.source}`; beam {target.beam},"
+    yield f"length penalty {task.length_penalty}.\n"
+    yield "| | BLEU |\n|---|---|"
+    yield f"| published ({target.source}) | {target.published:.2f} |"
+    yield f"| the same measure here | **{score:.2f}** |"
+    yield f"| sacreBLEU | {sacre['score']:.2f} |"
+    yield f"\n{verdict}. Signature of sacreBLEU: `{sacre['signature']}`."
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""`pellucid plan`: what a run will take, before it is begun."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pellucid.cli.files import json_line, write_lines
+from pellucid.cli.options import JSON
+
+if TYPE_CHECKING:
+    from pellucid.train.plan import Plan
+
+EXAMPLES = """\
+  pellucid plan recipes/multi30k-en-de.toml
+  pellucid plan recipes/multi30k-en-de.toml --set model.size=small --set train.minutes=60
+  pellucid plan recipes/wmt14-en-de-base.toml --stand-in 20000"""
+
+
+def run(
+    run_file: Annotated[str, typer.Argument(metavar="RUN.toml", help="the settings of the run")],
+    change: Annotated[
+        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="override any setting; repeatable")
+    ] = None,
+    stand_in: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="PAIRS", help="plan on so many phrasebook pairs, as long as news, instead of the run's data"
+        ),
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0.0, help="to try updates for, after a warm-up")] = 5.0,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """What a run takes, before it is begun.
+
+    Pairs, pieces, batches and updates; parameters, work, memory and disk; time on this machine, from a few seconds of
+    real updates on real batches; and what should be changed first. Nothing is written.
+    """
+    from pellucid.api import run_settings
+    from pellucid.train.plan import plan
+    from pellucid.train.stand_in import stand_in_data, stand_in_run
+
+    if stand_in is None:
+        settings, data = run_settings(run_file, change or ())[0], None
+    else:
+        settings = stand_in_run(Path(run_file), change or ())
+        data = stand_in_data(stand_in, settings)
+    typer.echo(f"reading the data; then updates are tried, for {seconds:g} s or a few of them", err=True)
+    found = plan(settings, data, seconds=seconds)
+    write_lines([json_line(as_json(found))] if json else as_text(found))
+
+
+def as_json(plan: "Plan") -> dict[str, Any]:
+    """A plan as one object: bytes, seconds and operations as plain numbers, None for what could not be known."""
+    from pellucid.train.advice import advice
+
+    epoch = plan.epoch
+    return {
+        "stand_in": plan.stand_in,
+        "data": {"pairs": len(epoch.encoded), "dev_pairs": plan.dev_pairs, "vocabulary": list(plan.learned)},
+        "epoch": {
+            "pairs": epoch.pairs,
+            "source_pieces": epoch.source_pieces,
+            "target_pieces": epoch.target_pieces,
+            "source_positions": epoch.source_positions,
+            "target_positions": epoch.target_positions,
+            "batches": len(epoch.order),
+            "updates": plan.updates_per_epoch,
+        },
+        "run": {"updates": plan.steps, "epochs": plan.epochs, "seconds": plan.seconds},
+        "parameters": {**asdict(plan.parameters), "total": plan.parameters.total},
+        "flop_per_update": plan.flops,
+        "flop_per_second": plan.flops / plan.trial.seconds if plan.trial else None,
+        "trial": asdict(plan.trial) if plan.trial else None,
+        "memory": {**asdict(plan.memory), "total": plan.memory.total, "free": plan.free_memory},
+        "disk": {
+            "checkpoints": plan.checkpoints,
+            "checkpoint": plan.checkpoint_bytes,
+            "model": plan.model_bytes,
+            "total": plan.disk,
+            "free": plan.free_disk,
+        },
+        "notes": list(plan.notes),
+        "advice": advice(plan),
+    }
+
+
+def as_text(plan: "Plan") -> Iterator[str]:
+    """The same in words, a line for each matter, then what should be changed."""
+    from pellucid.train.advice import advice
+
+    if plan.stand_in:
+        yield "stand-in    phrasebook pairs as long as news; settings, sizes, work and speed hold, epochs do not"
+    yield from data_lines(plan)
+    yield from cost_lines(plan)
+    changes = advice(plan)
+    yield from ("", "To change:" if changes else "Nothing to change.", *(f"- {sentence}" for sentence in changes))
+
+
+def data_lines(plan: "Plan") -> Iterator[str]:
+    """What is learned from, and how it is cut."""
+    epoch, c = plan.epoch, plan.run.train
+    pairs = epoch.pairs
+    padding = 1 - (epoch.source_pieces + epoch.target_pieces) / (epoch.source_positions + epoch.target_positions)
+    vocabulary = " and ".join(f"{pieces:,}" for pieces in plan.learned)
+    yield f"data        {len(epoch.encoded):,} pairs, {plan.dev_pairs:,} dev pairs; a vocabulary of {vocabulary} pieces"
+    yield from (f"            {note}" for note in plan.notes)
+    yield (
+        f"epoch       {epoch.source_pieces:,} source and {epoch.target_pieces:,} target pieces "
+        f"({epoch.source_pieces / pairs:.1f} and {epoch.target_pieces / pairs:.1f} a sentence)"
+    )
+    yield (
+        f"batches     {len(epoch.order):,} an epoch, {plan.updates_per_epoch:,.0f} updates of {c.accumulate}; "
+        f"on average {epoch.target_positions / len(epoch.order):,.0f} of {c.batch_tokens:,} target positions; "
+        f"padding is {padding:.1%} of all positions"
+    )
+
+
+def cost_lines(plan: "Plan") -> Iterator[str]:
+    """What it costs."""
+    from pellucid.train.figures import as_bytes, as_count, as_time
+
+    p, m, trial = plan.parameters, plan.memory, plan.trial
+    yield (
+        f"model       {as_count(p.total)} parameters: embeddings {as_count(p.embeddings)}, encoder "
+        f"{as_count(p.encoder)}, decoder {as_count(p.decoder)}"
+    )
+    if plan.steps is not None:
+        at_most = "at most " if plan.run.train.steps is None else ""
+        of = "of the stand-in" if plan.stand_in else ""
+        yield f"run         {at_most}{plan.steps:,} updates, {plan.epochs:,.1f} epochs {of}".rstrip()
+    reached = f"; {plan.flops / trial.seconds / 1e9:,.0f} GFLOP/s were reached" if trial else ""
+    yield f"work        {plan.flops / 1e9:,.1f} GFLOP an update, padding not counted{reached}"
+    if trial and plan.seconds is not None:
+        yield (
+            f"time        {as_time(plan.seconds)}, evaluations and saving "
+            f"{'on top' if plan.run.train.steps is not None else 'within'}: {as_time(trial.seconds)} an update"
+        )
+        yield f"            {how_sure(plan)}"
+    held = f"; the trial's process held {as_bytes(trial.peak_memory)} in all" if trial and trial.peak_memory else ""
+    yield (
+        f"memory      about {as_bytes(m.total)}: weights {as_bytes(m.weights)}, gradients {as_bytes(m.gradients)}, "
+        f"Adam {as_bytes(m.adam)}, activations of the largest batch {as_bytes(m.activations)}{held}"
+    )
+    yield (
+        f"disk        {as_bytes(plan.disk)} at most: {plan.checkpoints} checkpoints of "
+        f"{as_bytes(plan.checkpoint_bytes)} and one being written, 3 models of {as_bytes(plan.model_bytes)}; "
+        f"{as_bytes(plan.free_disk)} are free here"
+    )
+
+
+def how_sure(plan: "Plan") -> str:
+    """What the time rests on."""
+    trial = plan.trial
+    assert trial is not None
+    updates = (
+        f"{trial.updates} update{'s' * (trial.updates != 1)} on {trial.threads} thread{'s' * (trial.threads != 1)}"
+    )
+    part = f", of {trial.batches} of {plan.run.train.accumulate} batches" * (trial.batches < plan.run.train.accumulate)
+    if trial.updates < 4:
+        return f"a guess: {updates}{part} could be tried; --seconds {20 * plan.run.train.accumulate} tries more"
+    return f"half of {updates}{part} were within {trial.spread:.0%} of the median"

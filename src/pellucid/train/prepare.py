@@ -1,0 +1,193 @@
+"""A run's corpora as shards: in bounded memory, on all cores; when it is killed, what is whole stays, and it goes on.
+
+The text is read twice: once to learn the vocabulary from some of it, once to cut all of it into pieces. Threads do the
+cutting, for SentencePiece lets go of Python's lock meanwhile. All that is unfinished stands in one folder beside.
+"""
+
+import json
+import shutil
+from array import array
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import count, groupby, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pellucid.data.corpus import Pairs, Skipped, read_pairs
+from pellucid.data.corpus import files_of as sides_of
+from pellucid.data.shards import join, write_part
+from pellucid.data.stream import encode_some, id_type
+from pellucid.data.tokenizer import Tokenizer
+from pellucid.sealed import MANIFEST, force_to_disk, read_json, verify, write_manifest
+from pellucid.train.config import CorpusConfig, RunConfig
+from pellucid.train.pairs import Sentences, read_dev, too_long
+from pellucid.train.reading import Say, learned, training_pairs, write_json
+from pellucid.train.sharded import DEV, FORMAT, KIND, changed, described, files_of, manifest_of, settings_of
+
+PART = 20_000
+"""Pairs a thread takes at a time: some ten megabytes of text and lists."""
+
+
+def prepare(run: RunConfig, out: Path, workers: int, say: Say) -> None:
+    """Write the corpora of `run` to the directory `out`, whole or not at all; shards that are there are replaced.
+
+    Raises ValueError for text that cannot be trained on, for a place where something else stands, and for a file that
+    changes meanwhile.
+    """
+    out = out.resolve()
+    refuse_to_replace(out)
+    made_of = {"settings": settings_of(run), "texts": [described(path) for path in files_of(run)]}
+    if is_done(out, made_of):
+        if (unfinished(out) / "plan.json").is_file():
+            shutil.rmtree(unfinished(out))  # what a crash after the last step left
+        say(f"{out} is prepared already")
+        return
+    read_dev(run.data)  # so that what is wrong with it is said now
+    work = begun(unfinished(out), made_of, say)
+    if not (work / "whole" / MANIFEST).exists():
+        tokenizer, facts = learned(run, work / "learned", say)
+        parts = cut(run, tokenizer, facts, work / "parts", workers, say)
+        for text in made_of["texts"]:
+            if changed(Path(text["path"]), text):
+                raise ValueError(f"{text['path']} changed while it was prepared; run the command again")
+        put_together(work, tokenizer, facts, parts, made_of)
+    replace(out, work / "whole")
+    shutil.rmtree(work)
+    about = manifest_of(out)
+    total = sum(each["pairs"] for each in about["corpora"])
+    say(f"{total:,} pairs are in {out}; a run trains on them with data.shards = {json.dumps(str(out))}")
+
+
+def refuse_to_replace(out: Path) -> None:
+    """ValueError for a place where something other than shards stands."""
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        about = read_json(out / MANIFEST) if (out / MANIFEST).is_file() else {}
+        if about.get("kind") != KIND:
+            raise ValueError(f"{out} holds other things than shards and is not replaced; choose another --out")
+
+
+def is_done(out: Path, made_of: dict[str, Any]) -> bool:
+    """Whether `out` holds just these shards, every byte of them."""
+    try:
+        return same(manifest_of(out), made_of) and bool(verify(out))
+    except ValueError:
+        return False
+
+
+def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two are made of the same text with the same settings."""
+    sums = ([text["sha256"] for text in each["texts"]] for each in (one, other))
+    return one["settings"] == other["settings"] and next(sums) == next(sums)
+
+
+def unfinished(out: Path) -> Path:
+    """Where everything stands until it is whole."""
+    return out.with_name(f"{out.name}.unfinished")
+
+
+def begun(work: Path, made_of: dict[str, Any], say: Say) -> Path:
+    """The folder of work: the one that is there if it is of this run, else a new one."""
+    if (work / "plan.json").is_file() and same(read_json(work / "plan.json"), made_of):
+        say(f"going on with {work}")
+        return work
+    if work.exists() and not (work / "plan.json").is_file():
+        raise ValueError(f"{work} is in the way; remove it or choose another --out")
+    if work.exists():
+        say(f"{work} was made from other text or settings; beginning anew")
+        shutil.rmtree(work)
+    work.mkdir(parents=True)
+    for name in ("learned", "parts"):
+        (work / name).mkdir()
+    write_json(work / "plan.json", made_of)
+    return work
+
+
+def cut(
+    run: RunConfig, tokenizer: Tokenizer, facts: dict[str, Any], folder: Path, workers: int, say: Say
+) -> list[tuple[int, Path]]:
+    """Write every part that is not there yet; each with the number of its corpus, in their order."""
+    held = Sentences()
+    if facts["dev"] is not None:
+        dev = read_pairs(folder.parent / "learned" / DEV, max_characters=run.data.max_characters)
+        held = Sentences.of(dev)
+    say(f"cutting {sum(each['pairs'] for each in facts['corpora']):,} pairs into pieces, {workers} threads")
+    parts: list[tuple[int, Path]] = []
+    waiting: deque[Future[None]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        for number, corpus in enumerate(run.data.corpora):
+            for place, some in blocks(corpus, run, held, folder / f"{number}"):
+                parts.append((number, place))
+                if place.exists():
+                    continue
+                while len(waiting) > workers:
+                    waiting.popleft().result()
+                waiting.append(pool.submit(cut_part, place, some, tokenizer, run.data.max_pieces))
+        for each in waiting:
+            each.result()
+    return parts
+
+
+def cut_part(place: Path, some: Pairs, tokenizer: Tokenizer, limit: int) -> None:
+    """One part, from text to disk."""
+    write_part(place, *encode_some(some, tokenizer, limit))
+
+
+def blocks(corpus: CorpusConfig, run: RunConfig, held: Sentences, folder: Path) -> Iterator[tuple[Path, Pairs]]:
+    """The pairs of a corpus, some at a time, and where their ids go."""
+    folder.mkdir(exist_ok=True)
+    rows = iter(training_pairs(corpus, run, held, Skipped()))
+    for number in count():
+        lines, sources, targets = array("q"), [], []
+        for line, source, target in islice(rows, PART):
+            lines.append(line)
+            sources.append(source)
+            targets.append(target)
+        if not sources:
+            return
+        yield folder / f"{number:06d}.npz", Pairs(sources, targets, lines, sides_of(*corpus.files), Skipped())
+
+
+def put_together(
+    work: Path, tokenizer: Tokenizer, facts: dict[str, Any], parts: list[tuple[int, Path]], made_of: dict[str, Any]
+) -> None:
+    """Join the parts, and write beside them what is known of them."""
+    whole = work / "whole"
+    if whole.exists():
+        shutil.rmtree(whole)
+    whole.mkdir()
+    for path in (work / "learned").iterdir():
+        if path.name != "facts.json":
+            shutil.copyfile(path, whole / path.name)
+    corpora, notes = [], list(facts["notes"])
+    joined = zip((number for number, _ in parts), join((place for _, place in parts), whole), strict=True)
+    for number, each in groupby(joined, key=lambda one: one[0]):
+        kept, skipped = 0, Skipped()
+        for _, (some, more) in each:
+            kept += some
+            skipped.merge(more)
+        expected = facts["corpora"][number]
+        assert kept + skipped.counts.total() == expected["pairs"]
+        if not kept:
+            raise ValueError(f"no pair is left of {expected['pairs']:,}: {skipped}")
+        notes += [too_long(skipped)] if skipped else []
+        corpora.append({"pairs": kept, "fingerprint": expected["fingerprint"]})
+    kinds = (id_type(tokenizer.source_vocabulary), id_type(tokenizer.target_vocabulary))
+    types = dict(zip(("source", "target"), (np.dtype(kind).newbyteorder("<").str for kind in kinds), strict=True))
+    about = {"kind": KIND, "shards_format": FORMAT, "types": types, "dev": facts["dev"], "drawn": facts["drawn"]}
+    write_manifest(whole, {**about, **made_of, "corpora": corpora, "notes": notes})
+
+
+def replace(out: Path, whole: Path) -> None:
+    """Let `whole` stand at `out`; shards that stood there go afterwards."""
+    old = out.with_name(f".{out.name}.old")
+    if old.exists():
+        shutil.rmtree(old)
+    if out.exists():
+        out.rename(old)
+    whole.rename(out)
+    force_to_disk(out.parent)
+    if old.exists():
+        shutil.rmtree(old)

@@ -1,0 +1,128 @@
+"""Shards: what a directory that `pellucid prepare` wrote says of itself, and whether a run may train on it."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from pellucid.data.corpus import Pairs, read_pairs
+from pellucid.data.shards import mapped
+from pellucid.data.tokenizer import Tokenizer
+from pellucid.sealed import MANIFEST, listed, own_sha256, read_json, sha256
+from pellucid.train import pairs
+from pellucid.train.config import CorpusConfig, RunConfig
+from pellucid.train.pairs import Data, combined, read_dev, shared
+
+KIND, FORMAT = "pellucid shards", 1
+SAYS = {"settings": dict, "texts": list, "corpora": list, "types": dict, "notes": list, "drawn": bool, "files": dict}
+"""What the manifest holds beside."""
+
+DEV = "dev.jsonl"
+"""The pairs held out of training, where no dev set was named."""
+
+
+def read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> Data:
+    """What `read_data` returns, from the directory that the run names; ids stay on the disk until they are needed.
+
+    Raises ValueError for a directory that is no shards, or damaged, or made from other text or for other settings.
+    """
+    assert run.data.shards is not None
+    folder = Path(run.data.shards)
+    about = manifest_of(folder)
+    problems = [*other_settings(run, about)] or [*other_text(run, about)]
+    if problems:
+        raise ValueError(f"{folder} is not of this run: {listed(problems)}; run `pellucid prepare` again")
+    own = Tokenizer.load(folder, run.tokenizer)
+    if tokenizer is not None and pieces(tokenizer) != pieces(own):
+        raise ValueError(f"{folder} was cut into pieces by another tokenizer than the run began with; prepare it again")
+    counts = [each["pairs"] for each in about["corpora"]]
+    encoded = shared(mapped(folder, sum(counts), about["types"]), counts, run.data)
+    dev, notes = read_dev(run.data) or (held_back(folder, about), ())
+    seal = combined([each["fingerprint"] for each in about["corpora"]])
+    return Data(own, encoded, dev, seal, (*about["notes"], *notes))
+
+
+def manifest_of(folder: Path) -> dict[str, Any]:
+    """What a shards directory says of itself, its own SHA-256 and the size of every file checked."""
+    if not (folder / MANIFEST).is_file():
+        raise ValueError(f"{folder} holds no shards; make them with `pellucid prepare RUN.toml --out {folder}`")
+    about = read_json(folder / MANIFEST)
+    if about.get("kind") != KIND or about.get("shards_format") != FORMAT:
+        raise ValueError(f"{folder} is no directory of shards that this version reads; `pellucid prepare` makes them")
+    if about.get("sha256") != own_sha256(about) or not all(type(about.get(key)) is kind for key, kind in SAYS.items()):
+        raise ValueError(f"{folder / MANIFEST} was changed after it was written; run `pellucid prepare` again")
+    problems = [
+        f"{name} is missing or was cut"
+        for name, each in about["files"].items()
+        if not (folder / name).is_file() or (folder / name).stat().st_size != each["bytes"]
+    ]
+    if problems:
+        raise ValueError(f"{folder} is damaged: {listed(problems)}; run `pellucid prepare` again")
+    return about
+
+
+def settings_of(run: RunConfig) -> dict[str, Any]:
+    """The settings that the ids depend on; weights are not among them."""
+    dev_named = run.data.dev_source is not None or run.data.dev is not None
+    return {
+        "seed": run.seed,
+        "data.max_characters": run.data.max_characters,
+        "data.max_pieces": run.data.max_pieces,
+        "data.held_out": None if dev_named else run.data.held_out,
+        **{f"tokenizer.{name}": value for name, value in asdict(run.tokenizer).items()},
+        "tokenizer sentences": pairs.TOKENIZER_SENTENCES,
+        "files of each corpus": [len(named(corpus)) for corpus in run.data.corpora],
+    }
+
+
+def other_settings(run: RunConfig, about: dict[str, Any]) -> Iterator[str]:
+    """A sentence for each setting that differs; the seed counts only if something was drawn by it."""
+    for name, value in settings_of(run).items():
+        made = about["settings"].get(name)
+        if made != value and not (name == "seed" and not about["drawn"]):
+            yield f"{name} is {value!r}, it was made with {made!r}"
+
+
+def named(corpus: CorpusConfig) -> list[Path]:
+    """The files of a corpus, one or two."""
+    return [Path(file) for file in corpus.files if file is not None]
+
+
+def files_of(run: RunConfig) -> list[Path]:
+    """All files of training text, corpus by corpus."""
+    return [path for corpus in run.data.corpora for path in named(corpus)]
+
+
+def described(path: Path) -> dict[str, Any]:
+    """By what a file of text is known again."""
+    seen = path.stat()
+    return {"path": str(path), "bytes": seen.st_size, "mtime_ns": seen.st_mtime_ns, "sha256": sha256(path)}
+
+
+def other_text(run: RunConfig, about: dict[str, Any]) -> Iterator[str]:
+    """A sentence for each file that is not what it was; one whose size and time are the same is not read again.
+
+    One that is not there cannot be trained on, but neither need it be.
+    """
+    for path, then in zip(files_of(run), about["texts"], strict=True):
+        if path.exists() and changed(path, then):
+            yield f"{path} has changed since"
+
+
+def changed(path: Path, then: dict[str, Any]) -> bool:
+    """Whether a file has other bytes than it had."""
+    now = path.stat()
+    if now.st_size != then["bytes"]:
+        return True
+    return now.st_mtime_ns != then["mtime_ns"] and sha256(path) != then["sha256"]
+
+
+def held_back(folder: Path, about: dict[str, Any]) -> Pairs:
+    """The pairs that were held out of training, with the lines they stood in."""
+    found = read_pairs(folder / DEV, max_characters=about["settings"]["data.max_characters"])
+    return replace(found, lines=about["dev"]["lines"], files=tuple(about["dev"]["files"]))
+
+
+def pieces(tokenizer: Tokenizer) -> tuple[bytes, bytes]:
+    """By what tokenizers are compared."""
+    return tokenizer.source.serialized_model_proto(), tokenizer.target.serialized_model_proto()

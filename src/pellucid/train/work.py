@@ -1,0 +1,89 @@
+"""What training costs, counted from the formulas: floating-point operations of a pair, and bytes that are held."""
+
+from dataclasses import dataclass
+
+import torch
+
+from pellucid.model import ModelConfig, Transformer
+from pellucid.train.loss import CHUNK
+
+FLOAT = 4
+"""Bytes of a weight, of its gradient, and of each of Adam's two means, in every precision."""
+
+
+def training_flops(c: ModelConfig, s: int, t: int) -> float:
+    """Floating-point operations of one update for a pair of `s` source and `t` target pieces, end marks counted.
+
+    Matrix products only, an addition and a multiplication each counted; the backward pass is twice the forward pass:
+
+        3 x [ encoder  s L (8 d^2 + 2 m d f + 4 s d)
+              cross    s M 4 d^2
+              decoder  t M (12 d^2 + 2 m d f + 2 t d + 4 s d)
+              logits   t 2 d V ]
+
+    d is d_model, f is d_ff, L and M the layers of encoder and decoder, V the target vocabulary, m the matrices of a
+    feed-forward: 2, with swiglu 3. A decoder position reads on average half of the target, hence 2 t d and not 4 t d.
+    Padding is no work.
+    """
+    d, f, layers, decoder_layers = c.d_model, c.d_ff, c.encoder_layers, c.decoder_layers
+    ffn = 2 * (3 if c.activation == "swiglu" else 2) * d * f
+    encoder = s * layers * (8 * d * d + ffn + 4 * s * d)
+    cross = s * decoder_layers * 4 * d * d
+    decoder = t * decoder_layers * (12 * d * d + ffn + 2 * t * d + 4 * s * d)
+    return 3.0 * (encoder + cross + decoder + t * 2 * d * c.target_vocabulary)
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """How many numbers a model learns; a matrix that is shared is counted once."""
+
+    embeddings: int
+    encoder: int
+    decoder: int
+
+    @property
+    def total(self) -> int:
+        return self.embeddings + self.encoder + self.decoder
+
+
+def parameters(c: ModelConfig) -> Parameters:
+    """The parameters of a model that need not be made for it."""
+    counts = {"embeddings": 0, "encoder": 0, "decoder": 0}
+    with torch.device("meta"):
+        model = Transformer(c)
+    for name, each in model.named_parameters():
+        part = next((part for part in ("encoder", "decoder") if name.startswith(part)), "embeddings")
+        counts[part] += each.numel()
+    return Parameters(**counts)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes that training holds at once, besides the corpus and the libraries."""
+
+    weights: int
+    gradients: int
+    adam: int
+    activations: int
+    """An estimate for the largest batch, logits and the loss's own gradients counted."""
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.gradients + self.adam + self.activations
+
+
+def memory(c: ModelConfig, learned: int, rows: int, s: int, t: int) -> Memory:
+    """The memory of an update whose largest batch is `rows` pairs of `s` source and `t` target positions.
+
+    What the backward pass needs again is kept: of each sublayer its input, its normalised input, its dropout mask and
+    what its products read. Somewhat more is reckoned, for what the backward pass makes on its way. The logits exist in
+    chunks of rows (`train/loss.py`).
+    """
+    d, h = c.d_model, c.heads
+    ffn = 3 * d + (4 if c.activation == "swiglu" else 2) * c.d_ff
+    encoder = rows * s * (2 * d + c.encoder_layers * (8 * d + 2 * h * s + ffn))
+    decoder = rows * t * (2 * d + c.decoder_layers * (14 * d + 2 * h * (t + s) + ffn)) + rows * s * (
+        c.decoder_layers * 2 * d
+    )
+    logits = 3 * min(CHUNK, rows * t) * c.target_vocabulary + c.target_vocabulary * d
+    return Memory(FLOAT * learned, FLOAT * learned, 2 * FLOAT * learned, FLOAT * (encoder + decoder + logits))

@@ -1,0 +1,113 @@
+"""Ids on the disk: parts are whole or not there, and joined they are the pairs that were written."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pellucid.data import shards
+from pellucid.data.batching import Encoded, collate
+from pellucid.data.corpus import Skipped
+from pellucid.data.shards import join, mapped, read_part, write_part
+from pellucid.data.stream import joined, one_after_another
+
+TYPES = {"source": "<u2", "target": "<i4"}
+
+
+def some_pairs(seed: int, pairs: int) -> Encoded:
+    random = np.random.default_rng(seed)
+    sources, targets = (
+        [random.integers(4, most, random.integers(1, 12)).tolist() for _ in range(pairs)] for most in (65_536, 70_001)
+    )
+    return Encoded(joined(sources, np.uint16), joined(targets, np.int32))
+
+
+def left_out(count: int) -> Skipped:
+    skipped = Skipped()
+    for number in range(count):
+        skipped.add("source of more than 9 pieces", f"a.en:{number}")
+    return skipped
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three parts, the second of them empty, joined."""
+    for i, pairs in enumerate((13, 0, 5)):
+        write_part(tmp_path / f"{i}.npz", some_pairs(i, pairs), left_out(i))
+    assert [(n, s.counts.total()) for n, s in join(sorted(tmp_path.glob("*.npz")), tmp_path)] == [
+        (13, 0),
+        (0, 1),
+        (5, 2),
+    ]
+    return tmp_path
+
+
+def test_what_is_mapped_is_what_was_written(folder: Path):
+    expected = one_after_another([some_pairs(i, n) for i, n in ((0, 13), (1, 0), (2, 5))])
+    found = mapped(folder, 18, TYPES)
+    for side in ("sources", "targets"):
+        one, other = getattr(expected, side), getattr(found, side)
+        assert one.ids.tolist() == other.ids.tolist()
+        assert one.starts.tolist() == other.starts.tolist()
+        assert one.lengths.tolist() == other.lengths.tolist()
+    indices = np.array([17, 0, 13, 4], dtype=np.int32)
+    assert collate(found, indices).source.equal(collate(expected, indices).source)
+    assert collate(found, indices).target_out.equal(collate(expected, indices).target_out)
+
+
+def test_mapped_ids_lie_in_the_file_and_cannot_be_written(folder: Path):
+    found = mapped(folder, 18, TYPES)
+    assert not found.sources.ids.flags.owndata
+    assert found.sources.ids.dtype == np.uint16
+    with pytest.raises(ValueError, match="read-only"):
+        found.sources.ids[0] = 5
+
+
+def test_a_part_knows_what_was_left_out(tmp_path: Path):
+    write_part(tmp_path / "0.npz", some_pairs(1, 3), left_out(7))
+    _, skipped = read_part(tmp_path / "0.npz")
+    assert str(skipped) == str(left_out(7))
+    skipped.merge(left_out(1))
+    assert skipped.counts.total() == 8
+    assert len(skipped.examples) == 5
+
+
+def test_a_part_that_cannot_be_written_whole_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(shards.os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_part(tmp_path / "0.npz", some_pairs(1, 3), Skipped())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("keep", [0, 1, 100, -1])
+def test_a_part_that_was_cut_is_named(tmp_path: Path, keep: int):
+    place = tmp_path / "0.npz"
+    write_part(place, some_pairs(1, 30), Skipped())
+    place.write_bytes(place.read_bytes()[:keep])
+    with pytest.raises(ValueError, match=r"0\.npz is damaged .* prepare again: only it is made anew"):
+        read_part(place)
+
+
+@pytest.mark.parametrize("name", ["source.ids", "target.ids", "source.starts", "target.starts"])
+def test_files_that_were_cut_are_refused(folder: Path, name: str):
+    whole = (folder / name).read_bytes()
+    for size in (len(whole) - 8, 8, 0):
+        (folder / name).write_bytes(whole[:size])
+        with pytest.raises(ValueError, match=r"were cut or changed|is empty"):
+            mapped(folder, 18, TYPES)
+
+
+def test_starts_that_go_backwards_are_refused(folder: Path):
+    starts = np.fromfile(folder / "source.starts", dtype="<i8")
+    starts[7] = starts[9]
+    starts.tofile(folder / "source.starts")
+    with pytest.raises(ValueError, match="were cut or changed"):
+        mapped(folder, 18, TYPES)
+
+
+def test_an_unknown_type_of_ids_is_refused(folder: Path):
+    with pytest.raises(ValueError, match="stores target ids as '<f8'"):
+        mapped(folder, 18, {**TYPES, "target": "<f8"})

@@ -1,0 +1,112 @@
+"""The recipes: every key of them is one, each can be planned without its data, and `make reproduce` knows each."""
+
+import re
+import shutil
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from benchmarks.reproduce import TARGETS, judged, written
+from pellucid.train.config import RunConfig, read_run
+from pellucid.train.log import read_log
+from pellucid.train.loop import train
+from pellucid.train.plan import plan
+from pellucid.train.stand_in import long_pairs, stand_in_data, stand_in_run
+from pellucid.train.work import parameters
+
+FOLDER = Path(__file__).resolve().parent.parent / "recipes"
+RECIPES = sorted(path.stem for path in FOLDER.glob("*.toml"))
+LARGE = ["wmt14-en-de-base", "wmt14-en-de-big", "wmt14-en-fr-big"]
+TINY = ["tokenizer.vocabulary=700", "model.d_model=8", "model.d_ff=11", "model.heads=2", "model.encoder_layers=1"]
+TINY += ["model.decoder_layers=1", "train.batch_tokens=300"]
+
+
+def recipe(name: str, *overrides: str) -> RunConfig:
+    return read_run(FOLDER / f"{name}.toml", overrides)
+
+
+@pytest.fixture(autouse=True)
+def data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recipes say where their data is by this variable; here no data is read."""
+    monkeypatch.setenv("PELLUCID_DATA", "/nowhere")
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_loads_and_can_be_planned_without_its_data(name: str):
+    assert recipe(name).data.source is not None
+    run = stand_in_run(FOLDER / f"{name}.toml", TINY)
+    assert run.optim == recipe(name).optim
+    found = plan(run, stand_in_data(200, run), seconds=0.0, updates=1)
+    assert found.trial is not None
+    assert found.trial.loss < 8  # log 700 is 6.6
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if name not in ("multi30k-en-de", "tatoeba-en-es")])
+def test_every_setting_of_a_published_recipe_says_where_it_is_from(name: str):
+    text = (FOLDER / f"{name}.toml").read_text(encoding="utf-8")
+    settings = text[text.index("[tokenizer]") :]
+    silent = [line for line in settings.splitlines() if re.match(r"\w+ = ", line) and " # " not in line]
+    assert silent == []
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_the_paper_s_learning_rate_has_the_paper_s_peak(name: str):
+    run = recipe(name)
+    width = run.model.config(5, 5, joint=True).d_model
+    assert run.optim.peak == pytest.approx((width * run.optim.warmup) ** -0.5, rel=2e-3)  # 5.3, equation 3
+    assert run.train.batch_tokens * run.train.accumulate == 25_000  # 5.1
+    assert run.train.steps == (300_000 if name.endswith("big") else 100_000)  # 5.2
+
+
+def test_the_big_model_of_the_paper_is_big():
+    run = recipe("wmt14-en-de-big")
+    assert parameters(run.model.config(37_000, 37_000, joint=True)).total == pytest.approx(213e6, rel=0.01)  # table 3
+
+
+def test_every_recipe_has_a_score_to_reproduce():
+    assert sorted(TARGETS) == RECIPES
+    for name, target in TARGETS.items():
+        assert target.task.recipe == f"recipes/{name}.toml"
+        assert target.lowest <= target.published <= target.highest
+        source = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))["data"]["source"]
+        assert source.startswith("${PELLUCID_DATA}/" + target.task.source.partition("/")[0])
+
+
+def test_a_score_is_judged_by_its_band():
+    target = TARGETS["iwslt14-de-en"]
+    assert judged("iwslt14-de-en", target, 35.0).startswith(
+        "PASS iwslt14-de-en: 35.00 tokenised BLEU, 35.64 published, 35.00 to 38.00 allowed"
+    )
+    assert judged("iwslt14-de-en", target, 34.99).startswith("FAIL")
+    assert "test sentences in the training text" in judged("iwslt14-de-en", target, 40.0)
+
+
+def test_compounds_are_split_where_the_paper_split_them():
+    line = "a rich-text - or so-called rich -text format"
+    assert written(line, TARGETS["wmt14-en-de-big"]) == (
+        "a rich ##AT##-##AT## text - or so ##AT##-##AT## called rich -text format"
+    )
+    assert written(line, TARGETS["wmt14-en-fr-big"]) == line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*LARGE, "iwslt14-de-en"])
+def test_a_large_recipe_makes_ten_steps_on_stand_in_data(name: str, tmp_path: Path):
+    """At its own size, with batches that a small machine bears."""
+    for part, count, seed in (("train", 300, 1), ("dev", 3, 2)):
+        pairs = [next(lines) for lines in [long_pairs(seed)] for _ in range(count)]
+        for side, suffix in enumerate(("en", "es")):
+            text = "".join(pair[side] + "\n" for pair in pairs)
+            (tmp_path / f"{part}.{suffix}").write_text(text, encoding="utf-8")
+    files = {"source": "train.en", "target": "train.es", "dev_source": "dev.en", "dev_target": "dev.es"}
+    sets = [f"data.{key}={tmp_path / file}" for key, file in files.items()]
+    sets += ["train.steps=10", "train.batch_tokens=300", "train.accumulate=2", "train.keep=1", "train.dev_beam=1"]
+    sets += ["train.evaluate_every=10", "train.save_every=10", "tokenizer.vocabulary=1500"]
+    out = tmp_path / "run"
+    try:
+        outcome = train(recipe(name, *sets), out)
+        assert outcome.stop == "done"
+        assert read_log(out / "log.jsonl")[-1]["step"] == 10
+    finally:
+        shutil.rmtree(out, ignore_errors=True)  # gigabytes

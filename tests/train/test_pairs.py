@@ -1,0 +1,244 @@
+"""Text in memory and shards on the disk give the same training, and several corpora mix by their weights."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pellucid.config import to_toml
+from pellucid.data.stream import Stream
+from pellucid.train import loop, pairs, prepare
+from pellucid.train.config import RunConfig, make_run, read_run
+from pellucid.train.data import read_data
+from pellucid.train.log import read_log
+from pellucid.train.loop import train
+from tests.train.corpora import small_run, write_corpus
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepare, "PART", 37)
+
+
+def quick_run(folder: Path, **changes: dict) -> RunConfig:
+    """Few updates, and hardly a look at the dev set."""
+    quick = {"steps": 7, "evaluate_every": 7, "save_every": 3, "dev_sentences": 1, "dev_beam": 1, "keep": 2}
+    return small_run(folder, **{**changes, "train": {**quick, **changes.get("train", {})}})
+
+
+def mixed_run(folder: Path, **changes: dict) -> RunConfig:
+    """Three corpora: two files, two files, and one of pairs."""
+    run = quick_run(folder, **changes)
+    files = write_corpus(folder, pairs=89)
+    (folder / "more").mkdir(exist_ok=True)
+    more = write_corpus(folder / "more", pairs=67, seed=2)
+    rows = [f"one two {'three ' * (i % 5)}six\tseis {'tres ' * (i % 5)}dos uno" for i in range(41)]
+    (folder / "rows.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    corpora = [
+        {"source": files["source"], "target": files["target"], "name": "clean"},
+        {"source": more["source"], "target": more["target"], "name": "web", "weight": 0.3},
+        {"pairs": str(folder / "rows.tsv"), "weight": 2.0},
+    ]
+    data = {key: value for key, value in files.items() if key.startswith("dev")}
+    tables = {"data": {"corpus": corpora, **data}, "train": {"steps": 1}}
+    return replace(run, data=make_run(tables).data)
+
+
+def without_dev(run: RunConfig) -> RunConfig:
+    return replace(run, data=replace(run.data, dev_source=None, dev_target=None, held_out=11))
+
+
+RUNS = {
+    "one corpus": quick_run,
+    "several": mixed_run,
+    "held out": lambda folder: without_dev(quick_run(folder)),
+    "held out of several": lambda folder: without_dev(mixed_run(folder)),
+}
+
+
+def with_shards(run: RunConfig, place: Path) -> RunConfig:
+    prepare.prepare(run, place, 2, lambda message: None)
+    return replace(run, data=replace(run.data, shards=str(place)))
+
+
+def timeless(log: Path) -> list[dict]:
+    times = ("seconds", "tokens_per_second")
+    return [{key: value for key, value in row.items() if key not in times} for row in read_log(log)]
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_shards_hold_what_reading_the_text_gives(kind: str, tmp_path: Path):
+    run = RUNS[kind](tmp_path / "data")
+    text, mapped = read_data(run), read_data(with_shards(run, tmp_path / "shards"))
+    assert mapped.fingerprint == text.fingerprint
+    assert sorted(mapped.notes) == sorted(text.notes)
+    assert mapped.encoded.shares == text.encoded.shares
+    assert (mapped.dev.sources, mapped.dev.targets) == (text.dev.sources, text.dev.targets)
+    assert (list(mapped.dev.lines), mapped.dev.files) == (list(text.dev.lines), text.dev.files)
+    assert mapped.tokenizer.source.serialized_model_proto() == text.tokenizer.source.serialized_model_proto()
+    for side in ("sources", "targets"):
+        one, other = getattr(text.encoded, side), getattr(mapped.encoded, side)
+        assert one.ids.dtype == other.ids.dtype
+        assert np.array_equal(one.ids, other.ids)
+        assert np.array_equal(one.starts, other.starts)
+
+
+def test_training_on_shards_is_training_on_the_text_to_the_bit(tmp_path: Path):
+    run = mixed_run(tmp_path / "data", model={"dropout": 0.2})
+    train(run, tmp_path / "text")
+    train(with_shards(run, tmp_path / "shards"), tmp_path / "mapped")
+    for name in ("last", "best", "average"):
+        one, other = (tmp_path / out / name / "model.safetensors" for out in ("text", "mapped"))
+        assert one.read_bytes() == other.read_bytes(), name
+    assert timeless(tmp_path / "text" / "log.jsonl") == timeless(tmp_path / "mapped" / "log.jsonl")
+
+
+def test_a_run_begun_on_text_goes_on_with_shards_to_the_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    run, real, steps = mixed_run(tmp_path / "data", model={"dropout": 0.2}), loop.update, iter(range(99))
+
+    def dying(*arguments):
+        if next(steps) == 5:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "update", dying)
+        with pytest.raises(KeyboardInterrupt):
+            train(run, tmp_path / "moved")
+    train(with_shards(run, tmp_path / "shards"), tmp_path / "moved", resume=True)
+    train(run, tmp_path / "undisturbed")
+    assert (tmp_path / "moved/last/model.safetensors").read_bytes() == (
+        tmp_path / "undisturbed/last/model.safetensors"
+    ).read_bytes()
+    assert timeless(tmp_path / "moved/log.jsonl") == timeless(tmp_path / "undisturbed/log.jsonl")
+
+
+def test_the_ledger_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    run = mixed_run(tmp_path / "data", train={"steps": 31, "evaluate_every": 31, "save_every": 31})
+    train(run, tmp_path / "out")
+    seen = [row["seen"] for row in read_log(tmp_path / "out" / "log.jsonl") if "seen" in row]
+    data = read_data(run)
+    stream, brute = Stream(data.encoded, run.train.batch_tokens, run.seed), Counter()
+    for _ in range(31):
+        brute += Counter("clean" if i < 89 else "web" if i < 156 else "rows.tsv" for i in next(stream).indices)
+    assert seen[-1] == dict(brute) == stream.ledger
+    assert f"seen in training: {brute['clean']:,} pairs of clean (" in capsys.readouterr().err
+
+
+def test_a_vocabulary_is_learned_from_the_same_sample_either_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pairs, "TOKENIZER_SENTENCES", 23)
+    run = mixed_run(tmp_path / "data")
+    text, mapped = read_data(run), read_data(with_shards(run, tmp_path / "shards"))
+    assert mapped.tokenizer.source.serialized_model_proto() == text.tokenizer.source.serialized_model_proto()
+    monkeypatch.setattr(pairs, "TOKENIZER_SENTENCES", 1000)
+    assert read_data(run).tokenizer.source.serialized_model_proto() != text.tokenizer.source.serialized_model_proto()
+
+
+def test_held_out_sentences_are_in_no_corpus(tmp_path: Path):
+    run = without_dev(mixed_run(tmp_path / "data"))
+    corpus = pairs.read_corpus(run.data, run.seed)
+    held = set(corpus.dev.sources), set(corpus.dev.targets)
+    assert corpus.dev.files[0].endswith("source.txt")
+    for each in corpus.train:
+        assert not set(each.sources) & held[0]
+        assert not set(each.targets) & held[1]
+    assert len(corpus.train) == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"data": {"max_pieces": 31}}, r"data\.max_pieces is 31, it was made with 256"),
+        ({"tokenizer": {"vocabulary": 280}}, r"tokenizer\.vocabulary is 280, it was made with 290"),
+        ({"data": {"held_out": 9, "dev_source": None, "dev_target": None}}, r"data\.held_out is 9, .* with None"),
+    ],
+)
+def test_shards_of_other_settings_are_refused(change: dict, said: str, tmp_path: Path):
+    sharded = with_shards(quick_run(tmp_path / "data"), tmp_path / "shards")
+    changed = replace(sharded, **{name: replace(getattr(sharded, name), **table) for name, table in change.items()})
+    with pytest.raises(ValueError, match=rf"shards is not of this run: {said}"):
+        read_data(changed)
+
+
+def test_the_seed_matters_only_where_something_was_drawn(tmp_path: Path):
+    sharded = with_shards(quick_run(tmp_path / "data"), tmp_path / "shards")
+    assert len(read_data(replace(sharded, seed=5)).encoded) == 211
+    drawn = with_shards(without_dev(quick_run(tmp_path / "data")), tmp_path / "drawn")
+    with pytest.raises(ValueError, match="seed is 5, it was made with 1"):
+        read_data(replace(drawn, seed=5))
+
+
+def test_a_corpus_that_changed_is_named_and_one_that_was_only_touched_is_not(tmp_path: Path):
+    run = quick_run(tmp_path / "data")
+    sharded = with_shards(run, tmp_path / "shards")
+    source = tmp_path / "data" / "source.txt"
+    source.write_bytes(source.read_bytes())  # the same text at another time
+    read_data(sharded)
+    source.write_text(source.read_text(encoding="utf-8").replace("six", "ten", 1), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"source\.txt has changed since; run `pellucid prepare` again"):
+        read_data(sharded)
+    source.unlink()
+    assert len(read_data(sharded).encoded) == 211  # moved to another machine without the text
+
+
+def test_other_corpora_are_refused(tmp_path: Path):
+    sharded = with_shards(mixed_run(tmp_path / "data"), tmp_path / "shards")
+    fewer = replace(sharded, data=replace(sharded.data, corpus=sharded.data.corpus[:2]))
+    with pytest.raises(ValueError, match=r"files of each corpus is \[2, 2\], it was made with \[2, 2, 1\]"):
+        read_data(fewer)
+
+
+def test_weights_may_change_without_preparing_again(tmp_path: Path):
+    sharded = with_shards(mixed_run(tmp_path / "data"), tmp_path / "shards")
+    corpus = tuple(replace(each, weight=3.0) for each in sharded.data.corpus)
+    changed = read_data(replace(sharded, data=replace(sharded.data, corpus=corpus)))
+    assert [share.weight for share in changed.encoded.shares] == [3.0] * 3
+
+
+def test_damaged_shards_are_refused(tmp_path: Path):
+    sharded = with_shards(quick_run(tmp_path / "data"), tmp_path / "shards")
+    ids = tmp_path / "shards" / "target.ids"
+    whole = ids.read_bytes()
+    ids.write_bytes(whole[:-2])
+    with pytest.raises(
+        ValueError, match=r"shards is damaged: target\.ids is missing or was cut; run `pellucid prepare`"
+    ):
+        read_data(sharded)
+    ids.write_bytes(whole)
+    manifest = tmp_path / "shards" / "manifest.json"
+    said = json.loads(manifest.read_text(encoding="utf-8"))
+    for key, value in (("corpora", [{"pairs": 7}]), ("types", 5)):
+        manifest.write_text(json.dumps({**said, key: value}), encoding="utf-8")
+        with pytest.raises(ValueError, match=r"manifest\.json was changed"):
+            read_data(sharded)
+    manifest.unlink()
+    with pytest.raises(ValueError, match="holds no shards; make them with `pellucid prepare"):
+        read_data(sharded)
+
+
+def test_a_mixture_reads_back_from_its_run_file(tmp_path: Path):
+    run = mixed_run(tmp_path / "data")
+    (tmp_path / "run.toml").write_text(to_toml(run), encoding="utf-8")
+    assert read_run(tmp_path / "run.toml") == run
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"corpus": [{"source": "a"}]}, "name either source and target or pairs, for each corpus"),
+        ({"corpus": [{"pairs": "a.tsv", "source": "a", "target": "b"}]}, "name either source and target or pairs"),
+        ({"corpus": [{"pairs": "a.tsv", "weight": 0}]}, r"a\.tsv has weight 0.*; it must be above 0, up to 1000"),
+        ({"corpus": [{"pairs": "a.tsv", "weight": "nan"}]}, "weight nan"),
+        ({"corpus": [{"pairs": "a.tsv", "weigth": 2}]}, r"unknown key 'data\.corpus\.weigth'; did you mean 'weight'"),
+        ({"corpus": [{"pairs": "x/a.tsv"}, {"pairs": "y/a.tsv"}]}, r"two are called 'a\.tsv'; give each a name"),
+        ({"corpus": [{"pairs": "a.tsv"}], "train": "b.tsv"}, r"not both"),
+        ({"corpus": 5}, r"'data\.corpus' is 5"),
+        ({"corpus": []}, "no sentences to train on"),
+    ],
+)
+def test_corpora_that_are_none_are_refused_with_the_reason(data: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        make_run({"data": data, "train": {"steps": 1}})
