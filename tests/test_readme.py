@@ -25,7 +25,7 @@ COMMANDS = [
 
 def test_there_are_commands_to_check():
     shown = {command.split()[0] for command in COMMANDS}
-    assert shown == {"train", "translate", "evaluate", "score", "compare", "export", "import"}
+    assert shown == {"train", "translate", "evaluate", "score", "compare", "export", "import", "plan", "prepare"}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

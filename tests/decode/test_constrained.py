@@ -138,7 +138,7 @@ def test_banks_share_the_beam_evenly_and_what_one_cannot_use_goes_to_the_others(
 @pytest.mark.parametrize("seed", range(40))
 def test_the_tables_find_what_lists_find(seed):
     draw = random.Random(seed)
-    size, width = draw.choice([7, 11]), draw.choice([1, 2, 4])
+    size, width = draw.choice([7, 11, 37]), draw.choice([1, 2, 4])
     some = [frozenset(piece for piece in range(4, size) if draw.random() < 0.4) for _ in range(2)]
     parts = Words(open=some[0], going_on=some[1], unmarked=some[1] | {EOS}) if draw.random() < 0.7 else Words()
     terms = [random_terms(draw, size, parts) for _ in range(3)]

@@ -27,7 +27,8 @@ class Progress:
         last = max([*words.open, *words.going_on], default=0)
         kinds = [2 * (piece in words.going_on) + (piece in words.open) for piece in range(last + 1)]
         self.kinds = torch.tensor([*kinds, 0], device=device)
-        self.states: dict[tuple[int, Readings, bool], int] = {}
+        self.states: list[tuple[int, Readings, bool]] = []
+        self.numbers: dict[tuple[int, Readings, bool], int] = {}
         self.lacks: list[int] = []
         """Of each state the least number of pieces until every term is there."""
         self.named: dict[int, dict[int, int]] = {}
@@ -61,7 +62,7 @@ class Progress:
 
     def look(self, number: int) -> None:
         """Find the states that follow one."""
-        owner, readings, open_ = list(self.states)[number]
+        owner, readings, open_ = self.states[number]
         required = self.required[owner]
         self.others[number] = [
             self.number(owner, required.moved(readings, open_, None, going_on), ends)
@@ -78,7 +79,8 @@ class Progress:
     def number(self, owner: int, readings: Readings, open_: bool) -> int:
         """The number of a state; a new one gets the next."""
         state = (owner, readings, open_)
-        if state not in self.states:
-            self.states[state] = len(self.states)
+        if state not in self.numbers:
+            self.numbers[state] = len(self.states)
+            self.states.append(state)
             self.lacks.append(self.required[owner].lacking(readings))
-        return self.states[state]
+        return self.numbers[state]

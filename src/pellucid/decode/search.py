@@ -102,12 +102,14 @@ def ruled(
 def largest(x: Float[Tensor, "R V"], k: int) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
     """The k largest numbers of each row, largest first, and where they stand; of equal ones the lower index is first.
 
+    Which of several minus infinities come last is not said.
+
     >>> largest(torch.tensor([[2.0, 7.0, 7.0, 7.0, 1.0]]), 2)[1].tolist()
     [[1, 2]]
     """
     values, indices = top(x, min(k + 1, x.shape[1]))
     # topk does not say which of equal numbers it takes, so rows where that matters are looked at again.
-    tied = (values[:, 1:] == values[:, :-1]).any(dim=1).nonzero()[:, 0]
+    tied = ((values[:, 1:] == values[:, :-1]) & (values[:, 1:] != -torch.inf)).any(dim=1).nonzero()[:, 0]
     if len(tied):
         values[tied], indices[tied] = (part[:, : values.shape[1]] for part in in_order(x[tied], values[tied, -1:]))
     return values[:, :k], indices[:, :k]

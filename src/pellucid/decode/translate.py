@@ -69,8 +69,8 @@ class Translator:
 
         `progress` hears how many lines are done. Lines are counted from `first_line`: that number is what an error
         names, and what the draws of sampling depend on together with the seed. The translation of a line has what
-        `terms` ask of it, and begins with its text of `prefixes`. ValueError, naming the lines, for those that cannot
-        be translated as asked.
+        `terms` ask of it (`with_terms` says where), and begins with its text of `prefixes`. ValueError, naming the
+        lines, for those that cannot be translated as asked.
         """
         if prefixes is not None and len(prefixes) != len(lines):
             raise ValueError(
