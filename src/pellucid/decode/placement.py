@@ -167,7 +167,7 @@ def aligned(
 ) -> list[Aligned]:
     """The words of each translation, and which of them its terms are aligned with, from one pass over all."""
     found = []
-    ended = [[*target, EOS] for target in targets]
+    ended = [[*target, EOS][: model.config.max_positions] for target in targets]  # what was cut has no end mark
     norms = piece_alignments(model, [part.request.source for part in parts], ended)
     for part, target, norm in zip(parts, targets, norms, strict=True):
         text, of_terms = cut_at_terms(part)
