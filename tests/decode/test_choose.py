@@ -25,7 +25,7 @@ def place(tmp_path_factory):
 def exported(place, tmp_path):
     found = bundle.load(place)
     origin = {"exported": {"sha256": found.manifest["sha256"]}}
-    convert(found.model, found.tokenizer, tmp_path / "int8", "int8", **origin)
+    convert(found.model, found.tokenizer, tmp_path / "int8", "int8", vmap=None, **origin)
     return tmp_path / "int8"
 
 
