@@ -39,6 +39,14 @@ def written_whole(directory: str | Path, **manifest: Any) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
+    take_the_place(new, directory)
+
+
+def take_the_place(new: Path, directory: Path) -> None:
+    """Let `new` stand at `directory`; what stood there goes afterwards."""
+    _, old = beside(directory)
+    if old.exists():
+        shutil.rmtree(old)
     if directory.exists():
         directory.rename(old)
     new.rename(directory)
@@ -151,10 +159,10 @@ def not_a_model(directory: Path) -> str:
     return f"{directory} is not a model directory: {MANIFEST} is missing"
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file of reasonable size; ValueError for anything else."""
-    if path.stat().st_size > _LARGEST_JSON:
-        raise ValueError(f"{path} has {path.stat().st_size:,} bytes; it should have less than {_LARGEST_JSON:,}")
+def read_json(path: Path, largest: int = _LARGEST_JSON) -> dict[str, Any]:
+    """The object in a JSON file of at most `largest` bytes; ValueError for anything else."""
+    if path.stat().st_size > largest:
+        raise ValueError(f"{path} has {path.stat().st_size:,} bytes; it should have less than {largest:,}")
     try:
         found = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:

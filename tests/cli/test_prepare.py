@@ -141,7 +141,7 @@ def test_shards_are_replaced_when_the_text_has_changed_and_only_when_the_new_are
 
 @pytest.mark.parametrize("renamed", [False, True])
 def test_a_crash_around_the_last_rename_is_mended(call, run_file, tmp_path, monkeypatch, renamed):
-    real = prepare.replace
+    real = prepare.take_the_place
 
     def crash(*arguments):
         if renamed:
@@ -149,7 +149,7 @@ def test_a_crash_around_the_last_rename_is_mended(call, run_file, tmp_path, monk
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(prepare, "replace", crash)
+        patch.setattr(prepare, "take_the_place", crash)
         assert call("prepare", "small.toml", "--out", "shards").exit_code == 130
     assert (tmp_path / "shards").exists() == renamed
     assert (tmp_path / "shards.unfinished").exists()

@@ -5,11 +5,12 @@ from pathlib import Path
 from pellucid.bundle import Bundle
 from pellucid.decode.ct2 import CTranslate2Engine, processors
 from pellucid.decode.engines import Engine, TorchEngine
+from pellucid.interop import ctranslate2
 from pellucid.interop.ctranslate2 import VOCABULARY_MAP, installed, precision_of
 from pellucid.sealed import verify
 
 ENGINES = ("auto", "torch", "ctranslate2")
-PRECISIONS = {"torch": ("float32", "bfloat16"), "ctranslate2": ("float32", "bfloat16", "int8")}
+PRECISIONS = {"torch": ("float32", "bfloat16"), "ctranslate2": ctranslate2.PRECISIONS}
 
 
 def choose(

@@ -12,7 +12,7 @@ from pellucid.interop.marian_config import config_of, model_of, unable
 from pellucid.interop.marian_vocabulary import MODELS, files_of, tokenizer_of, vocabularies
 from pellucid.interop.marian_weights import DTYPES, WEIGHTS, Plan, Stored, read, usual, write
 from pellucid.model import ModelConfig
-from pellucid.sealed import listed, refuse_to_replace, written_whole
+from pellucid.sealed import listed, read_json, refuse_to_replace, written_whole
 
 KEPT = "marian.json"
 """The file of a model directory that holds what an imported model's own files said, so that it can be written again."""
@@ -27,6 +27,7 @@ FILES = (
     "generation_config.json",
 )
 _LARGEST_JSON = 32 * 2**20
+"""Bytes: a vocabulary is larger than what a model directory of ours describes itself with."""
 
 
 def import_marian(directory: str | Path, out: str | Path) -> Bundle:
@@ -82,7 +83,7 @@ def read_files(directory: Path) -> dict[str, Any]:
         problems.append(without_weights_file(directory))
     if problems:
         raise ValueError(f"{directory} is not a Marian model that can be imported: {listed(problems)}")
-    return {name: read_object(directory / name) for name in FILES if (directory / name).is_file()}
+    return {name: read_json(directory / name, _LARGEST_JSON) for name in FILES if (directory / name).is_file()}
 
 
 def without_weights_file(directory: Path) -> str:
@@ -96,19 +97,6 @@ def without_weights_file(directory: Path) -> str:
             f"M.from_pretrained('{directory}').save_pretrained('{directory}')\""
         )
     return f"{WEIGHTS} is missing"
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; vocabularies are larger than what `sealed` reads."""
-    if path.stat().st_size > _LARGEST_JSON:
-        raise ValueError(f"{path} has {path.stat().st_size:,} bytes; it should have less than {_LARGEST_JSON:,}")
-    try:
-        found = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{path}: expected an object")
-    return found
 
 
 def write_json(path: Path, table: Mapping[str, Any]) -> None:
@@ -137,7 +125,7 @@ def kept(found: Bundle) -> tuple[dict[str, Any], Plan, Stored] | None:
     if KEPT not in found.manifest.get("files", {}):
         return None
     path = found.directory / KEPT
-    table = read_object(path)
+    table = read_json(path, _LARGEST_JSON)
     files, names, dtype = table.get("files"), table.get("tensors"), table.get("dtype")
     if not isinstance(files, dict) or not all(n in FILES and isinstance(each, dict) for n, each in files.items()):
         raise ValueError(f"{path} does not hold the files of a model")

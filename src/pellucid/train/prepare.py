@@ -21,7 +21,7 @@ from pellucid.data.corpus import files_of as sides_of
 from pellucid.data.shards import join, write_part
 from pellucid.data.stream import encode_some, id_type
 from pellucid.data.tokenizer import Tokenizer
-from pellucid.sealed import MANIFEST, force_to_disk, read_json, verify, write_manifest
+from pellucid.sealed import MANIFEST, read_json, take_the_place, verify, write_manifest
 from pellucid.train.config import CorpusConfig, RunConfig
 from pellucid.train.pairs import Sentences, read_dev, too_long
 from pellucid.train.reading import Say, learned, training_pairs, write_json
@@ -54,7 +54,7 @@ def prepare(run: RunConfig, out: Path, workers: int, say: Say) -> None:
             if changed(Path(text["path"]), text):
                 raise ValueError(f"{text['path']} changed while it was prepared; run the command again")
         put_together(work, tokenizer, facts, parts, made_of)
-    replace(out, work / "whole")
+    take_the_place(work / "whole", out)
     shutil.rmtree(work)
     about = manifest_of(out)
     total = sum(each["pairs"] for each in about["corpora"])
@@ -178,16 +178,3 @@ def put_together(
     types = dict(zip(("source", "target"), (np.dtype(kind).newbyteorder("<").str for kind in kinds), strict=True))
     about = {"kind": KIND, "shards_format": FORMAT, "types": types, "dev": facts["dev"], "drawn": facts["drawn"]}
     write_manifest(whole, {**about, **made_of, "corpora": corpora, "notes": notes})
-
-
-def replace(out: Path, whole: Path) -> None:
-    """Let `whole` stand at `out`; shards that stood there go afterwards."""
-    old = out.with_name(f".{out.name}.old")
-    if old.exists():
-        shutil.rmtree(old)
-    if out.exists():
-        out.rename(old)
-    whole.rename(out)
-    force_to_disk(out.parent)
-    if old.exists():
-        shutil.rmtree(old)
