@@ -15,12 +15,10 @@ import time
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from unittest import mock
 
 import pellucid
 from benchmarks.quality import RESULTS, machine
 from pellucid.data.corpus import read_lines
-from pellucid.decode import ct2
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.engines import Engine, Request
 
@@ -89,9 +87,8 @@ def searched(engine: Engine, sources: Sequence[list[int]], config: SearchConfig,
     batches = [places[at : at + size] for at in range(0, len(places), size)]
     requests = [[Request(sources[i], i + 1) for i in batch] for batch in batches]
     found: dict[int, tuple[int, ...]] = {}
-    with mock.patch.object(ct2, "TOGETHER", size):
-        for batch, hypotheses in zip(batches, engine.search_all(requests, config), strict=True):
-            found |= {i: tuple(some[0].tokens) for i, some in zip(batch, hypotheses, strict=True)}
+    for batch, hypotheses in zip(batches, engine.search_all(requests, config), strict=True):
+        found |= {i: tuple(some[0].tokens) for i, some in zip(batch, hypotheses, strict=True)}
     return [found[i] for i in range(len(sources))]
 
 

@@ -129,7 +129,7 @@ def test_damaged_standard_input_is_told_by_a_process_of_its_own(shell, model):
         (["--beam", "0"], "beam is 0, it must be 1 or more"),
         (["--n-best", "5"], "n_best is 5, it must be from 1 to 4 with method = 'beam'"),
         (["--method", "beem"], "method is 'beem', it must be beam, greedy or sample"),
-        (["--batch", "0", "--top-p", "2"], "batch is 0, it must be 1 or more; top_p is 2.0, it must be above 0"),
+        (["--batch", "-1", "--top-p", "2"], "batch is -1, it must be 0 or more; top_p is 2.0, it must be above 0"),
         (["--precision", "int4"], "precision is 'int4', it must be one of bfloat16, float32, int8"),
         (["--beam", "two"], "Invalid value for '--beam'"),
         (["--bean", "2"], "No such option: --bean"),

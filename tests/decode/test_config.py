@@ -20,7 +20,7 @@ def test_the_defaults_are_the_papers():
         ({"temperature": 0.0}, "above 0; what 0 would mean is method = 'greedy'"),
         ({"top_k": -1, "top_p": 0.0}, "top_k is -1, .*; top_p is 0.0, it must be above 0 and at most 1"),
         ({"max_extra": 0}, "max_extra is 0"),
-        ({"batch": 0, "batch_tokens": 0}, "batch is 0, .*; batch_tokens is 0"),
+        ({"batch": -1, "batch_tokens": 0}, "batch is -1, .*; batch_tokens is 0"),
         ({"seed": -1}, "seed is -1"),
     ],
 )

@@ -93,6 +93,22 @@ def test_both_engines_find_the_same_on_random_models(options, config, tmp_path: 
     assert worst(found, expected) < 1e-4
 
 
+def test_greedy_texts_are_cut_and_searched_without_repeats_by_both_engines_alike(tmp_path: Path):
+    for seed, options in enumerate([{"norm": "pre"}, {"norm": "post", "positions": "rotary"}]):
+        model = random_model(seed, V, V, d_model=20, heads=5, output_bias=True, **options)
+        fallback, engine = engines(model, tmp_path / str(seed))
+        config = SearchConfig(method="greedy", max_extra=9, length_penalty=0.7)
+        asked = [replace(each, no_repeat=n % 3) for n, each in enumerate(requests(7, 29))]
+        expected = fallback.search(asked, config)
+        assert {each.stop for some in expected for each in some} >= {"length"}
+        assert texts(expected) != texts(fallback.search([replace(each, no_repeat=0) for each in asked], config))
+        fallback.asked = 0
+        found = engine.search(asked, config)
+        assert fallback.asked <= 1, "only the empty one is not for CTranslate2"
+        assert texts(found) == texts(expected)
+        assert worst(found, expected) < 1e-4
+
+
 def ctranslate2_beam(logits, question: Question) -> list[tuple[list[int], float]]:
     """CTranslate2's beam search on a table, in words of its own: what it returns, pieces and log-probabilities."""
     live: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
@@ -217,11 +233,11 @@ def test_a_shortlist_is_what_may_be_written(tmp_path: Path):
     full = CTranslate2Engine(tmp_path / "out", TOKENIZER, fallback, workers=1)
     question = Question.of(config, 20)
     sources = [request.source for request in requests(5) if len(request.source) > 1]
-    written = {piece for each in short.ask(sources, question) for piece in each.result().hypotheses[0]}
+    written = {piece for each in short.ask(sources, question, 0) for piece in each.result().hypotheses[0]}
     always = {"<unk>", "<s>"}  # CTranslate2 offers these whatever the list says; they are forbidden here
     assert len(written - always) > 2
     assert written <= always.union(offered)
-    assert not {piece for each in full.ask(sources, question) for piece in each.result().hypotheses[0]} <= written
+    assert not {piece for each in full.ask(sources, question, 0) for piece in each.result().hypotheses[0]} <= written
 
 
 def test_a_model_directory_becomes_an_engine_and_is_kept(tmp_path: Path):

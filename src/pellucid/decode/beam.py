@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS
+from pellucid.decode.observe import Looked, Observe
 from pellucid.decode.search import Finished, Hypothesis, Rule, State, Step, largest, never, penalty, ruled
 
 
@@ -22,6 +23,7 @@ def beam_search(
     start: int = BOS,
     end: int = EOS,
     rules: Sequence[Rule] = (never(),),
+    observe: Observe | None = None,
 ) -> list[list[Hypothesis]]:
     """The best `n_best` hypotheses (at most `width`) of each sentence, of at most `limits` pieces with the end mark.
 
@@ -64,6 +66,9 @@ def beam_search(
         by_place = torch.where(ends[:, width - 1] | ends[:, width], totals[:, width - 1] - totals[:, width], torch.inf)
         live = ends.to(torch.uint8).argsort(dim=1, stable=True)
         missed = along(totals, live[:, width : width + 1])[:, 0]
+        if observe is not None:
+            kept_ones = torch.zeros_like(ends).scatter(1, live[:, :width], True) & (totals != -torch.inf)
+            observe(Looked(sentences, parents, piece, gain, totals, kept_ones, done))
         totals, parents, pieces, gains = (along(x, live[:, :width]) for x in (totals, parents, pieces, gains))
         hope = totals[:, 0] / penalty(remaining, length_penalty)
         at_limit = remaining <= length

@@ -16,7 +16,7 @@ class SearchConfig:
     n_best: Annotated[int, "translations of each line: at most the beam; with sampling, any number of draws"] = 1
     length_penalty: Annotated[float, "alpha: a score is log-probability / ((5 + pieces) / 6)^alpha (paper: 0.6)"] = 0.6
     max_extra: Annotated[int, "pieces a translation may have more than its source, the end mark among them"] = 50
-    batch: Annotated[int, "lines translated at a time"] = 64
+    batch: Annotated[int, "lines translated at a time; 0: as many as suit the engine"] = 0
     batch_tokens: Annotated[int, "source pieces translated at a time, padding counted"] = 16_384
     temperature: Annotated[float, "sampling: below 1 sharpens the distribution, above 1 flattens it"] = 1.0
     top_k: Annotated[int, "sampling: draw from the likeliest k pieces; 0: from all"] = 0
@@ -41,7 +41,7 @@ class SearchConfig:
             ("n_best", 1 <= self.n_best <= most, f"from 1 to {most} with method = {self.method!r}"),
             ("length_penalty", 0 <= self.length_penalty < inf, "0 or more"),
             ("max_extra", self.max_extra >= 1, "1 or more"),
-            ("batch", self.batch >= 1, "1 or more"),
+            ("batch", self.batch >= 0, "0 or more"),
             ("batch_tokens", self.batch_tokens >= 1, "1 or more"),
             ("temperature", 0 < self.temperature < inf, "above 0; what 0 would mean is method = 'greedy'"),
             ("top_k", self.top_k >= 0, "1 or more, or 0 for no limit"),

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from math import fsum
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +11,22 @@ from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.engines import Request, TorchEngine
 from pellucid.decode.question import Question, best
-from pellucid.decode.search import Hypothesis, penalty
+from pellucid.decode.search import Hypothesis, penalty, usable
 from pellucid.interop.converted import converted
 from pellucid.interop.ctranslate2 import installed, precision_of
 
-TOGETHER = 64
-"""Sentences a worker takes at a time."""
+SUITED = {"int8": 32}
+"""Sentences for which a worker is quickest, by precision; 128 in the others."""
 
 
 class CTranslate2Engine:
     """Finds what `TorchEngine` finds, in float32 the same pieces, several times faster; `log_probs` are left empty.
 
-    CTranslate2 ranks otherwise, knows one limit for a batch and no rules. So it is asked for all hypotheses, and they
-    are ranked here. A request goes to `fallback`, alone, if it is not plain or does not end within its limit, if a
-    forbidden piece was written, or if the scores that decide it are a close call.
+    CTranslate2 ranks otherwise, knows one limit for a batch and few rules. So it is asked for all hypotheses, and they
+    are ranked here. A request goes to `fallback`, alone, if a forbidden piece was written, if the scores that decide it
+    are a close call, or if it is not plain or does not end within its limit; but of a greedy search every beginning is
+    what a search with a lower limit finds, and a piece that may not follow changes no other choice: that one is cut
+    here, searched without repeats there, and has its log-probability from a pass over what was found.
 
     One difference is left: forbidden pieces take part in the search, where the torch engine has none. (CTranslate2 can
     leave them out only by giving their probability to others, which changes every score.) Where one drives another
@@ -53,6 +56,7 @@ class CTranslate2Engine:
         self.fallback = fallback
         self.shortlist = shortlist
         self.translator = loaded(Path(directory), workers or processors(), threads)
+        self.suited = SUITED.get(self.translator.compute_type.partition("_")[0], 128)
 
     @classmethod
     def of(
@@ -73,17 +77,26 @@ class CTranslate2Engine:
         self, batches: Sequence[Sequence[Request]], config: SearchConfig
     ) -> Iterator[list[list[Hypothesis]]]:
         """As `search`, batch by batch in their order; all are under way at once, so that no worker is idle."""
-        for found in [self.submit(batch, config) for batch in batches]:
-            yield found()
+        return (found() for found in [self.submit(batch, config) for batch in batches])
 
     def submit(self, requests: Sequence[Request], config: SearchConfig) -> Callable[[], list[list[Hypothesis]]]:
         """Begin to search, and return at once; what is returned waits, when called, and gives what `search` would."""
         limits = {i: self.fallback.limit(each, config) for i, each in enumerate(requests) if self.takes(each, config)}
         question = Question.of(config, max(limits.values(), default=1))
-        answers = dict(zip(limits, self.ask([requests[i].source for i in limits], question), strict=True))
+        answers: dict[int, Any] = {}
+        for no_repeat in {requests[i].no_repeat for i in limits}:
+            some = [i for i in limits if requests[i].no_repeat == no_repeat]
+            answers.update(zip(some, self.ask([requests[i].source for i in some], question, no_repeat), strict=True))
 
         def found() -> list[list[Hypothesis]]:
             sure = {i: self.decided(answers[i].result(), question, limits[i], config) for i in limits}
+            if question.width == 1:
+                cut = {
+                    i: self.beginning(answers[i].result(), limits[i])
+                    for i, each in sure.items()
+                    if not each or requests[i].no_repeat
+                }
+                sure |= self.scored(requests, {i: each for i, each in cut.items() if each}, config)
             unsure = [i for i in range(len(requests)) if not sure.get(i)]
             rest = dict(zip(unsure, self.fallback.search([requests[i] for i in unsure], config), strict=True))
             return [rest.get(i) or sure.get(i) or [] for i in range(len(requests))]
@@ -92,14 +105,15 @@ class CTranslate2Engine:
 
     def takes(self, request: Request, config: SearchConfig) -> bool:
         """Whether CTranslate2 can search for this at all; for a source of nothing but the end mark it does not."""
+        greedy = config.method == "greedy" or config.beam == 1
         return (
-            request.plain
+            not (request.prefix or request.terms or (request.no_repeat and not greedy))
             and config.method != "sample"
             and 1 < len(request.source) <= self.fallback.longest
             and 2 * config.beam <= len(self.ids)
         )
 
-    def ask(self, sources: list[list[int]], question: Question) -> list[Any]:
+    def ask(self, sources: list[list[int]], question: Question, no_repeat: int) -> list[Any]:
         """What is under way for each source; nothing is cut and nothing replaced."""
         if not sources:
             return []
@@ -108,7 +122,8 @@ class CTranslate2Engine:
             [[names[i] for i in source] for source in sources],
             **question.options(),
             asynchronous=True,
-            max_batch_size=TOGETHER,
+            no_repeat_ngram_size=no_repeat,
+            max_batch_size=len(sources),
             max_input_length=0,
             min_decoding_length=0,
             return_scores=True,
@@ -124,8 +139,10 @@ class CTranslate2Engine:
         lengths = [len(text) for text in texts]
         log_probs = [score * n**question.exponent for score, n in zip(answer.scores, lengths, strict=True)]
         ended = [text[-1:] == [self.end] for text in texts]
+        if not all(map(self.forbidden.isdisjoint, texts)):
+            return None
         order = best(lengths, log_probs, ended, question, limit, config)
-        if order is None or not all(map(self.forbidden.isdisjoint, texts)):
+        if order is None:
             return None
         return [
             Hypothesis(
@@ -137,6 +154,25 @@ class CTranslate2Engine:
             )
             for i in order
         ]
+
+    def beginning(self, answer: Any, limit: int) -> list[int] | None:
+        """The pieces of a greedy search with this limit, the end mark too if it was written; None if one may not be."""
+        text = answer.hypotheses[0][:limit]
+        if not text or not self.forbidden.isdisjoint(text):
+            return None
+        return [self.ids[piece] for piece in text]
+
+    def scored(
+        self, requests: Sequence[Request], found: dict[int, list[int]], config: SearchConfig
+    ) -> dict[int, list[Hypothesis]]:
+        """What was found for these requests, with its log-probability."""
+        log_probs = self.fallback.log_probs([requests[i].source for i in found], list(found.values()))
+        hypotheses = {}
+        for (i, ids), each in zip(found.items(), log_probs, strict=True):
+            ended, total = ids[-1] == EOS, usable(fsum(each))
+            score = total / penalty(len(ids), config.length_penalty)
+            hypotheses[i] = [Hypothesis(ids[:-1] if ended else ids, score, total, "eos" if ended else "length", [])]
+        return hypotheses
 
 
 def loaded(directory: Path, workers: int, threads: int) -> Any:

@@ -13,13 +13,14 @@ from torch import Tensor
 from pellucid.decode.beam import beam_search
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.constrained import constrained_search
-from pellucid.decode.ensemble import EnsembleState, ensemble_step
+from pellucid.decode.ensemble import EnsembleState, ensemble_step, mean_log_probs
 from pellucid.decode.greedy import greedy_search
+from pellucid.decode.observe import Observe
 from pellucid.decode.prefix import begins_with
 from pellucid.decode.repetition import no_repeats
 from pellucid.decode.sample import sample_search
 from pellucid.decode.search import Hypothesis, Rule, State, Step, never
-from pellucid.decode.step import ModelState, padded, step_of
+from pellucid.decode.step import ModelState, forced, padded, step_of
 from pellucid.decode.stepper import Stepper
 from pellucid.decode.words import Words
 from pellucid.model import Transformer
@@ -44,15 +45,12 @@ class Request:
     no_repeat: int = 0
     part: int = 0
 
-    @property
-    def plain(self) -> bool:
-        """Whether nothing but the source decides the translation."""
-        return not (self.prefix or self.terms or self.no_repeat)
-
 
 @runtime_checkable
 class Engine(Protocol):
-    """Searches for translations."""
+    """Searches for translations; quickest with `suited` of them in a batch."""
+
+    suited: int
 
     def search(self, requests: Sequence[Request], config: SearchConfig) -> list[list[Hypothesis]]:
         """For each request its hypotheses, best first: at least one, at most `config.n_best`."""
@@ -67,6 +65,8 @@ class Engine(Protocol):
 
 class TorchEngine:
     """The models themselves, one or several of one vocabulary, and the searches of this folder."""
+
+    suited = 64
 
     def __init__(self, models: Sequence[Transformer], forbidden: tuple[int, ...], words: Words = Words()):  # noqa: B008
         self.models = models
@@ -103,8 +103,10 @@ class TorchEngine:
                         [found[i]] = self.together([requests[i]], config)
         return found
 
-    def together(self, requests: Sequence[Request], config: SearchConfig) -> list[list[Hypothesis]]:
-        """One search for all of them."""
+    def together(
+        self, requests: Sequence[Request], config: SearchConfig, observe: Observe | None = None
+    ) -> list[list[Hypothesis]]:
+        """One search for all of them. Only beam and greedy search, without terms, tell an observer what they see."""
         limits = [self.limit(request, config) for request in requests]
         step, state = self.begin(padded([request.source for request in requests], self.device))
         given = {
@@ -128,8 +130,15 @@ class TorchEngine:
                 words=self.words,
             )
         if width == 1:
-            return greedy_search(**given)
-        return beam_search(**given, width=width, n_best=n_best)
+            return greedy_search(**given, observe=observe)
+        return beam_search(**given, width=width, n_best=n_best, observe=observe)
+
+    def log_probs(self, sources: list[list[int]], targets: list[list[int]]) -> list[list[float]]:
+        """The log-probability of each piece of each target, in one pass."""
+        if not sources:
+            return []
+        with torch.inference_mode():
+            return mean_log_probs([forced(model, sources, targets) for model in self.models])
 
     def limit(self, request: Request, config: SearchConfig) -> int:
         """The most pieces its translation may have, the end mark counted."""

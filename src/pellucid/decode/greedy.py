@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS
+from pellucid.decode.observe import Looked, Observe
 from pellucid.decode.search import Finished, Hypothesis, Rule, State, Step, largest, never, ruled
 
 Choose = Callable[[Float[Tensor, "R V"], Int[Tensor, " R"], int], tuple[Int[Tensor, " R"], Float[Tensor, " R"]]]
@@ -23,12 +24,13 @@ def greedy_search(
     start: int = BOS,
     end: int = EOS,
     rules: Sequence[Rule] = (never(),),
+    observe: Observe | None = None,
 ) -> list[list[Hypothesis]]:
     """One hypothesis a sentence, of at most `limits` pieces, the end mark counted; a tie goes to the lower id.
 
     The length penalty changes nothing but the score that is written down.
     """
-    return follow(step, state, limits, likeliest, length_penalty, start, end, rules)
+    return follow(step, state, limits, likeliest, length_penalty, start, end, rules, observe)
 
 
 def likeliest(
@@ -48,6 +50,7 @@ def follow(
     start: int,
     end: int,
     rules: Sequence[Rule],
+    observe: Observe | None = None,
 ) -> list[list[Hypothesis]]:
     """Write one hypothesis a sentence with the pieces `choose` picks; a sentence that is over leaves the batch."""
     sentences = torch.arange(len(limits), device=limits.device)
@@ -60,6 +63,8 @@ def follow(
     while len(sentences):
         log_probs = ruled(step(last, state), rules, pieces, sentences)
         last, margin = choose(log_probs, sentences, pieces.shape[1])
+        if observe is not None:
+            observe(looked(log_probs, gains, sentences, last, end))
         margins = margins.minimum(margin)
         pieces = torch.cat([pieces, last[:, None]], dim=1)
         gains = torch.cat([gains, log_probs.gather(1, last[:, None])], dim=1)
@@ -75,3 +80,19 @@ def follow(
                 x[stay] for x in (sentences, remaining, last, pieces, gains, margins)
             )
     return finished.lists(1)
+
+
+def looked(
+    log_probs: Float[Tensor, "R V"],
+    gains: Float[Tensor, "R T"],
+    sentences: Int[Tensor, " R"],
+    last: Int[Tensor, " R"],
+    end: int,
+) -> Looked:
+    """The likeliest pieces, as many as a beam of one looks at, and which of them was written."""
+    gain, piece = largest(log_probs, 3)
+    written = piece == last[:, None]
+    totals = gains.sum(dim=1, keepdim=True) + gain
+    return Looked(
+        sentences, torch.zeros_like(piece), piece, gain, totals, written & (piece != end), written & (piece == end)
+    )

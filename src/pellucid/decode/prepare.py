@@ -95,7 +95,7 @@ def with_words(line: Line, tags: bool) -> tuple[Line, list[Marked]]:
     parts, marked, between = [], [], [line.between[0]]
     for part, gap in zip(line.parts, line.between[1:], strict=True):
         taken = take_out(part) if tags else Marked(part)
-        if cut(taken.text, lambda _: True).parts:
+        if not taken.tags or cut(taken.text, lambda _: True).parts:
             parts.append(part)
             marked.append(taken)
             between.append(gap)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from math import fsum
+from typing import TypeVar
 
 import torch
 
@@ -27,6 +28,11 @@ from pellucid.model import Transformer
 
 WITHOUT_CIRCLES = 4
 """A translation that went round in circles is searched again with no so many pieces twice."""
+
+LARGE = 512
+"""Lines of a block from which on the next is begun early: whoever wants each answer at once asks for few."""
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,18 @@ class Translator:
         `terms` ask of it (`with_terms` says where), and begins with its text of `prefixes`. ValueError, naming the
         lines, for those that cannot be translated as asked.
         """
+        return self.begin(lines, config, progress, first_line, terms, prefixes)()
+
+    def begin(
+        self,
+        lines: Sequence[str],
+        config: SearchConfig,
+        progress: Callable[[int], None] | None,
+        first_line: int,
+        terms: Terms | None,
+        prefixes: Sequence[str] | None,
+    ) -> Callable[[], list[Translation]]:
+        """Prepare the lines and set the engine to work; what is returned waits, and gives what `translate` does."""
         if prefixes is not None and len(prefixes) != len(lines):
             raise ValueError(
                 f"{len(lines)} lines and {len(prefixes)} prefixes: each line needs its own, or an empty one"
@@ -81,45 +99,63 @@ class Translator:
         limit = partial(self.torch.limit, config=config)
         refuse_what_has_no_room([part.request for part in parts], limit, self.words)
         with reading(*self.models):
-            found = self.without_circles(parts, self.search(parts, config, Done(prepared, progress)), config)
-            found = self.linked(parts, found, config)
-        rest = iter(found)
-        return [
-            assemble(line, [next(rest) for _ in line.parts], self.tokenizer, config.alignments) for line in prepared
-        ]
+            searched = self.begin_search(parts, config, Done(prepared, progress))
 
-    def search(self, parts: Sequence[Part], config: SearchConfig, done: Callable[[int], None]) -> list[Found]:
-        """What is found for each part; for those with terms in more than one search."""
+        def finish() -> list[Translation]:
+            with reading(*self.models):
+                found = self.linked(parts, self.without_circles(parts, searched(), config), config)
+            rest = iter(found)
+            return [
+                assemble(line, [next(rest) for _ in line.parts], self.tokenizer, config.alignments) for line in prepared
+            ]
+
+        return finish
+
+    def begin_search(
+        self, parts: Sequence[Part], config: SearchConfig, done: Callable[[int], None] = lambda _: None
+    ) -> Callable[[], list[Found]]:
+        """Set the engine to work; what is returned gives what is found for each part, terms in more than one search."""
         plain = [i for i, part in enumerate(parts) if not part.request.terms]
         others = [i for i, part in enumerate(parts) if part.request.terms]
-        found = self.hypotheses([parts[i].request for i in plain], config, lambda n: done(plain[n]))
-        search, align = partial(self.hypotheses, config=config), partial(self.aligned, config=config)
-        found += with_terms([parts[i] for i in others], search, align, self.words)
-        for i in others:
-            done(i)
-        by_part = dict(zip([*plain, *others], map(Found, found), strict=True))
-        return [by_part[i] for i in range(len(parts))]
+        searched = self.begin_hypotheses([parts[i].request for i in plain], config, lambda n: done(plain[n]))
 
-    def hypotheses(
-        self, requests: Sequence[Request], config: SearchConfig, done: Callable[[int], None] = lambda _: None
-    ) -> list[list[Hypothesis]]:
-        """What the engine finds for each request."""
-        order = list(
-            batches({i: len(each.source) for i, each in enumerate(requests)}, config.batch, config.batch_tokens)
-        )
-        found: dict[int, list[Hypothesis]] = {}
-        searched = self.engine.search_all([[requests[i] for i in batch] for batch in order], config)
-        for batch, several in zip(order, searched, strict=True):
-            for i, hypotheses in zip(batch, several, strict=True):
-                found[i] = hypotheses
+        def finish() -> list[Found]:
+            search, align = partial(self.hypotheses, config=config), partial(self.aligned, config=config)
+            found = searched() + with_terms([parts[i] for i in others], search, align, self.words)
+            for i in others:
                 done(i)
-        return [found[i] for i in range(len(requests))]
+            by_part = dict(zip([*plain, *others], map(Found, found), strict=True))
+            return [by_part[i] for i in range(len(parts))]
+
+        return finish
+
+    def hypotheses(self, requests: Sequence[Request], config: SearchConfig) -> list[list[Hypothesis]]:
+        """What the engine finds for each request."""
+        return self.begin_hypotheses(requests, config)()
+
+    def begin_hypotheses(
+        self, requests: Sequence[Request], config: SearchConfig, done: Callable[[int], None] = lambda _: None
+    ) -> Callable[[], list[list[Hypothesis]]]:
+        """Set the engine to work; what is returned gives what it finds for each request."""
+        sizes = {i: len(each.source) for i, each in enumerate(requests)}
+        order = list(batches(sizes, config.batch or self.engine.suited, config.batch_tokens))
+        searched = self.engine.search_all([[requests[i] for i in batch] for batch in order], config)
+
+        def finish() -> list[list[Hypothesis]]:
+            found: dict[int, list[Hypothesis]] = {}
+            for batch, several in zip(order, searched, strict=True):
+                for i, hypotheses in zip(batch, several, strict=True):
+                    found[i] = hypotheses
+                    done(i)
+            return [found[i] for i in range(len(requests))]
+
+        return finish
 
     def aligned(self, parts: Sequence[Part], targets: Sequence[list[int]], config: SearchConfig) -> list[Aligned]:
         """Which words of each translation are aligned with the sources of its terms."""
         sizes = {i: max(len(part.request.source), len(targets[i]) + 1) for i, part in enumerate(parts)}
         found: dict[int, Aligned] = {}
-        for batch in batches(sizes, config.batch, tokens=4096):
+        for batch in batches(sizes, config.batch or self.torch.suited, tokens=4096):
             some = [parts[i] for i in batch], [targets[i] for i in batch]
             found.update(zip(batch, aligned(self.models[0], self.tokenizer, *some), strict=True))
         return [found[i] for i in range(len(parts))]
@@ -134,7 +170,7 @@ class Translator:
             if repeats(each.hypotheses[0].tokens) and not repeats(part.request.source)
         ]
         retried = [again(parts[i], WITHOUT_CIRCLES) for i in circles]
-        for i, each in zip(circles, self.search(retried, config, lambda _: None), strict=True):
+        for i, each in zip(circles, self.begin_search(retried, config)(), strict=True):
             if not each.hypotheses or repeats(each.hypotheses[0].tokens):  # none: its terms repeat themselves
                 found[i] = replace(found[i], notes=("repeats itself",))
             else:
@@ -148,7 +184,7 @@ class Translator:
         rows = [(i, hypothesis) for i in wanted for hypothesis in found[i].hypotheses]
         sizes = {n: max(len(parts[i].request.source), len(each.tokens) + 1) for n, (i, each) in enumerate(rows)}
         links: dict[int, Links] = {}
-        for batch in batches(sizes, config.batch, tokens=4096):
+        for batch in batches(sizes, config.batch or self.torch.suited, tokens=4096):
             targets = [[*rows[n][1].tokens, *[EOS] * (rows[n][1].stop == "eos")] for n in batch]
             aligned = align(
                 self.models[0],
@@ -173,13 +209,22 @@ class Translator:
         terms: Terms | None = None,
         prefixes: Iterable[str] | None = None,
     ) -> Iterator[Translation]:
-        """As `translate`, for any number of lines: reads `block` of them, translates them, hands them on."""
-        rest, first_line = iter(lines), 1
+        """As `translate`, for any number of lines: reads `block` of them, translates them, hands them on.
+
+        Of large blocks the next is read and begun before one is handed on, so that the engine is never idle.
+        """
+        rest = iter(lines)
         beginnings = None if prefixes is None else iter(prefixes)
-        while some := list(islice(rest, block)):
-            of_some = None if beginnings is None else list(islice(beginnings, len(some)))
-            yield from self.translate(some, config, first_line=first_line, terms=terms, prefixes=of_some)
-            first_line += len(some)
+
+        def begun() -> Iterator[Callable[[], list[Translation]]]:
+            first_line = 1
+            while some := list(islice(rest, block)):
+                of_some = None if beginnings is None else list(islice(beginnings, len(some)))
+                yield self.begin(some, config, None, first_line, terms, of_some)
+                first_line += len(some)
+
+        for finish in one_ahead(begun()) if block >= LARGE else begun():
+            yield from finish()
 
     def score(self, sources: Sequence[str], targets: Sequence[str], batch: int) -> list[Score]:
         """The model's log-probability of each target given its source, all positions in one pass, in their order.
@@ -195,7 +240,7 @@ class Translator:
         scores: dict[int, Score] = {}
         with reading(*self.models):
             # Each position holds logits for the whole vocabulary, hence the small budget.
-            for chosen in batches(sizes, batch, tokens=4096):
+            for chosen in batches(sizes, batch or self.torch.suited, tokens=4096):
                 asked = [read[i] for i in chosen], [written[i] for i in chosen]
                 per_piece = mean_log_probs([forced(model, *asked) for model in self.models])
                 for i, each in zip(chosen, per_piece, strict=True):
@@ -233,6 +278,27 @@ def batches(lengths: Mapping[int, int], sentences: int, tokens: int) -> Iterator
         count = max(1, min(sentences, tokens // lengths[order[at]]))
         yield order[at : at + count]
         at += count
+
+
+def one_ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """The same items, the next one taken before one is handed on; what goes wrong in taking it comes after that one.
+
+    >>> taken = iter([1, 2, 3])
+    >>> next(one_ahead(taken)), next(taken)
+    (1, 3)
+    """
+    held: list[Item] = []
+    while True:
+        try:
+            following = [next(items)]
+        except StopIteration:
+            yield from held
+            return
+        except Exception:
+            yield from held
+            raise
+        yield from held
+        held = following
 
 
 @contextmanager

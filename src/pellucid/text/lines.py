@@ -31,6 +31,9 @@ OUTER = re.compile(
     rf"(?:[{SPACES}]|(?:[{PICTURES}]|[0-9#*]\ufe0f?\u20e3|[©®‼⁉™ℹ〰〽㊗㊙\u2190-\u2bff]\ufe0f)[{ATTACHED}]*+)++"
 )
 
+OUTERMOST = re.compile(rf"[{SPACES}{PICTURES}{ATTACHED}0-9#*©®‼⁉™ℹ〰〽㊗㊙\u2190-\u2bff]")
+"""What may be the first or the last of those: most texts begin and end with something else."""
+
 CLOSERS = r"""["'”’»›)\]}」』）】〉》〕]"""
 SENTENCE_END = re.compile(
     rf"(?<![.!?…])([.!?…]++)(?:{CLOSERS}|[“«‹])*+(?:\s[»›])?(?=\s++(\S))|[。！？｡।॥؟۔։።။]++{CLOSERS}*+"
@@ -157,6 +160,8 @@ def inner(text: str, start: int, end: int) -> tuple[int, int]:
     >>> inner("👍🏽 2 * 3 = 6 ☺️ 1️⃣ ", 0, 20)
     (3, 12)
     """
+    if start == end or not (OUTERMOST.match(text, start) or OUTERMOST.match(text, end - 1)):
+        return start, end
     first, last = start, end
     for run in OUTER.finditer(text, start, end):
         if run.start() == start:

@@ -50,6 +50,8 @@ def take_out(text: str) -> Marked:
     >>> marked.text, [(tag.text, tag.at) for tag in marked.tags]
     ('The black cat is here: 1 < 2.', [('<b>', 4), ('</b>', 13), ('<br/>', 14), ('<br/>', 22)])
     """
+    if "<" not in text:
+        return Marked(text)
     plain: list[str] = []
     tags: list[Tag] = []
     length = done = group = 0  # `group` is the number of the first tag behind the last of the text
