@@ -30,21 +30,20 @@ NOT_NUMBERS = (torch.inf, -torch.inf, torch.nan)
 def poisoned(steps: range | set[int], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """In the updates of these numbers, counted from 0, one number of one gradient is none."""
     now: list[int] = []
-    clip = nn.utils.clip_grad_norm_
+    measured = nn.utils.get_total_norm
 
     def noted(step, *rest):
         now[:] = [step]
         return learning_rate(step, *rest)
 
-    def spoiled(parameters, *rest, **more):
-        parameters = list(parameters)
+    def spoiled(gradients, *rest, **more):
         if now[0] in steps:
-            parameters[now[0] % len(parameters)].grad.view(-1)[0] = NOT_NUMBERS[now[0] % 3]
-        return clip(parameters, *rest, **more)
+            gradients[now[0] % len(gradients)].view(-1)[0] = NOT_NUMBERS[now[0] % 3]
+        return measured(gradients, *rest, **more)
 
     with monkeypatch.context() as patch:
         patch.setattr(loop, "learning_rate", noted)
-        patch.setattr(nn.utils, "clip_grad_norm_", spoiled)
+        patch.setattr(nn.utils, "get_total_norm", spoiled)
         yield
 
 
@@ -61,8 +60,12 @@ def by_hand(run, out: Path, skipped: range | set[int], back: tuple[int, int] = (
         if step not in skipped:
             adam.param_groups[0]["lr"] = factor * learning_rate(step, step / run.train.steps, run.optim)
             adam.zero_grad()
-            (batch_loss(model, batch, run.optim.label_smoothing) / batch.target_tokens).backward()
-            nn.utils.clip_grad_norm_(model.parameters(), run.optim.clip)
+            batch_loss(model, batch, run.optim.label_smoothing).backward()
+            gradients = [p.grad for p in model.parameters() if p.grad is not None]
+            norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(each) for each in gradients]))
+            clipped = (run.optim.clip / (norm / batch.target_tokens + 1e-6)).clamp(max=1.0)
+            for each in gradients:
+                each *= clipped / batch.target_tokens
             adam.step()
         if step + 1 == back[1]:
             for p in model.parameters():

@@ -64,7 +64,9 @@ def run(
     from pellucid.api import run_settings
 
     settings, reasons = run_settings(run_file, change or (), **form)
-    write_lines([str(trained(settings, directory, resume, reasons).best)])
+    outcome = trained(settings, directory, resume, reasons)
+    if outcome.first:
+        write_lines([str(outcome.best)])
 
 
 def run_directory(run_file: str | None, out: str | None, resume: bool) -> Path:
@@ -91,7 +93,8 @@ def trained(settings: "RunConfig", directory: Path, resume: bool, reasons: Seque
     except TrainingFailed as error:
         typer.echo(f"pellucid: {error}", err=True)
         raise typer.Exit(FAILED) from None
-    plot(directory)
+    if outcome.first:
+        plot(directory)
     if outcome.stop in ("SIGINT", "SIGTERM"):
         raise typer.Exit(INTERRUPTED if outcome.stop == "SIGINT" else TERMINATED)
     return outcome

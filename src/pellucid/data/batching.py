@@ -1,6 +1,6 @@
 """Groups pairs of like length by token budget, and pads them to one rectangle."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -64,16 +64,18 @@ class Batch:
     indices: NDArray[np.integer]
     target_tokens: int
     """Target positions that are not padding: what a sum of losses is divided by."""
+    seed: int = 0
+    """What dropout draws from: that of its place in the stream."""
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""
         source, target_in, target_out = (
             part.to(device, non_blocking=True) for part in (self.source, self.target_in, self.target_out)
         )
-        return Batch(source, target_in, target_out, self.indices, self.target_tokens)
+        return replace(self, source=source, target_in=target_in, target_out=target_out)
 
 
-def collate(encoded: Encoded, indices: NDArray[np.integer]) -> Batch:
+def collate(encoded: Encoded, indices: NDArray[np.integer], seed: int = 0) -> Batch:
     """Pads the chosen pairs; `target_in` is the start mark and then `target_out` without its end mark."""
     target_out = encoded.targets.padded(indices)
     target_in = np.full_like(target_out, BOS)
@@ -84,6 +86,7 @@ def collate(encoded: Encoded, indices: NDArray[np.integer]) -> Batch:
         target_out=torch.from_numpy(target_out),
         indices=indices,
         target_tokens=int((target_out != PAD).sum()),
+        seed=seed,
     )
 
 

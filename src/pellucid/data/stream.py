@@ -1,6 +1,7 @@
 """The endless row of training batches; where it stands is three integers."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -59,6 +60,14 @@ def _chained(parts: Sequence[Sentences]) -> Sentences:
     return Sentences(np.concatenate([part.ids for part in parts]), starts)
 
 
+@dataclass(frozen=True)
+class Place:
+    """Which pairs make a batch, and a number that belongs to its place in the stream: what is drawn for it follows."""
+
+    pairs: NDArray[np.integer]
+    seed: int
+
+
 class Stream(Iterator[Batch]):
     """Batches without end; `Stream(encoded, batch_tokens, *position)` goes on where another stood."""
 
@@ -104,17 +113,27 @@ class Stream(Iterator[Batch]):
         )
 
     def __next__(self) -> Batch:
-        indices = self._order[self.batch]
+        place = self.step()
+        return collate(self.encoded, place.pairs, place.seed)
+
+    def step(self) -> Place:
+        """What makes the next batch; the stream goes on behind it."""
+        place = Place(self._order[self.batch], hashed(*self.position))
         self.batch += 1
-        self._seen += count(self.shares, indices)
+        self._seen += count(self.shares, place.pairs)
         if self.batch == len(self._order):
             self.epoch, self.batch = self.epoch + 1, 0
             self._order = []  # at millions of pairs, two orders at a time are too many
             self._order = self._epoch()
             self._seen[:] = 0
-        return collate(self.encoded, indices)
+        return place
 
     def _epoch(self) -> list[NDArray[np.integer]]:
         lengths = self.encoded.sources.lengths, self.encoded.targets.lengths
         pairs = epoch_pairs(self.shares, self.seed, self.epoch)
         return epoch_batches(*lengths, self.batch_tokens, self.seed, self.epoch, pairs)
+
+
+def hashed(*numbers: int) -> int:
+    """A number of 63 bits that no two rows of numbers share, but by chance."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))

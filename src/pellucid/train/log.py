@@ -39,8 +39,24 @@ class Voice(Protocol):
 class Lines:
     """Messages as plain lines, for a log file or a pipe; progress only where something was said anyway."""
 
+    def __init__(self, prefix: str = ""):
+        self.prefix = prefix
+
     def say(self, message: str) -> None:
-        print(message, file=sys.stderr, flush=True)
+        print(self.prefix + message, file=sys.stderr, flush=True)
+
+    def update(self, progress: float, step: int, loss: float, speed: float, score: str) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Silent:
+    """Of a worker that is not the first."""
+
+    def say(self, message: str) -> None:
+        pass
 
     def update(self, progress: float, step: int, loss: float, speed: float, score: str) -> None:
         pass
@@ -89,13 +105,16 @@ class Log:
     Reports that cannot be written, as on a full disk, are kept until they can.
     """
 
-    def __init__(self, path: Path, counts: Counts, say: Voice):
+    def __init__(self, path: Path | None, counts: Counts, say: Voice):
+        """Without a path nothing is written: of several workers, one does."""
         self.path, self.say, self.score = path, say, ""
+        self.evaluations: dict[int, Evaluation] = {}
+        if path is None:
+            return
         rows = read_log(path) if path.exists() else []
         kept = [row for row in rows if row["step"] <= counts.step and "model" not in row]
         replace_text(path, "".join(json.dumps(row) + "\n" for row in kept))
         self.size, self.waiting = path.stat().st_size, ""
-        self.evaluations: dict[int, Evaluation] = {}
 
     def update(self, counts: Counts, done: Update, seconds: float, progress: float, seen: dict[str, int]) -> None:
         """Note an update that took `seconds`; report every `REPORT_EVERY` of them, the first and the last.
@@ -134,6 +153,8 @@ class Log:
         self.say.say(f"average of the kept checkpoints: {averaged}")
 
     def write(self, counts: Counts, **row: Any) -> None:
+        if self.path is None:
+            return
         where = {"step": counts.step, "seconds": round(counts.seconds, 3), "target_tokens": counts.target_tokens}
         if counts.skipped_updates:
             where["skipped_updates"] = counts.skipped_updates

@@ -17,11 +17,12 @@ from pellucid.sealed import manifest_of
 from pellucid.train.config import RunConfig, read_run
 from pellucid.train.data import read_data
 from pellucid.train.dev import Dev, Evaluation, evaluate
-from pellucid.train.log import Log, Voice, voice
+from pellucid.train.distributed import ALONE, Workers, joined
+from pellucid.train.log import Log, Silent, Voice, voice
 from pellucid.train.optim import adam, learning_rate
 from pellucid.train.process import interruptible, keep_memory
 from pellucid.train.progress import due, progress
-from pellucid.train.recovery import account, good, newest_sound, rate_factor, recover
+from pellucid.train.recovery import account, found_by_all, good, newest_sound, rate_factor, recover
 from pellucid.train.state import State, average, checkpoint, checkpoints, prune, replace_text, restore, save
 from pellucid.train.trouble import NotWritten, TrainingFailed, out_of_memory, written
 from pellucid.train.update import update
@@ -40,17 +41,23 @@ class Setup:
     dev: Dev
     fingerprint: str
     say: Voice
+    workers: Workers
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: where its best model is, that model's dev scores, and why training stopped."""
+    """How a run ended: where its best model is, that model's dev scores, and why training stopped.
+
+    Where several workers trained, only the first knows the scores of the end.
+    """
 
     out: Path
     best: Path
     evaluation: Evaluation | None
     stop: str
     """ "done", "patience", or the signal that interrupted it."""
+    first: bool = True
+    """Whether this is the first worker, who speaks for all."""
 
 
 def train(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence[str] = ()) -> Outcome:
@@ -61,30 +68,40 @@ def train(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence[str
     Raises ValueError for data that cannot be trained on, for an `out` that already holds a run, and for a resume with
     other settings or other data than the run began with; TrainingFailed when the run cannot go on or cannot be saved.
     """
-    say = voice()
     keep_memory()
     try:
-        for reason in reasons:
-            say.say(reason)
-        setup, state = (go_on if resume else begin)(run, out, say)
-        log = Log(out / "log.jsonl", state.counts, say)
-        with interruptible() as interrupted:
-            while not interrupted and not over(state, run):
-                one_update(setup, state, log)
-        save_checkpoint(setup, state, planned=not interrupted)
-        if interrupted:
-            step = state.counts.step
-            say.say(f"{interrupted[0]}: stopped after step {step:,}, everything saved. {how_to_go_on(out)}")
-            return Outcome(out, out / "best", None, interrupted[0])
-        return finish(setup, state, log)
+        with joined() as workers:
+            say = voice() if workers.first else Silent()
+            try:
+                for reason in reasons:
+                    say.say(reason)
+                setup, state = (go_on if resume else begin)(run, out, say, workers)
+                return carry_out(setup, state)
+            finally:
+                say.close()
     except NotWritten as error:
         raise TrainingFailed(f"{error}. {from_where(out)}") from None
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
         raise TrainingFailed(f"out of memory: {error}. {from_where(out)}") from error
-    finally:
-        say.close()
+
+
+def carry_out(setup: Setup, state: State) -> Outcome:
+    """Update until the run is over or a signal asks to stop; then leave everything saved."""
+    out, say, workers = setup.out, setup.say, setup.workers
+    log = Log(out / "log.jsonl" if workers.first else None, state.counts, say)
+    signals = ("", "SIGINT", "SIGTERM")
+    with interruptible() as asked:
+        stop = ""
+        while not stop and not over(state, setup.run):
+            one_update(setup, state, log)
+            stop = signals[workers.most(signals.index(asked[0]) if asked else 0)]
+    save_checkpoint(setup, state, planned=not stop)
+    if stop:
+        say.say(f"{stop}: stopped after step {state.counts.step:,}, everything saved. {how_to_go_on(out)}")
+        return Outcome(out, out / "best", None, stop, workers.first)
+    return finish(setup, state, log)
 
 
 def how_to_go_on(out: Path) -> str:
@@ -103,13 +120,12 @@ def one_update(setup: Setup, state: State, log: Log) -> None:
     run, counts = setup.run, state.counts
     started, before = time.monotonic(), progress(counts, run.train)
     rate = learning_rate(counts.step, before, run.optim) * rate_factor(counts.rollbacks)
-    done = update(
-        state.model, state.optimizer, state.next_parts(run.train.accumulate), rate, run.optim, run.train.precision
-    )
+    parts = state.next_parts(run.train.accumulate, setup.workers)
+    done = update(state.model, state.optimizer, parts, rate, run.optim, run.train.precision, setup.workers)
     counts.step += 1
     counts.target_tokens += done.target_tokens
-    recover(state, done, setup.out, run.optim.peak, setup.say)
-    seconds = time.monotonic() - started
+    recover(state, done, setup.out, run.optim.peak, setup.say, setup.workers)
+    [seconds] = setup.workers.told(time.monotonic() - started)
     counts.seconds += seconds
     now = progress(counts, run.train)
     log.update(counts, done, seconds, now, state.stream.ledger)
@@ -140,19 +156,22 @@ def over(state: State, run: RunConfig) -> bool:
 
 def judge(setup: Setup, state: State, log: Log) -> None:
     """Evaluate; a model better than any before becomes `best/`."""
-    started, counts = time.monotonic(), state.counts
-    evaluation = evaluate(state.model, setup.tokenizer, setup.dev, setup.run)
-    counts.seconds += time.monotonic() - started
-    counts.dev_score = evaluation.score
+    started, counts, first = time.monotonic(), state.counts, setup.workers.first
+    evaluation = evaluate(state.model, setup.tokenizer, setup.dev, setup.run) if first else None
     counts.stale_evaluations += 1
-    if evaluation.score > counts.best_score:
+    seconds, score, better = time.monotonic() - started, evaluation.score if evaluation else 0.0, False
+    if evaluation is not None and score > counts.best_score:
+        better = attempt(setup, lambda: save_model(setup, state, "best", evaluation))
         counts.stale_evaluations = 0
-        if attempt(setup, lambda: save_model(setup, state, "best", evaluation)):
-            counts.best_score = evaluation.score
-    log.evaluation(counts, evaluation)
+    seconds, score, better, stale = setup.workers.told(seconds, score, better, counts.stale_evaluations)
+    counts.seconds += seconds
+    counts.dev_score, counts.stale_evaluations = score, int(stale)
+    counts.best_score = score if better else counts.best_score
+    if evaluation is not None:
+        log.evaluation(counts, evaluation)
 
 
-def begin(run: RunConfig, out: Path, say: Voice, again: bool = False) -> tuple[Setup, State]:
+def begin(run: RunConfig, out: Path, say: Voice, workers: Workers = ALONE, again: bool = False) -> tuple[Setup, State]:
     """Read the data, learn the vocabulary, make a new model; all randomness follows from the seed.
 
     `again`: in place of a run that was killed before its first checkpoint.
@@ -163,10 +182,12 @@ def begin(run: RunConfig, out: Path, say: Voice, again: bool = False) -> tuple[S
             f"{out} already holds a run ({', '.join(there)}); choose another --out, or go on with that run: --resume"
         )
     data = read_data(run)
+    workers.require_same("training data", data.fingerprint)
+    workers.require_same("vocabulary", "\n".join(data.tokenizer.target_pieces(range(data.tokenizer.target_vocabulary))))
     torch.manual_seed(run.seed)
-    model = Transformer(run.model_config(data.tokenizer)).train()
+    model = Transformer(run.model_config(data.tokenizer)).train().to(workers.device)
     state = State(model, adam(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
-    setup = Setup(run, out, data.tokenizer, Dev.of(data.dev, data.tokenizer, run), data.fingerprint, say)
+    setup = Setup(run, out, data.tokenizer, Dev.of(data.dev, data.tokenizer, run), data.fingerprint, say, workers)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     size = (
         f"{len(data.encoded):,} pairs, {data.tokenizer.target_vocabulary:,} pieces, {parameters / 1e6:.1f} M "
@@ -174,29 +195,33 @@ def begin(run: RunConfig, out: Path, say: Voice, again: bool = False) -> tuple[S
     )
     for note in (*data.notes, *setup.dev.notes, size):
         say.say(note)
-    out.mkdir(parents=True, exist_ok=True)
-    replace_text(out / "run.toml", to_toml(run))
+    if workers.world > 1:
+        say.say(f"{workers.world} workers share the pairs of each update")
+    if workers.first:
+        out.mkdir(parents=True, exist_ok=True)
+        replace_text(out / "run.toml", to_toml(run))
     return setup, state
 
 
-def go_on(run: RunConfig, out: Path, say: Voice) -> tuple[Setup, State]:
+def go_on(run: RunConfig, out: Path, say: Voice, workers: Workers = ALONE) -> tuple[Setup, State]:
     """What `begin` made, as it was when the newest checkpoint was saved."""
     if (out / "run.toml").is_file():
         refuse_other_settings(run, out)
         if not checkpoints(out):
             say.say(f"{out} has no checkpoint yet: its run begins again")
-            return begin(run, out, say, again=True)
+            return begin(run, out, say, workers, again=True)
     if not checkpoints(out):
         raise ValueError(f"{out} has no checkpoint to resume from; start without --resume")
-    place, found = newest_sound(checkpoints(out), say)
+    place, found = found_by_all(workers, out, lambda: newest_sound(checkpoints(out), say))
     data = read_data(run, found.tokenizer)
     if data.fingerprint != found.manifest.get("data"):
         raise ValueError(f"the training data is not what {place} was trained on; restore it or start a new run")
-    model = found.model.train()
+    model = found.model.train().to(workers.device)
     state = State(model, adam(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
     restore(state, place)
     say.say(f"going on after step {state.counts.step:,} of {place}")
-    return Setup(run, out, found.tokenizer, Dev.of(data.dev, found.tokenizer, run), data.fingerprint, say), state
+    dev = Dev.of(data.dev, found.tokenizer, run)
+    return Setup(run, out, found.tokenizer, dev, data.fingerprint, say, workers), state
 
 
 def refuse_other_settings(run: RunConfig, out: Path) -> None:
@@ -221,6 +246,9 @@ def finish(setup: Setup, state: State, log: Log) -> Outcome:
     """Write `last/` and `average/`; if the averaged model scores best on dev, it becomes `best/`."""
     run, out, counts = setup.run, setup.out, state.counts
     stop = "done" if progress(counts, run.train) >= 1.0 else "patience"
+    if not setup.workers.first:
+        setup.workers.wait()
+        return Outcome(out, out / "best", None, stop, first=False)
     last = log.evaluations.get(counts.step) or evaluate(state.model, setup.tokenizer, setup.dev, run)
     save_model(setup, state, "last", last)
     average(kept(setup) or checkpoints(out)[-1:], into=state.model)
@@ -232,6 +260,7 @@ def finish(setup: Setup, state: State, log: Log) -> Outcome:
     setup.say.say(f"seen in training: {state.stream.seen}")
     if wrong := account(counts):
         setup.say.say(f"what went wrong on the way: {wrong}")
+    setup.workers.wait()
     return Outcome(out, out / "best", averaged, stop)
 
 
@@ -247,10 +276,12 @@ def save_checkpoint(setup: Setup, state: State, planned: bool = True) -> None:
     """A checkpoint of this step, unless it is there; older ones that are no longer needed go."""
     counts = state.counts
     place, sound = checkpoint(setup.out, counts.step), planned and not counts.skipped_in_a_row
+    if sound:
+        counts.fruitless_rollbacks = 0
+    if not setup.workers.first:
+        return
     with written(place, size=12 * state.parameters):  # weights, and two numbers that Adam keeps of each
         if not place.exists():
-            if sound:
-                counts.fruitless_rollbacks = 0
             about = {"data": setup.fingerprint, "step": counts.step, "score": counts.dev_score, "good": sound}
             save(state, setup.tokenizer, place, **about)
         prune(setup.out, keep=set(kept(setup)))

@@ -1,13 +1,16 @@
 """What is done about an update that went wrong: said, counted, and, if it goes on, gone back from."""
 
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 from pellucid import bundle
 from pellucid.sealed import manifest_of
-from pellucid.train.state import Counts, State, checkpoints, return_to
+from pellucid.train.distributed import ALONE, Workers
+from pellucid.train.log import Lines
+from pellucid.train.state import Counts, State, checkpoint, checkpoints, return_to
 from pellucid.train.trouble import TrainingFailed
 from pellucid.train.update import Update
 
@@ -24,7 +27,7 @@ class Say(Protocol):
     def say(self, message: str) -> None: ...
 
 
-def recover(state: State, done: Update, out: Path, peak: float, say: Say) -> None:
+def recover(state: State, done: Update, out: Path, peak: float, say: Say, workers: Workers = ALONE) -> None:
     """Count and say what went wrong in an update; where the gradient is no number too often, go back."""
     counts = state.counts
     if done.halved and not counts.halved_batches:
@@ -33,16 +36,16 @@ def recover(state: State, done: Update, out: Path, peak: float, say: Say) -> Non
             "changes nothing else (said once; a smaller train.batch_tokens with more train.accumulate avoids it)"
         )
     for pair in done.left_out:
-        say.say(
+        (say if workers.first else Lines(f"worker {workers.rank}: ")).say(
             f"step {counts.step:,}: a pair of {pair.source.shape[1]} source and {pair.target_out.shape[1]} target "
             "pieces did not fit in memory even alone and was left out (data.max_pieces keeps longer ones out)"
         )
     counts.halved_batches += done.halved
-    counts.pairs_left_out += len(done.left_out)
+    counts.pairs_left_out += done.pairs_left_out
     counts.skipped_updates += done.skipped
     counts.skipped_in_a_row = counts.skipped_in_a_row + 1 if done.skipped else 0
     if done.skipped and counts.skipped_in_a_row % IN_A_ROW == 0:
-        roll_back(state, out, peak, say)
+        roll_back(state, out, peak, say, workers)
 
 
 def account(counts: Counts) -> str:
@@ -72,7 +75,7 @@ def good(place: Path) -> bool:
     return False  # its removal was interrupted
 
 
-def roll_back(state: State, out: Path, peak: float, say: Say) -> None:
+def roll_back(state: State, out: Path, peak: float, say: Say, workers: Workers) -> None:
     """Take weights and optimiser from the last good checkpoint and halve the learning rate.
 
     Steps, data, generator and clock go on: the run ends when it was to end, and reads no sentence twice. If no good
@@ -81,6 +84,19 @@ def roll_back(state: State, out: Path, peak: float, say: Say) -> None:
     """
     counts = state.counts
     trouble = f"{IN_A_ROW} updates in a row had gradients that are no numbers"
+    place, found = found_by_all(workers, out, lambda: trusted(counts, out, trouble, peak, say))
+    return_to(state, found.model, place)
+    counts.rollbacks += 1
+    counts.fruitless_rollbacks += 1
+    factor = rate_factor(counts.rollbacks)
+    say.say(
+        f"step {counts.step:,}: {trouble}; going on with the weights of {place.name} "
+        f"and half the learning rate (from now on {factor:g} of what the settings say)"
+    )
+
+
+def trusted(counts: Counts, out: Path, trouble: str, peak: float, say: Say) -> tuple[Path, bundle.Bundle]:
+    """The checkpoint to go back to; later ones are removed."""
     lower = f"start a new run with a lower optim.peak than {peak:g}"
     there = [place for place in checkpoints(out) if good(place)]
     if not there:
@@ -93,14 +109,32 @@ def roll_back(state: State, out: Path, peak: float, say: Say) -> None:
     for other in checkpoints(out):
         if other > place:
             shutil.rmtree(other)
-    return_to(state, found.model, place)
-    counts.rollbacks += 1
-    counts.fruitless_rollbacks += 1
-    factor = rate_factor(counts.rollbacks)
-    say.say(
-        f"step {counts.step:,}: {trouble}; going on with the weights of {place.name} "
-        f"and half the learning rate (from now on {factor:g} of what the settings say)"
-    )
+    return place, found
+
+
+def found_by_all(
+    workers: Workers, out: Path, look: Callable[[], tuple[Path, bundle.Bundle]]
+) -> tuple[Path, bundle.Bundle]:
+    """What the first worker finds, which may remove what is damaged; the others then load the same checkpoint.
+
+    Raises TrainingFailed where that one is not on a disk that all of them see.
+    """
+    if workers.first:
+        try:
+            place, found = look()
+        except (ValueError, TrainingFailed):
+            workers.told(-1)
+            raise
+        workers.told(int(place.name.removeprefix("step-")))
+        return place, found
+    [step] = workers.told(0)
+    if step < 0:
+        raise TrainingFailed("worker 0 found no checkpoint to go on from, and says why")
+    place = checkpoint(out, int(step))
+    try:
+        return place, bundle.load(place)
+    except ValueError as error:
+        raise TrainingFailed(f"{error}; all workers need the same directory: put it on a disk they share") from None
 
 
 def newest_sound(places: list[Path], say: Say) -> tuple[Path, bundle.Bundle]:

@@ -3,7 +3,6 @@
 import json
 import shutil
 from dataclasses import asdict, dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
 from pellucid.sealed import force_to_disk
+from pellucid.train.distributed import ALONE, Workers, shared
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Counts:
 
 @dataclass
 class State:
-    """What training changes. The generator of dropout is torch's own, and is saved with the rest."""
+    """What training changes. No generator is among it: dropout draws from the place of a batch in the stream."""
 
     model: Transformer
     optimizer: torch.optim.Adam
@@ -61,22 +61,22 @@ class State:
         """How many numbers the model has."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
-    def next_parts(self, accumulate: int) -> list[Batch]:
-        """The batches of the next update."""
-        return list(islice(self.stream, accumulate))
+    def next_parts(self, accumulate: int, workers: Workers = ALONE) -> list[Batch]:
+        """What this worker computes of the next update."""
+        return shared(self.stream.encoded, [self.stream.step() for _ in range(accumulate)], workers)
 
 
 def save(state: State, tokenizer: Tokenizer, directory: Path, **manifest: Any) -> None:
-    """Write a checkpoint: a model directory that also holds the optimiser, the generator and the position in the data.
+    """Write a checkpoint: a model directory that also holds the optimiser and the position in the data.
 
     Either the whole directory is there afterwards or none of it.
     """
 
     def more(folder: Path) -> None:
-        tensors = {"generator": torch.get_rng_state()}
+        tensors = {}
         for name, parameter in state.model.named_parameters():
             for key, value in state.optimizer.state.get(parameter, {}).items():
-                tensors[f"{key}.{name}"] = value.contiguous()
+                tensors[f"{key}.{name}"] = value.cpu().contiguous()
         save_file(tensors, folder / "training.safetensors")
         numbers = {"counts": asdict(state.counts), "stream": list(state.stream.position)}
         (folder / "training.json").write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
@@ -93,7 +93,6 @@ def restore(state: State, directory: Path) -> None:
         raise ValueError(f"{directory} is a model, not a checkpoint: training cannot go on from it")
     numbers = json.loads((directory / "training.json").read_text(encoding="utf-8"))
     tensors = load_file(directory / "training.safetensors")
-    torch.set_rng_state(tensors.pop("generator"))
     set_optimizer(state, tensors)
     state.stream = Stream(state.stream.encoded, state.stream.batch_tokens, *numbers["stream"])
     counts = numbers["counts"]
@@ -105,9 +104,7 @@ def return_to(state: State, model: Transformer, directory: Path) -> None:
     with torch.no_grad():
         for parameter, saved in zip(state.model.parameters(), model.parameters(), strict=True):
             parameter.copy_(saved)
-    tensors = load_file(directory / "training.safetensors")
-    del tensors["generator"]
-    set_optimizer(state, tensors)
+    set_optimizer(state, load_file(directory / "training.safetensors"))
 
 
 def set_optimizer(state: State, tensors: dict[str, Tensor]) -> None:
@@ -118,7 +115,7 @@ def set_optimizer(state: State, tensors: dict[str, Tensor]) -> None:
         of_name.setdefault(name, {})[kind] = value
     for name, parameter in state.model.named_parameters():
         if name in of_name:
-            state.optimizer.state[parameter] = dict(of_name[name])
+            state.optimizer.state[parameter] = {k: v.to(parameter.device) for k, v in of_name[name].items()}
 
 
 def checkpoints(run_directory: Path) -> list[Path]:

@@ -4,6 +4,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -46,12 +47,13 @@ def rows(batch: Batch, some: slice) -> Batch:
     """Some pairs of a batch, as a batch."""
     source, target_in, target_out = batch.source[some], batch.target_in[some], batch.target_out[some]
     longest_source, longest_target = longest(source), longest(target_out)
-    return Batch(
-        source[:, :longest_source],
-        target_in[:, :longest_target],
-        target_out[:, :longest_target],
-        batch.indices[some],
-        int((target_out != PAD).sum()),
+    return replace(
+        batch,
+        source=source[:, :longest_source],
+        target_in=target_in[:, :longest_target],
+        target_out=target_out[:, :longest_target],
+        indices=batch.indices[some],
+        target_tokens=int((target_out != PAD).sum()),
     )
 
 

@@ -1,4 +1,4 @@
-"""One update: teacher forcing, a loss summed over all parts and divided once, clipping, Adam."""
+"""One update: teacher forcing, a loss summed over all parts and workers and divided once, clipping, Adam."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from pellucid.data.batching import Batch
 from pellucid.data.tokenizer import PAD
 from pellucid.model import Transformer
 from pellucid.train.config import OptimConfig
+from pellucid.train.distributed import ALONE, Workers
 from pellucid.train.loss import loss_sum
 from pellucid.train.trouble import halves, out_of_memory
 
@@ -27,7 +28,9 @@ class Update:
     halved: int = 0
     """How often a batch that did not fit in memory was split in two."""
     left_out: tuple[Batch, ...] = ()
-    """The pairs that did not fit even alone."""
+    """The pairs that did not fit even alone, of this worker."""
+    pairs_left_out: int = 0
+    """How many they are, of all workers."""
 
     @property
     def skipped(self) -> bool:
@@ -42,20 +45,34 @@ def update(
     rate: float,
     c: OptimConfig,
     precision: str,
+    workers: Workers = ALONE,
 ) -> Update:
-    """Change the weights once by the gradient of all `parts` together.
+    """Change the weights once by the gradient of all `parts` together, and of those of the other workers.
 
-    The gradient of the sum over parts of loss / tokens of all parts is that of one large batch. Raises MemoryError
-    when memory does not suffice for any pair.
+    The losses of all are summed, and their gradients; both are divided once, by the tokens of all: however a batch is
+    cut and shared out, it gives the gradient of the whole. Raises MemoryError when memory does not suffice for any
+    pair.
     """
-    loss, fitting, halved, left_out = gradient(model, parts, c.label_smoothing, precision)
-    norm = nn.utils.clip_grad_norm_(model.parameters(), c.clip, foreach=True)
-    tokens = sum(part.target_tokens for part in fitting)
-    total, length = torch.stack([loss, norm.to(loss.dtype)]).tolist()  # the one time that an update waits for a GPU
-    done = Update(total / tokens, tokens, length, rate, halved, tuple(left_out))
+    loss, tokens, halved, left_out = gradient(model, parts, c.label_smoothing, precision)
+    out = len(left_out)
+    gradients = [each if (each := p.grad) is not None else torch.zeros_like(p) for p in model.parameters()]
+    if workers.world > 1:
+        sums = torch.stack([loss, *loss.new_tensor([tokens, halved, out])])
+        workers.add([sums])
+        loss, (tokens, halved, out) = sums[0], map(int, sums[1:].tolist())
+        workers.add(gradients)
+    if not tokens:
+        model.zero_grad(set_to_none=True)
+        raise MemoryError("there is not enough for a single pair; free some, or train a smaller model")
+    norm = nn.utils.get_total_norm(gradients, foreach=True) / tokens
+    torch._foreach_mul_(gradients, (c.clip / (norm + 1e-6)).clamp(max=1.0) / tokens)  # pyright: ignore[reportPrivateImportUsage]
+    total, length = torch.stack([loss, norm.double()]).tolist()  # the one time that an update waits for a GPU
+    done = Update(total / tokens, tokens, length, rate, halved, tuple(left_out), out)
     if not done.skipped:
         for group in optimizer.param_groups:
             group["lr"] = rate
+        for parameter, of_it in zip(model.parameters(), gradients, strict=True):
+            parameter.grad = of_it
         optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     return done
@@ -63,18 +80,18 @@ def update(
 
 def gradient(
     model: Transformer, parts: list[Batch], smoothing: float, precision: str
-) -> tuple[Tensor, list[Batch], int, list[Batch]]:
-    """Put the gradient of the mean loss into the weights; returns the summed loss and the parts it was taken over.
+) -> tuple[Tensor, int, int, list[Batch]]:
+    """Put the gradient of the summed loss into the weights; returns that sum and its target tokens.
 
     A part that memory does not suffice for is split in two, and everything begun again, for half a backward pass
     leaves half a gradient. How often that was done comes next, and then the pairs that did not fit even alone.
     """
     parts, halved = list(parts), 0
     left_out: list[Batch] = []
-    while parts:
+    while True:
         unfit = summed(model, parts, smoothing, precision)
         if isinstance(unfit, Tensor):
-            return unfit, parts, halved, left_out
+            return unfit, sum(part.target_tokens for part in parts), halved, left_out
         model.zero_grad(set_to_none=True)
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
@@ -84,24 +101,24 @@ def gradient(
             halved += 1
         else:
             left_out.append(part)
-    raise MemoryError("there is not enough for a single pair; free some, or train a smaller model")
 
 
 def summed(model: Transformer, parts: list[Batch], smoothing: float, precision: str) -> Tensor | int:
     """The summed loss of all parts, their gradients in the weights; or the number of the first that does not fit."""
-    tokens = sum(part.target_tokens for part in parts)
-    losses = []
+    weight = model.output_embedding.weight
+    total = torch.zeros((), dtype=torch.float64, device=weight.device)
     for number, part in enumerate(parts):
+        torch.manual_seed(part.seed)
         try:
-            with products_in(precision, part.source.device):
-                loss = batch_loss(model, part, smoothing)
-            (loss / tokens).backward()
+            with products_in(precision, weight.device):
+                loss = batch_loss(model, part.to(weight.device), smoothing)
+            loss.backward()
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
             return number
-        losses.append(loss.detach())
-    return torch.stack(losses).sum()
+        total += loss.detach()
+    return total
 
 
 def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:

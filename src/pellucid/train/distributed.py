@@ -1,0 +1,195 @@
+"""Many workers: processes that share the pairs of each update and add up their gradients.
+
+A worker is what `torchrun` starts, or `pellucid train --workers`. All hold the same weights and walk through the same
+stream, and each computes its share of an update; the sums of the shares are what one worker would have had (sum first,
+divide once), so the number of workers changes the time a run takes and nothing else. The first worker reports,
+evaluates and writes.
+"""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import count, pairwise
+from threading import Event, Thread
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+
+from pellucid.data.batching import Batch, Encoded, collate
+from pellucid.data.stream import Place
+from pellucid.train.trouble import TrainingFailed
+
+BUCKET = 2**24
+"""Numbers that are sent at a time."""
+
+PATIENCE = timedelta(minutes=30)
+"""How long a worker waits for the others: an evaluation must fit in, which the first makes alone."""
+
+
+@dataclass(frozen=True)
+class Workers:
+    """This process among `world` of them, counted from 0. Alone, nothing is sent."""
+
+    rank: int = 0
+    world: int = 1
+    local: int = 0
+    """Its number on its machine: that of its GPU."""
+
+    @property
+    def first(self) -> bool:
+        """Whether this one speaks and writes for all."""
+        return self.rank == 0
+
+    @property
+    def device(self) -> torch.device:
+        """Where this worker computes."""
+        return torch.device("cuda", self.local) if torch.cuda.is_available() else torch.device("cpu")
+
+    def add(self, tensors: Sequence[Tensor]) -> None:
+        """Put into each tensor, in place and on every worker, the sum over all workers; all of one type."""
+        if self.world == 1:
+            return
+        for some in buckets(tensors):
+            flat = torch.cat([each.flatten() for each in some])
+            distributed.all_reduce(flat)
+            for each, part in zip(some, flat.split([each.numel() for each in some]), strict=True):
+                each.copy_(part.view_as(each))
+
+    def told(self, *numbers: float) -> list[float]:
+        """What the first worker knows, on every worker."""
+        if self.world == 1:
+            return list(numbers)
+        sent = torch.tensor(numbers, dtype=torch.float64, device=self.device)
+        distributed.broadcast(sent, src=0)
+        return sent.tolist()
+
+    def most(self, number: int) -> int:
+        """The largest of the numbers that the workers know."""
+        if self.world == 1:
+            return number
+        sent = torch.tensor([number], device=self.device)
+        distributed.all_reduce(sent, distributed.ReduceOp.MAX)
+        return int(sent.item())
+
+    def wait(self) -> None:
+        """Until all workers are here."""
+        self.most(0)
+
+    def require_same(self, what: str, fingerprint: str) -> None:
+        """TrainingFailed, naming them, if some workers have something else than the first."""
+        if self.world == 1:
+            return
+        digest = int.from_bytes(hashlib.sha256(fingerprint.encode()).digest()[:7], "big")  # exact as a float64
+        mine = torch.zeros(self.world, 2, dtype=torch.float64, device=self.device)
+        mine[self.rank, 0], mine[self.rank, 1] = digest >> 28, digest & (2**28 - 1)
+        distributed.all_reduce(mine)
+        others = [str(i) for i in range(self.world) if not torch.equal(mine[i], mine[0])]
+        if others:
+            raise TrainingFailed(
+                f"worker{'s' * (len(others) > 1)} {', '.join(others)} of {self.world} (counted from 0) found another "
+                f"{what} than worker 0; give all of them the same files and the same version of Pellucid"
+            )
+
+
+ALONE = Workers()
+
+
+def buckets(tensors: Sequence[Tensor]) -> Iterator[Sequence[Tensor]]:
+    """The tensors in their order, so many together that few messages are sent and little is copied at a time.
+
+    >>> [len(some) for some in buckets([torch.empty(n) for n in (2**23, 2**22, 2**24, 5, 7)])]
+    [2, 1, 2]
+    """
+    cuts, room = [0], BUCKET
+    for i, each in enumerate(tensors):
+        if each.numel() > room and i > cuts[-1]:
+            cuts.append(i)
+            room = BUCKET
+        room -= each.numel()
+    for start, end in pairwise([*cuts, len(tensors)]):
+        yield tensors[start:end]
+
+
+@contextmanager
+def joined() -> Iterator[Workers]:
+    """This process as one of the workers that its environment names, as `torchrun` does; alone if it names none.
+
+    Where a worker is gone, the others stop with TrainingFailed, which names it: at once if its connections break, else
+    after half an hour.
+    """
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world == 1:
+        yield ALONE
+        return
+    workers = Workers(int(os.environ["RANK"]), world, int(os.environ.get("LOCAL_RANK", "0")))
+    if workers.device.type == "cuda":
+        torch.cuda.set_device(workers.device)
+    elif "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, torch.get_num_threads() // int(os.environ.get("LOCAL_WORLD_SIZE", world))))
+    distributed.init_process_group("nccl" if workers.device.type == "cuda" else "gloo", timeout=PATIENCE)
+    store, stop = distributed.distributed_c10d._get_default_store(), Event()
+    heart = Thread(target=beat, args=(store, workers.rank, stop), daemon=True)
+    try:
+        heart.start()
+        yield workers
+    except RuntimeError as error:
+        if isinstance(error, TrainingFailed) or not lost(error):
+            raise
+        gone = missing(store, world)
+        names = " and ".join(f"worker {rank}" for rank in gone) or "a connection between workers"
+        said = f"{names} of {world} (counted from 0) {'are' if len(gone) > 1 else 'is'} gone, so all stop"
+        raise TrainingFailed(said) from error
+    finally:
+        stop.set()
+        heart.join()
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
+
+
+def beat(store: Any, rank: int, stop: Event) -> None:
+    """Count seconds in the store that all workers share, until told to stop, or until the store is gone."""
+    with suppress(RuntimeError):
+        for seconds in count():
+            store.set(f"alive/{rank}", str(seconds))
+            if stop.wait(1.0):
+                break
+
+
+def lost(error: RuntimeError) -> bool:
+    """Whether this is how torch says that a connection broke or that nobody answered."""
+    said = ("Connection closed", "Connection reset", "Timed out", "Broken pipe", "timeout", "Socket")
+    return isinstance(error, distributed.DistError) or any(each in str(error) for each in said)
+
+
+def missing(store: Any, world: int) -> list[int]:
+    """The workers that count no longer: of those that only wait for another, the hearts beat on.
+
+    Whoever finds out first writes it down, for the others hear of it when that one has gone, too.
+    """
+    try:
+        if store.check(["gone"]):
+            return json.loads(store.get("gone"))
+        before = [store.get(f"alive/{rank}") for rank in range(world)]
+        time.sleep(4)
+        gone = [rank for rank in range(world) if store.get(f"alive/{rank}") == before[rank]]
+        store.set("gone", json.dumps(gone))
+        return gone
+    except RuntimeError:
+        return [0]  # started without torchrun, the store lives with the first
+
+
+def shared(encoded: Encoded, places: Sequence[Place], workers: Workers) -> list[Batch]:
+    """This worker's share of an update: every so-manieth batch, or, where they do not come out even, rows of each.
+
+    Whole batches are what one worker would compute, to the bit. Of few rows, a worker may get none.
+    """
+    if len(places) % workers.world == 0:
+        return [collate(encoded, each.pairs, each.seed) for each in places[workers.rank :: workers.world]]
+    rows = [replace(each, pairs=each.pairs[workers.rank :: workers.world]) for each in places]
+    return [collate(encoded, each.pairs, each.seed + workers.rank) for each in rows if len(each.pairs)]

@@ -1,0 +1,169 @@
+"""How many workers share a run changes the time it takes, and nothing else."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pellucid.config import to_toml
+from pellucid.data.batching import Encoded
+from pellucid.data.stream import Stream, joined
+from pellucid.train.config import RunConfig
+from pellucid.train.distributed import Workers, shared
+from pellucid.train.loop import train
+from tests.laws.runs import assert_same_end, timeless
+from tests.train.corpora import small_run
+
+
+def started(run: RunConfig, out: Path, world: int, *more: str, changed: dict[int, str] | None = None) -> list:
+    """The workers of a run, each a process as torchrun starts it."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    path = out.parent / f"{out.name}.toml"
+    path.write_text(to_toml(run), encoding="utf-8")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    workers = []
+    for rank in range(world):
+        given = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", **{key: str(value) for key, value in given.items()}}
+        settings = (changed or {}).get(rank, str(path))
+        command = [sys.executable, "-m", "pellucid", "train", settings, "--out", str(out), *more]
+        pipe = subprocess.PIPE
+        workers.append(subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True))
+    return workers
+
+
+def ended(workers: list, seconds: float = 60) -> list[tuple[int, str, str]]:
+    """How each of them ended: exit code, standard output, standard error."""
+    try:
+        return [(w.returncode, *said) for w in workers for said in [w.communicate(timeout=seconds)]]
+    finally:
+        for worker in workers:
+            worker.kill()
+
+
+def train_with(world: int, run: RunConfig, out: Path, *more: str) -> str:
+    """What standard error says of a run that goes well."""
+    results = ended(started(run, out, world, *more))
+    assert [code for code, _, _ in results] == [0] * world, results
+    assert [said for _, said, _ in results] == [f"{out / 'best'}\n", *[""] * (world - 1)], "one speaks for all"
+    assert not any(said for _, _, said in results[1:])
+    return results[0][2]
+
+
+def train_alone(run: RunConfig, out: Path, resume: bool = False) -> None:
+    """The same in this process, with the one thread that each worker has."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    train(run, out, resume=resume)
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunConfig, Path]:
+    """A run of one worker, with dropout, two batches an update."""
+    folder = tmp_path_factory.mktemp("alone")
+    run = small_run(folder / "data", model={"dropout": 0.2}, train={"accumulate": 2, "batch_tokens": 120})
+    train_alone(run, folder / "out")
+    return run, folder / "out"
+
+
+def test_two_workers_train_the_same_model_as_one_to_the_bit(alone, tmp_path):
+    run, out = alone
+    said = train_with(2, run, tmp_path / "two")
+    assert "2 workers share the pairs of each update" in said
+    assert_same_end(out, tmp_path / "two")
+
+
+def test_a_run_that_two_workers_began_goes_on_with_one(alone, tmp_path):
+    run, out = alone
+    workers = started(run, tmp_path / "moved", 2)
+    wait_for(tmp_path / "moved/checkpoints/step-00000004/manifest.json", workers)
+    for worker in workers:
+        worker.kill()
+    ended(workers)
+    train_alone(run, tmp_path / "moved", resume=True)
+    assert_same_end(out, tmp_path / "moved")
+
+
+def wait_for(path: Path, workers: list, seconds: float = 60) -> None:
+    """Until a file is there, or the workers have ended."""
+    until = time.monotonic() + seconds
+    while not path.exists() and time.monotonic() < until and any(worker.poll() is None for worker in workers):
+        time.sleep(0.01)
+
+
+def test_rows_of_one_batch_shared_by_three_give_the_losses_of_one(tmp_path):
+    run = small_run(tmp_path / "data", model={"dropout": 0.0}, train={"steps": 6, "batch_tokens": 97})
+    train_alone(run, tmp_path / "one")
+    train_with(3, run, tmp_path / "three")
+    one, three = (timeless(tmp_path / name) for name in ("one", "three"))
+    for key in ("loss", "gradient_norm", "dev_loss", "target_tokens"):
+        assert [row[key] for row in one if key in row] == pytest.approx(
+            [row[key] for row in three if key in row], rel=1e-5
+        )
+
+
+def test_a_worker_that_is_killed_stops_the_others_who_name_it(tmp_path):
+    run = small_run(tmp_path / "data", train={"steps": 100_000, "evaluate_every": 100_000, "save_every": 10})
+    workers = started(run, tmp_path / "out", 3)
+    wait_for(tmp_path / "out/checkpoints/step-00000010/manifest.json", workers)
+    workers[1].send_signal(signal.SIGKILL)
+    begun = time.monotonic()
+    results = ended(workers)
+    assert time.monotonic() - begun < 30
+    assert [code for code, _, _ in results] == [1, -signal.SIGKILL, 1], results
+    assert results[0][2].endswith("worker 1 of 3 (counted from 0) is gone, so all stop\n"), results[0][2]
+    assert "Traceback" not in results[0][2]
+    assert " of 3 (counted from 0) " in results[2][2].splitlines()[-1], "it heard of it when the first had stopped"
+
+
+def test_workers_with_other_data_are_named_before_anything_is_written(tmp_path):
+    run = small_run(tmp_path / "data")
+    other = small_run(tmp_path / "other")
+    source = Path(other.data.source or "")
+    source.write_text(source.read_text(encoding="utf-8").replace("one", "six", 1), encoding="utf-8")
+    (tmp_path / "other.toml").write_text(to_toml(other), encoding="utf-8")
+    results = ended(started(run, tmp_path / "out", 2, changed={1: str(tmp_path / "other.toml")}))
+    for code, _, said in results:
+        assert code == 1
+        assert "worker 1 of 2 (counted from 0) found another training data than worker 0" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_signal_to_one_worker_stops_all_and_everything_is_saved(tmp_path):
+    run = small_run(tmp_path / "data", train={"steps": 100_000, "evaluate_every": 100_000, "save_every": 100_000})
+    workers = started(run, tmp_path / "out", 2)
+    wait_for(tmp_path / "out/log.jsonl", workers)
+    time.sleep(1)
+    workers[1].send_signal(signal.SIGTERM)
+    results = ended(workers)
+    assert [code for code, _, _ in results] == [143, 143], results
+    assert "SIGTERM: stopped after step" in results[0][2]
+    [saved] = (tmp_path / "out/checkpoints").iterdir()
+    counts = json.loads((saved / "training.json").read_text(encoding="utf-8"))["counts"]
+    assert saved.name == f"step-{counts['step']:08d}"
+
+
+@pytest.mark.parametrize(("world", "batches"), [(1, 3), (2, 4), (3, 3), (2, 3), (5, 2), (97, 1)])
+def test_the_shares_of_an_update_are_its_pairs_each_once(world, batches):
+    random = np.random.default_rng(1)
+    rows = [random.integers(4, 50, size=n).tolist() for n in random.integers(1, 9, size=211)]
+    encoded = Encoded(joined(rows, np.uint16), joined(rows[::-1], np.uint16))
+    places = [stream.step() for stream in [Stream(encoded, 97, seed=5)] for _ in range(batches)]
+    parts = [shared(encoded, places, Workers(rank, world)) for rank in range(world)]
+    seen = [i for some in parts for part in some for i in part.indices.tolist()]
+    assert sorted(seen) == sorted(i for place in places for i in place.pairs.tolist())
+    assert len({part.seed for some in parts for part in some}) == sum(map(len, parts)), "each draws its own dropout"
+    if batches % world == 0:
+        whole = {tuple(place.pairs.tolist()) for place in places}
+        assert {tuple(part.indices.tolist()) for some in parts for part in some} == whole
