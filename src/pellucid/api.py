@@ -1,4 +1,4 @@
-"""load() and train(); the object a user holds: translate, score, evaluate."""
+"""load() and train(); the object a user holds: translate, score, trace, evaluate."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +13,8 @@ from pellucid.decode.config import SearchConfig
 from pellucid.decode.ensemble import require_one_vocabulary
 from pellucid.decode.terms import Terms
 from pellucid.decode.translate import Score, Translator
+from pellucid.inspect.trace import Trace
+from pellucid.inspect.tracing import trace
 
 if TYPE_CHECKING:
     from pellucid.train.config import RunConfig
@@ -65,11 +67,36 @@ class Model:
         config = SearchConfig(**search)
         return self.translator.translate_stream(lines, config, block, terms=terminology(terms), prefixes=prefixes)
 
-    def score(self, sources: Sequence[str], targets: Sequence[str], batch: int = 64) -> list[Score]:
+    def score(self, sources: Sequence[str], targets: Sequence[str], batch: int = 0) -> list[Score]:
         """The log-probability of each given translation: how likely the model is to write just that."""
-        if batch < 1:
-            raise ValueError(f"batch is {batch}, it must be 1 or more")
+        if batch < 0:
+            raise ValueError(f"batch is {batch}, it must be 0 or more")
         return self.translator.score(several(sources, "sources"), several(targets, "targets"), batch)
+
+    def trace(
+        self,
+        sentence: str,
+        *,
+        target: str | None = None,
+        beam: int = 4,
+        prefix_ids: Sequence[int] = (),
+        keep: str | Iterable[str] | None = None,
+    ) -> Trace:
+        """One translation with everything that led to it: pieces, every named tensor, every step, the beam tree.
+
+        The text, the score and the reason for stopping are those of `translate([sentence], beam=beam)`. With a `target`
+        nothing is searched for: that translation is read. `prefix_ids` are the pieces a translation shall begin with.
+        `keep` says which tensors are captured, by patterns of their names ("decoder.*.cross.pattern"); by default all
+        of them up to 64 pieces a side, and the patterns up to 256. Raises ValueError, with the numbers, for a sentence
+        that is longer, for one that takes more than 1 GiB, and for one that is translated in several parts.
+
+            trace = model.trace("The ball is blue.")
+            trace["decoder.3.cross.pattern"].at(H=2)      # an array: target positions by source positions
+            trace.steps[1].top[:3]                        # what could have been written there
+            trace.edited(Silence("decoder.3.cross", 2))   # the same again without that head
+            trace.save_html("ball.html")                  # the page, in one file
+        """
+        return trace(self.translator, self.bundle, sentence, target=target, beam=beam, prefix_ids=prefix_ids, keep=keep)
 
     def evaluate(self, sources: Sequence[str], references: Sequence[str], **search: Any) -> dict[str, dict[str, Any]]:
         """BLEU, chrF, TER and WER of the model's translations, each as {"score", "signature"}."""

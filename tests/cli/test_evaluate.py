@@ -91,5 +91,5 @@ def test_scores_of_unequal_files_are_refused(call, model, tmp_path):
         "a and b: target: this model takes 31 pieces a line, line 2 has"
         in call("score", model, "--source", "a", "--target", "b").stderr
     )
-    refused = call("score", model, "--source", "a", "--target", "a", "--batch", 0)
-    assert (refused.exit_code, refused.stderr) == (2, "pellucid: this is no search: batch is 0, it must be 1 or more\n")
+    refused = call("score", model, "--source", "a", "--target", "a", "--batch", -1)
+    assert (refused.exit_code, refused.stderr) == (2, "pellucid: this is no search: batch is -1, it must be 0 or more\n")

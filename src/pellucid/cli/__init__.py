@@ -4,7 +4,21 @@ from typing import Annotated
 
 import typer
 
-from pellucid.cli import compare, demo, evaluate, export, import_, plan, prepare, score, train, translate
+from pellucid.cli import (
+    compare,
+    demo,
+    evaluate,
+    explain,
+    export,
+    import_,
+    inspecting,
+    plan,
+    prepare,
+    score,
+    serve,
+    train,
+    translate,
+)
 from pellucid.cli.errors import told
 
 app = typer.Typer(
@@ -20,6 +34,8 @@ for name, module in {
     "prepare": prepare,
     "train": train,
     "translate": translate,
+    "explain": explain,
+    "serve": serve,
     "evaluate": evaluate,
     "compare": compare,
     "score": score,
@@ -27,6 +43,7 @@ for name, module in {
     "import": import_,
 }.items():
     app.command(name, epilog=f"\b\nExamples:\n{module.EXAMPLES}")(told(module.run))
+app.add_typer(inspecting.app)
 
 
 def main() -> None:

@@ -1,0 +1,143 @@
+"""`pellucid serve`: the page that shows every number of a model, and translation for LibreTranslate's clients."""
+
+import webbrowser
+from importlib.util import find_spec
+from ipaddress import ip_address
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from pellucid.cli.options import ENGINE, MODEL, PRECISIONS
+
+EXAMPLES = """\
+  pellucid serve runs/demo/best --open
+  pellucid serve runs/demo/best --from en --to es --port 8080
+  pellucid serve runs/demo/best --host 0.0.0.0 --characters 2000 --texts 16
+  curl -d q="The ball is blue." -d source=en -d target=es http://127.0.0.1:5000/translate"""
+
+
+def limit(name: str) -> Any:
+    """An option with the meaning of a field of `Limits` as its help."""
+    from pellucid.serve.limits import Limits
+
+    option = "--" + name.replace("_", "-")
+    return typer.Option(option, help=get_type_hints(Limits, include_extras=True)[name].__metadata__[0])
+
+
+def usual(name: str) -> Any:
+    """The default of a field of `Limits`."""
+    from pellucid.serve.limits import Limits
+
+    return getattr(Limits, name)
+
+
+def run(
+    model: Annotated[str, MODEL],
+    host: Annotated[
+        str, typer.Option(help="address to listen on; 0.0.0.0 is reached from other machines")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free")] = 5000,
+    browse: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False,
+    source: Annotated[
+        str | None, typer.Option("--from", metavar="CODE", help="language the model reads, such as en")
+    ] = None,
+    target: Annotated[str | None, typer.Option("--to", metavar="CODE", help="language it writes, such as es")] = None,
+    engine: Annotated[str, ENGINE] = "auto",
+    precision: Annotated[str, PRECISIONS] = "float32",
+    allow_host: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="another name this server is addressed by, as a proxy does")
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ORIGIN", help="a site whose pages may ask, such as https://example.com; * for any"),
+    ] = None,
+    characters: Annotated[int, limit("characters")] = usual("characters"),
+    texts: Annotated[int, limit("texts")] = usual("texts"),
+    alternatives: Annotated[int, limit("alternatives")] = usual("alternatives"),
+    body: Annotated[int, limit("body")] = usual("body"),
+    waiting: Annotated[int, limit("waiting")] = usual("waiting"),
+    open_: Annotated[int, limit("open_requests")] = usual("open_requests"),
+    each: Annotated[int, limit("each")] = usual("each"),
+    seconds: Annotated[float, limit("seconds")] = usual("seconds"),
+    arrival: Annotated[float, limit("arrival")] = usual("arrival"),
+    beam: Annotated[int, limit("beam")] = usual("beam"),
+    traces: Annotated[int, limit("traces")] = usual("traces"),
+    trace_bytes: Annotated[int, limit("trace_bytes")] = usual("trace_bytes"),
+    trace_minutes: Annotated[float, limit("trace_minutes")] = usual("trace_minutes"),
+) -> None:
+    """The page that shows every number, and a server that translates.
+
+    Open the address it prints: type a sentence, and see each matrix that led to its translation. Programs that speak to
+    LibreTranslate speak to it too, at /translate; /openapi.json describes the rest, /metrics is for Prometheus. Nothing
+    leaves the machine, and no text is stored. Ctrl-C stops it when what is under way is answered.
+
+    It listens on this machine only unless another --host is given. Requests are translated together as they come, and
+    the texts are those that each alone would get. Every limit is on; what goes beyond one is refused with a reason.
+    """
+    require_installed()
+    from pellucid.serve.limits import Limits
+
+    limits = Limits(
+        characters, texts, alternatives, body, waiting, open_, each, seconds, arrival, beam, traces, trace_bytes,
+        trace_minutes,
+    )  # fmt: skip
+    from pellucid.serve import run as runner
+    from pellucid.serve.languages import Languages
+
+    Languages.of({}, source, target)  # what is wrong with the options is said before the model is loaded
+    with runner.taken(host, port) as listening:
+        from pellucid.api import load
+        from pellucid.serve.app import LOOPBACK, create_app
+
+        loaded = load(model, precision, engine)
+        languages = Languages.of(loaded.manifest, source, target)
+        names = {name.lower() for name in (host, *(allow_host or ()))}
+        hosts = LOOPBACK | names if allow_host or ours_alone(host) else None
+        app = create_app(loaded, limits, languages=languages, hosts=hosts, origins=allow_origin or ())
+        address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
+        typer.echo(f"{model} is served at {address}; {reach(host)}. Ctrl-C stops it", err=True)
+        for note in notes(languages.named):
+            typer.echo(note, err=True)
+        if browse:
+            webbrowser.open(address)
+        runner.run(app, listening, limits)
+    typer.echo("stopped", err=True)
+
+
+def require_installed() -> None:
+    """ValueError where what serves is not installed."""
+    missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
+    if missing:
+        are = "is" if len(missing) == 1 else "are"
+        raise ValueError(f"{' and '.join(missing)} {are} not installed; run: pip install 'pellucid[serve]'")
+
+
+def ours_alone(host: str) -> bool:
+    """Whether only this machine reaches an address.
+
+    >>> ours_alone("127.0.0.2"), ours_alone("localhost"), ours_alone("0.0.0.0"), ours_alone("example.com")
+    (True, True, False, False)
+    """
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def reach(host: str) -> str:
+    """Who can ask, in words."""
+    if ours_alone(host):
+        return "nothing leaves this machine"
+    return "other machines can reach it, and it sends nothing anywhere but its answers to them"
+
+
+def notes(named: bool) -> list[str]:
+    """What the user may want to change."""
+    from pellucid.page.assets import bundle
+
+    found = [] if named else ["the model does not say its languages, so any are taken; name them: --from en --to es"]
+    try:
+        bundle()
+    except ValueError as error:
+        found.append(f"{error}; everything else is served")
+    return found

@@ -1,0 +1,171 @@
+"""How every visible tensor is made from others: the rows of the glossary as operations a machine can follow."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from torch import nn
+
+from pellucid.model import ModelConfig
+
+EPS = nn.LayerNorm(1).eps
+"""What every norm adds to the variance: the model leaves it at what torch takes."""
+
+Kind = Literal[
+    "lookup",
+    "sinusoid",
+    "row",
+    "add",
+    "norm",
+    "linear",
+    "dot",
+    "scale",
+    "present",
+    "causal",
+    "softmax",
+    "mix",
+    "activation",
+    "same",
+]
+"""The kinds of operations; `recompute` has a formula for each, and `Op` of web/src/types.ts says it in words."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """How one tensor is made: the kind, the tensors it is made from, and the numbers and weights that decide the rest.
+
+    Weights are named as in `Transformer.named_parameters`. What a kind has no use for stays as it is here.
+    """
+
+    kind: Kind
+    inputs: tuple[str, ...] = ()
+    table: str = ""
+    scale: float = 1.0
+    side: Literal["source", "target"] = "source"
+    weight: str = ""
+    bias: str | None = None
+    first: int = 0
+    split: bool = False
+    merged: bool = False
+    turned: bool = False
+    divisor: float = 1.0
+    eps: float = EPS
+    function: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields of its kind, as `Op` of web/src/types.ts has them.
+
+        >>> Operation("softmax", ("scores", "allowed")).as_json()
+        {'kind': 'softmax', 'inputs': ['scores', 'allowed']}
+        """
+        found: dict[str, Any] = {"kind": self.kind}
+        for field in _FIELDS[self.kind].split():
+            value = getattr(self, field)
+            if value is not False:
+                found[field] = list(value) if field == "inputs" else value
+        return found
+
+
+_FIELDS: dict[Kind, str] = {
+    "lookup": "table scale side",
+    "sinusoid": "",
+    "row": "table",
+    "add": "inputs",
+    "norm": "inputs weight bias eps",
+    "linear": "inputs weight bias first split merged turned",
+    "dot": "inputs",
+    "scale": "inputs divisor",
+    "present": "",
+    "causal": "",
+    "softmax": "inputs",
+    "mix": "inputs",
+    "activation": "inputs function",
+    "same": "inputs",
+}
+
+Made = tuple[str, Operation]
+
+
+def operations(config: ModelConfig) -> dict[str, Operation]:
+    """An operation for every tensor that a model of this config shows, in the order of computation.
+
+    >>> config = ModelConfig(8000, 8000, d_model=128, d_ff=256, heads=4, encoder_layers=4, decoder_layers=4)
+    >>> operations(config)["decoder.3.cross.pattern"].inputs
+    ('decoder.3.cross.scores', 'decoder.3.cross.allowed')
+    """
+    c = config
+    target = "source_embedding.weight" if c.tie == "all" else "target_embedding.weight"
+    output = "output_embedding.weight" if c.tie == "none" else target
+    bias = "output_bias" if c.output_bias else None
+    return dict(
+        [
+            *_stack(c, "encoder", "source", c.encoder_layers, "source_embedding.weight", "memory"),
+            *_stack(c, "decoder", "target", c.decoder_layers, target, "states"),
+            ("logits", Operation("linear", ("states",), weight=output, bias=bias)),
+        ]
+    )
+
+
+def _stack(
+    c: ModelConfig, stack: str, side: Literal["source", "target"], depth: int, table: str, end: str
+) -> Iterator[Made]:
+    x = f"{stack}.input"
+    embedding, positions = f"{stack}.embedding", f"{stack}.positions"
+    yield embedding, Operation("lookup", table=table, scale=c.d_model**0.5, side=side)
+    if c.positions == "sinusoidal":
+        yield positions, Operation("sinusoid")
+    if c.positions == "learned":
+        yield positions, Operation("row", table=f"{side}_positions.table")
+    placed = c.positions in ("sinusoidal", "learned")
+    yield x, Operation("add", (embedding, positions)) if placed else Operation("same", (embedding,))
+    for number in range(depth):
+        for part in ("self", "ffn") if stack == "encoder" else ("self", "cross", "ffn"):
+            inside, around = f"{stack}.{number}.{part}", f"{stack}.{number}.{part}_residual"
+            norm, total = f"{around}.norm", f"{around}.sum"
+            into = norm if c.norm == "pre" else x
+            if c.norm == "pre":
+                yield norm, _norm(x, norm)
+            yield from _feed_forward(c, inside, into) if part == "ffn" else _attention(c, inside, into)
+            yield total, Operation("add", (x, f"{inside}.output"))
+            if c.norm == "post":
+                yield norm, _norm(total, norm)
+            x = total if c.norm == "pre" else norm
+    yield end, _norm(x, f"{stack}_norm") if c.norm == "pre" else Operation("same", (x,))
+
+
+def _attention(c: ModelConfig, inside: str, x: str) -> Iterator[Made]:
+    cross = inside.endswith("cross")
+    y = "memory" if cross else x
+    turned = c.positions == "rotary" and not cross
+    q, k, v, products, scores, allowed, pattern, head_output = (
+        f"{inside}.{last}" for last in ("q", "k", "v", "products", "scores", "allowed", "pattern", "head_output")
+    )
+    weight, bias = f"{inside}.qkv.weight", f"{inside}.qkv.bias"
+    yield q, Operation("linear", (x,), weight=weight, bias=bias, split=True, turned=turned)
+    yield k, Operation("linear", (y,), weight=weight, bias=bias, first=c.d_model, split=True, turned=turned)
+    yield v, Operation("linear", (y,), weight=weight, bias=bias, first=2 * c.d_model, split=True)
+    yield products, Operation("dot", (q, k))
+    yield scores, Operation("scale", (products,), divisor=(c.d_model // c.heads) ** 0.5)
+    yield allowed, Operation("present" if cross or inside.startswith("encoder") else "causal")
+    yield pattern, Operation("softmax", (scores, allowed))
+    yield head_output, Operation("mix", (pattern, v))
+    yield (
+        f"{inside}.output",
+        Operation(
+            "linear", (head_output,), weight=f"{inside}.output.weight", bias=f"{inside}.output.bias", merged=True
+        ),
+    )
+
+
+def _feed_forward(c: ModelConfig, inside: str, x: str) -> Iterator[Made]:
+    inner, active = f"{inside}.inner", f"{inside}.active"
+    yield inner, Operation("linear", (x,), weight=f"{inner}.weight", bias=f"{inner}.bias")
+    yield active, Operation("activation", (inner,), function=c.activation)
+    yield (
+        f"{inside}.output",
+        Operation("linear", (active,), weight=f"{inside}.outer.weight", bias=f"{inside}.outer.bias"),
+    )
+
+
+def _norm(x: str, of: str) -> Operation:
+    return Operation("norm", (x,), weight=f"{of}.weight", bias=f"{of}.bias")

@@ -1,0 +1,237 @@
+"""How much a head matters: what its silence costs, how steep the loss is in it, and what is left of many heads.
+
+xi_h is a factor on the output of head h: 1 is the model as it is, 0 silences the head. Ablation and the expected
+gradient are those of Michel et al. 2019 ("Are sixteen heads really better than one?"), sections 2 and 4.1.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from numpy import ndarray
+from torch import Tensor
+
+from pellucid.data.tokenizer import PAD
+from pellucid.decode.translate import reading
+from pellucid.inspect.edits import attention_names
+from pellucid.inspect.pairs import Batch, Pairs, batches
+from pellucid.inspect.record import Edit
+from pellucid.model import Memory, ModelConfig, Transformer
+
+
+class Head(NamedTuple):
+    """A head by its attention ("decoder.3.cross") and its number, 0 first."""
+
+    attention: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.attention}.{self.number}"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What silencing a head changes, B minus A, in nats a target piece; its standard error is over sentences."""
+
+    value: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The loss, in nats a piece, or another score, against heads kept, the most important first."""
+
+    order: str
+    kept: list[int]
+    values: list[float]
+
+
+def kinds(config: ModelConfig) -> dict[str, list[str]]:
+    """The attentions by what reads what: the source itself, the target itself, the target the source."""
+    names = attention_names(config)
+    of = {"encoder": "encoder.*.self", "decoder": "decoder.*.self", "cross": "decoder.*.cross"}
+    return {kind: [name for name in names if fnmatchcase(name, pattern)] for kind, pattern in of.items()}
+
+
+def heads_of(config: ModelConfig, among: str = "all") -> list[Head]:
+    """Every head in the order of the attentions, or those of one kind; ValueError for a kind there is not."""
+    choices = {"all": attention_names(config), **kinds(config)}
+    if among not in choices:
+        raise ValueError(f"{among!r} is no kind of heads; choose one of {', '.join(choices)}")
+    return [Head(name, number) for name in choices[among] for number in range(config.heads)]
+
+
+def losses(
+    model: Transformer, pairs: Pairs, variants: Sequence[Iterable[Head]], done: Callable[[], object] = lambda: None
+) -> Float[ndarray, "V N"]:
+    """The summed loss of each pair, in nats, teacher-forced and unsmoothed, with the heads of each variant silent.
+
+    The encoder runs anew only for variants that silence a head of it. `done` is called after each variant of each
+    batch.
+    """
+    silent = [frozenset(each) for each in variants]
+    found = np.zeros((len(silent), len(pairs)))
+    with reading(model):
+        for batch in batches(pairs, model.config, model.output_embedding.weight.device):
+            memories: dict[frozenset[Head], Memory] = {}
+            for row, heads in zip(found, silent, strict=True):
+                of_encoder = frozenset(head for head in heads if head.attention.startswith("encoder."))
+                memory = memories.get(of_encoder)
+                if memory is None:
+                    memory = model.encode(batch.read.ids, silence(of_encoder))
+                    memories = {frozenset(): memories.get(frozenset(), memory), of_encoder: memory}
+                row[batch.numbers] = batch_losses(model, memory, batch, silence(heads)).double().cpu().numpy()
+                done()
+    return found
+
+
+def batch_losses(model: Transformer, memory: Memory, batch: Batch, watch: Edit) -> Float[Tensor, " B"]:
+    """The summed loss of each sentence of a batch, the encoder's work at hand."""
+    logits = model.logits(model.decode(batch.begun.ids, memory, watch=watch))
+    each = F.cross_entropy(logits.flatten(0, 1), batch.asked.ids.flatten(), ignore_index=PAD, reduction="none")
+    return each.view_as(batch.asked.ids).sum(dim=1)
+
+
+def silence(heads: Iterable[Head]) -> Edit:
+    """The watcher with xi = 0 for these heads; with none, it changes nothing."""
+    of: dict[str, list[int]] = {}
+    for head in sorted(heads):
+        of.setdefault(head.attention, []).append(head.number)
+    return Edit({f"{name}.head_output": silencer(numbers) for name, numbers in of.items()})
+
+
+def silencer(numbers: Sequence[int]) -> Callable[[Tensor], Tensor]:
+    """Zeros for these heads."""
+    return lambda z: z.index_fill(1, torch.tensor(numbers, device=z.device), 0.0)
+
+
+def gate(xi: Mapping[str, Float[Tensor, "B H"]]) -> Edit:
+    """The watcher that multiplies the output of each head by its factor, sentence by sentence."""
+    return Edit({f"{name}.head_output": scaler(factors) for name, factors in xi.items()})
+
+
+def scaler(factors: Float[Tensor, "B H"]) -> Callable[[Tensor], Tensor]:
+    """Each head of each sentence times its factor."""
+    return lambda z: z * factors[:, :, None, None]
+
+
+def ablation(base: Float[ndarray, " N"], silent: Float[ndarray, " N"], pieces: int) -> Change:
+    """The change of the loss a piece when the loss of each pair goes from `base` to `silent`."""
+    apart = silent - base
+    error = float(apart.std(ddof=1)) * len(apart) ** 0.5 / pieces if len(apart) > 1 else float("nan")
+    return Change(float(apart.sum()) / pieces, error)
+
+
+def gradients(model: Transformer, pairs: Pairs, done: Callable[[], object] = lambda: None) -> Float[ndarray, "N M"]:
+    """dL/dxi of each pair, at xi = 1, for each head in the order of `heads_of`; L is the loss of the pair a piece.
+
+    One backward pass: each sentence of a batch has factors of its own.
+    """
+    names, heads = attention_names(model.config), model.config.heads
+    found = np.zeros((len(pairs), len(names) * heads))
+    weight = model.output_embedding.weight
+    with differentiable(model):
+        for batch in batches(pairs, model.config, weight.device):
+            size = len(batch.numbers), heads
+            xi = {name: torch.ones(size, dtype=weight.dtype, device=weight.device).requires_grad_() for name in names}
+            watch = gate(xi)
+            of_pairs = batch_losses(model, model.encode(batch.read.ids, watch), batch, watch)
+            each = torch.autograd.grad((of_pairs / batch.asked.there.sum(dim=1)).sum(), [xi[name] for name in names])
+            found[batch.numbers] = torch.cat(each, dim=1).double().cpu().numpy()
+            done()
+    return found
+
+
+@contextmanager
+def differentiable(model: Transformer) -> Iterator[None]:
+    """No dropout, and a gradient of factors alone: the weights want none meanwhile."""
+    training = model.training
+    wanting = [each for each in model.parameters() if each.requires_grad]
+    model.eval()
+    for each in wanting:
+        each.requires_grad_(False)
+    try:
+        with torch.enable_grad():
+            yield
+    finally:
+        for each in wanting:
+            each.requires_grad_(True)
+        model.train(training)
+
+
+def expected(of_pairs: Float[ndarray, "N M"]) -> Float[ndarray, " M"]:
+    """I_h = E |dL/dxi_h|."""
+    return np.abs(of_pairs).mean(axis=0)
+
+
+def normalised(importance: Float[ndarray, " M"], heads: int) -> Float[ndarray, " M"]:
+    """Each attention's heads divided by their length (Michel et al. 2019, 4.1, after Molchanov et al. 2017)."""
+    rows = importance.reshape(-1, heads)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return (rows / np.where(lengths > 0, lengths, 1.0)).ravel()
+
+
+def spearman(a: Sequence[float] | Float[ndarray, " N"], b: Sequence[float] | Float[ndarray, " N"]) -> float:
+    """The correlation of ranks; equal values share the mean of theirs. NaN where all are equal.
+
+    >>> round(spearman([1, 2, 3, 4], [10, 20, 40, 30]), 3)
+    0.8
+    """
+    ranks = [ranked(np.asarray(each, dtype=np.float64)) for each in (a, b)]
+    if any(each.std() == 0 for each in ranks):
+        return float("nan")
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+
+
+def ranked(values: Float[ndarray, " N"]) -> Float[ndarray, " N"]:
+    """Ranks from 0, ties at their mean."""
+    _, where, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return (ends - (counts + 1) / 2)[where]
+
+
+def kept_counts(heads: int, points: int) -> list[int]:
+    """How many heads a curve keeps: all, none, and some in between.
+
+    >>> kept_counts(48, 6)
+    [48, 38, 29, 19, 10, 0]
+    """
+    return list(dict.fromkeys(round(each) for each in np.linspace(heads, 0, max(2, min(points, heads + 1)))))
+
+
+def orders(heads: Sequence[Head], by: Mapping[str, Sequence[float]], random: int, seed: int) -> dict[str, list[Head]]:
+    """The heads, the first to be kept longest: by each importance, and in `random` orders drawn by `seed`."""
+    found = {
+        name: [head for _, head in sorted(zip(values, heads, strict=True), key=lambda row: -row[0])]
+        for name, values in by.items()
+    }
+    generator = np.random.default_rng(seed)
+    for number in range(1, random + 1):
+        found[f"random {number}"] = [heads[i] for i in generator.permutation(len(heads))]
+    return found
+
+
+def without(model: Transformer, heads: Iterable[Head]) -> Transformer:
+    """The same model with these heads silent in its weights: their rows of the output projection are zero.
+
+    All other weights are shared with `model`, so it costs little, and everything that runs a model runs it.
+    """
+    silent = list(heads)
+    shared = {id(each): each for each in (*model.parameters(), *model.buffers())}
+    weights = {head.attention: model.get_parameter(f"{head.attention}.output.weight") for head in silent}
+    for weight in weights.values():
+        del shared[id(weight)]
+    found = deepcopy(model, shared)
+    width = model.config.d_model // model.config.heads
+    with torch.no_grad():
+        for head in silent:
+            rows = slice(head.number * width, (head.number + 1) * width)
+            found.get_parameter(f"{head.attention}.output.weight")[:, rows] = 0.0
+    return found

@@ -1,0 +1,146 @@
+"""The vectors of positions: the table a model has, its wavelengths, how similar positions are, and a wrong table.
+
+The wrong one is code that circulates, in which i counts dimensions (0, 2, 4, ...) and is doubled once more in the
+exponent: 10000^(2i / d_model) instead of 10000^(i / d_model).
+"""
+
+from dataclasses import dataclass
+from math import pi
+
+import numpy as np
+from jaxtyping import Float
+
+from pellucid.model import Transformer
+from pellucid.model.positions import Learned, Rotary, Sinusoidal
+
+NEARLY_ZERO = 1e-3
+"""A sine below this tells a position from the next no more than noise does."""
+
+CONSTANT = 0.01
+"""A dimension whose values lie closer together than this, over the positions looked at, tells them apart badly."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """What each position is given. `kind` is the setting of the model, `trained` says whether it was learned."""
+
+    kind: str
+    values: Float[np.ndarray, "P D"]
+    trained: bool
+
+    @property
+    def similarity(self) -> Float[np.ndarray, "P P"]:
+        """Cosines of the vectors of positions."""
+        lengths = np.linalg.norm(self.values, axis=1, keepdims=True)
+        directions = self.values / np.where(lengths > 0.0, lengths, 1.0)
+        return directions @ directions.T
+
+    def by_distance(self) -> Float[np.ndarray, " P"]:
+        """The mean cosine of two positions so far apart, from 0."""
+        cosines = self.similarity
+        return np.array([cosines.diagonal(distance).mean() for distance in range(len(cosines))])
+
+    @property
+    def first_rise(self) -> int | None:
+        """The distance at which a mean cosine is larger than that of the distance before; None if it only falls."""
+        rises = np.nonzero(np.diff(self.by_distance()) > 1e-9)[0]
+        return int(rises[0]) + 1 if len(rises) else None
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """How far the table with the doubled exponent is from the right one."""
+
+    d_model: int
+    entries: int
+    different: int
+    """Entries of `position` that differ by more than 1e-6."""
+    largest: float
+    position: int
+    first_dimension: int
+    """The first dimension that differs."""
+    first_wrong: float
+    first_right: float
+    longest_wavelength_wrong: float
+    longest_wavelength_right: float
+    nearly_zero_wrong: int
+    nearly_zero_right: int
+    """Sines of `position` below `NEARLY_ZERO`, of d_model / 2."""
+    constant_wrong: int
+    constant_right: int
+    """Dimensions that stay within `CONSTANT` over `positions` positions."""
+    positions: int
+
+
+def table_of(model: Transformer, positions: int, side: str = "source") -> Table:
+    """What the first positions of a side are given: sines, learned vectors, or the sines of rotary angles.
+
+    Raises ValueError for a model without positions, and for more than it has.
+    """
+    if side not in ("source", "target"):
+        raise ValueError(f"side is {side!r}, it must be source or target")
+    most = model.config.max_positions
+    if not 1 <= positions <= most:
+        raise ValueError(f"{positions:,} positions were asked for, this model has 1 to {most:,}")
+    module = getattr(model, f"{side}_positions")
+    if isinstance(module, Rotary):
+        pairs = np.stack([numbers(module.sine[:positions]), numbers(module.cosine[:positions])], axis=-1)
+        return Table("rotary", pairs.reshape(positions, -1), trained=False)
+    if isinstance(module, Sinusoidal | Learned):
+        return Table(model.config.positions, numbers(module.table[:positions]), isinstance(module, Learned))
+    raise ValueError("this model has no positions: it reads a bag of pieces")
+
+
+def wavelengths(width: int) -> Float[np.ndarray, " half"]:
+    """How many positions each pair of sine and cosine takes to come round: 2 pi 10000^(2i / width).
+
+    >>> wavelengths(512)[[0, -1]].round(2).tolist()
+    [6.28, 60611.48]
+    """
+    return 2 * pi * 10000.0 ** (np.arange(0, width, 2) / width)
+
+
+def right(positions: int, d_model: int) -> Float[np.ndarray, "P D"]:
+    """The table of the paper (3.5) in float64."""
+    return interleaved(np.arange(positions)[:, None] / 10000.0 ** (np.arange(0, d_model, 2) / d_model))
+
+
+def doubled(positions: int, d_model: int) -> Float[np.ndarray, "P D"]:
+    """The table of the wrong code, in which i is even already."""
+    return interleaved(np.arange(positions)[:, None] / 10000.0 ** (2 * np.arange(0, d_model, 2) / d_model))
+
+
+def wrong_beside_right(d_model: int, position: int = 3, positions: int = 50) -> Wrong:
+    """The two tables compared, at one position and over several."""
+    bad, good = doubled(max(positions, position + 1), d_model), right(max(positions, position + 1), d_model)
+    apart = np.abs(bad[position] - good[position])
+    different = np.nonzero(apart > 1e-6)[0]
+    first = int(different[0]) if len(different) else 0
+    spread = [np.ptp(table[:positions], axis=0) for table in (bad, good)]
+    return Wrong(
+        d_model=d_model,
+        entries=d_model,
+        different=len(different),
+        largest=float(apart.max()),
+        position=position,
+        first_dimension=first,
+        first_wrong=float(bad[position, first]),
+        first_right=float(good[position, first]),
+        longest_wavelength_wrong=2 * pi * 10000.0 ** (2 * (d_model - 2) / d_model),
+        longest_wavelength_right=float(wavelengths(d_model)[-1]),
+        nearly_zero_wrong=int((np.abs(bad[position, 0::2]) < NEARLY_ZERO).sum()),
+        nearly_zero_right=int((np.abs(good[position, 0::2]) < NEARLY_ZERO).sum()),
+        constant_wrong=int((spread[0] < CONSTANT).sum()),
+        constant_right=int((spread[1] < CONSTANT).sum()),
+        positions=positions,
+    )
+
+
+def interleaved(angles: Float[np.ndarray, "P half"]) -> Float[np.ndarray, "P D"]:
+    """Sine and cosine of each angle, side by side."""
+    return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(len(angles), -1)
+
+
+def numbers(tensor) -> np.ndarray:
+    """In float64."""
+    return tensor.detach().cpu().double().numpy()

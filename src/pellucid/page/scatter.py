@@ -1,0 +1,21 @@
+"""A map of words as one HTML file: points, a search box, and no script from elsewhere."""
+
+import re
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+import numpy as np
+
+from pellucid.page.blocks import script_json
+
+TEMPLATE = Path(__file__).with_name("scatter.html")
+
+
+def scatter_html(places: np.ndarray, labels: Sequence[str], *, title: str, says: str) -> str:
+    """The page: points of two or three numbers with their labels; `says` stands under the title."""
+    assert places.shape in ((len(labels), 2), (len(labels), 3))
+    # Seven digits are what a float32 has; a place on a map needs fewer.
+    points = [[float(f"{number:.7g}") for number in place] for place in places.tolist()]
+    values = {"title": escape(title), "says": escape(says), "data": script_json({"labels": list(labels), "points": points})}
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: values[mark[1]], TEMPLATE.read_text(encoding="utf-8"))

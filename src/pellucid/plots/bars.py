@@ -1,0 +1,21 @@
+"""Numbers with names as bars, one panel for each kind of number."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pellucid.plots.figure import BLUE, empty, plain, save, tidy
+
+
+def bars(names: Sequence[str], panels: Mapping[str, Sequence[float]], path: str | Path, *, title: str = "") -> None:
+    """Draw the numbers of each panel, one bar for each name, the first on top."""
+    figure = empty(4.5 * len(panels), 0.28 * len(names) + 1.4)
+    for axes, (kind, numbers) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+        drawn = axes.barh(range(len(names)), numbers, color=BLUE)
+        axes.bar_label(drawn, [f"{number:.3g}" for number in numbers], fontsize=8, padding=2)
+        axes.set_yticks(range(len(names)), [plain(name) for name in names])
+        axes.invert_yaxis()
+        axes.margins(x=0.18)
+        axes.set_title(kind)
+        tidy(axes)
+    figure.suptitle(plain(title))
+    save(figure, path)

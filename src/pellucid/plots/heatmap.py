@@ -1,0 +1,82 @@
+"""A matrix as colours: one scale for shares, a symmetric one for numbers of either sign."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pellucid.plots.figure import empty, plain, save
+
+
+def heat_map(
+    values: np.ndarray,
+    path: str | Path,
+    *,
+    title: str = "",
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    row_name: str = "",
+    column_name: str = "",
+    signed: bool = False,
+    low: float | None = None,
+    high: float | None = None,
+    cells: Sequence[Sequence[str]] | None = None,
+) -> None:
+    """Draw one matrix; `cells` are words for each entry, which is drawn larger for them."""
+    wide, tall = values.shape[1], values.shape[0]
+    cell = (0.75, 0.3) if cells is not None else (0.32, 0.32)
+    size = [min(max(cell[0] * wide + 2.0, 4.0), 24.0), min(max(cell[1] * tall + 1.4, 3.0), 24.0)]
+    figure = empty(size[0], size[1])
+    [[axes]] = figure.subplots(1, 1, squeeze=False)
+    draw(axes, values, signed=signed, low=low, high=high)
+    name_axes(axes, rows, columns, row_name, column_name)
+    axes.set_title(plain(title))
+    for number, line in enumerate(cells or ()):
+        for place, word in enumerate(line):
+            shade = share(values[number, place], axes.images[0].get_clim())
+            dark = abs(shade - 0.5) > 0.3 if signed else shade < 0.55
+            axes.text(
+                place, number, plain(word), ha="center", va="center", fontsize=7, color="white" if dark else "black"
+            )
+    save(figure, path)
+
+
+def draw(
+    axes: Any, values: np.ndarray, *, signed: bool = False, low: float | None = None, high: float | None = None
+) -> Any:
+    """The matrix and its legend, on axes that are there."""
+    finite = values[np.isfinite(values)]
+    largest = float(finite.max(initial=0.0)) if high is None else high
+    smallest = float(finite.min(initial=0.0)) if low is None else low
+    if signed:
+        largest = max(abs(largest), abs(smallest))
+        smallest = -largest
+    image = axes.imshow(
+        values,
+        aspect="auto",
+        interpolation="nearest",
+        cmap="RdBu_r" if signed else "cividis",
+        vmin=smallest,
+        vmax=largest if largest > smallest else smallest + 1.0,
+    )
+    image.cmap.set_bad("magenta")
+    axes.figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02)
+    return image
+
+
+def name_axes(
+    axes: Any, rows: Sequence[str] | None, columns: Sequence[str] | None, row_name: str, column_name: str
+) -> None:
+    """Words beside the rows and above the columns."""
+    axes.set_ylabel(plain(row_name))
+    axes.set_xlabel(plain(column_name))
+    if rows is not None:
+        axes.set_yticks(range(len(rows)), [plain(each) for each in rows], fontsize=8)
+    if columns is not None:
+        axes.set_xticks(range(len(columns)), [plain(each) for each in columns], fontsize=8, rotation=90)
+
+
+def share(value: float, limits: tuple[float, float]) -> float:
+    """Where a value stands on the scale, 0 to 1."""
+    return float(min(max((value - limits[0]) / (limits[1] - limits[0]), 0.0), 1.0))

@@ -1,0 +1,49 @@
+"""The vectors of positions: as colours, by wavelength, by similarity, and the curves of a right and a wrong table."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pellucid.plots.figure import BLUE, VERMILION, empty, save, tidy
+from pellucid.plots.heatmap import draw
+
+
+def positions(
+    values: np.ndarray,
+    similarity: np.ndarray,
+    path: str | Path,
+    *,
+    wavelengths: np.ndarray | None = None,
+    curves: tuple[np.ndarray, np.ndarray] | None = None,
+    position: int = 3,
+) -> None:
+    """Draw a table (positions by dimensions) and its similarities; `curves` are the right and the wrong vector."""
+    figure = empty(12.0, 9.0)
+    [[table, alike], [waves, both]] = figure.subplots(2, 2)
+    draw(table, values, signed=True)
+    name(table, "what each position is given", "dimension", "position")
+    draw(alike, similarity, signed=True, high=1.0)
+    name(alike, "similarity of positions (cosine)", "position", "position")
+    if wavelengths is None:
+        waves.set_axis_off()
+    else:
+        waves.semilogy(2 * np.arange(len(wavelengths)), wavelengths, color=BLUE)
+        name(waves, "wavelength of each pair of dimensions", "dimension", "positions")
+        tidy(waves)
+    if curves is None:
+        both.set_axis_off()
+    else:
+        both.plot(curves[0], color=BLUE, linewidth=1.2, label="10000^(i/d), as the paper has it")
+        both.plot(curves[1], color=VERMILION, linewidth=1.2, linestyle="--", label="10000^(2i/d), i even already")
+        name(both, f"position {position}: the paper, and code that doubles the exponent", "dimension i", "value")
+        both.legend(frameon=False)
+        tidy(both)
+    save(figure, path)
+
+
+def name(axes: Any, title: str, across: str, up: str) -> None:
+    """What is drawn."""
+    axes.set_title(title)
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)

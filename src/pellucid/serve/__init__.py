@@ -1,0 +1,1 @@
+"""The server: the page, traces, and translation as LibreTranslate's clients ask for it."""

@@ -1,0 +1,88 @@
+"""The application: routes, and what every request passes on its way to them."""
+
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import JSONResponse, Response
+
+from pellucid.api import Model
+from pellucid.serve import libretranslate, static, tracing
+from pellucid.serve.gate import Addressed, Bounded, Guarded
+from pellucid.serve.languages import Languages
+from pellucid.serve.limits import Limits
+from pellucid.serve.metrics import Measured
+from pellucid.serve.problems import Problem, Refusal, say_problems
+from pellucid.serve.service import Service
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+"""What a server that only this machine reaches is called."""
+
+
+def create_app(
+    model: Model,
+    limits: Limits | None = None,
+    *,
+    languages: Languages | None = None,
+    hosts: Collection[str] | None = LOOPBACK,
+    origins: Collection[str] = (),
+) -> FastAPI:
+    """The server of one model.
+
+    `hosts` are the names it answers to, None for any; `origins` other sites whose pages may ask it, "*" for all.
+    """
+    service = Service(model, limits or Limits(), languages or Languages.of(model.manifest))
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await service.close()
+
+    app = FastAPI(
+        title="Pellucid",
+        summary="Translates, and shows every number it computes on the way.",
+        version=model.manifest.get("versions", {}).get("pellucid", "unknown"),
+        docs_url=None,  # both would load scripts from elsewhere
+        redoc_url=None,
+        lifespan=lifespan,
+        middleware=passed(service, hosts, origins),
+    )
+    say_problems(app)
+    app.include_router(static.routes())
+    app.include_router(libretranslate.routes(service))
+    app.include_router(tracing.routes(service))
+
+    @app.get("/health", tags=["operation"], responses={503: {"model": Problem, "description": "it does not work"}})
+    def health() -> dict[str, str]:
+        """Says that the server is up, and that what runs the model is."""
+        if not service.works:
+            raise Refusal(503, "what runs the model has stopped; start the server again")
+        return {"status": "ok"}
+
+    @app.get("/metrics", tags=["operation"], response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    def metrics() -> Response:
+        """Counters for Prometheus."""
+        return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/spec", include_in_schema=False)
+    def spec() -> JSONResponse:
+        """The description of the server, where LibreTranslate has its own."""
+        return JSONResponse(app.openapi())
+
+    app.state.service = service
+    return app
+
+
+def passed(service: Service, hosts: Collection[str] | None, origins: Collection[str]) -> list[Any]:
+    """What a request passes, in this order."""
+    pages = Middleware(CORSMiddleware, allow_origins=list(origins), allow_methods=["GET", "POST"])
+    return [
+        Middleware(Measured, metrics=service.metrics),
+        Middleware(Guarded),
+        Middleware(Addressed, hosts=hosts, origins=origins),
+        *([pages] if origins else []),
+        Middleware(Bounded, limits=service.limits),
+    ]

@@ -1,0 +1,47 @@
+"""What one server accepts: every bound has a default, and none is off unless somebody says so."""
+
+from dataclasses import dataclass
+from math import inf
+from typing import Annotated
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on what is asked, what waits and what is kept. Raises ValueError, naming every problem at once."""
+
+    characters: Annotated[int, "characters in all texts of a request together"] = 5000
+    texts: Annotated[int, "texts in a request"] = 64
+    alternatives: Annotated[int, "other translations of a text"] = 7
+    body: Annotated[int, "bytes in the body of a request"] = 2**20
+    waiting: Annotated[int, "requests that wait for the model; one more is told to come again (503)"] = 64
+    open_requests: Annotated[int, "requests open at the same time"] = 256
+    each: Annotated[int, "requests open at the same time from one address (429); 0: as many as from all"] = 32
+    seconds: Annotated[float, "until a request that is not answered is given up (504)"] = 30.0
+    arrival: Annotated[float, "seconds a request may take to arrive (408)"] = 10.0
+    beam: Annotated[int, "beam of a trace"] = 16
+    traces: Annotated[int, "traces kept; the one not looked at for longest goes first"] = 32
+    trace_bytes: Annotated[int, "bytes of all traces kept"] = 2**30
+    trace_minutes: Annotated[float, "until a trace that nobody looks at is forgotten"] = 30.0
+
+    def __post_init__(self) -> None:
+        least = {"alternatives": 0, "each": 0}
+        problems = [
+            f"{name} is {value!r}, it must be {least.get(name, 1)} or more"
+            for name, value in vars(self).items()
+            if name not in TIMES and value < least.get(name, 1)
+        ]
+        problems += [
+            f"{name} is {getattr(self, name)!r}, it must be above 0"
+            for name in TIMES
+            if not 0 < getattr(self, name) < inf
+        ]
+        if problems:
+            raise ValueError("these limits let nothing through: " + "; ".join(problems))
+
+    @property
+    def from_one_address(self) -> int:
+        """Requests that one address may have open."""
+        return self.each or self.open_requests
+
+
+TIMES = ("seconds", "arrival", "trace_minutes")

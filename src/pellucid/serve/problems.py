@@ -1,0 +1,95 @@
+"""How the server says no: a status and one sentence as {"error": ...}, and never a traceback."""
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+AGAIN = 2
+"""Seconds after which a client that was sent away may ask again."""
+
+FAILED = "the server failed, which is no fault of the request; its log says where"
+
+
+class Problem(BaseModel):
+    """Why a request was not answered."""
+
+    error: str = Field(description="a sentence")
+
+
+class Refusal(Exception):
+    """A request that is not answered: the status, and the sentence that says why."""
+
+    def __init__(self, status: int, reason: str):
+        super().__init__(reason)
+        self.status = status
+
+
+MEANINGS = {
+    400: "the request is not understood",
+    403: "asked by another site's page",
+    404: "not here, or not any more",
+    408: "the request took too long to arrive",
+    413: "more than this server takes at a time",
+    415: "the body is of a type that is not read here",
+    421: "the server is addressed by a name it does not know",
+    422: "the request asks for something that cannot be",
+    429: "too many requests from one address",
+    503: "too much is waiting already, or the page is not built",
+    504: "not done in time",
+}
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The answers of these statuses, and of those that any route may give, for the description of a route."""
+    every = {400, 408, 413, 421, 422, 429, 503, *statuses}
+    return {status: {"model": Problem, "description": MEANINGS[status]} for status in sorted(every)}
+
+
+def problem(status: int, reason: str) -> JSONResponse:
+    """The answer that says why there is none."""
+    headers = {"Retry-After": str(AGAIN)} if status in (429, 503) else None
+    return JSONResponse({"error": reason}, status, headers)
+
+
+def say_problems(app: FastAPI) -> None:
+    """Everything that `app` refuses, or cannot find, is said as a `Problem`."""
+    app.add_exception_handler(Refusal, refused)
+    app.add_exception_handler(HTTPException, not_found)
+    app.add_exception_handler(RequestValidationError, misunderstood)
+
+
+async def refused(request: Request, error: Exception) -> JSONResponse:
+    """The answer to what a route refuses."""
+    assert isinstance(error, Refusal)
+    return problem(error.status, str(error))
+
+
+async def misunderstood(request: Request, error: Exception) -> JSONResponse:
+    """The answer where a path or its parameters hold what they cannot."""
+    assert isinstance(error, RequestValidationError)
+    return problem(422, in_words(error.errors()))
+
+
+def in_words(errors: Iterable[Mapping[str, Any]]) -> str:
+    """What is wrong with each field, five of them at most.
+
+    >>> in_words([{"loc": ("query", "keep"), "msg": "Field required"}])
+    'query.keep: Field required'
+    """
+    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in islice(errors, 5))
+
+
+async def not_found(request: Request, error: Exception) -> JSONResponse:
+    """The answer where there is no such path, or not for this method."""
+    assert isinstance(error, HTTPException)
+    if error.status_code == 404:
+        return problem(404, "there is nothing at this path; /openapi.json lists what there is")
+    answer = problem(error.status_code, f"{error.detail}".lower())
+    answer.headers.update(error.headers or {})
+    return answer

@@ -1,0 +1,46 @@
+"""Runs an application until it is told to stop: a socket that is taken early, so that a taken port is said at once."""
+
+import os
+import socket
+from contextlib import suppress
+
+from starlette.types import ASGIApp
+
+from pellucid.serve.limits import Limits
+from pellucid.serve.service import DRAINED
+
+
+def taken(host: str, port: int) -> socket.socket:
+    """A socket at this address, not yet listening; ValueError, saying what to do, where that cannot be."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError) as error:
+        raise ValueError(f"--host {host!r}: no address of this machine ({error}); try 127.0.0.1") from None
+    found = socket.socket(family, kind, protocol)
+    try:
+        if os.name == "posix":  # elsewhere it would let two servers share a port
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(address)
+        found.listen(socket.SOMAXCONN)
+    except OSError as error:
+        found.close()
+        reason = (error.strerror or str(error)).lower()
+        raise ValueError(f"cannot listen on {host} port {port}: {reason}; try another --port") from None
+    return found
+
+
+def run(app: ASGIApp, listening: socket.socket, limits: Limits) -> None:
+    """Serve until interrupted or terminated; then what is under way is answered first."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # who asks is whoever holds the connection: a header could say anything
+        timeout_graceful_shutdown=int(limits.seconds + DRAINED) + 1,
+        ws="none",
+    )
+    with suppress(KeyboardInterrupt):  # raised again by uvicorn, when everything is done
+        uvicorn.Server(config).run(sockets=[listening])

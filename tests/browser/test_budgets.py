@@ -1,0 +1,34 @@
+"""Sizes that are promised: of the script that a browser fetches, and of a file that somebody sends."""
+
+import gzip
+
+import pytest
+import torch
+
+from pellucid.api import Model
+from pellucid.bundle import Bundle
+from pellucid.decode.translate import Translator
+from pellucid.model import PRESETS, ModelConfig, Transformer
+from pellucid.page.html import page_of
+from tests.browser.installed import require_buildable
+from tests.browser.small import learned_pairs, tokenizer
+
+
+def test_the_script_that_the_server_sends_is_at_most_120_kilobytes_compressed(page):
+    page.tab.goto(page.watched.home)
+    script = page.tab.request.get(f"{page.watched.home}pellucid.js").body()
+    assert len(gzip.compress(script, mtime=0)) <= 120_000
+
+
+@pytest.mark.parametrize("size", ["tiny", pytest.param("base", marks=pytest.mark.slow)])
+def test_a_file_of_maps_at_twelve_pieces_is_at_most_a_megabyte(size, tmp_path):
+    require_buildable()
+    torch.manual_seed(1)
+    vocabulary = tokenizer().source_vocabulary
+    model = Transformer(ModelConfig(vocabulary, vocabulary, **PRESETS[size])).eval()
+    found = Model(Bundle(model, tokenizer(), {}, tmp_path / "random"), Translator(model, tokenizer()))
+    source = next(pair.source for pair in learned_pairs() if len(tokenizer().encode_source([pair.source])[0]) >= 12)
+    target = next(pair.target for pair in learned_pairs() if len(tokenizer().encode_target([pair.target])[0]) >= 12)
+    trace = found.trace(source, target=target)
+    assert min(len(trace.source.pieces), len(trace.target.pieces)) >= 12
+    assert len(page_of(trace, "maps").encode()) <= 1_000_000

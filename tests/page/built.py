@@ -1,0 +1,42 @@
+"""web/build.py as a module, and where the page stands, for the tests of the page."""
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+WEB = ROOT / "web"
+STATIC = ROOT / "src" / "pellucid" / "page" / "static"
+
+
+def builder() -> ModuleType:
+    """The module web/build.py, which stands outside the package."""
+    spec = importlib.util.spec_from_file_location("pellucid_page_build", WEB / "build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def with_node() -> dict[str, str]:
+    """An environment with Node on its path; skips the test where there is none, or nothing is installed in web/."""
+    try:
+        path = builder().path_with_node()
+    except ValueError as error:
+        pytest.skip(str(error))
+    if not (WEB / "node_modules" / "esbuild").is_dir():
+        pytest.skip("web/node_modules is missing: `make page` installs it")
+    return {**os.environ, "PATH": path}
+
+
+def copied(into: Path) -> Path:
+    """The sources of the page at another path, with what the build needs of node_modules."""
+    web = into / "elsewhere" / "web"
+    leave = shutil.ignore_patterns("typescript", "@typescript", "@types", "undici-types", ".bin", "test")
+    shutil.copytree(WEB, web, ignore=leave)
+    return web

@@ -1,0 +1,89 @@
+"""The page makes every number of a real trace again from its inputs, in a language that Python's numbers never saw."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pellucid.inspect.trace import Trace
+from tests.inspect.traced import small_traced
+from tests.page.built import WEB, with_node
+
+KINDS = {
+    "pre": {"norm": "pre", "positions": "sinusoidal", "activation": "relu", "tie": "all", "output_bias": False},
+    "post": {"norm": "post", "positions": "rotary", "activation": "swiglu", "tie": "none"},
+    "learned": {"norm": "pre", "positions": "learned", "activation": "gelu", "tie": "decoder"},
+    "none": {"norm": "post", "positions": "none", "activation": "silu", "tie": "none"},
+}
+SIZES: dict[str, Any] = {"d_model": 12, "d_ff": 7, "heads": 3, "encoder_layers": 1, "decoder_layers": 1}
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("cells") / "cells.mjs"
+    words = ["test/cells.ts", "--bundle", "--platform=node", "--format=esm", f"--outfile={path}", "--log-level=warning"]
+    run(str(WEB / "node_modules" / "esbuild" / "bin" / "esbuild"), *words)
+    return path
+
+
+@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
+def test_the_page_makes_every_cell_of_a_trace_again_from_its_inputs(options, script, tmp_path):
+    trace = traced(**options)
+    write(trace, tmp_path)
+    found = json.loads(run("node", str(script), str(tmp_path)))
+    assert found["failed"] == []
+    assert found["cells"] == sum(trace[name].values.size for name in trace.names)
+    assert {"lookup", "norm", "linear", "dot", "scale", "softmax", "mix", "activation", "causal"} <= set(found["kinds"])
+
+
+def test_every_walk_back_ends_at_a_learned_number_or_at_a_place(script, tmp_path):
+    trace = traced()
+    write(trace, tmp_path)
+    ends = set(json.loads(run("node", str(script), str(tmp_path)))["ends"])
+    learned = {row["name"] for row in trace.manifest()["parameters"]}
+    assert "source_embedding.weight" in ends
+    assert all(end in learned or end.endswith(("positions", "allowed")) for end in ends)
+
+
+def test_a_number_that_was_planted_and_what_is_made_of_it_are_found_out(script, tmp_path):
+    trace = traced()
+    write(trace, tmp_path)
+    path = tmp_path / "decoder.0.cross.scores.bin"
+    scores = np.fromfile(path, "<f4").reshape(trace["decoder.0.cross.scores"].shape)
+    scores[1, 2, 0] += 3.0
+    scores.tofile(path)
+    failed = json.loads(run("node", str(script), str(tmp_path)))["failed"]
+    assert {"name": "decoder.0.cross.scores", "index": [1, 2, 0]}.items() <= failed[0].items()
+    others = {(cell["name"], *cell["index"][:2]) for cell in failed[1:]}
+    assert others == {("decoder.0.cross.pattern", 1, 2)}
+
+
+@pytest.mark.parametrize("options", [KINDS["pre"], KINDS["post"]], ids=["pre", "post"])
+def test_numbers_stored_as_float16_are_made_again_within_their_rounding(options, script, tmp_path):
+    write(traced(**options), tmp_path, stored="<f2")
+    assert json.loads(run("node", str(script), str(tmp_path)))["failed"] == []
+
+
+def traced(**options) -> Trace:
+    """Source and target of different lengths; the target is given, so that it is short."""
+    return small_traced(**{**SIZES, **options}).trace("The ball is blue.", target="Yes.")
+
+
+def write(trace: Trace, directory: Path, stored: str = "<f4") -> None:
+    """The manifest, and a file of numbers for each tensor and parameter, tensors as precise as `stored`."""
+    manifest: dict[str, Any] = trace.manifest()
+    manifest["run"]["capture"] = {"<f2": "float16", "<f4": "float32"}[stored]
+    (directory / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    for row in manifest["tensors"]:
+        trace.tensor(row["name"]).astype(stored).astype("<f4").tofile(directory / f"{row['name']}.bin")
+    for row in manifest["parameters"]:
+        trace.parameter(row["name"]).astype("<f4").tofile(directory / f"{row['name']}.bin")
+
+
+def run(*words: str) -> str:
+    done = subprocess.run(words, cwd=WEB, env=with_node(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

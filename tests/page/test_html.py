@@ -1,0 +1,243 @@
+import hashlib
+import json
+import re
+from base64 import b64encode
+
+import numpy as np
+import pytest
+
+from pellucid.page import assets
+from pellucid.page.blocks import block, script_json, script_text
+from pellucid.page.html import KEPT, estimate, page_html, page_of, save_html
+from tests.page.traces import HOSTILE, PARAMETERS, SCRIPT, SHAPES, HandMade, Read, built
+
+__all__ = ["built"]
+
+pytestmark = pytest.mark.usefixtures("built")
+
+
+@pytest.mark.parametrize("keep", ["float32", "weights"])
+def test_every_block_gives_back_the_numbers_of_the_trace(keep: str):
+    trace = HandMade()
+    read = Read(page_of(trace, keep)).arrays("tensor")
+    assert list(read) == list(SHAPES)
+    for name, values in read.items():
+        assert np.array_equal(values, trace.tensor(name)), name
+
+
+def test_weights_come_with_weights_only():
+    trace = HandMade()
+    assert all(not Read(page_of(trace, keep)).blocks("parameter") for keep in KEPT if keep != "weights")
+    page = Read(page_of(trace, "weights"))
+    read = page.arrays("parameter")
+    assert list(read) == list(PARAMETERS)
+    assert all(np.array_equal(values, trace.parameter(name)) for name, values in read.items())
+    assert all(row["captured"] for row in page.manifest["parameters"])
+
+
+def test_maps_keep_what_attention_read_and_say_of_the_rest_that_it_was_not_captured():
+    page = Read(page_of(HandMade(), "maps"))
+    kept = [name for name in SHAPES if name.endswith((".pattern", ".allowed"))]
+    assert list(page.arrays("tensor")) == kept
+    for row in page.manifest["tensors"]:
+        assert row["captured"] == (row["name"] in kept)
+        assert ("least" in row) == ("largest" in row) == ("sha256" in row) == row["captured"]
+
+
+@pytest.mark.parametrize("keep", KEPT)
+def test_the_hash_of_each_block_stands_in_its_row(keep: str):
+    page = Read(page_of(HandMade(), keep))
+    for kind in ("tensor", "parameter"):
+        rows = {row["name"]: row for row in page.manifest[f"{kind}s"] if row["captured"]}
+        blocks = page.blocks(kind)
+        assert {name: hashlib.sha256(data).hexdigest() for name, data in blocks.items()} == {
+            name: row["sha256"] for name, row in rows.items()
+        }
+
+
+def test_a_file_of_float16_says_so_and_is_rounded_to_it():
+    trace = HandMade()
+    page = Read(page_of(trace, "float16"))
+    manifest = page.manifest
+    assert manifest["run"]["capture"] == "float16"
+    assert len(manifest["notes"]) == 2
+    assert "float16" in manifest["notes"][-1]
+    for name, values in page.arrays("tensor").items():
+        [row] = [row for row in manifest["tensors"] if row["name"] == name]
+        exact = trace.tensor(name)
+        assert row["dtype"] == ("bool" if name.endswith(".allowed") else "float16")
+        assert np.abs(values - exact).max() <= 2**-11 * np.abs(exact).max()
+        if row["dtype"] == "float16":
+            assert (row["least"], row["largest"]) == (values.min(), values.max())
+            assert not np.array_equal(values, exact)
+
+
+@pytest.mark.parametrize("keep", ["maps", "float32", "weights"])
+def test_no_other_file_says_float16(keep: str):
+    manifest = Read(page_of(HandMade(), keep)).manifest
+    assert manifest["run"]["capture"] == "float32"
+    assert manifest["notes"] == ["a note"]
+
+
+def test_a_number_beyond_float16_is_refused_by_name():
+    trace = HandMade()
+    trace.tensors["logits"][1, 2] = -70000.0
+    with pytest.raises(ValueError, match=r"logits holds -70000, and float16 ends at 65504; keep float32"):
+        page_of(trace, "float16")
+    trace.tensors["logits"][1, 2] = np.inf
+    assert np.isinf(Read(page_of(trace, "float16")).arrays("tensor")["logits"][1, 2])
+
+
+def test_what_was_not_captured_stays_so():
+    page = Read(page_of(HandMade(missing=("logits",)), "float32"))
+    assert "logits" not in page.blocks("tensor")
+    assert not page.manifest["tensors"][-1]["captured"]
+
+
+def test_a_file_says_how_many_bytes_of_numbers_it_holds():
+    page = Read(page_of(HandMade(), "weights"))
+    assert page.manifest["run"]["bytes"] == sum(
+        len(data) for kind in ("tensor", "parameter") for data in page.blocks(kind).values()
+    )
+
+
+def test_hostile_text_is_only_text():
+    trace = HandMade()
+    page = page_of(trace)
+    read = Read(page)
+    elements = {"html", "head", "meta", "link", "title", "style", "body", "div", "noscript", "p", "script"}
+    assert set(read.tags) == elements
+    assert read.title.startswith(f"a {HOSTILE} b")
+    assert read.manifest["source"] == trace.manifest()["source"]
+    assert not [name for name, _ in read.attributes if name.startswith("on") or name == "src"]
+    assert [value for name, value in read.attributes if name == "href"] == ["data:,"]
+    assert [text for attributes, text in read.scripts if "type" not in attributes] == []
+    assert "\u2028" not in page.partition('<script type="application/json"')[2]
+
+
+def test_nothing_runs_but_the_script_of_the_page_and_nothing_is_fetched():
+    read = Read(page_of(HandMade()))
+    policy = dict(part.strip().split(" ", 1) for part in str(read.meta["Content-Security-Policy"]).split(";"))
+    digest = b64encode(hashlib.sha256(read.module.encode()).digest()).decode()
+    assert policy == {
+        "default-src": "'none'",
+        "script-src": f"'sha256-{digest}'",
+        "style-src": "'unsafe-inline'",
+        "img-src": "data: blob:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+
+
+def test_the_script_is_whole_though_it_says_what_ends_a_script():
+    module = Read(page_of(HandMade())).module
+    assert module == SCRIPT.replace("</script><!--", r"\x3c/script>\x3c!--")
+
+
+@pytest.mark.parametrize(
+    "value", [HOSTILE, "</SCRIPT>", "\u2028\u2029", "&lt;", '\\"', "犬 año \x00\x1f", "<!--<script>"]
+)
+def test_escaped_json_is_the_same_json_without_markup(value: str):
+    text = script_json({value: [value, 1.5, None, True]})
+    assert json.loads(text) == {value: [value, 1.5, None, True]}
+    assert not re.search("[<>&\u2028\u2029]", text)
+
+
+def test_what_json_cannot_say_is_null_and_half_a_character_is_no_error():
+    assert script_json([float("nan"), {"a": float("-inf")}, 1e300]) == '[null,{"a":null},1e+300]'
+    assert script_json("a\udc80").encode() == b'"a\\udc80"'
+
+
+@pytest.mark.parametrize("module", ["x='</SCRIPT >'", "a<!--b", "`</script`"])
+def test_no_script_ends_early(module: str):
+    assert not re.search("</script|<!--", script_text(module), re.IGNORECASE)
+
+
+def test_a_script_is_else_left_alone():
+    assert script_text("for(i=0;i<scripts;i++)x<y/z") == "for(i=0;i<scripts;i++)x<y/z"
+
+
+def test_numbers_are_stored_little_endian_with_the_last_axis_fastest():
+    values = np.arange(6, dtype=">f8").reshape(3, 2).T
+    read = Read(block("tensor", 'a"<', values, "float32").html)
+    assert read.blocks("tensor") == {'a"<': np.array([0, 2, 4, 1, 3, 5], "<f4").tobytes()}
+
+
+@pytest.mark.parametrize("keep", KEPT)
+def test_the_size_is_said_before_the_file_is_written_and_holds(keep: str, tmp_path):
+    path = tmp_path / "out.html"
+    said = []
+    trace = HandMade()
+    written = save_html(trace, path, keep, say=lambda words: said.append((words, path.exists())))
+    [(words, there)] = said
+    assert not there
+    assert re.fullmatch(rf"{re.escape(str(path))} will have at most \d+ kB", words)
+    most = estimate({**trace.manifest(), **trace.answers()}, keep)
+    assert path.stat().st_size == written <= most < 1.6 * written
+    assert path.read_text(encoding="utf-8") == page_of(trace, keep)
+
+
+def test_the_answers_stand_in_the_file_with_six_digits():
+    page = page_of(HandMade())
+    manifest = Read(page).manifest
+    account = {"piece": HOSTILE, "logit": 3.14159, "sum": None, "parts": []}
+    assert manifest["accounts"] == {"chosen": [account], "against": [None]}
+    assert manifest["verdict"] == {"findings": []}
+
+
+def test_the_same_trace_gives_the_same_bytes():
+    assert page_of(HandMade(), "weights") == page_of(HandMade(), "weights")
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "out.html"
+    path.write_text("before", encoding="utf-8")
+    trace = HandMade()
+    del trace.tensors["encoder.input"]
+    trace.row = HandMade().row
+    with pytest.raises(KeyError):
+        save_html(trace, path, "float32")
+    assert path.read_text(encoding="utf-8") == "before"
+    assert [each.name for each in tmp_path.iterdir() if each.suffix == ".html"] == ["out.html"]
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("name", "keep", "words"),
+    [
+        ("out.html", "everything", 'a file keeps maps, float16, float32 or weights, not "everything"'),
+        ("no/out.html", "maps", "no is not a folder"),
+        ("", "maps", "it is a folder"),
+    ],
+)
+def test_what_cannot_be_written_is_said(tmp_path, name: str, keep: str, words: str):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        save_html(HandMade(), tmp_path / name, keep)
+
+
+def test_weights_of_a_trace_without_a_model_are_refused():
+    with pytest.raises(ValueError, match=r"no weights at hand.*keep float32"):
+        page_of(HandMade(weights=False), "weights")
+
+
+def test_more_than_a_browser_opens_is_refused_before_anything_is_read():
+    manifest = HandMade().manifest()
+    manifest["parameters"][0]["shape"] = [200_000, 1024]
+
+    def unread(name: str) -> np.ndarray:
+        raise AssertionError(name)
+
+    with pytest.raises(
+        ValueError, match=r"1092\.\d MB, browsers open 536\.9 MB at most; keep less: maps, float16, float32"
+    ):
+        page_html(manifest, unread, unread, "weights")
+
+
+def test_a_page_that_was_not_built_says_how(built):
+    assert assets.fingerprint() == "5e" * 32
+    built.write_text("nothing", encoding="utf-8")
+    with pytest.raises(ValueError, match="make page"):
+        assets.fingerprint()
+    built.unlink()
+    with pytest.raises(ValueError, match=r"the page is not built: .*run `make page`"):
+        page_of(HandMade())

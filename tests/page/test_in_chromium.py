@@ -1,0 +1,129 @@
+"""The file, the frame and the widget as a browser shows them; skipped where there is none, or the page is not built."""
+
+import base64
+import json
+
+import pytest
+
+from pellucid.api import Model
+from pellucid.bundle import load, save
+from pellucid.decode.translate import Translator
+from pellucid.inspect.acts import act
+from pellucid.page.assets import BUNDLE, bundle
+from pellucid.page.html import KEPT, page_html, save_html, whole
+from pellucid.page.widget import Asked, frame
+from tests.decode.models import random_model, small_tokenizer
+from tests.page.browser import page
+
+HOSTILE = "</script><img src=x onerror=window.harmed=1>"
+
+INFLATED = """async () => {
+  const found = {};
+  for (const block of document.querySelectorAll("script[data-tensor], script[data-parameter]")) {
+    const packed = Uint8Array.from(atob(block.textContent.trim()), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const digest = await crypto.subtle.digest("SHA-256", await new Response(stream).arrayBuffer());
+    const name = block.dataset.tensor ?? block.dataset.parameter;
+    found[name] = [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  }
+  return found;
+}"""
+
+REACHES_OUT = "() => { try { return parent.document.body.innerText } catch (error) { return error.name } }"
+
+HOSTED = """async (text) => {
+  const module = await import(URL.createObjectURL(new Blob([text], { type: "text/javascript" })));
+  const heard = [];
+  const view = (text) => new DataView(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
+  const model = {
+    on: (event, listener) => heard.push(listener),
+    send: async (content) => {
+      const [said, buffers] = await window.python(content);
+      for (const listener of heard) listener(said, buffers.map(view));
+    },
+  };
+  window.leave = module.default.render({ model, el: document.body });
+}"""
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    if not BUNDLE.exists():
+        pytest.skip("the page is not built: `make page` builds it")
+    vocabulary = small_tokenizer().source_vocabulary
+    place = tmp_path_factory.mktemp("runs") / "best"
+    save(place, random_model(1, vocabulary, vocabulary), small_tokenizer(), step=0)
+    found = load(place)
+    translator = Translator(found.model, found.tokenizer)
+    return Model(found, translator).trace("The black cat drank the milk.", target="El gato negro bebió la leche.")
+
+
+def test_every_file_opens_without_a_network_and_its_blocks_are_those_of_its_manifest(trace, tmp_path):
+    with page() as tab:
+        asked = []
+        tab.context.set_offline(True)
+        tab.on("request", lambda request: asked.append(request.url))
+        for keep in KEPT:
+            path = tmp_path / f"{keep}.html"
+            save_html(trace, path, keep)
+            tab.goto(path.as_uri())
+            tab.get_by_text("El gato negro bebió la leche.").first.wait_for()
+            manifest = json.loads(tab.locator("#pellucid-manifest").text_content())
+            rows = [row for row in (*manifest["tensors"], *manifest["parameters"]) if row["captured"]]
+            assert tab.evaluate(INFLATED) == {row["name"]: row["sha256"] for row in rows}
+        ours = ("data:", *((tmp_path / f"{keep}.html").as_uri() for keep in KEPT))
+        assert [url for url in asked if not url.startswith(ours)] == []
+
+
+def test_hostile_pieces_and_sentences_do_nothing_to_a_file_nor_to_the_notebook_around_it(trace, tmp_path):
+    manifest = json.loads(json.dumps(whole(trace)))
+    for side in ("source", "target"):
+        manifest[side] |= {"text": f"a {HOSTILE}", "normalised": HOSTILE}
+        manifest[side]["pieces"][1] = HOSTILE
+    manifest["axes"]["S"]["labels"][1] = manifest["steps"][0]["chosen"]["piece"] = HOSTILE
+    manifest["notes"] = [HOSTILE]
+    text = page_html(manifest, trace.tensor, trace.parameter, "float32")
+    (tmp_path / "out.html").write_text(text, encoding="utf-8")
+    with page() as tab:
+        tab.goto((tmp_path / "out.html").as_uri())
+        harmless(tab)
+        tab.set_content(f"<!doctype html><body><p>a notebook</p>{frame(text)}")
+        [_, inside] = tab.frames
+        harmless(inside)
+        assert tab.locator("img").count() == 0
+        assert inside.evaluate(REACHES_OUT) == "SecurityError"
+
+
+def harmless(shown) -> None:
+    """Walk through views that show pieces: they are there, as text."""
+    shown.get_by_text(HOSTILE).first.wait_for()
+    for name in ("Pieces", "Output", "Alignment"):
+        shown.get_by_text(name, exact=True).first.click()
+        shown.wait_for_timeout(100)
+    assert shown.evaluate("window.harmed") is None
+    assert shown.locator("img").count() == 0
+
+
+def test_a_widget_gets_its_numbers_from_python_and_can_ask_for_another_sentence(trace):
+    asked = Asked(trace, act)
+    questions = []
+
+    def python(content):
+        questions.append(content)
+        said, buffers = asked(content)
+        return [said, [base64.b64encode(each).decode() for each in buffers]]
+
+    with page() as tab:
+        tab.expose_function("python", python)
+        tab.set_content("<!doctype html><body>")
+        tab.evaluate(HOSTED, bundle())
+        tab.get_by_text("El gato negro bebió la leche.").first.wait_for()
+        tab.get_by_role("textbox").first.fill("Yes.")
+        tab.get_by_role("button", name="Translate").first.click()
+        tab.wait_for_timeout(100)
+        tab.get_by_text("▁Yes").first.wait_for()
+        new = [each["trace"] for each in questions if each["trace"]]
+        assert new
+        assert {"manifest", "tensor", "act"} <= {each["ask"] for each in questions}
+        tab.evaluate("window.leave()")
+        assert tab.locator("body").inner_text().strip() == ""

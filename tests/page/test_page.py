@@ -1,0 +1,159 @@
+"""The page as a whole in Chromium, opened from one file: its words, numbers and keys, and names for every control."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.inspect.traced import small_traced
+from tests.page.browser import page
+
+VIEWS = ["map", "tokens", "positions", "heads", "output", "beam", "align", "compare", "debug", "checks", "export"]
+SECTION = "decoder.1.cross"
+HOSTILE = "The ball </script><img src=x onerror=document.title='owned'> is blue."
+
+
+@pytest.fixture(scope="module")
+def trace() -> Any:
+    return small_traced(tie="all").trace(HOSTILE, beam=3)
+
+
+@pytest.fixture(scope="module")
+def tab(trace: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    file = tmp_path_factory.mktemp("page") / "trace.html"
+    trace.save_html(file, keep="float32")
+    with page(viewport={"width": 1440, "height": 900}) as tab:
+        tab.goto(Path(file).as_uri())
+        tab.wait_for_selector(".scrubber")
+        yield tab
+
+
+def go(tab: Any, fragment: str) -> None:
+    """To a place, with nothing left over from the test before."""
+    tab.evaluate("fragment => { location.hash = fragment }", fragment)
+    tab.wait_for_timeout(120)
+
+
+def test_the_sentence_is_shown_as_text_and_nothing_of_it_runs(tab: Any, trace: Any):
+    assert tab.inner_text(".asked") == trace.source.text
+    assert tab.title() != "owned"
+    assert tab.locator(".pellucid img").count() == 0
+    shown = tab.locator(".side section").first.locator("button").all_inner_texts()
+    assert [text.strip() for text in shown] == [piece.strip() for piece in trace.source.pieces]
+
+
+def test_every_number_of_a_head_stands_in_its_table_as_numpy_has_it(tab: Any, trace: Any):
+    go(tab, f"v=head&a={SECTION}&h=1")
+    tab.wait_for_selector(".sheet-canvas")
+    tab.keyboard.press("t")
+    tab.wait_for_selector(".sheet-table")
+    shown = [
+        [[float(cell.replace("−", "-")) for cell in row] for row in table]
+        for table in tab.evaluate(
+            """() => [...document.querySelectorAll('.sheet-table table')].map(table =>
+                [...table.querySelectorAll('tbody tr')].map(row =>
+                    [...row.querySelectorAll('td')].map(cell => cell.innerText)))"""
+        )
+    ]
+    tab.keyboard.press("t")
+    assert sum(len(row) for table in shown for row in table) >= 200
+    wanted = [
+        (part, trace.tensor(f"{SECTION}.{part}")[1])
+        for part in ("q", "products", "scores", "pattern", "v", "head_output")
+    ]
+    found = [np.array(table, dtype=np.float32) for table in shown]
+    for part, values in wanted:
+        assert any(np.array_equal(each, values) for each in found), part
+    assert any(np.array_equal(each, trace.tensor(f"{SECTION}.k")[1].T) for each in found)
+
+
+def test_the_focused_cell_is_said_in_a_sentence_and_arrows_move_it(tab: Any, trace: Any):
+    go(tab, f"v=head&a={SECTION}&h=0")
+    grid = tab.locator("figure:has(.sheet-label:text-is('pattern')) [role=gridcell]")
+    grid.focus()
+    tab.keyboard.press("ArrowDown")
+    tab.keyboard.press("ArrowRight")
+    said = grid.get_attribute("aria-label")
+    values = trace.tensor(f"{SECTION}.pattern")[0]
+    found = re.fullmatch(r"row (.+), column (.+), value ([\d.e−]+), (?:(\d+)\w\w )?largest of (\d+), masked none", said)
+    assert found, said
+    assert found[1] == trace.inputs.pieces[1]
+    assert found[2] == trace.source.pieces[1]
+    assert np.float32(found[3].replace("−", "-")) == values[1, 1]
+    assert int(found[4] or 1) == 1 + (values[1] > values[1, 1]).sum()
+    assert int(found[5]) == len(values[1])
+
+
+def test_enter_opens_the_number_and_escape_goes_out_the_way_one_came_in(tab: Any):
+    go(tab, "v=map")
+    go(tab, f"v=head&a={SECTION}&h=0")
+    grid = tab.locator("figure:has(.sheet-label:text-is('scores')) [role=gridcell]")
+    grid.focus()
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector(".view-cell")
+    assert f"x={SECTION}.scores" in tab.evaluate("location.hash")
+    assert "✓" in tab.inner_text(".view-cell")
+    tab.keyboard.press("Escape")
+    tab.wait_for_selector(".view-head")
+    tab.keyboard.press("Escape")
+    tab.wait_for_selector(".view-map")
+
+
+def test_a_followed_piece_is_marked_by_shape_and_word_and_let_go_by_escape(tab: Any):
+    go(tab, "v=map")
+    button = tab.locator(".side section").first.locator("button").nth(1)
+    button.click()
+    assert button.get_attribute("aria-pressed") == "true"
+    assert "▸" in button.inner_text()
+    assert "f=S1" in tab.evaluate("location.hash")
+    tab.keyboard.press("Escape")
+    assert button.get_attribute("aria-pressed") == "false"
+    assert tab.locator(".view-map").count() == 1
+
+
+def test_steps_modes_and_help_have_keys(tab: Any, trace: Any):
+    go(tab, "v=map")
+    tab.locator("h2").first.click()
+    tab.keyboard.press(".")
+    assert tab.locator("[aria-current=step]").inner_text().strip() == trace.steps[1].chosen.piece
+    tab.keyboard.press(",")
+    assert tab.locator("[aria-current=step]").inner_text().strip() == trace.steps[0].chosen.piece
+    tab.keyboard.press("p")
+    assert tab.evaluate("getComputedStyle(document.querySelector('.pellucid')).fontSize") == "22px"
+    tab.keyboard.press(" ")
+    assert tab.get_by_role("button", name="Show values").count() == 1
+    tab.keyboard.press(" ")
+    tab.keyboard.press("p")
+    tab.keyboard.press("?")
+    assert tab.get_by_role("dialog", name="Keys").is_visible()
+    tab.keyboard.press("Escape")
+    assert tab.get_by_role("dialog").count() == 0
+
+
+def test_every_control_of_every_picture_has_a_name_and_every_picture_fits_its_width(tab: Any):
+    session = tab.context.new_cdp_session(tab)
+    places = [f"v={view}" for view in VIEWS]
+    places += [f"v=block&a={SECTION}", f"v=head&a={SECTION}&h=1", f"v=cell&x={SECTION}.scores&i=1.0.0", "v=map&n=7"]
+    problems = []
+    for place in places:
+        go(tab, place)
+        nodes = session.send("Accessibility.getFullAXTree")["nodes"]
+        problems += [f"{place}: a {role} without a name" for role in map(nameless, nodes) if role]
+        for width in (900, 1440):
+            tab.set_viewport_size({"width": width, "height": 900})
+            across = tab.evaluate("document.documentElement.scrollWidth")
+            problems += [f"{place}: {across} pixels across of {width}"] if across > width else []
+    assert problems == []
+
+
+CONTROLS = ["button", "link", "textbox", "combobox", "slider", "checkbox", "radio", "gridcell", "grid", "spinbutton"]
+
+
+def nameless(node: dict[str, Any]) -> str | None:
+    """The role of a node of the accessibility tree that one can act on but not call."""
+    role = node.get("role", {}).get("value")
+    named = node.get("ignored") or node.get("name", {}).get("value")
+    return role if role in CONTROLS and not named else None

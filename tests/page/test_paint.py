@@ -1,0 +1,57 @@
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.page.browser import page
+from tests.page.built import WEB, with_node
+
+SCALES = [
+    {"kind": kind, "least": least, "largest": largest, "dark": dark}
+    for kind, least, largest in (("sequential", 0.0, 1.0), ("symmetric", -3.7, 3.7))
+    for dark in (False, True)
+]
+
+
+@pytest.fixture(scope="module")
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """web/test/browser.ts as a plain script."""
+    script = tmp_path_factory.mktemp("harness") / "browser.js"
+    esbuild = ["node", "node_modules/esbuild/bin/esbuild", "test/browser.ts", "--bundle", "--format=iife"]
+    done = subprocess.run(
+        [*esbuild, f"--outfile={script}", "--log-level=error"], cwd=WEB, env=with_node(), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return script
+
+
+def test_values_are_read_back_from_pixels_within_a_255th_of_the_range(harness: Path):
+    rng = np.random.default_rng(17)
+    with page() as tab:
+        tab.add_script_tag(path=str(harness))
+        for scale in SCALES:
+            span = scale["largest"] - scale["least"]
+            values = rng.uniform(scale["least"], scale["largest"], size=(11, 13))
+            for found in (
+                call(tab, "sheetReadBack", values.ravel().tolist(), 11, 13, scale, 1),
+                call(tab, "sheetReadBack", values.ravel().tolist(), 11, 13, scale, 2),
+                call(tab, "thumbnailReadBack", values.ravel().tolist(), 11, 13, scale),
+            ):
+                assert np.abs(np.array(found, dtype=float).reshape(11, 13) - values).max() <= span / 255
+            transposed = call(tab, "sheetReadBack", values.T.ravel().tolist(), 13, 11, scale, 1)
+            assert np.abs(np.array(transposed, dtype=float).reshape(11, 13) - values).max() > span / 10  # axes matter
+
+
+def test_144_maps_of_40_by_40_are_painted_within_a_tenth_of_a_second(harness: Path):
+    with page() as tab:
+        tab.add_script_tag(path=str(harness))
+        took = min(call(tab, "paintMany", 144, 40) for _ in range(3))
+        print(f"144 maps of 40 x 40: {took:.0f} ms")
+        assert took < 100
+
+
+def call(tab: Any, name: str, *arguments: Any) -> Any:
+    """What a function of the harness gives."""
+    return tab.evaluate(f"given => {name}(...given)", list(arguments))

@@ -1,0 +1,30 @@
+"""The smallest file stays small: at most 1 MB for twelve pieces a side, with the tiny and with the base size."""
+
+import pytest
+
+from pellucid.api import Model
+from pellucid.bundle import load, save
+from pellucid.decode.translate import Translator
+from pellucid.model import ModelConfig, Transformer
+from pellucid.model.config import PRESETS
+from pellucid.page.html import page_of
+from tests.decode.models import small_tokenizer
+from tests.page.traces import built
+
+__all__ = ["built"]
+
+SOURCE, TARGET = "The cat is the ball", "El gato es la."
+SCRIPT = 400_000
+"""Bytes of a script that has about 120 kB when it is packed, the most the page may have."""
+
+
+@pytest.mark.parametrize("size", ["tiny", pytest.param("base", marks=pytest.mark.slow)])
+def test_a_file_of_maps_has_at_most_one_megabyte(built, tmp_path, size: str):
+    built.write_text(f"//{'x' * SCRIPT}", encoding="utf-8")
+    vocabulary = small_tokenizer().source_vocabulary
+    config = ModelConfig(vocabulary, vocabulary, **PRESETS[size])
+    save(tmp_path / "best", Transformer(config).eval(), small_tokenizer(), step=0)
+    found = load(tmp_path / "best")
+    trace = Model(found, Translator(found.model, found.tokenizer)).trace(SOURCE, target=TARGET)
+    assert (len(trace.source.ids), len(trace.target.ids)) == (12, 12)
+    assert len(page_of(trace, "maps").encode()) <= 1_000_000

@@ -1,0 +1,180 @@
+"""The pictures of the page against a running server: the story by keyboard, accounts, beam, heads, edits and files."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pellucid.inspect.trace import Trace
+from tests.inspect.traced import small_traced
+from tests.page.browser import page
+from tests.serve.servers import running
+
+SENTENCE, BEAM = "The ball is blue.", 2
+SIZES: dict[str, Any] = {"ends": 12.0, "d_model": 12, "heads": 3, "encoder_layers": 1, "decoder_layers": 2}
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    return small_traced(**SIZES).trace(SENTENCE, beam=BEAM)
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Any]:
+    with running(small_traced(**SIZES)) as port, page(viewport={"width": 1440, "height": 900}) as tab:
+        tab.goto(f"http://127.0.0.1:{port}/")
+        tab.set_default_timeout(8000)
+        yield tab
+
+
+@pytest.fixture(autouse=True)
+def fresh(tab: Any, trace: Trace) -> None:
+    """The sentence's own trace, in its first step, with nothing hidden and no story told."""
+    if f"id={trace.id}&" not in tab.url:
+        tab.fill("#pellucid-sentence", SENTENCE)
+        tab.locator(".ask select").select_option(str(BEAM))
+        tab.get_by_role("button", name="Translate").click()
+        until(tab, lambda: f"id={trace.id}&" in tab.url)
+    tab.get_by_role("button", name="Learn", exact=True).click()
+    tab.locator(".scrubber button").first.click()
+    tab.evaluate("document.activeElement.blur()")
+
+
+def go(tab: Any, view: str) -> None:
+    tab.locator(".tabs").get_by_role("button", name=view, exact=True).click()
+
+
+def until(tab: Any, fact: Callable[[], bool]) -> None:
+    """Waits from outside: the page's policy lets no test put a condition into it."""
+    for _ in range(160):
+        if fact():
+            return
+        tab.wait_for_timeout(50)
+    raise AssertionError("it never came about")
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-").replace("\u202f", ""))
+
+
+def test_the_story_is_walked_by_keyboard_and_every_stop_moves_the_picture(tab: Any):
+    if tab.locator(".b-story").count() == 0:
+        tab.get_by_role("button", name="Tell the story").click()
+    tab.locator(".b-stops button[aria-label^='Stop 1:']").click()
+    tab.evaluate("document.activeElement.blur()")
+    titles, views = [], []
+    for stop in range(1, 15):
+        tab.wait_for_selector(f".b-story[aria-label='Story, stop {stop} of 14']")
+        until(tab, lambda: len(tab.inner_text(".b-telling").strip()) > 20)
+        titles.append(tab.inner_text(".b-story h2"))
+        views.append(tab.evaluate("new URLSearchParams(location.hash.slice(1)).get('v')"))
+        assert tab.locator(".b-story math").count() >= 1
+        assert ".py, line" in tab.inner_text(".b-story .b-code figcaption")
+        assert len(tab.inner_text("main.centre")) > 20
+        tab.keyboard.press("PageDown")
+    assert len(set(titles)) == 14
+    assert {"map", "tokens", "cell", "positions", "head", "block", "output", "beam"} <= set(views)
+    tab.get_by_role("button", name="Leave").click()
+    assert tab.locator(".b-story").count() == 0
+
+
+def test_values_wait_for_the_space_bar_when_presenting(tab: Any):
+    tab.get_by_role("button", name="Teach", exact=True).click()
+    go(tab, "Output")
+    tab.evaluate("document.activeElement.blur()")
+    tab.keyboard.press(" ")
+    tab.wait_for_selector(".b-bars .b-gap")
+    assert tab.locator(".b-bars .b-value, .b-bars .b-bar").count() == 0
+    tab.keyboard.press(" ")
+    tab.wait_for_selector(".b-bars .b-value")
+    assert tab.locator(".b-bars .b-gap").count() == 0
+
+
+def test_the_account_shown_is_that_of_the_trace(tab: Any, trace: Trace):
+    go(tab, "Output")
+    tab.keyboard.press("t")
+    tab.wait_for_selector(".b-whole.b-signed")
+    account = trace.account(0)
+    rows = tab.locator("section[aria-label='What adds to the logit'] table").first.locator("tr").all()
+    shown = [number(row.locator("td").last.inner_text()) for row in rows]
+    groups = list(dict.fromkeys(part.group for part in account.parts))
+    wanted = [sum(part.value for part in account.parts if part.group == group) for group in groups]
+    np.testing.assert_allclose(sorted(shown), sorted(wanted), rtol=1e-9, atol=1e-12)
+    assert sum(shown) == pytest.approx(account.logit, rel=1e-4)
+    tab.keyboard.press("t")
+
+
+def test_the_candidates_and_the_rest_make_one(tab: Any, trace: Trace):
+    go(tab, "Output")
+    tab.keyboard.press("t")
+    tab.wait_for_selector(".b-whole")
+    rows = tab.locator("section[aria-label='What could come next'] tr td:last-child").all_inner_texts()
+    shown = [number(text) for text in rows]
+    logits = trace["logits"].values[0].astype(np.float64)
+    probabilities = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+    np.testing.assert_allclose(shown[:-1], np.sort(probabilities)[::-1][: len(shown) - 1], rtol=1e-5)
+    assert sum(shown) == pytest.approx(1.0, abs=1e-6)
+    tab.keyboard.press("t")
+
+
+def test_every_candidate_of_the_search_is_a_node_and_a_pruned_one_opens_its_trace(tab: Any, trace: Trace):
+    assert trace.tree is not None
+    go(tab, "Beam")
+    tab.locator(".b-beam input[type=range]").fill("4")
+    nodes = len(trace.tree.nodes)
+    until(tab, lambda: tab.locator(".b-node").count() == nodes)
+    for fate in ("kept", "pruned", "finished"):
+        wanted = sum(node.fate == fate for node in trace.tree.nodes)
+        assert tab.locator(f".b-node.b-{fate}").count() == wanted
+    pruned = next(node for node in trace.tree.nodes if node.fate == "pruned" and node.parent is None)
+    tab.locator(f"[data-node='{pruned.id}']").click()
+    tab.get_by_role("button", name="Open the trace that begins like this").click()
+    first = tab.locator(".scrubber .piece").nth(1)
+    until(tab, lambda: first.inner_text().startswith(pruned.piece))
+    go(tab, "Compare")
+    assert tab.locator("section[aria-label='Before and after'] tbody tr").count() >= len(trace.steps)
+
+
+def test_entropy_and_largest_weight_of_every_head_are_those_of_numpy(tab: Any, trace: Trace):
+    go(tab, "Heads")
+    names = [name for name in trace.names if name.endswith(".pattern")]
+    until(tab, lambda: tab.locator(".b-measured .b-value").count() == 2 * 3 * len(names))
+    shown = [number(text) for text in tab.locator(".b-measured .b-value").all_inner_texts()]
+    wanted = []
+    for name in names:
+        for weights in trace[name].values:
+            logs = np.log(weights, out=np.zeros_like(weights), where=weights > 0)
+            wanted += [weights.max(axis=1).mean(), -(weights * logs).sum(axis=1).mean()]
+    np.testing.assert_allclose(shown, wanted, atol=0.0051)
+
+
+def test_a_hidden_word_is_laid_beside_the_run_that_read_it(tab: Any, trace: Trace):
+    go(tab, "Verdict")
+    tab.get_by_label("Hide the word").select_option("1")
+    tab.locator("section[aria-label='Change the run']").get_by_role("button", name="Add", exact=True).first.click()
+    tab.get_by_role("button", name="Run with this change").click()
+    rows = tab.locator("section[aria-label='Before and after'] tbody tr")
+    rows.first.wait_for()
+    shown = [number(text) for text in rows.locator("td:last-child").all_inner_texts()]
+    hidden = trace.edited({"kind": "hide", "word": 1}, keep_target=True)
+    wanted = [
+        after.chosen.log_prob - before.chosen.log_prob for before, after in zip(trace.steps, hidden.steps, strict=True)
+    ]
+    np.testing.assert_allclose(shown, wanted, atol=0.0051)
+    tab.get_by_role("button", name="Undo all changes").click()
+    tab.wait_for_selector("text=Run with these changes")
+
+
+def test_a_tensor_is_saved_as_numpy_reads_it(tab: Any, trace: Trace, tmp_path):
+    go(tab, "Export")
+    tab.locator("section[aria-label='One tensor'] select").first.select_option("decoder.1.cross.pattern")
+    with tab.expect_download() as saved:
+        tab.get_by_role("button", name="NPZ for numpy").click()
+    saved.value.save_as(tmp_path / "one.npz")
+    with np.load(tmp_path / "one.npz", allow_pickle=False) as arrays:
+        np.testing.assert_array_equal(arrays["decoder.1.cross.pattern"], trace.tensor("decoder.1.cross.pattern"))
+    with tab.expect_download() as saved:
+        tab.get_by_role("button", name="PNG").click()
+    saved.value.save_as(tmp_path / "one.png")
+    assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")

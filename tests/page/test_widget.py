@@ -1,0 +1,180 @@
+import logging
+import sys
+from html import unescape
+from html.parser import HTMLParser
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pellucid.page import widget as module
+from pellucid.page.html import page_of
+from pellucid.page.widget import REMEMBERED, Asked, Frame, frame, show
+from tests.page.traces import HOSTILE, SCRIPT, HandMade, built
+
+__all__ = ["built"]
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def act(trace, verb, args):
+    """Says what it was asked, makes a trace of another name, or fails in two ways."""
+    if verb == "trace":
+        return HandMade(args["sentence"])
+    if verb == "account":
+        return {"of": trace.name, "step": args["step"], "value": float("nan")}
+    raise {"verdict": ValueError("no verdict on this"), "edit": RuntimeError("a bug")}[verb]
+
+
+def ask(asked: Asked, **content) -> list[Any]:
+    answer, buffers = asked({"id": 7, "trace": None, **content})
+    assert answer.pop("id") == 7
+    return [answer, *(np.frombuffer(buffer, "<f4") for buffer in buffers)]
+
+
+def test_a_page_is_told_the_manifest_first():
+    trace = HandMade()
+    assert ask(Asked(trace, act), ask="manifest") == [{"value": trace.manifest()}]
+
+
+def test_a_tensor_comes_as_float32_beside_the_message():
+    trace = HandMade()
+    for name, values in trace.tensors.items():
+        answer, numbers = ask(Asked(trace, act), ask="tensor", name=name)
+        assert answer == {}
+        assert np.array_equal(numbers, values.ravel())
+
+
+def test_a_parameter_comes_by_rows():
+    trace = HandMade()
+    asked = Asked(trace, act)
+    matrix, vector = trace.parameters.values()
+    names = list(trace.parameters)
+    assert np.array_equal(ask(asked, ask="parameter", name=names[0], first=3, end=6)[1], matrix[3:6].ravel())
+    assert np.array_equal(ask(asked, ask="parameter", name=names[1], first=1, end=3)[1], vector[1:3])
+    assert ask(asked, ask="parameter", name=names[0], first=4, end=4)[1].size == 0
+
+
+def test_a_verb_is_answered_with_what_it_gives():
+    given = {"of": "a1", "step": 2, "value": None}
+    assert ask(Asked(HandMade(), act), ask="act", verb="account", args={"step": 2}) == [{"value": given}]
+
+
+def test_a_new_trace_can_be_asked_about_beside_the_first():
+    asked = Asked(HandMade("first"), act)
+    [answer] = ask(asked, ask="act", verb="trace", args={"sentence": "the second one"})
+    assert answer["value"] == HandMade("the second one").manifest()
+    for name in ("first", "the second one"):
+        assert np.array_equal(
+            ask(asked, ask="tensor", name="logits", trace=name)[1], HandMade(name).tensors["logits"].ravel()
+        )
+    [answer] = ask(asked, ask="act", verb="account", args={"step": 0}, trace="the second one")
+    assert answer["value"]["of"] == "the second one"
+
+
+def test_a_widget_keeps_the_first_trace_and_the_newest():
+    asked = Asked(HandMade("first"), act)
+    for number in range(20):
+        ask(asked, ask="act", verb="trace", args={"sentence": f"number {number}"})
+    kept = [f"number {number}" for number in range(20 - (REMEMBERED - 1), 20)]
+    for name in ["first", *kept]:
+        assert ask(asked, ask="manifest", trace=name)[0]["value"]["id"] == name
+    for number in range(20 - (REMEMBERED - 1)):
+        assert "is no longer kept" in ask(asked, ask="manifest", trace=f"number {number}")[0]["problem"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"ask": "act", "verb": "verdict", "args": {}}, "no verdict on this"),
+        ({"ask": "tensor", "name": "nothing"}, "nothing"),
+        ({"ask": "tensor"}, "name"),
+        ({"ask": "everything"}, "a page asks for a manifest, a tensor, a parameter or an act, not 'everything'"),
+        ({}, "a page asks for"),
+        ({"ask": "parameter", "name": "source_embedding.weight", "first": 3, "end": 99}, "rows 3 to 99"),
+        ({"ask": "parameter", "name": "source_embedding.weight", "first": -1, "end": 2}, "there are 0 to 11"),
+        ({"ask": "parameter", "name": "source_embedding.weight"}, "rows None to None"),
+    ],
+)
+def test_what_cannot_be_answered_is_a_sentence(content, words: str):
+    [answer] = ask(Asked(HandMade(), act), **content)
+    assert list(answer) == ["problem"]
+    assert words in answer["problem"]
+
+
+def test_a_failure_of_ours_is_told_to_the_page_and_to_the_log(caplog):
+    with caplog.at_level(logging.ERROR, "pellucid"):
+        [answer] = ask(Asked(HandMade(), act), ask="act", verb="edit", args={})
+    assert answer == {"problem": "Python failed with RuntimeError: a bug"}
+    assert "a bug" in str(caplog.records[0].exc_info)
+
+
+def test_without_anywidget_the_file_stands_in_a_frame(built, monkeypatch):
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    monkeypatch.setattr(module, "widget_class", module.widget_class.__wrapped__)
+    shown = show(HandMade(), act)
+    assert isinstance(shown, Frame)
+    assert shown._repr_html_() == frame(page_of(HandMade()))
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_a_notebook_that_a_program_runs_gets_the_frame_alone(built, monkeypatch, asks: bool):
+    pytest.importorskip("anywidget")
+    shell = SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=asks))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setattr(module, "widget_class", lambda: lambda trace, act: "the widget")
+    shown = show(HandMade(), act)
+    assert shown == "the widget" if asks else isinstance(shown, Frame)
+
+
+def test_a_frame_holds_the_whole_page_and_reaches_nothing_around_it():
+    page = f"<!doctype html><p title='a'>{HOSTILE}</p>&lt;&#39;"
+    seen = []
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag, attrs):
+            seen.append((tag, dict(attrs)))
+
+    Reader().feed(frame(page))
+    [(tag, attributes)] = seen
+    assert tag == "iframe"
+    assert attributes["srcdoc"] == page
+    assert str(attributes["sandbox"]).split() == ["allow-scripts", "allow-downloads"]
+    assert set(attributes) == {"title", "sandbox", "style", "srcdoc"}
+
+
+@pytest.fixture
+def widget(built, monkeypatch):
+    """The widget of a trace, and what it sends."""
+    pytest.importorskip("anywidget")
+    monkeypatch.setattr(module, "widget_class", module.widget_class.__wrapped__)
+    shown = show(HandMade(), act)
+    sent = []
+    monkeypatch.setattr(shown, "send", lambda content, buffers=None: sent.append((content, buffers)))
+    return shown, sent
+
+
+def test_the_widget_has_one_copy_of_the_script_and_no_numbers(widget):
+    shown, _ = widget
+    state = shown.get_state()
+    assert state["_esm"] == SCRIPT
+    mentioned = {key: value for key, value in state.items() if not key.startswith("_")}
+    assert set(mentioned) <= {"layout", "tabbable", "tooltip"}
+
+
+def test_the_widget_answers_messages_with_numbers_beside_them(widget):
+    shown, sent = widget
+    shown._handle_custom_msg({"id": 3, "trace": None, "ask": "tensor", "name": "logits"}, [])
+    shown._handle_custom_msg({"id": 4, "trace": None, "ask": "act", "verb": "account", "args": {"step": 1}}, [])
+    (first, [numbers]), (second, none) = sent
+    assert (first, none) == ({"id": 3}, [])
+    assert np.array_equal(np.frombuffer(numbers, "<f4"), HandMade().tensors["logits"].ravel())
+    assert second == {"id": 4, "value": {"of": "a1", "step": 1, "value": None}}
+
+
+def test_a_displayed_widget_carries_the_file_for_programs_without_a_kernel(widget):
+    shown, _ = widget
+    data, _ = shown._repr_mimebundle_()
+    assert data[VIEW]["model_id"] == shown.model_id
+    assert unescape(data["text/html"].partition("srcdoc='")[2].rpartition("'")[0]) == page_of(HandMade())

@@ -1,0 +1,97 @@
+import json
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+
+from pellucid.serve.app import create_app
+from pellucid.serve.limits import Limits
+from tests.serve.servers import EN_ES, client, small_model
+
+APP = create_app(small_model(), Limits(characters=20, texts=3, alternatives=2), languages=EN_ES, hosts=None)
+
+
+async def started(scope, receive, send):
+    """The server; whoever starts and stops it for each request does not stop what runs its model."""
+    if scope["type"] == "http":
+        return await APP(scope, receive, send)
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return None
+
+
+REFUSED = ["403", "404", "405", "413", "415", "422"]
+ANSWERED = ["2xx", "404"]
+CONFIG = {
+    "checks": {
+        "negative_data_rejection": {"expected-statuses": REFUSED},
+        "positive_data_acceptance": {"expected-statuses": ANSWERED},
+    },
+    # No description says which sentences have no words, or too many pieces for the model.
+    "operations": [
+        {"include-path": "/trace", "checks": {"positive_data_acceptance": {"expected-statuses": [*ANSWERED, "422"]}}}
+    ],
+}
+schema = schemathesis.openapi.from_asgi("/openapi.json", started, config=schemathesis.Config.from_dict(CONFIG))
+
+
+@schema.parametrize()
+@settings(
+    max_examples=3,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+def test_the_server_does_as_its_description_says(case):
+    case.call_and_validate()
+
+
+@pytest.fixture(scope="module")
+def described():
+    with client() as server:
+        assert server.get("/spec").json() == server.get("/openapi.json").json()
+        return server.get("/openapi.json").json()
+
+
+def test_the_description_tells_the_limits(described):
+    body = described["paths"]["/translate"]["post"]["requestBody"]["content"]
+    assert set(body) == {"application/json", "application/x-www-form-urlencoded", "multipart/form-data"}
+    fields = body["application/json"]["schema"]["properties"]
+    assert fields["q"]["anyOf"][0]["maxLength"] == 5000
+    assert fields["q"]["anyOf"][1]["maxItems"] == 64
+    assert fields["alternatives"]["maximum"] == 7
+
+
+def test_every_route_says_what_it_is_for_and_how_it_refuses(described):
+    for path, methods in described["paths"].items():
+        for method in methods.values():
+            assert method["description"].endswith("."), path
+            if path not in ("/health", "/metrics"):
+                assert {"413", "421", "422", "429", "503"} <= set(method["responses"]), path
+    assert "HTTPValidationError" not in json.dumps(described)
+
+
+def test_nothing_is_loaded_from_elsewhere():
+    with client() as server:
+        assert [server.get(path).status_code for path in ("/docs", "/redoc")] == [404, 404]
+
+
+def test_the_page_and_its_script_are_served_or_said_not_to_be_built(monkeypatch):
+    with client() as server:
+        monkeypatch.setattr("pellucid.serve.static.bundle", lambda: "export default 1;")
+        assert '<div id="pellucid" data-host="page">' in server.get("/").text
+        found = server.get("/pellucid.js")
+        assert (found.text, found.headers["Content-Type"]) == ("export default 1;", "text/javascript; charset=utf-8")
+        for word in ("http", "//", "onload", "style="):
+            assert word not in server.get("/").text.partition("<body>")[2]
+
+        def unbuilt() -> str:
+            raise ValueError("the page is not built: run `make page`")
+
+        monkeypatch.setattr("pellucid.serve.static.bundle", unbuilt)
+        assert server.get("/").status_code == 503
+        assert "make page" in server.get("/").json()["error"]
+        assert server.get("/health").status_code == 200

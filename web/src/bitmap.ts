@@ -1,0 +1,34 @@
+// Drawings as bitmaps: saved as PNG, or as the cells of a picture that has too many of them.
+
+import { type Drawing, paintDrawing } from "./drawing";
+import { save } from "./export";
+
+/** Saves the drawing as PNG, twice as fine as the screen. */
+export function savePng(drawing: Drawing, name: string): Promise<void> {
+  const canvas = document.createElement("canvas");
+  canvas.width = 2 * drawing.width;
+  canvas.height = 2 * drawing.height;
+  const context = canvas.getContext("2d");
+  if (!context) return Promise.reject(new Error("This browser paints no pictures."));
+  paintDrawing(context, drawing, 2);
+  return new Promise((done, failed) =>
+    canvas.toBlob((blob) => {
+      if (!blob) return failed(new Error("The picture is too large for this browser."));
+      save(name, blob, "image/png");
+      done();
+    }),
+  );
+}
+
+/** The cells alone, one pixel each side as large as in the drawing, as a data address. */
+export function bitmapOf(drawing: Drawing): string {
+  const cells = drawing.shapes.find((shape) => shape.kind === "cells");
+  const canvas = document.createElement("canvas");
+  if (cells?.kind !== "cells") return "";
+  canvas.width = drawing.panel.cols.size * cells.side;
+  canvas.height = drawing.panel.rows.size * cells.side;
+  const context = canvas.getContext("2d");
+  if (!context) return "";
+  paintDrawing(context, { ...drawing, shapes: [{ ...cells, x: 0, y: 0 }] }, 1);
+  return canvas.toDataURL("image/png");
+}

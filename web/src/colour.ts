@@ -1,0 +1,160 @@
+// Values as colours: one table from 0 up, one symmetric about 0, each for light and for dark paper. Lightness always runs
+// one way as values grow in size, hues stay on the blue-yellow or blue-orange axis, and every entry can be told apart, so
+// that a picture can be read back.
+import type { TensorRow } from "./types";
+
+export type Colour = readonly [number, number, number];
+
+export interface Scale {
+  kind: "sequential" | "symmetric";
+  least: number;
+  largest: number;
+  dark: boolean;
+}
+
+/** [place 0 to 1, lightness, green-red, blue-yellow] in OKLab (Ottosson 2020), straight lines between. */
+type Stop = readonly [number, number, number, number];
+
+const SEQUENTIAL: Record<"light" | "dark", Stop[]> = {
+  light: [
+    [0, 0.985, -0.004, 0.022],
+    [0.25, 0.87, -0.006, 0.105],
+    [0.6, 0.6, 0, 0.02],
+    [1, 0.26, -0.012, -0.095],
+  ],
+  dark: [
+    [0, 0.21, 0, -0.03],
+    [0.3, 0.42, -0.015, -0.085],
+    [0.65, 0.665, 0, 0.035],
+    [1, 0.955, -0.018, 0.11],
+  ],
+};
+
+/** From 0 to the negative end, and from 0 to the positive end. */
+const SYMMETRIC: Record<"light" | "dark", { below: Stop[]; above: Stop[] }> = {
+  light: {
+    below: [
+      [0, 0.99, 0, 0],
+      [0.5, 0.75, -0.03, -0.1],
+      [1, 0.44, -0.015, -0.155],
+    ],
+    above: [
+      [0, 0.99, 0, 0],
+      [0.5, 0.75, 0.075, 0.11],
+      [1, 0.44, 0.085, 0.09],
+    ],
+  },
+  dark: {
+    below: [
+      [0, 0.235, 0, -0.008],
+      [0.5, 0.53, -0.025, -0.13],
+      [1, 0.86, -0.045, -0.075],
+    ],
+    above: [
+      [0, 0.235, 0, -0.008],
+      [0.5, 0.53, 0.075, 0.095],
+      [1, 0.86, 0.04, 0.115],
+    ],
+  },
+};
+
+const TABLES = {
+  sequential: { light: table(256, SEQUENTIAL.light), dark: table(256, SEQUENTIAL.dark) },
+  symmetric: { light: bothSides("light"), dark: bothSides("dark") },
+};
+
+/** Where a value is not a number: in neither table. */
+export const NOT_A_NUMBER: Colour = [230, 0, 200];
+
+/** From 0 to 1. */
+export function shares(dark: boolean): Scale {
+  return { kind: "sequential", least: 0, largest: 1, dark };
+}
+
+/** Patterns and flags from 0 to 1; everything else symmetric about 0, out to its largest number in size. */
+export function scaleOf(row: TensorRow, dark: boolean): Scale {
+  if (row.op.kind === "softmax" || row.dtype === "bool") return shares(dark);
+  return symmetric(Math.max(Math.abs(row.least ?? 0), Math.abs(row.largest ?? 0)), dark);
+}
+
+export function symmetric(reach: number, dark: boolean): Scale {
+  const end = reach > 0 && Number.isFinite(reach) ? reach : 1;
+  return { kind: "symmetric", least: -end, largest: end, dark };
+}
+
+/** The colours of a scale from its least value to its largest. */
+export function tableOf(scale: Scale): Colour[] {
+  return TABLES[scale.kind][scale.dark ? "dark" : "light"];
+}
+
+/** Red, green and blue of a value, 0 to 255; beyond the ends of the scale the colour of the end. */
+export function rgbOf(value: number, scale: Scale): Colour {
+  if (!Number.isFinite(value)) return NOT_A_NUMBER;
+  const colours = tableOf(scale);
+  const place = (value - scale.least) / (scale.largest - scale.least);
+  return colours[Math.min(colours.length - 1, Math.max(0, Math.round(place * (colours.length - 1))))] as Colour;
+}
+
+/** The same, as CSS writes it. */
+export function colourOf(value: number, scale: Scale): string {
+  return `rgb(${rgbOf(value, scale).join(",")})`;
+}
+
+/** The value that a pixel shows, read back through the table; NaN where the colour stands in no table. */
+export function valueOf(colour: Colour, scale: Scale): number {
+  const colours = tableOf(scale);
+  const found = colours.findIndex((each) => each.every((part, i) => part === colour[i]));
+  return found < 0 ? Number.NaN : scale.least + (found / (colours.length - 1)) * (scale.largest - scale.least);
+}
+
+/** Black or white, whichever is easier to read on a colour. */
+export function inkOn(colour: Colour): string {
+  return luminance(colour) > 0.179 ? "#000000" : "#ffffff";
+}
+
+/** Contrast of two colours, 1 to 21 (WCAG 2.2, relative luminance). */
+export function contrast(one: Colour, other: Colour): number {
+  const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b) as [number, number];
+  return (high + 0.05) / (low + 0.05);
+}
+
+function luminance([red, green, blue]: Colour): number {
+  return 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue);
+}
+
+function linear(part: number): number {
+  const share = part / 255;
+  return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+}
+
+function bothSides(theme: "light" | "dark"): Colour[] {
+  const { below, above } = SYMMETRIC[theme];
+  return [...table(128, below).reverse(), ...table(128, above).slice(1)];
+}
+
+function table(entries: number, stops: Stop[]): Colour[] {
+  return Array.from({ length: entries }, (_, i) => fromOklab(...between(stops, i / (entries - 1))));
+}
+
+function between(stops: Stop[], place: number): [number, number, number] {
+  const next = Math.max(1, stops.findIndex((stop) => stop[0] >= place));
+  const [from, to] = [stops[next - 1], stops[next]] as [Stop, Stop];
+  const share = (place - from[0]) / (to[0] - from[0]);
+  return [1, 2, 3].map((i) => (from[i] as number) + share * ((to[i] as number) - (from[i] as number))) as [number, number, number];
+}
+
+function fromOklab(lightness: number, a: number, b: number): Colour {
+  const long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
+  const medium = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
+  const short = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;
+  return [
+    encoded(4.0767416621 * long - 3.3077115913 * medium + 0.2309699292 * short),
+    encoded(-1.2684380046 * long + 2.6097574011 * medium - 0.3413193965 * short),
+    encoded(-0.0041960863 * long - 0.7034186147 * medium + 1.707614701 * short),
+  ];
+}
+
+function encoded(share: number): number {
+  const inside = Math.min(1, Math.max(0, share));
+  return Math.round(255 * (inside <= 0.0031308 ? 12.92 * inside : 1.055 * inside ** (1 / 2.4) - 0.055));
+}

@@ -1,0 +1,21 @@
+// The functions of the feed-forward, as exact as a double is.
+
+export function silu(x: number): number {
+  return x / (1 + Math.exp(-x));
+}
+
+export function gelu(x: number): number {
+  return x * 0.5 * (1 + erf(x / Math.SQRT2));
+}
+
+/** 2/√π e^(-x²) Σ 2ⁿ x^(2n+1) / (1·3·5···(2n+1)): no term is negative, so nothing cancels. */
+export function erf(x: number): number {
+  if (Math.abs(x) > 6) return Math.sign(x);
+  let term = x;
+  let sum = x;
+  for (let n = 1; Math.abs(term) > 1e-17 * Math.abs(sum); n += 1) {
+    term *= (2 * x * x) / (2 * n + 1);
+    sum += term;
+  }
+  return (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x) * sum;
+}

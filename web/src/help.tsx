@@ -1,0 +1,38 @@
+// All keys, in a window above the page.
+import { useEffect, useRef } from "preact/hooks";
+import { KEYS } from "./keyboard";
+
+export function Help(props: { onClose: () => void }) {
+  const close = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    const before = document.activeElement;
+    close.current?.focus();
+    return () => {
+      if (before instanceof HTMLElement) before.focus();
+    };
+  }, []);
+  return (
+    <div class="overlay" onClick={(event) => event.target === event.currentTarget && props.onClose()}>
+      <div role="dialog" aria-modal="true" aria-labelledby="pellucid-help" class="panel help">
+        <h2 id="pellucid-help">Keys</h2>
+        <dl>
+          {KEYS.map((key) => (
+            <div key={key.shown}>
+              <dt>
+                <kbd>{key.shown}</kbd>
+              </dt>
+              <dd>{key.does}</dd>
+            </div>
+          ))}
+        </dl>
+        <p class="quiet">
+          Weights say what a position reads, not why the model wrote what it wrote; the Output picture shows what each
+          part adds to the logit.
+        </p>
+        <button ref={close} type="button" class="button" onClick={props.onClose}>
+          Close
+        </button>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,40 @@
+// How components reach the state of their page, and wait for numbers.
+import { createContext } from "preact";
+import { useContext, useEffect, useState } from "preact/hooks";
+import { type App, sentence, type Tensor } from "./state";
+
+export const AppContext = createContext<App | null>(null);
+
+/** The state of the page that this component stands in. */
+export function useApp(): App {
+  const app = useContext(AppContext);
+  if (!app) throw new Error("a component of the page stands outside of it");
+  return app;
+}
+
+export type Loaded<T> = { state: "loading" } | { state: "ready"; value: T } | { state: "missing"; says: string };
+
+/** What a promise has given so far; `make` runs again when `key` changes. `known` is shown at once. */
+export function useLoaded<T>(make: () => Promise<T>, key: string, known?: T): Loaded<T> {
+  const [found, setFound] = useState<{ key: string; loaded: Loaded<T> } | null>(null);
+  useEffect(() => {
+    if (known !== undefined) return;
+    let wanted = true;
+    const tell = (loaded: Loaded<T>) => wanted && setFound({ key, loaded });
+    make().then(
+      (value) => tell({ state: "ready", value }),
+      (error) => tell({ state: "missing", says: sentence(error) }),
+    );
+    return () => {
+      wanted = false;
+    };
+  }, [key, known === undefined]);
+  if (known !== undefined) return { state: "ready", value: known };
+  return found?.key === key ? found.loaded : { state: "loading" };
+}
+
+/** A tensor of the trace shown, as far as it has come. */
+export function useTensor(name: string): Loaded<Tensor> {
+  const app = useApp();
+  return useLoaded(() => app.tensor(name), `${app.manifest.value?.id} ${name}`, app.peek(name));
+}

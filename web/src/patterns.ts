@@ -1,0 +1,102 @@
+// What can be measured of attention weights in the page: entropy, the largest weight, weight on marks, what is carried.
+
+import type { AttentionParts } from "./roles";
+import type { Manifest } from "./types";
+
+/** From this number of keys on, pictures of patterns need more room beside each other. */
+export const WIDE = 14;
+
+/** All heads of one attention: values of (H, queries, keys). */
+export interface Pattern {
+  values: Float32Array;
+  heads: number;
+  queries: number;
+  keys: number;
+}
+
+export interface HeadNumbers {
+  head: number;
+  entropy: number; // in nats, the mean over the queries
+  largest: number; // the largest weight of a row, the mean over the queries
+  onMarks: number; // weight on keys that are marks, not words; the mean over the queries
+}
+
+export function patternOf(values: Float32Array, shape: number[]): Pattern {
+  const [heads = 0, queries = 0, keys = 0] = shape;
+  return { values, heads, queries, keys };
+}
+
+/** The weights of one head, row after row. */
+export function weightsOf(pattern: Pattern, head: number): Float32Array {
+  const size = pattern.queries * pattern.keys;
+  return pattern.values.subarray(head * size, (head + 1) * size);
+}
+
+export function numbersOf(pattern: Pattern, head: number, marks: ReadonlySet<number>): HeadNumbers {
+  const weights = weightsOf(pattern, head);
+  let [entropy, largest, onMarks] = [0, 0, 0];
+  for (let q = 0; q < pattern.queries; q++) {
+    const row = weights.subarray(q * pattern.keys, (q + 1) * pattern.keys);
+    entropy += entropyOf(row);
+    largest += Math.max(...row);
+    row.forEach((weight, key) => {
+      if (marks.has(key)) onMarks += weight;
+    });
+  }
+  const n = Math.max(1, pattern.queries);
+  return { head, entropy: entropy / n, largest: largest / n, onMarks: onMarks / n };
+}
+
+/** - sum of p log p, in nats; a weight of 0 adds nothing. */
+export function entropyOf(weights: ArrayLike<number>): number {
+  let sum = 0;
+  for (let i = 0; i < weights.length; i++) {
+    const p = weights[i] ?? 0;
+    if (p > 0) sum -= p * Math.log(p);
+  }
+  return sum;
+}
+
+/** Keys that are marks: of the source those without a word, of the target the start mark. */
+export function marksOf(manifest: Manifest, dim: string): Set<number> {
+  if (dim !== "S") return new Set([0]);
+  return new Set(manifest.source.words.flatMap((word, i) => (word === null ? [i] : [])));
+}
+
+/** The mean over the heads, row after row. */
+export function meanOf(pattern: Pattern): Float32Array {
+  const mean = new Float32Array(pattern.queries * pattern.keys);
+  for (let h = 0; h < pattern.heads; h++) weightsOf(pattern, h).forEach((weight, i) => (mean[i] = (mean[i] ?? 0) + weight / pattern.heads));
+  return mean;
+}
+
+/**
+ * How long the vector is that each key gives each query: weight times the norm of W_O's share of its value (Kobayashi et
+ * al. 2020). `v` is (H, keys, E); `rows` are the rows of W_O, (D, H * E) from row `first` on.
+ */
+export function carried(pattern: Pattern, head: number, v: Float32Array, width: number, rows: Float32Array): Float32Array {
+  const inner = pattern.heads * width;
+  const outer = rows.length / inner;
+  const norms = Array.from({ length: pattern.keys }, (_, key) => {
+    const value = v.subarray((head * pattern.keys + key) * width, (head * pattern.keys + key + 1) * width);
+    let square = 0;
+    for (let d = 0; d < outer; d++) {
+      let sum = 0;
+      for (let e = 0; e < width; e++) sum += (value[e] ?? NaN) * (rows[d * inner + head * width + e] ?? NaN);
+      square += sum * sum;
+    }
+    return Math.sqrt(square);
+  });
+  return weightsOf(pattern, head).map((weight, i) => weight * (norms[i % pattern.keys] ?? NaN));
+}
+
+/** Which cells may not be read: `allowed` has a number for each, or one row for all; undefined where all may be. */
+export function maskedBy(allowed: Float32Array | undefined, keys: number): ((row: number, col: number) => boolean) | undefined {
+  if (!allowed?.includes(0)) return undefined;
+  return (row, col) => allowed[allowed.length > keys ? row * keys + col : col] === 0;
+}
+
+/** Whether two attentions can be laid on each other: the same queries and the same keys. */
+export function comparable(a: AttentionParts, b: AttentionParts): boolean {
+  return a.reader === b.reader && a.read === b.read;
+}

@@ -1,0 +1,34 @@
+// Numbers as text: never rounded further than the 32 bits they have.
+
+/** The shortest decimal that is this very float32. */
+export function exact(value: number): string {
+  if (!Number.isFinite(value)) return Number.isNaN(value) ? "NaN" : value > 0 ? "∞" : "−∞";
+  const single = Math.fround(value);
+  for (let digits = 1; digits <= 9; digits++) {
+    const text = single.toPrecision(digits);
+    if (Math.fround(Number(text)) === single) return tidy(text);
+  }
+  return tidy(String(single));
+}
+
+/** A few digits, for a cell or a bar, where the exact value stands elsewhere. */
+export function short(value: number, digits = 2): string {
+  if (!Number.isFinite(value)) return exact(value);
+  const size = Math.abs(value);
+  if (size !== 0 && (size >= 1e5 || size < 10 ** -digits / 2)) return tidy(value.toExponential(1));
+  return tidy(value.toFixed(size >= 100 ? Math.max(0, digits - 1) : digits));
+}
+
+function tidy(text: string): string {
+  return text.replace("e+", "e").replace("-", "−").replace("e-", "e−");
+}
+
+/** An unrounded value, with what it is said before it. */
+export function Readout(props: { value: number; label?: string }) {
+  return (
+    <span class="readout">
+      {props.label ? <span class="quiet">{props.label} </span> : null}
+      <output class="mono">{exact(props.value)}</output>
+    </span>
+  );
+}

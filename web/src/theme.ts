@@ -1,0 +1,51 @@
+// Light or dark, and the few colours that a canvas needs besides its scale; the same numbers stand in style.css.
+import { signal } from "@preact/signals";
+import { useApp } from "./state";
+
+const asked = typeof matchMedia === "function" ? matchMedia("(prefers-color-scheme: dark)") : null;
+const systemDark = signal(asked?.matches ?? false);
+asked?.addEventListener("change", (event) => {
+  systemDark.value = event.matches;
+});
+
+/** Whether the page is dark now. */
+export function useDark(): boolean {
+  const { theme } = useApp();
+  return theme.value === "auto" ? systemDark.value : theme.value === "dark";
+}
+
+export interface Inks {
+  panel: string;
+  ink: string;
+  quiet: string;
+  line: string;
+  hatch: string;
+  accent: string;
+  follow: string;
+  followInk: string;
+}
+
+const LIGHT: Inks = {
+  panel: "#ffffff",
+  ink: "#1c2230",
+  quiet: "#565e6e",
+  line: "#dcd9d0",
+  hatch: "#a9a69c",
+  accent: "#1f4e8c",
+  follow: "#0b7055",
+  followInk: "#ffffff",
+};
+const DARK: Inks = {
+  panel: "#1c1f27",
+  ink: "#e9e7e1",
+  quiet: "#a6abb8",
+  line: "#343945",
+  hatch: "#5b6170",
+  accent: "#8fb8f5",
+  follow: "#4fd8b8",
+  followInk: "#0c1a16",
+};
+
+export function inksOf(dark: boolean): Inks {
+  return dark ? DARK : LIGHT;
+}

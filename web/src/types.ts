@@ -1,0 +1,254 @@
+// What a trace says of itself (manifest.json), and where its numbers come from. The page knows kinds of dimensions and
+// kinds of operations, never layers: everything it draws is listed here by the model that ran.
+
+/** One dimension letter of the glossary: S, T, D, H, E, F, 2F, V or 1. */
+export type Dim = string;
+
+export interface Axis {
+  means: string;
+  size: number;
+  /** One for each position: the pieces for S and T; absent where positions have numbers only. */
+  labels?: string[];
+}
+
+/** How a tensor is made from others. Index letters: p a position, h a head; weights are stored (out, in) as in torch. */
+export type Op =
+  /** out[p,d] = scale * table[ids[p], d] */
+  | { kind: "lookup"; table: string; scale: number; side: "source" | "target" }
+  /** out[p,2i] = sin(p / 10000^(2i/D)), out[p,2i+1] = cos(the same) */
+  | { kind: "sinusoid" }
+  /** out[p,d] = table[p,d] */
+  | { kind: "row"; table: string }
+  /** out = the sum of its inputs, number by number; an input without the leading dimension is the same for all */
+  | { kind: "add"; inputs: string[] }
+  /** out[p] = (x[p] - mean) / sqrt(variance + eps) * weight + bias, over the last dimension */
+  | { kind: "norm"; inputs: [string]; weight: string; bias: string; eps: number }
+  /**
+   * out[p,j] = sum_i x[p,i] weight[first + j, i] + bias[first + j]. `split`: out is (H p E) and j = h * E + e. `merged`:
+   * x is (H p E) and i = h * E + e. `turned`: afterwards each pair (2i, 2i+1) of a head is turned by the angle
+   * p / 10000^(2i/E) (rotary positions).
+   */
+  | {
+      kind: "linear";
+      inputs: [string];
+      weight: string;
+      bias: string | null;
+      first: number;
+      split?: boolean;
+      merged?: boolean;
+      turned?: boolean;
+    }
+  /** out[h,q,k] = sum_e a[h,q,e] b[h,k,e] */
+  | { kind: "dot"; inputs: [string, string] }
+  /** out = x / divisor */
+  | { kind: "scale"; inputs: [string]; divisor: number }
+  /** out[k] = 1 where a piece stands: without padding, everywhere */
+  | { kind: "present" }
+  /** out[q,k] = 1 where k <= q */
+  | { kind: "causal" }
+  /** out[h,q,:] = softmax of scores[h,q,:] over the keys allowed, 0 elsewhere; inputs: scores, allowed */
+  | { kind: "softmax"; inputs: [string, string] }
+  /** out[h,q,e] = sum_k pattern[h,q,k] v[h,k,e] */
+  | { kind: "mix"; inputs: [string, string] }
+  | { kind: "activation"; inputs: [string]; function: "relu" | "gelu" | "silu" | "swiglu" }
+  /** out is its input */
+  | { kind: "same"; inputs: [string] };
+
+export interface TensorRow {
+  /** The name everywhere: "decoder.3.cross.pattern". */
+  name: string;
+  dims: Dim[]; // without the batch: ["H", "T", "S"]
+  shape: number[];
+  means: string; // one sentence fragment, from the glossary
+  of: string; // the formula in words, from the glossary
+  op: Op;
+  captured: boolean; // false: draw hatching and "not captured"
+  dtype: "float32" | "float16" | "bool";
+  /** Over all captured numbers (allowed ones, for scores); absent where not captured. */
+  least?: number;
+  largest?: number;
+  /** Set where an edit replaced this tensor: what the op says is then not what stands here. */
+  edited?: boolean;
+  code?: Code;
+  /** In a file: of its bytes as they are stored there, little-endian. */
+  sha256?: string;
+}
+
+export interface ParameterRow {
+  name: string; // "encoder.0.self.qkv.weight"
+  shape: number[]; // one or two numbers
+  captured: boolean; // false in a file without weights
+  sha256?: string; // as that of a tensor
+}
+
+/** A line of the installed source. */
+export interface Code {
+  file: string; // "model/attention.py"
+  line: number;
+  text: string;
+}
+
+export interface Side {
+  text: string;
+  normalised: string;
+  /** Pieces as they are written, end mark last; spaces shown as U+2581. */
+  pieces: string[];
+  ids: number[];
+  /** For each piece the number of its word (white-space words of `text`), null for marks. */
+  words: (number | null)[];
+  /** Which pieces are the unknown mark or bytes of a character that no piece covers. */
+  unknown: boolean[];
+}
+
+export interface Candidate {
+  id: number;
+  piece: string;
+  logit: number;
+  log_prob: number;
+  prob: number;
+}
+
+/** One step of decoding: what the model saw up to here, and what it could have written next. */
+export interface Step {
+  step: number; // 0 first: row of every T dimension
+  input: string; // the piece read at this position: the start mark first
+  chosen: Candidate;
+  rank: number; // of the chosen piece among all, 1 first
+  top: Candidate[]; // most likely first
+  others: number; // probability of all pieces not in `top`
+  others_count: number;
+  entropy: number; // in nats
+}
+
+export interface TreeNode {
+  id: number;
+  parent: number | null; // null: the root, an empty hypothesis
+  step: number; // 0 for children of the root
+  piece: string;
+  piece_id: number;
+  log_prob: number; // of this piece
+  total: number; // of the hypothesis so far
+  score: number; // total / penalty(length)
+  rank: number; // among the candidates of its step, 1 first
+  fate: "kept" | "pruned" | "finished";
+  best: boolean; // on the way to the translation
+}
+
+export interface Tree {
+  width: number;
+  length_penalty: number;
+  formula: string; // how score follows from total and length
+  candidates: number; // looked at in each step
+  nodes: TreeNode[];
+}
+
+export interface Check {
+  name: string; // short: "rows of every pattern sum to 1"
+  passed: boolean;
+  value: number | null; // what was measured; null where nothing could be: then `means` says why, and `passed` is true
+  limit: number | null;
+  means: string; // a sentence
+}
+
+export type EditSpec =
+  | { kind: "silence"; attention: string; head: number } // "decoder.3.cross", head 0 first
+  | { kind: "pattern"; attention: string; head: number; row: number; values: number[] } // one query's weights
+  | { kind: "hide"; word: number } // a source word (its pieces are masked for every reader)
+  | { kind: "prefix"; text: string }; // how the translation begins
+
+/** Where a logit came from: parts that add up to it exactly (norms frozen as they were in this run). */
+export interface Account {
+  step: number;
+  piece: string;
+  id: number;
+  other: { piece: string; id: number } | null; // then everything below is a difference: piece minus other
+  logit: number; // as captured
+  sum: number; // of all parts
+  parts: AccountPart[];
+}
+
+export interface AccountPart {
+  name: string; // "decoder.3.cross.head.2", "decoder.2.ffn", "embedding", "positions", "norms", "biases"
+  group: "embedding" | "positions" | "self" | "cross" | "ffn" | "norm" | "bias";
+  value: number;
+  /** For a head: how the value splits over the positions it read (S for cross, T for self). */
+  by_key?: number[];
+}
+
+/** Why a translation may be bad, each with its numbers. */
+export interface Finding {
+  kind: "search" | "model" | "tokens" | "omission" | "repetition" | "hallucination" | "fine";
+  says: string; // a sentence with the numbers in it
+  step?: number; // where to look
+  word?: number; // source word
+  numbers: Record<string, number>;
+}
+
+export interface Verdict {
+  findings: Finding[];
+  reference: string | null;
+  /** Change of the log-probability of each written piece (columns) when a source word (rows) is hidden. */
+  erasure_source?: number[][];
+  /** The same when an earlier written piece (rows) is hidden; null where it stands later. */
+  erasure_prefix?: (number | null)[][];
+}
+
+export interface Manifest {
+  format: "pellucid-trace";
+  version: 1;
+  id: string;
+  model: { name: string; config: Record<string, number | string | boolean>; parameters: number; sha256: string; tokenizer_sha256: string };
+  run: {
+    dtype: string;
+    device: string;
+    mode: "eval";
+    dropout: "off";
+    pellucid: string; // versions
+    torch: string;
+    search: Record<string, number | string | boolean>;
+    capture: string; // "float32" or "float16": what is stored here
+    seconds: number;
+    bytes: number;
+  };
+  source: Side;
+  target: Side; // what was written
+  inputs: { pieces: string[]; ids: number[] }; // what the decoder read: start mark, then target without its last
+  forced: boolean; // the target was given, not found
+  stop: "eos" | "length";
+  log_prob: number;
+  score: number;
+  notes: string[];
+  edits: EditSpec[];
+  steps: Step[];
+  tree: Tree | null; // null: forced or edited
+  axes: Record<Dim, Axis>;
+  tensors: TensorRow[]; // in the order of computation
+  parameters: ParameterRow[];
+  checks: Check[];
+  /** In a file, where nothing can be asked: the account of each step's chosen piece, and against its runner-up. */
+  accounts?: { chosen: Account[]; against: (Account | null)[] };
+  verdict?: Verdict;
+  languages?: { source?: string; target?: string };
+}
+
+/** What can be asked of a trace that lives in Python. */
+export interface Acts {
+  account: { args: { step: number; piece: number; other?: number }; gives: Account };
+  verdict: { args: { reference?: string }; gives: Verdict };
+  /** A new trace, which the source shows from then on. */
+  trace: { args: { sentence: string; target?: string; prefix_ids?: number[]; beam?: number }; gives: Manifest };
+  edit: { args: { edits: EditSpec[]; keep_target: boolean }; gives: Manifest };
+}
+
+export interface TraceSource {
+  kind: "http" | "widget" | "file";
+  manifest(): Promise<Manifest>;
+  /** All numbers of a captured tensor, the last dimension running fastest. */
+  tensor(name: string): Promise<Float32Array>;
+  /** Rows first (included) to end (excluded) of a parameter; of a vector, its numbers. */
+  parameter(name: string, first: number, end: number): Promise<Float32Array>;
+  /** Absent in a file. */
+  act?<V extends keyof Acts>(verb: V, args: Acts[V]["args"]): Promise<Acts[V]["gives"]>;
+  /** Where the whole trace can be downloaded from, if anywhere. */
+  download?(what: "html-maps" | "html-float16" | "html-float32" | "html-weights" | "npz"): string;
+}

@@ -1,0 +1,57 @@
+// Numbers as bars beside their names, to the left of zero where they are negative; a real table underneath.
+import { useApp } from "../state";
+import { Value } from "./said";
+
+export interface Bar {
+  label: string;
+  value: number;
+  shown: string;
+  /** Stands out: the piece that was chosen. */
+  mark?: string;
+  onOpen?: () => void;
+}
+
+/** `reach`: the size of a bar of full length; the largest of the bars where absent. */
+export function Bars(props: { bars: Bar[]; caption: string; reach?: number }) {
+  const reach = props.reach ?? Math.max(...props.bars.map((bar) => Math.abs(bar.value)), 1e-30);
+  const whole = useApp().table.value; // unrounded, as in every table
+  const signed = props.bars.some((bar) => bar.value < 0);
+  return (
+    <table class={`b-bars${signed ? " b-signed" : ""}${whole ? " b-whole" : ""}`}>
+      <caption>{props.caption}</caption>
+      <tbody>
+        {props.bars.map((bar) => (
+          <tr class={bar.mark ? "b-marked" : undefined}>
+            <th scope="row">
+              {bar.onOpen ? (
+                <button type="button" class="b-link" onClick={bar.onOpen}>
+                  {bar.label}
+                </button>
+              ) : (
+                bar.label
+              )}
+              {bar.mark && <span class="b-mark"> {bar.mark}</span>}
+            </th>
+            <td>
+              <Length share={Math.min(1, Math.abs(bar.value) / reach)} negative={bar.value < 0} signed={signed} />
+            </td>
+            <td class="mono b-number">
+              <Value shown={whole ? String(bar.value).replace("-", "−") : bar.shown} exact={String(bar.value)} />
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Length(props: { share: number; negative: boolean; signed: boolean }) {
+  const hidden = useApp().hidden.value;
+  const width = `${(props.share * (props.signed ? 50 : 100)).toFixed(2)}%`;
+  const left = props.signed ? (props.negative ? `${(50 - props.share * 50).toFixed(2)}%` : "50%") : "0";
+  return (
+    <span class="b-track" aria-hidden="true">
+      {!hidden && <span class={props.negative ? "b-bar b-below" : "b-bar"} style={{ width, left }} />}
+    </span>
+  );
+}

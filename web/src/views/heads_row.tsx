@@ -1,0 +1,35 @@
+// The heads of one attention side by side as small pictures, each a way into its head.
+
+import { Matrix } from "../matrix";
+import { type AttentionParts, rowOf, sectionInWords } from "../roles";
+import { useApp } from "../state";
+
+export function HeadsRow(props: { parts: AttentionParts; current?: number; named?: boolean }) {
+  const app = useApp();
+  const manifest = app.manifest.value;
+  const { parts, current } = props;
+  const queries = manifest ? (rowOf(manifest, parts.pattern)?.shape[1] ?? 1) : 1;
+  const follow = app.follow.value?.dim === parts.reader ? app.follow.value.index : null;
+  const marked = follow ?? (parts.reader === "T" ? app.step.value : null);
+  return (
+    <div class="a-heads">
+      {Array.from({ length: parts.heads }, (_, head) => (
+        <button
+          key={head}
+          type="button"
+          class="a-thumb"
+          aria-current={head === current ? "true" : undefined}
+          aria-label={`${sectionInWords(parts.section)}, head ${head + 1} of ${parts.heads}: open`}
+          title={`head ${head + 1}`}
+          onClick={() => app.go({ view: "head", section: parts.section, head })}
+        >
+          <Matrix tensor={parts.pattern} take={{ H: head }} bare />
+          {marked === null ? null : (
+            <span class="a-mark" style={{ top: `${(100 * marked) / queries}%`, height: `${100 / queries}%` }} />
+          )}
+          {props.named ? <span class="a-plate">head {head + 1}</span> : null}
+        </button>
+      ))}
+    </div>
+  );
+}

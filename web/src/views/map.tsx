@@ -1,0 +1,109 @@
+// The whole network as the paper draws it, bottom up, each part a way into its matrices.
+
+import type { ComponentChildren } from "preact";
+import { type Block, type Stack, stacks } from "../layout";
+import { Piece } from "../piece";
+import { count, many, quoted } from "../prose";
+import { useApp } from "../state";
+import type { Manifest } from "../types";
+import { useArrival } from "./arrival";
+import { Arrows } from "./arrows";
+import { End, Input, Sublayer, Written } from "./boxes";
+
+export function MapView() {
+  const app = useApp();
+  const manifest = app.manifest.value;
+  const map = useArrival<HTMLElement>("map");
+  if (!manifest) return null;
+  const all = stacks(manifest);
+  return (
+    <article class="a-map" ref={map} tabIndex={-1} aria-label="the whole network">
+      <Arrows over={map} key={manifest.id} />
+      {all.map((stack, number) => (
+        <StackColumn key={stack.name} manifest={manifest} stack={stack}>
+          {number === 0 ? <HowToRead manifest={manifest} stacks={all} /> : null}
+        </StackColumn>
+      ))}
+    </article>
+  );
+}
+
+/** What stands where, for someone who sees it the first time. */
+function HowToRead(props: { manifest: Manifest; stacks: Stack[] }) {
+  const { manifest } = props;
+  const width = manifest.axes.D?.size;
+  const layers = props.stacks.map((stack) => many(stack.layers.length, `${stack.name} layer`)).join(", ");
+  const heads = manifest.axes.H?.size;
+  return (
+    <div class="a-how quiet">
+      <p>
+        {manifest.model.name}: {layers}, {heads ? many(heads, "head") : "no heads"}, vectors of {width} numbers,{" "}
+        {count(manifest.model.parameters)} numbers learned.
+      </p>
+      <p>
+        Read upwards. Pieces become vectors; each layer adds to them. A small square is a head: its rows read, its
+        columns are read. The frame marks the row that this step looks at. Lines around a part carry what came in past
+        it.
+      </p>
+      <p>Click a part, or Tab to it and press Enter, to go in. Esc goes out.</p>
+    </div>
+  );
+}
+
+function StackColumn(props: { manifest: Manifest; stack: Stack; children: ComponentChildren }) {
+  const { manifest, stack } = props;
+  const app = useApp();
+  const writes = stack.ends.some((block) => block.tensors.some((row) => row.dims.includes("V")));
+  return (
+    <section class="a-stack" aria-label={stack.name} data-stack={stack.name}>
+      <h2>
+        {stack.name}
+        {writes ? <span class="quiet"> step {app.step.value + 1}</span> : null}
+      </h2>
+      {stack.input ? <Pieces block={stack.input} manifest={manifest} /> : null}
+      {stack.input ? <Input block={stack.input} /> : null}
+      {stack.layers.map((layer, number) => (
+        <div class="a-layer" role="group" aria-label={`${stack.name}, layer ${number + 1}`}>
+          <span class="a-number-of" aria-hidden="true">
+            {number + 1}
+          </span>
+          {layer.map((block) => (
+            <Sublayer key={block.key} block={block} />
+          ))}
+        </div>
+      ))}
+      {stack.ends.map((block) => (
+        <End key={block.key} block={block} />
+      ))}
+      {writes ? <Written manifest={manifest} /> : null}
+      {props.children}
+    </section>
+  );
+}
+
+/** The pieces that a stack reads; click one to follow it everywhere. */
+function Pieces(props: { block: Block; manifest: Manifest }) {
+  const app = useApp();
+  const op = props.block.tensors.find((row) => row.op.kind === "lookup")?.op;
+  const dim = op?.kind === "lookup" && op.side === "source" ? "S" : "T";
+  const pieces = (dim === "S" ? props.manifest.source : props.manifest.inputs).pieces;
+  const follow = app.follow.value;
+  const toggle = (index: number) => {
+    app.follow.value = follow?.dim === dim && follow.index === index ? null : { dim, index };
+  };
+  return (
+    <div class="a-pieces">
+      {pieces.map((piece, at) => (
+        <button
+          type="button"
+          class={`chip a-chip ${dim === "T" && at === app.step.value ? "a-now" : ""}`}
+          aria-pressed={follow?.dim === dim && follow.index === at}
+          aria-label={`follow ${quoted(piece)}`}
+          onClick={() => toggle(at)}
+        >
+          <Piece text={piece} />
+        </button>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,51 @@
+// Laws of what is saved as a picture: cells in their colours, hatching where masked, texts that cannot break out.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { colourOf, shares } from "../src/colour";
+import { drawingOf, escaped, type Panel, svgOf, VECTOR_CELLS } from "../src/drawing";
+import { inksOf } from "../src/theme";
+
+function panel(rows: number, cols: number, more: Partial<Panel> = {}): Panel {
+  return {
+    title: "a & b <c>",
+    subtitle: "",
+    rows: { dim: "T", size: rows },
+    cols: { dim: "S", size: cols },
+    values: Array.from({ length: rows * cols }, (_, i) => i / (rows * cols)),
+    scale: shares(false),
+    inks: inksOf(false),
+    numbers: false,
+    ...more,
+  };
+}
+
+const never = () => assert.fail("no bitmap is needed here");
+
+test("each cell stands once in an SVG, in the colour of its value", () => {
+  const svg = svgOf(drawingOf(panel(3, 5)), never);
+  for (let i = 0; i < 15; i++) assert.ok(svg.includes(`fill="${colourOf(i / 15, shares(false))}"`));
+  const side = /width="(\d+)" height="\1"/.exec(svg)?.[1];
+  assert.equal(svg.split(`width="${side}" height="${side}"`).length - 1, 15);
+});
+
+test("a masked cell has hatching instead of a colour", () => {
+  const all = svgOf(drawingOf(panel(2, 2, { values: [1, 1, 1, 1] })), never);
+  const masked = svgOf(drawingOf(panel(2, 2, { values: [1, 1, 1, 1], masked: (row, col) => col > row })), never);
+  const dark = `fill="${colourOf(1, shares(false))}"`;
+  assert.equal(all.split(dark).length - masked.split(dark).length, 1);
+  assert.ok(masked.includes(inksOf(false).hatch));
+});
+
+test("more cells than a vector picture holds become one bitmap", () => {
+  const side = Math.ceil(VECTOR_CELLS ** 0.5) + 1;
+  const svg = svgOf(drawingOf(panel(side, side)), () => "data:image/png;base64,AA");
+  assert.equal(svg.split("<image ").length, 2);
+  assert.ok(svg.length < 50_000);
+});
+
+test("no text breaks out of a picture", () => {
+  const labels = ['"/><script>alert(1)</script>', "</text>"];
+  const svg = svgOf(drawingOf(panel(2, 2, { rows: { dim: "T", size: 2, labels }, cols: { dim: "S", size: 2, labels } })), never);
+  assert.ok(!svg.includes("<script"));
+  assert.equal(escaped("a\u0000\u0001b & <c>"), "ab &amp; &lt;c&gt;");
+});

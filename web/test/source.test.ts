@@ -1,0 +1,124 @@
+// Laws of where numbers come from: the three hosts give the same ones, and say in a sentence when they cannot.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { gzipSync } from "node:zlib";
+import { fileSource, fromHalf, httpSource, numbersOf, reason, type WidgetModel, widgetSource } from "../src/source";
+import { manifest } from "./small";
+
+const NUMBERS = Float32Array.from([0, -1.5, 12345.678, 6e-8, Number.NaN]);
+
+function answering(answers: Record<string, Response>): string[] {
+  const asked: string[] = [];
+  globalThis.fetch = (async (url: string | URL | Request, options?: RequestInit) => {
+    asked.push(`${options?.method ?? "GET"} ${url}${options?.body ? ` ${options.body}` : ""}`);
+    const found = answers[String(url)];
+    if (!found) throw new TypeError("fetch failed");
+    return found;
+  }) as typeof fetch;
+  return asked;
+}
+
+test("a server is asked at the addresses of the trace that it gave last", async () => {
+  const asked = answering({
+    trace: Response.json(manifest({ id: "t/1" })),
+    "trace/t%2F1/t/decoder.0.cross.pattern": new Response(NUMBERS),
+    "trace/t%2F1/p/w?rows=3:5": new Response(NUMBERS),
+    "trace/t%2F1/verdict": Response.json({ findings: [], reference: null }),
+  });
+  const source = httpSource();
+  await source.act?.("trace", { sentence: "Hi." });
+  assert.deepEqual(await source.tensor("decoder.0.cross.pattern"), NUMBERS);
+  assert.deepEqual(await source.parameter("w", 3, 5), NUMBERS);
+  await source.act?.("verdict", {});
+  assert.deepEqual(asked, [
+    'POST trace {"sentence":"Hi."}',
+    "GET trace/t%2F1/t/decoder.0.cross.pattern",
+    "GET trace/t%2F1/p/w?rows=3:5",
+    "POST trace/t%2F1/verdict {}",
+  ]);
+  assert.equal(source.download?.("html-maps"), "trace/t%2F1/export.html?keep=maps");
+  assert.equal(source.download?.("npz"), "trace/t%2F1/tensors.npz");
+});
+
+test("what a server refuses is said in its own words, what it does not say in ours", async () => {
+  answering({
+    trace: Response.json({ error: "The queue is full; try again in a second." }, { status: 429 }),
+    "trace/x/manifest.json": new Response("<h1>Bad gateway</h1>", { status: 502, statusText: "Bad Gateway" }),
+    "trace/x/t/cut": new Response(new Uint8Array(7)),
+  });
+  await assert.rejects(async () => httpSource().act?.("trace", { sentence: "Hi." }), /^Error: The queue is full/);
+  await assert.rejects(httpSource("", "x").manifest(), /answered 502 Bad Gateway/);
+  await assert.rejects(httpSource("", "x").tensor("cut"), /cut off, 7 bytes/);
+  await assert.rejects(httpSource("", "gone").manifest(), /does not answer/);
+  assert.equal(reason('{"detail":[{"msg":"too long"},{"msg":"too many"}]}'), "too long; too many");
+  assert.equal(reason('{"detail":"no"}'), "no");
+  assert.equal(reason("[1]"), null);
+});
+
+test("16 bits are the number that IEEE 754 says", () => {
+  const known: [number, number][] = [
+    [0x0000, 0],
+    [0x3c00, 1],
+    [0xc000, -2],
+    [0x7bff, 65504],
+    [0x0400, 2 ** -14],
+    [0x0001, 2 ** -24],
+    [0x03ff, 1023 * 2 ** -24],
+    [0x3555, 0.333251953125],
+    [0x7c00, Number.POSITIVE_INFINITY],
+    [0xfc00, Number.NEGATIVE_INFINITY],
+  ];
+  for (const [bits, value] of known) assert.equal(fromHalf(bits), value);
+  assert.ok(Object.is(fromHalf(0x8000), -0));
+  assert.ok(Number.isNaN(fromHalf(0x7e01)));
+  assert.deepEqual([...numbersOf(Uint16Array.from([0x3c00, 0xc000]).buffer, "float16")], [1, -2]);
+  assert.deepEqual([...numbersOf(Uint8Array.from([1, 0, 1]).buffer, "bool")], [1, 0, 1]);
+});
+
+test("a file gives the numbers packed in it, and names those it does not hold", async () => {
+  const zipped = (bytes: Uint8Array) => gzipSync(bytes).toString("base64");
+  const packed = (values: Float32Array) => zipped(new Uint8Array(values.buffer));
+  const verdict = { findings: [{ kind: "fine", says: "größer", numbers: {} }], reference: null };
+  const script = (kind: string, name: string, values: Float32Array) => ({
+    textContent: `${packed(values)}\n`,
+    getAttribute: (attribute: string) => (attribute === `data-${kind}` ? name : null),
+  });
+  const weights = Float32Array.from({ length: 131 * 3 }, (_, i) => i);
+  const blocks: Record<string, unknown[]> = {
+    "script[data-tensor]": [script("tensor", "decoder.0.cross.pattern", NUMBERS)],
+    "script[data-parameter]": [script("parameter", "w", weights)],
+    "script[data-answer]": [
+      { textContent: zipped(new TextEncoder().encode(JSON.stringify(verdict))), getAttribute: () => "verdict" },
+    ],
+  };
+  const source = fileSource({
+    getElementById: (id: string) => (id === "pellucid-manifest" ? { textContent: JSON.stringify(manifest()) } : null),
+    querySelectorAll: (selector: string) => blocks[selector] ?? [],
+  } as unknown as Document);
+  assert.deepEqual(await source.manifest(), { ...manifest(), verdict });
+  assert.deepEqual(await source.tensor("decoder.0.cross.pattern"), NUMBERS);
+  assert.deepEqual([...(await source.parameter("w", 100, 101))], [300, 301, 302]);
+  await assert.rejects(source.tensor("logits"), /logits are not in this file/);
+  assert.equal(source.act, undefined);
+});
+
+test("a kernel is asked by messages, and answers to others are not heard", async () => {
+  const sent: Record<string, unknown>[] = [];
+  let hear: Parameters<WidgetModel["on"]>[1] = () => undefined;
+  const model: WidgetModel = { send: (content) => sent.push(content as Record<string, unknown>), on: (_, heard) => (hear = heard) };
+  const source = widgetSource(model);
+  assert.equal(widgetSource(model), source);
+  const numbers = source.tensor("logits");
+  const whole = new Uint8Array(4 + NUMBERS.byteLength);
+  whole.set(new Uint8Array(NUMBERS.buffer), 4);
+  hear({ id: 99 }, []);
+  hear({ id: sent[0]?.id as number }, [new DataView(whole.buffer, 4)]);
+  assert.deepEqual(await numbers, NUMBERS);
+  const acted = source.act?.("edit", { edits: [], keep_target: true });
+  hear({ id: sent[1]?.id as number, value: manifest({ id: "second" }) }, []);
+  assert.equal(((await acted) as { id: string }).id, "second");
+  const refused = source.parameter("w", 0, 1);
+  assert.deepEqual(sent[2], { id: 3, trace: "second", ask: "parameter", name: "w", first: 0, end: 1 });
+  hear({ id: 3, problem: "There is no parameter w." }, []);
+  await assert.rejects(refused, /There is no parameter w\./);
+});
