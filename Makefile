@@ -39,7 +39,7 @@ screenshots: page .venv/.installed-dev ## make the pictures of README.md from th
 	@$(BIN)/python tools/screenshots.py
 
 test: .venv/.installed-dev page ## run the tests (CPU, no network; ARGS="-m slow" or ARGS="-m gpu" for the rest)
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)
 
 check: .venv/.installed-dev ## format, lint, types, arrows between folders, generated pages
 	$(BIN)/ruff format --check --quiet .

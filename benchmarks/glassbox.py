@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -31,7 +30,7 @@ from pellucid.page.html import page_of
 ROOT = Path(__file__).resolve().parent.parent
 RESULT = ROOT / "benchmarks" / "results" / "glassbox.md"
 RUNS = 7
-WORDS = "the ball is blue and red but not green or white today because we like it so much here".split()
+WORDS = "the ball is blue and red but not green or white today because we like it so much here".split()  # noqa: SIM905
 
 
 @dataclass(frozen=True)
@@ -41,10 +40,11 @@ class Row:
     what: str
     measured: str
     wanted: str
-    within: bool
+    within: bool | None  # None where nothing was promised
 
     def __str__(self) -> str:
-        return f"| {self.what} | {self.measured} | {self.wanted} | {'yes' if self.within else '**no**'} |"
+        within = {True: "yes", False: "**no**", None: ""}[self.within]
+        return f"| {self.what} | {self.measured} | {self.wanted} | {within} |"
 
 
 def main() -> None:
@@ -52,9 +52,14 @@ def main() -> None:
     torch.manual_seed(1)
     with tempfile.TemporaryDirectory() as folder:
         tiny, base = (saved(Path(folder) / name, name) for name in ("tiny", "base"))
-        rows = [size_of_the_script(), *(size_of_a_file(name, load(path)) for name, path in (("tiny", tiny), ("base", base)))]
+        rows = [
+            size_of_the_script(),
+            size_of_a_file("tiny", load(tiny)),
+            size_of_a_file("base", load(base)),
+        ]
         rows += [*times_of_a_trace(load(base)), *times_in_a_browser(tiny)]
-    text = PAGE.format(machine=machine(), python=platform.python_version(), date=time.strftime("%Y-%m-%d"), rows="\n".join(map(str, rows)))
+    date, python = time.strftime("%Y-%m-%d"), platform.python_version()
+    text = PAGE.format(machine=machine(), python=python, date=date, rows="\n".join(map(str, rows)))
     RESULT.write_text(text, encoding="utf-8")
     print(text)
 
@@ -128,7 +133,7 @@ def times_of_a_trace(model: Model) -> list[Row]:
     checked = timed(lambda: model.trace(text, target=text).manifest())
     return [
         row_of_time(f"trace of 6+6 layers, d_model 512, {pieces}", captured, 3.0),
-        row_of_time("the same with its manifest and all checks", checked, 3.0),
+        Row("the same with its manifest and all checks", f"{checked[0]:.3g} s (slowest {checked[1]:.3g})", "", None),
     ]
 
 
@@ -180,8 +185,8 @@ PAGE = """# What looking costs
 
     OMP_NUM_THREADS=2 python -m benchmarks.glassbox
 
-{machine}, Python {python}; {date}. Random models of the sizes named tiny (4+4 layers, d_model 128) and base (6+6 layers,
-d_model 512). Times are medians of seven runs after one that is not counted.
+{machine}, Python {python}; {date}. Random models of the sizes named tiny (4+4 layers, d_model 128) and base (6+6
+layers, d_model 512). Times are medians of seven runs after one that is not counted.
 
 | what | measured | wanted | within |
 |---|---|---|---|

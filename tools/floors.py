@@ -43,15 +43,20 @@ FLOORS = {  # in the order of reading, from the ground up
         others_inside="rich",
     ),
     "page": Floor(ours="page", others="numpy", others_inside="anywidget traitlets"),
-    "inspect": Floor(
-        ours="inspect decode bundle sealed model data.tokenizer text",
+    "trace": Floor(
+        ours="trace decode bundle sealed model data.tokenizer text",
         ours_inside="page",
         others="numpy torch jaxtyping safetensors",
     ),
+    "inspect": Floor(
+        ours="inspect trace decode bundle model data.tokenizer text",
+        others="numpy torch jaxtyping",
+        others_inside="sklearn umap",  # where the user has them
+    ),
     "plots": Floor(ours="plots", others="numpy", others_inside="matplotlib"),
-    "api": Floor(ours="inspect decode bundle model data", ours_inside="evaluate train config"),
+    "api": Floor(ours="trace decode bundle model data", ours_inside="evaluate train config"),
     "serve": Floor(
-        ours="serve api inspect decode bundle page",
+        ours="serve api trace decode bundle page",
         others="numpy pydantic fastapi starlette torch",
         others_inside="uvicorn prometheus_client",
     ),

@@ -13,8 +13,8 @@ from pellucid.decode.config import SearchConfig
 from pellucid.decode.ensemble import require_one_vocabulary
 from pellucid.decode.terms import Terms
 from pellucid.decode.translate import Score, Translator
-from pellucid.inspect.trace import Trace
-from pellucid.inspect.tracing import trace
+from pellucid.trace.trace import Trace
+from pellucid.trace.tracing import trace
 
 if TYPE_CHECKING:
     from pellucid.train.config import RunConfig

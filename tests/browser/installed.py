@@ -1,4 +1,4 @@
-"""Pellucid from its wheel, in a folder of its own, and its server in a process that reaches nothing but this machine."""
+"""Pellucid from its wheel, in a folder of its own, and its server in a process that reaches this machine alone."""
 
 import importlib.util
 import os

@@ -101,30 +101,33 @@ class Sheet:
         return [tuple(colour) for colour in self.figure.evaluate(READ_PIXELS, [list(cell) for cell in cells])]
 
     def outlined(self, ink: tuple[int, int, int], away: int) -> tuple[set[int], set[int]]:
-        """Rows that have a line of this colour above them, and columns that have one before them, `away` in the other."""
+        """Rows with a line of this colour above them, and columns with one before them, seen `away` in the other."""
         rows, cols = self.figure.evaluate(READ_BORDERS, [away, *self.shape()])
-        return tuple({at for at, seen in enumerate(lines) if list(ink) in seen} for lines in (rows, cols))
+        above, before = ({at for at, seen in enumerate(lines) if list(ink) in seen} for lines in (rows, cols))
+        return above, before
 
     def point_at(self, row: int, col: int, names: list[str]) -> str:
-        """Moves the pointer over a cell; what the readout says once it names this row and column, or the one of them."""
+        """Moves the pointer over a cell; what the readout says once it names row and column, or the one there is."""
         x, y = self.figure.evaluate(POINT_OF, [row, col])
         self.tab.mouse.move(x, y)
         self.tab.wait_for_function(NAMED, arg=[self.figure.element_handle(), names])
         return self.figure.locator(".sheet-readout").inner_text()
 
 
-
 PLACE = """
     const frame = figure.querySelector(".sheet-frame"), canvas = figure.querySelector("canvas");
     const focus = figure.querySelector("[role=gridcell]");
-    const [row0, col0] = [Number(focus.parentElement.getAttribute("aria-rowindex")) - 1, Number(focus.getAttribute("aria-colindex")) - 1];
+    const row0 = Number(focus.parentElement.getAttribute("aria-rowindex")) - 1;
+    const col0 = Number(focus.getAttribute("aria-colindex")) - 1;
     const [width, height] = [parseFloat(focus.style.width), parseFloat(focus.style.height)];
     const [left, top] = [parseFloat(focus.style.left) - col0 * width, parseFloat(focus.style.top) - row0 * height];
     const place = async ([row, col]) => {
         const [x, y] = [left + (col + 0.5) * width, top + (row + 0.5) * height];
         const before = [frame.scrollLeft, frame.scrollTop];
-        if (x - frame.scrollLeft > canvas.clientWidth - width || x - frame.scrollLeft < left + width) frame.scrollLeft = x - canvas.clientWidth / 2;
-        if (y - frame.scrollTop > canvas.clientHeight - height || y - frame.scrollTop < top + height) frame.scrollTop = y - canvas.clientHeight / 2;
+        const [wide, high] = [canvas.clientWidth, canvas.clientHeight];
+        const [right, down] = [x - frame.scrollLeft, y - frame.scrollTop];
+        if (right > wide - width || right < left + width) frame.scrollLeft = x - wide / 2;
+        if (down > high - height || down < top + height) frame.scrollTop = y - high / 2;
         if (before[0] !== frame.scrollLeft || before[1] !== frame.scrollTop)
             await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
         return [x - frame.scrollLeft, y - frame.scrollTop];

@@ -3,6 +3,7 @@
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -16,7 +17,14 @@ SENTENCE, OTHER = "Does the queen drink the coffee?", "My sister is ten years ol
 """Two of them: 8 pieces against 9, and 9 against 8, the end marks counted."""
 
 LINES = 31
-SIZES = {"d_model": 36, "d_ff": 44, "heads": 4, "encoder_layers": 2, "decoder_layers": 3, "max_positions": 64}
+SIZES: dict[str, Any] = {
+    "d_model": 36,
+    "d_ff": 44,
+    "heads": 4,
+    "encoder_layers": 2,
+    "decoder_layers": 3,
+    "max_positions": 64,
+}
 STEPS = 60
 
 

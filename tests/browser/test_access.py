@@ -68,9 +68,8 @@ def test_the_focused_cell_is_told_in_a_sentence(page: Page, trace):
     page.until("() => document.activeElement.getAttribute('aria-colindex') === '4'")
     [focused] = [node for node in accessible(page) if focus(node)]
     assert told(focused, "role") == "gridcell"
-    row, column, value, place, total, hidden = re.fullmatch(
-        r"row (.+), column (.+), value (\S+), (\S*) ?largest of (\d+), masked (\S+)", told(focused, "name")
-    ).groups()
+    sentence = r"row (.+), column (.+), value (\S+), (\S*) ?largest of (\d+), masked (\S+)"
+    [(row, column, value, place, total, hidden)] = re.findall(sentence, told(focused, "name"))
     assert (row, column) == (trace.inputs.pieces[2], trace.source.pieces[3])
     assert number(value) == values[2, 3]
     rank = int((values[2] > values[2, 3]).sum()) + 1
@@ -106,6 +105,20 @@ def test_all_text_stands_out_from_its_paper(page: Page, theme):
         faint[view] = found["found"]
         page.watched.picture(f"{view}-{theme}")
     assert {view: found for view, found in faint.items() if found} == {}
+
+
+def test_text_stands_out_before_the_first_sentence_in_the_list_of_keys_and_on_a_wall(page: Page):
+    page.tab.goto(page.watched.home)
+    page.tab.get_by_role("heading", name="See every number").wait_for()
+    assert page.tab.evaluate(CONTRAST)["found"] == []
+    page.open(s=SENTENCE, m="teach", n=10, v="head", a=CROSS).settled()
+    page.press("Space")
+    page.until("() => document.querySelector('.centre').innerText.includes('hidden')")
+    assert page.tab.evaluate(CONTRAST)["found"] == []
+    page.press("?")
+    page.tab.get_by_role("dialog").wait_for()
+    assert page.tab.evaluate(CONTRAST)["found"] == []
+    page.watched.picture("teach")
 
 
 def test_faint_text_would_be_found(page: Page):

@@ -12,7 +12,7 @@ import torch
 
 from pellucid.api import Model
 from pellucid.decode.translate import Translator
-from pellucid.inspect import tracing
+from pellucid.trace import tracing
 from tests.browser.installed import require_buildable
 from tests.browser.reading import Page
 from tests.browser.small import SENTENCE
@@ -107,12 +107,16 @@ def test_one_weight_changes_exactly_the_panels_that_depend_on_it(browser, model)
     other = deepcopy(model.bundle.model)
     with torch.no_grad():
         other.get_parameter(weight)[row, col] += 3.0
-    changed = replace(model, bundle=replace(model.bundle, model=other), translator=Translator(other, model.bundle.tokenizer))
+    changed = replace(
+        model, bundle=replace(model.bundle, model=other), translator=Translator(other, model.bundle.tokenizer)
+    )
     target = model.translate([SENTENCE])[0].text
     before, after = (each.trace(SENTENCE, target=target) for each in (model, changed))
     rows = before.manifest()["tensors"]
     depends = reached(rows, weight, row)
-    differ = {each["name"] for each in rows if not np.array_equal(before.tensor(each["name"]), after.tensor(each["name"]))}
+    differ = {
+        each["name"] for each in rows if not np.array_equal(before.tensor(each["name"]), after.tensor(each["name"]))
+    }
     assert differ == depends
     assert 20 < len(depends) < len(rows) - 20
     drawn = []

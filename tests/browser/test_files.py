@@ -78,7 +78,7 @@ def test_numbers_and_pictures_of_one_tensor(page: Page, trace, tmp_path):
             np.testing.assert_array_equal(every[each].astype(np.float32), trace.tensor(each))
     with downloaded(page, "button", "CSV, all numbers", tmp_path).open(encoding="utf-8", newline="") as table:
         rows = list(csv.reader(table))
-    np.testing.assert_array_equal(np.float32([row[2:] for row in rows[1:]]).reshape(values.shape), values)
+    np.testing.assert_array_equal(np.array([row[2:] for row in rows[1:]], np.float32).reshape(values.shape), values)
     assert rows[0][2:] == [f"{i} {piece}" for i, piece in enumerate(trace.source.pieces)]
     drawing = ElementTree.parse(downloaded(page, "button", "SVG", tmp_path)).getroot()
     assert drawing.tag.endswith("svg")

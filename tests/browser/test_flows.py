@@ -56,7 +56,7 @@ def test_all_fourteen_stops_of_the_story(page: Page, site, trace):
         assert panel.locator(".b-try").inner_text().startswith("Try: "), stop
         assert page.tab.locator(".centre .b-missing").count() == 0, stop
         said = panel.locator(".b-code figcaption").inner_text()
-        file, line = re.search(r"made in (\S+), line (\d+):", said).groups()
+        [(file, line)] = re.findall(r"made in (\S+), line (\d+):", said)
         there = (site / "pellucid" / file).read_text(encoding="utf-8").splitlines()[int(line) - 1]
         assert panel.locator(".b-code code").inner_text() == there.strip()
         page.watched.picture(f"stop-{stop:02}")
@@ -167,6 +167,13 @@ def test_a_link_shows_the_same_place_to_another_reader(page: Page, browser, trac
         assert len(page.pictures()) > 8
 
 
+def test_a_link_typed_into_an_open_page_shows_its_own_sentence(page: Page, model):
+    page.open(s=SENTENCE, v="beam")
+    page.go(s=OTHER, v="output", t=2)
+    page.until("text => document.querySelector('.translation').textContent === text", model.translate([OTHER])[0].text)
+    assert (page.view, page.link["t"], page.link["s"]) == ("output", "2", OTHER)
+
+
 def tab_to(page: Page, name: str, role: str, inside: str = "") -> None:
     """Presses Tab until the focus is on what has this role and name, in the sheet of this label where one is given."""
     for _ in range(150):
@@ -175,7 +182,8 @@ def tab_to(page: Page, name: str, role: str, inside: str = "") -> None:
             """() => {
                 const focus = document.activeElement;
                 const sheet = focus.closest("figure.sheet")?.querySelector(".sheet-label")?.textContent ?? "";
-                return [focus.getAttribute("role") ?? focus.tagName.toLowerCase(), focus.getAttribute("aria-label") ?? focus.innerText, sheet];
+                const role = focus.getAttribute("role") ?? focus.tagName.toLowerCase();
+                return [role, focus.getAttribute("aria-label") ?? focus.innerText, sheet];
             }"""
         )
         if said == role and re.search(name, label, re.DOTALL) and (not inside or sheet == inside):

@@ -2,7 +2,21 @@ import pytest
 
 from pellucid.cli.errors import sentence
 
-COMMANDS = ["demo", "plan", "prepare", "train", "translate", "explain", "serve", "evaluate", "compare", "score", "export", "import", "inspect"]
+COMMANDS = [
+    "demo",
+    "plan",
+    "prepare",
+    "train",
+    "translate",
+    "explain",
+    "serve",
+    "evaluate",
+    "compare",
+    "score",
+    "export",
+    "import",
+    "inspect",
+]
 
 
 def test_the_help_lists_every_command_with_a_whole_sentence(call):

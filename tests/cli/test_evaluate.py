@@ -92,4 +92,7 @@ def test_scores_of_unequal_files_are_refused(call, model, tmp_path):
         in call("score", model, "--source", "a", "--target", "b").stderr
     )
     refused = call("score", model, "--source", "a", "--target", "a", "--batch", -1)
-    assert (refused.exit_code, refused.stderr) == (2, "pellucid: this is no search: batch is -1, it must be 0 or more\n")
+    assert (refused.exit_code, refused.stderr) == (
+        2,
+        "pellucid: this is no search: batch is -1, it must be 0 or more\n",
+    )

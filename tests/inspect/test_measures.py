@@ -129,10 +129,27 @@ def test_random_attention_reads_rare_pieces_as_often_as_by_chance():
     sums = measured(random_pattern(side, side, 7), side, side)
     for name in ("rarest", "two_rarest"):
         chance, error = sums.means(f"{name}_chance", 1)[0], measures.standard_error(sums, name)
-        assert chance is not None and error is not None
+        assert chance is not None
+        assert error is not None
         for share in sums.means(name, 7):
-            assert share is not None and abs(share - chance) < 3 * error
+            assert share is not None
+            assert abs(share - chance) < 3 * error
             assert rare(Share(share, 99), Share(share, 99), chance, error) == []
+
+
+@pytest.mark.parametrize(
+    ("share", "queries", "chance", "error", "found"),
+    [
+        (0.60, 99, 0.30, 0.01, ["R"]),
+        (0.60, 99, 0.45, 0.01, []),  # 15 points above chance
+        (0.60, 99, 0.30, 0.11, []),  # less than 3 standard errors
+        (0.49, 99, 0.10, 0.01, []),  # less than half
+        (0.60, 29, 0.30, 0.01, []),  # too few
+        (None, 0, None, None, []),
+    ],
+)
+def test_rare_heads_are_far_above_chance(share, queries, chance, error, found: list[str]):
+    assert [each.mark for each in rare(Share(0.3, queries), Share(share, queries), chance, error)] == found
 
 
 def test_sentences_of_common_pieces_do_not_count_and_equally_rare_pieces_all_do():
@@ -141,6 +158,19 @@ def test_sentences_of_common_pieces_do_not_count_and_equally_rare_pieces_all_do(
     assert measured(shifted(side, 0), side, _with(side, torch.ones(101), common)).counts["rarest"] == 0
     sums = measured(shifted(side, 0), side, _with(side, torch.ones(101), ~common))
     assert (sums.means("rarest", 1), sums.means("rarest_chance", 1)) == ([1.0], [1.0])
+
+
+def test_of_two_equally_rare_pieces_both_are_the_rarest_and_no_third_is_among_the_two():
+    side = source_side([3])
+    counts = torch.full((101,), 9.0)
+    counts[side.ids[0, :2]] = 1.0
+    pattern = torch.cat([shifted(side, 99)] * 3, dim=1)
+    for key in range(3):
+        pattern[:, key, :3, key] = 2.0
+    sums = measured(pattern, side, _with(side, counts, torch.zeros(101, dtype=torch.bool)))
+    for name in ("rarest", "two_rarest"):
+        assert sums.means(name, 3) == [1.0, 1.0, 0.0]
+        assert sums.means(f"{name}_chance", 1) == pytest.approx([2 / 3])
 
 
 def _with(side: Side, counts, common) -> Side:
@@ -187,13 +217,19 @@ def test_every_measure_is_what_it_says(kind: str):
             assert found.counts[name] == len(values), name
             totals = found.totals[name]
             assert float(totals[head if len(totals) > 1 else 0]) == pytest.approx(sum(values)), name
-        assert {name for name, count in found.counts.items() if count} == {*rows, "rarest_variance", "two_rarest_variance"}
+        assert {name for name, count in found.counts.items() if count} == {
+            *rows,
+            "rarest_variance",
+            "two_rarest_variance",
+        }
 
 
 def test_heads_that_read_alike_are_alike():
     side = source_side([6, 4])
     same, other = random_pattern(side, side, 1), shifted(side, 1)
-    found = measures.affinities([torch.cat([same, same], dim=1), torch.cat([other, shifted(side, 2)], dim=1)], side.real)
+    found = measures.affinities(
+        [torch.cat([same, same], dim=1), torch.cat([other, shifted(side, 2)], dim=1)], side.real
+    )
     found = found / 10
     torch.testing.assert_close(found.diagonal(), torch.ones(4, dtype=torch.float64))
     torch.testing.assert_close(found, found.T)

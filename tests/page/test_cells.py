@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pellucid.inspect.trace import Trace
-from tests.inspect.traced import small_traced
+from pellucid.trace.trace import Trace
 from tests.page.built import WEB, with_node
+from tests.trace.traced import small_traced
 
 KINDS = {
     "pre": {"norm": "pre", "positions": "sinusoidal", "activation": "relu", "tie": "all", "output_bias": False},

@@ -8,10 +8,10 @@ import pytest
 from pellucid.api import Model
 from pellucid.bundle import load, save
 from pellucid.decode.translate import Translator
-from pellucid.inspect.acts import act
 from pellucid.page.assets import BUNDLE, bundle
 from pellucid.page.html import KEPT, page_html, save_html, whole
 from pellucid.page.widget import Asked, frame
+from pellucid.trace.acts import act
 from tests.decode.models import random_model, small_tokenizer
 from tests.page.browser import page
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.inspect.traced import small_traced
 from tests.page.browser import page
+from tests.trace.traced import small_traced
 
 VIEWS = ["map", "tokens", "positions", "heads", "output", "beam", "align", "compare", "debug", "checks", "export"]
 SECTION = "decoder.1.cross"

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pellucid.inspect.trace import Trace
-from tests.inspect.traced import small_traced
+from pellucid.trace.trace import Trace
 from tests.page.built import WEB
 from tests.page.test_cells import KINDS, SIZES, run, traced, write
+from tests.trace.traced import small_traced
 
 PIECE, STEP = 1, 1
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pellucid.inspect.trace import Trace
-from tests.inspect.traced import small_traced
+from pellucid.trace.trace import Trace
 from tests.page.browser import page
 from tests.serve.servers import running
+from tests.trace.traced import small_traced
 
 SENTENCE, BEAM = "The ball is blue.", 2
 SIZES: dict[str, Any] = {"ends": 12.0, "d_model": 12, "heads": 3, "encoder_layers": 1, "decoder_layers": 2}

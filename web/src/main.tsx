@@ -1,7 +1,7 @@
 // The ways in: the page of a server, one file, the widget of a notebook.
 import { render as draw } from "preact";
 import { Page } from "./app";
-import { follow, keepAddress, read } from "./permalink";
+import { follow, keepAddress, questionOf, read } from "./permalink";
 import { fileSource, type HttpSource, httpSource, type WidgetModel, widgetSource } from "./source";
 import { AppContext, type Host, makeApp } from "./state";
 import { adoptStyle } from "./style";
@@ -24,8 +24,9 @@ export function mount(root: HTMLElement | ShadowRoot, source: TraceSource, optio
     </AppContext.Provider>,
     root,
   );
-  if (begin) void app.begin(link?.sentence ? { sentence: link.sentence, ...(link.target && { target: link.target }) } : null);
-  else if (link?.sentence) void app.ask("trace", { sentence: link.sentence, ...(link.target && { target: link.target }) });
+  const question = link && questionOf(link);
+  if (begin) void app.begin(question);
+  else if (question) void app.ask("trace", question);
   return () => {
     draw(null, root);
     forget();

@@ -1,6 +1,7 @@
 // Where one is, as the fragment of the address: it never reaches a server, and the same link works in a file.
 import { effect } from "@preact/signals";
 import type { App, Mode, Place, View } from "./state";
+import type { Acts } from "./types";
 
 export interface Link {
   place: Place;
@@ -88,6 +89,18 @@ export function linkOf(app: App): Link {
   };
 }
 
+/** What has to be translated for a link to be shown; null where it names no sentence. */
+export function questionOf(link: Link): Acts["trace"]["args"] | null {
+  if (!link.sentence) return null;
+  return { sentence: link.sentence, ...(link.target && { target: link.target }) };
+}
+
+/** Whether a link, typed into the address of an open page, is of another sentence than the one that is shown. */
+function pointsElsewhere(app: App, link: Link): boolean {
+  const here = linkOf(app);
+  return (link.trace === null || link.trace !== here.trace) && (link.sentence !== here.sentence || link.target !== here.target);
+}
+
 /** Puts the page where a link points. */
 export function follow(app: App, link: Link): void {
   app.place.value = link.place;
@@ -114,7 +127,9 @@ export function keepAddress(app: App): () => void {
   const back = () => {
     const link = read(location.hash);
     view = link.place;
+    const other = app.source.act && pointsElsewhere(app, link) ? questionOf(link) : null;
     follow(app, link);
+    if (other) void app.ask("trace", other);
   };
   addEventListener("popstate", back);
   return () => {

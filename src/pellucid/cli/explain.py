@@ -1,6 +1,6 @@
 """`pellucid explain`: one translation, walked through in the terminal, or as one HTML file."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +11,7 @@ from pellucid.cli.options import MODEL, default, meaning
 
 if TYPE_CHECKING:
     from pellucid.decode.alignment import Links
-    from pellucid.inspect.trace import Trace
+    from pellucid.trace.trace import Trace
 
 EXAMPLES = """\
   pellucid explain runs/demo/best "The ball is blue."
@@ -79,22 +79,12 @@ def told(trace: "Trace") -> Iterator[str]:
 
 def aligned(trace: "Trace") -> "Links":
     """Which words belong together."""
-    from pellucid.decode.alignment import links, piece_alignments
+    from pellucid.decode.alignment import bare_words, links, piece_alignments, without_end
 
     assert trace.model is not None
     [norms] = piece_alignments(trace.model, [trace.source.ids], [trace.target.ids])
-    return links(norms, ranges(trace.source.words), ranges(trace.target.words))
-
-
-def ranges(words: Sequence[int | None]) -> list[range]:
-    """For each word its first piece to its last, from the word of each piece.
-
-    >>> ranges([0, 0, 1, None])
-    [range(0, 2), range(2, 3)]
-    """
-    numbers = range(max((word for word in words if word is not None), default=-1) + 1)
-    places = [[at for at, word in enumerate(words) if word == number] for number in numbers]
-    return [range(here[0], here[-1] + 1) if here else range(0) for here in places]
+    sides = trace.source, trace.target
+    return links(norms, *(bare_words(each.pieces[: len(without_end(each.ids))], each.text) for each in sides))
 
 
 def only_line() -> str:

@@ -5,12 +5,13 @@ stand in benchmarks/results/alignment.md.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -19,6 +20,17 @@ from pellucid.model import Transformer
 
 Links = list[tuple[int, int]]
 """Pairs of a source word and a target word, sorted; words are split at white space and counted from 0."""
+
+READ_OUT = frozenset("%‰&@#§*")
+"""Punctuation, as Unicode has it, that stands for a word."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """What is aligned of a word: the pieces of its letters, without the punctuation around them; or a mark alone."""
+
+    pieces: range
+    mark: bool = False
 
 
 def align(
@@ -37,8 +49,8 @@ def align(
     found = []
     every = piece_alignments(model, sources, targets)
     for norms, source, target, *texts in zip(every, sources, targets, source_texts, target_texts, strict=True):
-        read = words(tokenizer.source_pieces(without_end(source)), texts[0])
-        written = words(tokenizer.target_pieces(without_end(target)), texts[1])
+        read = bare_words(tokenizer.source_pieces(without_end(source)), texts[0])
+        written = bare_words(tokenizer.target_pieces(without_end(target)), texts[1])
         found.append(links(norms, read, written))
     return found
 
@@ -55,36 +67,59 @@ def piece_alignments(
     ]
 
 
-def links(norms: Float[Tensor, "L T S"], source_words: Sequence[range], target_words: Sequence[range]) -> Links:
-    """The pairs in which one word is the best there is for the other; the words are ranges of pieces.
+def links(norms: Float[Tensor, "L T S"], source_words: Sequence[Word], target_words: Sequence[Word]) -> Links:
+    """The pairs in which one word is the best there is for the other.
 
-    The source pieces of a word are added up, its target pieces averaged. A layer values a pair by the product of two
-    shares, of what the target word took and of what the source word gave, and the layers are added up. So a word that
-    all look at is nobody's best, and a layer that looks everywhere says little (a product of two directions, as in
-    Liang et al. 2006). A word that took or gave nothing has no link.
+    A layer values a pair by the product of two shares, of what the target word took and of what the source word gave,
+    and the layers are added up. So a word that all look at is nobody's best, and a layer that looks everywhere says
+    little (a product of two directions, as in Liang et al. 2006). A word that took or gave nothing has no link.
     """
     if not source_words or not target_words:
         return []
-    given = torch.stack([norms[..., word.start : word.stop].sum(dim=2) for word in source_words], dim=2)
-    taken = torch.stack([given[:, word.start : word.stop].mean(dim=1) for word in target_words], dim=1).nan_to_num()
-    shares = taken / taken.sum(dim=2, keepdim=True) * (taken / taken.sum(dim=1, keepdim=True))
-    value = shares.nan_to_num().sum(dim=0)
-    best = torch.zeros_like(value, dtype=torch.bool)
-    best.scatter_(0, value.argmax(dim=0, keepdim=True), True)
-    best.scatter_(1, value.argmax(dim=1, keepdim=True), True)
-    return sorted((i, j) for j, i in (best & (value > 0.0)).nonzero().tolist())
+    return listed(mutual(shares(of_words(norms, source_words, target_words)).sum(dim=0)))
+
+
+def of_words(
+    values: Float[Tensor, "L T S"], source_words: Sequence[Word], target_words: Sequence[Word]
+) -> Float[Tensor, "L N M"]:
+    """For N target and M source words: the source pieces of a word are added up, its target pieces averaged.
+
+    Marks go with marks and words with words: between a mark and a word there is nothing.
+    """
+    given = torch.stack([values[..., word.pieces.start : word.pieces.stop].sum(dim=2) for word in source_words], dim=2)
+    rows = [given[:, word.pieces.start : word.pieces.stop].mean(dim=1) for word in target_words]
+    alike = torch.tensor([[read.mark == written.mark for read in source_words] for written in target_words])
+    return torch.stack(rows, dim=1).nan_to_num() * alike.to(values.device)
+
+
+def shares(taken: Float[Tensor, "L N M"]) -> Float[Tensor, "L N M"]:
+    """The share of what the target word took, times the share of what the source word gave."""
+    return (taken / taken.sum(dim=2, keepdim=True) * (taken / taken.sum(dim=1, keepdim=True))).nan_to_num()
+
+
+def mutual(values: Float[Tensor, "*L N M"]) -> Bool[Tensor, "*L N M"]:
+    """Whether a value is the largest of its row or of its column, and more than nothing."""
+    best = torch.zeros_like(values, dtype=torch.bool)
+    best.scatter_(-2, values.argmax(dim=-2, keepdim=True), True)
+    best.scatter_(-1, values.argmax(dim=-1, keepdim=True), True)
+    return best & (values > 0.0)
+
+
+def listed(best: Bool[Tensor, "N M"]) -> Links:
+    """The pairs of a source word and a target word where it is true."""
+    return sorted((i, j) for j, i in best.nonzero().tolist())
 
 
 @torch.no_grad()
 def cross_norms(
-    model: Transformer, sources: Sequence[list[int]], targets: Sequence[list[int]]
-) -> Float[Tensor, "L B T S"]:
-    """`moved` in each decoder layer, for the row that writes each piece of the targets."""
+    model: Transformer, sources: Sequence[list[int]], targets: Sequence[list[int]], measure: "Measure | None" = None
+) -> Float[Tensor, "L B *C T S"]:
+    """`moved`, or another measure, in each decoder layer, for the row that writes each piece of the targets."""
     assert not model.training
     device = next(model.parameters()).device
     written = rectangle([[BOS, *target[:-1]] for target in targets], device)
     outputs = {f"decoder.{n}.cross.": each.get_parameter("cross.output.weight") for n, each in enumerate(model.decoder)}
-    watch = CrossNorms(outputs, {})
+    watch = CrossNorms(outputs, measure or moved, {})
     model.decode(written, model.encode(rectangle(sources, device)), watch=watch)
     return torch.stack(list(watch.found.values()))
 
@@ -99,13 +134,18 @@ def without_end(ids: list[int]) -> list[int]:
     return ids[:-1] if ids[-1:] == [EOS] else ids
 
 
+Measure = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""What to make of the pattern, the values and the output projection of a cross-attention: `moved`, for one."""
+
+
 @dataclass
 class CrossNorms:
-    """A watcher that keeps, of every cross-attention, only what `moved` makes of it."""
+    """A watcher that keeps, of every cross-attention, only what a measure makes of it."""
 
     outputs: Mapping[str, Float[Tensor, "D D"]]
     """The output projection of each cross-attention, by the beginning of its tensors' names."""
-    found: dict[str, Float[Tensor, "B T S"]]
+    measure: Measure
+    found: dict[str, Float[Tensor, "B *C T S"]]
     place: str = ""
     v: Tensor | None = None
     seeing: bool = True
@@ -115,11 +155,11 @@ class CrossNorms:
             self.v = value
         if self.place in self.outputs and name == "pattern":
             assert self.v is not None
-            self.found[self.place] = moved(value, self.v, self.outputs[self.place])
+            self.found[self.place] = self.measure(value, self.v, self.outputs[self.place])
         return value
 
     def within(self, part: str) -> "CrossNorms":
-        return CrossNorms(self.outputs, self.found, f"{self.place}{part}.")
+        return CrossNorms(self.outputs, self.measure, self.found, f"{self.place}{part}.")
 
 
 def moved(
@@ -130,10 +170,14 @@ def moved(
     The norm of Kobayashi et al. 2020, ||alpha f(x)||, with the heads of a layer added up. The vector need not be formed
     for every t and s: its length follows from the products of the H vectors v[h, s] W_O[h] of s with one another.
     """
-    heads = v.shape[1]
-    vectors = torch.einsum("bhse,dhe->bshd", v.to(pattern.dtype), output.to(pattern.dtype).unflatten(1, (heads, -1)))
+    vectors = sent(v.to(pattern.dtype), output.to(pattern.dtype))
     mixed = torch.einsum("bhts,bshg->bgts", pattern, vectors @ vectors.mT)
     return (mixed * pattern).sum(dim=1).clamp(min=0.0).sqrt()
+
+
+def sent(v: Float[Tensor, "B H S E"], output: Float[Tensor, "D D"]) -> Float[Tensor, "B S H D"]:
+    """v[h, s] W_O[h]: what each head would add for a source position that has all of its weight."""
+    return torch.einsum("bhse,dhe->bshd", v, output.unflatten(1, (v.shape[1], -1)))
 
 
 def words(pieces: Sequence[str], text: str) -> list[range]:
@@ -147,12 +191,9 @@ def words(pieces: Sequence[str], text: str) -> list[range]:
     """
     if not text.split():
         return []
-    letters = list(spelled(pieces))
-    of_letters = numbers("".join(letter for letter, _, _ in letters), text)
-    solid = [(first, last) for letter, first, last in letters if not letter.isspace()]
     begin: dict[int, int] = {}
     end: dict[int, int] = {}
-    for word, (first, last) in zip(of_letters, solid, strict=True):
+    for word, _, first, last in letters_of(pieces, text):
         begin.setdefault(word, first)
         end[word] = last + 1
     found, after = [], 0
@@ -160,6 +201,48 @@ def words(pieces: Sequence[str], text: str) -> list[range]:
         found.append(range(min(begin.get(word, after), after), end.get(word, after)))
         after = found[-1].stop
     return found
+
+
+def bare_words(pieces: Sequence[str], text: str) -> list[Word]:
+    """The words of `text` without the punctuation around them.
+
+    What follows from a full stop would otherwise be said of the word before it.
+
+    >>> bare_words(["▁«", "No", "»,", "▁—", "▁she"], "«No», — she")  # doctest: +NORMALIZE_WHITESPACE
+    [Word(pieces=range(1, 2), mark=False), Word(pieces=range(3, 4), mark=True), Word(pieces=range(4, 5), mark=False)]
+    """
+    letters: dict[int, list[tuple[str, int, int]]] = {}
+    for word, *letter in letters_of(pieces, text) if text.split() else ():
+        letters.setdefault(word, []).append((letter[0], letter[1], letter[2]))
+    return [bare(whole, letters.get(word, [])) for word, whole in enumerate(words(pieces, text))]
+
+
+def bare(whole: range, letters: Sequence[tuple[str, int, int]]) -> Word:
+    """A word with the pieces `whole`; each letter comes with the first and the last piece that has a byte of it."""
+    inside = [n for n, (letter, _, _) in enumerate(letters) if not is_mark(letter)]
+    if not inside:
+        return Word(whole, mark=bool(letters))
+    first, last = inside[0], inside[-1]
+    begin = letters[first][1] if first else whole.start
+    return Word(range(begin, letters[last][2] + 1 if last + 1 < len(letters) else whole.stop))
+
+
+def is_mark(letter: str) -> bool:
+    """Whether it is punctuation that nobody reads out.
+
+    >>> [is_mark(letter) for letter in ".»¿-%$a"]
+    [True, True, True, True, False, False, False]
+    """
+    return unicodedata.category(letter).startswith("P") and letter not in READ_OUT
+
+
+def letters_of(pieces: Sequence[str], text: str) -> Iterator[tuple[int, str, int, int]]:
+    """The letters the pieces spell but white space: the word of `text` each stands in, and its first and last piece."""
+    letters = list(spelled(pieces))
+    of_letters = numbers("".join(letter for letter, _, _ in letters), text)
+    solid = [each for each in letters if not each[0].isspace()]
+    for word, (letter, first, last) in zip(of_letters, solid, strict=True):
+        yield word, letter, first, last
 
 
 def spelled(pieces: Sequence[str]) -> Iterator[tuple[str, int, int]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 
 from pellucid.data.tokenizer import EOS, Tokenizer
-from pellucid.decode.alignment import links, piece_alignments, without_end, words
+from pellucid.decode.alignment import bare_words, links, piece_alignments, without_end, words
 from pellucid.decode.engines import Request
 from pellucid.decode.prepare import Part
 from pellucid.decode.required import Term, detached, pieces, pieces_needed
@@ -171,10 +171,10 @@ def aligned(
     norms = piece_alignments(model, [part.request.source for part in parts], ended)
     for part, target, norm in zip(parts, targets, norms, strict=True):
         text, of_terms = cut_at_terms(part)
-        read = words(tokenizer.source_pieces(without_end(part.request.source)), text)
-        written = words(tokenizer.target_pieces(target), tokenizer.decode_target(target))
-        pairs = links(norm, read, written)
-        found.append(Aligned(written, [sorted({j for i, j in pairs if i in numbers}) for numbers in of_terms]))
+        read = bare_words(tokenizer.source_pieces(without_end(part.request.source)), text)
+        written = tokenizer.target_pieces(target), tokenizer.decode_target(target)
+        pairs = links(norm, read, bare_words(*written))
+        found.append(Aligned(words(*written), [sorted({j for i, j in pairs if i in numbers}) for numbers in of_terms]))
     return found
 
 

@@ -49,15 +49,23 @@ def rates(found: Sequence[Alignment], gold: Gold) -> Rates:
     for number, (sure, possible) in enumerate(zip(gold.sure, gold.possible, strict=True), start=1):
         if not sure <= possible:
             i, j = min(sure - possible)
-            raise ValueError(f"sentence {number}: {i}-{j} is a sure link and no possible one; a sure link is always both")
-    drawn = sum(map(len, found))
-    asked = sum(map(len, gold.sure))
-    right_sure = sum(len(a & s) for a, s in zip(found, gold.sure, strict=True))
-    right = sum(len(a & p) for a, p in zip(found, gold.possible, strict=True))
+            raise ValueError(
+                f"sentence {number}: {i}-{j} is a sure link and no possible one; a sure link is always both"
+            )
+    return rates_of(
+        drawn=sum(map(len, found)),
+        right_sure=sum(len(a & s) for a, s in zip(found, gold.sure, strict=True)),
+        right_possible=sum(len(a & p) for a, p in zip(found, gold.possible, strict=True)),
+        sure=sum(map(len, gold.sure)),
+    )
+
+
+def rates_of(drawn: int, right_sure: int, right_possible: int, sure: int) -> Rates:
+    """The same from |A|, |A & S|, |A & P| and |S|."""
     return Rates(
-        1 - (right_sure + right) / (drawn + asked) if drawn + asked else None,
-        right / drawn if drawn else None,
-        right_sure / asked if asked else None,
+        1 - (right_sure + right_possible) / (drawn + sure) if drawn + sure else None,
+        right_possible / drawn if drawn else None,
+        right_sure / sure if sure else None,
         drawn,
     )
 
@@ -75,19 +83,23 @@ def read_links(lines: Iterable[str]) -> Gold:
         links = [(word, LINK.fullmatch(word)) for word in line.split()]
         for word, match in links:
             if match is None:
-                raise ValueError(f"line {number}: {word!r:.40} is no link; write 3-4 for a sure and 3p4 for a possible one")
+                raise ValueError(
+                    f"line {number}: {word!r:.40} is no link; write 3-4 for a sure and 3p4 for a possible one"
+                )
         drawn = [(match[2], (int(match[1]), int(match[3]))) for _, match in links if match]
         gold.sure.append({link for kind, link in drawn if kind == "-"})
         gold.possible.append({link for _, link in drawn})
     return gold
 
 
-def require_inside(gold: Gold, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]) -> None:
-    """ValueError for a link of a word that its sentence, given as its words, does not have."""
+def require_inside(
+    gold: Gold, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]], hint: str = ""
+) -> None:
+    """ValueError, with a hint, for a link of a word that its sentence, given as its words, does not have."""
     for number, (links, source, target) in enumerate(zip(gold.possible, sources, targets, strict=True), start=1):
         for i, j in sorted(links):
             if i >= len(source) or j >= len(target):
                 raise ValueError(
-                    f"line {number}: link {i}-{j} points beyond {len(source)} source and {len(target)} target words; "
-                    "words are what white space separates, counted from 0"
+                    f"line {number}: link {i}-{j} is not among {len(source)} source and {len(target)} target words, "
+                    f"counted from 0{hint}"
                 )

@@ -65,8 +65,8 @@ class Analogy:
             also = "" if self.rank_with_inputs == 1 else "; with them let in it is not"
             return f"this model does: {self.expected.text} comes first, the words of the question left out{also}"
         return (
-            f"this model does not: {self.expected.text} is number {self.rank:,} of {self.candidates:,}, the words of the "
-            f"question left out; in tables of random numbers it is as near or nearer {self.by_chance:.2%} of the times"
+            f"this model does not: {self.expected.text} is number {self.rank:,} of {self.candidates:,}, the words of "
+            f"the question left out; random numbers would place it as high in {self.by_chance:.2%} of tables"
         )
 
 
@@ -83,9 +83,9 @@ class Accuracy:
     @property
     def verdict(self) -> str:
         """Whether the model is above chance: more than the luckiest random table."""
-        does = "does" if self.right > self.most_random else "does not"
+        says = "more than chance" if self.right > self.most_random else "this model does not"
         return (
-            f"this model {does}: {self.right:,} of {self.count:,} come out, of tables of random numbers "
+            f"{says}: {self.right:,} of {self.count:,} come out, of tables of random numbers "
             f"{self.random:.2f} on average and {self.most_random:,} at most"
         )
 
@@ -102,24 +102,24 @@ def parsed(words: Sequence[str], table: Embeddings) -> tuple[Term, ...]:
 
 
 def analogy(table: Embeddings, terms: Sequence[Term], expected: Word | None = None, *, count: int = 10) -> Analogy:
-    """The nearest pieces to the sum; the rank of an expected word is that of its first piece.
+    """The nearest pieces to the sum, and where an expected one stands among them.
 
-    Raises ValueError for a sum of nothing, and for an expected word that stands in the question.
+    A word of several pieces stands where their mean would. Raises ValueError for a sum of nothing, and for an expected
+    word that has a piece of the question.
     """
     inputs = sorted({id for term in terms for id in term.word.ids})
     sum_of = summed(table, terms)
     if not sum_of.any():
         raise ValueError("the words of the question cancel out: their sum is zero")
-    found = Analogy(
-        tuple(terms), table.neighbours(sum_of, count, without=inputs), table.neighbours(sum_of, count)
-    )
+    found = Analogy(tuple(terms), table.neighbours(sum_of, count, without=inputs), table.neighbours(sum_of, count))
     if expected is None:
         return found
-    wanted = expected.ids[0]
-    if wanted in inputs:
-        raise ValueError(f"{expected.text!r} begins with a piece of the question, which is left out of the answers")
-    rank, with_inputs = ranks(table.directions, sum_of, wanted, inputs)
-    candidates = len(table.pieces) - len(inputs)
+    if not can_be_asked(terms, expected):
+        raise ValueError(
+            f"{expected.text!r} shares a piece with the question, whose pieces are left out of the answers"
+        )
+    rank, with_inputs = ranks(table, sum_of, expected, inputs)
+    candidates = len(table.pieces) - len(inputs) + (len(expected.ids) > 1)
     return replace(
         found,
         expected=expected,
@@ -130,10 +130,15 @@ def analogy(table: Embeddings, terms: Sequence[Term], expected: Word | None = No
     )
 
 
+def can_be_asked(terms: Sequence[Term], expected: Word) -> bool:
+    """Whether the answer has no piece of the question, which would be near to it in any table."""
+    return not {id for term in terms for id in term.word.ids} & set(expected.ids)
+
+
 def accuracy(table: Embeddings, questions: Sequence[tuple[Sequence[Term], Word]], *, seed: int = 1) -> Accuracy:
     """How many questions have their expected word first, in this table and in random ones. ValueError for none."""
     if not questions:
-        raise ValueError("there is no analogy to ask")
+        raise ValueError("there is no analogy to ask, or none whose answer shares no piece with its question")
     draw = np.random.default_rng(seed)
     first, with_inputs = firsts(table, questions)
     by_chance = [firsts(random_like(table, draw), questions)[0] for _ in range(RANDOM)]
@@ -145,22 +150,21 @@ def firsts(table: Embeddings, questions: Sequence[tuple[Sequence[Term], Word]]) 
     counts = np.zeros(2, dtype=int)
     for terms, expected in questions:
         inputs = sorted({id for term in terms for id in term.word.ids})
-        counts += np.array(ranks(table.directions, summed(table, terms), expected.ids[0], inputs)) == 1
+        counts += np.array(ranks(table, summed(table, terms), expected, inputs)) == 1
     return int(counts[0]), int(counts[1])
 
 
-def ranks(
-    directions: Float[np.ndarray, "V D"], vector: Float[np.ndarray, " D"], wanted: int, inputs: Sequence[int]
-) -> tuple[int, int]:
-    """The place of a row by its cosine with a vector, 1 first: among all but the inputs, and among all."""
-    products = directions @ vector
-    above = products > products[wanted]
+def ranks(table: Embeddings, vector: Float[np.ndarray, " D"], expected: Word, inputs: Sequence[int]) -> tuple[int, int]:
+    """The place of a word by its cosine with a vector, 1 first: among all pieces but the inputs, and among all."""
+    above = table.directions @ vector > unit(table.matrix([expected]))[0] @ vector
+    if len(expected.ids) == 1:
+        above[expected.ids[0]] = False  # not above itself, however the two products were rounded
     return 1 + int(above.sum() - above[list(inputs)].sum()), 1 + int(above.sum())
 
 
 def summed(table: Embeddings, terms: Sequence[Term]) -> Float[np.ndarray, " D"]:
     """The words at length 1, added with their signs."""
-    directions = unit(np.stack([table.vector(term.word) for term in terms]))
+    directions = unit(table.matrix([term.word for term in terms]))
     return np.array([term.sign for term in terms], dtype=float) @ directions
 
 

@@ -52,7 +52,7 @@ class Embeddings:
     """One table of vectors, a row for each piece; `encode` cuts text as the side of the table does."""
 
     side: str
-    pieces: Sequence[str]
+    pieces: list[str]
     vectors: Float[np.ndarray, "V D"]
     encode: Encode
 
@@ -85,9 +85,13 @@ class Embeddings:
         """The mean of the vectors of its pieces."""
         return self.vectors[list(word.ids)].mean(axis=0)
 
+    def matrix(self, words: Sequence[Word]) -> Float[np.ndarray, "N D"]:
+        """The vector of each word."""
+        return np.stack([self.vector(word) for word in words])
+
     def cosines(self, words: Sequence[Word]) -> Float[np.ndarray, "N N"]:
         """Of each word with each."""
-        directions = unit(np.stack([self.vector(word) for word in words]))
+        directions = unit(self.matrix(words))
         return directions @ directions.T
 
     def neighbours(self, vector: Float[np.ndarray, " D"], count: int, without: Iterable[int] = ()) -> list[Near]:

@@ -15,14 +15,14 @@ from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.alignment import Links, align
 from pellucid.decode.translate import reading
 from pellucid.inspect import importance, measures, roles
-from pellucid.inspect.edits import attention_names
 from pellucid.inspect.importance import Change, Curve, Head
 from pellucid.inspect.measures import OFFSETS, Sums
 from pellucid.inspect.pairs import Batch, Pairs, Side, batches
-from pellucid.inspect.record import Record
 from pellucid.inspect.relations import Count, Followed
 from pellucid.inspect.roles import Badge, Share
 from pellucid.model import ModelConfig, Transformer
+from pellucid.trace.edits import attention_names
+from pellucid.trace.record import Record
 
 Done = Callable[[], object]
 """Called whenever a part of the work is done."""
@@ -73,6 +73,14 @@ class Weighed:
     gradient: list[float]
     normalised: list[float]
     correlation: dict[str, float]
+
+    def orders(self, config: ModelConfig, among: str, random: int, seed: int) -> dict[str, list[Head]]:
+        """The heads of one kind, those that matter most first, by each importance; and in random orders."""
+        places = {head: n for n, head in enumerate(importance.heads_of(config))}
+        heads = importance.heads_of(config, among)
+        by = {"ablation": [each.value for each in self.ablation], "gradient": self.gradient}
+        of_heads = {name: [values[places[head]] for head in heads] for name, values in by.items()}
+        return importance.orders(heads, of_heads, random, seed)
 
 
 def look(

@@ -20,10 +20,10 @@ from torch import Tensor
 
 from pellucid.data.tokenizer import PAD
 from pellucid.decode.translate import reading
-from pellucid.inspect.edits import attention_names
 from pellucid.inspect.pairs import Batch, Pairs, batches
-from pellucid.inspect.record import Edit
 from pellucid.model import Memory, ModelConfig, Transformer
+from pellucid.trace.edits import attention_names
+from pellucid.trace.record import Edit
 
 
 class Head(NamedTuple):
@@ -80,13 +80,13 @@ def losses(
     found = np.zeros((len(silent), len(pairs)))
     with reading(model):
         for batch in batches(pairs, model.config, model.output_embedding.weight.device):
-            memories: dict[frozenset[Head], Memory] = {}
+            plain = model.encode(batch.read.ids, silence(()))
+            last, memory = frozenset[Head](), plain
             for row, heads in zip(found, silent, strict=True):
                 of_encoder = frozenset(head for head in heads if head.attention.startswith("encoder."))
-                memory = memories.get(of_encoder)
-                if memory is None:
-                    memory = model.encode(batch.read.ids, silence(of_encoder))
-                    memories = {frozenset(): memories.get(frozenset(), memory), of_encoder: memory}
+                if of_encoder != last:
+                    last = of_encoder
+                    memory = model.encode(batch.read.ids, silence(of_encoder)) if of_encoder else plain
                 row[batch.numbers] = batch_losses(model, memory, batch, silence(heads)).double().cpu().numpy()
                 done()
     return found

@@ -1,8 +1,9 @@
 """Sentence pairs as a study of heads reads them: ids, the word of each piece, how common it is, and batches."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
@@ -10,9 +11,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS, PAD, Tokenizer
-from pellucid.inspect.about import side_of
-from pellucid.inspect.edits import attention_names
 from pellucid.model import ModelConfig
+from pellucid.trace.about import side_of
+from pellucid.trace.edits import attention_names
 
 AT_ONCE = 2**25
 """Numbers in all the patterns of a batch, or in its logits: 128 MB of either."""
@@ -32,7 +33,7 @@ class Commonness:
     common: Bool[Tensor, " V"]
 
     @classmethod
-    def of(cls, sentences: Sequence[Sequence[int]], vocabulary: int) -> "Commonness":
+    def of(cls, sentences: Iterable[Sequence[int]], vocabulary: int) -> "Commonness":
         """Counted in these sentences, marks left out."""
         found = Counter(i for ids in sentences for i in ids if i not in (PAD, BOS, EOS))
         counts, common = torch.zeros(vocabulary), torch.zeros(vocabulary, dtype=torch.bool)
@@ -101,12 +102,14 @@ def prepare(
     config: ModelConfig,
     sources: Sequence[str],
     targets: Sequence[str],
-    counted: Sequence[str] | None = None,
+    counted: Iterable[str] | None = None,
+    numbers: Sequence[int] | None = None,
 ) -> Pairs:
     """The pairs as ids. Left out, and told, are pairs with a blank side and those the model is too short for.
 
-    Source pieces are counted in the text `counted`, or else, as the target pieces are, in these pairs. Raises
-    ValueError for unequal numbers and for no pair left.
+    Source pieces are counted in the text `counted`, or else, as the target pieces are, in these pairs. `numbers` are
+    the lines that the pairs stood in, 0 first, if those are others. Raises ValueError for unequal numbers of sides and
+    for no pair left.
     """
     if len(sources) != len(targets):
         raise ValueError(f"{len(sources):,} sources and {len(targets):,} targets: each source needs its target")
@@ -116,13 +119,13 @@ def prepare(
     long = [n for n, each in enumerate(lengths) if min(each) > 1 and max(each) > config.max_positions]
     lines = sorted({*range(len(lengths))} - {*blank, *long})
     notes = [
-        f"{len(some):,} pairs left out: {why}, the first in line {some[0] + 1}"
+        f"{len(some):,} pairs left out: {why}, the first in line {(numbers or range(len(sources)))[some[0]] + 1}"
         for some, why in ((blank, "a side is blank"), (long, f"more than {config.max_positions} pieces"))
         if some
     ]
     if not lines:
         raise ValueError(f"no pair to look at: {'; '.join(notes) or 'there is none'}")
-    text = [read[n] for n in lines] if counted is None else tokenizer.encode_source(counted)
+    text = [read[n] for n in lines] if counted is None else encoded(tokenizer, counted)
     return Pairs(
         [of_words(tokenizer.source_pieces(read[n]), read[n], sources[n]) for n in lines],
         [of_words(tokenizer.target_pieces(written[n]), written[n], targets[n]) for n in lines],
@@ -132,6 +135,13 @@ def prepare(
         Commonness.of([written[n] for n in lines], config.target_vocabulary),
         tuple(notes),
     )
+
+
+def encoded(tokenizer: Tokenizer, lines: Iterable[str], block: int = 10_000) -> Iterator[list[int]]:
+    """The ids of any number of lines, some of them in memory at a time."""
+    rest = iter(lines)
+    while some := list(islice(rest, block)):
+        yield from tokenizer.encode_source(some)
 
 
 def of_words(pieces: list[str], ids: list[int], text: str) -> Of:

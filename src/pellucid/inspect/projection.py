@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-METHODS = {"pca": None, "tsne": "scikit-learn", "umap": "umap-learn"}
-"""What there is, and the package that each needs."""
+METHODS = {"pca": ("", ""), "tsne": ("scikit-learn", "sklearn"), "umap": ("umap-learn", "umap")}
+"""What there is, the package that each needs, and the module it is imported as."""
 
 
 @dataclass(frozen=True)
@@ -22,17 +22,13 @@ class Projection:
 
 def projection(vectors: Float[np.ndarray, "N D"], method: str = "pca", dims: int = 2, seed: int = 1) -> Projection:
     """The rows in `dims` dimensions. ValueError for what cannot be done, or is not installed here."""
-    if method not in METHODS:
-        raise ValueError(f"the method is {method!r}, it must be pca, tsne or umap")
-    if dims not in (2, 3):
-        raise ValueError(f"a map has 2 or 3 dimensions, not {dims}")
+    require_known(method, dims)
     least = dims + 1 if method == "pca" else 5
     if len(vectors) < least or vectors.shape[1] < dims:
         raise ValueError(
             f"{len(vectors)} vectors of {vectors.shape[1]} numbers cannot be put on a map of {dims} dimensions by "
             f"{method}; take {least} words or more"
         )
-    require_installed(method)
     if method == "pca":
         return principal(vectors, dims)
     if method == "tsne":
@@ -40,10 +36,14 @@ def projection(vectors: Float[np.ndarray, "N D"], method: str = "pca", dims: int
     return Projection("umap", umap(vectors, dims, seed))
 
 
-def require_installed(method: str) -> None:
-    """ValueError, saying how to get it, for a method whose package is not here."""
-    package = METHODS[method]
-    if package is not None and find_spec({"tsne": "sklearn", "umap": "umap"}[method]) is None:
+def require_known(method: str, dims: int) -> None:
+    """ValueError for a method there is none of or whose package is not here, saying how to get it, and other dims."""
+    if method not in METHODS:
+        raise ValueError(f"the method is {method!r}, it must be pca, tsne or umap")
+    if dims not in (2, 3):
+        raise ValueError(f"a map has 2 or 3 dimensions, not {dims}")
+    package, module = METHODS[method]
+    if module and find_spec(module) is None:
         raise ValueError(f"{method} needs {package}, which is not installed: pip install {package}; pca needs nothing")
 
 

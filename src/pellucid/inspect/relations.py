@@ -13,8 +13,8 @@ from pellucid.decode.translate import reading
 from pellucid.inspect import measures
 from pellucid.inspect.conllu import Parsed, words_of
 from pellucid.inspect.pairs import Commonness, Of, batches_of, side
-from pellucid.inspect.record import Record
 from pellucid.model import Transformer
+from pellucid.trace.record import Record
 
 NAMES = ("nsubj", "obj", "amod", "advmod")
 """Relations looked at."""

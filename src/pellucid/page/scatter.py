@@ -17,5 +17,9 @@ def scatter_html(places: np.ndarray, labels: Sequence[str], *, title: str, says:
     assert places.shape in ((len(labels), 2), (len(labels), 3))
     # Seven digits are what a float32 has; a place on a map needs fewer.
     points = [[float(f"{number:.7g}") for number in place] for place in places.tolist()]
-    values = {"title": escape(title), "says": escape(says), "data": script_json({"labels": list(labels), "points": points})}
+    values = {
+        "title": escape(title),
+        "says": escape(says),
+        "data": script_json({"labels": list(labels), "points": points}),
+    }
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: values[mark[1]], TEMPLATE.read_text(encoding="utf-8"))

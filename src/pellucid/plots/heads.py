@@ -40,7 +40,8 @@ def head_study(
             silent.text(column, row, plain(word), ha="center", va="center", fontsize=8, color=colour)
 
     rows = np.array([[np.nan if each is None else each for each in row] for row in similarity], dtype=float)
-    draw(alike, rows, low=0.0, high=1.0).cmap.set_bad("none")
+    image = draw(alike, rows, low=0.0, high=1.0)
+    image.set_cmap(image.cmap.with_extremes(bad="none"))
     firsts = range(0, len(rows), cost.shape[1])
     alike.set_yticks(list(firsts), [plain(name) for name in attentions], fontsize=7)
     alike.set_xticks([])

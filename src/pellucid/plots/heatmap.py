@@ -52,15 +52,16 @@ def draw(
     if signed:
         largest = max(abs(largest), abs(smallest))
         smallest = -largest
+    from matplotlib import colormaps
+
     image = axes.imshow(
         values,
         aspect="auto",
         interpolation="nearest",
-        cmap="RdBu_r" if signed else "cividis",
+        cmap=colormaps["RdBu_r" if signed else "cividis"].with_extremes(bad="magenta"),
         vmin=smallest,
         vmax=largest if largest > smallest else smallest + 1.0,
     )
-    image.cmap.set_bad("magenta")
     axes.figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02)
     return image
 

@@ -12,7 +12,12 @@ NAMED = 250
 
 
 def scatter(
-    places: np.ndarray, labels: Sequence[str], path: str | Path, *, title: str = "", axes_names: Sequence[str] = ("", "")
+    places: np.ndarray,
+    labels: Sequence[str],
+    path: str | Path,
+    *,
+    title: str = "",
+    axes_names: Sequence[str] = ("", ""),
 ) -> None:
     """Draw the first two numbers of each row as a point; of many points only some, spread evenly, are named."""
     figure = empty(9.0, 7.0)

@@ -10,14 +10,14 @@ from starlette.requests import Request
 
 from pellucid.api import Model
 from pellucid.decode.assemble import Translation
-from pellucid.inspect.acts import act
-from pellucid.inspect.trace import Trace
 from pellucid.serve.languages import Languages
 from pellucid.serve.limits import Limits
 from pellucid.serve.metrics import Metrics
 from pellucid.serve.problems import Refusal
 from pellucid.serve.traces import Kept, Traces
 from pellucid.serve.work import Full, Texts, Worker, fit_together, translated
+from pellucid.trace.acts import act
+from pellucid.trace.trace import Trace
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import RLock
 
-from pellucid.inspect.trace import Trace
 from pellucid.serve.limits import Limits
+from pellucid.trace.trace import Trace
 
 
 @dataclass(frozen=True)

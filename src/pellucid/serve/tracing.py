@@ -10,12 +10,12 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from pellucid.inspect.trace import Trace
 from pellucid.page.html import page_of
 from pellucid.serve.bodies import JSON, read, read_table, refuse_halves
 from pellucid.serve.problems import Refusal, documented
 from pellucid.serve.service import Service
 from pellucid.serve.static import script
+from pellucid.trace.trace import Trace
 
 MOST_BYTES = 2**24
 """In one answer with numbers; whoever wants more asks for rows."""

@@ -2,6 +2,8 @@
 import { useApp } from "../state";
 import { Value } from "./said";
 
+const LONG = 16; // letters of a name that needs more room
+
 export interface Bar {
   label: string;
   value: number;
@@ -16,8 +18,9 @@ export function Bars(props: { bars: Bar[]; caption: string; reach?: number }) {
   const reach = props.reach ?? Math.max(...props.bars.map((bar) => Math.abs(bar.value)), 1e-30);
   const whole = useApp().table.value; // unrounded, as in every table
   const signed = props.bars.some((bar) => bar.value < 0);
+  const long = signed || props.bars.some((bar) => bar.label.length > LONG);
   return (
-    <table class={`b-bars${signed ? " b-signed" : ""}${whole ? " b-whole" : ""}`}>
+    <table class={`b-bars${signed ? " b-signed" : ""}${long ? " b-long" : ""}${whole ? " b-whole" : ""}`}>
       <caption>{props.caption}</caption>
       <tbody>
         {props.bars.map((bar) => (

@@ -1,0 +1,54 @@
+"""`pellucid inspect`: what a model has learned, one small file for each question."""
+
+import typer
+
+from pellucid.cli.errors import told
+from pellucid.cli.inspecting import (
+    align,
+    analogy,
+    heads,
+    length,
+    lens,
+    logits,
+    model,
+    neighbours,
+    positions,
+    project,
+    similar,
+)
+
+EXAMPLES = """\
+  pellucid inspect model runs/demo/best
+  pellucid inspect similar runs/demo/best cat dog house
+  pellucid inspect positions runs/demo/best --plot positions.png
+  pellucid inspect lens runs/demo/best "The ball is blue." --json"""
+
+app = typer.Typer(
+    name="inspect",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    epilog=f"\b\nExamples:\n{EXAMPLES}",
+)
+for name, module in {
+    "model": model,
+    "similar": similar,
+    "neighbours": neighbours,
+    "analogy": analogy,
+    "project": project,
+    "positions": positions,
+    "logits": logits,
+    "lens": lens,
+    "heads": heads,
+    "align": align,
+    "length": length,
+}.items():
+    app.command(name, epilog=f"\b\nExamples:\n{module.EXAMPLES}")(told(module.run))
+
+
+@app.callback()
+def inspect() -> None:
+    """What a model has learned, measured: tables, JSON and figures.
+
+    Each command works on any model directory, prints a table to standard output, writes JSON objects with --json and
+    draws with --plot FILE where there is something to see. They report what this model does, and promise nothing.
+    """

@@ -1,0 +1,97 @@
+"""`pellucid inspect length`: loss and chrF by the length of the source."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pellucid.cli.files import equal_lines, named, write_lines
+from pellucid.cli.inspecting.shown import JSON, PLOT, require_figure, save_figure, write_objects, write_table
+from pellucid.cli.options import MODEL, default, meaning
+from pellucid.cli.progress import counted
+
+if TYPE_CHECKING:
+    from pellucid.api import Model
+    from pellucid.inspect.lengths import Measured
+
+EXAMPLES = """\
+  pellucid inspect length runs/demo/best --source test.en --target test.es
+  pellucid inspect length runs/demo/best --source test.en --target test.es --join 4 --plot length.png"""
+
+
+def run(
+    model: Annotated[str, MODEL],
+    source: Annotated[
+        str, typer.Option(metavar="FILE", help="sentences, one a line, plain or .gz; - is standard input")
+    ],
+    target: Annotated[str, typer.Option(metavar="FILE", help="a translation of each, line by line")],
+    join: Annotated[
+        int,
+        typer.Option(metavar="N", help="put neighbouring lines together too, up to N, so that there are longer ones"),
+    ] = 1,
+    beam: Annotated[int, meaning("beam")] = default("beam"),
+    json: Annotated[bool, JSON] = False,
+    plot: Annotated[str | None, PLOT] = None,
+) -> None:
+    """Loss and chrF by the length of the source.
+
+    Whether the model stays good beyond the longest source it was trained on. Lines are translated whole, however
+    long, which `pellucid translate` would split at sentence ends.
+    """
+    from pellucid.api import load
+    from pellucid.decode.config import SearchConfig
+    from pellucid.evaluate.scores import chrf
+    from pellucid.inspect.lengths import by_length, joined
+
+    SearchConfig(beam=beam)
+    require_figure(plot)
+    if join < 1:
+        raise ValueError(f"--join is {join}, it must be 1 or more")
+    read, wanted = (joined(lines, join) for lines in equal_lines(source, target))
+    loaded = load(model)
+    with named(f"{source} and {target}"):
+        measured, left_out = measure(loaded, read, wanted, beam)
+        trained = loaded.manifest.get("longest_source")
+        longest = trained if isinstance(trained, int) else None
+        found = by_length(measured, lambda texts, references: chrf(texts, references)["score"], longest)
+    if plot:
+        from pellucid.plots.lengths import by_length as drawn
+
+        middles = [(each.first + each.last) / 2 for each in found]
+        numbers = [each.loss for each in found], [each.chrf for each in found]
+        save_figure(plot, lambda path: drawn(middles, *numbers, path, longest_seen=longest))
+    if json:
+        write_objects({"longest_seen": longest, **vars(each)} for each in found)
+    else:
+        rows = [["pieces", "sentences", "loss", "chrF", "length ratio", ""]]
+        for each in found:
+            beyond = "longer than any seen in training" if each.unseen else ""
+            counts = [f"{each.first}-{each.last}", f"{each.sentences:,}"]
+            rows.append([*counts, f"{each.loss:.3f}", f"{each.chrf:.1f}", f"{each.ratio:.2f}", beyond])
+        write_table(rows, "rrrrrl")
+        known = f"the longest source of training had {longest} pieces" if longest else NOT_KNOWN
+        write_lines(["", f"loss in nats a piece; length ratio in characters; {known}"])
+    if left_out:
+        typer.echo(f"{left_out:,} lines have more pieces than this model takes, and were left out", err=True)
+
+
+NOT_KNOWN = "the model directory does not say how long the sources of training were"
+
+
+def measure(
+    loaded: "Model", sources: Sequence[str], references: Sequence[str], beam: int
+) -> "tuple[list[Measured], int]":
+    """What is needed of each line that the model can take, and how many it cannot."""
+    from pellucid.inspect.lengths import Measured
+
+    tokenizer, most = loaded.bundle.tokenizer, loaded.translator.lengths.most
+    read, written = tokenizer.encode_source(sources), tokenizer.encode_target(references)
+    fits = [n for n in range(len(read)) if len(read[n]) <= most and len(written[n]) <= most and sources[n].strip()]
+    lines, wanted = [sources[n] for n in fits], [references[n] for n in fits]
+    scores = loaded.score(lines, wanted)
+    translations = loaded.translate_stream(lines, 64, beam=beam, too_long="refuse")
+    found = [
+        Measured(len(read[n]), score.log_prob, len(score.pieces), each.text, references[n])
+        for n, score, each in zip(fits, scores, counted(translations, len(fits)), strict=True)
+    ]
+    return found, sum(bool(line.strip()) for line in sources) - len(fits)

@@ -1,0 +1,117 @@
+"""`pellucid inspect positions`: what each position is given."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pellucid.cli.files import write_lines
+from pellucid.cli.inspecting.shown import JSON, PLOT, require_figure, save_figure, write_objects, write_table
+from pellucid.cli.options import MODEL
+
+if TYPE_CHECKING:
+    from pellucid.inspect.positions import Wrong
+
+EXAMPLES = """\
+  pellucid inspect positions runs/demo/best
+  pellucid inspect positions runs/demo/best --text "The sky is blue" --plot positions.png
+  pellucid inspect positions runs/demo/best --count 100 --json"""
+
+DISTANCES = (1, 2, 5, 10, 20, 50)
+PAPER = 512
+SHOWN = 6
+"""Dimensions that the table shows at each end."""
+
+
+def run(
+    model: Annotated[str, MODEL],
+    count: Annotated[int, typer.Option(metavar="N", help="how many positions")] = 64,
+    text: Annotated[str | None, typer.Option(metavar="TEXT", help="only the positions of this text's pieces")] = None,
+    side: Annotated[str, typer.Option(metavar="source|target", help="of the encoder, or of the decoder")] = "source",
+    json: Annotated[bool, JSON] = False,
+    plot: Annotated[str | None, PLOT] = None,
+) -> None:
+    """What each position is given, and how positions differ.
+
+    The table, its wavelengths and the similarity of positions; and beside the paper's formula what code gives in which
+    the exponent is doubled by mistake, as an article has it.
+    """
+    from pellucid.bundle import load
+    from pellucid.inspect.positions import doubled, right, table_of, wavelengths, wrong_beside_right
+
+    require_figure(plot)
+    loaded = load(model)
+    if side not in ("source", "target"):
+        raise ValueError(f"side is {side!r}, it must be source or target")
+    pieces: list[str] = []
+    if text is not None:
+        [ids] = getattr(loaded.tokenizer, f"encode_{side}")([text])
+        pieces = getattr(loaded.tokenizer, f"{side}_pieces")(ids)
+        count = len(pieces)
+    table = table_of(loaded.model, count, side)
+    width, by_distance = table.values.shape[1], table.by_distance()
+    sinusoidal = table.kind in ("sinusoidal", "rotary")
+    waves = wavelengths(width) if sinusoidal else None
+    wrong = [wrong_beside_right(each) for each in dict.fromkeys((PAPER, width)) if each % 2 == 0]
+    if plot:
+        from pellucid.plots.positions import positions as drawn
+
+        curves = (right(4, width)[3], doubled(4, width)[3]) if width % 2 == 0 else None
+        save_figure(plot, lambda path: drawn(table.values, table.similarity, path, wavelengths=waves, curves=curves))
+    if json:
+        write_objects(
+            [
+                {
+                    "kind": table.kind,
+                    "trained": table.trained,
+                    "pieces": pieces or None,
+                    "values": table.values,
+                    "wavelengths": waves,
+                    "cosine_by_distance": by_distance,
+                    "first_rise": table.first_rise,
+                    "wrong_code": wrong,
+                }
+            ]
+        )
+        return
+    write_lines([f"{table.kind} positions, {'trained' if table.trained else 'fixed'}; {width} numbers each", ""])
+    ends = range(width) if width <= 2 * SHOWN else [*range(SHOWN), *range(width - 2, width)]
+    gap = len(ends) < width
+    rows = [["position", *(["piece"] * bool(pieces)), *(f"dim {d}" for d in ends)]]
+    for place in range(min(count, 12)):
+        numbers = [f"{table.values[place, d]:.4f}" for d in ends]
+        rows.append([str(place), *([pieces[place]] if pieces else []), *numbers])
+    if gap:
+        rows = [[*row[:-2], "..." if n else "", *row[-2:]] for n, row in enumerate(rows)]
+    write_table(rows, "r" + "l" * bool(pieces) + "r" * (len(rows[0]) - 1 - bool(pieces)))
+    if waves is not None:
+        write_lines(["", f"wavelengths: {waves[0]:.2f} positions (dims 0, 1) to {waves[-1]:,.0f} (the last two)"])
+    near = [f"{by_distance[d]:.3f} at {d}" for d in DISTANCES if d < len(by_distance)]
+    rise = (
+        "never rises" if table.first_rise is None else f"first rises from {table.first_rise - 1} to {table.first_rise}"
+    )
+    write_lines(["", f"mean cosine of positions by distance: {', '.join(near)}; it {rise}" if near else ""])
+    write_lines(line for each in wrong for line in told(each))
+
+
+def told(wrong: "Wrong") -> Iterator[str]:
+    """What doubling the exponent does."""
+    yield ""
+    at = f"at d = {wrong.d_model}, position {wrong.position}"
+    yield f"10000^(2i/d) with i = 0, 2, 4, ... instead of 10000^(i/d), {at}:"
+    yield f"  {wrong.different} of {wrong.entries} entries differ, by up to {wrong.largest:.2f}"
+    yield (
+        f"  the first is dim {wrong.first_dimension}: {wrong.first_wrong:.6f}, and {wrong.first_right:.6f} by the paper"
+    )
+    yield (
+        f"  longest wavelength {wrong.longest_wavelength_wrong:.3g} positions, and "
+        f"{wrong.longest_wavelength_right:.3g} by the paper"
+    )
+    yield (
+        f"  {wrong.nearly_zero_wrong} of {wrong.d_model // 2} sines are below 0.001, and {wrong.nearly_zero_right} by "
+        "the paper"
+    )
+    yield (
+        f"  {wrong.constant_wrong} of {wrong.d_model} dims stay within 0.01 over {wrong.positions} positions, and "
+        f"{wrong.constant_right} by the paper"
+    )

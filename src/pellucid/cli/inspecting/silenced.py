@@ -1,0 +1,61 @@
+"""Translations of a model some of whose heads are silent, and how much worse they are."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pellucid.bundle import Bundle
+    from pellucid.evaluate.bootstrap import Paired
+    from pellucid.inspect.importance import Curve, Head
+
+
+class Silenced:
+    """Translates the same sentences with any heads silent, and scores that against the same references.
+
+    Heads are silent in the weights, so everything of a translation is as ever.
+    """
+
+    def __init__(self, bundle: "Bundle", sources: Sequence[str], references: Sequence[str], beam: int):
+        self.bundle, self.sources, self.references, self.beam = bundle, sources, references, beam
+
+    def translations(self, heads: "Sequence[Head]") -> list[str]:
+        """What the model writes without these heads."""
+        from pellucid.decode.config import SearchConfig
+        from pellucid.decode.translate import Translator
+        from pellucid.inspect.importance import without
+
+        translator = Translator(without(self.bundle.model, heads), self.bundle.tokenizer)
+        return [each.text for each in translator.translate(self.sources, SearchConfig(beam=self.beam))]
+
+    def changes(
+        self, heads: "Sequence[Head]", metric: str, samples: int, seed: int, done: Callable[[], object]
+    ) -> "list[Paired]":
+        """What the silence of each head, alone, makes of a score, with paired bootstrap: A is the whole model."""
+        from pellucid.evaluate.bootstrap import paired
+        from pellucid.evaluate.statistics import rows
+
+        whole = rows(metric, self.translations([]), self.references)
+        found = []
+        for head in heads:
+            found.append(paired(metric, whole, rows(metric, self.translations([head]), self.references), samples, seed))
+            done()
+        return found
+
+    def curves(
+        self, orders: "Mapping[str, Sequence[Head]]", counts: Sequence[int], metric: str, done: Callable[[], object]
+    ) -> "list[Curve]":
+        """A score with only the first heads of each order kept."""
+        from pellucid.evaluate.scores import corpus_scores
+        from pellucid.inspect.importance import Curve
+
+        scores: dict[frozenset[Head], float] = {}
+        for order in orders.values():
+            for silent in (frozenset(order[count:]) for count in counts):
+                if silent not in scores:  # with all heads or none, every order is the same
+                    texts = self.translations(sorted(silent))
+                    scores[silent] = corpus_scores(texts, self.references, metrics=[metric])[metric]["score"]
+                done()
+        return [
+            Curve(name, list(counts), [scores[frozenset(order[count:])] for count in counts])
+            for name, order in orders.items()
+        ]

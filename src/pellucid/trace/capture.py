@@ -1,0 +1,138 @@
+"""One pass over source and target that keeps every named tensor, after an estimate of what that takes."""
+
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
+from math import prod
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pellucid.decode.search import log_probabilities
+from pellucid.decode.step import padded
+from pellucid.decode.translate import reading
+from pellucid.model import ModelConfig, Transformer
+from pellucid.model.glossary import Row, glossary
+from pellucid.trace.facts import Candidate, Step
+from pellucid.trace.record import Chain, Edit, Record
+
+LARGEST = 2**30
+"""Bytes that the tensors of one trace may hold."""
+
+WHOLE, LONGEST = 64, 256
+"""Pieces a side up to which everything is kept, and up to which a sentence is traced at all."""
+
+OF_LONG = ("*.pattern", "*.allowed")
+"""What is kept of sentences in between, unless more is asked for."""
+
+TOP = 20
+"""Candidates that a step shows."""
+
+
+def sizes(config: ModelConfig, source: int, target: int) -> dict[str, int]:
+    """How long each dimension is, by its letter in the glossary's legend."""
+    c = config
+    return {
+        "B": 1,
+        "S": source,
+        "T": target,
+        "D": c.d_model,
+        "H": c.heads,
+        "E": c.d_model // c.heads,
+        "F": c.d_ff,
+        "2F": 2 * c.d_ff,
+        "V": c.target_vocabulary,
+        "1": 1,
+    }
+
+
+def dims_of(row: Row) -> tuple[str, ...]:
+    """The dimensions of a tensor without its first one, that of the sentences; positions have none.
+
+    >>> [dims_of(Row("", dims, "", "")) for dims in ("B H T S", "1 1 T T", "S D")]
+    [('H', 'T', 'S'), ('1', 'T', 'T'), ('S', 'D')]
+    """
+    letters = tuple(row.dims.split())
+    return letters[1:] if letters[0] in ("B", "1") else letters
+
+
+def kept_rows(config: ModelConfig, keep: Iterable[str]) -> list[Row]:
+    """The rows of the glossary whose name fits a pattern; ValueError for a pattern that fits none."""
+    rows, patterns = glossary(config), list(keep)
+    useless = [each for each in patterns if not any(fnmatchcase(row.name, each) for row in rows)]
+    if useless:
+        raise ValueError(f"{', '.join(map(repr, useless))} fits no tensor of this model; try 'decoder.*.cross.pattern'")
+    return [row for row in rows if any(fnmatchcase(row.name, each) for each in patterns)]
+
+
+def what_to_keep(config: ModelConfig, source: int, target: int, itemsize: int, keep: Iterable[str] | None) -> list[Row]:
+    """The rows to be kept of a sentence so long. ValueError, with the numbers, for more than the limits allow."""
+    if max(source, target) > LONGEST:
+        raise ValueError(
+            f"source and translation have {source} and {target} pieces; a trace takes {LONGEST} a side, so trace one "
+            f"sentence at a time"
+        )
+    default = ("*",) if max(source, target) <= WHOLE else OF_LONG
+    rows = kept_rows(config, default if keep is None else keep)
+    estimate = bytes_of(config, rows, source, target, itemsize)
+    if estimate > LARGEST:
+        raise ValueError(
+            f"a trace of {source} and {target} pieces would hold {estimate / 2**20:,.1f} MiB, the most is "
+            f"{LARGEST / 2**20:,.1f}; keep fewer tensors, for instance keep='*.pattern'"
+        )
+    return rows
+
+
+def bytes_of(config: ModelConfig, rows: Iterable[Row], source: int, target: int, itemsize: int) -> int:
+    """Bytes that these tensors take: one for a boolean, `itemsize` for a number."""
+    size = sizes(config, source, target)
+    return sum(
+        prod(size[letter] for letter in dims_of(row)) * (1 if row.name.endswith(".allowed") else itemsize)
+        for row in rows
+    )
+
+
+def captured(
+    model: Transformer, source: Sequence[int], inputs: Sequence[int], rows: Sequence[Row], edit: Edit | None
+) -> tuple[dict[str, np.ndarray], Tensor]:
+    """The tensors of these rows, without the axis of sentences, and the logits of every target position.
+
+    The model takes the formula that is visible. Raises ValueError for an edit that fits nothing.
+    """
+    record = Record([row.name for row in rows])
+    device = model.output_embedding.weight.device
+    with reading(model):
+        watch = record if edit is None else Chain(edit, record)
+        logits = model(padded([list(source)], device), padded([list(inputs)], device), watch)[0]
+    if edit is not None:
+        edit.require_used()
+    tensors = {}
+    for row in rows:
+        value = record[row.name].cpu().numpy()
+        tensors[row.name] = np.ascontiguousarray(value[0] if len(dims_of(row)) < value.ndim else value)
+    return tensors, logits.cpu()
+
+
+def steps_of(logits: Tensor, inputs: list[str], target: Sequence[int], piece: Callable[[int], str]) -> list[Step]:
+    """What each position could have written, from its logits; `piece` names an id."""
+    log_probs = log_probabilities(logits.double())
+    steps = []
+    for t, (row, log_row) in enumerate(zip(logits, log_probs, strict=True)):
+        order = row.argsort(descending=True, stable=True)
+        best = order[:TOP].tolist()
+        numbers = {i: (float(row[i]), float(log_row[i])) for i in {*best, target[t]}}
+        of = {i: Candidate(i, piece(i), a, b, float(np.exp(b))) for i, (a, b) in numbers.items()}
+        probs = log_row.exp()
+        steps.append(
+            Step(
+                step=t,
+                input=inputs[t],
+                chosen=of[target[t]],
+                rank=int((order == target[t]).nonzero()[0, 0]) + 1,
+                top=[of[i] for i in best],
+                others=float(probs[order[TOP:]].sum()),
+                others_count=max(0, len(row) - TOP),
+                entropy=float(-torch.special.xlogy(probs, probs).sum()),
+            )
+        )
+    return steps

@@ -1,0 +1,1 @@
+"""What keeps a trace honest: how each tensor is made, everything computed again, and statements that can fail."""

@@ -1,0 +1,104 @@
+"""The manifest of a trace: everything the page draws, by name, and nothing else."""
+
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pellucid.bundle import without_weights
+from pellucid.model import ModelConfig
+from pellucid.model.glossary import LEGEND, Row, glossary
+from pellucid.trace.capture import dims_of, sizes
+from pellucid.trace.checks.graph import operations
+from pellucid.trace.checks.source import code_of
+
+if TYPE_CHECKING:
+    from pellucid.trace.trace import Trace
+
+FORMAT, VERSION = "pellucid-trace", 1
+
+
+def manifest_of(trace: "Trace") -> dict[str, Any]:
+    """The `Manifest` of web/src/types.ts, ready for JSON."""
+    facts = trace.facts
+    said = asdict(facts)
+    known = ("source", "target", "inputs", "forced", "stop", "log_prob", "score", "notes", "edits", "steps", "tree")
+    fixed = {"mode": "eval", "dropout": "off", "capture": facts.run.dtype, "bytes": trace.nbytes}
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "id": facts.id,
+        "model": said["model"],
+        "run": {**said["run"], **fixed},
+        **{key: said[key] for key in known},
+        "axes": axes(trace),
+        "tensors": tensor_rows(trace),
+        "parameters": parameter_rows(trace),
+        "checks": [each.as_json() for each in trace.checks()],
+    }
+
+
+def axes(trace: "Trace") -> dict[str, dict[str, Any]]:
+    """What each letter means, how long it is, and the pieces along S and T."""
+    size = sizes(trace.config, len(trace.source.ids), len(trace.inputs.ids))
+    labels = trace.labels
+    return {
+        letter: {"means": means, "size": size[letter], **({"labels": labels[letter]} if letter in labels else {})}
+        for letter, means in LEGEND.items()
+        if letter != "B"
+    }
+
+
+def tensor_rows(trace: "Trace") -> list[dict[str, Any]]:
+    """A row for each tensor of the glossary, captured or not."""
+    size = sizes(trace.config, len(trace.source.ids), len(trace.inputs.ids))
+    made = operations(trace.config)
+    return [tensor_row(trace, row, size, made[row.name].as_json()) for row in glossary(trace.config)]
+
+
+def tensor_row(trace: "Trace", row: Row, size: dict[str, int], op: dict[str, Any]) -> dict[str, Any]:
+    """One of them, with the least and the largest of its numbers where it was captured."""
+    dims = dims_of(row)
+    found = {
+        "name": row.name,
+        "dims": list(dims),
+        "shape": [size[letter] for letter in dims],
+        "means": row.means,
+        "of": row.of,
+        "op": op,
+        "captured": row.name in trace,
+        "dtype": "bool" if row.name.endswith(".allowed") else "float32",
+        "code": code_of(row.name, trace.config).as_json(),
+    }
+    if row.name in trace.replaced:
+        found["edited"] = True
+    if row.name in trace:
+        found |= extremes(trace, row.name)
+    return found
+
+
+def extremes(trace: "Trace", name: str) -> dict[str, float]:
+    """The least and the largest finite number; of scores, among those that a query may read."""
+    values = trace.values_of(name)
+    allowed = f"{name.removesuffix('.scores')}.allowed"
+    if name.endswith(".scores") and allowed in trace:
+        values = values[np.broadcast_to(trace.values_of(allowed), values.shape)]
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return {}
+    return {"least": float(values.min()), "largest": float(values.max())}
+
+
+def parameter_rows(trace: "Trace") -> list[dict[str, Any]]:
+    """The names and shapes of the weights, each once, as `named_parameters` has them."""
+    captured = trace.model is not None
+    shapes = parameter_shapes(trace.config)
+    return [{"name": name, "shape": shape, "captured": captured} for name, shape in shapes.items()]
+
+
+def parameter_shapes(config: ModelConfig) -> dict[str, list[int]]:
+    """The weights of a model of this config; ValueError for sizes that no machine holds."""
+    if config.positions != "learned":
+        config = replace(config, max_positions=2)  # what is computed need not be computed here
+    model = without_weights(config, tensors=config.encoder_layers + config.decoder_layers)
+    return {name: list(each.shape) for name, each in model.named_parameters()}

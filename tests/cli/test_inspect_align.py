@@ -1,0 +1,99 @@
+import json
+from pathlib import Path
+
+import pytest
+
+SOURCES = ["The ball is blue.", "Yes.", "", "The black cat."]
+TARGETS = ["La bola es azul.", "Sí.", "", "El gato negro."]
+GOLD = ["0-0 1-1 2p2 3-3 4-4", "0-0 1-1", "", "0-0 1-2 2-1 3-3"]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    for name, lines in {"source": SOURCES, "target": TARGETS, "gold": GOLD}.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return {name: str(tmp_path / name) for name in ("source", "target", "gold")}
+
+
+@pytest.fixture
+def align(call, model, files):
+    return lambda *words: call(
+        "inspect", "align", model, "--source", files["source"], "--target", files["target"], *words
+    )
+
+
+def test_the_table_has_every_layer_on_both_sides_and_what_was_chosen(align, files):
+    done = align("--gold", files["gold"], "--apart", "--heads", "2")
+    assert done.exit_code == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("4 sentence pairs")
+    assert [line.split("  ")[0] for line in lines if ", all layers" in line and "used" not in line] == [
+        f"{side} side, {kind}, all layers" for side in ("output", "input") for kind in ("norms", "weights")
+    ]
+    assert sum(", head " in line for line in lines) == 4
+    assert sum(", layer " in line and "%" not in line for line in lines) == 3 * 4 + 4 + 2
+    assert [line.split(":")[0] for line in lines[-3:]] == [
+        "least disagreement, no gold needed",
+        "largest mean norm",
+        "used",
+    ]
+    assert "\x1b" not in done.stdout
+    assert "AER" not in align().stdout
+
+
+def test_json_has_every_reading_and_the_choice(align, files):
+    done = align("--gold", files["gold"], "--apart", "--json")
+    assert done.exit_code == 0, done.stderr
+    *rows, chosen = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(rows) == 2 * (3 * 2 * (1 + 2) + 2)
+    for row in rows:
+        assert set(row) == {"side", "kind", "layer", "head", "disagreement", "mean_norm", "one_each", "mutual"}
+        assert 0.0 <= row["mutual"]["aer"] <= 1.0
+    assert chosen["used"] == {"side": "output", "kind": "norms", "layer": None, "head": None}
+    least = min(
+        (row for row in rows if row["mean_norm"] and row["kind"] == "norms"), key=lambda row: row["disagreement"]
+    )
+    assert chosen["least_disagreement"]["layer"] == least["layer"]
+
+
+def test_the_layer_can_be_chosen_on_other_sentences(align, files, tmp_path: Path):
+    (tmp_path / "dev.en").write_text("Where is the house?\n")
+    (tmp_path / "dev.es").write_text("Sí.\n")
+    alone = [json.loads(line) for line in align("--json").stdout.splitlines()]
+    done = align("--dev-source", "dev.en", "--dev-target", "dev.es", "--json")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert rows[:-1] == alone[:-1]
+    done = align("--dev-source", "dev.en")
+    assert (done.exit_code, "belong together" in done.stderr) == (2, True)
+
+
+def test_links_are_written_as_translate_writes_them(align, files, tmp_path: Path):
+    assert align("--links", "out.align").exit_code == 0
+    lines = (tmp_path / "out.align").read_text().splitlines()
+    assert len(lines) == 4
+    assert lines[1:3] == ["0-0", ""]
+
+
+def test_a_figure_is_drawn(align, files, tmp_path: Path):
+    pytest.importorskip("matplotlib")
+    for name, words in (("a.png", ["--gold", files["gold"], "--apart"]), ("b.svg", ["--sentence", "3"])):
+        done = align("--plot", name, *words)
+        assert done.exit_code == 0, done.stderr
+        assert (tmp_path / name).stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--gold", "gold"], "gold: line 1: link 4-4 is not among 4 source and 4 target words, counted from 0; if"),
+        (["--gold", "source"], "source: line 1: 'The' is no link"),
+        (["--gold", "missing"], "missing: no such file"),
+        (["--sentence", "5"], "--sentence 5: "),
+        (["--plot", "a.txt"], "a.txt: a figure is written to"),
+    ],
+)
+def test_what_cannot_be_is_said(align, words: list[str], said: str):
+    done = align(*words)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert not done.stdout

@@ -1,0 +1,117 @@
+import json
+from pathlib import Path
+
+import pytest
+
+PARSED = """\
+1\tYes\t_\t_\t_\t_\t0\troot\t_\tSpaceAfter=No
+2\t.\t_\t_\t_\t_\t1\tpunct\t_\t_
+"""
+SHORT = ["The ball.", "Yes.", "the dog drank"], ["La bola.", "Sí.", "el perro bebió"]
+FEW = ["--lines", "3", "--points", "3", "--random", "1"]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    texts = {
+        "source": "\n".join(SHORT[0]) + "\n",
+        "target": "\n".join(SHORT[1]) + "\n",
+        "conllu": PARSED,
+        "alignments": "0-0 1-1\n0-0\n0-0 1p1\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return {name: str(tmp_path / name) for name in texts}
+
+
+@pytest.fixture
+def study(call, model, files):
+    return lambda *words: call(
+        "inspect", "heads", model, "--source", files["source"], "--target", files["target"], *FEW, *words
+    )
+
+
+def test_the_table_has_a_row_for_every_head(study):
+    done = study()
+    assert done.exit_code == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith(("encoder.", "decoder."))]
+    assert [row[0] for row in rows[:16]] == [
+        *(f"encoder.{n}.self.{h}" for n in range(2) for h in range(2)),
+        *(f"decoder.{n}.{part}.{h}" for n in range(3) for part in ("self", "cross") for h in range(2)),
+    ]
+    assert "16 heads on 3 pairs" in done.stdout
+    curve = done.stdout.partition("heads kept")[2].splitlines()
+    assert curve[0].split() == ["16", "8", "0"]
+    assert [row.split()[0] for row in curve[1:4]] == ["ablation", "gradient", "random"]
+    assert "Silent heads cost most in " in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_json_has_everything(study, files):
+    done = study(
+        "--json", "--conllu", files["conllu"], "--alignments", files["alignments"], "--chrf", "--curve", "chrf"
+    )
+    assert done.exit_code == 0, done.stderr
+    objects = [json.loads(line) for line in done.stdout.splitlines()]
+    kinds = [each["kind"] for each in objects]
+    assert kinds[0] == "study"
+    assert kinds.count("head") == 16
+    assert kinds.count("curve") == 3
+    head = objects[1]
+    assert (head["attention"], head["head"]) == ("encoder.0.self", 0)
+    assert head["chrf"]["difference"]["score"] == head["chrf"]["b"]["score"] - head["chrf"]["a"]["score"]
+    whole = head["chrf"]["a"]["score"]
+    assert {each["values"][0] for each in objects if each["kind"] == "curve"} == {whole}
+    assert {each["instances"] for each in objects if each["kind"] == "aligned"} == {4}
+    similarity = objects[-1]
+    assert len(similarity["rows"]) == len(similarity["heads"]) == 16
+    assert similarity["rows"][0][0] == pytest.approx(1.0)
+
+
+def test_badges_are_written_for_the_page(study, tmp_path):
+    assert study("--badges", tmp_path / "badges.json").exit_code == 0
+    found = json.loads((tmp_path / "badges.json").read_text(encoding="utf-8"))
+    assert found["format"] == 1
+    assert len(found["sha256"]) == 64
+    assert [(each["attention"], each["head"]) for each in found["heads"]][:3] == [
+        ("encoder.0.self", 0),
+        ("encoder.0.self", 1),
+        ("encoder.1.self", 0),
+    ]
+    assert {"badges", "silent", "error", "gradient"} <= found["heads"][0].keys()
+
+
+def test_the_same_call_says_the_same(study):
+    assert study("--among", "cross", "--curve", "bleu").stdout == study("--among", "cross", "--curve", "bleu").stdout
+
+
+def test_a_figure_is_drawn(study, tmp_path):
+    pytest.importorskip("matplotlib")
+    assert study("--plot", tmp_path / "heads.svg").exit_code == 0
+    assert "encoder.1.self" in (tmp_path / "heads.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--curve", "ter"], "--curve 'ter' is nothing that can be drawn; choose one of loss, chrf, bleu"),
+        (["--among", "feet"], "'feet' is no kind of heads; choose one of all, encoder, decoder, cross"),
+        (["--plot", "heads.gif"], "heads.gif: a figure is written to a file that ends in .png or .svg"),
+        (["--conllu", "absent"], "absent: no such file or directory"),
+        (["--conllu", "SOURCE"], "line 1 has 1 columns between tabs, CoNLL-U has 10"),
+        (["--alignments", "SOURCE"], "line 1: 'The' is no link"),
+        (["--alignments", "conllu"], "is no link"),
+        (["--alignments", "FEWER"], "2 lines of links and 3 pairs: each line aligns one pair"),
+        (["--alignments", "BEYOND"], "line 2: link 0-7 points beyond 1 source and 1 target words"),
+        (["--badges", "absent/badges.json"], "--badges absent/badges.json: absent is not a folder"),
+    ],
+)
+def test_mistakes_are_named_before_the_work(study, files, tmp_path, words: list[str], message: str):
+    named = {"SOURCE": files["source"], "conllu": files["conllu"]}
+    for name, text in {"FEWER": "0-0\n\n", "BEYOND": "0-0\n0-7\n\n"}.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        named[name] = str(tmp_path / name)
+    done = study(*(named.get(word, word) for word in words))
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert done.stdout == ""

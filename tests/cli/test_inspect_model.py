@@ -1,0 +1,159 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from pellucid import bundle
+from pellucid.api import load
+
+SOURCES = ["Yes.", "The ball is blue.", "Where is the house?"]
+TARGETS = ["Sí.", "La bola es azul.", "¿Dónde está la casa?"]
+
+
+def figure(path: Path) -> bool:
+    """Whether a figure is there, and whole."""
+    data = path.read_bytes()
+    return data.startswith(b"\x89PNG") if path.suffix == ".png" else data.rstrip().endswith(b"</svg>")
+
+
+def test_the_help_of_every_analysis_teaches_by_example(call):
+    done = call("inspect", "--help")
+    names = [
+        line.split()[0]
+        for line in done.stdout.partition("Commands:\n")[2].partition("Examples:")[0].splitlines()
+        if line.strip()
+    ]
+    assert {"model", "similar", "neighbours", "analogy", "project", "positions", "logits", "lens", "length"} <= set(
+        names
+    )
+    for name in names:
+        shown = call("inspect", name, "--help")
+        assert f"pellucid inspect {name} " in shown.stdout.partition("Examples:\n")[2], name
+
+
+def test_the_parameters_of_a_model_are_counted(call, model, tmp_path):
+    loaded = bundle.load(model).model
+    done = call("inspect", "model", model, "--plot", "a.svg")
+    count = sum(each.numel() for each in loaded.parameters())
+    assert f"\n{count:,} parameters, trained; {2 * 31 * 6} numbers computed and fixed\n" in done.stdout
+    assert "encoder.1 has the shapes of encoder.0" in done.stdout
+    assert "decoder.1 to decoder.2 have the shapes of decoder.0" in done.stdout
+    assert figure(tmp_path / "a.svg")
+    drawn = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    for words in ("source embedding", "3 ×", "2 ×", "2 heads of 3", "6 → 11 → 6, relu", "memory: keys and values"):
+        assert words in drawn
+    each = call("inspect", "model", model, "--each").stdout
+    assert all(f"\nencoder.{n}.self.qkv " in each for n in (0, 1))
+    found = [json.loads(line) for line in call("inspect", "model", model, "--json").stdout.splitlines()]
+    assert sum(row["numbers"] for row in found if row["trained"]) == count
+
+
+def test_positions_are_shown_beside_the_wrong_code(call, model, tmp_path):
+    done = call("inspect", "positions", model, "--text", "The ball is blue.", "--plot", "a.png")
+    assert "sinusoidal positions, fixed; 6 numbers each" in done.stdout
+    assert "467 of 512 entries differ, by up to 0.70" in done.stdout
+    assert "the first is dim 2: 0.342782, and 0.245085 by the paper" in done.stdout
+    assert figure(tmp_path / "a.png")
+    [found] = map(json.loads, call("inspect", "positions", model, "--count", 5, "--json").stdout.splitlines())
+    assert found["values"][0] == [0.0, 1.0] * 3
+    assert [each["d_model"] for each in found["wrong_code"]] == [512, 6]
+
+
+def test_given_logits_become_exact_probabilities(call, tmp_path):
+    given = ["--given", "azul=40 cielo=51 El=43 es=38"]
+    done = call("inspect", "logits", *given, "--claimed", "0.005,0.973,0.015,0.007", "--plot", "a.svg")
+    assert done.stdout.splitlines()[2].split() == ["cielo", "51", "1", "0.999646", "0.973"]
+    assert done.stdout.endswith("cannot be theirs: 40 > 38, but 0.005 < 0.007; no temperature does that\n")
+    assert figure(tmp_path / "a.svg")
+    [found] = map(json.loads, call("inspect", "logits", *given, "--json").stdout.splitlines())
+    assert sum(share["probability"] for share in found["shares"]) == pytest.approx(1.0)
+    alike = call("inspect", "logits", "--given", "1 0", "--claimed", "0.731 0.269")
+    assert alike.stdout.endswith("the claimed probabilities can be theirs at some temperature\n")
+
+
+def test_the_candidates_of_a_real_step_add_up(call, model, tmp_path):
+    trace = load(model).trace("Yes.")
+    found = [
+        json.loads(line) for line in call("inspect", "logits", model, "Yes.", "--json", "-k", 3).stdout.splitlines()
+    ]
+    assert [each["chosen"]["id"] for each in found] == trace.target.ids
+    assert [len(each["top"]) for each in found] == [3] * len(trace.steps)
+    done = call("inspect", "logits", model, "Yes.", "--step", 1, "-k", 3, "--plot", "a.png")
+    assert figure(tmp_path / "a.png")
+    rows = [line.split() for line in done.stdout.splitlines()[4:]]
+    assert sum(
+        float(next(cell for cell in reversed(row) if "." in cell and cell != ".")) for row in rows
+    ) == pytest.approx(1.0, abs=5e-6)
+
+
+def test_the_lens_ends_with_what_was_written(call, model, tmp_path):
+    done = call("inspect", "lens", model, "Yes.", "--target", "Sí.", "--plot", "a.png")
+    lines = done.stdout.splitlines()
+    assert lines[:2] == ["Yes.", "→ Sí."]
+    assert figure(tmp_path / "a.png")
+    assert [line.split()[0] for line in lines if line.startswith(("input", "layer"))][:2] == ["input", "layer"]
+    found = [
+        json.loads(line)
+        for line in call("inspect", "lens", model, "Yes.", "--target", "Sí.", "--json").stdout.splitlines()
+    ]
+    assert [each["place"] for each in found][-1] == "layer 2"
+    assert found[-1]["divergence"] == 0.0
+    assert len({each["step"] for each in found}) * 4 == len(found)
+
+
+def test_length_measures_beyond_what_was_seen(call, model, tmp_path):
+    (tmp_path / "s").write_text("\n".join(SOURCES) + "\n", encoding="utf-8")
+    (tmp_path / "t").write_text("\n".join(TARGETS) + "\n", encoding="utf-8")
+    files = ["--source", "s", "--target", "t", "--beam", 1]
+    done = call("inspect", "length", model, *files, "--join", 2, "--plot", "a.svg")
+    assert done.exit_code == 0
+    assert "the model directory does not say how long the sources of training were" in done.stdout
+    assert figure(tmp_path / "a.svg")
+    found = [json.loads(line) for line in call("inspect", "length", model, *files, "--json").stdout.splitlines()]
+    assert sum(each["sentences"] for each in found) == 3
+    scores = load(model).score(SOURCES, TARGETS)
+    by_hand = -sum(each.log_prob for each in scores) / sum(len(each.pieces) for each in scores)
+    # Buckets are of source pieces, so their losses average to that of all lines by their target pieces.
+    assert min(each["loss"] for each in found) <= by_hand <= max(each["loss"] for each in found)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["logits"], "give a model and a sentence, or numbers with --given"),
+        (["logits", "MODEL"], "give a sentence to translate"),
+        (["logits", "MODEL", "Yes.", "--given", "1"], "give a model and a sentence, or numbers"),
+        (["logits", "MODEL", "Yes.", "--temperature", "2"], "go with --given"),
+        (["logits", "MODEL", "Yes.", "--step", "99"], "--step is 99, this translation has steps 1 to"),
+        (["logits", "MODEL", "Yes.", "-k", "21"], "--count is 21"),
+        (["logits", "--given", "a=x"], "--given: 'a=x' is no number"),
+        (["logits", "--given", "1 2", "--claimed", "1"], "2 logits and 1 probabilities"),
+        (["positions", "MODEL", "--count", "99"], "99 positions were asked for, this model has 1 to 31"),
+        (["positions", "MODEL", "--side", "output"], "side is 'output', it must be source or target"),
+        (["length", "MODEL", "--source", "a", "--target", "b", "--join", "0"], "--join is 0"),
+        (["lens", "MODEL", " "], "nothing to trace"),
+        (["model", "nowhere"], "nowhere"),
+    ],
+)
+def test_mistakes_are_told_in_one_sentence(call, model, tmp_path, words: list[str], message: str):
+    done = call("inspect", *[model if word == "MODEL" else word for word in words])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_figure_without_matplotlib_says_how_to_get_it(call, model, tmp_path, monkeypatch):
+    import builtins
+
+    real = builtins.__import__
+
+    def missing(name: str, *rest):
+        if name.startswith("matplotlib"):
+            raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    done = call("inspect", "positions", model, "--count", 5, "--plot", "a.png")
+    assert done.exit_code == 2
+    assert "for lack of matplotlib: pip install 'pellucid[plots]'" in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,100 @@
+from itertools import chain
+
+import pytest
+import torch
+
+from pellucid.inspect.anatomy import Box, Layers, arrays, fixed_numbers, picture, trained_numbers
+from pellucid.model import Transformer
+from tests.model.models import every_option, small_config, small_model
+
+
+@every_option
+def test_parameters_are_counted_as_torch_counts_them(options):
+    model = small_model(**options)
+    found = arrays(model)
+    assert trained_numbers(found) == sum(each.numel() for each in model.parameters())
+    assert fixed_numbers(found) == sum(each.numel() for each in model.buffers())
+    names = [name for name, _ in model.named_parameters(remove_duplicate=False)]
+    assert [each.name for each in found if each.trained] == sorted(names, key=[e.name for e in found].index)
+    for each in found:
+        owner, _, leaf = each.name.rpartition(".")
+        assert tuple(getattr(model.get_submodule(owner), leaf).shape) == each.shape
+
+
+@every_option
+def test_the_picture_s_boxes_hold_every_parameter_once(options):
+    model = small_model(**options)
+    drawn = picture(model)
+    total = 0
+    for part in (*drawn.encoder, *drawn.decoder):
+        if isinstance(part, Box):
+            total += part.parameters
+        else:
+            total += part.times * sum(box.parameters for box in chain(*part.parts))
+    assert total == drawn.parameters == sum(each.numel() for each in model.parameters())
+
+
+def test_shared_arrays_are_said_to_be_shared():
+    of = {
+        tie: [(a.name, a.shared_with) for a in arrays(small_model(tie=tie)) if a.shared_with] for tie in ("all", "none")
+    }
+    first = "source_embedding.weight"
+    assert of == {"all": [("target_embedding.weight", first), ("output_embedding.weight", first)], "none": []}
+
+
+def test_fixed_and_frozen_arrays_are_not_said_to_be_trained():
+    model = small_model(positions="sinusoidal")
+    tables = [each for each in arrays(model) if each.kind == "Sinusoidal"]
+    assert [(each.name, each.trained) for each in tables] == [
+        ("source_positions.table", False),
+        ("target_positions.table", False),
+    ]
+    assert all(each.trained for each in arrays(small_model(positions="learned")) if each.kind == "Learned")
+    model.get_parameter("encoder_norm.bias").requires_grad_(False)
+    assert [each.name for each in arrays(model) if not each.trained][-1] == "encoder_norm.bias"
+
+
+def layers(model: Transformer, stack: str) -> list[Layers]:
+    return [part for part in getattr(picture(model), stack) if isinstance(part, Layers)]
+
+
+def test_layers_are_drawn_in_the_order_of_computation():
+    def titles(norm: str) -> list[list[str]]:
+        [decoder] = layers(small_model(norm=norm), "decoder")
+        assert decoder.times == 2
+        return [[box.title for box in part] for part in decoder.parts]
+
+    names = ["masked self-attention", "cross-attention", "feed-forward"]
+    assert titles("pre") == [["norm", name] for name in names]
+    assert titles("post") == [[name, "add, norm"] for name in names]
+    assert [box.title for box in picture(small_model(norm="post")).encoder if isinstance(box, Box)] == [
+        "source embedding",
+        "+ positions",
+    ]
+
+
+def test_sizes_are_read_from_the_live_model():
+    [encoder] = layers(small_model(activation="swiglu"), "encoder")
+    assert [part[1].detail for part in encoder.parts] == ["3 heads of 10", "30 → 34 → 30, swiglu"]
+
+
+def test_a_layer_unlike_the_others_is_drawn_apart():
+    torch.manual_seed(1)
+    model = Transformer(small_config(decoder_layers=3))
+    model.decoder[2].ffn.inner = torch.nn.Linear(30, 11)
+    model.decoder[2].ffn.outer = torch.nn.Linear(11, 30)
+    assert [group.times for group in layers(model, "decoder")] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("positions", "words"),
+    [
+        ("sinusoidal", ["sines and cosines, fixed"]),
+        ("learned", ["53 × 30, trained"]),
+        ("rotary", ["turn queries and keys, fixed"]),
+        ("none", []),
+    ],
+)
+def test_positions_are_drawn_as_they_are(positions: str, words: list[str]):
+    boxes = [part for part in picture(small_model(positions=positions)).encoder if isinstance(part, Box)]
+    assert [box.detail for box in boxes if box.kind == "positions"] == words

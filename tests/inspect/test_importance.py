@@ -1,0 +1,195 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from pellucid.decode.translate import Translator, reading
+from pellucid.inspect import importance
+from pellucid.inspect.importance import Head, gate, heads_of, losses, silence, without
+from pellucid.inspect.pairs import batches
+from pellucid.model import Transformer
+from pellucid.trace.edits import attention_names
+from pellucid.trace.record import Edit
+from tests.decode.models import small_tokenizer
+from tests.inspect.studied import SOURCES, TARGETS, small_pairs
+from tests.trace.traced import small_traced
+
+
+def model_and_pairs(**options):
+    model = small_traced(**options).bundle.model
+    return model, small_pairs(model.config)
+
+
+def zeroed(model: Transformer, head: Head) -> None:
+    width = model.config.d_model // model.config.heads
+    with torch.no_grad():
+        weight = model.get_parameter(f"{head.attention}.output.weight")
+        weight[:, head.number * width : (head.number + 1) * width] = 0.0
+
+
+def with_factor(model: Transformer, pairs, head: Head, factor: float) -> np.ndarray:
+    """The loss of each pair, a piece, with one head times a factor."""
+    found = np.zeros(len(pairs))
+    with reading(model):
+        for batch in batches(pairs, model.config, torch.device("cpu")):
+            ones = torch.ones(len(batch.numbers), model.config.heads, dtype=model.output_embedding.weight.dtype)
+            ones[:, head.number] = factor
+            watch = gate({head.attention: ones})
+            of_pairs = importance.batch_losses(model, model.encode(batch.read.ids, watch), batch, watch)
+            found[batch.numbers] = (of_pairs / batch.asked.there.sum(dim=1)).numpy()
+    return found
+
+
+def test_the_loss_is_that_of_scoring():
+    model, pairs = model_and_pairs(double=True)
+    scores = Translator(model, small_tokenizer()).score(SOURCES, TARGETS, batch=2)
+    [found] = losses(model, pairs, [()])
+    assert found == pytest.approx([-each.log_prob for each in scores], rel=1e-5)
+    assert pairs.pieces == sum(len(each.pieces) for each in scores)
+
+
+def test_factors_of_one_change_no_bit():
+    model, pairs = model_and_pairs()
+    names = attention_names(model.config)
+    for batch in batches(pairs, model.config, torch.device("cpu")):
+        ones = {name: torch.ones(len(batch.numbers), model.config.heads) for name in names}
+        with reading(model):
+            runs = [model(batch.read.ids, batch.begun.ids, watch) for watch in (Edit({}), silence([]), gate(ones))]
+        assert all(torch.equal(runs[0], each) for each in runs[1:])
+
+
+def test_a_head_that_is_not_read_matters_nothing_at_all():
+    model, pairs = model_and_pairs()
+    for head in (Head("encoder.1.self", 2), Head("decoder.0.self", 1), Head("decoder.2.cross", 0)):
+        zeroed(model, head)
+        base, silent = losses(model, pairs, [(), [head]])
+        assert np.array_equal(base, silent)
+        assert importance.ablation(base, silent, pairs.pieces).value == 0.0
+        assert np.all(importance.gradients(model, pairs)[:, heads_of(model.config).index(head)] == 0.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "step"),
+    [
+        ({"activation": "gelu"}, 1e-3),
+        ({"activation": "gelu", "norm": "post"}, 1e-3),
+        ({"activation": "swiglu", "positions": "rotary", "tie": "all"}, 1e-3),
+        ({"activation": "relu"}, 1e-6),  # small, because a unit that starts to answer makes a bend
+    ],
+)
+def test_gradients_are_finite_differences(options, step: float):
+    model, pairs = model_and_pairs(double=True, **options)
+    found = importance.gradients(model, pairs)
+    for head in (Head("encoder.0.self", 1), Head("decoder.1.self", 0), Head("decoder.2.cross", 2)):
+        up, down = (with_factor(model, pairs, head, 1 + sign * step) for sign in (1, -1))
+        slope = (up - down) / (2 * step)
+        column = found[:, heads_of(model.config).index(head)]
+        assert np.abs(column - slope).max() <= 1e-4 * np.abs(slope).max()
+    expected = importance.expected(found)
+    assert expected == pytest.approx([np.mean([abs(row[n]) for row in found]) for n in range(len(expected))])
+
+
+def test_gradients_leave_the_model_as_it_was():
+    model, pairs = model_and_pairs()
+    model.train()
+    first = next(model.parameters()).requires_grad_(False)
+    importance.gradients(model, pairs)
+    assert model.training
+    assert all(each.grad is None for each in model.parameters())
+    assert [each.requires_grad for each in model.parameters()] == [each is not first for each in model.parameters()]
+
+
+def test_a_factor_of_zero_is_silence_and_so_is_a_head_without_weights():
+    model, pairs = model_and_pairs(double=True)
+    heads = [
+        Head("encoder.0.self", 2),
+        Head("encoder.1.self", 0),
+        Head("decoder.1.cross", 1),
+        Head("decoder.2.self", 0),
+    ]
+    every = losses(model, pairs, [[head] for head in heads])
+    for head, silent in zip(heads, every, strict=True):
+        a_piece = [loss / len(ids) for loss, (ids, _) in zip(silent, pairs.targets, strict=True)]
+        assert with_factor(model, pairs, head, 0.0) == pytest.approx(a_piece, rel=1e-12)
+        [weightless] = losses(without(model, [head]), pairs, [()])
+        assert weightless == pytest.approx(silent, rel=1e-12)
+    [together], [weightless] = losses(model, pairs, [heads]), losses(without(model, heads), pairs, [()])
+    assert weightless == pytest.approx(together, rel=1e-12)
+
+
+def test_a_silent_copy_shares_all_other_weights():
+    model, _ = model_and_pairs(tie="all")
+    before = {name: each.clone() for name, each in model.named_parameters()}
+    copy = without(model, [Head("decoder.0.cross", 1)])
+    assert all(torch.equal(each, before[name]) for name, each in model.named_parameters())
+    apart = [name for name, each in copy.named_parameters() if each is not model.get_parameter(name)]
+    assert apart == ["decoder.0.cross.output.weight"]
+    assert copy.source_embedding is not model.source_embedding
+    assert copy.source_embedding.weight is copy.output_embedding.weight
+
+
+def test_each_variant_stands_for_itself():
+    model, pairs = model_and_pairs()
+    heads = heads_of(model.config)
+    variants = [heads[:1], heads[-2:], heads[:4], heads[3:9], (), heads[:1] + heads[-2:], heads, ()]
+    together = losses(model, pairs, variants)
+    for variant, row in zip(variants, together, strict=True):
+        assert np.array_equal(row, losses(model, pairs, [variant])[0])
+    assert len({row.sum() for row in together}) == len(variants) - 1
+
+
+def test_neighbours_in_a_batch_change_nothing(monkeypatch):
+    model, pairs = model_and_pairs(double=True)
+    heads = heads_of(model.config)[::5]
+    together = losses(model, pairs, [[head] for head in heads]), importance.gradients(model, pairs)
+    monkeypatch.setattr("pellucid.inspect.pairs.AT_ONCE", 1)
+    alone = losses(model, pairs, [[head] for head in heads]), importance.gradients(model, pairs)
+    for a, b in zip(together, alone, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def test_a_change_has_the_error_of_its_mean():
+    change = importance.ablation(np.array([1.0, 2.0, 3.0]), np.array([1.5, 2.0, 4.0]), pieces=10)
+    assert change.value == pytest.approx(0.15)
+    assert change.error == pytest.approx(math.sqrt(3) * 0.5 / 10)
+
+
+def test_each_attention_has_length_one():
+    found = importance.normalised(np.array([3.0, 4.0, 0.0, 0.0, 1.0, 0.0]), 2)
+    assert found.tolist() == [0.6, 0.8, 0.0, 0.0, 1.0, 0.0]
+
+
+def test_spearman_is_the_correlation_of_ranks():
+    assert importance.spearman([1, 2, 3], [9, 8, 7]) == pytest.approx(-1.0)
+    assert importance.spearman([1, 5, 3], [10, 1e9, 20]) == pytest.approx(1.0)
+    # ranks 0, 1.5, 1.5, 3 and 0, 1, 2, 3, by hand: 4.5 / sqrt(4.5 * 5)
+    assert importance.spearman([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(4.5 / math.sqrt(22.5))
+    assert math.isnan(importance.spearman([1, 1], [1, 2]))
+
+
+def test_kinds_share_all_heads_among_them():
+    config = small_traced().bundle.model.config
+    parts = [heads_of(config, kind) for kind in ("encoder", "decoder", "cross")]
+    assert [len(part) for part in parts] == [6, 9, 9]
+    assert sorted([*parts[0], *parts[1], *parts[2]]) == sorted(heads_of(config))
+    with pytest.raises(ValueError, match="'feet' is no kind of heads; choose one of all, encoder, decoder, cross"):
+        heads_of(config, "feet")
+
+
+def test_orders_begin_with_what_matters_most():
+    heads = [Head("encoder.0.self", n) for n in range(5)]
+    found = importance.orders(heads, {"ablation": [0.1, 0.5, -0.2, 0.3, 0.0]}, random=2, seed=7)
+    assert [head.number for head in found["ablation"]] == [1, 3, 0, 4, 2]
+    assert list(found) == ["ablation", "random 1", "random 2"]
+    assert sorted(found["random 1"]) == heads
+    assert found == importance.orders(heads, {"ablation": [0.1, 0.5, -0.2, 0.3, 0.0]}, random=2, seed=7)
+    assert found["random 1"] != importance.orders(heads, {}, random=1, seed=8)["random 1"]
+
+
+@pytest.mark.parametrize(("heads", "points"), [(48, 9), (3, 9), (1, 2), (144, 5)])
+def test_curves_go_from_all_heads_to_none(heads: int, points: int):
+    counts = importance.kept_counts(heads, points)
+    assert (counts[0], counts[-1]) == (heads, 0)
+    assert counts == sorted(set(counts), reverse=True)
+    assert len(counts) == min(points, heads + 1)

@@ -1,0 +1,28 @@
+import json
+import re
+
+import numpy as np
+import pytest
+
+from pellucid.page.scatter import scatter_html
+
+HOSTILE = ["</script><script>alert(1)</script>", "{{title}}", "<!--", "a & b", "▁año\u2028"]
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+def test_a_map_holds_each_word_at_its_place(dims: int):
+    places = np.random.default_rng(1).standard_normal((5, dims))
+    page = scatter_html(places, HOSTILE, title="<b>map</b>", says="5 & no more")
+    [data] = re.findall(r'<script id="data" type="application/json">(.*?)</script>', page)
+    found = json.loads(data)
+    assert found["labels"] == HOSTILE
+    assert np.array(found["points"]) == pytest.approx(places, rel=1e-6)
+    assert page.count("<title>&lt;b&gt;map&lt;/b&gt;</title>") == 1
+    assert "5 &amp; no more" in page
+    assert page.count("<script") == 2
+
+
+def test_a_map_needs_nothing_from_elsewhere():
+    page = scatter_html(np.zeros((1, 2)), ["a"], title="t", says="s")
+    assert "default-src 'none'" in page
+    assert not re.search(r"(src|href)=|url\(|import\b|fetch\(|https?://", page)

@@ -1,0 +1,29 @@
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from pellucid.plots.alignment import alignment
+
+
+def test_the_matrix_its_links_and_the_layers_are_drawn(monkeypatch, tmp_path: Path):
+    figures, save = [], Figure.savefig
+    monkeypatch.setattr(
+        Figure, "savefig", lambda figure, *to, **how: (figures.append(figure), save(figure, *to, **how))
+    )
+    values = np.array([[1.0, 0.0, 0.5], [0.0, 2.0, 0.25]])
+    lines = {f"way {n}": [10.0 + n, 20.0 - n] for n in range(4)}
+    words = ["a", "$b", "c"], ["x", "y"]
+    alignment(values, *words, tmp_path / "a.png", links=[(0, 0), (2, 1)], gold={(1, 1)}, lines=lines, measure="AER")
+    left, right = figures[0].axes[:2]
+    np.testing.assert_array_equal(left.images[0].get_array(), values)
+    assert [label.get_text() for label in left.get_yticklabels()] == ["x", "y"]
+    assert [points.get_offsets().tolist() for points in left.collections] == [[[1, 1]], [[0, 0], [2, 1]]]
+    assert [list(line.get_ydata()) for line in right.lines] == list(lines.values())
+    assert right.get_ylabel() == "AER"
+
+
+def test_a_pair_without_words_is_drawn_too(tmp_path: Path):
+    lines = {f"way {n}": [1.0] for n in range(4)}
+    alignment(np.zeros((0, 0)), [], [], tmp_path / "a.svg", links=[], gold=None, lines=lines, measure="x")
+    assert (tmp_path / "a.svg").exists()

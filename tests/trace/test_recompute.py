@@ -1,0 +1,171 @@
+"""Every tensor follows from its inputs, and a formula that is wrong somewhere is found out."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pellucid.model import Transformer, attention
+from pellucid.trace import Record
+from pellucid.trace.checks.graph import Operation, operations
+from pellucid.trace.checks.recompute import ACTIVATIONS, recompute, sinusoids, softmax
+from tests.model.models import every_option, sentences, small_model
+
+SOURCE, TARGET = sentences([11]), sentences([7], seed=2)
+IDS = {"source": SOURCE[0].tolist(), "target": TARGET[0].tolist()}
+
+
+def captured(model: Transformer) -> dict[str, np.ndarray]:
+    record = Record()
+    with torch.inference_mode():
+        model(SOURCE, TARGET, watch=record)
+    return {name: (x if name.endswith(".positions") else x[0]).numpy() for name, x in record.items()}
+
+
+def off(model: Transformer, tensors: dict[str, np.ndarray], name: str, operation: Operation) -> float:
+    """How far a tensor is from what the operation says, relative to its largest number; 1 where it cannot be so."""
+    inputs = [tensors[each] for each in operation.inputs]
+    try:
+        again = recompute(operation, inputs, parameters(model), IDS, tensors[name].shape)
+    except (ValueError, TypeError):  # shapes that do not go together
+        return 1.0
+    return float(np.abs(again - tensors[name]).max() / np.abs(tensors[name]).max())
+
+
+def parameters(model: Transformer):
+    return lambda name: model.get_parameter(name).detach().numpy()
+
+
+def wrong(model: Transformer, tensors: dict[str, np.ndarray], limit: float) -> set[str]:
+    """The last part of the names of the tensors that do not follow from their inputs."""
+    found = operations(model.config).items()
+    return {name.rpartition(".")[2] for name, op in found if not off(model, tensors, name, op) <= limit}
+
+
+@every_option
+@pytest.mark.parametrize(("dtype", "limit"), [(torch.float64, 1e-12), (torch.float32, 1e-5)], ids=str)
+def test_every_tensor_follows_from_its_inputs(options, dtype, limit):
+    model = small_model(**options).to(dtype)
+    assert wrong(model, captured(model), limit) == set()
+
+
+@pytest.mark.parametrize("options", [{"activation": "silu"}, {"output_bias": True, "tie": "decoder", "norm": "post"}])
+def test_so_it_does_with_the_options_that_are_rare(options):
+    model = small_model(**options)
+    assert wrong(model, captured(model), 1e-12) == set()
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+def test_an_operation_with_anything_else_in_it_is_found_out(norm, positions):
+    """Each field of each operation in turn is given another value; no tensor still follows from its inputs."""
+    model = small_model(norm=norm, positions=positions, activation="gelu", tie="none", output_bias=True)
+    tensors = captured(model)
+    found = operations(model.config)
+    tried = 0
+    for name, operation in found.items():
+        for mutant in mutants(operation, model):
+            assert off(model, tensors, name, mutant) > 1e-6, (name, operation, mutant)
+            tried += 1
+    assert tried > 3 * len(found)
+
+
+def mutants(operation: Operation, model: Transformer) -> list[Operation]:
+    """The same with one thing changed: another weight or none, another block, another number, a flag turned."""
+    said = operation.as_json()
+    shapes = {name: each.shape for name, each in model.named_parameters()}
+    changes: dict[str, list[Any]] = {
+        **{field: like(said[field], shapes) for field in ("weight", "bias", "table") if said.get(field)},
+        **{field: [said[field] ** 2, 1.0] for field in ("scale", "divisor") if field in said},
+        "eps": [1e-3],
+        "first": [block for block in (0, 30, 60) if block != operation.first] if operation.split else [],
+        "split": [False] if operation.split else [],
+        "merged": [False] if operation.merged else [],
+        "turned": [not operation.turned] if operation.split else [],
+        "side": ["target" if operation.side == "source" else "source"],
+        "function": ["relu", "silu"],
+        "inputs": [(each,) for each in operation.inputs] if operation.kind == "add" else [],
+    }
+    known = {"split", "merged", "turned", *said}
+    found = [
+        replace(operation, **{field: value}) for field, some in changes.items() if field in known for value in some
+    ]
+    return [*found, replace(operation, bias=None)] if said.get("bias") and operation.kind == "linear" else found
+
+
+def like(name: str, shapes: Mapping[str, torch.Size]) -> list[str]:
+    """Three other weights of the same shape, where there are so many."""
+    return [other for other in shapes if other != name and shapes[other] == shapes[name]][:3]
+
+
+def test_heads_split_along_the_wrong_axis_are_found_out(monkeypatch):
+    monkeypatch.setattr(
+        attention.Attention, "split", lambda self, x: x.unflatten(-1, (-1, self.heads)).permute(0, 3, 1, 2)
+    )
+    model = small_model()
+    assert wrong(model, captured(model), 1e-10) == {"q", "k", "v"}
+
+
+def test_heads_merged_along_the_wrong_axis_are_found_out(monkeypatch):
+    monkeypatch.setattr(
+        attention.Attention,
+        "merge",
+        lambda self, z, watch: watch("output", self.output(z.permute(0, 2, 3, 1).flatten(2))),
+    )
+    model = small_model()
+    assert wrong(model, captured(model), 1e-10) == {"output"}
+
+
+def test_queries_and_keys_that_changed_places_are_found_out():
+    model = small_model()
+    tensors = captured(model)
+    name = "encoder.0.self.products"  # as long as it is wide: its shape says nothing
+    tensors[name] = tensors[name].swapaxes(1, 2)
+    assert wrong(model, tensors, 1e-10) == {"products", "scores"}
+
+
+def test_a_scale_that_is_wrong_is_found_out():
+    model = small_model()
+    tensors = captured(model)
+    for name in tensors:
+        if name.endswith(".scores"):
+            tensors[name] = tensors[name] * 10**0.5 / 30**0.5
+    assert wrong(model, tensors, 1e-10) == {"scores", "pattern"}
+
+
+def test_a_mask_that_is_missing_is_found_out(monkeypatch):
+    monkeypatch.setattr(attention, "masked_softmax", lambda scores, allowed: scores.softmax(dim=-1))
+    model = small_model()
+    assert wrong(model, captured(model), 1e-10) == {"pattern"}
+
+
+def test_a_mask_that_lets_the_future_through_is_found_out(monkeypatch):
+    monkeypatch.setattr("pellucid.model.masks.causal", lambda q, k: torch.ones(1, 1, len(q), len(k), dtype=torch.bool))
+    model = small_model()
+    assert wrong(model, captured(model), 1e-10) == {"allowed"}
+
+
+def test_sinusoids_are_those_of_the_paper():
+    table = sinusoids(50, 512)
+    assert table[3, 2] == pytest.approx(np.sin(3 / 10000 ** (2 / 512)), abs=1e-7)
+    assert table[49, 511] == pytest.approx(np.cos(49 / 10000 ** (510 / 512)), abs=1e-7)
+    assert np.array_equal(table[0], [0.0, 1.0] * 256)
+
+
+def test_softmax_is_exact_where_the_scores_are_large_and_where_nothing_may_be_read():
+    scores = np.array([[1000.0, 1000.0 + np.log(3.0), 2000.0], [5.0, 6.0, 7.0]])
+    allowed = np.array([[True, True, False], [False, False, False]])
+    np.testing.assert_allclose(softmax(scores, allowed), [[0.25, 0.75, 0.0], [0.0, 0.0, 0.0]], atol=1e-12)
+
+
+def test_activations_at_points_that_can_be_checked_by_hand():
+    x = np.array([-1.0, 0.0, 2.0])
+    assert ACTIVATIONS["relu"](x).tolist() == [0.0, 0.0, 2.0]
+    np.testing.assert_allclose(ACTIVATIONS["gelu"](x), [-0.15865525393, 0.0, 1.9544997361], atol=1e-10)  # normal table
+    np.testing.assert_allclose(ACTIVATIONS["silu"](x), [-1 / (1 + np.e), 0.0, 2 / (1 + np.exp(-2.0))], atol=1e-12)
+    np.testing.assert_allclose(ACTIVATIONS["swiglu"](np.array([2.0, 3.0])), [6 / (1 + np.exp(-2.0))], atol=1e-12)
+    with np.errstate(all="raise", under="ignore"):
+        assert np.abs(ACTIVATIONS["silu"](np.array([-1e4, 1e4])) - [0.0, 1e4]).max() < 1e-9

@@ -1,0 +1,92 @@
+"""The line shown for a tensor is the line of the installed source that shows it."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+
+import pellucid
+from pellucid.model.glossary import glossary
+from pellucid.trace.checks.source import code_of
+from tests.model.models import every_option, small_config
+
+PACKAGE = Path(pellucid.__file__).parent
+
+
+@cache
+def calls(file: str) -> dict[tuple[str, int], str]:
+    """For each name given to `watch` in a file and each line it is given at, the class or function around it."""
+    tree = ast.parse((PACKAGE / file).read_text(encoding="utf-8"))
+    return {
+        (call.args[0].value, call.lineno): top.name
+        for top in tree.body
+        if isinstance(top, ast.ClassDef | ast.FunctionDef)
+        for call in ast.walk(top)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "watch"
+        if isinstance(call.args[0], ast.Constant) and isinstance(call.args[0].value, str)
+    }
+
+
+@every_option
+def test_every_tensor_has_the_line_that_names_it(options):
+    config = small_config(**options)
+    for row in glossary(config):
+        code = code_of(row.name, config)
+        text = (PACKAGE / code.file).read_text(encoding="utf-8").splitlines()[code.line - 1]
+        last = row.name.rpartition(".")[2]
+        assert text.strip() == code.text, row.name
+        assert f'watch("{last}"' in code.text, row.name
+        assert (last, code.line) in calls(code.file), row.name
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "owner"),
+    [
+        ({}, "encoder.0.self.q", "SelfAttention"),
+        ({}, "decoder.1.cross.q", "CrossAttention"),
+        ({}, "decoder.1.cross.v", "CrossAttention"),
+        ({}, "decoder.1.cross.output", "Attention"),
+        ({}, "decoder.1.ffn.output", "FeedForward"),
+        ({}, "decoder.1.self.pattern", "attend"),
+        ({}, "encoder.positions", "Sinusoidal"),
+        ({"positions": "learned"}, "decoder.positions", "Learned"),
+        ({}, "logits", "Transformer"),
+    ],
+)
+def test_the_line_stands_in_the_class_that_computes_it(options, name, owner):
+    code = code_of(name, small_config(**options))
+    assert calls(code.file)[name.rpartition(".")[2], code.line] == owner
+
+
+def test_a_norm_before_and_a_norm_after_are_two_lines():
+    before, after = (code_of("decoder.0.ffn_residual.norm", small_config(norm=norm)) for norm in ("pre", "post"))
+    assert before.line != after.line
+    assert "part(watch" in before.text
+    assert "part(x)" in after.text
+
+
+def test_every_place_that_shows_something_is_the_line_of_some_tensor():
+    """None of the model's calls of `watch` is missed by all configurations."""
+    found = set()
+    for norm in ("pre", "post"):
+        for positions in ("sinusoidal", "learned"):
+            config = small_config(norm=norm, positions=positions)
+            found |= {(code.file, code.line) for code in (code_of(row.name, config) for row in glossary(config))}
+    files = [path.relative_to(PACKAGE).as_posix() for path in (PACKAGE / "model").glob("*.py")]
+    assert found == {(file, line) for file in files for _, line in calls(file)}
+
+
+def test_asking_draws_nothing():
+    state = torch.get_rng_state()
+    code_of("logits", small_config(d_ff=19, activation="swiglu", norm="post", tie="none"))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_layers_and_names_that_are_not_there_are_refused():
+    with pytest.raises(KeyError, match=re.escape("'decoder.2.self.q': the decoder has 2 layers")):
+        code_of("decoder.2.self.q", small_config())
+    with pytest.raises(KeyError, match=r"decoder\.0\.self\.nothing"):
+        code_of("decoder.0.self.nothing", small_config())

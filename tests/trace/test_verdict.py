@@ -1,0 +1,380 @@
+"""Each cause is found where it was planted, and not where it was not; the numbers are those of the model."""
+
+import json
+import random
+from dataclasses import replace
+from itertools import permutations
+from math import log
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from pellucid.api import Model
+from pellucid.bundle import Bundle
+from pellucid.data.tokenizer import BOS, EOS, UNK, Tokenizer
+from pellucid.decode.translate import Translator
+from pellucid.model import ModelConfig, Transformer
+from pellucid.trace.causes.case import Case, Effects
+from pellucid.trace.causes.causes import against, detached, lost, odd_pieces, omitted, repeated, twice
+from pellucid.trace.causes.erasure import without_prefix, without_source
+from pellucid.trace.edits import Hide, Prefix
+from pellucid.trace.facts import Tree, TreeNode
+from pellucid.trace.trace import Trace
+from tests.decode.models import small_tokenizer
+from tests.model.models import EVERY_OPTION
+from tests.trace.copying import WORDS, copying_model, word_tokenizer
+from tests.trace.traced import ball, small_traced
+
+
+def copier() -> Model:
+    found = Bundle(copying_model(), word_tokenizer(), {}, Path("runs/copy/best"))
+    return Model(found, Translator(found.model, found.tokenizer))
+
+
+def kinds(verdict):
+    return [finding.kind for finding in verdict.findings]
+
+
+def table_model(table: dict[str, dict[str, float]]) -> Model:
+    """Writes words with these probabilities after each word; "" is the beginning, "." the end mark.
+
+    A vector with a single one for each piece; no attention and no feed-forward; the last norm gives that vector back;
+    and the output embedding holds the logarithms.
+    """
+    tokenizer = word_tokenizer()
+    size, ids = tokenizer.target_vocabulary, {"": BOS, ".": EOS}
+    ids |= {word: tokenizer.encode_target([word])[0][0] for word in WORDS}
+    model = Transformer(ModelConfig(size, size, size, 1, 1, 1, 1, tie="none", positions="none")).eval()
+    with torch.no_grad():
+        for name, weight in model.decoder.named_parameters():
+            if not name.endswith("norm.weight"):
+                weight.zero_()
+        model.get_parameter("target_embedding.weight").copy_(torch.eye(size))
+        normed = model.decoder_norm(torch.eye(size)[0] * size**0.5)
+        model.get_parameter("decoder_norm.weight").fill_(1 / (normed[0] - normed[1]))
+        model.get_parameter("decoder_norm.bias").fill_(-normed[1] / (normed[0] - normed[1]))
+        model.output_embedding.weight.fill_(-30.0)
+        for last, following in table.items():
+            for word, probability in following.items():
+                model.output_embedding.weight[ids[word], ids[last]] = log(probability)
+    found = Bundle(model, tokenizer, {}, Path("runs/table/best"))
+    return Model(found, Translator(model, tokenizer))
+
+
+GARDEN = {"": {"kima": 0.6, "lopu": 0.4}, "kima": {".": 0.5, "tesa": 0.2, "runo": 0.3}, "lopu": {".": 0.9, "runo": 0.1}}
+
+
+def case_of(text: str, translation: str, tokenizer: Tokenizer | None = None, **options) -> Case:
+    tokenizer = tokenizer or small_tokenizer()
+    [source], [target] = tokenizer.encode_source([text]), tokenizer.encode_target([translation])
+    unknown = [piece.startswith("<0x") for piece in tokenizer.source_pieces(source)]
+    given = {"unknown": unknown, "searched": True, "beam": 3, "length_penalty": 0.6, **options}
+    return Case(
+        ball().require_origin().bundle.model, tokenizer, text, source, translation=translation, target=target, **given
+    )
+
+
+# ---------------------------------------------------------------- search and model
+
+
+def test_a_search_that_cannot_see_ahead_is_to_blame():
+    """kima is likelier than lopu, .6 to .4, and "kima" .30 less likely than "lopu" .36: a beam of 1 takes it."""
+    found = table_model(GARDEN).trace("kima lopu", beam=1)
+    assert found.target.text == "kima"
+    finding = found.verdict("lopu").findings[0]
+    assert (finding.kind, finding.step) == ("search", 0)
+    assert finding.numbers["score"] == pytest.approx(log(0.30) / (7 / 6) ** 0.6, abs=1e-5)
+    assert finding.numbers["reference_score"] == pytest.approx(log(0.36) / (7 / 6) ** 0.6, abs=1e-5)
+    assert finding.says == (
+        "The model scores the reference -0.93, what was found -1.10: the search missed it. It was dropped at piece 1, "
+        "“▁lopu”, which was number 2 of 2 candidates, of which the beam keeps 1."
+    )
+
+
+def test_the_model_is_to_blame_for_what_no_search_would_choose():
+    found = table_model(GARDEN).trace("kima lopu", beam=2)
+    assert found.target.text == "lopu"
+    finding = found.verdict("kima").findings[0]
+    assert (finding.kind, finding.step) == ("model", 0)
+    assert finding.numbers["reference_score"] == pytest.approx(log(0.30) / (7 / 6) ** 0.6, abs=1e-5)
+    assert finding.numbers["log_prob"] == pytest.approx(log(0.4), abs=1e-5)
+    assert finding.numbers["reference_log_prob"] == pytest.approx(log(0.6), abs=1e-5)
+    later = table_model(GARDEN).trace("kima lopu", beam=1).verdict("kima tesa").findings[0]
+    assert (later.kind, later.step) == ("model", 1)
+    assert later.numbers["reference_log_prob"] == pytest.approx(log(0.2), abs=1e-5)
+
+
+@pytest.mark.parametrize("options", EVERY_OPTION[::5], ids=[" ".join(each.values()) for each in EVERY_OPTION[::5]])
+def test_the_better_score_decides(options):
+    """Scores are made of `Model.score` and the formula, for any two texts."""
+    model, seen = small_traced(max_positions=43, **options), set()
+    texts = ["La bola es azul.", "Yes.", "¿Dónde está la casa?", "The"]
+    for ours, theirs in permutations(texts, 2):
+        scores = [s.log_prob / ((5 + len(s.pieces)) / 6) ** 0.6 for s in model.score(["Yes."] * 2, [ours, theirs])]
+        for searched in (True, False):
+            case = replace(case_of("Yes.", ours, searched=searched), model=model.bundle.model)
+            found = against(case, theirs)
+            better = ["search"] if searched else []
+            assert [each.kind for each in found] == (better if scores[1] > scores[0] else ["model"])
+            for each in found:
+                assert [each.numbers["score"], each.numbers["reference_score"]] == pytest.approx(scores, abs=1e-4)
+                seen.add(each.kind)
+    assert seen == {"search", "model"}
+
+
+def test_the_tree_says_where_a_search_dropped_the_reference():
+    """Width 1: "a" is kept, "b" is second, "c" is not among the candidates; under "a" the end comes first."""
+    tree = Tree(
+        1,
+        0.6,
+        "",
+        2,
+        [node(0, None, 0, 5, 1, "kept"), node(1, None, 0, 6, 2, "pruned"), node(2, 0, 1, EOS, 1, "finished")],
+    )
+    case = case_of("Yes.", "Yes.", tree=tree)
+    assert lost(case, [6, EOS]) == (
+        0,
+        f"It was dropped at piece 1, {quoted(6)}, which was number 2 of 2 candidates, of which the beam keeps 1.",
+    )
+    assert lost(case, [7, EOS]) == (
+        0,
+        f"It was dropped at piece 1, {quoted(7)}, which was not among the 2 candidates, of which the beam keeps 1.",
+    )
+    assert lost(case, [5, 8, EOS]) == (
+        1,
+        f"It was dropped at piece 2, {quoted(8)}, which was not among the 2 candidates, of which the beam keeps 1.",
+    )
+    assert lost(case, [5, EOS]) == (1, "The search had seen it end.")
+    kept = replace(tree, nodes=[*tree.nodes[:2], node(2, 0, 1, 9, 1, "kept")])
+    assert lost(replace(case, tree=kept), [5, 9, 9, EOS]) == (
+        2,
+        f"The search was over before piece 3 of it, {quoted(9)}.",
+    )
+
+
+def test_the_model_is_blamed_at_the_first_piece_in_which_the_two_part():
+    trace = copier().trace("kima lopu tesa runo")
+    verdict = trace.verdict("kima lopu goxi runo")
+    [finding] = verdict.findings
+    assert (finding.kind, finding.step, verdict.reference) == ("model", 2, "kima lopu goxi runo")
+    log_probs = {each.piece: each.log_prob for each in trace.steps[2].top}
+    assert finding.numbers["log_prob"] == pytest.approx(log_probs["▁tesa"], abs=1e-4)
+    assert finding.numbers["reference_log_prob"] < -1
+    assert "“▁tesa”" in finding.says
+    assert "“▁goxi”" in finding.says
+
+
+def test_a_reference_that_is_what_was_found_is_against_nobody():
+    trace = copier().trace("kima lopu tesa runo")
+    assert kinds(trace.verdict("kima lopu tesa runo")) == ["fine"]
+
+
+def test_no_search_is_blamed_for_what_was_given_or_had_to_begin_so():
+    model = copier()
+    assert "search" not in kinds(model.trace("kima lopu", target="vadi").verdict("kima lopu"))
+    prefix = model.trace("kima lopu").edited(Prefix("vadi"))
+    assert "search" not in kinds(prefix.verdict("kima lopu"))
+    [other] = model.bundle.tokenizer.encode_target(["vadi"])
+    assert "search" not in kinds(model.trace("kima lopu", prefix_ids=other[:1]).verdict("kima lopu"))
+
+
+def test_a_translation_that_was_cut_off_is_the_search_s():
+    trace = small_traced(ends=-50.0, max_positions=23).trace("Yes.")
+    assert trace.stop == "length"
+    finding = next(each for each in trace.verdict("La bola").findings if each.kind == "search")
+    assert f"cut off at {len(trace.steps)} pieces" in finding.says
+    assert finding.step == len(trace.steps) - 1
+
+
+def test_a_reference_with_unknown_pieces_is_not_the_search_s():
+    case = case_of("Yes.", "Yes.")
+    tokenizer = SimpleNamespace(encode_target=lambda _: [[9, UNK, UNK, EOS]], decode_target=str)
+    [finding] = against(replace(case, tokenizer=tokenizer), "犬")
+    assert (finding.kind, finding.numbers) == ("tokens", {"pieces": 4, "unknown": 2})
+
+
+def test_a_reference_that_cannot_be_read_is_refused():
+    with pytest.raises(ValueError, match="the reference is blank"):
+        ball().verdict("  ")
+    with pytest.raises(ValueError, match=r"the reference has \d+ pieces, this model takes 97"):
+        ball().verdict("犬" * 99)
+
+
+# ---------------------------------------------------------------- pieces
+
+
+def test_rare_characters_and_words_in_splinters_are_found():
+    case = case_of("kima amikupolaset 犬 lopu", "kima", word_tokenizer())
+    found = {finding.word: finding for finding in odd_pieces(case)}
+    assert set(found) == {1, 2}
+    assert all(finding.kind == "tokens" for finding in found.values())
+    assert found[1].numbers["unknown"] == 0
+    assert found[1].numbers["pieces"] >= 4
+    assert found[1].numbers["letters_per_piece"] < 2.5
+    assert found[2].numbers["unknown"] == 3
+    assert "“amikupolaset”" in found[1].says
+    assert "“犬”" in found[2].says
+
+
+def test_words_with_a_piece_of_their_own_digits_and_scripts_without_letters_are_not():
+    assert not odd_pieces(case_of(" ".join(WORDS), "kima", word_tokenizer()))
+    text = "1234567 日本語日本語"
+    assert not odd_pieces(case_of(text, "kima", word_tokenizer(), unknown=[False] * 99))
+
+
+# ---------------------------------------------------------------- omission and hallucination
+
+
+def sentences_to_copy(count: int, least: int = 3):
+    draw = random.Random(3)
+    return [draw.sample(WORDS, draw.randrange(least, 7)) for _ in range(count)]
+
+
+def test_a_copy_is_fine():
+    model = copier()
+    for words in sentences_to_copy(12):
+        verdict = model.trace(" ".join(words)).verdict()
+        assert kinds(verdict) == ["fine"]
+        assert verdict.findings[0].numbers["least"] < 0
+        assert verdict.findings[0].numbers["source"] < verdict.findings[0].numbers["least"]
+
+
+def test_a_word_left_out_is_found():
+    """And hardly another."""
+    model, found = copier(), []
+    for words in sentences_to_copy(10, least=4):
+        for out in (len(words) - 1, len(words) - 2):
+            target = " ".join(words[:out] + words[out + 1 :])
+            findings = model.trace(" ".join(words), target=target).verdict().findings
+            found += [(out, each) for each in findings if each.kind != "fine"]
+            for each in findings:
+                if each.word is not None:
+                    assert each.numbers["change"] >= each.numbers["limit"]
+                    assert f"“{words[each.word]}”" in each.says
+    assert {each.kind for _, each in found} == {"omission"}
+    assert sum(out == each.word for out, each in found) >= 19
+    assert len(found) <= 25
+
+
+def test_a_model_that_does_not_look_at_its_source_is_found():
+    """It writes from its table: nothing changes when the source is hidden, and much when the piece before is."""
+    table = {"": {"goxi": 1.0}, "goxi": {"cyze": 0.99, ".": 0.01}, "cyze": {".": 1.0}}
+    found = table_model(table).trace("kima lopu").verdict()
+    [finding] = found.findings
+    assert np.abs(found.erasure_source).max() < 1e-6
+    assert finding.kind == "hallucination"
+    assert finding.numbers["source"] == pytest.approx(0, abs=1e-6)
+    assert finding.numbers["prefix"] < -1
+
+
+def test_where_all_is_owed_to_itself_words_are_not_counted_as_left_out():
+    case = case_of("The ball is blue.", "La bola")
+    effects = Effects(np.ones((4, 3)), np.zeros((3, 3)), -3.9, -10.0, np.full((2, 4), 0.25))
+    assert [each.word for each in omitted(case, effects)] == [0, 1, 2, 3]
+    [finding] = detached(effects)
+    assert "falls by 3.90" in finding.says
+    assert "falls by 10.00" in finding.says
+    assert not detached(replace(effects, whole_source=-4.1))
+    assert not detached(replace(effects, whole_source=-0.1, whole_prefix=2.0))
+    assert detached(replace(effects, whole_source=0.1, whole_prefix=2.0))
+
+
+def test_nothing_written_is_found():
+    [finding] = copier().trace("kima lopu", target="").verdict().findings
+    assert finding.kind == "omission"
+    assert finding.says.startswith("Nothing was written")
+    assert finding.step == 0
+
+
+# ---------------------------------------------------------------- repetition
+
+
+def test_the_same_words_from_the_same_words_are_found():
+    case = case_of("The ball is blue.", "La bola es la bola, azul.")
+    same, elsewhere = np.eye(4)[[0, 1, 2, 0, 1, 3]], np.eye(4)[[0, 1, 2, 2, 3, 3]]
+    [finding] = repeated(case, effects(same))
+    assert finding.numbers | {"limit": 0.6} == {"first": 0, "second": 3, "words": 2, "share": 1.0, "limit": 0.6}
+    assert case.target_words[3].start == finding.step
+    assert "“la bola,”" in finding.says
+    assert "100%" in finding.says
+    assert not repeated(case, effects(elsewhere))
+    assert repeated(case, effects(0.7 * same + 0.3 * elsewhere))
+    assert not repeated(case, effects(0.5 * same + 0.5 * elsewhere))
+
+
+def test_what_the_source_repeats_may_be_repeated():
+    attention = np.full((4, 4), 0.25)
+    assert repeated(case_of("It is blue and", "es muy muy azul"), effects(attention))
+    assert not repeated(case_of("It is very very", "es muy muy azul"), effects(attention))
+
+
+def test_a_translation_in_circles_is_found():
+    """Even inside a word, and where cross-attention is elsewhere each time."""
+    text = "a" * 31
+    case = case_of("The ball is blue.", text)
+    [finding] = repeated(case, effects(np.full((1, 4), 0.25)))
+    assert finding.kind == "repetition"
+    assert not repeated(case_of(text, text), effects(np.full((1, 1), 1.0)))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("the cat and the dog", []),
+        ("very, very good", [(0, 1, 1)]),
+        ("a b c a b c a b c", [(0, 3, 3), (3, 6, 3)]),
+        ("- - a - - a", []),
+        ("a b x A B. y", [(0, 3, 2)]),
+        ("", []),
+    ],
+)
+def test_repeated_words_are_those_one_finds_by_hand(text, expected):
+    assert list(twice(text.split())) == expected
+
+
+# ---------------------------------------------------------------- the whole
+
+
+def test_the_matrices_are_those_of_erasure_word_by_word():
+    trace = ball()
+    verdict, model = trace.verdict(), trace.require_origin().bundle.model
+    source, target = trace.source.ids, trace.target.ids
+    words = [[n for n, word in enumerate(trace.source.words) if word == number] for number in range(4)]
+    np.testing.assert_allclose(verdict.erasure_source, without_source(model, source, target, words), atol=1e-5)
+    expected = without_prefix(model, source, target, [[n] for n in range(len(target))])
+    assert len(verdict.erasure_prefix) == len(target)
+    for k, row in enumerate(verdict.erasure_prefix):
+        assert row[: k + 1] == [None] * min(k + 1, len(target))
+        np.testing.assert_allclose(np.array(row[k + 1 :], dtype=float), expected[k, k + 1 :], atol=1e-5)
+
+
+def test_a_verdict_is_ready_for_the_page():
+    said = json.loads(json.dumps(ball().verdict("La bola es azul.").as_json(), allow_nan=False))
+    assert list(said) == ["findings", "reference", "erasure_source", "erasure_prefix"]
+    for finding in said["findings"]:
+        assert {"kind", "says", "numbers"} <= set(finding) <= {"kind", "says", "numbers", "step", "word"}
+        assert all(isinstance(value, int | float) for value in finding["numbers"].values())
+
+
+def test_a_run_that_was_changed_and_a_trace_from_disk_are_not_judged(tmp_path):
+    with pytest.raises(ValueError, match="ask the trace without edits"):
+        ball().edited(Hide(1)).verdict()
+    ball().save(tmp_path / "ball")
+    with pytest.raises(ValueError, match="trace the sentence again"):
+        Trace.load(tmp_path / "ball").verdict()
+
+
+def effects(attention) -> Effects:
+    return Effects(np.zeros((0, 0)), np.zeros((0, 0)), 0.0, 0.0, attention)
+
+
+def node(number, parent, step, piece, rank, fate) -> TreeNode:
+    return TreeNode(number, parent, step, str(piece), piece, -1.0, -1.0, -1.0, rank, fate, False)
+
+
+def quoted(piece: int) -> str:
+    [name] = small_tokenizer().target_pieces([piece])
+    return f"“{name}”"

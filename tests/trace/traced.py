@@ -1,0 +1,59 @@
+"""Small random models that can be traced, and sentences for them."""
+
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from pellucid.api import Model
+from pellucid.bundle import Bundle
+from pellucid.data.tokenizer import EOS
+from pellucid.decode.translate import Translator
+from pellucid.model import ModelConfig, Transformer
+from pellucid.trace import Trace
+from pellucid.trace.facts import Tree
+from tests.decode.models import small_tokenizer
+from tests.model.models import shaken
+
+SENTENCES = [
+    "The ball is blue.",
+    "Yes.",
+    "  Where is  the house? 😀",
+    "El gato <b>negro</b> bebió la leche.",
+    "zebra Ü 犬",
+    "?",
+    "the the the the the the the the the",
+]
+
+
+def small_traced(seed: int = 1, *, double: bool = False, ends: float = 6.0, **options) -> Model:
+    """A model that ends sooner or later: `ends` is added to the logit of the end mark."""
+    torch.manual_seed(seed)
+    vocabulary = small_tokenizer().source_vocabulary
+    sizes = {"d_model": 12, "d_ff": 11, "heads": 3, "encoder_layers": 2, "decoder_layers": 3, "max_positions": 97}
+    given = {"tie": "none", "output_bias": True, **options}
+    model = shaken(Transformer(ModelConfig(vocabulary, vocabulary, **{**sizes, **given})).eval())
+    with torch.no_grad():
+        model.output_embedding.weight.mul_(4.0)
+        if model.output_bias is not None:
+            model.output_bias[EOS] = ends
+    return model_of(model.double() if double else model)
+
+
+def model_of(model: Transformer) -> Model:
+    """As `pellucid.load` would give it."""
+    found = Bundle(model, small_tokenizer(), {}, Path("runs/small/best"))
+    return Model(found, Translator(model, found.tokenizer))
+
+
+@cache
+def ball() -> Trace:
+    """One trace that nobody changes."""
+    return small_traced().trace("The ball is blue.", beam=3)
+
+
+def tree_of_ball() -> Tree:
+    """What its search looked at."""
+    tree = ball().tree
+    assert tree is not None
+    return tree
