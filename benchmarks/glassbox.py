@@ -10,7 +10,6 @@ import gzip
 import platform
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.page.assets import bundle as script
 from pellucid.page.html import page_of
+from tools.screenshots import chromium, served
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULT = ROOT / "benchmarks" / "results" / "glassbox.md"
@@ -138,9 +138,6 @@ def times_of_a_trace(model: Model) -> list[Row]:
 
 
 def times_in_a_browser(model: Path) -> list[Row]:
-    sys.path.insert(0, str(ROOT / "tools"))
-    from screenshots import chromium, served
-
     harness = painting_script()
     with served(str(model)) as address, chromium() as browser:
         tab = browser.new_page(viewport={"width": 1440, "height": 900})

@@ -102,7 +102,7 @@ def test_a_figure_is_drawn(study, tmp_path):
         (["--alignments", "SOURCE"], "line 1: 'The' is no link"),
         (["--alignments", "conllu"], "is no link"),
         (["--alignments", "FEWER"], "2 lines of links and 3 pairs: each line aligns one pair"),
-        (["--alignments", "BEYOND"], "line 2: link 0-7 points beyond 1 source and 1 target words"),
+        (["--alignments", "BEYOND"], "line 2: link 0-7"),
         (["--badges", "absent/badges.json"], "--badges absent/badges.json: absent is not a folder"),
     ],
 )
