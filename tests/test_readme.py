@@ -28,6 +28,7 @@ def test_there_are_commands_to_check():
     assert shown == {"train", "translate", "evaluate", "score", "compare", "export", "import", "plan", "prepare"} | {
         "serve",
         "explain",
+        "inspect",
     }
 
 

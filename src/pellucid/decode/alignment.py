@@ -212,8 +212,8 @@ def bare_words(pieces: Sequence[str], text: str) -> list[Word]:
     [Word(pieces=range(1, 2), mark=False), Word(pieces=range(3, 4), mark=True), Word(pieces=range(4, 5), mark=False)]
     """
     letters: dict[int, list[tuple[str, int, int]]] = {}
-    for word, *letter in letters_of(pieces, text) if text.split() else ():
-        letters.setdefault(word, []).append((letter[0], letter[1], letter[2]))
+    for word, letter, first, last in letters_of(pieces, text) if text.split() else ():
+        letters.setdefault(word, []).append((letter, first, last))
     return [bare(whole, letters.get(word, [])) for word, whole in enumerate(words(pieces, text))]
 
 

@@ -73,8 +73,8 @@ def rates_of(drawn: int, right_sure: int, right_possible: int, sure: int) -> Rat
 def read_links(lines: Iterable[str]) -> Gold:
     """A line for each sentence: `i-j` is sure, `ipj` possible, counted from 0 (without p: the Pharaoh format).
 
-    >>> read_links(["0-0 1p2"])
-    Gold(sure=[{(0, 0)}], possible=[{(0, 0), (1, 2)}])
+    >>> read_links(["1p2", "0-0"])
+    Gold(sure=[set(), {(0, 0)}], possible=[{(1, 2)}, {(0, 0)}])
 
     Raises ValueError, with the number of the line, for anything else.
     """

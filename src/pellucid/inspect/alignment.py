@@ -156,11 +156,17 @@ def read_all(
             name,
             1 - 2 * both / max(either, 1),
             None if name.layer is None or name.head is not None else means[name.layer],
-            Counts(*a, every),
-            Counts(*b, every),
+            counts(a, every),
+            counts(b, every),
         )
         for name, (both, either), a, b in zip(names, agreed.tolist(), one_each.tolist(), best.tolist(), strict=True)
     ]
+
+
+def counts(found: Sequence[int], sure: int) -> Counts:
+    """Of the numbers of `counted`."""
+    drawn, right_sure, right_possible = found
+    return Counts(drawn, right_sure, right_possible, sure)
 
 
 def readings(model: Transformer) -> list[Reading]:
