@@ -11,13 +11,14 @@ export function Scrubber(props: { manifest: Manifest }) {
   const { steps, target } = manifest;
   const now = Math.min(app.step.value, steps.length - 1);
   const step = steps[now];
+  const hidden = app.hidden.value; // in front of a class, until the teacher shows the numbers
   return (
     <section class="scrubber" aria-label="Translation">
       <p class="translation" lang={manifest.languages?.target}>
         {target.text || <span class="quiet">an empty translation</span>}
       </p>
       <p class="quiet score">
-        {scoreOf(manifest)}
+        {scoreOf(manifest, hidden)}
         {manifest.notes.length ? (
           <button type="button" class="link" title={manifest.notes.join("\n")} onClick={() => app.go({ view: "checks" })}>
             {manifest.notes.length === 1 ? "1 note" : `${manifest.notes.length} notes`}
@@ -48,11 +49,11 @@ export function Scrubber(props: { manifest: Manifest }) {
                   type="button"
                   class="piece"
                   aria-current={each.step === now ? "step" : undefined}
-                  aria-label={`Step ${each.step + 1}: writes ${each.chosen.piece}, probability ${short(each.chosen.prob)}`}
+                  aria-label={`Step ${each.step + 1}: writes ${each.chosen.piece}${hidden ? "" : `, probability ${short(each.chosen.prob)}`}`}
                   onClick={() => (app.step.value = each.step)}
                 >
                   <Piece text={each.chosen.piece} />
-                  <span class="likely" style={{ width: `${Math.round(each.chosen.prob * 100)}%` }} />
+                  {!hidden && <span class="likely" style={{ width: `${Math.round(each.chosen.prob * 100)}%` }} />}
                 </button>
               </li>
             ))}
@@ -65,8 +66,8 @@ export function Scrubber(props: { manifest: Manifest }) {
                 </b>, writes{" "}
                 <b>
                   <Piece text={step.chosen.piece} />
-                </b>{" "}
-                ({short(step.chosen.prob)})
+                </b>
+                {hidden ? null : ` (${short(step.chosen.prob)})`}
               </>
             ) : null}
           </span>
@@ -76,11 +77,12 @@ export function Scrubber(props: { manifest: Manifest }) {
   );
 }
 
-function scoreOf(manifest: Manifest): string {
+function scoreOf(manifest: Manifest, hidden: boolean): string {
   const { forced, tree, log_prob, edits } = manifest;
   const found = forced ? "target given" : tree ? `beam ${tree.width}` : "";
   const edited = edits.length ? `${edits.length} ${edits.length === 1 ? "edit" : "edits"}` : "";
   const stopped = manifest.stop === "length" ? "stopped at the longest length" : "";
   const sum = `log p ${short(log_prob)}`;
-  return [sum, `score ${short(manifest.score)}`, found, edited, stopped].filter(Boolean).join(" · ");
+  const numbers = hidden ? [] : [sum, `score ${short(manifest.score)}`];
+  return [...numbers, found, edited, stopped].filter(Boolean).join(" · ");
 }
