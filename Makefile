@@ -20,7 +20,7 @@ comma := ,
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo page serve screenshots test check fix coverage reproduce bench-translate campaign-batches campaign-kill clean
+.PHONY: help demo page serve screenshots test check fix coverage reproduce bench-train bench-translate campaign-batches campaign-kill clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ reproduce: .venv/.installed-dev ## train a recipe and compare with its published
 
 bench-translate: .venv/.installed-dev ## time translation beside its peers (a quarter of an hour on a quiet machine; needs runs/ and PELLUCID_DATA)
 	@$(BIN)/python -m benchmarks.translate $(ARGS)
+
+bench-train: .venv/.installed-dev ## time training beside its peers (ten minutes on a quiet machine; needs PELLUCID_DATA)
+	@$(BIN)/python -m benchmarks.train $(ARGS)
 
 campaign-kill: .venv/.installed-dev ## kill a training 500 times, go on each time, compare to the bit (ten minutes or more)
 	@$(BIN)/python -m benchmarks.kill $(ARGS)

@@ -79,9 +79,9 @@ def environments() -> dict[str, Path]:
     return {"": Path(sys.executable)} | {name: environment(name) for name in PACKAGES}
 
 
-def environment(name: str) -> Path:
-    """The Python of one of them."""
-    folder, packages = PEERS / f".venv-{name}", PACKAGES[name]
+def environment(name: str, packages: tuple[str, ...] | None = None) -> Path:
+    """The Python of one of them, or of another with the `packages` named, torch first."""
+    folder, packages = PEERS / f".venv-{name}", packages or PACKAGES[name]
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
     made = folder / "packages.txt"
     if not made.exists() or made.read_text(encoding="utf-8").split() != list(packages):
