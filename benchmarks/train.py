@@ -138,13 +138,14 @@ def page(
         "",
         f"{machine()}; {time.strftime('%Y-%m-%d')}, {took / 60:.0f} minutes. Peers: {', '.join(PACKAGES)}.",
         "",
-        f"Multi30k en-de, joint vocabulary of {VOCABULARY:,} pieces, about {BATCH:,} target pieces a batch, dropout 0.1,",
-        "label smoothing 0.1, Adam, norm before each sublayer (Marian: after). Target pieces without padding a second, after",
-        "three updates that are not counted: the median of the rounds and (least-most). *best peer*: ratio to the fastest",
-        "peer in float32, within each round. *of the peak*: operations of useful pieces (three times those of a forward",
-        "pass without padding, `pellucid.train.work.training_flops`) as a share of a large matrix product's in the same",
-        f"precision, which did {peaks['float32'] / 1e9:,.0f} (float32) and {peaks['bfloat16'] / 1e9:,.0f} (bfloat16) GFLOP/s here.",
-        "*first*: from the start of the process to the end of the first update, the pairs cut into pieces before.",
+        f"Multi30k en-de, joint vocabulary of {VOCABULARY:,} pieces, about {BATCH:,} target pieces a batch, dropout",
+        "0.1, label smoothing 0.1, Adam, norm before each sublayer (Marian: after). Target pieces without padding a",
+        "second, after three updates that are not counted: the median of the rounds and (least-most). *best peer*: ratio",
+        "to the fastest peer in float32, within each round. *of the peak*: operations of useful pieces (three times",
+        "those of a forward pass without padding, `pellucid.train.work.training_flops`) as a share of a large matrix",
+        f"product's in the same precision, which did {peaks['float32'] / 1e9:,.0f} (float32) and",
+        f"{peaks['bfloat16'] / 1e9:,.0f} (bfloat16) GFLOP/s here. *first*: from the start of the process to the end of",
+        "the first update, the pairs cut into pieces before.",
         "",
     ]
     for size, rows in found.items():
@@ -162,8 +163,9 @@ def page(
             speeds = [one["speed"] for one in each]
             speed = statistics.median(speeds)
             ratio = statistics.median(one / peer for one, peer in zip(speeds, best, strict=True))
+            spread = f"({min(speeds):,.0f}-{max(speeds):,.0f})"
             lines.append(
-                f"| {row.name} | {row.precision} | {speed:,.0f} ({min(speeds):,.0f}-{max(speeds):,.0f}) | {ratio:.2f} | "
+                f"| {row.name} | {row.precision} | {speed:,.0f} {spread} | {ratio:.2f} | "
                 f"{speed * flops / peaks[row.precision]:.0%} | {statistics.median(one['first'] for one in each):.1f} | "
                 f"{statistics.median(one['peak'] for one in each) / 1e9:.2f} |"
             )
