@@ -140,7 +140,7 @@ def page(
         "",
         f"Multi30k en-de, joint vocabulary of {VOCABULARY:,} pieces, about {BATCH:,} target pieces a batch, dropout",
         "0.1, label smoothing 0.1, Adam, norm before each sublayer (Marian: after). Target pieces without padding a",
-        "second, after three updates that are not counted: the median of the rounds and (least-most). *best peer*: ratio",
+        "second after three updates that are not counted: median of the rounds and (least-most). *best peer*: ratio",
         "to the fastest peer in float32, within each round. *of the peak*: operations of useful pieces (three times",
         "those of a forward pass without padding, `pellucid.train.work.training_flops`) as a share of a large matrix",
         f"product's in the same precision, which did {peaks['float32'] / 1e9:,.0f} (float32) and",
