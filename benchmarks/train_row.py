@@ -218,7 +218,9 @@ def hugging_face(task: dict[str, Any], clock: Clock) -> None:
         source = torch.from_numpy(padded([np.array(each["input_ids"]) for each in some]))
         labels = torch.from_numpy(padded([np.array(each["labels"]) for each in some], value=-100))
         seen[0] = int((labels != -100).sum())
-        return {"input_ids": source, "attention_mask": (source != PADDING).long(), "labels": labels}
+        read = torch.cat([torch.full((len(labels), 1), BEGIN), labels[:, :-1].clamp(min=PADDING)], dim=1)
+        mask = (source != PADDING).long()
+        return {"input_ids": source, "attention_mask": mask, "decoder_input_ids": read, "labels": labels}
 
     class Stop(TrainerCallback):
         def on_step_end(self, arguments: Any, state: Any, control: Any, **_: Any) -> None:
