@@ -183,8 +183,9 @@ def test_the_demo_trains_scores_translates_and_says_what_next(call, monkeypatch,
     assert said.count("  ✗ ") == 6
     assert "out/training.png" in said
     commands = [line.strip() for line in said.partition("Next, try:\n")[2].splitlines()]
-    assert len(commands) == 3
-    model, source, reference = (commands[1].split()[i] for i in (-5, -3, -1))
+    assert len(commands) == 5
+    [evaluation] = [command.split() for command in commands if " evaluate " in command]
+    model, source, reference = (evaluation[i] for i in (-5, -3, -1))
     assert call("evaluate", model, "--source", source, "--reference", reference, "--beam", 1).exit_code == 0
 
     again = call("demo", "--out", "out", "--minutes", 0.01)

@@ -113,6 +113,8 @@ def next_steps(directory: Path) -> list[str]:
         *([f"The loss and the dev scores, drawn: {plot}"] if plot.exists() else []),
         "Next, try:",
         f'  echo "The white dog drank the water." | {program} translate {directory / "best"} --n-best 3',
+        f'  {program} explain {directory / "best"} "The ball is blue."',
+        f"  {program} serve {directory / 'best'} --open",
         f"  {program} evaluate {directory / 'best'} --source {data / 'test.en'} --reference {data / 'test.es'}",
         f"  {program} train --source YOURS.en --target YOURS.es --out runs/yours --minutes 20",
     ]
