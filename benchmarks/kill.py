@@ -226,7 +226,7 @@ def reports(out: Path) -> list[dict[str, Any]]:
 
 
 def tiny_run(folder: Path) -> RunConfig:
-    """A run of about a second, whose every update depends on the generator, the optimiser and the place in the data."""
+    """A run of about a second; each update depends on the optimiser and on its place in the data, for dropout too."""
     drawn, data = random.Random(1), {}
     for name, pairs in (("", 97), ("dev_", 11)):
         lines = [drawn.choices(list(WORDS), k=drawn.randint(2, 7)) for _ in range(pairs)]

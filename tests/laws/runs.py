@@ -34,16 +34,6 @@ def assert_same_end(one: Path, other: Path) -> None:
     assert timeless(one) == timeless(other)
 
 
-class Silent:
-    """A voice nobody hears."""
-
-    def say(self, message: str) -> None: ...
-
-    def update(self, progress: float, step: int, loss: float, speed: float, score: str) -> None: ...
-
-    def close(self) -> None: ...
-
-
 class Killed(BaseException):
     """What a power cut looks like from inside: nothing after it runs."""
 

@@ -1,9 +1,8 @@
 """Many workers: processes that share the pairs of each update and add up their gradients.
 
-A worker is what `torchrun` starts, or `pellucid train --workers`. All hold the same weights and walk through the same
-stream, and each computes its share of an update; the sums of the shares are what one worker would have had (sum first,
-divide once), so the number of workers changes the time a run takes and nothing else. The first worker reports,
-evaluates and writes.
+A worker is what `torchrun` starts. All hold the same weights and walk through the same stream, and each computes its
+share of an update; the sums of the shares are what one worker would have had (sum first, divide once), so the number of
+workers changes the time a run takes and nothing else. The first worker reports, evaluates and writes.
 """
 
 import hashlib

@@ -78,7 +78,7 @@ def good(place: Path) -> bool:
 def roll_back(state: State, out: Path, peak: float, say: Say, workers: Workers) -> None:
     """Take weights and optimiser from the last good checkpoint and halve the learning rate.
 
-    Steps, data, generator and clock go on: the run ends when it was to end, and reads no sentence twice. If no good
+    Steps, data and clock go on: the run ends when it was to end, and reads no sentence twice. If no good
     checkpoint was saved since it went back last, that one is not trusted either, and the one before it taken. Raises
     TrainingFailed where there is none, and when that did not help a few times.
     """
