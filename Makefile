@@ -20,7 +20,7 @@ comma := ,
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo page serve screenshots test check fix coverage reproduce bench-train bench-translate campaign-batches campaign-kill clean
+.PHONY: help demo page serve screenshots docs test check fix coverage reproduce bench-train bench-translate campaign-batches campaign-kill clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,11 @@ serve: page ## see every number of a model in your browser: MODEL=runs/demo/best
 
 screenshots: page .venv/.installed-dev ## make the pictures of README.md from the demo (needs Chromium and `make demo`)
 	@$(BIN)/python tools/screenshots.py
+
+docs: .venv/.installed-dev page ## build the book into docs/_build/html, every cell of it executed (trains the demo first, if there is none)
+	@test -d runs/demo/average || $(BIN)/pellucid demo
+	@$(BIN)/python -m sphinx -W --keep-going -q -j 2 -d docs/_build/doctrees docs docs/_build/html $(ARGS)
+	@echo "The book: docs/_build/html/index.html"
 
 test: .venv/.installed-dev page ## run the tests (CPU, no network; ARGS="-m slow" or ARGS="-m gpu" for the rest)
 	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)

@@ -1,0 +1,38 @@
+"""How Sphinx makes the book: pages in MyST, their cells executed while it is built, warnings are errors (make docs)."""
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tools")]
+os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # the kernel's debugger talks on standard error otherwise
+
+project = "Pellucid"
+author = "the Pellucid contributors"
+html_title = "Pellucid: the book"
+html_theme = "furo"
+html_copy_source = False
+html_math_renderer = "mathml"
+templates_path: list[str] = []
+exclude_patterns = ["_build", "**/.ipynb_checkpoints"]
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "book.articles",
+    "book.files",
+    "book.mathml",
+    "book.numbers",
+]
+nitpicky = False
+myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
+myst_heading_anchors = 3
+suppress_warnings = ["myst.header"]  # a generated page may begin where it likes
+
+nb_execution_mode = "force"  # a number that is in the book came out of this build
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_merge_streams = True
+nb_kernel_rgx_aliases = {".*": "python3"}

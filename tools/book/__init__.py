@@ -1,0 +1,1 @@
+"""What the book needs besides Sphinx: formulas without a network, numbers that come out, rows of the articles."""
