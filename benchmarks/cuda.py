@@ -1,0 +1,271 @@
+"""Training on a CUDA device: pieces a second, share of the measured peak, and the paper's base run in minutes.
+
+    make bench-cuda         # or: python -m benchmarks.cuda --sizes base big --seconds 20
+
+Under eight minutes on one device; needs no data: the pairs are random pieces whose lengths are spread as those of
+WMT 2014 en-de. Writes benchmarks/results/cuda.md. On a CPU (`--device cpu --sizes tiny --batch-tokens 1024`) it shows
+that it runs, and writes nothing.
+"""
+
+import argparse
+import math
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pellucid.data.batching import Batch, Encoded, Sentences
+from pellucid.data.stream import Stream
+from pellucid.data.tokenizer import PAD
+from pellucid.model import PRESETS, ModelConfig, Transformer
+from pellucid.train.config import OptimConfig
+from pellucid.train.optim import adam
+from pellucid.train.update import update
+from pellucid.train.work import training_flops
+
+VOCABULARY, BATCH, PAIRS, LONGEST = 37_000, 25_000, 200_000, 100
+WORDS, SPREAD, PIECES_A_WORD = (25.8, 24.4), 0.6, 1.2
+"""Mean words of a sentence, English and German: 116 and 110 million words in 4.5 million pairs (Luong et al. 2015,
+4.1); how far lengths spread, as the standard deviation of their logarithm, and pieces a word are assumed."""
+BASE_RUN = 100_000
+"""Updates of 25,000 source and as many target pieces (paper, 5.1 and 5.2)."""
+UNTIMED = 8
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a row did: target pieces a second of each tenth of its time, seconds to its first timed update, memory."""
+
+    speeds: list[float]
+    ready: float
+    peak: int
+
+    @property
+    def speed(self) -> float:
+        return statistics.median(self.speeds)
+
+
+def main() -> None:
+    """Measure, print, and on a CUDA device write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", nargs="+", default=["base", "big"], choices=list(PRESETS))
+    parser.add_argument("--seconds", type=float, default=20.0, help="timed, of each row")
+    parser.add_argument("--batch-tokens", type=int, default=BATCH)
+    parser.add_argument("--pairs", type=int, default=PAIRS)
+    parser.add_argument("--rows", nargs="+", default=list(ROWS), choices=list(ROWS))
+    parser.add_argument("--device", default="cuda")
+    options = parser.parse_args()
+    if options.device == "cuda" and not torch.cuda.is_available():
+        sys.exit("no CUDA device here; --device cpu --sizes tiny --batch-tokens 1024 shows that the script runs")
+    torch.set_float32_matmul_precision("high")
+    device, encoded, began = torch.device(options.device), pairs(options.pairs), time.monotonic()
+    peak = product_peak(device)
+    text = [*head(options, device, peak, encoded)]
+    for size in options.sizes:
+        found: dict[str, Found | str] = {}
+        for name in options.rows:
+            found[name] = tried(ROWS[name], size, encoded, options, device)
+            print(f"{size}, {name}: {found[name]}", file=sys.stderr)
+        text += table(size, found, peak, encoded)
+    text += [f"{(time.monotonic() - began) / 60:.1f} minutes in all.", ""]
+    print("\n".join(text))
+    if device.type == "cuda":
+        (Path(__file__).parent / "results" / "cuda.md").write_text("\n".join(text), encoding="utf-8")
+
+
+def pairs(number: int) -> Encoded:
+    """Random pieces; the two sides of a pair are about as long as each other, the end mark comes last."""
+    random = np.random.default_rng(1)
+    shared, own = random.standard_normal(number), random.standard_normal((2, number))
+    sides = []
+    for mean, apart in zip(WORDS, own, strict=True):
+        logs = (
+            math.log(mean * PIECES_A_WORD) - SPREAD**2 / 2 + SPREAD * (0.95 * shared + math.sqrt(1 - 0.95**2) * apart)
+        )
+        lengths = np.clip(np.exp(logs).round().astype(np.int64), 2, LONGEST)
+        starts = np.concatenate([[0], lengths.cumsum()])
+        ids = random.integers(4, VOCABULARY, size=starts[-1], dtype=np.int32)
+        ids[starts[1:] - 1] = 3
+        sides.append(Sentences(ids, starts))
+    return Encoded(*sides)
+
+
+def product_peak(device: torch.device) -> float:
+    """Operations a second of a large bfloat16 product."""
+    n = 8192 if device.type == "cuda" else 1024
+    a, b = (torch.randn(n, n, device=device, dtype=torch.bfloat16) for _ in range(2))
+    times = []
+    for _ in range(10):
+        wait(device)
+        began = time.perf_counter()
+        a @ b
+        wait(device)
+        times.append(time.perf_counter() - began)
+    return 2 * n**3 / min(times)
+
+
+def wait(device: torch.device) -> None:
+    """Until the device has done what it was told."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+Step = Callable[[Batch], int]
+Make = Callable[[str, torch.device], Step]
+
+
+def tried(make: Make, size: str, encoded: Encoded, options: argparse.Namespace, device: torch.device) -> Found | str:
+    """The row, or why there is none: one that fails leaves the others their time."""
+    try:
+        return measured(make, size, Stream(encoded, options.batch_tokens, seed=1), options.seconds, device)
+    except Exception as error:  # whatever a peer or a compiler raises
+        return f"{type(error).__name__}: {str(error).splitlines()[0][:120] if str(error) else ''}"
+
+
+def measured(make: Make, size: str, stream: Iterator[Batch], seconds: float, device: torch.device) -> Found:
+    """Train for so long; the first updates, which compile and allocate, are not timed."""
+    torch.manual_seed(1)
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    began = time.perf_counter()
+    step = make(size, device)
+    for _ in range(UNTIMED):
+        step(next(stream))
+    wait(device)
+    ready, speeds = time.perf_counter() - began, []
+    for _ in range(10):
+        tokens, tenth = 0, time.perf_counter()
+        while not tokens or time.perf_counter() - tenth < seconds / 10:
+            tokens += step(next(stream))
+        wait(device)
+        speeds.append(tokens / (time.perf_counter() - tenth))
+    return Found(speeds, ready, torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0)
+
+
+def ours(size: str, device: torch.device, compiled: bool = False) -> Step:
+    """What `pellucid train` does in each update; `compiled` with torch.compile around the two stacks."""
+    model = Transformer(ModelConfig(VOCABULARY, VOCABULARY, dropout=0.1, **PRESETS[size])).train().to(device)
+    if compiled:
+        model.encode = torch.compile(model.encode, dynamic=True)
+        model.decode = torch.compile(model.decode, dynamic=True)
+    c = OptimConfig()
+    optimizer = adam(model, c)
+    return lambda batch: update(model, optimizer, [batch], 1e-4, c, "bfloat16").target_tokens
+
+
+def plain(size: str, device: torch.device, compiled: bool = False) -> Step:
+    """`torch.nn.Transformer` in the loop of tutorials: autocast, all logits, cross-entropy, fused Adam."""
+    model = Plain(size).to(device).train()
+    run = torch.compile(model, dynamic=True) if compiled else model
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
+
+    def step(batch: Batch) -> int:
+        batch = batch.to(device)
+        with torch.autocast(device.type, torch.bfloat16):
+            logits = run(batch.source, batch.target_in)
+            loss = F.cross_entropy(
+                logits.flatten(0, 1), batch.target_out.flatten(), ignore_index=PAD, label_smoothing=0.1
+            )
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return batch.target_tokens
+
+    return step
+
+
+class Plain(nn.Module):
+    """`torch.nn.Transformer` with one shared embedding and sinusoidal positions."""
+
+    places: Tensor
+
+    def __init__(self, size: str):
+        super().__init__()
+        c = ModelConfig(VOCABULARY, VOCABULARY, **PRESETS[size])
+        self.table = nn.Embedding(VOCABULARY, c.d_model)
+        angles = torch.arange(512)[:, None] / 10000 ** (torch.arange(0, c.d_model, 2) / c.d_model)
+        self.register_buffer("places", torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1))
+        self.inner = nn.Transformer(
+            c.d_model, c.heads, c.encoder_layers, c.decoder_layers, c.d_ff, 0.1, batch_first=True, norm_first=True
+        )
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, source: Tensor, read: Tensor) -> Tensor:
+        future = torch.ones(read.shape[1], read.shape[1], dtype=torch.bool, device=read.device).triu(1)
+        padding = source == PAD
+        states = self.inner(
+            self.embed(source),
+            self.embed(read),
+            tgt_mask=future,
+            src_key_padding_mask=padding,
+            memory_key_padding_mask=padding,
+            tgt_is_causal=True,
+        )
+        return states @ self.table.weight.T
+
+    def embed(self, ids: Tensor) -> Tensor:
+        x = self.table(ids) * self.table.embedding_dim**0.5 + self.places[: ids.shape[1]]
+        return self.dropout(x)
+
+
+ROWS: dict[str, Make] = {
+    "Pellucid": ours,
+    "Pellucid, torch.compile": lambda size, device: ours(size, device, compiled=True),
+    "torch.nn.Transformer": plain,
+    "torch.nn.Transformer, torch.compile": lambda size, device: plain(size, device, compiled=True),
+}
+
+
+def head(options: argparse.Namespace, device: torch.device, peak: float, encoded: Encoded) -> list[str]:
+    """What is measured, on what."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "a CPU"
+    given = f"--sizes {' '.join(options.sizes)} --seconds {options.seconds:g}"
+    means = encoded.sources.lengths.mean(), encoded.targets.lengths.mean()
+    return [
+        "# Training on a CUDA device",
+        "",
+        f"    python -m benchmarks.cuda {given}",
+        "",
+        f"{name}, torch {torch.__version__}; {time.strftime('%Y-%m-%d')}. Random pieces, {VOCABULARY:,} of them,",
+        f"lengths spread as in WMT 2014 en-de (means {means[0]:.1f} and {means[1]:.1f}, at most {LONGEST}), up to",
+        f"{options.batch_tokens:,} target pieces a batch, dropout and label smoothing 0.1, Adam, bfloat16 products. A",
+        f"large product reached {peak / 1e12:.2f} TFLOP/s. *of the peak*: the operations of useful pieces",
+        "(`pellucid.train.work.training_flops`) as a share of that. Target pieces without padding a second: median of",
+        f"ten stretches (least-most), after {UNTIMED} updates. *base run*: the paper's {BASE_RUN:,} updates of",
+        f"{BATCH:,} pieces.",
+        "",
+    ]
+
+
+def table(size: str, found: dict[str, Found | str], peak: float, encoded: Encoded) -> list[str]:
+    """The rows of one size."""
+    s, t = (round(float(side.lengths.mean())) for side in (encoded.sources, encoded.targets))
+    flops = training_flops(ModelConfig(VOCABULARY, VOCABULARY, **PRESETS[size]), s, t) / t
+    rows = [
+        f"## {size}: {flops / 1e6:.0f} MFLOP a target piece",
+        "",
+        "| | pieces/s | of the peak | base run, minutes | first updates, s | peak memory, GB |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, row in found.items():
+        if isinstance(row, str):
+            rows.append(f"| {name} | failed: {row.replace('|', '/')} | | | | |")
+            continue
+        spread = f"({min(row.speeds):,.0f}-{max(row.speeds):,.0f})"
+        minutes = BASE_RUN * BATCH / row.speed / 60
+        rows.append(
+            f"| {name} | {row.speed:,.0f} {spread} | {row.speed * flops / peak:.0%} | {minutes:,.0f} | "
+            f"{row.ready:.1f} | {row.peak / 1e9:.1f} |"
+        )
+    return [*rows, ""]
+
+
+if __name__ == "__main__":
+    main()
