@@ -20,7 +20,7 @@ comma := ,
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo page serve screenshots docs test check fix coverage reproduce bench-train bench-translate campaign-batches campaign-kill clean
+.PHONY: help demo page serve screenshots docs articles test check fix coverage reproduce bench-cuda bench-recurrent bench-train bench-translate campaign-batches campaign-kill clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ docs: .venv/.installed-dev page ## build the book into docs/_build/html, every c
 	@test -d runs/demo/average || $(BIN)/pellucid demo
 	@$(BIN)/python -m sphinx -W --keep-going -q -j 2 -d docs/_build/doctrees docs docs/_build/html $(ARGS)
 	@echo "The book: docs/_build/html/index.html"
+
+articles: .venv/.installed-dev page ## run all that makes the rows of the five articles true: tests, commands, the book, its notebook; count them
+	@$(BIN)/python tools/articles.py
 
 test: .venv/.installed-dev page ## run the tests (CPU, no network; ARGS="-m slow" or ARGS="-m gpu" for the rest)
 	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)
@@ -70,6 +73,12 @@ bench-translate: .venv/.installed-dev ## time translation beside its peers (a qu
 
 bench-train: .venv/.installed-dev ## time training beside its peers (ten minutes on a quiet machine; needs PELLUCID_DATA)
 	@$(BIN)/python -m benchmarks.train $(ARGS)
+
+bench-cuda: .venv/.installed-dev ## time training on a CUDA device beside torch.nn.Transformer (under eight minutes; needs no data)
+	@$(BIN)/python -m benchmarks.cuda $(ARGS)
+
+bench-recurrent: .venv/.installed-dev ## train a GRU network and a Transformer for equal time, copying too (half an hour; PELLUCID_DATA adds Multi30k)
+	@$(BIN)/python -m benchmarks.recurrent $(ARGS)
 
 campaign-kill: .venv/.installed-dev ## kill a training 500 times, go on each time, compare to the bit (ten minutes or more)
 	@$(BIN)/python -m benchmarks.kill $(ARGS)

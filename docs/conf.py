@@ -13,6 +13,8 @@ author = "the Pellucid contributors"
 html_title = "Pellucid: the book"
 html_theme = "furo"
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["book.css"]
 html_math_renderer = "mathml"
 templates_path: list[str] = []
 exclude_patterns = ["_build", "**/.ipynb_checkpoints"]
@@ -21,9 +23,11 @@ extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
-    "book.articles",
+    "book.docstrings",
+    "book.rows",
     "book.files",
     "book.mathml",
+    "book.notebook",
     "book.numbers",
 ]
 nitpicky = False

@@ -45,11 +45,11 @@ FLOORS = {  # in the order of reading, from the ground up
     "page": Floor(ours="page", others="numpy", others_inside="anywidget traitlets"),
     "trace": Floor(
         ours="trace decode bundle sealed model data.tokenizer text",
-        ours_inside="page",
+        ours_inside="page inspect",  # what its page asks for: the way out, and the answers that stand above it
         others="numpy torch jaxtyping safetensors",
     ),
     "inspect": Floor(
-        ours="inspect trace decode bundle model data.tokenizer text",
+        ours="inspect trace decode bundle model data.batching data.tokenizer text",
         others="numpy torch jaxtyping",
         others_inside="sklearn umap",  # where the user has them
     ),

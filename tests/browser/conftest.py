@@ -1,5 +1,6 @@
 """One browser, one installed package and one server for all tests of the page."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,10 +8,12 @@ from typing import Any
 import pytest
 
 from pellucid.api import Model, load
+from pellucid.inspect.badges import place_of
 from tests.browser.installed import installed, require_buildable, served
 from tests.browser.reading import Page
 from tests.browser.small import SENTENCE, save_trained
 from tests.browser.watched import chromium, watched
+from tests.page.studied import study_of
 
 
 @pytest.fixture(scope="package")
@@ -29,8 +32,11 @@ def site(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="package")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a small trained model."""
-    return save_trained(tmp_path_factory.mktemp("runs") / "small" / "best")
+    """The directory of a small trained model, a made-up study of its heads beside it."""
+    place = save_trained(tmp_path_factory.mktemp("runs") / "small" / "best")
+    found = load(place)
+    place_of(found.bundle).write_text(json.dumps(study_of(found)), encoding="utf-8")
+    return place
 
 
 @pytest.fixture(scope="package")

@@ -10,8 +10,8 @@ import numpy as np
 from tests.browser.watched import Watched
 
 VIEWS = (
-    *("map", "block", "head", "cell", "tokens", "positions", "output", "beam", "heads", "align", "compare", "debug"),
-    *("checks", "export"),
+    *("map", "block", "head", "cell", "tokens", "positions", "words", "output", "beam", "heads", "align", "compare"),
+    *("claims", "debug", "checks", "export"),
 )
 """Every picture there is, by its name in a link."""
 

@@ -61,6 +61,7 @@ def test_what_is_encoded_is_decoded_but_for_runs_of_spaces(tokenizer: Tokenizer,
     assert tokenizer.decode_target(target) == spaces_joined(text)
 
 
+@pytest.mark.article("A5")
 @law
 @given(TEXT)
 def test_lower_case_is_pythons(lowercase: Tokenizer, text: str):

@@ -19,6 +19,7 @@ def translator():
     return Translator(random_model(5, tokenizer.source_vocabulary, tokenizer.target_vocabulary), tokenizer)
 
 
+@pytest.mark.article("A31", "B4")
 def test_a_translation_says_what_was_written_and_why_it_stopped(translator):
     for line, found in zip(LINES, translator.translate(LINES, SHORT), strict=True):
         [source] = translator.tokenizer.encode_source([line])
@@ -131,6 +132,7 @@ def test_or_else_they_are_split_at_sentence_ends_and_say_so(translator):
     assert found.log_prob == pytest.approx(sum(each.log_prob for each in translator.translate(parts, SHORT)))
 
 
+@pytest.mark.article("B15", "X17")
 def test_a_model_trained_on_short_sentences_is_given_no_longer_ones():
     tokenizer = small_tokenizer()
     model = random_model(5, tokenizer.source_vocabulary, tokenizer.target_vocabulary)

@@ -51,6 +51,7 @@ def test_the_floor_is_that_of_one_link_for_each_english_word(
     assert rates(found, gold).aer == pytest.approx(expected, abs=5e-5)
 
 
+@pytest.mark.article("A35")
 def test_the_formula_by_hand():
     """A = {a b c}, S = {a d}, P = {a b d}: 1 - (1 + 2) / (3 + 2)."""
     a, b, c, d = (0, 0), (1, 1), (2, 1), (2, 2)

@@ -23,6 +23,7 @@ def test_bleu_is_short_of_a_brevity_penalty():
     assert score("bleu", ["a b c d e"], ["a b c d e f g"]) == pytest.approx(100 * 2.718281828459045 ** (1 - 7 / 5))
 
 
+@pytest.mark.article("D1")
 def test_bleu_is_sacrebleus_with_its_defaults():
     found = corpus_scores(HYPOTHESES, REFERENCES)["bleu"]
     metric = BLEU()
@@ -56,6 +57,7 @@ def test_chrf_of_sacrebleus_tests(hypotheses: list[str], references: list[str], 
     assert score("chrf", hypotheses, references) == pytest.approx(expected)
 
 
+@pytest.mark.article("D1")
 @pytest.mark.parametrize(
     ("hypothesis", "reference", "edits"),
     [

@@ -45,6 +45,7 @@ def test_three_words_and_signs_say_the_same():
     assert analogy(found, parsed(["a1", "a2", "a3"], found)).question == "a1 - a2 + a3"
 
 
+@pytest.mark.article("B11", "X15")
 def test_a_planted_analogy_is_found_and_said_to_be():
     found = planted()
     answer = analogy(found, parsed(["a1", "a2", "a3"], found), found.word("a4"))

@@ -8,6 +8,7 @@ from pellucid.model import Transformer
 from tests.model.models import every_option, small_config, small_model
 
 
+@pytest.mark.article("A1")
 @every_option
 def test_parameters_are_counted_as_torch_counts_them(options):
     model = small_model(**options)
@@ -42,6 +43,7 @@ def test_shared_arrays_are_said_to_be_shared():
     assert of == {"all": [("target_embedding.weight", first), ("output_embedding.weight", first)], "none": []}
 
 
+@pytest.mark.article("D3", "X6", "X30")
 def test_fixed_and_frozen_arrays_are_not_said_to_be_trained():
     model = small_model(positions="sinusoidal")
     tables = [each for each in arrays(model) if each.kind == "Sinusoidal"]
@@ -73,6 +75,7 @@ def test_layers_are_drawn_in_the_order_of_computation():
     ]
 
 
+@pytest.mark.article("A1", "B10", "B36")
 def test_sizes_are_read_from_the_live_model():
     [encoder] = layers(small_model(activation="swiglu"), "encoder")
     assert [part[1].detail for part in encoder.parts] == ["3 heads of 10", "30 → 34 → 30, swiglu"]

@@ -33,6 +33,7 @@ def test_a_word_of_several_pieces_is_their_mean():
     assert found.vector(word) == pytest.approx((found.vectors[4] + found.vectors[9]) / 2)
 
 
+@pytest.mark.article("A8", "C10")
 def test_neighbours_are_those_of_brute_force():
     found = table()
     near = found.neighbours(found.vectors[5], 6, without=[5])

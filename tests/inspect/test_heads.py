@@ -94,6 +94,7 @@ def test_the_first_piece_of_each_side_has_the_place_0():
             assert row[real].tolist() == sentences[number][0][:-1]
 
 
+@pytest.mark.article("B25")
 def test_heads_that_copy_align_and_matter():
     model, tokenizer = copying_model(), word_tokenizer()
     generator = np.random.default_rng(1)

@@ -156,7 +156,7 @@ def test_a_change_has_the_error_of_its_mean():
 
 
 def test_each_attention_has_length_one():
-    found = importance.normalised(np.array([3.0, 4.0, 0.0, 0.0, 1.0, 0.0]), 2)
+    found = importance.normalised(np.array([3.0, 4.0, 0.0, 0.0, 1.0, 0.0]), [2, 2, 2])
     assert found.tolist() == [0.6, 0.8, 0.0, 0.0, 1.0, 0.0]
 
 

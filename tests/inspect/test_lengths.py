@@ -23,6 +23,7 @@ def test_each_sentence_is_in_the_bucket_of_its_length():
     assert sum(b.sentences for b in found) == len(sizes)
 
 
+@pytest.mark.article("B15")
 def test_losses_are_added_up_and_divided_once():
     short, long = Measured(3, -1.0, 2, "a", "abc"), Measured(4, -6.5, 8, "abcde", "a")
     [bucket] = by_length([short, long], lambda texts, references: 7.0)

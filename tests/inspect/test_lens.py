@@ -14,6 +14,7 @@ def seen(model: Model, sentence: str = "The ball is blue.") -> Trace:
     return model.trace(sentence, keep=[*states(model.bundle.model.config).values(), "logits"])
 
 
+@pytest.mark.article("B37")
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("tie", ["all", "none"])
 def test_the_last_layer_says_what_the_model_says(norm: str, tie: str):

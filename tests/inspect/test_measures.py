@@ -177,6 +177,7 @@ def _with(side: Side, counts, common) -> Side:
     return Side(side.ids, side.words, side.places, Commonness(counts, common))
 
 
+@pytest.mark.article("B25")
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 def test_every_measure_is_what_it_says(kind: str):
     """Against loops over single numbers."""

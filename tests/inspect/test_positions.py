@@ -22,6 +22,7 @@ def formula(position: int, dimension: int, d_model: int) -> float:
     return math.cos(angle) if dimension % 2 else math.sin(angle)
 
 
+@pytest.mark.article("A10-12")
 def test_the_table_of_a_model_is_the_formula():
     found = table_of(small_model(positions="sinusoidal"), 11)
     assert (found.kind, found.trained, found.values.shape) == ("sinusoidal", False, (11, 30))
@@ -52,6 +53,7 @@ def test_a_model_without_positions_has_nothing_to_show():
         table_of(small_model(), 5, "left")
 
 
+@pytest.mark.article("C7", "X25")
 def test_each_pair_comes_round_after_its_wavelength():
     waves = wavelengths(30)
     for pair, wave in enumerate(waves):
@@ -61,6 +63,7 @@ def test_each_pair_comes_round_after_its_wavelength():
     assert wavelengths(512)[-1] == pytest.approx(60_611, abs=1)
 
 
+@pytest.mark.article("B16")
 def test_similarity_depends_on_distance_alone_and_does_not_only_fall():
     from pellucid.inspect.positions import Table
 
@@ -74,11 +77,13 @@ def test_similarity_depends_on_distance_alone_and_does_not_only_fall():
     assert Table("sinusoidal", right(44, 512), trained=False).first_rise is None
 
 
+@pytest.mark.article("A13", "X2")
 def test_the_article_s_code_is_the_table_with_the_doubled_exponent():
     for position in (0, 3, 49):
         assert doubled(50, 512)[position] == pytest.approx(positional_encoding(position, 512), abs=1e-13)
 
 
+@pytest.mark.article("A13", "X2")
 def test_the_numbers_of_the_article_s_mistake():
     found = wrong_beside_right(512)
     assert (found.position, found.positions, found.entries) == (3, 50, 512)

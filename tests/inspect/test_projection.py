@@ -13,6 +13,7 @@ def rows(seed: int = 1, count: int = 31, width: int = 7) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((count, width)) * np.arange(1, width + 1) + 5.0
 
 
+@pytest.mark.article("C3")
 @pytest.mark.parametrize("dims", [2, 3])
 @pytest.mark.parametrize("shape", [(31, 7), (6, 13)])
 def test_principal_components_are_those_of_the_singular_values(dims: int, shape: tuple[int, int]):

@@ -23,6 +23,7 @@ def exponential(x: Fraction) -> Fraction:
     return total
 
 
+@pytest.mark.article("A36", "X1")
 def test_the_article_s_logits_have_these_probabilities():
     by_hand = [1 / (1 + math.exp(11) + math.exp(3) + math.exp(-2))]  # the first, divided through by e^40
     found = probabilities(ARTICLE)
@@ -47,6 +48,7 @@ def test_a_temperature_divides_the_logits():
     assert probabilities(ARTICLE, 4.0) == probabilities([z / 4 for z in ARTICLE])
 
 
+@pytest.mark.article("X1")
 def test_the_article_s_probabilities_are_those_of_no_temperature():
     assert refuted(ARTICLE, CLAIMED) == "40 > 38, but 0.005 < 0.007; no temperature does that"
 

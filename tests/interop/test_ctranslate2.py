@@ -16,6 +16,7 @@ from pellucid.interop import converted as keeping
 from pellucid.interop import ctranslate2 as conversion
 from pellucid.interop.converted import converted
 from pellucid.interop.ctranslate2 import convert, precision_of
+from pellucid.interop.filled import removed, with_all_heads
 from pellucid.model import Transformer
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.model.models import shaken
@@ -253,3 +254,23 @@ def test_what_a_crash_left_is_removed_a_day_later(model: Bundle, monkeypatch: py
     monkeypatch.setattr(keeping.time, "time", lambda: tomorrow)
     converted(model, "int8")
     assert not (folder / "new-crashed").exists()
+
+
+@pytest.mark.parametrize("options", [OPTIONS[0], OPTIONS[3], OPTIONS[4]], ids=["sines", "learned", "rotary"])
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_heads_that_were_removed_are_zeros_there(options, precision, tmp_path: Path):
+    tokenizer = small_tokenizer()
+    torch.manual_seed(3)
+    fewer = "encoder.0.self:2 decoder.0.self:0 decoder.0.cross:3"
+    model = shaken(Transformer(replace(model_for(tokenizer, **options).config, fewer_heads=fewer)).eval())
+    convert(model, tokenizer, tmp_path / "out", precision)
+    filled = with_all_heads(model)
+    with torch.inference_mode():
+        ids = torch.tensor([[5, 6, 7, EOS]])
+        torch.testing.assert_close(filled(ids, ids), model(ids, ids), rtol=0, atol=1e-5)
+    assert filled.config == replace(model.config, fewer_heads="")
+    assert removed(model.config) == 3 + 5 + 2
+    if precision == "float32":
+        assert difference(model, tokenizer, tmp_path / "out") < 5e-5
+    else:
+        assert difference(model, tokenizer, tmp_path / "out") < 5.0  # it translates; how well, the gate measures

@@ -14,6 +14,8 @@ from pellucid import bundle
 from pellucid.api import load
 from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, TokenizerConfig
+from pellucid.inspect.importance import Head
+from pellucid.inspect.pruning import pruned
 from pellucid.interop.marian import export_marian, import_marian
 from pellucid.model import ModelConfig, Transformer
 from tests.decode.models import LINES
@@ -256,3 +258,18 @@ def test_what_was_imported_and_saved_anew_can_be_exported(tmp_path: Path):
         logits = model(**inputs, decoder_input_ids=said).logits
         torch.testing.assert_close(found.model(inputs.input_ids, said), logits, rtol=0, atol=1e-5)
     assert BOS not in model.generate(**inputs, max_length=20)[:, 1:]
+
+
+@of_ours
+def test_heads_that_were_removed_are_zeros_in_transformers(tmp_path: Path, name: str):
+    whole = saved(tmp_path / "whole", OURS[name][0], **OURS[name][1])
+    gone = [Head("encoder.0.self", 0), Head("encoder.0.self", 1), Head("decoder.0.self", 0), Head("decoder.1.cross", 1)]
+    model = pruned(whole.model, gone)
+    bundle.save(tmp_path / "pruned", model, whole.tokenizer)
+    export_marian(bundle.load(tmp_path / "pruned"), tmp_path / "theirs")
+    theirs, _ = of_transformers(tmp_path / "theirs")
+    read, said = torch.tensor([[5, 6, 7, EOS]]), torch.tensor([[theirs.config.decoder_start_token_id, 8, 9, 7]])
+    with torch.inference_mode():
+        found = theirs.to(torch.float64)(input_ids=read, decoder_input_ids=said).logits
+        torch.testing.assert_close(found, model.double()(read, said), rtol=0, atol=1e-11)
+    assert import_marian(tmp_path / "theirs", tmp_path / "again").model.config.fewer_heads == ""

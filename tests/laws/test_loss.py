@@ -19,6 +19,7 @@ def made(rows: int, vocabulary: int, dtype: torch.dtype):
     return states, weight, torch.randint(vocabulary, (rows,))
 
 
+@pytest.mark.article("A38", "B34")
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize(("rows", "vocabulary"), SIZES)
 @pytest.mark.parametrize(("dtype", "relative"), [(torch.float64, 1e-12), (torch.float32, 2e-5)])
@@ -37,6 +38,7 @@ def test_the_chunked_loss_is_the_formula_and_torchs(smoothing, rows, vocabulary,
             torch.testing.assert_close(ours, theirs, rtol=0, atol=relative * theirs.abs().max().item())
 
 
+@pytest.mark.article("B34", "X23")
 def test_the_loss_by_hand():
     """Three pieces with probabilities 1/2, 1/4, 1/4; the target is the first, 0.3 spread over all three."""
     logits = torch.tensor([[2.0, 1.0, 1.0]]).log()

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.usefixtures("both_attentions")
 SAME = {"rtol": 0, "atol": 1e-11}
 
 
+@pytest.mark.article("A33", "X13")
 @every_option
 def test_future_tokens_never_change_the_past(options):
     model = small_model(**options)
@@ -28,6 +29,7 @@ def test_future_tokens_never_change_the_past(options):
             assert not torch.allclose(before[:, now + 1 :], after[:, now + 1 :])
 
 
+@pytest.mark.article("E11")
 @every_option
 def test_padding_changes_nothing(options):
     model = small_model(**options)
@@ -39,6 +41,7 @@ def test_padding_changes_nothing(options):
         torch.testing.assert_close(together[row : row + 1, :t], alone, **SAME)
 
 
+@pytest.mark.article("B29")
 @every_option
 def test_cached_decoding_equals_full_decoding(options):
     """A beam of 2 over 3 sentences, its rows shuffled within each sentence at each step, one sentence leaving."""
@@ -101,6 +104,7 @@ def test_every_model_trains(options):
         assert loss().item() < before - 0.1
 
 
+@pytest.mark.article("A39")
 def test_dropout_stands_where_the_paper_puts_it(monkeypatch):
     """5.4: on the sum of embedding and position in both stacks, and on each sublayer's output before it is added."""
     assert dropped(monkeypatch, dropout=0.1) == [
@@ -147,6 +151,7 @@ def test_nothing_random_happens_in_evaluation():
     assert not torch.equal(model.train()(source, target), model(source, target))
 
 
+@pytest.mark.article("C26")
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_a_source_without_a_piece_gives_numbers(norm):
     """Fully masked rows: no query finds a key, and still nothing is NaN, forward or backward."""

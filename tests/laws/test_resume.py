@@ -157,3 +157,13 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_it_taken(tmp_path, caps
         (each / "model.safetensors").unlink()
     with pytest.raises(ValueError, match=r"no checkpoint in .* is sound"):
         train(run, out, resume=True)
+
+
+def test_a_run_with_fewer_heads_resumes_too(tmp_path, monkeypatch):
+    """An attention without heads has matrices without numbers; the optimiser, the checkpoint and the reader know."""
+    run = small_run(tmp_path / "data", model={"fewer_heads": "encoder.0.self:1 decoder.0.self:0"})
+    train(run, tmp_path / "undisturbed")
+    train_until(6, run, tmp_path / "broken", monkeypatch)
+    train(run, tmp_path / "broken", resume=True)
+    assert_same_end(tmp_path / "undisturbed", tmp_path / "broken")
+    assert weights(tmp_path / "broken" / "last")["decoder.0.self.qkv.weight"].shape[0] == 0

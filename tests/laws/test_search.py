@@ -56,6 +56,7 @@ def test_the_example_one_can_solve_by_hand():
     assert words(greedy.tokens) == "a"
 
 
+@pytest.mark.article("D1")
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("seed", range(5))
 def test_a_wide_beam_finds_the_best_sentences(seed, alpha):

@@ -178,6 +178,7 @@ def test_the_loss_of_a_batch_is_that_of_its_pairs_one_by_one():
     torch.testing.assert_close(batch_loss(one, batch(), 0.1), alone, rtol=1e-12, atol=0)
 
 
+@pytest.mark.article("B29")
 def test_a_piece_is_predicted_from_the_pieces_before_it_only():
     one, whole = model(), batch()
     changed = batch()

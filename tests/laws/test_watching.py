@@ -14,6 +14,7 @@ from tests.model.models import every_option, sentences, small_config, small_mode
 SOURCE, TARGET = sentences([11, 5]), sentences([7, 3], seed=2)
 
 
+@pytest.mark.article("C20")
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [(torch.float64, 1e-14), (torch.float32, 1e-6), (torch.bfloat16, 3e-2)]
 )
@@ -104,6 +105,7 @@ def test_watching_cached_decoding_changes_nothing():
         assert record["decoder.1.cross.pattern"].shape == (2, 3, 1, 11)
 
 
+@pytest.mark.article("A24")
 @every_option
 def test_patterns_are_distributions_over_what_may_be_read(options):
     record = Record("*.pattern")

@@ -24,6 +24,7 @@ def torch_attention(ours) -> nn.MultiheadAttention:
     return theirs
 
 
+@pytest.mark.article("C12")
 @pytest.mark.parametrize("heads", [1, 2, 7])
 def test_self_attention_is_torchs(heads):
     torch.manual_seed(1)
@@ -36,6 +37,7 @@ def test_self_attention_is_torchs(heads):
     torch.testing.assert_close(ours(x, allowed, torch.arange(11), Positions()), theirs, rtol=0, atol=1e-12)
 
 
+@pytest.mark.article("A34")
 def test_cross_attention_is_torchs():
     torch.manual_seed(1)
     ours = shaken(CrossAttention(14, 2, 0.0).double())
@@ -54,6 +56,7 @@ def test_rows_of_one_sentence_share_its_memory():
     torch.testing.assert_close(layer(x, memory, allowed), expanded, rtol=0, atol=1e-12)
 
 
+@pytest.mark.article("A27", "B24", "C18", "C19", "E6", "E9")
 def test_heads_one_by_one_are_all_together():
     torch.manual_seed(1)
     layer = shaken(SelfAttention(14, 2, 0.0).double())
@@ -80,6 +83,7 @@ def test_rotary_attention_sees_distances_only():
     assert not torch.allclose(layer(x, everyone, torch.arange(10, -1, -1), rotary), here, rtol=0, atol=1e-2)
 
 
+@pytest.mark.article("C26", "A24")
 def test_masked_softmax_by_hand():
     scores = torch.tensor([0.0, 3.0, 3.0, 9.0]).log().expand(1, 1, 3, 4)
     allowed = torch.tensor([[1, 1, 1, 0], [0, 1, 0, 1], [0, 0, 0, 0]]).bool()[None, None]
@@ -87,6 +91,7 @@ def test_masked_softmax_by_hand():
     torch.testing.assert_close(masked_softmax(scores, allowed)[0, 0], torch.tensor(expected))
 
 
+@pytest.mark.article("A22", "C14", "X26")
 def test_the_scores_stay_at_the_scale_of_one_number():
     """The paper's reason to divide by sqrt(E): products of random vectors grow with their width."""
     torch.manual_seed(1)

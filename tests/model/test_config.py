@@ -10,6 +10,7 @@ from pellucid.model import PRESETS, ModelConfig, Transformer
 from tests.model.models import small_config
 
 
+@pytest.mark.article("A4", "C18")
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -26,6 +27,21 @@ from tests.model.models import small_config
         ({"norm": "batch"}, "norm is 'batch', choose one of pre, post"),
         ({"positions": "alibi"}, "positions is 'alibi', choose one of sinusoidal, learned, rotary, none"),
         ({"activation": "tanh"}, "activation is 'tanh', choose one of relu, gelu, silu, swiglu"),
+        ({"fewer_heads": "encoder.0.self"}, "fewer_heads has 'encoder.0.self', which is not like encoder.0.self:2"),
+        (
+            {"fewer_heads": "encoder.0.self:-1"},
+            "fewer_heads has 'encoder.0.self:-1', which is not like encoder.0.self:2",
+        ),
+        ({"fewer_heads": "encoder.1.self:1"}, "fewer_heads names encoder.1.self, which is no attention of this model"),
+        (
+            {"fewer_heads": "encoder.0.cross:1"},
+            "fewer_heads names encoder.0.cross, which is no attention of this model",
+        ),
+        ({"fewer_heads": "decoder.0.self:1 decoder.0.self:2"}, "fewer_heads names decoder.0.self twice"),
+        (
+            {"fewer_heads": "decoder.1.cross:3"},
+            "fewer_heads gives decoder.1.cross 3 heads, fewer than 3 are expected; leave it out for all",
+        ),
         ({"tie": "encoder"}, "tie is 'encoder', choose one of all, decoder, none"),
         ({"heads": 2, "positions": "rotary"}, "rotary positions turn pairs of numbers, a head of 15 is odd"),
         ({"d_model": 7, "heads": 1}, "sinusoidal positions are pairs of sine and cosine, d_model 7 is odd"),
@@ -67,3 +83,27 @@ def test_every_number_says_what_it_means():
     assert all(
         get_type_hints(ModelConfig, include_extras=True)[f.name].__metadata__ for f in dataclasses.fields(ModelConfig)
     )
+
+
+def test_what_is_the_same_model_is_equal():
+    one, other = (
+        "decoder.1.cross:0 encoder.0.self:2 decoder.1.self:1",
+        "encoder.0.self:2  decoder.1.self:1 decoder.1.cross:0",
+    )
+    found = small_config(fewer_heads=one)
+    assert found == small_config(fewer_heads=other)
+    assert hash(found) == hash(small_config(fewer_heads=other))
+    assert found.fewer_heads == "encoder.0.self:2 decoder.1.self:1 decoder.1.cross:0"
+    assert small_config(**dataclasses.asdict(found) | {"dropout": 0.2}).fewer_heads == found.fewer_heads
+
+
+def test_each_attention_has_the_heads_it_is_given():
+    found = small_config(fewer_heads="encoder.0.self:2 decoder.1.cross:0")
+    names = ("encoder.0.self", "decoder.0.self", "decoder.0.cross", "decoder.1.self", "decoder.1.cross")
+    assert [found.heads_in(name) for name in names] == [2, 3, 3, 3, 0]
+    model = Transformer(found)
+    for name in names:
+        attention = model.get_submodule(name)
+        assert (attention.heads, attention.width) == (found.heads_in(name), 10)
+        assert attention.get_parameter("qkv.weight").shape == (3 * 10 * found.heads_in(name), 30)
+        assert attention.get_parameter("output.weight").shape == (30, 10 * found.heads_in(name))

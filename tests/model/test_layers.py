@@ -41,6 +41,7 @@ def fill(theirs, ours, residuals) -> None:
         getattr(theirs, f"norm{number}").load_state_dict(residual.norm.state_dict())
 
 
+@pytest.mark.article("A29", "C22")
 @KINDS
 def test_the_encoder_layer_is_torchs(norm, activation):
     torch.manual_seed(1)
@@ -53,6 +54,7 @@ def test_the_encoder_layer_is_torchs(norm, activation):
     torch.testing.assert_close(result, theirs, rtol=0, atol=1e-11)
 
 
+@pytest.mark.article("A30", "C22", "C23")
 @KINDS
 def test_the_decoder_layer_is_torchs(norm, activation):
     torch.manual_seed(1)

@@ -9,6 +9,7 @@ from pellucid.model.positions import Rotary, sinusoids
 from tests.model.models import sentences, small_model
 
 
+@pytest.mark.article("A10-12", "X3")
 def test_sinusoids_are_the_papers_formula():
     """Section 3.5, one number at a time in float64."""
     table = sinusoids(53, 30)
@@ -19,6 +20,7 @@ def test_sinusoids_are_the_papers_formula():
             assert table[position, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=6e-8)
 
 
+@pytest.mark.article("A13", "X2", "X4")
 def test_known_numbers_of_the_sinusoids():
     """Position 3 of the paper's 512: a well-known article prints 0.342782 at dimension 2, its exponent doubled."""
     third = sinusoids(4, 512)[3]
@@ -27,6 +29,7 @@ def test_known_numbers_of_the_sinusoids():
     assert sinusoids(1, 6)[0].tolist() == [0, 1, 0, 1, 0, 1]
 
 
+@pytest.mark.article("B16")
 @pytest.mark.parametrize(("distance", "cosine"), [(1, 0.973), (2, 0.905), (5, 0.741), (10, 0.679), (50, 0.512)])
 def test_near_positions_have_similar_sinusoids(distance, cosine):
     """The product of two positions depends on their distance alone: it is the sum of cos(distance * frequency)."""
@@ -60,6 +63,7 @@ def test_rotary_products_depend_on_the_distance_alone():
     torch.testing.assert_close(turned_q.norm(dim=-1), q.norm(dim=-1).expand(1, 5, 53), rtol=0, atol=1e-5)
 
 
+@pytest.mark.article("A9", "C5", "X24")
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "none"])
 def test_only_without_positions_is_the_encoder_blind_to_order(positions, norm):

@@ -16,6 +16,7 @@ from tests.model.test_layers import torch_decoder_layer, torch_encoder_layer
 pytestmark = pytest.mark.usefixtures("both_attentions")
 
 
+@pytest.mark.article("A1")
 @pytest.mark.parametrize(("norm", "activation"), list(product(["pre", "post"], ["relu", "gelu"])))
 def test_the_whole_model_is_torchs(norm, activation):
     ours = small_model(norm=norm, activation=activation, tie="none", encoder_layers=2, decoder_layers=3)
@@ -48,6 +49,7 @@ def test_the_whole_model_is_torchs(norm, activation):
     torch.testing.assert_close(ours(source, target), states @ ours.output_embedding.weight.T, rtol=0, atol=1e-10)
 
 
+@pytest.mark.article("B10", "B27")
 @every_option
 def test_the_number_of_weights_is_the_formulas(options):
     d, f, p = 30, 17, 53
@@ -80,6 +82,7 @@ def test_a_bias_is_added_to_every_logit_and_is_zero_until_it_is_trained(tie):
     torch.testing.assert_close(biased(source, target), plain(source, target) + bias, rtol=0, atol=1e-12)
 
 
+@pytest.mark.article("B35")
 def test_tied_embeddings_are_one_matrix():
     models = {tie: small_model(tie=tie) for tie in ("all", "decoder", "none")}
     pointers = {
@@ -90,6 +93,7 @@ def test_tied_embeddings_are_one_matrix():
     assert pointers["decoder"][1] == pointers["decoder"][2]
 
 
+@pytest.mark.article("A20", "B9")
 @pytest.mark.parametrize("activation", ["relu", "swiglu"])
 def test_matrices_begin_xavier_uniform_and_biases_at_zero(activation):
     torch.manual_seed(1)
@@ -109,6 +113,7 @@ def test_matrices_begin_xavier_uniform_and_biases_at_zero(activation):
             assert all(0.99 * bound < size <= bound for size in largest), name
 
 
+@pytest.mark.article("A15", "A16", "X5")
 def test_embeddings_are_scaled_by_the_root_of_d_model():
     """So that a piece and its position, sine and cosine pairs of length 1, are of one size."""
     torch.manual_seed(1)
@@ -120,6 +125,7 @@ def test_embeddings_are_scaled_by_the_root_of_d_model():
     torch.testing.assert_close(record["encoder.input"], record["encoder.embedding"] + sinusoids(997, 128))
 
 
+@pytest.mark.article("E4")
 @every_option
 def test_the_smallest_model_trains_and_traces(options):
     torch.manual_seed(1)

@@ -172,9 +172,18 @@ def test_the_size_is_said_before_the_file_is_written_and_holds(keep: str, tmp_pa
     [(words, there)] = said
     assert not there
     assert re.fullmatch(rf"{re.escape(str(path))} will have at most \d+ kB", words)
-    most = estimate({**trace.manifest(), **trace.answers()}, keep)
+    most = estimate({**trace.manifest(), **trace.answers(), **trace.beside()}, keep)
     assert path.stat().st_size == written <= most < 1.6 * written
     assert path.read_text(encoding="utf-8") == page_of(trace, keep)
+
+
+def test_words_and_claims_stand_in_the_file_packed_and_rounded():
+    found = Read(page_of(HandMade()))
+    assert set(found.blocks("answer")) == {"accounts", "verdict", "words", "masking"}
+    [words] = found.manifest["words"]
+    assert words["near"] == {"4": [{"piece": HOSTILE, "id": 7, "cosine": 0.123457}]}
+    assert found.manifest["masking"] == {"kept": [0.0]}
+    assert HOSTILE not in found.page
 
 
 def test_the_answers_stand_in_the_file_with_six_digits():

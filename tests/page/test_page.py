@@ -11,7 +11,8 @@ import pytest
 from tests.page.browser import page
 from tests.trace.traced import small_traced
 
-VIEWS = ["map", "tokens", "positions", "heads", "output", "beam", "align", "compare", "debug", "checks", "export"]
+VIEWS = ["map", "tokens", "positions", "words", "heads", "output", "beam", "align", "compare", "claims", "debug"]
+VIEWS += ["checks", "export"]
 SECTION = "decoder.1.cross"
 HOSTILE = "The ball </script><img src=x onerror=document.title='owned'> is blue."
 

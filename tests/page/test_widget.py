@@ -11,7 +11,9 @@ import pytest
 from pellucid.page import widget as module
 from pellucid.page.html import page_of
 from pellucid.page.widget import REMEMBERED, Asked, Frame, frame, show
+from pellucid.trace import acts
 from tests.page.traces import HOSTILE, SCRIPT, HandMade, built
+from tests.trace.traced import small_traced
 
 __all__ = ["built"]
 
@@ -59,6 +61,16 @@ def test_a_parameter_comes_by_rows():
 def test_a_verb_is_answered_with_what_it_gives():
     given = {"of": "a1", "step": 2, "value": None}
     assert ask(Asked(HandMade(), act), ask="act", verb="account", args={"step": 2}) == [{"value": given}]
+
+
+def test_the_words_and_the_claims_of_a_model_are_asked_like_everything_else():
+    trace = small_traced().trace("Yes.", target="Si.")
+    asked = {"words": {"side": "source"}, "masking": {}, "heads": {}}
+    for verb, args in asked.items():
+        [answer] = ask(Asked(trace, acts.act), ask="act", verb=verb, args=args)
+        assert answer == {"value": acts.act(trace, verb, args)}
+    [answer] = ask(Asked(trace, acts.act), ask="act", verb="words", args={"side": "left"})
+    assert answer["problem"].startswith("side is 'left'")
 
 
 def test_a_new_trace_can_be_asked_about_beside_the_first():

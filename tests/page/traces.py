@@ -51,6 +51,10 @@ class HandMade:
         account = {"piece": HOSTILE, "logit": np.pi, "sum": float("inf"), "parts": []}
         return {"accounts": {"chosen": [account], "against": [None]}, "verdict": {"findings": []}}
 
+    def beside(self) -> dict[str, Any]:
+        near = {"4": [{"piece": HOSTILE, "id": 7, "cosine": 0.123456789}]}
+        return {"words": [{"side": "source", "pieces": [HOSTILE], "near": near}], "masking": {"kept": [0.0]}}
+
     def manifest(self) -> dict[str, Any]:
         side = {"text": f"a {HOSTILE} b", "pieces": ["▁a", HOSTILE, "b", "c", "</s>"]}
         return {

@@ -7,6 +7,7 @@ import pytest
 
 from pellucid.serve.limits import Limits
 from pellucid.serve.traces import Traces
+from pellucid.trace.acts import act
 from tests.serve.servers import client, small_model
 
 SENTENCE = "The ball is blue."
@@ -205,6 +206,31 @@ def kept(traces: Traces, names: str) -> str:
 def store(traces: Traces, *stored: Stored) -> None:
     for each in stored:
         traces.keep(each)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments"),
+    [
+        ("words", {"side": "source"}),
+        ("neighbours", {"side": "target", "piece": 5}),
+        ("similar", {"side": "source", "words": ["ball", "blue"]}),
+        ("analogy", {"side": "source", "question": "king - man + woman"}),
+        ("masking", {}),
+        ("heads", {}),
+    ],
+)
+def test_what_is_asked_of_the_model_is_answered_as_python_answers_it(server, traced, trace, verb, arguments):
+    found = server.post(f"/trace/{traced['id']}/{verb}", json=arguments)
+    assert found.status_code == 200
+    assert found.json() == act(trace, verb, arguments)
+
+
+def test_what_the_model_cannot_be_asked_is_refused_with_the_reason(server, traced):
+    found = server.post(f"/trace/{traced['id']}/words", json={"side": "left"})
+    assert (found.status_code, found.json()["error"][:15]) == (422, "side is 'left';")
+    found = server.post(f"/trace/{traced['id']}/identity", json={"sentence": "a" * 100_000})
+    assert found.status_code == 413
+    assert server.post("/trace/none/masking", json={}).status_code == 404
 
 
 def test_the_one_not_looked_at_for_longest_goes_first():

@@ -6,6 +6,7 @@ from pellucid.train.config import OptimConfig
 from pellucid.train.optim import learning_rate
 
 
+@pytest.mark.article("A38")
 def test_it_is_the_papers_formula_with_its_peak_named():
     d_model, warmup = 512, 4000
     c = OptimConfig(peak=(d_model * warmup) ** -0.5, warmup=warmup)

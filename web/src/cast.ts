@@ -19,7 +19,7 @@ export interface Cast {
 }
 
 export function castOf(manifest: Manifest): Cast {
-  const all = attentions(manifest);
+  const all = attentions(manifest).filter((parts) => parts.heads > 0);
   const causal = (parts: AttentionParts) => rowOf(manifest, parts.allowed)?.op.kind === "causal";
   return {
     manifest,

@@ -34,6 +34,8 @@ export const KEYS: Key[] = [
   { keys: ["t", "T"], shown: "T", does: "tables instead of pictures", act: (app) => flip(app.table) },
   { keys: ["m", "M"], shown: "M", does: "formula and code", act: (app) => flip(app.code) },
   { keys: ["c", "C"], shown: "C", does: "compare", act: (app) => app.go({ view: "compare" }) },
+  { keys: ["w", "W"], shown: "W", does: "the words of the model on a map", act: (app) => app.go({ view: "words" }) },
+  { keys: ["a", "A"], shown: "A", does: "claims of articles, measured here", act: (app) => app.go({ view: "claims" }) },
   { keys: ["p", "P"], shown: "P", does: "present: large letters", act: (app) => setMode(app, app.mode.value === "teach" ? "learn" : "teach") },
   { keys: [" "], shown: "Space", does: "hide or show the values, when presenting", act: hideOrShow },
   { keys: ["PageDown"], shown: "Page Down", does: "the next stop of the story", act: (app) => turnStop(app, 1) },

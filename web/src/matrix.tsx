@@ -44,6 +44,7 @@ export function Matrix(props: MatrixProps) {
         : null,
     [manifest, tensor, allowed, mask.state, JSON.stringify(props.take), props.turned],
   );
+  if (row?.shape.includes(0)) return <NotCaptured label={label} says="no heads left here" bare={props.bare} />;
   if (!row || (loaded.state === "missing" && row.captured) || !row.captured)
     return <NotCaptured label={label} says={loaded.state === "missing" ? loaded.says : undefined} bare={props.bare} />;
   if (!picture) return props.bare ? <span class="thumbnail waiting" /> : <div class="sheet waiting">{label}</div>;
@@ -72,7 +73,7 @@ export function Matrix(props: MatrixProps) {
 
 /** Hatching where numbers would stand. */
 export function NotCaptured(props: { label: string; says?: string; bare?: boolean }) {
-  if (props.bare) return <span class="thumbnail hatched" role="img" aria-label={`${props.label}: not captured`} />;
+  if (props.bare) return <span class="thumbnail hatched" role="img" aria-label={`${props.label}: ${props.says ?? "not captured"}`} />;
   return (
     <div class="sheet missing hatched" role="note">
       <span class="plate">

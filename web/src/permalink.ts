@@ -14,7 +14,7 @@ export interface Link {
   target: string | null; // where it was given, not found
 }
 
-const VIEWS: View[] = "map block head cell tokens positions output beam heads align checks compare debug export".split(
+const VIEWS: View[] = "map block head cell tokens positions words output beam heads claims align checks compare debug export".split(
   " ",
 ) as View[];
 const MODES: Mode[] = ["learn", "teach", "debug"];

@@ -1,6 +1,7 @@
 // What one page knows: the trace it shows, the place one looks at, and how to fetch numbers. One object per mount.
 import { type Signal, signal } from "@preact/signals";
-import type { Account, Acts, Manifest, ParameterRow, TensorRow, TraceSource } from "./types";
+import { fromFile, OF_MODEL } from "./saved";
+import type { Acts, Manifest, ParameterRow, Studied, TensorRow, TraceSource } from "./types";
 
 export * from "./hooks";
 
@@ -13,6 +14,8 @@ export type View =
   | "positions"
   | "output"
   | "beam"
+  | "words"
+  | "claims"
   | "heads"
   | "align"
   | "checks"
@@ -67,6 +70,8 @@ export interface App {
   hidden: Signal<boolean>; // teach mode: values wait for the space bar
   busy: Signal<string | null>;
   problem: Signal<string | null>;
+  /** What is known of the model's heads beside this sentence; null until it came. */
+  studied: Signal<Studied | null>;
   /** Shows the trace that the source holds; where it holds none any more, `otherwise` is asked for. */
   begin(otherwise: Acts["trace"]["args"] | null): Promise<void>;
   /** Moves to a place that differs from this one by `change`, and leaves a mark in the history. */
@@ -78,6 +83,8 @@ export interface App {
   parameter(name: string, first: number, end: number): Promise<Parameter>;
   /** Asks the source; null where it could not answer, and `problem` then says why. A new trace is shown at once. */
   ask<V extends keyof Acts>(verb: V, args: Acts[V]["args"]): Promise<Acts[V]["gives"] | null>;
+  /** The same where a picture needs it to be drawn: asked once, told nobody; rejects with a sentence. */
+  find<V extends keyof Acts>(verb: V, args: Acts[V]["args"]): Promise<Acts[V]["gives"]>;
 }
 
 const BLOCK = 64; // rows of a parameter fetched together
@@ -87,6 +94,7 @@ export function makeApp(source: TraceSource, host: Host): App {
   let tensors = new Map<string, Promise<Tensor>>();
   let ready = new Map<string, Tensor>();
   let blocks = new Map<string, Promise<Float32Array>>();
+  let answers = new Map<string, Promise<unknown>>();
   const manifest = signal<Manifest | null>(null);
 
   function show(next: Manifest): void {
@@ -99,7 +107,14 @@ export function makeApp(source: TraceSource, host: Host): App {
     const { tensor } = app.place.value;
     const known = [...next.tensors, ...next.parameters].some((row) => row.name === tensor);
     if (tensor && !known) app.place.value = { view: "map" };
+    const other = manifest.value?.model.sha256 !== next.model.sha256;
+    answers = new Map([...answers].filter(([key]) => !other && OF_MODEL.has(key.slice(0, key.indexOf(" ")))));
     manifest.value = next;
+    if (other || !app.studied.value)
+      app.find("heads", {}).then(
+        (found) => (app.studied.value = found),
+        (error) => (app.studied.value = { study: null, says: sentence(error) }),
+      );
   }
 
   async function fetchTensor(name: string): Promise<Tensor> {
@@ -137,6 +152,7 @@ export function makeApp(source: TraceSource, host: Host): App {
     hidden: signal(false),
     busy: signal<string | null>(null),
     problem: signal<string | null>(null),
+    studied: signal<Studied | null>(null),
 
     go(change) {
       app.place.value = { ...app.place.value, ...change };
@@ -192,7 +208,7 @@ export function makeApp(source: TraceSource, host: Host): App {
         app.problem.value = "A file cannot be asked anything new: open this model with `pellucid serve` for that.";
         return null;
       }
-      app.busy.value = BUSY[verb];
+      app.busy.value = BUSY[verb] ?? "Asking";
       try {
         const answer = await source.act(verb, args);
         if (verb === "trace" || verb === "edit") show(answer as Manifest);
@@ -204,26 +220,36 @@ export function makeApp(source: TraceSource, host: Host): App {
         app.busy.value = null;
       }
     },
+
+    find(verb, args) {
+      const key = `${verb} ${JSON.stringify(args)}`;
+      const known = answers.get(key) as Promise<Acts[typeof verb]["gives"]> | undefined;
+      if (known) return known;
+      const [found, now] = [look(verb, args), answers];
+      now.set(key, found);
+      found.catch(() => now.delete(key));
+      return found;
+    },
   };
+
+  async function look<V extends keyof Acts>(verb: V, args: Acts[V]["args"]): Promise<Acts[V]["gives"]> {
+    const kept = fromFile(manifest.value, verb, args);
+    if (kept) return kept;
+    if (!source.act) throw new Error("Not in this file; ask the server: pellucid serve MODEL");
+    return source.act(verb, args);
+  }
+
   return app;
 }
 
-const BUSY: Record<keyof Acts, string> = {
+const BUSY: Partial<Record<keyof Acts, string>> = {
   account: "Taking the logit apart",
   verdict: "Hiding one word after another",
   trace: "Translating and looking",
   edit: "Running again with the edit",
+  identity: "Translating the other sentence",
+  analogy: "Adding vectors",
 };
-
-/** What a file holds of an answer that otherwise Python gives: the accounts of each step's chosen piece, and the verdict. */
-function fromFile<V extends keyof Acts>(manifest: Manifest | null, verb: V, args: Acts[V]["args"]): Acts[V]["gives"] | null {
-  if (verb === "verdict" && !(args as Acts["verdict"]["args"]).reference) return manifest?.verdict ?? null;
-  if (verb !== "account") return null;
-  const { step, piece, other } = args as Acts["account"]["args"];
-  const all: (Account | null)[] = [...(manifest?.accounts?.chosen ?? []), ...(manifest?.accounts?.against ?? [])];
-  const same = (a: Account | null) => a && a.step === step && a.id === piece && a.other?.id === other;
-  return all.find(same) ?? null;
-}
 
 /** The row of the manifest that describes a tensor. */
 export function tensorRow(manifest: Manifest | null, name: string): TensorRow | undefined {

@@ -4,8 +4,9 @@ import sheet from "./sheet.css";
 import tokens from "./style.css";
 import a from "./views/a.css";
 import b from "./views/b.css";
+import c from "./views/c.css";
 
-const TEXT = [tokens, frame, sheet, a, b].join("\n");
+const TEXT = [tokens, frame, sheet, a, b, c].join("\n");
 
 /** Puts the style in, once for each place; gives back how to take it out. */
 export function adoptStyle(root: Node): () => void {

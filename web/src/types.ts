@@ -228,7 +228,101 @@ export interface Manifest {
   /** In a file, where nothing can be asked: the account of each step's chosen piece, and against its runner-up. */
   accounts?: { chosen: Account[]; against: (Account | null)[] };
   verdict?: Verdict;
+  words?: WordMap[];
+  masking?: Masking;
+  heads?: Studied;
   languages?: { source?: string; target?: string };
+}
+
+/** A piece near to another: the cosine of their vectors. */
+export interface Near {
+  piece: string;
+  id: number;
+  cosine: number;
+}
+
+/** The mean cosine of two different pieces of a table, and how much it varies. */
+export interface Chance {
+  mean: number;
+  deviation: number;
+}
+
+/** The pieces of one table of vectors in two dimensions: the two directions in which they vary most (principal components). */
+export interface WordMap {
+  side: string;
+  /** The tables there are, and what each does. */
+  sides: Record<string, string>;
+  ids: number[] | null; // null: all, in their order
+  pieces: string[];
+  places: number[]; // x and y of each
+  shares: number[]; // of the variance that each direction holds
+  chance: Chance;
+  count: number; // of all pieces
+  width: number; // of their vectors
+  /** In a file: the neighbours of the sentence's own pieces by their ids, and the cosines of its words. */
+  near?: Record<string, Near[]>;
+  similar?: Similar | null;
+}
+
+/** The cosine of each word with each. */
+export interface Similar {
+  side: string;
+  words: string[];
+  spelled: string[];
+  cosines: number[][];
+  chance: Chance;
+  unknown: string[]; // words without a piece
+}
+
+export interface Analogy {
+  question: string;
+  spelled: string[];
+  answers: Near[]; // words of the question left out
+  with_inputs: Near[]; // and let in
+  expected: string | null;
+  rank: number | null;
+  rank_with_inputs: number | null;
+  candidates: number;
+  by_chance: number | null; // how often random vectors would place the expected word as high
+  verdict: string;
+}
+
+/** The same pieces read three ways: step by step with kept keys and values, all at once with the mask, and without. */
+export interface Masking {
+  size: number; // the largest logit
+  kept: number[]; // for each row, the largest difference to the masked run
+  unmasked: number[];
+  parted: number; // rows where another piece is likeliest without the mask
+  products: { section: string; head: number; width: number; rows: number[][] } | null;
+}
+
+/** The weight on the diagonal of each head of each cross-attention. */
+export interface Diagonals {
+  source: string;
+  target: string;
+  pieces: [number, number];
+  attentions: { section: string; written: number[]; read: number[] }[];
+}
+
+export interface Badge {
+  mark: string; // "R", "-1", "A", "S"
+  says: string;
+  share: number;
+  beside: number;
+}
+
+/** Every head of the model, studied on sentence pairs. */
+export interface HeadStudy {
+  pairs: number;
+  loss: number; // nats a piece
+  rules: Record<string, string>;
+  heads: { attention: string; head: number; badges: Badge[]; silent: number; error: number | null; gradient: number }[];
+}
+
+/** Heads that were studied, or why there is nothing. */
+export interface Studied {
+  study: HeadStudy | null;
+  says: string | null;
 }
 
 /** What can be asked of a trace that lives in Python. */
@@ -238,6 +332,13 @@ export interface Acts {
   /** A new trace, which the source shows from then on. */
   trace: { args: { sentence: string; target?: string; prefix_ids?: number[]; beam?: number }; gives: Manifest };
   edit: { args: { edits: EditSpec[]; keep_target: boolean }; gives: Manifest };
+  words: { args: { side: string }; gives: WordMap };
+  neighbours: { args: { side: string; piece: number }; gives: { near: Near[] } };
+  similar: { args: { side: string; words: string[] }; gives: Similar };
+  analogy: { args: { side: string; question: string; expected?: string }; gives: Analogy };
+  masking: { args: Record<string, never>; gives: Masking };
+  identity: { args: { sentence: string; target?: string }; gives: Diagonals };
+  heads: { args: Record<string, never>; gives: Studied };
 }
 
 export interface TraceSource {

@@ -6,6 +6,7 @@ import { BeamView } from "./views/beam";
 import { BlockView } from "./views/block";
 import { CellView } from "./views/cell";
 import { ChecksView } from "./views/checks";
+import { ClaimsView } from "./views/claims";
 import { CompareView } from "./views/compare";
 import { DebugView } from "./views/debug";
 import { ExportView } from "./views/export";
@@ -15,6 +16,7 @@ import { MapView } from "./views/map";
 import { OutputView } from "./views/output";
 import { PositionsView } from "./views/positions";
 import { TokensView } from "./views/tokens";
+import { WordsView } from "./views/words";
 import { zoomOut } from "./zoom";
 
 const VIEWS: Record<View, () => ComponentChild> = {
@@ -26,6 +28,8 @@ const VIEWS: Record<View, () => ComponentChild> = {
   positions: () => <PositionsView />,
   output: () => <OutputView />,
   beam: () => <BeamView />,
+  words: () => <WordsView />,
+  claims: () => <ClaimsView />,
   heads: () => <HeadsView />,
   align: () => <AlignView />,
   checks: () => <ChecksView />,
@@ -38,11 +42,13 @@ const TABS: [View, string][] = [
   ["map", "Network"],
   ["tokens", "Pieces"],
   ["positions", "Positions"],
+  ["words", "Words"],
   ["heads", "Heads"],
   ["output", "Output"],
   ["beam", "Beam"],
   ["align", "Alignment"],
   ["compare", "Compare"],
+  ["claims", "Claims"],
   ["debug", "Verdict"],
   ["checks", "Checks"],
   ["export", "Export"],

@@ -1,5 +1,6 @@
 // Moving through the network: out of what was opened, to the next head, the next layer, the next step.
 import type { App, Place, View } from "./state";
+import type { TensorRow } from "./types";
 
 const DEPTH: Partial<Record<View, number>> = { map: 0, block: 1, head: 2, cell: 3 };
 
@@ -26,7 +27,9 @@ function depth(place: Place): number {
 /** Another head of the same attention. */
 export function turnHead(app: App, by: number): void {
   const { place, manifest } = app;
-  const heads = manifest.value?.axes.H?.size ?? 0;
+  const { section, tensor } = place.value;
+  const named = (row: TensorRow) => row.dims[0] === "H" && (row.name === tensor || row.name === `${section}.pattern`);
+  const heads = manifest.value?.tensors.find(named)?.shape[0] ?? (section ? 0 : manifest.value?.axes.H?.size ?? 0);
   if (!heads) return;
   const head = ((place.value.head ?? place.value.index?.[0] ?? 0) + by + heads) % heads;
   const row = manifest.value?.tensors.find((each) => each.name === place.value.tensor);

@@ -78,7 +78,15 @@ def run(
         export_marian(found, out)
     else:
         report = export_ctranslate2(found, Path(out), precision or "float32", dev, shortlist)
-    write_lines([*report, *contents(Path(out))])
+    write_lines([*report, *heads_put_back(found), *contents(Path(out))])
+
+
+def heads_put_back(found: "Bundle") -> list[str]:
+    """What to know of a pruned model that was exported."""
+    from pellucid.interop.filled import NOTE, removed
+
+    count = removed(found.model.config)
+    return [f"note: {NOTE.format(count=count)}"] if count else []
 
 
 def check(to: str, precision: str | None, no_gate: bool, files: dict[str, str | None]) -> None:

@@ -50,9 +50,10 @@ def heading(manifest: Manifest, at: Terminal) -> Iterator[str]:
     yield at.bold(visible(manifest["source"]["text"]))
     yield f"→ {at.bold(visible(manifest['target']['text']))}"
     config = model["config"]
+    most = "up to " if config["fewer_heads"] else ""
     about = (
         f"{visible(model['name'])}: {model['parameters']:,} parameters, {config['encoder_layers']} encoder and "
-        f"{config['decoder_layers']} decoder layers, D {config['d_model']}, {config['heads']} heads; "
+        f"{config['decoder_layers']} decoder layers, D {config['d_model']}, {most}{config['heads']} heads; "
         f"{run['dtype']}, dropout {run['dropout']}"
     )
     yield from (at.dim(line) for line in flowing(about.split(), at.width, gap=" "))

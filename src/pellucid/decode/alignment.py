@@ -142,7 +142,7 @@ Measure = Callable[[Tensor, Tensor, Tensor], Tensor]
 class CrossNorms:
     """A watcher that keeps, of every cross-attention, only what a measure makes of it."""
 
-    outputs: Mapping[str, Float[Tensor, "D D"]]
+    outputs: Mapping[str, Float[Tensor, "D HE"]]
     """The output projection of each cross-attention, by the beginning of its tensors' names."""
     measure: Measure
     found: dict[str, Float[Tensor, "B *C T S"]]
@@ -163,7 +163,7 @@ class CrossNorms:
 
 
 def moved(
-    pattern: Float[Tensor, "B H T S"], v: Float[Tensor, "B H S E"], output: Float[Tensor, "D D"]
+    pattern: Float[Tensor, "B H T S"], v: Float[Tensor, "B H S E"], output: Float[Tensor, "D HE"]
 ) -> Float[Tensor, "B T S"]:
     """||sum_h pattern[h, t, s] v[h, s] W_O[h]||: how far each source position moves each target row.
 
@@ -175,9 +175,9 @@ def moved(
     return (mixed * pattern).sum(dim=1).clamp(min=0.0).sqrt()
 
 
-def sent(v: Float[Tensor, "B H S E"], output: Float[Tensor, "D D"]) -> Float[Tensor, "B S H D"]:
+def sent(v: Float[Tensor, "B H S E"], output: Float[Tensor, "D HE"]) -> Float[Tensor, "B S H D"]:
     """v[h, s] W_O[h]: what each head would add for a source position that has all of its weight."""
-    return torch.einsum("bhse,dhe->bshd", v, output.unflatten(1, (v.shape[1], -1)))
+    return torch.einsum("bhse,dhe->bshd", v, output.unflatten(1, (v.shape[1], v.shape[3])))
 
 
 def words(pieces: Sequence[str], text: str) -> list[range]:

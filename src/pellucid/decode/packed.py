@@ -30,7 +30,7 @@ class PackedEncoderLayer:
     """Self-attention and feed-forward over all positions of all sentences, which stand as rows."""
 
     def __init__(self, layer: EncoderLayer):
-        self.heads = layer.self.heads
+        self.heads = heads_in(layer.self)
         self.around_self, self.around_ffn = Around(layer.self_residual), Around(layer.ffn_residual)
         self.qkv, self.output = packed(layer.self.qkv), packed(layer.self.output)
         self.ffn = feed_forward(layer.ffn)
@@ -43,7 +43,7 @@ class PackedEncoderLayer:
         positions: Positions,
     ) -> Float[Tensor, "R D"]:
         def attention(y):
-            q, k, v = heads_of(self.qkv(y), len(y) // len(at), 3, self.heads)
+            q, k, v = heads_of(self.qkv(y), len(y) // len(at), 3, *self.heads)
             q, k = positions.rotate(q, k, at)
             return self.output(merged(F.scaled_dot_product_attention(q, k, v, absent)))
 
@@ -54,7 +54,7 @@ class PackedDecoderLayer:
     """Everything a decoder layer does to the newest position of each row."""
 
     def __init__(self, layer: DecoderLayer):
-        self.heads = layer.self.heads
+        self.heads, self.cross_heads = heads_in(layer.self), heads_in(layer.cross)
         self.around_self, self.around_cross = Around(layer.self_residual), Around(layer.cross_residual)
         self.around_ffn = Around(layer.ffn_residual)
         self.qkv, self.output = packed(layer.self.qkv), packed(layer.self.output)
@@ -64,7 +64,7 @@ class PackedDecoderLayer:
 
     def read(self, states: Float[Tensor, "R D"], sentences: int) -> Float[Tensor, "two B H S E"]:
         """The keys and values of the source."""
-        return heads_of(self.kv(states), sentences, 2, self.heads)
+        return heads_of(self.kv(states), sentences, 2, *self.cross_heads)
 
     def __call__(
         self,
@@ -80,14 +80,14 @@ class PackedDecoderLayer:
         sentences = own.shape[1]
 
         def to_own(y):
-            q, k, v = heads_of(self.qkv(y), sentences, 3, self.heads)
+            q, k, v = heads_of(self.qkv(y), sentences, 3, *self.heads)
             q, k = positions.rotate(q, k, at)
             own[0, :, :, new], own[1, :, :, new] = k, v
             keys, values = own[:, :, :, : new.stop]
             return self.output(merged(F.scaled_dot_product_attention(q, keys, values, lineage)))
 
         def to_source(y):
-            (q,) = heads_of(self.q(y), sentences, 1, self.heads)  # hypotheses side by side, as further queries
+            (q,) = heads_of(self.q(y), sentences, 1, *self.cross_heads)  # hypotheses side by side, as further queries
             return self.cross_output(merged(F.scaled_dot_product_attention(q, read[0], read[1], absent)))
 
         x = self.around_self(x, to_own)
@@ -102,8 +102,8 @@ def packed(linear: nn.Linear) -> Product:
 
 def packed_in_two(cross: Attention) -> tuple[Product, Product]:
     """What makes the queries, and what makes the keys and values."""
-    d_model = cross.qkv.in_features
-    weights, biases = cross.qkv.weight.split([d_model, 2 * d_model]), cross.qkv.bias.split([d_model, 2 * d_model])
+    parts = [cross.heads * cross.width, 2 * cross.heads * cross.width]
+    weights, biases = cross.qkv.weight.split(parts), cross.qkv.bias.split(parts)
     return Product(weights[0], biases[0]), Product(weights[1], biases[1])
 
 
@@ -123,9 +123,16 @@ def norm(layer: nn.Module) -> Callable[[Float[Tensor, "R D"]], Float[Tensor, "R 
     return lambda x: torch.layer_norm(x, shape, weight, bias, epsilon)
 
 
-def heads_of(x: Float[Tensor, "R many"], sentences: int, parts: int, heads: int) -> Float[Tensor, "P B H Q E"]:
+def heads_in(attention: Attention) -> tuple[int, int]:
+    """How many heads there are, and how wide each is."""
+    return attention.heads, attention.width
+
+
+def heads_of(
+    x: Float[Tensor, "R many"], sentences: int, parts: int, heads: int, width: int
+) -> Float[Tensor, "P B H Q E"]:
     """Rows by sentence, each head with its share of the width."""
-    return x.view(sentences, x.shape[0] // sentences, parts, heads, -1).permute(2, 0, 3, 1, 4)
+    return x.view(sentences, x.shape[0] // sentences, parts, heads, width).permute(2, 0, 3, 1, 4)
 
 
 def merged(z: Float[Tensor, "B H Q E"]) -> Float[Tensor, "R D"]:

@@ -19,46 +19,61 @@ class Steps:
     """What a `Stepper` keeps between two steps.
 
     The hypotheses of a sentence share one store of keys and values, which are never moved when hypotheses change
-    places: `lineage` says which of them each hypothesis descends from. L layers, C places, N of them taken.
+    places: `lineage` says which of them each hypothesis descends from. C places, N of them taken; layers may differ in
+    their heads.
     """
 
-    def __init__(self, read: Float[Tensor, "L two B H S E"], absent: Float[Tensor, "B 1 1 S"] | None):
+    def __init__(
+        self,
+        read: list[Float[Tensor, "two B _ S E"]],
+        own: list[Float[Tensor, "two B _ C E"]],
+        absent: Float[Tensor, "B 1 1 S"] | None,
+    ):
         self.read = read
+        self.own = own
         self.absent = absent
         self.length = 0
         self.taken = 0
-        self.own = read.new_empty(*read.shape[:4], 0, read.shape[5])
         self.lineage: Float[Tensor, "B W N"] | None = None  # None: each sentence has one hypothesis, and its keys only
 
+    @property
+    def sentences(self) -> int:
+        return self.read[0].shape[1]
+
     def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"]) -> None:
-        before, after = self.read.shape[2], len(sentences)
+        before, after = self.sentences, len(sentences)
         if self.lineage is None and len(rows) > after:
-            self.lineage = self.read.new_zeros(before, 1, self.taken)
+            self.lineage = self.read[0].new_zeros(before, 1, self.taken)
         if self.lineage is not None:
             self.lineage = (
                 self.lineage.flatten(0, 1).index_select(0, rows).unflatten(0, (after, len(rows) // max(after, 1)))
             )
         if after != before:
-            self.read = self.read.index_select(2, sentences)
+            self.read = [each.index_select(1, sentences) for each in self.read]
             self.absent = None if self.absent is None else self.absent.index_select(0, sentences)
-            self.own = self.own[..., : self.taken, :].index_select(2, sentences)
+            self.own = [each[..., : self.taken, :].index_select(1, sentences) for each in self.own]
 
     def take(self, width: int) -> slice:
         """Places for one more key and value of each hypothesis, and what each of them may read."""
         if self.lineage is None and width > 1:
-            self.lineage = self.read.new_zeros(self.read.shape[2], width, self.taken)
+            self.lineage = self.read[0].new_zeros(self.sentences, width, self.taken)
         new = slice(self.taken, self.taken + width)
-        if new.stop > self.own.shape[4]:
-            larger = self.own.new_empty(*self.own.shape[:4], new.stop + _ROOM * width, self.own.shape[5])
-            larger[..., : self.taken, :] = self.own[..., : self.taken, :]
-            self.own = larger
+        if new.stop > self.own[0].shape[3]:
+            self.own = [roomier(each, self.taken, new.stop + _ROOM * width) for each in self.own]
         if self.lineage is not None:
-            itself = torch.full((width, width), -torch.inf, dtype=self.own.dtype, device=self.own.device)
+            itself = self.lineage.new_full((width, width), -torch.inf)
             itself = itself.fill_diagonal_(0.0).expand(len(self.lineage), -1, -1)
             self.lineage = torch.cat([self.lineage, itself], dim=2)
         self.taken = new.stop
         self.length += 1
         return new
+
+
+def roomier(own: Float[Tensor, "two B H C E"], taken: int, places: int) -> Float[Tensor, "two B H C E"]:
+    """A store of so many places that holds what was taken."""
+    larger = own.new_empty(*own.shape[:3], places, own.shape[4])
+    larger[..., :taken, :] = own[..., :taken, :]
+    return larger
 
 
 class Stepper:
@@ -98,12 +113,13 @@ class Stepper:
         for layer in self.encoder:
             x = layer(x, absent, at, model.source_positions)
         x = self.encoder_norm(x)
-        return Steps(torch.stack([layer.read(x, sentences) for layer in self.decoder]), absent)
+        own = [x.new_empty(2, sentences, layer.heads[0], 0, layer.heads[1]) for layer in self.decoder]
+        return Steps([layer.read(x, sentences).contiguous() for layer in self.decoder], own, absent)
 
     def __call__(self, ids: Int[Tensor, " R"], steps: Steps) -> Float[Tensor, "R V"]:
         model = self.model
         at = model.at(steps.length, steps.length + 1)
-        width = len(ids) // steps.read.shape[2]
+        width = len(ids) // steps.sentences
         new = steps.take(width)
         side_by_side = at.expand(width)
         lineage = None if steps.lineage is None else steps.lineage[:, None]

@@ -6,8 +6,10 @@ gold which of them to trust.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -27,7 +29,7 @@ from pellucid.decode.alignment import (
 )
 from pellucid.decode.translate import reading as at_rest
 from pellucid.inspect.pairs import batches_of
-from pellucid.model import Transformer
+from pellucid.model import ModelConfig, Transformer
 
 SIDES = ("output", "input")
 """The row that writes a target piece, and the row that reads it, one further (Chen et al. 2020)."""
@@ -129,8 +131,9 @@ def read_all(
     Raises ValueError, naming its line, for a pair that is longer than the model takes.
     """
     require_room(model, pairs)
-    names = readings(model)
     layers, heads = model.config.decoder_layers, model.config.heads
+    names = readings(model)
+    there = [n for n, each in enumerate(every_reading(model.config)) if is_there(each, model.config)]
     one_each, best, agreed = (torch.zeros(len(names), n, dtype=torch.long) for n in (3, 3, 2))
     norms, entries = torch.zeros(layers, dtype=torch.float64), 0
     for numbers, taken in measured(model, pairs):
@@ -140,14 +143,15 @@ def read_all(
             pair = pairs[n]
             if not pair.read or not pair.written:
                 continue
-            found = values(each, pair)
+            every_value = values(each, pair)
+            found = every_value[there]
             assert len(found) == len(names)
             forward, backward = largest(found, 2), largest(found, 1)
             agreed[:, 0] += (forward & backward).sum(dim=(1, 2))
             agreed[:, 1] += forward.sum(dim=(1, 2)) + backward.sum(dim=(1, 2))
             gold = [matrix(some[n] if some else (), pair) for some in (sure, possible)]
             one_each += counted(forward, *gold)
-            best += counted(mutual(valued(found, layers, heads)), *gold)
+            best += counted(mutual(valued(every_value, layers, heads)[there]), *gold)
         done(len(numbers))
     every = sum(map(len, sure or ()))
     means = (norms / max(entries, 1)).tolist()
@@ -170,14 +174,24 @@ def counts(found: Sequence[int], sure: int) -> Counts:
 
 
 def readings(model: Transformer) -> list[Reading]:
-    """Their names, in the order of `values`: of each side the layers, then the sums of all layers."""
+    """Those there are, in the order of `values`: of each side the layers, then the sums of all layers."""
+    return [each for each in every_reading(model.config) if is_there(each, model.config)]
+
+
+def every_reading(config: ModelConfig) -> list[Reading]:
+    """The same as if no layer lacked a head."""
     found = []
     for side in SIDES:
-        for layer in range(model.config.decoder_layers):
+        for layer in range(config.decoder_layers):
             found += [Reading(side, kind, layer) for kind in KINDS]
-            found += [Reading(side, kind, layer, head) for kind in KINDS for head in range(model.config.heads)]
+            found += [Reading(side, kind, layer, head) for kind in KINDS for head in range(config.heads)]
         found += [Reading(side, kind) for kind in KINDS]
     return found
+
+
+def is_there(reading: Reading, config: ModelConfig) -> bool:
+    """Whether its head, if it has one, is one of the model's."""
+    return reading.head is None or reading.head < config.heads_in(f"decoder.{reading.layer}.cross")
 
 
 def measured(model: Transformer, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], list[Float[Tensor, "L C T S"]]]]:
@@ -186,7 +200,8 @@ def measured(model: Transformer, pairs: Sequence[Pair]) -> Iterator[tuple[list[i
     with at_rest(model):
         for numbers in batches_of(lengths, model.config):
             some = [pairs[n] for n in numbers]
-            every = cross_norms(model, [each.source for each in some], [each.target for each in some], every_kind).cpu()
+            ids = [each.source for each in some], [each.target for each in some]
+            every = cross_norms(model, *ids, partial(every_kind, heads=model.config.heads)).cpu()
             yield (
                 numbers,
                 [every[:, i, :, : len(each.target), : len(each.source)] for i, each in enumerate(some)],
@@ -194,12 +209,18 @@ def measured(model: Transformer, pairs: Sequence[Pair]) -> Iterator[tuple[list[i
 
 
 def every_kind(
-    pattern: Float[Tensor, "B H T S"], v: Float[Tensor, "B H S E"], output: Float[Tensor, "D D"]
+    pattern: Float[Tensor, "B H T S"], v: Float[Tensor, "B H S E"], output: Float[Tensor, "D HE"], heads: int
 ) -> Float[Tensor, "B C T S"]:
-    """The norm of the layer, the mean weight of its heads, ||alpha v W_O|| of each head, and the weights of each."""
+    """The norm of the layer, the mean weight of its heads, ||alpha v W_O|| of each head, and the weights of each.
+
+    Where a layer has fewer than `heads`, the others' numbers are zeros, so that all layers have as many.
+    """
     alone = sent(v.to(pattern.dtype), output.to(pattern.dtype)).norm(dim=-1)
-    norms = pattern * alone.mT.unsqueeze(2)
-    return torch.cat([moved(pattern, v, output)[:, None], pattern.mean(dim=1, keepdim=True), norms, pattern], dim=1)
+    mean = pattern.sum(dim=1, keepdim=True) / max(pattern.shape[1], 1)
+    of_heads = [
+        F.pad(each, (0, 0, 0, 0, 0, heads - pattern.shape[1])) for each in (pattern * alone.mT.unsqueeze(2), pattern)
+    ]
+    return torch.cat([moved(pattern, v, output)[:, None], mean, *of_heads], dim=1)
 
 
 def values(every: Float[Tensor, "L C T S"], pair: Pair) -> Float[Tensor, "R N M"]:

@@ -134,9 +134,8 @@ def layer_of(layer: nn.Module) -> tuple[tuple[tuple[Box, ...], ...], bool]:
 
 def attention_box(part: Attention, name: str, masked: bool) -> Box:
     """Heads, and how wide they are."""
-    width = part.output.weight.shape[1] // part.heads
     title = {"self": "self-attention", "cross": "cross-attention"}[name]
-    return Box(f"masked {title}" if masked else title, f"{part.heads} heads of {width}", name, own(part))
+    return Box(f"masked {title}" if masked else title, f"{part.heads} heads of {part.width}", name, own(part))
 
 
 def ffn_box(part: nn.Module) -> Box:

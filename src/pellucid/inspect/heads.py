@@ -90,11 +90,11 @@ def look(
 
     `links` are gold alignments of the pairs, word by word; without them the model's own are taken.
     """
-    names, heads = attention_names(model.config), model.config.heads
+    names, heads = attention_names(model.config), model.config.heads_in
     sums = {name: Sums() for name in names}
     counts = {name: Count() for name in names if name.endswith(".cross")}
     of_kinds = importance.kinds(model.config)
-    alike = {kind: (np.zeros((len(some) * heads, len(some) * heads)), 0.0) for kind, some in of_kinds.items()}
+    alike = {kind: (np.zeros((sum(map(heads, some)),) * 2), 0.0) for kind, some in of_kinds.items()}
     record = Record("*.pattern")
     with reading(model):
         for batch in batches(pairs, model.config, model.output_embedding.weight.device):
@@ -110,7 +110,7 @@ def look(
             for name, count in counts.items():
                 count_alignment(count, batch, record[f"{name}.pattern"], right)
             done()
-    seen = [each for name in names for each in seen_in(name, sums[name], heads)]
+    seen = [each for name in names for each in seen_in(name, sums[name], heads(name))]
     found = [
         each
         for relation in ("word it reads", "word it writes")
@@ -224,7 +224,7 @@ def weigh(model: Transformer, pairs: Pairs, done: Done = lambda: None) -> Weighe
     of_pairs = importance.losses(model, pairs, [(), *((head,) for head in heads)], done)
     ablation = [importance.ablation(of_pairs[0], silent, pairs.pieces) for silent in of_pairs[1:]]
     gradient = importance.expected(importance.gradients(model, pairs, done))
-    normalised = importance.normalised(gradient, model.config.heads)
+    normalised = importance.normalised(gradient, list(map(model.config.heads_in, attention_names(model.config))))
     by = [each.value for each in ablation]
     return Weighed(
         float(of_pairs[0].sum()) / pairs.pieces,

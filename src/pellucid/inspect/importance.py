@@ -65,7 +65,7 @@ def heads_of(config: ModelConfig, among: str = "all") -> list[Head]:
     choices = {"all": attention_names(config), **kinds(config)}
     if among not in choices:
         raise ValueError(f"{among!r} is no kind of heads; choose one of {', '.join(choices)}")
-    return [Head(name, number) for name in choices[among] for number in range(config.heads)]
+    return [Head(name, number) for name in choices[among] for number in range(config.heads_in(name))]
 
 
 def losses(
@@ -134,16 +134,16 @@ def gradients(model: Transformer, pairs: Pairs, done: Callable[[], object] = lam
 
     One backward pass: each sentence of a batch has factors of its own.
     """
-    names, heads = attention_names(model.config), model.config.heads
-    found = np.zeros((len(pairs), len(names) * heads))
+    heads = {name: model.config.heads_in(name) for name in attention_names(model.config)}
+    found = np.zeros((len(pairs), sum(heads.values())))
     weight = model.output_embedding.weight
     with differentiable(model):
         for batch in batches(pairs, model.config, weight.device):
-            size = len(batch.numbers), heads
-            xi = {name: torch.ones(size, dtype=weight.dtype, device=weight.device).requires_grad_() for name in names}
+            ones = torch.ones(len(batch.numbers), model.config.heads, dtype=weight.dtype, device=weight.device)
+            xi = {name: ones[:, :count].clone().requires_grad_() for name, count in heads.items()}
             watch = gate(xi)
             of_pairs = batch_losses(model, model.encode(batch.read.ids, watch), batch, watch)
-            each = torch.autograd.grad((of_pairs / batch.asked.there.sum(dim=1)).sum(), [xi[name] for name in names])
+            each = torch.autograd.grad((of_pairs / batch.asked.there.sum(dim=1)).sum(), list(xi.values()))
             found[batch.numbers] = torch.cat(each, dim=1).double().cpu().numpy()
             done()
     return found
@@ -171,11 +171,13 @@ def expected(of_pairs: Float[ndarray, "N M"]) -> Float[ndarray, " M"]:
     return np.abs(of_pairs).mean(axis=0)
 
 
-def normalised(importance: Float[ndarray, " M"], heads: int) -> Float[ndarray, " M"]:
-    """Each attention's heads divided by their length (Michel et al. 2019, 4.1, after Molchanov et al. 2017)."""
-    rows = importance.reshape(-1, heads)
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return (rows / np.where(lengths > 0, lengths, 1.0)).ravel()
+def normalised(importance: Float[ndarray, " M"], heads: Sequence[int]) -> Float[ndarray, " M"]:
+    """Each attention's heads divided by their length (Michel et al. 2019, 4.1, after Molchanov et al. 2017).
+
+    `heads` says how many heads each attention has.
+    """
+    rows = np.split(importance, np.cumsum(heads)[:-1])
+    return np.concatenate([row / (float(np.linalg.norm(row)) or 1.0) for row in rows])
 
 
 def spearman(a: Sequence[float] | Float[ndarray, " N"], b: Sequence[float] | Float[ndarray, " N"]) -> float:
@@ -229,7 +231,7 @@ def without(model: Transformer, heads: Iterable[Head]) -> Transformer:
     for weight in weights.values():
         del shared[id(weight)]
     found = deepcopy(model, shared)
-    width = model.config.d_model // model.config.heads
+    width = model.config.head_width
     with torch.no_grad():
         for head in silent:
             rows = slice(head.number * width, (head.number + 1) * width)

@@ -168,7 +168,7 @@ def longest(pairs: Pairs) -> dict[int, int]:
 
 def batches_of(lengths: Mapping[int, int], config: ModelConfig) -> Iterator[list[int]]:
     """The keys of `lengths`, longest first, so many at a time that their patterns and their logits have a bound."""
-    heads = len(attention_names(config)) * config.heads
+    heads = max(1, sum(map(config.heads_in, attention_names(config))))
     order = sorted(lengths, key=lambda n: (-lengths[n], n))
     at = 0
     while at < len(order):

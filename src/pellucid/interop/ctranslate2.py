@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from pellucid.bundle import refuse_non_finite
 from pellucid.data.tokenizer import BOS, EOS, UNK, Tokenizer
+from pellucid.interop.filled import with_all_heads
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.attention import Attention
 from pellucid.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
@@ -37,12 +38,13 @@ def convert(
 ) -> None:
     """Write the model as a directory for CTranslate2, whole or not at all; one that is there is replaced.
 
+    Heads that were removed from some attentions are zeros there, for it has as many heads in every layer.
     `vmap` is a lexical shortlist to put beside it, `manifest` what shall be known of it. Raises ValueError, naming
     every reason at once and before anything is written, for what CTranslate2 cannot hold or where it is not installed.
     """
     library = installed()
     refuse(model, tokenizer, precision, vmap)
-    spec = specification(model, library.specs)
+    spec = specification(with_all_heads(model), library.specs)
     sources = tokenizer.source_pieces(range(tokenizer.source_vocabulary))
     targets = tokenizer.target_pieces(range(tokenizer.target_vocabulary))
     spec.register_source_vocabulary(sources)
@@ -119,7 +121,7 @@ def specification(model: Transformer, specs: ModuleType) -> Any:
         "pre_norm": c.norm == "pre",
         "activation": specs.Activation[_ACTIVATIONS[c.activation]],
         "ffn_glu": c.activation == "swiglu",
-        "rotary_dim": c.d_model // c.heads if c.positions == "rotary" else None,
+        "rotary_dim": c.head_width if c.positions == "rotary" else None,
     }
     encoder = specs.TransformerEncoderSpec(c.encoder_layers, c.heads, **layers)
     decoder = specs.TransformerDecoderSpec(c.decoder_layers, c.heads, **layers)

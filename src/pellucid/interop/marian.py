@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pellucid import bundle
 from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from pellucid.interop.filled import with_all_heads
 from pellucid.interop.marian_config import config_of, model_of, unable
 from pellucid.interop.marian_vocabulary import MODELS, files_of, tokenizer_of, vocabularies
 from pellucid.interop.marian_weights import DTYPES, WEIGHTS, Plan, Stored, read, usual, write
@@ -59,9 +61,11 @@ def export_marian(found: Bundle, out: str | Path) -> None:
     """Write a model so that AutoModelForSeq2SeqLM and AutoTokenizer of transformers 5 load it from `out`.
 
     With norms after each part it becomes a Marian model, with norms before them a Pegasus one; both get a
-    MarianTokenizer. A model that was imported becomes what it was. Raises ValueError, naming every reason, for a model
+    MarianTokenizer. A model that was imported becomes what it was. Heads that were removed from some attentions are
+    zeros there, for both formats have as many in every layer. Raises ValueError, naming every reason, for a model
     that neither format can hold, before anything is written.
     """
+    found = replace(found, model=with_all_heads(found.model))
     files, plan, stored = kept(found) or described(found)
     with written_whole(
         out, exported={"from": found.directory.resolve().name, "format": files["config.json"]["model_type"]}

@@ -56,16 +56,19 @@ def fused_is_faster(q: Float[Tensor, "B H Q E"]) -> bool:
 class Attention(nn.Module):
     """Multi-head attention (paper, 3.2.2): one matrix holds what makes the queries, keys and values of all heads.
 
-    Head h owns columns h * E to (h + 1) * E of each, and the same rows of the output projection.
+    Head h owns columns h * E to (h + 1) * E of each, and the same rows of the output projection. All heads together
+    are as wide as the model, unless some were removed: then a `width` is given, and those left keep theirs. With no
+    head left, only the output's bias is added.
     """
 
-    def __init__(self, d_model: int, heads: int, dropout: float):
+    def __init__(self, d_model: int, heads: int, dropout: float, width: int | None = None):
         super().__init__()
         self.heads = heads
-        self.qkv = nn.Linear(d_model, 3 * d_model)
-        self.output = nn.Linear(d_model, d_model)
+        self.width = d_model // heads if width is None else width
+        self.qkv = Linear(d_model, 3 * heads * self.width)
+        self.output = Linear(heads * self.width, d_model)
         self.dropout = Dropout(dropout)
-        for block in self.qkv.weight.split(d_model):
+        for block in self.qkv.weight.chunk(3):
             nn.init.xavier_uniform_(block)
         nn.init.xavier_uniform_(self.output.weight)
         nn.init.zeros_(self.qkv.bias)
@@ -73,11 +76,19 @@ class Attention(nn.Module):
 
     def split(self, x: Float[Tensor, "B Q D"]) -> Float[Tensor, "B H Q E"]:
         """Each head's share of the width, heads before positions."""
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return x.unflatten(-1, (self.heads, self.width)).transpose(1, 2)
 
     def merge(self, z: Float[Tensor, "B H Q E"], watch: Watch) -> Float[Tensor, "B Q D"]:
         """The heads side by side again, mixed by the output projection."""
         return watch("output", self.output(z.transpose(1, 2).flatten(2)))
+
+
+class Linear(nn.Linear):
+    """x W^T + b; where there are no numbers to draw, torch need not warn that it drew none."""
+
+    def reset_parameters(self) -> None:
+        if self.weight.numel():
+            super().reset_parameters()
 
 
 class SelfAttention(Attention):
@@ -117,10 +128,11 @@ class CrossAttention(Attention):
 
         Keys and values are made once a sentence and stay in `kept`.
         """
-        d_model = x.shape[-1]
-        into_q, into_kv = self.qkv.weight.split([d_model, 2 * d_model])
-        bias_q, bias_kv = self.qkv.bias.split([d_model, 2 * d_model])
-        q = watch("q", self.split(F.linear(x, into_q, bias_q).reshape(memory.shape[0], -1, d_model)))
+        parts = [self.heads * self.width, 2 * self.heads * self.width]
+        into_q, into_kv = self.qkv.weight.split(parts)
+        bias_q, bias_kv = self.qkv.bias.split(parts)
+        queries = x.reshape(memory.shape[0], -1, x.shape[-1])
+        q = watch("q", self.split(F.linear(queries, into_q, bias_q)))
         if kept is not None and kept.filled:
             k, v = kept.all()
         else:

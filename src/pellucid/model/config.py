@@ -1,7 +1,9 @@
 """The numbers that define a model, checked once, and the four named sizes."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
@@ -47,6 +49,9 @@ class ModelConfig:
     ] = "all"
     max_positions: Annotated[int, "longest sentence in pieces, the end mark counted"] = 1024
     output_bias: Annotated[bool, "a number of its own for each target piece, added to its logit (paper: none)"] = False
+    fewer_heads: Annotated[
+        str, "attentions with fewer heads than that, each as wide as ever: 'encoder.0.self:2 decoder.2.cross:0'"
+    ] = ""
 
     def __post_init__(self) -> None:
         problems = [
@@ -75,8 +80,59 @@ class ModelConfig:
                 f"tie = 'all' shares one matrix, but the vocabularies differ ({self.source_vocabulary} and "
                 f"{self.target_vocabulary}); use a joint tokenizer or tie = 'decoder'"
             )
+        problems += _problems_of_fewer(self)
         if problems:
             raise ValueError("this is not a model: " + "; ".join(problems))
+        # In one order, so that what is the same model compares as equal.
+        object.__setattr__(self, "fewer_heads", " ".join(sorted(self.fewer_heads.split(), key=_place)))
+
+    @property
+    def head_width(self) -> int:
+        """How many numbers the query of one head has (paper: d_k)."""
+        return self.d_model // self.heads
+
+    def heads_in(self, attention: str) -> int:
+        """How many heads an attention has ("encoder.0.self", "decoder.2.cross"), by its name.
+
+        >>> sizes = {"d_model": 12, "d_ff": 8, "heads": 3, "encoder_layers": 2, "decoder_layers": 2}
+        >>> config = ModelConfig(50, 50, **sizes, fewer_heads="encoder.1.self:1")
+        >>> config.heads_in("encoder.0.self"), config.heads_in("encoder.1.self")
+        (3, 1)
+        """
+        return self._fewer.get(attention, self.heads)
+
+    @cached_property
+    def _fewer(self) -> dict[str, int]:
+        return {name: int(count) for name, _, count in (each.partition(":") for each in self.fewer_heads.split())}
+
+
+_ENTRY = re.compile(r"(encoder|decoder)\.(0|[1-9]\d{0,5})\.(self|cross):(0|[1-9]\d{0,5})", re.ASCII)
+
+
+def _problems_of_fewer(c: ModelConfig) -> Iterator[str]:
+    """A sentence for each thing that `fewer_heads` cannot say."""
+    seen = set[str]()
+    for each in c.fewer_heads.split():
+        found = _ENTRY.fullmatch(each)
+        if found is None:
+            yield f"fewer_heads has {each!r:.60}, which is not like encoder.0.self:2"
+            continue
+        stack, layer, part, count = found.groups()
+        name = f"{stack}.{layer}.{part}"
+        depth = c.encoder_layers if stack == "encoder" else c.decoder_layers
+        if int(layer) >= depth or (stack, part) == ("encoder", "cross"):
+            yield f"fewer_heads names {name}, which is no attention of this model"
+        elif name in seen:
+            yield f"fewer_heads names {name} twice"
+        elif int(count) >= c.heads:
+            yield f"fewer_heads gives {name} {count} heads, fewer than {c.heads} are expected; leave it out for all"
+        seen.add(name)
+
+
+def _place(entry: str) -> tuple[bool, int, bool]:
+    """Where an attention stands in the order of computation."""
+    stack, layer, part = entry.partition(":")[0].split(".")
+    return stack == "decoder", int(layer), part == "cross"
 
 
 _LEAST = {

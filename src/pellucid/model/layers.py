@@ -71,9 +71,9 @@ class Residual(nn.Module):
 class EncoderLayer(nn.Module):
     """Self-attention and feed-forward, each inside a residual."""
 
-    def __init__(self, c: ModelConfig):
+    def __init__(self, c: ModelConfig, name: str = "encoder.0"):
         super().__init__()
-        self.self = SelfAttention(c.d_model, c.heads, c.attention_dropout)
+        self.self = SelfAttention(c.d_model, c.heads_in(f"{name}.self"), c.attention_dropout, c.head_width)
         self.self_residual = Residual(c.d_model, c.dropout, c.norm)
         self.ffn = FeedForward(c.d_model, c.d_ff, c.activation, c.activation_dropout)
         self.ffn_residual = Residual(c.d_model, c.dropout, c.norm)
@@ -95,11 +95,11 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Self-attention over what is written, attention to what was read, feed-forward, each inside a residual."""
 
-    def __init__(self, c: ModelConfig):
+    def __init__(self, c: ModelConfig, name: str = "decoder.0"):
         super().__init__()
-        self.self = SelfAttention(c.d_model, c.heads, c.attention_dropout)
+        self.self = SelfAttention(c.d_model, c.heads_in(f"{name}.self"), c.attention_dropout, c.head_width)
         self.self_residual = Residual(c.d_model, c.dropout, c.norm)
-        self.cross = CrossAttention(c.d_model, c.heads, c.attention_dropout)
+        self.cross = CrossAttention(c.d_model, c.heads_in(f"{name}.cross"), c.attention_dropout, c.head_width)
         self.cross_residual = Residual(c.d_model, c.dropout, c.norm)
         self.ffn = FeedForward(c.d_model, c.d_ff, c.activation, c.activation_dropout)
         self.ffn_residual = Residual(c.d_model, c.dropout, c.norm)

@@ -41,8 +41,8 @@ class Transformer(nn.Module):
         self.source_positions = POSITIONS[c.positions](c.d_model, c.max_positions, c.heads)
         self.target_positions = POSITIONS[c.positions](c.d_model, c.max_positions, c.heads)
         self.dropout = Dropout(c.dropout)
-        self.encoder = nn.ModuleList(EncoderLayer(c) for _ in range(c.encoder_layers))
-        self.decoder = nn.ModuleList(DecoderLayer(c) for _ in range(c.decoder_layers))
+        self.encoder = nn.ModuleList(EncoderLayer(c, f"encoder.{n}") for n in range(c.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(c, f"decoder.{n}") for n in range(c.decoder_layers))
         # Pre-norm leaves the last sum of each stack without a norm; post-norm ends with one.
         self.encoder_norm = nn.LayerNorm(c.d_model) if c.norm == "pre" else nn.Identity()
         self.decoder_norm = nn.LayerNorm(c.d_model) if c.norm == "pre" else nn.Identity()

@@ -23,7 +23,7 @@ MAPS = ("softmax", "present", "causal")
 LARGEST = 2**29
 """Bytes of the largest file that is written; browsers open no larger text."""
 
-ANSWERS = ("accounts", "verdict")
+ANSWERS = ("accounts", "verdict", "words", "masking", "heads")
 """What of a manifest is packed in a file: it consists of numbers, and would be most of a small file."""
 
 DIGITS = 6
@@ -37,6 +37,7 @@ class Traced(Protocol):
 
     def manifest(self) -> dict[str, Any]: ...
     def answers(self) -> dict[str, Any]: ...
+    def beside(self) -> dict[str, Any]: ...
     def tensor(self, name: str, /) -> np.ndarray: ...
     def parameter(self, name: str, /) -> np.ndarray: ...
 
@@ -48,7 +49,7 @@ def save_html(trace: Traced, path: str | Path, keep: str = "maps", say: Callable
     """
     path = Path(path)
     require_place(path, keep)
-    manifest = whole(trace)
+    manifest = in_file(trace)
     if say:
         say(f"{path} will have at most {size(estimate(manifest, keep))}")
     data = page_html(manifest, trace.tensor, trace.parameter, keep).encode()
@@ -64,12 +65,17 @@ def save_html(trace: Traced, path: str | Path, keep: str = "maps", say: Callable
 def page_of(trace: Traced, keep: str = "maps") -> str:
     """The text of the file."""
     require_kept(keep)
-    return page_html(whole(trace), trace.tensor, trace.parameter, keep)
+    return page_html(in_file(trace), trace.tensor, trace.parameter, keep)
 
 
 def whole(trace: Traced) -> dict[str, Any]:
-    """The manifest with the answers that a file could ask nobody for, to as many digits as float32 supports."""
+    """The manifest with what can be asked of the trace, to as many digits as float32 supports."""
     return {**trace.manifest(), **rounded(trace.answers(), digits=DIGITS)}
+
+
+def in_file(trace: Traced) -> dict[str, Any]:
+    """The same with everything else that a file could ask nobody for."""
+    return {**whole(trace), **rounded(trace.beside(), digits=DIGITS)}
 
 
 def page_html(manifest: Mapping[str, Any], tensors: Numbers, parameters: Numbers, keep: str) -> str:

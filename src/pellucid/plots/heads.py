@@ -26,10 +26,13 @@ def head_study(
     In the similarity of heads, which have the order of these rows, None is drawn as nothing. Curves are drawn against
     heads kept, all of them first.
     """
-    cost = np.array(importance)
+    widest = max(map(len, importance))
+    cost = np.array([[*row, *[np.nan] * (widest - len(row))] for row in importance])  # some attentions may have fewer
     figure = empty(15.0, max(4.5, 0.3 * len(attentions) + 1.5))
     silent, alike, left = figure.subplots(1, 3)
     image = draw(silent, cost, signed=True)
+    if any(len(row) < widest for row in importance):
+        image.set_cmap(image.cmap.with_extremes(bad="none"))
     name_axes(silent, attentions, [str(n) for n in range(cost.shape[1])], "", "head")
     silent.set_title("loss added by its silence, and roles")
     reach = image.get_clim()[1]
@@ -42,8 +45,8 @@ def head_study(
     rows = np.array([[np.nan if each is None else each for each in row] for row in similarity], dtype=float)
     image = draw(alike, rows, low=0.0, high=1.0)
     image.set_cmap(image.cmap.with_extremes(bad="none"))
-    firsts = range(0, len(rows), cost.shape[1])
-    alike.set_yticks(list(firsts), [plain(name) for name in attentions], fontsize=7)
+    firsts = np.cumsum([0, *map(len, importance)])[:-1]
+    alike.set_yticks(firsts.tolist(), [plain(name) for name in attentions], fontsize=7)
     alike.set_xticks([])
     alike.set_title("how alike heads read (1: the same)")
 

@@ -22,14 +22,21 @@ def heat_map(
     low: float | None = None,
     high: float | None = None,
     cells: Sequence[Sequence[str]] | None = None,
+    absent: bool = False,
 ) -> None:
-    """Draw one matrix; `cells` are words for each entry, which is drawn larger for them."""
+    """Draw one matrix; `cells` are words for each entry, which is drawn larger for them.
+
+    With `absent`, NaN is an entry that cannot be, and is hatched; else it is a mistake, and magenta.
+    """
     wide, tall = values.shape[1], values.shape[0]
     cell = (0.75, 0.3) if cells is not None else (0.32, 0.32)
     size = [min(max(cell[0] * wide + 2.0, 4.0), 24.0), min(max(cell[1] * tall + 1.4, 3.0), 24.0)]
     figure = empty(size[0], size[1])
     [[axes]] = figure.subplots(1, 1, squeeze=False)
     draw(axes, values, signed=signed, low=low, high=high)
+    if absent:
+        axes.images[0].set_cmap(axes.images[0].cmap.with_extremes(bad="none"))
+        axes.patch.set(hatch="///", edgecolor="0.8", facecolor="white")
     name_axes(axes, rows, columns, row_name, column_name)
     axes.set_title(plain(title))
     for number, line in enumerate(cells or ()):
@@ -46,7 +53,7 @@ def draw(
     axes: Any, values: np.ndarray, *, signed: bool = False, low: float | None = None, high: float | None = None
 ) -> Any:
     """The matrix and its legend, on axes that are there."""
-    finite = values[np.isfinite(values)]
+    finite = np.asarray(values)[np.isfinite(np.asarray(values))]  # of a masked array too
     largest = float(finite.max(initial=0.0)) if high is None else high
     smallest = float(finite.min(initial=0.0)) if low is None else low
     if signed:

@@ -23,6 +23,17 @@ MOST_BYTES = 2**24
 BINARY: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-stream": {}}}}
 MANIFEST: dict[int | str, dict[str, Any]] = {200: {"content": {JSON: {"schema": {"type": "object"}}}}}
 
+BESIDE = {
+    "words": 'The pieces of a table in two dimensions: {"side"}, as those of source, target and output that differ.',
+    "neighbours": 'The pieces nearest to one: {"side", "piece"}.',
+    "similar": 'The cosines of some words: {"side", "words"}.',
+    "analogy": 'What a sum of words is near to: {"side", "question", "expected"}.',
+    "masking": "The logits step by step, at once with the mask, and without: {}.",
+    "identity": 'The diagonals of the cross-attention on another sentence: {"sentence", "target"}.',
+    "heads": "What each head can be called and costs, from the file beside the model: {}.",
+}
+"""What is asked of the model beside the trace, and what its body holds."""
+
 
 class Sentence(BaseModel):
     """What is to be traced."""
@@ -94,6 +105,17 @@ def routes(service: Service) -> APIRouter:
     async def edit(identity: str, request: Request) -> Response:
         """The same sentence with the run changed, as a new trace: {"edits", "keep_target"}."""
         return await acted(identity, "edit", request)
+
+    def asked(verb: str) -> Callable[..., Any]:
+        async def answer(identity: str, request: Request) -> Response:
+            return await acted(identity, verb, request)
+
+        return answer
+
+    for verb, says in BESIDE.items():
+        router.add_api_route(
+            f"/{{identity}}/{verb}", asked(verb), methods=["POST"], name=verb, description=says, **asks
+        )
 
     @router.get(
         "/{identity}/export.html",

@@ -19,11 +19,14 @@ def act(trace: Trace, verb: str, arguments: object) -> dict[str, Any] | Trace:
 
     Raises ValueError, saying what is wrong, for arguments that the verb does not take or this trace cannot serve.
     """
-    if verb not in VERBS:
-        raise ValueError(f"{verb!r:.40} is nothing a trace can do; it can {', '.join(VERBS)}")
+    from pellucid.inspect.asked import VERBS as BESIDE
+
+    verbs = {**VERBS, **BESIDE}
+    if verb not in verbs:
+        raise ValueError(f"{verb!r:.40} is nothing a trace can do; it can {', '.join(verbs)}")
     if not isinstance(arguments, Mapping):
         raise ValueError(f"{verb}: the arguments are {arguments!r:.60}, expected a table")
-    do, known = VERBS[verb]
+    do, known = verbs[verb]
     refuse_unknown(verb, arguments, known)
     try:
         return do(trace, arguments)

@@ -1,6 +1,6 @@
 """One pass over source and target that keeps every named tensor, after an estimate of what that takes."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from math import prod
 
@@ -13,6 +13,7 @@ from pellucid.decode.step import padded
 from pellucid.decode.translate import reading
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.glossary import Row, glossary
+from pellucid.trace.edits import attention_names
 from pellucid.trace.facts import Candidate, Step
 from pellucid.trace.record import Chain, Edit, Record
 
@@ -30,20 +31,26 @@ TOP = 20
 
 
 def sizes(config: ModelConfig, source: int, target: int) -> dict[str, int]:
-    """How long each dimension is, by its letter in the glossary's legend."""
+    """How long each dimension is, by its letter in the glossary's legend; of heads, the most that an attention has."""
     c = config
     return {
         "B": 1,
         "S": source,
         "T": target,
         "D": c.d_model,
-        "H": c.heads,
-        "E": c.d_model // c.heads,
+        "H": max(map(c.heads_in, attention_names(c))),
+        "E": c.head_width,
         "F": c.d_ff,
         "2F": 2 * c.d_ff,
         "V": c.target_vocabulary,
         "1": 1,
     }
+
+
+def shape_of(row: Row, config: ModelConfig, size: Mapping[str, int]) -> list[int]:
+    """The shape of a tensor without the axis of sentences: `size` by letter, and the heads of its own attention."""
+    heads = config.heads_in(row.name.rpartition(".")[0])
+    return [heads if letter == "H" else size[letter] for letter in dims_of(row)]
 
 
 def dims_of(row: Row) -> tuple[str, ...]:
@@ -86,10 +93,7 @@ def what_to_keep(config: ModelConfig, source: int, target: int, itemsize: int, k
 def bytes_of(config: ModelConfig, rows: Iterable[Row], source: int, target: int, itemsize: int) -> int:
     """Bytes that these tensors take: one for a boolean, `itemsize` for a number."""
     size = sizes(config, source, target)
-    return sum(
-        prod(size[letter] for letter in dims_of(row)) * (1 if row.name.endswith(".allowed") else itemsize)
-        for row in rows
-    )
+    return sum(prod(shape_of(row, config, size)) * (1 if row.name.endswith(".allowed") else itemsize) for row in rows)
 
 
 def captured(

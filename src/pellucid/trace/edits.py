@@ -151,8 +151,10 @@ def problems_of(edit: EditSpec, config: ModelConfig, words: Sequence[int | None]
     if edit.attention not in attentions:
         return [f"{edit.attention!r:.60} is no attention of this model; {choices('it has', attentions)}"]
     problems = []
-    if not 0 <= edit.head < config.heads:
-        problems.append(f"{edit.attention} has heads 0 to {config.heads - 1}; head {edit.head} is none")
+    heads = config.heads_in(edit.attention)
+    if not 0 <= edit.head < heads:
+        there = f"heads 0 to {heads - 1}" if heads else "no head left"
+        problems.append(f"{edit.attention} has {there}; head {edit.head} is none")
     if isinstance(edit, Pattern):
         problems += problems_of_row(edit, len(words))
     return problems

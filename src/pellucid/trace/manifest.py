@@ -8,7 +8,7 @@ import numpy as np
 from pellucid.bundle import without_weights
 from pellucid.model import ModelConfig
 from pellucid.model.glossary import LEGEND, Row, glossary
-from pellucid.trace.capture import dims_of, sizes
+from pellucid.trace.capture import dims_of, shape_of, sizes
 from pellucid.trace.checks.graph import operations
 from pellucid.trace.checks.source import code_of
 
@@ -62,7 +62,7 @@ def tensor_row(trace: "Trace", row: Row, size: dict[str, int], op: dict[str, Any
     found = {
         "name": row.name,
         "dims": list(dims),
-        "shape": [size[letter] for letter in dims],
+        "shape": shape_of(row, trace.config, size),
         "means": row.means,
         "of": row.of,
         "op": op,

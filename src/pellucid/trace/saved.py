@@ -14,7 +14,7 @@ from pellucid.bundle import settings
 from pellucid.model import ModelConfig
 from pellucid.model.glossary import glossary
 from pellucid.sealed import MANIFEST, listed, read_json, verify, whole, written_whole
-from pellucid.trace.capture import dims_of, sizes
+from pellucid.trace.capture import shape_of, sizes
 from pellucid.trace.facts import Facts
 from pellucid.trace.manifest import parameter_shapes
 from pellucid.trace.reading import read_as
@@ -87,7 +87,7 @@ def config_of(table: Any, where: str) -> ModelConfig:
 def tensors_of(path: Path, facts: Facts, config: ModelConfig) -> dict[str, np.ndarray]:
     """The tensors in the order of computation, once each has a name, a shape and a type that this model gives it."""
     size = sizes(config, len(facts.source.ids), len(facts.inputs.ids))
-    shapes = {row.name: [size[letter] for letter in dims_of(row)] for row in glossary(config)}
+    shapes = {row.name: shape_of(row, config, size) for row in glossary(config)}
     try:
         with safe_open(path, framework="np") as stored:
             found = {name: stored.get_slice(name) for name in stored.keys()}  # noqa: SIM118  (it is no mapping)

@@ -159,6 +159,12 @@ class Trace(Told, Mapping[str, Named]):
                 continue
         return found
 
+    def beside(self) -> dict[str, Any]:
+        """What else a file could ask nobody for: the words of the model, claims tested by another run, its heads."""
+        from pellucid.inspect.asked import answered
+
+        return answered(self)
+
     def again(
         self, sentence: str, *, target: str | None = None, beam: int | None = None, prefix_ids: Sequence[int] = ()
     ) -> "Trace":

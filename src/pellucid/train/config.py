@@ -113,6 +113,9 @@ class ModelSettings:
         Literal["all", "decoder", "none"] | None, "which embeddings share one matrix; left out: all if joint"
     ] = None
     max_positions: Annotated[int, "longest sentence in pieces the model will take"] = 1024
+    fewer_heads: Annotated[
+        str, "attentions with fewer heads than that: 'encoder.0.self:2 decoder.2.cross:0'; left out: none"
+    ] = ""
 
     def __post_init__(self) -> None:
         if self.size in PRESETS:

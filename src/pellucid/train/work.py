@@ -16,21 +16,32 @@ def training_flops(c: ModelConfig, s: int, t: int) -> float:
 
     Matrix products only, an addition and a multiplication each counted; the backward pass is twice the forward pass:
 
-        3 x [ encoder  s L (8 d^2 + 2 m d f + 4 s d)
-              cross    s M 4 d^2
-              decoder  t M (12 d^2 + 2 m d f + 2 t d + 4 s d)
+        3 x [ encoder  s sum over layers of (8 d a + 2 m d f + 4 s a)
+              cross    s sum over layers of 4 d c
+              decoder  t sum over layers of (8 d a + 2 t a + 4 d c + 4 s c + 2 m d f)
               logits   t 2 d V ]
 
-    d is d_model, f is d_ff, L and M the layers of encoder and decoder, V the target vocabulary, m the matrices of a
-    feed-forward: 2, with swiglu 3. A decoder position reads on average half of the target, hence 2 t d and not 4 t d.
-    Padding is no work.
+    d is d_model, f is d_ff, a and c are the heads of a layer's self-attention and cross-attention times their width (d
+    where no head was removed), V the target vocabulary, m the matrices of a feed-forward: 2, with swiglu 3. A decoder
+    position reads on average half of the target, hence 2 t a and not 4 t a. Padding is no work.
     """
-    d, f, layers, decoder_layers = c.d_model, c.d_ff, c.encoder_layers, c.decoder_layers
-    ffn = 2 * (3 if c.activation == "swiglu" else 2) * d * f
-    encoder = s * layers * (8 * d * d + ffn + 4 * s * d)
-    cross = s * decoder_layers * 4 * d * d
-    decoder = t * decoder_layers * (12 * d * d + ffn + 2 * t * d + 4 * s * d)
+    d, layers, decoder_layers = c.d_model, c.encoder_layers, c.decoder_layers
+    ffn = 2 * (3 if c.activation == "swiglu" else 2) * d * c.d_ff
+    reads, own, crosses = (c.head_width * each for each in heads_by_kind(c))
+    encoder = s * (8 * d * reads + layers * ffn + 4 * s * reads)
+    cross = s * 4 * d * crosses
+    decoder = t * (8 * d * own + 2 * t * own + 4 * d * crosses + 4 * s * crosses + decoder_layers * ffn)
     return 3.0 * (encoder + cross + decoder + t * 2 * d * c.target_vocabulary)
+
+
+def heads_by_kind(c: ModelConfig) -> tuple[int, int, int]:
+    """All heads of the encoder, of the decoder's self-attention and of its cross-attention."""
+    kinds = (("encoder", "self", c.encoder_layers), ("decoder", "self", c.decoder_layers))
+    reads, own, crosses = (
+        sum(c.heads_in(f"{stack}.{layer}.{part}") for layer in range(depth))
+        for stack, part, depth in (*kinds, ("decoder", "cross", c.decoder_layers))
+    )
+    return reads, own, crosses
 
 
 @dataclass(frozen=True)
@@ -79,11 +90,10 @@ def memory(c: ModelConfig, learned: int, rows: int, s: int, t: int) -> Memory:
     what its products read. Somewhat more is reckoned, for what the backward pass makes on its way. The logits exist in
     chunks of rows (`train/loss.py`).
     """
-    d, h = c.d_model, c.heads
+    d, (reads, own, crosses) = c.d_model, heads_by_kind(c)
     ffn = 3 * d + (4 if c.activation == "swiglu" else 2) * c.d_ff
-    encoder = rows * s * (2 * d + c.encoder_layers * (8 * d + 2 * h * s + ffn))
-    decoder = rows * t * (2 * d + c.decoder_layers * (14 * d + 2 * h * (t + s) + ffn)) + rows * s * (
-        c.decoder_layers * 2 * d
-    )
+    encoder = rows * s * (2 * d + c.encoder_layers * (8 * d + ffn) + 2 * reads * s)
+    decoder = rows * t * (2 * d + c.decoder_layers * (14 * d + ffn) + 2 * (own * t + crosses * s))
+    kept = rows * s * c.decoder_layers * 2 * d
     logits = 3 * min(CHUNK, rows * t) * c.target_vocabulary + c.target_vocabulary * d
-    return Memory(FLOAT * learned, FLOAT * learned, 2 * FLOAT * learned, FLOAT * (encoder + decoder + logits))
+    return Memory(FLOAT * learned, FLOAT * learned, 2 * FLOAT * learned, FLOAT * (encoder + decoder + kept + logits))

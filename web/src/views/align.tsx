@@ -14,8 +14,8 @@ export function AlignView() {
   const app = useApp();
   const manifest = app.manifest.value;
   if (!manifest) return null;
-  const crossings = attentions(manifest).filter((parts) => parts.reader === "T" && parts.read === "S");
-  if (!crossings.length) return <Missing says="This model has no attention from the decoder to the source." />;
+  const crossings = attentions(manifest).filter((parts) => parts.reader === "T" && parts.read === "S" && parts.heads > 0);
+  if (!crossings.length) return <Missing says="This model has no head left that reads the source from the decoder." />;
   return <Chosen app={app} manifest={manifest} crossings={crossings} key={manifest.id} />;
 }
 

@@ -4,6 +4,7 @@ import { type Block, blockAt, blocks, positionDim } from "../layout";
 import { asRoot } from "../made";
 import { Matrix } from "../matrix";
 import { lastName } from "../operands";
+import { many } from "../prose";
 import { inputsOf, labelsOf, rowOf, sectionInWords } from "../roles";
 import { type App, useApp } from "../state";
 import type { Manifest, Op, TensorRow } from "../types";
@@ -61,12 +62,14 @@ function Neighbours(props: { manifest: Manifest; block: Block }) {
 function Heads(props: { block: Block; manifest: Manifest }) {
   const { attention } = props.block;
   if (!attention) return null;
+  if (attention.heads === 0)
+    return <Missing says="No heads left here: this attention reads nothing, and adds the bias of its output at every position." />;
   const width = rowOf(props.manifest, attention.q)?.shape[2] ?? 0;
   const keys = rowOf(props.manifest, attention.k);
   return (
     <section class="panel">
       <h3>
-        {attention.heads} heads, each reading {keys ? inputsOf(keys.op)[0] : "its input"} in its own way
+        {many(attention.heads, "head")}, each reading {keys ? inputsOf(keys.op)[0] : "its input"} in its own way
       </h3>
       <p>
         Each makes queries, keys and values of {width} numbers, and weights from how well they fit. Rows read, columns

@@ -76,7 +76,7 @@ function HideWord({ manifest, onAdd }: { manifest: Manifest; onAdd: (edit: EditS
 }
 
 function SilenceHead({ manifest, onAdd }: { manifest: Manifest; onAdd: (edit: EditSpec) => void }) {
-  const all = attentions(manifest);
+  const all = attentions(manifest).filter((parts) => parts.heads > 0);
   const [section, setSection] = useState(all.at(-1)?.section ?? "");
   const [head, setHead] = useState(0);
   const heads = all.find((parts) => parts.section === section)?.heads ?? 0;

@@ -31,7 +31,7 @@ export function ExportView() {
 
 function OneTensor({ app, manifest }: { app: App; manifest: Manifest }) {
   const dark = useDark();
-  const captured = manifest.tensors.filter((row) => row.captured);
+  const captured = manifest.tensors.filter((row) => row.captured && !row.shape.includes(0));
   const { place } = app;
   const section = place.value.section;
   const begin = captured.find((row) => row.name === place.value.tensor) ?? captured.find((row) => row.name === `${section}.pattern`);

@@ -8,6 +8,7 @@ import type { Manifest } from "../types";
 import { useArrival } from "./arrival";
 import { cellFor, Figure, heightFor } from "./flow";
 import { HeadsRow } from "./heads_row";
+import { RoleOf } from "./atlas";
 import { Missing } from "./said";
 import { Weights } from "./weights";
 
@@ -18,8 +19,9 @@ export function HeadView() {
   const heading = useArrival<HTMLHeadingElement>(`${section} ${wanted}`);
   if (!manifest) return null;
   const block = blockAt(manifest, section);
-  const parts = section === undefined ? attentions(manifest)[0] : block?.attention;
+  const parts = section === undefined ? attentions(manifest).find((each) => each.heads > 0) : block?.attention;
   if (!parts) return <Missing says={`This model has no attention ${section ?? ""} whose head could be shown.`} />;
+  if (parts.heads === 0) return <Missing says={`No heads left here: ${sectionInWords(parts.section)} reads nothing, and adds the bias of its output alone.`} />;
   const head = Math.min(wanted ?? 0, parts.heads - 1);
   const move = (by: number) => app.go({ section: parts.section, head: (head + by + parts.heads) % parts.heads });
   return (
@@ -36,6 +38,7 @@ export function HeadView() {
         </button>
         <HeadsRow parts={parts} current={head} />
       </header>
+      <RoleOf section={parts.section} head={head} />
       <Chain key={`${parts.section} ${head}`} manifest={manifest} parts={parts} head={head} />
       <Weights manifest={manifest} parts={parts} head={head} />
     </article>

@@ -5,6 +5,7 @@ import { type HeadNumbers, marksOf, numbersOf, patternOf } from "../patterns";
 import { type AttentionParts, attentions, sectionInWords } from "../roles";
 import { useApp, useTensor } from "../state";
 import type { Manifest } from "../types";
+import { AtlasLegend, Gone, known, roleInWords, Worth } from "./atlas";
 import { OneHead } from "./onehead";
 import { Missing, Value } from "./said";
 
@@ -30,8 +31,9 @@ export function HeadsView() {
         Rows attend to columns. Below each: its largest weight in a row and its entropy in nats, both in the mean over the rows. Pick one to see
         what its weights carry, and to lay another head beside it.
       </p>
-      {picked && shown && <OneHead app={app} manifest={manifest} parts={shown} head={picked.head} key={`${manifest.id} ${picked.section} ${picked.head}`} />}
-      <div class="b-all-heads" style={{ gridTemplateColumns: `repeat(auto-fill, minmax(min(100%, ${WIDTH * (all[0]?.heads ?? 1)}px), 1fr))` }}>
+      <AtlasLegend />
+      {picked && shown && picked.head < shown.heads && <OneHead app={app} manifest={manifest} parts={shown} head={picked.head} key={`${manifest.id} ${picked.section} ${picked.head}`} />}
+      <div class="b-all-heads" style={{ gridTemplateColumns: `repeat(auto-fill, minmax(min(100%, ${WIDTH * Math.max(1, ...all.map((parts) => parts.heads))}px), 1fr))` }}>
         {all.map((parts) => (
           <Line manifest={manifest} parts={parts} picked={picked} onPick={setPicked} key={`${manifest.id} ${parts.section}`} />
         ))}
@@ -49,6 +51,7 @@ interface LineProps {
 
 /** The heads of one attention. */
 function Line({ manifest, parts, picked, onPick }: LineProps) {
+  const app = useApp();
   const loaded = useTensor(parts.pattern);
   const numbers = (head: number): HeadNumbers | null =>
     loaded.state === "ready" ? numbersOf(patternOf(loaded.value.values, loaded.value.row.shape), head, marksOf(manifest, parts.read)) : null;
@@ -63,12 +66,15 @@ function Line({ manifest, parts, picked, onPick }: LineProps) {
             class="b-thumbnail"
             aria-pressed={picked?.section === parts.section && picked.head === head}
             aria-label={`${sectionInWords(parts.section)}, head ${head + 1}`}
+            title={roleInWords(known(app.studied.value, parts.section, head)).join("; ") || undefined}
             onClick={() => onPick({ section: parts.section, head })}
           >
             <Matrix tensor={parts.pattern} take={{ H: head }} bare />
+            <Worth section={parts.section} head={head} />
             <Measured head={head} numbers={numbers(head)} />
           </button>
         ))}
+        <Gone parts={parts} manifest={manifest} />
       </div>
     </section>
   );

@@ -3,6 +3,7 @@
 import { Matrix } from "../matrix";
 import { type AttentionParts, rowOf, sectionInWords } from "../roles";
 import { useApp } from "../state";
+import { Gone, known, roleInWords, Worth } from "./atlas";
 
 export function HeadsRow(props: { parts: AttentionParts; current?: number; named?: boolean }) {
   const app = useApp();
@@ -20,16 +21,20 @@ export function HeadsRow(props: { parts: AttentionParts; current?: number; named
           class="a-thumb"
           aria-current={head === current ? "true" : undefined}
           aria-label={`${sectionInWords(parts.section)}, head ${head + 1} of ${parts.heads}: open`}
-          title={`head ${head + 1}`}
+          title={[`head ${head + 1}`, ...roleInWords(known(app.studied.value, parts.section, head))].join("; ")}
           onClick={() => app.go({ view: "head", section: parts.section, head })}
         >
-          <Matrix tensor={parts.pattern} take={{ H: head }} bare />
-          {marked === null ? null : (
-            <span class="a-mark" style={{ top: `${(100 * marked) / queries}%`, height: `${100 / queries}%` }} />
-          )}
-          {props.named ? <span class="a-plate">head {head + 1}</span> : null}
+          <span class="a-face">
+            <Matrix tensor={parts.pattern} take={{ H: head }} bare />
+            {marked === null ? null : (
+              <span class="a-mark" style={{ top: `${(100 * marked) / queries}%`, height: `${100 / queries}%` }} />
+            )}
+            {props.named ? <span class="a-plate">head {head + 1}</span> : null}
+          </span>
+          <Worth section={parts.section} head={head} />
         </button>
       ))}
+      <Gone parts={parts} manifest={manifest} />
     </div>
   );
 }

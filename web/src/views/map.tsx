@@ -2,12 +2,14 @@
 
 import type { ComponentChildren } from "preact";
 import { type Block, type Stack, stacks } from "../layout";
+import { attentions } from "../roles";
 import { Piece } from "../piece";
 import { count, many, quoted } from "../prose";
 import { useApp } from "../state";
 import type { Manifest } from "../types";
 import { useArrival } from "./arrival";
 import { Arrows } from "./arrows";
+import { AtlasLegend } from "./atlas";
 import { End, Input, Sublayer, Written } from "./boxes";
 
 export function MapView() {
@@ -33,11 +35,13 @@ function HowToRead(props: { manifest: Manifest; stacks: Stack[] }) {
   const { manifest } = props;
   const width = manifest.axes.D?.size;
   const layers = props.stacks.map((stack) => many(stack.layers.length, `${stack.name} layer`)).join(", ");
-  const heads = manifest.axes.H?.size;
+  const heads = attentions(manifest).map((parts) => parts.heads);
+  const [fewest, most] = [Math.min(...heads), Math.max(...heads)];
+  const each = heads.length === 0 || most === 0 ? "no heads" : fewest < most ? `up to ${many(most, "head")}` : many(most, "head");
   return (
     <div class="a-how quiet">
       <p>
-        {manifest.model.name}: {layers}, {heads ? many(heads, "head") : "no heads"}, vectors of {width} numbers,{" "}
+        {manifest.model.name}: {layers}, {each}, vectors of {width} numbers,{" "}
         {count(manifest.model.parameters)} numbers learned.
       </p>
       <p>
@@ -46,6 +50,7 @@ function HowToRead(props: { manifest: Manifest; stacks: Stack[] }) {
         it.
       </p>
       <p>Click a part, or Tab to it and press Enter, to go in. Esc goes out.</p>
+      <AtlasLegend />
     </div>
   );
 }

@@ -6,15 +6,21 @@ from pellucid.cli.errors import told
 from pellucid.cli.inspecting import (
     align,
     analogy,
+    attention,
+    embedding,
     heads,
     length,
     lens,
     logits,
     model,
     neighbours,
+    pair,
     positions,
+    probes,
     project,
+    prune,
     similar,
+    tokens,
 )
 
 EXAMPLES = """\
@@ -31,6 +37,8 @@ app = typer.Typer(
 )
 for name, module in {
     "model": model,
+    "tokens": tokens,
+    "embedding": embedding,
     "similar": similar,
     "neighbours": neighbours,
     "analogy": analogy,
@@ -38,7 +46,11 @@ for name, module in {
     "positions": positions,
     "logits": logits,
     "lens": lens,
+    "attention": attention,
+    "pair": pair,
+    "probes": probes,
     "heads": heads,
+    "prune": prune,
     "align": align,
     "length": length,
 }.items():

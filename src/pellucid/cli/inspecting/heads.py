@@ -95,6 +95,8 @@ def run(
     bundle = load(model)
     transformer, config = bundle.model, bundle.model.config
     every, kept = importance.heads_of(config), importance.heads_of(config, among)
+    if not every:
+        raise ValueError(f"{model} has no attention head left to look at")
     with named(f"{source} and {target}"):
         pairs = prepare(
             bundle.tokenizer,

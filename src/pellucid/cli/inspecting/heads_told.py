@@ -50,14 +50,13 @@ class Report:
     def figure(self) -> dict[str, Any]:
         """The numbers that `plots.heads.head_study` draws."""
         attentions = list(dict.fromkeys(head.attention for head in self.heads))
-        heads = len(self.heads) // len(attentions)
+        of = {name: [n for n, head in enumerate(self.heads) if head.attention == name] for name in attentions}
         marks = [",".join(each.mark for each in self.badges[head]) for head in self.heads]
         cost = [each.value for each in self.weighed.ablation]
-        rows = range(0, len(cost), heads)
         return {
             "attentions": attentions,
-            "importance": [cost[n : n + heads] for n in rows],
-            "marks": [marks[n : n + heads] for n in rows],
+            "importance": [[cost[n] for n in some] for some in of.values()],
+            "marks": [[marks[n] for n in some] for some in of.values()],
             "similarity": self.looked.similarity,
             "curves": {each.order: (each.kept, each.values) for each in self.curves},
             "curve_name": TITLES[self.curve],
@@ -122,9 +121,12 @@ def costliest(report: Report) -> str:
     costs: dict[str, float] = {}
     for head, change in zip(report.heads, report.weighed.ablation, strict=True):
         costs[head.attention] = costs.get(head.attention, 0.0) + change.value
-    most, last = max(costs, key=lambda name: costs[name]), report.heads[-1].attention
+    most = max(costs, key=lambda name: costs[name])
     told = f"Silent heads cost most in {most}, {costs[most]:+.4f} nats a piece added up over its heads"
-    return f"{told}." if most == last else f"{told}; in the last cross-attention, {last}, {costs[last]:+.4f}."
+    last = [name for name in costs if name.endswith(".cross")][-1:]
+    if last in ([], [most]):
+        return f"{told}."
+    return f"{told}; in the last cross-attention, {last[0]}, {costs[last[0]]:+.4f}."
 
 
 def relations_told(report: Report) -> Iterator[str]:
@@ -133,6 +135,8 @@ def relations_told(report: Report) -> Iterator[str]:
     for title, some in (("relation", report.followed), (f"aligned ({links})", report.looked.aligned)):
         best: dict[str, tuple[float, str, Followed]] = {}
         for each in some:
+            if not each.shares:  # no head is left there
+                continue
             share, number = max((share, -n) for n, share in enumerate(each.shares))
             if each.relation not in best or share > best[each.relation][0]:
                 best[each.relation] = (share, f"{each.attention}.{-number}", each)

@@ -168,7 +168,7 @@ class Walk:
                 if part == "ffn":
                     self.feed_forward(inside)
                 else:
-                    self.heads(inside, part, c.heads)
+                    self.heads(inside, part, c.heads_in(inside), c.head_width)
         if c.positions in ("sinusoidal", "learned"):
             self.found.append(("positions", "positions", self.along(self.at_rows("decoder.positions")), None))
         self.found.append(("embedding", "embedding", self.along(self.at_rows("decoder.embedding")), None))
@@ -193,11 +193,11 @@ class Walk:
         self.biases += self.along(bias)
         self.found.append((inside, "ffn", self.along(self.at_rows(f"{inside}.output") - bias), None))
 
-    def heads(self, inside: str, group: Group, heads: int) -> None:
+    def heads(self, inside: str, group: Group, heads: int, width: int) -> None:
         """What each head added, z W_O of its rows of W_O; z is a sum of pattern times v over the positions it read."""
         self.biases += self.along(self.parameter(f"{inside}.output.bias"))
         weight = self.parameter(f"{inside}.output.weight").astype(np.float64)
-        direction = (self.direction @ weight).reshape(len(self.rows), heads, -1)
+        direction = (self.direction @ weight).reshape(len(self.rows), heads, width)
         z, pattern = (self.tensor(f"{inside}.{name}")[:, self.rows] for name in ("head_output", "pattern"))
         values = np.einsum("nhe,hne->hn", direction, z)
         by_key = np.einsum("nhe,hke->hnk", direction, self.tensor(f"{inside}.v")) * pattern

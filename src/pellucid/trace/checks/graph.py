@@ -141,11 +141,12 @@ def _attention(c: ModelConfig, inside: str, x: str) -> Iterator[Made]:
         f"{inside}.{last}" for last in ("q", "k", "v", "products", "scores", "allowed", "pattern", "head_output")
     )
     weight, bias = f"{inside}.qkv.weight", f"{inside}.qkv.bias"
+    all_heads = c.heads_in(inside) * c.head_width
     yield q, Operation("linear", (x,), weight=weight, bias=bias, split=True, turned=turned)
-    yield k, Operation("linear", (y,), weight=weight, bias=bias, first=c.d_model, split=True, turned=turned)
-    yield v, Operation("linear", (y,), weight=weight, bias=bias, first=2 * c.d_model, split=True)
+    yield k, Operation("linear", (y,), weight=weight, bias=bias, first=all_heads, split=True, turned=turned)
+    yield v, Operation("linear", (y,), weight=weight, bias=bias, first=2 * all_heads, split=True)
     yield products, Operation("dot", (q, k))
-    yield scores, Operation("scale", (products,), divisor=(c.d_model // c.heads) ** 0.5)
+    yield scores, Operation("scale", (products,), divisor=c.head_width**0.5)
     yield allowed, Operation("present" if cross or inside.startswith("encoder") else "causal")
     yield pattern, Operation("softmax", (scores, allowed))
     yield head_output, Operation("mix", (pattern, v))

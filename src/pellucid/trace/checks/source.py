@@ -44,7 +44,7 @@ def code_of(name: str, config: ModelConfig) -> Code:
     layer = re.match(r"(encoder|decoder)\.(\d+)\.", name)
     if layer is not None and int(layer[2]) >= layers[layer[1]]:
         raise KeyError(f"{name!r}: the {layer[1]} has {layers[layer[1]]} layers, the first is number 0")
-    sizes = {"source_vocabulary": 5, "target_vocabulary": 5, "d_model": 2, "d_ff": 1, "heads": 1}
+    sizes = {"source_vocabulary": 5, "target_vocabulary": 5, "d_model": 2, "d_ff": 1, "heads": 1, "fewer_heads": ""}
     depth = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 2}
     lines = shown(replace(config, **sizes, **depth))
     return lines[re.sub(r"^(encoder|decoder)\.\d+\.", r"\1.0.", name)]

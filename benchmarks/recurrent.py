@@ -1,0 +1,251 @@
+"""The Transformer beside a GRU encoder-decoder with attention: speed and quality for equal time, and copying.
+
+    make bench-recurrent     # or: python -m benchmarks.recurrent phrasebook multi30k copy
+
+Writes benchmarks/results/recurrent.md from what it measures now and what it measured before (runs/recurrent); half an
+hour on a quiet core for all three. Multi30k needs PELLUCID_DATA and is left out without it.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.quality import HOUSE, RESULTS, lines, machine
+from benchmarks.recurrent_copy import LENGTHS, LONGEST, SYMBOLS, TESTED, copying
+from benchmarks.recurrent_model import Recurrent, Sizes
+from benchmarks.recurrent_race import Contender, Runner, greedy, race, runner, tuned
+from pellucid.cli.demo import PAIRS, RECIPE
+from pellucid.data import phrasebook
+from pellucid.data.tokenizer import Tokenizer
+from pellucid.evaluate.scores import corpus_scores
+from pellucid.model import Transformer
+from pellucid.train.config import RunConfig, make_run, read_run
+from pellucid.train.data import read_data
+from pellucid.train.pairs import encode
+
+KEPT = HOUSE / "runs" / "recurrent"
+
+BATCH = 1024
+"""Target pieces a batch, for both models."""
+
+PEAKS = (2e-3, 4e-3, 8e-3)
+"""Learning rates that each of them tries."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Text to train on, and text to translate."""
+
+    title: str
+    run: RunConfig
+    sources: list[str]
+    references: list[str]
+
+
+def main() -> None:
+    """Measure what is asked for and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", help=f"{', '.join(PARTS)}; left out: all of them")
+    parser.add_argument("--seconds", type=float, default=180.0, help="processor time of each model's training")
+    parser.add_argument("--tuning", type=float, default=15.0, help="the same of each short run that tries a rate")
+    parser.add_argument("--page", action="store_true", help="measure nothing, write the page again")
+    asked = parser.parse_args()
+    if unknown := [part for part in asked.parts if part not in PARTS]:
+        parser.error(f"{unknown[0]!r} is none of {', '.join(PARTS)}")
+    torch.set_num_threads(1)
+    for part in () if asked.page else asked.parts or PARTS:
+        if part == "multi30k" and "PELLUCID_DATA" not in os.environ:
+            print("multi30k is left out: PELLUCID_DATA is not set", file=sys.stderr)
+            continue
+        began = time.time()
+        found = PARTS[part](asked.seconds, asked.tuning)
+        kept = {"seconds": asked.seconds, "tuning": asked.tuning, "date": time.strftime("%Y-%m-%d"), **found}
+        KEPT.mkdir(parents=True, exist_ok=True)
+        (KEPT / f"{part}.json").write_text(json.dumps({**kept, "wall": time.time() - began}), encoding="utf-8")
+    text = "\n".join(page()) + "\n"
+    (RESULTS / "recurrent.md").write_text(text, encoding="utf-8")
+    print(text)
+
+
+def told(each: Runner) -> None:
+    print(f"{each.name}: {each.seconds:.0f} s, {each.updates} updates, {each.speed:,.0f} pieces/s", file=sys.stderr)
+
+
+def the_phrasebook(seconds: float, tuning: float) -> dict[str, Any]:
+    """The sentences of `pellucid demo`."""
+    split = phrasebook.split(PAIRS)
+    with tempfile.TemporaryDirectory() as folder:
+        paths = phrasebook.write(Path(folder), split)
+        data = {
+            "source": str(paths["train.en"]),
+            "target": str(paths["train.es"]),
+            "dev_source": str(paths["dev.en"]),
+            "dev_target": str(paths["dev.es"]),
+        }
+        run = make_run({**RECIPE, "train": {**RECIPE["train"], "minutes": 1.0}, "data": data})
+        sides = [each.source for each in split.test], [each.target for each in split.test]
+        return compared(Task("Phrasebook, English-Spanish", run, *sides), seconds, tuning)
+
+
+def multi30k(seconds: float, tuning: float) -> dict[str, Any]:
+    """Image captions, as the recipe has them but for a warm-up that fits a short run."""
+    run = read_run(HOUSE / "recipes/multi30k-en-de.toml", [f"optim.warmup={RECIPE['optim']['warmup']}"])
+    data = Path(os.environ["PELLUCID_DATA"]) / "multi30k"
+    sides = (lines(data / f"test_2016_flickr.{language}.gz") for language in ("en", "de"))
+    return compared(Task("Multi30k, English-German", run, *sides), seconds, tuning)
+
+
+def compared(task: Task, seconds: float, tuning: float) -> dict[str, Any]:
+    """Both models on the same batches for equal time: speed, dev loss, BLEU and chrF of greedy search."""
+    data = read_data(task.run)
+    config = task.run.model_config(data.tokenizer)
+    sizes = Sizes(config.target_vocabulary, config.d_model, 128, 224, dropout=config.dropout)
+    contenders = (
+        Contender("Transformer", lambda: Transformer(config), PEAKS),
+        Contender("GRU with attention", lambda: Recurrent(sizes), PEAKS),
+    )
+    dev, _ = encode(data.dev, data.tokenizer, task.run)
+    losses = tuned(contenders, task.run.optim, data.encoded, dev, BATCH, tuning)
+    peaks = {name: min(each, key=each.__getitem__) for name, each in losses.items()}
+    print(losses, file=sys.stderr)
+    runners = [runner(one, peaks[one.name], task.run.optim, data.encoded, BATCH) for one in contenders]
+    race(runners, seconds, told)
+    return {
+        "title": task.title,
+        "pairs": len(data.encoded),
+        "vocabulary": config.target_vocabulary,
+        "tested": len(task.sources),
+        "dropout": config.dropout,
+        "rows": [scored(each, task, data.tokenizer, losses[each.name], peaks[each.name]) for each in runners],
+    }
+
+
+def scored(each: Runner, task: Task, tokenizer: Tokenizer, losses: dict[float, float], peak: float) -> dict[str, Any]:
+    """A row of the table."""
+    sources = tokenizer.encode_source(task.sources)
+    written = greedy(each.model, sources, [2 * len(ids) + 10 for ids in sources])
+    texts = [tokenizer.decode_target(ids) for ids in written]
+    scores = corpus_scores(texts, task.references, metrics=("bleu", "chrf"))
+    return {
+        "name": each.name,
+        "parameters": each.parameters,
+        "tried": {f"{rate:g}": loss for rate, loss in losses.items()},
+        "peak": peak,
+        "speed": each.speed,
+        "updates": each.updates,
+        "pieces": each.pieces,
+        "bleu": scores["bleu"]["score"],
+        "chrf": scores["chrf"]["score"],
+        "signature": scores["bleu"]["signature"],
+    }
+
+
+def copied(seconds: float, tuning: float) -> dict[str, Any]:
+    """The copy task; its models are small, so half the time is enough."""
+    return {"rows": [asdict(each) for each in copying(seconds / 2, tuning / 2, told)]}
+
+
+PARTS = {"phrasebook": the_phrasebook, "multi30k": multi30k, "copy": copied}
+
+
+def page() -> Iterator[str]:
+    """What is known of all parts, as Markdown."""
+    found = {part: json.loads((KEPT / f"{part}.json").read_text("utf-8")) for part in PARTS if kept(part)}
+    first = next(iter(found.values()))
+    yield "# The Transformer beside a recurrent network\n"
+    options = f"--seconds {first['seconds']:g} --tuning {first['tuning']:g}"
+    yield f"    python -m benchmarks.recurrent {' '.join(found)} {options}\n"
+    yield f"{machine()}; {first['date']}.\n"
+    yield HOW
+    for part in ("phrasebook", "multi30k"):
+        if part in found:
+            yield from of_corpus(found[part])
+    if "copy" in found:
+        yield from of_copying(found["copy"])
+
+
+def kept(part: str) -> bool:
+    return (KEPT / f"{part}.json").exists()
+
+
+def of_corpus(found: dict[str, Any]) -> Iterator[str]:
+    """The table of one corpus, and the ratios of its rows."""
+    yield f"## {found['title']}\n"
+    yield f"{found['pairs']:,} pairs, joint vocabulary of {found['vocabulary']:,} pieces, dropout {found['dropout']:g},"
+    yield f"{found['tested']:,} test sentences. {found['seconds'] / 60:g} minutes for each model, {found['tuning']:g}"
+    yield "seconds for each short run before.\n"
+    yield "| | parameters | pieces/s | updates | BLEU | chrF | rates tried (dev loss after the short run) |"
+    yield "|---|---|---|---|---|---|---|"
+    for row in found["rows"]:
+        tried = ", ".join(
+            f"**{rate}** ({loss:.2f})" if float(rate) == row["peak"] else f"{rate} ({loss:.2f})"
+            for rate, loss in row["tried"].items()
+        )
+        yield (
+            f"| {row['name']} | {row['parameters'] / 1e6:.2f} M | {row['speed']:,.0f} | {row['updates']:,} | "
+            f"{row['bleu']:.1f} | {row['chrf']:.1f} | {tried} |"
+        )
+    one, other = found["rows"]
+    ratio, apart = one["speed"] / other["speed"], one["bleu"] - other["bleu"]
+    yield f"\nThe Transformer trained on {ratio:.2f} times as many pieces a second as the GRU; its BLEU is"
+    yield f"{abs(apart):.1f} {'higher' if apart >= 0 else 'lower'}. Signature of BLEU: `{one['signature']}`.\n"
+
+
+def of_copying(found: dict[str, Any]) -> Iterator[str]:
+    """The tables of copying."""
+    yield "## Copying, with growing distance\n"
+    yield f"A line of 1 to {LONGEST} random pieces, {SYMBOLS} kinds of them, is to be written again. In a line of n, n"
+    yield "pieces lie between each piece and its copy. Each model is trained on all lengths at once, for"
+    yield f"{found['seconds'] / 120:g} minutes ({found['tuning'] / 2:g} seconds for each short run before), and tested"
+    yield f"on {TESTED} new lines of each length. The GRU without attention has, at every step, the two ends of the"
+    yield "encoder and nothing else of the source (Cho et al. 2014): a line has to fit into that.\n"
+    yield "| | parameters | pieces/s | updates | rate |\n|---|---|---|---|---|"
+    for row in found["rows"]:
+        yield (
+            f"| {row['name']} | {row['parameters'] / 1e3:.0f} K | {row['speed']:,.0f} | {row['updates']:,} | "
+            f"{row['peak']:g} |"
+        )
+    yield ""
+    yield from shares("Pieces in their right place, in per cent, by length", found["rows"], "pieces")
+    yield from shares("Lines without a mistake, in per cent, by length", found["rows"], "lines")
+
+
+def shares(title: str, rows: Sequence[dict[str, Any]], what: str) -> Iterator[str]:
+    """One table of copying."""
+    yield f"{title} (in brackets: longer than any line in training):\n"
+    lengths = [f"{n}" if n <= LONGEST else f"({n})" for n in LENGTHS]
+    yield f"| | {' | '.join(lengths)} |"
+    yield "|---|" + "---|" * len(lengths)
+    for row in rows:
+        yield f"| {row['name']} | {' | '.join(f'{row[what][str(n)]:.0f}' for n in LENGTHS)} |"
+    yield ""
+
+
+HOW = """\
+Both models are trained by the same code (`pellucid.train.update`) on the same batches of about 1,024 target pieces:
+Adam, label smoothing 0.1 (copying: none), the learning rate up in a straight line and then down to zero, the longest
+gradient 1. Each model tries three peaks of it in short runs of their own and takes the one with the lowest dev loss, in
+bold. The Transformer is the preset tiny; the GRU (`benchmarks/recurrent_model.py`: an encoder of two layers in both
+directions, two GRUs in the decoder with attention between them) has widths that give it as many parameters. Both share
+one matrix for source, target and output. Both translate by the same greedy search.
+
+Time is processor time of one thread, and the models take turns of a few seconds in one process, so what else runs on
+the machine disturbs both alike: read the ratios. *pieces/s*: target pieces in training, padding not counted.
+
+One thread is the GRU's best place. It must take the positions of a line one after the other, where the Transformer
+takes them all at once: on one core that saves little, on hardware that does thousands of things at a time it is the
+point of the architecture. This page does not measure that.
+"""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""Copying: lines of random pieces, to be written again; in a line of n, n pieces lie between each and its copy."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.recurrent_model import Recurrent, Sizes
+from benchmarks.recurrent_race import Contender, Runner, greedy, race, runner, tuned
+from pellucid.data.batching import Encoded
+from pellucid.data.stream import joined
+from pellucid.data.tokenizer import EOS
+from pellucid.model import ModelConfig, Transformer
+from pellucid.train.config import OptimConfig
+
+SPECIAL, SYMBOLS, LONGEST = 4, 64, 30
+"""Ids that are no pieces, pieces, and the longest line in training."""
+
+LENGTHS = (5, 10, 20, 30, 35, 40, 60)
+"""Lines that are tested; the last three are longer than any in training."""
+
+LINES, TESTED, BATCH = 50_000, 100, 1024
+
+PEAKS = (2e-3, 5e-3, 1e-2)
+
+VOCABULARY = SPECIAL + SYMBOLS
+
+CONTENDERS = (
+    Contender(
+        "Transformer",
+        lambda: Transformer(
+            ModelConfig(VOCABULARY, VOCABULARY, 64, 128, 4, encoder_layers=2, decoder_layers=2, dropout=0.0)
+        ),
+        PEAKS,
+    ),
+    Contender("GRU with attention", lambda: Recurrent(Sizes(VOCABULARY, 64, 64, 72, encoder_layers=1)), PEAKS),
+    Contender(
+        "GRU without attention",
+        lambda: Recurrent(Sizes(VOCABULARY, 64, 64, 80, encoder_layers=1, attention=False)),
+        PEAKS,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Copied:
+    """One model: what it is, and in per cent the pieces in their right place and the lines without a mistake."""
+
+    name: str
+    parameters: int
+    peak: float
+    speed: float
+    updates: int
+    pieces: dict[int, float]
+    lines: dict[int, float]
+
+
+def copying(seconds: float, tuning: float, told: Callable[[Runner], object]) -> list[Copied]:
+    """Train all on the same lines for so many seconds each, then let them copy."""
+    optim = OptimConfig(warmup=200, schedule="linear", label_smoothing=0.0)
+    encoded, dev = made(LINES, seed=1), made(500, seed=2)
+    losses = tuned(CONTENDERS, optim, encoded, dev, BATCH, tuning)
+    peaks = {name: min(each, key=each.__getitem__) for name, each in losses.items()}
+    runners = [runner(one, peaks[one.name], optim, encoded, BATCH) for one in CONTENDERS]
+    race(runners, seconds, told)
+    found = []
+    for each in runners:
+        rights = {length: right(each.model, length) for length in LENGTHS}
+        pieces, lines = ({n: of[part] for n, of in rights.items()} for part in (0, 1))
+        found.append(Copied(each.name, each.parameters, peaks[each.name], each.speed, each.updates, pieces, lines))
+    return found
+
+
+def made(lines: int, seed: int) -> Encoded:
+    """Lines of 1 to `LONGEST` random pieces, each its own translation."""
+    random = np.random.default_rng(seed)
+    rows = [line(random, int(random.integers(1, LONGEST + 1))) for _ in range(lines)]
+    return Encoded(joined(rows, np.uint16), joined(rows, np.uint16))
+
+
+def line(random: np.random.Generator, length: int) -> list[int]:
+    return [*random.integers(SPECIAL, VOCABULARY, length).tolist(), EOS]
+
+
+def right(model: Transformer | Recurrent, length: int) -> tuple[float, float]:
+    """Of lines of one length, the share of pieces written in their place, and of lines written as they are."""
+    random = np.random.default_rng(1000 + length)
+    sources = [line(random, length) for _ in range(TESTED)]
+    written = greedy(model, sources, [length + 1] * TESTED)
+    hits = [
+        sum(a == b for a, b in zip(source, copy, strict=False)) for source, copy in zip(sources, written, strict=True)
+    ]
+    whole = [source[:-1] == copy for source, copy in zip(sources, written, strict=True)]
+    return 100 * sum(hits) / (length * TESTED), 100 * sum(whole) / TESTED

@@ -1,0 +1,133 @@
+"""Models trained in turns, a few seconds each, for equal processor time on one core; and what they then write.
+
+Time is the processor's (`time.process_time`), one thread: a core that others use at the same time gives less of it, not
+another amount of work in it. The turns are short, so that whatever still disturbs falls on all alike.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from benchmarks.recurrent_model import Recurrent, step
+from pellucid.data.batching import Encoded, collate, epoch_batches
+from pellucid.data.stream import Stream
+from pellucid.decode.greedy import greedy_search
+from pellucid.decode.step import ModelState, padded, step_of
+from pellucid.decode.translate import reading
+from pellucid.model import Transformer
+from pellucid.train.config import OptimConfig
+from pellucid.train.optim import adam, learning_rate
+from pellucid.train.update import batch_loss, update
+
+TURN = 4.0
+"""Seconds of a turn."""
+
+
+@dataclass
+class Runner:
+    """A model in training: Pellucid's own update, loss, schedule and batches, whichever model it is."""
+
+    name: str
+    model: Any
+    optim: OptimConfig
+    stream: Stream
+    seconds: float = 0.0
+    updates: int = 0
+    pieces: int = 0
+    optimizer: torch.optim.Optimizer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.optimizer = adam(self.model, self.optim)
+        self.model.train()
+
+    @property
+    def parameters(self) -> int:
+        return sum(each.numel() for each in self.model.parameters())
+
+    @property
+    def speed(self) -> float:
+        """Target pieces, padding not counted, a second of processor time."""
+        return self.pieces / self.seconds
+
+    def run(self, until: float, total: float) -> None:
+        """Go on until so many seconds of `total` are used up."""
+        while self.seconds < until:
+            began = time.process_time()
+            rate = learning_rate(self.updates, self.seconds / total, self.optim)
+            done = update(self.model, self.optimizer, [next(self.stream)], rate, self.optim, "float32")
+            self.seconds += time.process_time() - began
+            self.updates += 1
+            self.pieces += done.target_tokens
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A model to be made, its name, and the learning rates it may try."""
+
+    name: str
+    make: Callable[[], nn.Module]
+    peaks: tuple[float, ...]
+
+
+def race(runners: Sequence[Runner], total: float, told: Callable[[Runner], object] = lambda _: None) -> None:
+    """Train all of them for so many seconds each, in turns."""
+    turns = max(1, round(total / TURN))
+    for turn in range(1, turns + 1):
+        for runner in runners:
+            runner.run(total * turn / turns, total)
+            told(runner)
+    for runner in runners:
+        runner.model.eval()
+
+
+def runner(contender: Contender, peak: float, optim: OptimConfig, encoded: Encoded, batch_tokens: int) -> Runner:
+    """A fresh model at the beginning of the data; the same seed for all."""
+    torch.manual_seed(1)
+    return Runner(contender.name, contender.make(), replace(optim, peak=peak), Stream(encoded, batch_tokens, seed=1))
+
+
+def tuned(
+    contenders: Sequence[Contender], optim: OptimConfig, encoded: Encoded, dev: Encoded, batch_tokens: int, total: float
+) -> dict[str, dict[float, float]]:
+    """The dev loss of each contender with each of its learning rates after a short run of its own."""
+    found: dict[str, dict[float, float]] = {}
+    tries = [(one, peak, runner(one, peak, optim, encoded, batch_tokens)) for one in contenders for peak in one.peaks]
+    race([each for _, _, each in tries], total)
+    for one, peak, each in tries:
+        found.setdefault(one.name, {})[peak] = dev_loss(each.model, dev)
+    return found
+
+
+def dev_loss(model: Any, dev: Encoded, batch_tokens: int = 4096) -> float:
+    """Nats a piece, without smoothing."""
+    order = epoch_batches(dev.sources.lengths, dev.targets.lengths, batch_tokens, seed=0, epoch=0)
+    batches = [collate(dev, each) for each in order]
+    with reading(model):
+        total = sum(batch_loss(model, each, smoothing=0.0).item() for each in batches)
+    return total / sum(each.target_tokens for each in batches)
+
+
+def greedy(model: Any, sources: Sequence[Sequence[int]], limits: Sequence[int], at_once: int = 64) -> list[list[int]]:
+    """What the model writes by greedy search, end mark left out, at most so many pieces each."""
+    found: list[list[int]] = [[] for _ in sources]
+    order = sorted(range(len(sources)), key=lambda n: len(sources[n]))
+    with reading(model):
+        for first in range(0, len(order), at_once):
+            some = order[first : first + at_once]
+            memory = model.encode(padded([list(sources[n]) for n in some], torch.device("cpu")))
+            searched = greedy_search(*begun(model, memory), torch.tensor([limits[n] for n in some]), length_penalty=0.0)
+            for n, [best] in zip(some, searched, strict=True):
+                found[n] = best.tokens
+    return found
+
+
+def begun(model: Any, memory: Any) -> tuple[Any, Any]:
+    """The step of a search, and its state before the first."""
+    if isinstance(model, Transformer):
+        return step_of(model), ModelState(memory)
+    assert isinstance(model, Recurrent)
+    return step(model), model.at_start(memory)

@@ -1,0 +1,80 @@
+"""`pellucid inspect tokens`: how a text is cut into pieces."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pellucid.cli.files import lines_of, write_lines
+from pellucid.cli.inspecting.shown import JSON, write_objects
+from pellucid.cli.terminal import Terminal, blocks, flowing, visible
+
+if TYPE_CHECKING:
+    from pellucid.inspect.tokens import Cut
+
+EXAMPLES = """\
+  pellucid inspect tokens runs/demo/best "Roses are red and violets are blue"
+  pellucid inspect tokens runs/demo/best "Las rosas son rojas" --side target --json
+  pellucid inspect tokens runs/demo/best/tokenizer.model - < dev.en"""
+
+UNKNOWN = "?"
+"""Stands behind the id of a piece that is the unknown mark, or a byte of a character that no piece covers."""
+
+
+def run(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL|TOKENIZER", help="a model directory, or a SentencePiece model file")
+    ],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="what is cut; - is standard input, line by line")],
+    side: Annotated[
+        str | None, typer.Option(metavar="source|target", help="of a model: as it reads, or as it writes")
+    ] = None,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Pieces and ids of a text, and the text again.
+
+    What the tokenizer makes of the text first, if that is different; its pieces (▁ is a space), the id and the word of
+    each; and what the ids give when they are put together. Words of many pieces, and characters that no piece covers,
+    are told.
+    """
+    from pellucid.inspect.tokens import counted, of_file, of_tokenizer
+
+    if Path(model).is_file():
+        if side is not None:
+            raise ValueError(f"{model} is one tokenizer, with no sides; leave --side out")
+        cut = of_file(model)
+    else:
+        from pellucid.bundle import load
+
+        cut = of_tokenizer(load(model).tokenizer, side or "source")
+    cuts = []
+    for number, line in enumerate(lines_of("-") if text == "-" else [text]):
+        cuts.append(found := cut(line))
+        if json:
+            write_objects([{**vars(found), "many": found.many}])
+        else:
+            write_lines([*[""] * (number > 0), *told(found)])
+    if len(cuts) > 1 and not json:
+        words, pieces, unknown = counted(cuts)
+        mean = f", {pieces / words:.2f} a word" if words else ""
+        write_lines(["", f"{len(cuts):,} lines, {words:,} words, {pieces:,} pieces{mean}, {unknown:,} unknown"])
+
+
+def told(cut: "Cut") -> Iterator[str]:
+    """One text."""
+    width = Terminal.here().width
+    if cut.normalised != cut.text:
+        yield f"normalised: {visible(cut.normalised)}"
+    ids = [f"{number}{UNKNOWN * odd}" for number, odd in zip(cut.ids, cut.unknown, strict=True)]
+    words = ["-" if word is None else str(word + 1) for word in cut.words]
+    cells = zip(map(visible, cut.pieces), ids, words, strict=True)
+    yield from blocks([tuple(each) for each in cells], ["piece", "id", "word"], width)
+    yield f"back: {visible(cut.back)}" + ("" if cut.back == cut.text else "   (not what was given)")
+    count = len(cut.text.split())
+    pieces = sum(word is not None for word in cut.words)
+    yield f"{count} word{'s' * (count != 1)}, {pieces} piece{'s' * (pieces != 1)}"
+    for word, number in cut.many:
+        yield from flowing(f"{visible(word)!r} became {number} pieces, as rare words do".split(), width, gap=" ")
+    if any(cut.unknown):
+        yield f"{UNKNOWN}: a byte of a character that no piece covers, or the mark for what is unknown"

@@ -1,0 +1,461 @@
+"""Where the articles are wrong, each place held to what is true: these fail for whoever 'corrects' us towards them."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
+from pellucid.inspect.analogies import analogy, parsed
+from pellucid.inspect.embeddings import Embeddings
+from pellucid.inspect.positions import doubled, right, wavelengths
+from pellucid.inspect.softmax import refuted, shares
+from pellucid.model import PRESETS, ModelConfig, Transformer
+from pellucid.model.attention import SelfAttention, attend, masked_softmax
+from pellucid.model.cache import Cache
+from pellucid.model.layers import ACTIVATIONS, DecoderLayer, EncoderLayer, FeedForward, Residual
+from pellucid.model.masks import causal
+from pellucid.model.positions import Positions, sinusoids
+from pellucid.trace import Record
+from pellucid.train.config import OptimConfig, read_run
+from pellucid.train.loss import smoothed_cross_entropy
+from tests.articles.printed import LOGITS, PATTERN, PROBABILITIES, SCALED, Z
+from tests.model.models import sentences, shaken, small_config, small_model
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def everyone(*size: int) -> torch.Tensor:
+    return torch.ones(*size, dtype=torch.bool)
+
+
+@pytest.mark.article("X1")
+def test_the_logits_have_the_probabilities_that_softmax_gives():
+    logits = torch.tensor(list(LOGITS.values()), dtype=torch.float64)
+    known = [1.669578e-05, 0.9996457, 3.353438e-04, 2.259529e-06]
+    assert logits.softmax(0).tolist() == pytest.approx(known, rel=1e-6)
+    assert [each.probability for each in shares(list(LOGITS.values()), list(LOGITS))] == pytest.approx(known, rel=1e-6)
+    assert refuted(list(LOGITS.values()), list(PROBABILITIES.values()))
+
+
+@pytest.mark.article("X2")
+def test_the_exponent_is_not_doubled():
+    third = right(4, 512)[3]
+    assert sinusoids(4, 512)[3].numpy() == pytest.approx(third, abs=6e-8)
+    assert third[2] == pytest.approx(0.245085, abs=5e-7)
+    assert doubled(4, 512)[3][2] == pytest.approx(0.342782, abs=5e-7)
+    assert (abs(third - doubled(4, 512)[3]) > 1e-6).sum() == 467
+
+
+@pytest.mark.article("X3")
+def test_sines_and_cosines_alternate_to_the_last_dimension():
+    table = sinusoids(11, 512).double()
+    for i in (0, 1, 127, 128, 200, 255):
+        angles = torch.arange(11).double() / 10000 ** (2 * i / 512)
+        torch.testing.assert_close(table[:, 2 * i], angles.sin(), rtol=0, atol=6e-8)
+        torch.testing.assert_close(table[:, 2 * i + 1], angles.cos(), rtol=0, atol=6e-8)
+
+
+@pytest.mark.article("X4")
+def test_every_pair_is_on_the_circle_and_no_position_in_the_unit_sphere():
+    table = sinusoids(101, 512).double()
+    torch.testing.assert_close(table[:, 0::2] ** 2 + table[:, 1::2] ** 2, torch.ones(101, 256).double())
+    torch.testing.assert_close(table.norm(dim=1), torch.full((101,), 16.0).double())
+
+
+@pytest.mark.article("X5")
+def test_embeddings_grow_by_the_root_of_d_model():
+    """By the mean of the encoding, about 0.5, they would become smaller still."""
+    model = Transformer(ModelConfig(7, 7, 512, 3, 8, 1, 1)).eval()
+    record = Record("encoder.embedding")
+    model.encode(torch.tensor([[4, 5, 6, 3]]), record)
+    factor = record["encoder.embedding"][0] / model.source_embedding.weight[[4, 5, 6, 3]]
+    torch.testing.assert_close(factor, torch.full((4, 512), 22.627417))
+    assert 0.51 < sinusoids(4, 512)[3].mean() < 0.52
+
+
+@pytest.mark.article("X6", "X30")
+def test_nothing_of_the_sinusoids_is_learned():
+    torch.manual_seed(1)
+    model = Transformer(small_config(dropout=0.0))
+    assert not [name for name, _ in model.named_parameters() if "position" in name]
+    before = model.get_buffer("source_positions.table").clone()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    model(sentences([7]), sentences([5])).square().mean().backward()
+    optimizer.step()
+    assert torch.equal(model.get_buffer("source_positions.table"), before)
+    assert torch.equal(before, sinusoids(53, 30))
+
+
+@pytest.mark.article("X7", "X28")
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_an_encoder_layer_has_two_sublayers_and_a_decoder_layer_three(norm):
+    """And as many norms, one around each."""
+    for layer, count in ((EncoderLayer(small_config(norm=norm)), 2), (DecoderLayer(small_config(norm=norm)), 3)):
+        assert sum(isinstance(part, Residual) for part in layer.children()) == count
+        assert sum(isinstance(part, nn.LayerNorm) for part in layer.modules()) == count
+
+
+@pytest.mark.article("X8")
+def test_sky_reads_blue_least_of_all():
+    pattern = masked_softmax(SCALED[None, None], everyone(1, 1, 4, 4))[0, 0]
+    torch.testing.assert_close(pattern[1], PATTERN[1], rtol=0, atol=1e-8)
+    assert pattern[1].argmin() == 3
+    assert SCALED[1].argmin() == 3
+
+
+@pytest.mark.article("X9")
+def test_scores_are_between_positions_and_values_as_wide_as_a_head():
+    """What the article calls V is the scores of 4 words: 4 x 4, whole numbers divided by 8 and rounded."""
+    record = Record("encoder.0.self.*")
+    small_model().encode(sentences([4]), record)
+    shapes = {name: tuple(record[f"encoder.0.self.{name}"].shape[2:]) for name in ("products", "scores", "v")}
+    assert shapes == {"products": (4, 4), "scores": (4, 4), "v": (4, 10)}
+    products, scores = record["encoder.0.self.products"], record["encoder.0.self.scores"]
+    torch.testing.assert_close(scores, products / 10**0.5)
+    whole = (SCALED * 8).round()
+    assert ((whole / 8 - SCALED).abs() <= 0.005 + 1e-12).all()
+
+
+@pytest.mark.article("X10")
+def test_one_head_is_64_wide_and_all_eight_together_512():
+    torch.manual_seed(1)
+    model = Transformer(ModelConfig(7, 7, 512, 3, 8, 1, 1)).eval()
+    record = Record("encoder.0.self.*")
+    model.encode(torch.tensor([[4, 5, 6, 3]]), record)
+    assert record["encoder.0.self.head_output"].shape == (1, 8, 4, 64)
+    assert record["encoder.0.self.output"].shape == (1, 4, 512)
+
+
+@pytest.mark.article("X11")
+def test_an_output_is_shown_with_the_values_it_is_made_of():
+    """The article's values can be found again: they have two decimals, and give its output to every digit."""
+    values = torch.linalg.solve(SCALED.softmax(-1), Z)
+    rounded = (values * 100).round() / 100
+    torch.testing.assert_close(values, rounded, rtol=0, atol=2e-8)
+    torch.testing.assert_close(SCALED.softmax(-1) @ rounded, Z, rtol=0, atol=1e-8)
+    record = Record("encoder.0.self.*")
+    small_model().encode(sentences([5]), record)
+    pattern, v = record["encoder.0.self.pattern"], record["encoder.0.self.v"]
+    torch.testing.assert_close(record["encoder.0.self.head_output"], pattern @ v)
+
+
+@pytest.mark.article("X12")
+def test_a_piece_has_d_model_numbers():
+    record = Record("encoder.*")
+    model = Transformer(ModelConfig(7, 7, 512, 3, 8, 1, 1)).eval()
+    model.encode(torch.tensor([[5, 3]]), record)
+    assert model.source_embedding.weight[5].shape == record["encoder.input"][0, 0].shape == (512,)
+
+
+@pytest.mark.article("X13", "X22")
+def test_the_triangle_is_the_same_in_training_and_in_use():
+    model, source, target = small_model(dropout=0.0), sentences([5]), sentences([7])
+    for mode in (True, False):
+        record = Record("decoder.*.self.pattern")
+        model.train(mode)(source, target, record)
+        for pattern in record.values():
+            assert not pattern.triu(1).any()
+            assert (pattern.tril() > 0).sum() == 3 * 7 * 8 / 2
+    assert causal(torch.tensor([6]), torch.arange(7)).all()  # alone, the last position has no future to be hidden
+
+
+@pytest.mark.article("X13", "X22")
+def test_without_the_triangle_training_could_read_what_it_is_to_predict(monkeypatch):
+    model, memory, other = small_model(), sentences([5]), sentences([7], seed=3)
+    target = sentences([7], seed=2)
+    changed = torch.cat([target[:, :3], other[:, 3:]], dim=1)
+    assert torch.equal(model(memory, target)[:, :3], model(memory, changed)[:, :3])
+    monkeypatch.setattr("pellucid.model.masks.causal", lambda q, k: everyone(1, 1, len(q), len(k)))
+    assert not torch.allclose(model(memory, target)[:, :3], model(memory, changed)[:, :3])
+
+
+@pytest.mark.article("X14")
+def test_cross_attention_is_a_distribution_after_softmax_only_and_seldom_square():
+    record = Record("decoder.*.cross.*")
+    small_model()(sentences([5]), sentences([3]), record)
+    for layer in (0, 1):
+        scores, pattern = (record[f"decoder.{layer}.cross.{name}"] for name in ("scores", "pattern"))
+        assert scores.shape == pattern.shape == (1, 3, 3, 5)
+        torch.testing.assert_close(pattern.sum(-1), torch.ones(1, 3, 3).double())
+        assert (scores < 0).any()
+        assert not torch.allclose(scores.sum(-1), torch.ones(1, 3, 3).double(), rtol=0, atol=0.1)
+
+
+@pytest.mark.article("X15")
+def test_a_queen_is_a_king_without_the_man_and_with_the_woman():
+    """Words made of who (man, woman) and what (person, ruler); half of the sum is not the sum."""
+    man, woman, person, ruler, other = torch.eye(5).numpy()
+    words = {"man": man + person, "woman": woman + person, "king": man + ruler, "queen": woman + ruler}
+    words |= {"throne": ruler + 0.1 * other, "child": person + other}
+    pieces = [f"▁{word}" for word in words]
+    vectors = torch.tensor([*map(list, words.values())]).numpy()
+    table = Embeddings("source", pieces, vectors, lambda text: [pieces.index(f"▁{text}")])
+
+    def nearest(question: str) -> str:
+        return analogy(table, parsed(question.split(), table)).answers[0].piece
+
+    assert nearest("king - man + woman") == "▁queen"
+    assert nearest("king - man") == "▁throne"
+
+
+@pytest.mark.article("X16")
+def test_positions_count_from_zero():
+    record = Record("encoder.positions")
+    small_model().encode(sentences([4]), record)
+    torch.testing.assert_close(record["encoder.positions"].squeeze(0), sinusoids(53, 30)[:4].double())
+    assert record["encoder.positions"].squeeze(0)[0].tolist() == [0.0, 1.0] * 15
+
+
+@pytest.mark.article("X18")
+def test_the_width_of_a_head_changes_what_attention_computes():
+    torch.manual_seed(1)
+    x, at = torch.randn(1, 11, 12, dtype=torch.float64), torch.arange(11)
+    wide = shaken(SelfAttention(12, 1, 0.0).double())
+    outputs, ranks = [], []
+    for heads in (1, 2, 6):
+        layer = SelfAttention(12, heads, 0.0).double()
+        layer.load_state_dict(wide.state_dict())
+        record = Record()
+        outputs.append(layer(x, everyone(1, 1, 11, 11), at, Positions(), watch=record))
+        torch.testing.assert_close(record["scores"], record["products"] / (12 / heads) ** 0.5)
+        ranks.append(int(torch.linalg.matrix_rank(record["products"][0, 0])))
+    assert ranks == [11, 6, 2]  # a head of two numbers a word can make no other matrix than of rank two
+    assert not torch.allclose(outputs[0], outputs[1], atol=1e-2)
+    assert not torch.allclose(outputs[1], outputs[2], atol=1e-2)
+
+
+@pytest.mark.article("X19", "X28")
+def test_the_norm_stands_before_the_sublayer_or_after_the_sum():
+    torch.manual_seed(1)
+    x, f = torch.randn(2, 3, 7), nn.Linear(7, 7)
+    for kind in ("pre", "post"):
+        residual = shaken(Residual(7, 0.0, kind))
+        wanted = x + f(residual.norm(x)) if kind == "pre" else residual.norm(x + f(x))
+        torch.testing.assert_close(residual(x, f), wanted)
+        assert not torch.allclose(residual(x, f), x + residual.norm(f(x)), atol=1e-2)
+
+
+@pytest.mark.article("X20")
+def test_a_norm_sees_one_token_alone():
+    torch.manual_seed(1)
+    x, norm = torch.randn(3, 5, 30).double() * 7 + 2, Residual(30, 0.0, "pre").double().norm
+    alone = norm(x[1, 2])
+    torch.testing.assert_close(norm(x)[1, 2], alone)
+    changed = x.clone()
+    changed[0], changed[1, :2], changed[1, 3:] = 0.0, 99.0, -5.0
+    torch.testing.assert_close(norm(changed)[1, 2], alone)
+    assert alone.mean().item() == pytest.approx(0, abs=1e-12)
+    assert alone.var(unbiased=False).item() == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.article("X21")
+def test_every_decoder_layer_makes_keys_and_values_of_its_own():
+    model = small_model(decoder_layers=3)
+    record = Record("decoder.*.cross.*")
+    model(sentences([5]), sentences([3]), record)
+    for name in ("k", "v"):
+        made = [record[f"decoder.{layer}.cross.{name}"] for layer in range(3)]
+        assert not any(torch.allclose(made[a], made[b], atol=1e-2) for a, b in ((0, 1), (0, 2), (1, 2)))
+    weights = [model.get_parameter(f"decoder.{layer}.cross.qkv.weight").data_ptr() for layer in range(3)]
+    assert len(set(weights)) == 3
+
+
+@pytest.mark.article("X23")
+def test_training_does_not_ask_for_all_of_the_probability():
+    """The loss is least where the right word has 0.9 and a tenth is spread over all, not where it has 1."""
+    smoothing = OptimConfig().label_smoothing
+    assert smoothing == 0.1
+    target, words = torch.tensor([2]), 5
+
+    def loss(on_target: float) -> float:
+        rest = (1 - on_target) / (words - 1)
+        logits = torch.full((1, words), rest, dtype=torch.float64)
+        logits[0, 2] = on_target
+        return smoothed_cross_entropy(logits.log(), target, smoothing).item()
+
+    best = 1 - smoothing + smoothing / words
+    assert loss(best) < min(loss(best - 0.02), loss(best + 0.02), loss(0.9999))
+
+
+@pytest.mark.article("X24")
+def test_words_repeat_and_their_order_carries_over():
+    """Without positions the outputs are shuffled as the words are: the same vectors, at other places."""
+    model, source = small_model(positions="none", encoder_layers=2), torch.tensor([[7, 8, 9, 10, 11, 8, 3]])
+    order = torch.tensor([4, 0, 5, 6, 1, 3, 2])
+    states, shuffled = model.encode(source).states, model.encode(source[:, order]).states
+    assert (shuffled - states[:, order]).abs().max() < 1e-12
+    assert (shuffled - states).abs().max() > 0.1
+    as_a_set = model.encode(torch.tensor([[7, 8, 9, 10, 11, 3]])).states
+    assert (states[:, [0, 1, 2, 3, 4, 6]] - as_a_set).abs().max() > 1e-2
+
+
+@pytest.mark.article("X24", "A5", "A6", "C2")
+def test_a_word_that_occurs_twice_is_two_tokens_with_one_id():
+    """Seven words, lowered and cut where they end; "are" is there twice, and what was cut is joined again."""
+    text = "Roses are red and violets are blue"
+    config = TokenizerConfig(vocabulary=400, lowercase=True)
+    tokenizer = Tokenizer.train([text] * 9, [text] * 9, config, seed=1, max_sentences=99)
+    [ids] = tokenizer.encode_source([text])
+    words = [piece.removeprefix("▁") for piece in tokenizer.source_pieces(ids[:-1])]
+    assert words == ["roses", "are", "red", "and", "violets", "are", "blue"]
+    assert ids[1] == ids[5]
+    assert len(set(ids[:-1])) == 6
+    assert tokenizer.decode_source(ids) == text.lower()
+
+
+@pytest.mark.article("X25", "C7")
+def test_a_wavelength_is_of_a_dimension_and_not_of_a_position():
+    table, waves = sinusoids(600, 16).double(), wavelengths(16)
+    for pair, wave in enumerate(waves):
+        number = 2 * math.pi / wave  # what the article calls the wavelength
+        assert number == pytest.approx(10000 ** (-2 * pair / 16))
+        for position in (0, 7, 599):
+            assert table[position, 2 * pair].item() == pytest.approx(math.sin(number * position), abs=1e-6)
+
+
+@pytest.mark.article("X26", "A22")
+@pytest.mark.parametrize("words", [3, 11, 40])
+def test_scores_are_divided_by_the_root_of_the_width_whatever_the_length(words):
+    torch.manual_seed(1)
+    q, k, v = torch.randn(3, 1, 2, words, 64)
+    record = Record()
+    attend(q, k, v, everyone(1, 1, words, words), watch=record)
+    torch.testing.assert_close(record["products"] / 8, record["scores"])
+
+
+@pytest.mark.article("X26", "C14")
+def test_undivided_scores_make_gradients_vanish_not_explode():
+    torch.manual_seed(1)
+    q, k = torch.randn(2000, 1, 64, dtype=torch.float64), torch.randn(2000, 10, 64, dtype=torch.float64)
+    products = (q @ k.transpose(1, 2)).squeeze(1)
+
+    def surest_and_gradient(scores: torch.Tensor) -> tuple[float, float]:
+        p = scores.softmax(-1)
+        jacobian = torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
+        return p.amax(-1).mean().item(), jacobian.flatten(1).norm(dim=1).mean().item()
+
+    assert products.std().item() == pytest.approx(8.0, abs=0.1)
+    assert surest_and_gradient(products) == pytest.approx((0.86, 0.16), abs=0.015)
+    assert surest_and_gradient(products / 8) == pytest.approx((0.32, 0.35), abs=0.015)
+
+
+@pytest.mark.article("X27", "A28")
+@pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
+def test_the_feed_forward_is_not_one_linear_layer(activation):
+    torch.manual_seed(1)
+    layer = FeedForward(7, 28, activation, 0.0).double()
+    x, y = torch.randn(2, 1, 5, 7, dtype=torch.float64)
+    bent = layer(x) + layer(y) - layer(x + y) - layer(torch.zeros_like(x))
+    assert bent.abs().max() > 0.05
+    straight = nn.Sequential(layer.inner, layer.outer) if activation != "swiglu" else nn.Sequential(nn.Linear(7, 7))
+    straight = straight.double()
+    flat = straight(x) + straight(y) - straight(x + y) - straight(torch.zeros_like(x))
+    assert flat.abs().max() < 1e-12
+
+
+@pytest.mark.article("X29")
+def test_scores_are_masked_and_embeddings_stay_finite():
+    record = Record()
+    small_model()(sentences([5]), sentences([7]), record)
+    assert record["decoder.embedding"].isfinite().all()
+    assert record["decoder.0.self.k"].isfinite().all()
+    assert not record["decoder.0.self.pattern"].triu(1).any()
+
+
+@pytest.mark.article("X29")
+def test_the_triangle_of_fewer_words_is_a_corner_of_that_of_more():
+    whole = causal(torch.arange(9), torch.arange(9))
+    for n in range(1, 9):
+        assert torch.equal(causal(torch.arange(n), torch.arange(n)), whole[..., :n, :n])
+
+
+@pytest.mark.article("X29", "C24")
+def test_32000_is_the_number_of_pieces_in_a_vocabulary(monkeypatch):
+    monkeypatch.setenv("PELLUCID_DATA", "anywhere")  # the corpus is not read
+    run = read_run(ROOT / "recipes" / "wmt14-en-fr-big.toml")
+    assert (run.tokenizer.vocabulary, run.tokenizer.joint, run.model.size) == (32_000, True, "big")
+
+
+@pytest.mark.article("X30", "D5")
+def test_factors_go_through_softmax_and_every_word_changes_the_shares_of_all():
+    torch.manual_seed(1)
+    q, k, v = torch.randn(3, 1, 1, 4, 5, dtype=torch.float64)
+    record = Record()
+    z = attend(q, k, v, everyone(1, 1, 4, 4), watch=record)
+    factors = record["products"]
+    assert not torch.allclose(z, factors @ v, atol=0.1)
+    torch.testing.assert_close(z[0, 0, 3], sum(record["pattern"][0, 0, 3, j] * v[0, 0, j] for j in range(4)))
+    other = factors.clone()
+    other[..., 3, 0] += 1.0
+    before, after = factors.softmax(-1)[0, 0, 3], other.softmax(-1)[0, 0, 3]
+    assert (after[1:] < before[1:]).all()
+
+
+@pytest.mark.article("X30", "D10")
+def test_la_reads_la_and_nothing_that_comes_after():
+    record = Record("decoder.*.self.pattern")
+    small_model()(sentences([5]), sentences([4]), record)
+    for pattern in record.values():
+        assert pattern[0, :, 0].tolist() == [[1.0, 0.0, 0.0, 0.0]] * 3
+
+
+@pytest.mark.article("X30", "E11")
+def test_cross_attention_hides_padding_of_the_source_and_nothing_of_the_target():
+    model, source, target = small_model(), sentences([5, 3]), sentences([7, 7])
+    record = Record("decoder.*")
+    model(source, target, record)
+    for layer in (0, 1):
+        cross, own = (record[f"decoder.{layer}.{part}.pattern"] for part in ("cross", "self"))
+        assert (cross[0] > 0).all()  # the first target position reads the last source position too
+        assert (cross[1, :, :, :3] > 0).all()
+        assert not cross[1, :, :, 3:].any()
+        assert not own.triu(1).any()
+
+
+@pytest.mark.article("X30", "E9")
+def test_merged_heads_go_through_one_more_matrix():
+    torch.manual_seed(1)
+    layer = shaken(SelfAttention(6, 2, 0.0).double())
+    record = Record()
+    z = layer(torch.randn(1, 4, 6).double(), everyone(1, 1, 4, 4), torch.arange(4), Positions(), watch=record)
+    merged = record["head_output"].transpose(1, 2).reshape(1, 4, 6)
+    torch.testing.assert_close(z, merged @ layer.output.weight.T + layer.output.bias)
+    assert not torch.allclose(z, merged, atol=0.1)
+
+
+@pytest.mark.article("X17")
+def test_a_position_that_was_never_trained_is_a_vector_all_the_same_and_no_promise():
+    """The table has no end of its own; what the model makes of it is measured (`pellucid inspect length`)."""
+    table = sinusoids(10_000, 30)
+    assert table[9_999].isfinite().all()
+    assert len(table.unique(dim=0)) == 10_000
+    with pytest.raises(ValueError, match="the sequence has 59 pieces, this model takes 53"):
+        small_model().encode(sentences([59]))
+
+
+@pytest.mark.article("X21", "B28")
+def test_the_keys_of_a_sentence_are_made_once_and_kept():
+    """Each layer keeps its own, whatever is written after."""
+    model, cache = small_model(decoder_layers=2), Cache()
+    memory = model.encode(sentences([5]))
+    kept = []
+    for step in range(3):
+        model.decode(torch.tensor([[2 + step]]), memory, cache)
+        kept.append([cache.of_sentences(f"decoder.{layer}").all()[0] for layer in (0, 1)])
+    for layer in (0, 1):
+        assert kept[0][layer] is kept[1][layer] is kept[2][layer]
+    assert not torch.allclose(kept[0][0], kept[0][1], atol=1e-2)
+
+
+@pytest.mark.article("X28", "C21")
+def test_layers_have_one_form_and_each_its_own_weights():
+    with torch.device("meta"):
+        model = Transformer(ModelConfig(11, 11, **PRESETS["base"]))
+    for stack in (model.encoder, model.decoder):
+        shapes = [[(name, p.shape) for name, p in layer.named_parameters()] for layer in stack]
+        assert len(stack) == 6
+        assert all(each == shapes[0] for each in shapes)
+        assert len({id(p) for layer in stack for p in layer.parameters()}) == 6 * len(shapes[0])

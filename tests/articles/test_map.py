@@ -1,0 +1,196 @@
+"""The map of the articles finds what is missing, unknown, dead or miscounted, and says so."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tools import articles, articles_run
+
+TABLE = """
+[A]
+title = "First"
+rows = 3
+
+[A.claims]
+A1 = { at = "Start", says = "One" }
+A2-3 = { at = "Middle", says = "Two and three" }
+A4 = { at = "End", says = "Four", command = ["pellucid inspect model {model}"] }
+
+[X]
+title = "Wrong"
+rows = 1
+
+[X.claims]
+X1 = { at = "A", says = "No | yes" }
+"""
+PAGE = "---\nfile_format: mystnb\n---\n\n# A page\n\n:::{rows} A1 A3\n:::\n\nText.\n"
+TESTS = """
+import pytest
+
+@pytest.mark.article("X1", "A2")
+@pytest.mark.parametrize("n", [1])
+def test_that_it_is_so(n):
+    assert n
+"""
+
+Change = Callable[..., list[str]]
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    for name, text in (("docs/articles.toml", TABLE), ("docs/part/page.md", PAGE), ("tests/test_it.py", TESTS)):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def problems(project) -> Change:
+    """What is wrong after a text in a file was replaced by another."""
+
+    def changed(name: str, old: str, new: str) -> list[str]:
+        text = (project / name).read_text(encoding="utf-8")
+        assert old in text
+        (project / name).write_text(text.replace(old, new), encoding="utf-8")
+        return articles.collect(project).problems
+
+    return changed
+
+
+def test_the_map_of_this_project_is_counted_as_the_articles_are():
+    found = articles.collect()
+    numbers = {letter: sum(each.article == letter for each in found.claims.values()) for letter in "ABCDEX"}
+    assert numbers == {"A": 38, "B": 37, "C": 32, "D": 10, "E": 12, "X": 30}
+    assert sum(numbers.values()) - numbers["X"] == 129
+
+
+def test_a_whole_map_has_no_problem_and_links_to_every_proof(project):
+    found = articles.collect(project)
+    assert found.problems == []
+    assert found.proofs["A2-3"].pages == ["part/page.md"]
+    assert found.proofs["A2-3"].tests == [articles.Test("tests/test_it.py", "test_that_it_is_so")]
+    text = articles.text_of(found, project)
+    assert '<a id="a1"></a>A1 | Start | One | [A page](../part/page.md#row-a1) |' in text
+    assert '<a id="x1"></a>X1 | A | No \\| yes | [that it is so](../../tests/test_it.py) |' in text
+    assert "`pellucid inspect model runs/demo/best`" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "problem"),
+    [
+        ("docs/part/page.md", "A1 A3", "A3", "A1 has no test, no page and no command: One"),
+        ("docs/part/page.md", "A1 A3", "A1 A9", "part/page.md names A9, which is no row of docs/articles.toml"),
+        ("tests/test_it.py", '"X1"', '"X2"', "tests/test_it.py::test_that_it_is_so names X2, which is no row"),
+        ("tests/test_it.py", "def test_that", "def tset_that", "to prove X1, and pytest does not collect it"),
+        (
+            "tests/test_it.py",
+            "@pytest.mark.para",
+            "@pytest.mark.slow\n@pytest.mark.para",
+            "is marked slow: make articles",
+        ),
+        ("tests/test_it.py", "import pytest\n", "import pytest\npytestmark = [pytest.mark.gpu]\n", "is marked gpu"),
+        ("docs/articles.toml", "rows = 3", "rows = 4", "article A has 3 rows in docs/articles.toml, and should have 4"),
+        ("docs/articles.toml", 'A1 = { at = "Start", says = "One" }\n', "", "the rows of article A are not A1, A2"),
+        ("docs/articles.toml", "inspect model", "inspect modle", "there is no command `pellucid inspect modle`"),
+        ("docs/articles.toml", "{model}", "{model} --colour", "`pellucid inspect model`: No such option"),
+        ("docs/articles.toml", " {model}", "", "`pellucid inspect model`: Missing argument"),
+        ("docs/articles.toml", "{model}", "{machine}", "has a name in braces that stands for nothing"),
+        ("docs/articles.toml", "pellucid inspect", "rm inspect", "does not begin with pellucid"),
+    ],
+)
+def test_what_is_wrong_is_said(problems, name, old, new, problem):
+    found = problems(name, old, new)
+    assert any(problem in each for each in found), found
+
+
+def test_a_mark_of_a_whole_module_is_of_each_of_its_tests(problems, project):
+    assert (
+        problems("tests/test_it.py", "import pytest\n", 'import pytest\npytestmark = pytest.mark.article("A4")\n') == []
+    )
+    assert [str(each) for each in articles.collect(project).proofs["A4"].tests] == [
+        "tests/test_it.py::test_that_it_is_so"
+    ]
+
+
+REPORT = """<testsuites><testsuite>
+<testcase classname="tests.test_it" name="test_good[1]"/><testcase classname="tests.test_it" name="test_good[2]"/>
+<testcase classname="tests.test_it" name="test_half[1]"/>
+<testcase classname="tests.test_it" name="test_half[2]"><failure message="assert 1 == 2"/></testcase>
+<testcase classname="tests.test_it" name="test_left"><skipped message="no data"/></testcase>
+</testsuite></testsuites>"""
+
+
+def test_one_case_that_fails_or_is_skipped_fails_its_test():
+    seen, failed = articles_run.outcomes(REPORT)
+    assert seen == {"tests/test_it.py::test_good", "tests/test_it.py::test_half", "tests/test_it.py::test_left"}
+    assert failed == {
+        "tests/test_it.py::test_half": "failure: assert 1 == 2",
+        "tests/test_it.py::test_left": "skipped: no data",
+    }
+
+
+def test_warnings_are_those_of_their_pages():
+    page = articles_run.DOCS / "errors" / "article-a.md"
+    told = f"{page}:12: WARNING: 3.14 stands in the text [book.number]\n{page}:13: WARNING: more\nWARNING: no toctree\n"
+    assert articles_run.warned(told) == {
+        "errors/article-a.md": "12: WARNING: 3.14 stands in the text [book.number]",
+        "the book": "WARNING: no toctree",
+    }
+
+
+@pytest.fixture
+def nothing_else(monkeypatch) -> None:
+    """No demo, commands, book nor notebook: the count alone."""
+    monkeypatch.setattr(articles_run, "have_demo", lambda: None)
+    for name in ("tests", "commands", "book"):
+        monkeypatch.setattr(articles_run, name, lambda wanted: iter([len(wanted)]))
+    monkeypatch.setattr(articles_run, "notebook", lambda: iter([1]))
+
+
+@pytest.mark.usefixtures("nothing_else")
+@pytest.mark.parametrize(
+    ("kind", "failing", "line"),
+    [
+        (None, "", "articles: 3 of 3 rows, 1 of 1 errors"),
+        ("tests", "tests/test_it.py::test_that_it_is_so", "articles: 2 of 3 rows, 0 of 1 errors"),
+        ("book", "part/page.md", "articles: 1 of 3 rows, 1 of 1 errors"),
+        ("commands", "pellucid inspect model {model}", "articles: 2 of 3 rows, 1 of 1 errors"),
+        ("book", "the book", "articles: 3 of 3 rows, 1 of 1 errors"),
+    ],
+)
+def test_a_row_counts_when_all_its_proofs_hold(project, monkeypatch, capsys, kind, failing, line):
+    if kind:
+        monkeypatch.setattr(articles_run, kind, lambda wanted: iter([1, (failing, "it broke")]))
+    assert articles_run.run(articles.collect(project)) == (1 if kind else 0)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == line
+    assert not kind or f"failed: {failing}: it broke" in lines
+
+
+def test_a_command_that_fails_or_says_nothing_is_found(monkeypatch, tmp_path):
+    program = tmp_path / "pellucid"
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\nprint('a table') if sys.argv[1] == 'good' else sys.exit('broken')\n",
+        encoding="utf-8",
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(articles_run, "pellucid", lambda: str(program))
+    assert list(articles_run.commands(["pellucid bad", "pellucid good"])) == [
+        1,
+        ("pellucid bad", "exit code 1: broken"),
+        1,
+    ]
+    assert (
+        articles_run.command("pellucid good {figure}", str(tmp_path / "none.png"))
+        == f"it drew nothing into {tmp_path}/none.png"
+    )
+
+
+def test_the_tool_takes_no_arguments():
+    done = subprocess.run(
+        [sys.executable, "tools/articles.py", "now"], cwd=articles.ROOT, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (2, "")

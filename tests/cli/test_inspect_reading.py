@@ -1,0 +1,278 @@
+"""The commands that read one sentence closely: tokens, embedding, attention, pair, probes."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from pellucid import bundle
+from pellucid.api import load
+from pellucid.cli.inspecting import tokens
+from tests.cli.test_inspect_model import figure
+from tests.decode.models import random_model, small_tokenizer
+
+BALL = "The ball is blue."
+AZUL = ["--target", "La bola es azul."]
+
+
+@pytest.fixture(scope="module")
+def roomy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model directory with room for every sentence of the gallery."""
+    place = tmp_path_factory.mktemp("runs") / "roomy" / "best"
+    vocabulary = small_tokenizer().source_vocabulary
+    bundle.save(place, random_model(2, vocabulary, vocabulary), small_tokenizer(), step=0)
+    return place
+
+
+def objects(done) -> list[dict]:
+    assert done.exit_code == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def numbers(line: str) -> list[float]:
+    return [float(each) for each in line.split()[1:]]
+
+
+@pytest.mark.article("A3", "A24", "B19")
+def test_a_table_of_words_has_rows_that_sum_to_one(call, model, tmp_path):
+    done = call(
+        "inspect", "attention", model, BALL, "--head", 1, "--plot", "a.png", "--csv", "a.csv", "--html", "a.html"
+    )
+    lines = done.stdout.splitlines()
+    assert lines[0] == BALL
+    assert lines[2].startswith("encoder.0.self, head 1: pattern")
+    assert lines[4].split() == ["The", "ball", "is", "blue", ".", "</s>", "sum"]
+    table = [numbers(line) for line in lines[5:11]]
+    assert [row[-1] for row in table] == [1.0] * 6
+    assert [sum(row[:-1]) for row in table] == pytest.approx([1.0] * 6, abs=0.004)
+    assert lines[12].startswith("each row sums to 1, to within ")
+    assert figure(tmp_path / "a.png")
+    head, *rows = csv.reader(io.StringIO((tmp_path / "a.csv").read_text(encoding="utf-8")))
+    assert head == ["", "The", "ball", "is", "blue", ".", "</s>"]
+    for row, shown in zip(rows, table, strict=True):
+        assert [float(each) for each in row[1:]] == pytest.approx(shown[:-1], abs=5e-4)
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "default-src 'none'" in page
+    assert "<script" not in page
+    [found] = objects(call("inspect", "attention", model, BALL, "--head", 1, "--json"))
+    assert [found["rows"][3], found["columns"][1]] == ["blue", "ball"]
+    assert found["values"][3] == pytest.approx(table[3][:-1], abs=5e-4)
+
+
+def test_a_hostile_sentence_stays_text(call, model, tmp_path):
+    done = call("inspect", "attention", model, "</td ball <img blue", "--html", "a.html", "--csv", "a.csv")
+    assert done.exit_code == 0, done.stderr
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "<img" not in page
+    assert page.count("</td ball") == 0
+    assert "&lt;img" in page
+    assert "&lt;/td" in page
+
+
+@pytest.mark.article("D4")
+def test_every_stage_can_be_seen(call, model):
+    every = [
+        objects(call("inspect", "attention", model, BALL, "--head", 0, "--stage", stage, "--pieces", "--json"))[0]
+        for stage in ("products", "scores", "pattern")
+    ]
+    raw, scaled, pattern = (each["values"] for each in every)
+    width = load(model).bundle.model.config.head_width
+    assert [value / width**0.5 for value in raw[0]] == pytest.approx(scaled[0], rel=1e-5)
+    assert sum(pattern[0]) == pytest.approx(1.0)
+    shown = call("inspect", "attention", model, BALL, "--head", 0, "--stage", "scores").stdout
+    assert "piece by piece: scores of pieces do not add up" in shown
+    assert "sum" not in shown.splitlines()[4]
+
+
+@pytest.mark.article("D10", "X30")
+def test_the_decoder_has_no_cells_for_the_future(call, model, tmp_path):
+    done = call("inspect", "attention", model, BALL, "--where", "decoder.2.self", *AZUL, "--csv", "a.csv")
+    lines = done.stdout.splitlines()
+    assert lines[:2] == [BALL, "→ La bola es azul."]
+    assert [len(line.split()) for line in lines[6:12]] == [3, 4, 5, 6, 7, 8]  # a label, what it may read, the sum
+    _, *rows = csv.reader(io.StringIO((tmp_path / "a.csv").read_text(encoding="utf-8")))
+    assert [row.count("") for row in rows] == [5, 4, 3, 2, 1, 0]
+
+
+@pytest.mark.article("A34", "B32", "C27", "D9")
+def test_cross_attention_has_a_row_for_each_word_written_or_read(call, model):
+    cross = ["inspect", "attention", model, BALL, "--where", "decoder.0.cross", *AZUL, "--json"]
+    [written] = objects(call(*cross))
+    [read] = objects(call(*cross, "--side", "input"))
+    assert written["columns"] == read["columns"] == ["The", "ball", "is", "blue", ".", "</s>"]
+    assert written["rows"] == ["La", "bola", "es", "azul", ".", "</s>"]
+    assert read["rows"] == ["<s>", "La", "bola", "es", "azul", "."]
+    assert written["texts"] == [BALL, "La bola es azul."]
+
+
+@pytest.mark.article("D5", "D6")
+def test_a_row_is_shown_as_the_sum_it_is(call, model):
+    for where, word in (("encoder.1.self", "blue"), ("decoder.1.cross", "azul")):
+        for head in ("mean", "1"):
+            asked = ["inspect", "attention", model, BALL, "--where", where, "--word", word, "--head", head, *AZUL]
+            [found] = objects(call(*asked, "--json"))
+            assert found["error"] < 1e-5
+            assert sum(term["share"] for term in found["terms"]) == pytest.approx(1.0)
+            lines = call(*asked).stdout.splitlines()
+            [total] = [line for line in lines if line.startswith("sum ")]
+            assert total.split() == ["sum", "1.0000", f"{found['norm']:.4f}", "+1.0000"]
+
+
+@pytest.mark.article("C28")
+def test_rollout_and_distances_go_through_the_layers(call, model, tmp_path):
+    done = call("inspect", "attention", model, BALL, "--where", "encoder.1.self", "--rollout", "--html", "a.html")
+    assert "rollout up to encoder.1.self" in done.stdout
+    assert all(line.endswith("1.000") for line in done.stdout.splitlines()[5:11])
+    assert "rollout" in (tmp_path / "a.html").read_text(encoding="utf-8")
+    found = objects(call("inspect", "attention", model, BALL, "--distances", "--json"))
+    assert [each["attention"] for each in found] == ["encoder.0.self", "encoder.1.self"]
+    assert all(0.0 <= each["mean"] <= each["even"] * 3 for each in found)
+    assert "even weights" in call("inspect", "attention", model, BALL, "--distances").stdout
+
+
+@pytest.mark.article("B22", "D7")
+def test_a_score_is_taken_apart(call, model, tmp_path):
+    asked = ["inspect", "pair", model, "the milk, the blue", "milk", "blue", "--where", "encoder.1.self", "--head", 1]
+    [found] = objects(call(*asked, "--json"))
+    assert found["product"] == pytest.approx(found["cosine"] * found["query_norm"] * found["key_norm"])
+    assert found["product"] == pytest.approx(sum(found["by_dimension"]))
+    done = call(*asked, "--plot", "a.svg", "-k", 2)
+    assert f"= q · k              {found['product']:+.4f}" in done.stdout
+    assert f"= score              {found['score']:+.4f}" in done.stdout
+    assert "of 3 dimensions add most: " in done.stdout
+    assert figure(tmp_path / "a.svg")
+    assert "its first is taken" in done.stdout
+    named = call("inspect", "pair", model, "the milk, the blue", "the:2", "milk").stdout
+    assert "the:2 (▁the) reads milk" in named
+
+
+@pytest.mark.article("A7", "A15")
+def test_an_embedding_is_shown_whole(call, model, tmp_path):
+    done = call("inspect", "embedding", model, "the", "--at", 3, "--plot", "a.png")
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("▁the, id ")
+    grids = [[float(each) for each in line.split()[1:]] for line in lines if line.lstrip().startswith("0 ")]
+    row, scaled, position, read = grids
+    assert len(row) == 6
+    assert scaled == pytest.approx([value * 6**0.5 for value in row], abs=2e-4)
+    assert read == pytest.approx([a + b for a, b in zip(scaled, position, strict=True)], abs=2e-4)
+    assert figure(tmp_path / "a.png")
+    [found] = objects(call("inspect", "embedding", model, "the", "--json"))
+    assert found["row"] == pytest.approx(row, abs=1e-4)
+    assert "position" not in found
+    several = call("inspect", "embedding", model, "zebra", "--side", "target").stdout
+    assert several.startswith("zebra is cut into ")
+
+
+@pytest.mark.article("A5", "C2")
+def test_tokens_are_shown_with_their_ids_and_the_text_again(call, model, monkeypatch):
+    done = call("inspect", "tokens", model, "the the zebra 犬")
+    lines = done.stdout.splitlines()
+    assert [line.split()[0] for line in lines[:3]] == ["piece", "id", "word"]
+    ids = lines[1].split()[1:]
+    assert ids[0] == ids[1]
+    assert ids[-1] == "3"
+    assert "back: the the zebra 犬" in lines
+    assert any(line.startswith("'zebra' became ") for line in lines)
+    assert lines[-1].startswith("?: a byte of a character")
+    [found] = objects(call("inspect", "tokens", model, "the the", "--json"))
+    assert found["ids"] == [int(ids[0])] * 2 + [3]
+    own = call("inspect", "tokens", model / "tokenizer.model", "the the", "--json")
+    assert objects(own)[0]["ids"] == [int(ids[0])] * 2
+    monkeypatch.setattr(tokens, "lines_of", {"-": ["the es", "", "the"]}.__getitem__)  # what standard input holds
+    many = call("inspect", "tokens", model, "-")
+    pieces = 2 + len(objects(call("inspect", "tokens", model, "es", "--json"))[0]["ids"]) - 1
+    assert many.stdout.splitlines()[-1] == f"3 lines, 3 words, {pieces} pieces, {pieces / 3:.2f} a word, 0 unknown"
+
+
+@pytest.mark.article("A18", "A26", "B17", "B18", "C11", "C30", "D8")
+def test_the_gallery_of_probes_is_judged(call, roomy, tmp_path):
+    done = call("inspect", "probes", roomy)
+    assert done.exit_code == 0, done.stderr
+    for rows in ("(A18)", "(A26)", "(B17)", "(B18)", "(C11)", "(C30)", "(D8)"):
+        assert rows in done.stdout
+    assert done.stdout.count("this model does") == 9
+    asked = ["inspect", "probes", roomy, "milk-drank", "they-john-paul", "--json", "--plot", "a.png"]
+    found = objects(call(*asked))
+    assert figure(tmp_path / "a.png")
+    assert [each["probe"]["name"] for each in found] == ["milk-drank", "they-john-paul"]
+    for each in found:
+        assert len(each["weights"]["heads"]) == len(each["norms"]["heads"]) == 4
+        assert each["weights"]["count"] == sum(head["wished"] for head in each["weights"]["heads"])
+        assert f"{each['weights']['count']} of 4 heads do" in each["verdict"]
+    shown = call("inspect", "probes", roomy, "milk-drank", "--each").stdout.splitlines()
+    heads = [line.split() for line in shown if line.startswith("  encoder.")]
+    assert [(row[0], row[1]) for row in heads] == [(f"encoder.{n}.self", str(h)) for n in range(2) for h in range(2)]
+    shares = [head["shares"][0] for head in found[0]["weights"]["heads"]]
+    words = found[0]["words"]
+    drank = [float(row[4]) for row in heads]
+    assert drank == pytest.approx([share[words.index("drank")] for share in shares], abs=5e-4)
+
+
+def test_a_probe_that_is_too_long_keeps_nobody_else(call, model):
+    done = call("inspect", "probes", model)  # takes 31 pieces, and spells in small ones
+    assert done.exit_code == 0
+    left_out = [line for line in done.stderr.splitlines() if line.startswith("left out: probe 'they-fruits': ")]
+    assert len(left_out) == 1
+    assert done.stdout.count("this model does") + done.stderr.count("left out: ") == 9
+    asked = call("inspect", "probes", model, "they-fruits")
+    assert (asked.exit_code, asked.stdout) == (2, "")
+
+
+def test_a_probe_of_one_s_own_is_judged(call, model, tmp_path):
+    (tmp_path / "mine.toml").write_text(
+        '[[probe]]\nname = "mine"\nsentence = "Yes."\nwhere = "decoder"\ntarget = "La bola es azul."\nword = "azul"\n'
+        'order = ["bola", "La"]\n',
+        encoding="utf-8",
+    )
+    done = call("inspect", "probes", model, "--file", "mine.toml")
+    assert "azul should read bola more than La" in done.stdout
+    assert "Yes. → La bola es azul." in done.stdout
+    (tmp_path / "mine.toml").write_text('[[probe]]\nname = "a"\n', encoding="utf-8")
+    wrong = call("inspect", "probes", model, "--file", "mine.toml")
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert wrong.stderr == "pellucid: mine.toml: probe 1 (a): sentence is missing\n"
+
+
+MISTAKES = [
+    (["attention", "MODEL", BALL, "--where", "encoder.9.self"], "'encoder.9.self' is no attention of this model"),
+    (["attention", "MODEL", BALL, "--head", "7"], "encoder.0.self has heads 0 to 1; head 7 is none"),
+    (
+        ["attention", "MODEL", BALL, "--head", "-1"],
+        "--head is '-1', it must be a number, 0 for the first head, or mean",
+    ),
+    (["attention", "MODEL", BALL, "--head", "0", "--stage", "raw"], "it must be products, scores, pattern"),
+    (["attention", "MODEL", BALL, "--stage", "scores"], "scores are looked at head by head"),
+    (["attention", "MODEL", BALL, "--word", "red"], "'red' is not here"),
+    (["attention", "MODEL", BALL, "--word", "blue", "--csv", "a.csv"], "--word does not go with --csv"),
+    (["attention", "MODEL", BALL, "--rollout", "--head", "0"], "--rollout does not go with --head"),
+    (["attention", "MODEL", BALL, "--rollout", "--distances"], "--rollout and --distances ask for different things"),
+    (["attention", "MODEL", BALL, "--rollout", "--where", "decoder.0.cross"], "decoder.0.cross joins two"),
+    (["attention", "MODEL", BALL, "--html", "a.txt"], "a.txt: a figure is written to a file that ends in .html"),
+    (["attention", "MODEL", BALL, "--side", "left", "--where", "decoder.0.cross"], "the side is 'left'"),
+    (["attention", "MODEL", " "], "there is nothing to trace"),
+    (["pair", "MODEL", BALL, "blue", "red"], "'red' is not here"),
+    (["pair", "MODEL", BALL, "blue", "ball", "--head", "2"], "head 2 is none"),
+    (["pair", "MODEL", BALL, "blue", "ball", "-k", "0"], "--count is 0"),
+    (["pair", "MODEL", BALL, "La", "azul", "--where", "decoder.0.self", *AZUL], "'La' may not read 'azul'"),
+    (["embedding", "MODEL", ""], "'' is no word"),
+    (["embedding", "MODEL", "the", "--at", "31"], "'the' at position 31 ends beyond"),
+    (["embedding", "MODEL", "the", "--side", "output"], "side is 'output'"),
+    (["tokens", "nowhere", "the"], "nowhere does not exist"),
+    (["tokens", "MODEL", "the", "--side", "both"], "side is 'both'"),
+    (["probes", "MODEL", "milk-drnk"], "there is no probe 'milk-drnk'; did you mean 'milk-drank'?"),
+    (["probes", "MODEL", "--file", "no.toml"], "no.toml"),
+    (["probes", "MODEL", "--plot", "a.jpg"], "a.jpg: a figure is written to a file that ends in .png or .svg"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), MISTAKES)
+def test_mistakes_are_told_in_one_sentence(call, model, tmp_path, words: list[str], message: str):
+    done = call("inspect", *[model if word == "MODEL" else word for word in words])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("pellucid: ")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,93 @@
+import json
+
+import pytest
+
+from pellucid import bundle
+from pellucid.inspect.badges import badges_beside, heads_of, place_of
+from pellucid.trace.acts import act
+from tests.decode.models import small_tokenizer
+from tests.trace.traced import small_traced
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A model directory."""
+    model = small_traced(fewer_heads="encoder.1.self:1")
+    place = tmp_path / "best"
+    bundle.save(place, model.bundle.model, small_tokenizer(), step=0)
+    return bundle.load(place)
+
+
+def study(saved, **changes):
+    heads = [
+        {
+            "attention": attention,
+            "head": head,
+            "badges": [{"mark": "R", "says": "reads the rarest", "share": 0.7, "beside": 0.2}] if head else [],
+            "silent": 0.01 * head,
+            "error": None,
+            "gradient": 0.5,
+        }
+        for attention, head in heads_of(saved.model.config)
+    ]
+    files = saved.manifest["files"]
+    table = {"format": 1, "sha256": files["model.safetensors"]["sha256"], "pairs": 31, "loss": 2.5, "rules": {"R": "x"}}
+    return {**table, "heads": heads, **changes}
+
+
+def written(saved, table):
+    place_of(saved).write_text(table if isinstance(table, str) else json.dumps(table), encoding="utf-8")
+
+
+def test_badges_stand_beside_the_model_directory(saved):
+    assert place_of(saved) == saved.directory.parent / "best.heads.json"
+    written(saved, study(saved))
+    found = badges_beside(saved)
+    assert len(found["heads"]) == 3 * (2 + 2 * 3) - 2
+    assert found["pairs"] == 31
+
+
+def broken_head(saved, **changes):
+    table = study(saved)
+    return {**table, "heads": [{**table["heads"][0], **changes}, *table["heads"][1:]]}
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        (lambda saved: study(saved, sha256="0" * 64), "was made with other weights"),
+        (lambda saved: study(saved, format=2), "is no file of badges that this program reads"),
+        (lambda saved: [1], "is no file of badges"),
+        (lambda saved: "{", "cannot be read"),
+        (lambda saved: study(saved, pairs="many"), "is damaged: pairs"),
+        (lambda saved: study(saved, loss=float("nan")), "is damaged: loss"),
+        (lambda saved: study(saved, rules={"R": 3}), "is damaged: rules"),
+        (lambda saved: study(saved, heads={}), "is damaged: heads"),
+        (lambda saved: study(saved, heads=study(saved)["heads"][1:]), "names other heads"),
+        (lambda saved: broken_head(saved, head=99), "names other heads"),
+        (lambda saved: broken_head(saved, silent=None), "one of its heads"),
+        (lambda saved: broken_head(saved, badges=[{"mark": 1}]), "one of its heads"),
+    ],
+)
+def test_a_file_that_is_not_of_this_model_is_told_and_how_to_make_one(saved, made, says):
+    written(saved, made(saved))
+    with pytest.raises(ValueError, match=says) as error:
+        badges_beside(saved)
+    assert f"pellucid inspect heads {saved.directory}" in str(error.value)
+
+
+def test_where_there_is_none_the_page_is_told_the_command(saved):
+    with pytest.raises(ValueError, match="were not studied; run: pellucid inspect heads"):
+        badges_beside(saved)
+    trace = small_traced().trace("Yes.", beam=1)
+    found = act(trace, "heads", {})
+    assert isinstance(found, dict)
+    assert found["study"] is None
+    assert "were not studied" in found["says"]
+
+
+def test_a_file_too_large_to_be_one_is_not_read(saved, monkeypatch):
+    monkeypatch.setattr("pellucid.inspect.badges.LARGEST", 10)
+    written(saved, study(saved))
+    with pytest.raises(ValueError, match="more than 10 bytes"):
+        badges_beside(saved)

@@ -1,0 +1,46 @@
+import numpy as np
+from matplotlib.figure import Figure
+
+from pellucid.plots.heads import head_study
+from pellucid.plots.pruning import pruning_curves
+
+
+def drawn(monkeypatch) -> list[Figure]:
+    figures, save = [], Figure.savefig
+    monkeypatch.setattr(
+        Figure, "savefig", lambda figure, *to, **how: (figures.append(figure), save(figure, *to, **how))
+    )
+    return figures
+
+
+def test_chance_is_a_band_and_the_rest_are_lines(tmp_path, monkeypatch):
+    figures = drawn(monkeypatch)
+    bleu = {"ablation": [9.0, 8.0, 1.0], "random 1": [9.0, 5.0, 1.0], "random 2": [9.0, 3.0, 1.0]}
+    loss = {name: [-each for each in values] for name, values in bleu.items()}
+    pruning_curves(
+        [4, 2, 0], {"BLEU": bleu, "loss": loss}, tmp_path / "a.png", learned=(1, {"BLEU": 7.0, "loss": -7.0})
+    )
+    [figure] = figures
+    for axes, sign in zip(figure.axes, (1, -1), strict=True):
+        lines = {line.get_label(): np.asarray(line.get_xydata()).tolist() for line in axes.lines}
+        assert lines == {
+            "ablation": [[4, 9 * sign], [2, 8 * sign], [0, sign]],
+            "mean of 2 random orders": [[4, 9 * sign], [2, 4 * sign], [0, sign]],
+            "l0": [[1, 7 * sign]],
+        }
+        band = axes.collections[0].get_paths()[0].vertices
+        assert {tuple(row) for row in band.tolist()} >= {(2.0, 3.0 * sign), (2.0, 5.0 * sign)}
+        assert axes.xaxis_inverted()
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_attentions_may_have_fewer_heads(tmp_path, monkeypatch):
+    figures = drawn(monkeypatch)
+    alike = [[1.0, None, None], [None, 1.0, 0.5], [None, 0.5, 1.0]]
+    curves = {"ablation": ([3, 0], [1.0, 2.0])}
+    head_study(["a", "b"], [[0.1], [0.2, -0.3]], [["A"], ["", "S"]], alike, curves, "loss", tmp_path / "a.png")
+    silent, similar = figures[0].axes[:2]
+    np.testing.assert_array_equal(silent.images[0].get_array().filled(np.nan), [[0.1, np.nan], [0.2, -0.3]])
+    assert [text.get_text() for text in silent.texts] == ["A", "", "S"]
+    assert similar.get_yticks().tolist() == [0, 1]
+    assert silent.images[0].cmap.get_bad()[3] == 0.0  # a head that is not there is not drawn

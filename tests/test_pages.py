@@ -1,0 +1,95 @@
+"""The pages made from the code hold all that they are made of; commands on pages are shown as a terminal shows them."""
+
+import re
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+
+from pellucid.decode.config import SearchConfig
+from pellucid.model import ModelConfig
+from pellucid.model.glossary import glossary
+from pellucid.train.config import CorpusConfig, RunConfig
+from tools import pages
+from tools.book.docstrings import rewritten
+from tools.book.shell import bash
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def settings() -> str:
+    return pages.settings()
+
+
+SECTIONS = {
+    "Of the run": RunConfig,
+    **{f"[{name}]": kind for name, kind in get_type_hints(RunConfig).items() if is_dataclass(kind)},
+    "[[data.corpus]]": CorpusConfig,
+    "Of a search": SearchConfig,
+}
+
+
+@pytest.mark.parametrize(("heading", "kind"), SECTIONS.items())
+def test_every_setting_stands_in_its_section_once(settings, heading, kind):
+    [section] = [each for each in settings.split("\n## ") if each.partition("\n")[0] == heading]
+    hints = get_type_hints(kind)
+    wanted = [f.name for f in fields(kind) if not is_dataclass(hints[f.name]) and f.name != "corpus"]
+    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == wanted
+
+
+def test_defaults_and_choices_are_those_of_the_code(settings):
+    assert "| `norm` | `pre` or `post` | `pre` |" in settings
+    assert f"| `epsilon` | float | `{1e-9:g}` |" in settings
+    assert "| `steps` | int |  | updates to make; name either this or minutes |" in settings
+    assert "| `joint` | true or false | `true` |" in settings
+
+
+def test_every_visible_tensor_stands_in_the_glossary():
+    page = pages.glossary()
+    for options in ({}, {"norm": "post"}, {"positions": "learned"}, {"positions": "rotary"}, {"activation": "swiglu"}):
+        config = ModelConfig(40, 40, 12, 24, 2, 1, 1, **options)  # pyright: ignore[reportArgumentType]
+        for row in glossary(config):
+            assert f"| `{row.name.replace('.0.', '.N.')}` | {row.dims} |" in page, (options, row.name)
+
+
+def test_every_law_is_listed():
+    page = pages.laws()
+    names = re.findall(
+        r"^def test_(\w+)", "".join(p.read_text() for p in (ROOT / "tests/laws").glob("*.py")), re.MULTILINE
+    )
+    assert len(names) > 60
+    assert page.count("\n- **") == len(names)
+    assert "- **Padding changes nothing.**" in page
+
+
+@pytest.mark.parametrize("name", pages.PAGES)
+def test_links_of_generated_pages_lead_somewhere(name):
+    page = ROOT / "docs" / name
+    links = re.findall(r"\]\((\.[^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_a_page_shows_output_whole_and_in_order(capsys):
+    bash("", "printf 'á%.0s' {1..150}; echo; echo second >&2; echo third")
+    assert capsys.readouterr().out == "á" * 150 + "\nsecond\nthird\n"
+
+
+def test_a_command_that_fails_on_a_page_is_an_error():
+    for cell in ("echo why; exit 3", "exit 3 | cat"):
+        with pytest.raises(RuntimeError, match="exit code 3"):
+            bash("", cell)
+
+
+def test_docstrings_keep_their_code_and_their_signs():
+    lines = ["Takes `decoder.*.cross` and *args | none.", "", "    trace['a*b']  # `as it is`", ""]
+    rewritten(None, "", "", None, None, lines)  # pyright: ignore[reportArgumentType]
+    assert lines == [
+        "Takes ``decoder.*.cross`` and \\*args \\| none.",
+        "",
+        "::",
+        "",
+        "    trace['a*b']  # `as it is`",
+        "",
+    ]

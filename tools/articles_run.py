@@ -1,0 +1,192 @@
+"""Runs what the map of the articles points to: tests, commands, the book, its notebook; counts the rows that hold."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from xml.etree import ElementTree
+
+from articles import NOT_RUN, ROOT, Map, Proofs, filled
+
+DOCS = ROOT / "docs"
+BUILD = DOCS / "_build"
+LOCATED = re.compile(r"^(?P<path>/.*?\.(?:md|py))(?::\d*)?:(?: \w+)?.*(?:WARNING|ERROR|CRITICAL)", re.MULTILINE)
+COMMAND_SECONDS = 300
+
+Failures = dict[str, str]
+"""What did not succeed (a test, a page, a command) and why, in a line."""
+
+
+def run(found: Map) -> int:
+    """Everything once, each failure said, then the count; 0 if every row holds and nothing else is wrong."""
+    for problem in found.problems:
+        print(f"map: {problem}")
+    proofs = found.proofs.values()
+    have_demo()
+    failures = timed("tests", tests({str(test) for each in proofs for test in each.tests}))
+    failures |= timed("commands", commands(sorted({line for each in proofs for line in each.commands})))
+    failures |= timed("book", book({page for each in proofs for page in each.pages}))
+    failures |= timed("notebook", notebook())
+    for what, why in sorted(failures.items()):
+        print(f"failed: {what}: {why}")
+    held = {name for name, each in found.proofs.items() if each and not lacking(each, failures)}
+    for name in sorted(set(found.proofs) - held):
+        print(f"not true: {name}: {found.claims[name].says}")
+    errors = {name for name, claim in found.claims.items() if claim.article == "X"}
+    rows = set(found.claims) - errors
+    print(f"articles: {len(held & rows)} of {len(rows)} rows, {len(held & errors)} of {len(errors)} errors")
+    return 0 if held == set(found.claims) and not failures and not found.problems else 1
+
+
+def lacking(proofs: Proofs, failures: Failures) -> list[str]:
+    """Those proofs of a row that failed: one is enough to doubt the row."""
+    return [each for each in (*proofs.pages, *map(str, proofs.tests), *proofs.commands) if each in failures]
+
+
+def timed(name: str, steps: Iterator[tuple[str, str] | int]) -> Failures:
+    """Collects the failures of one kind and says how many there were and how long it took."""
+    began, failures, tried = time.monotonic(), {}, 0
+    for step in steps:
+        if isinstance(step, int):
+            tried += step
+        else:
+            failures[step[0]] = step[1]
+    seconds = time.monotonic() - began
+    print(f"{name}: {tried} run, {len(failures)} failed, {seconds:.0f} s", flush=True)
+    return failures
+
+
+def have_demo() -> None:
+    """The demo's model, trained now if there is none."""
+    if not (ROOT / "runs" / "demo" / "average").is_dir():
+        subprocess.run([pellucid(), "demo"], cwd=ROOT, check=True)
+
+
+def pellucid() -> str:
+    """The program beside this Python."""
+    return str(Path(sys.executable).with_name("pellucid"))
+
+
+def tests(wanted: set[str]) -> Iterator[tuple[str, str] | int]:
+    """One run of pytest over all marked tests; a test fails if one of its cases does, is skipped, or never ran."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        words = ["-q", "-m", " and ".join(["article", *(f"not {each}" for each in NOT_RUN)]), "--junitxml", str(report)]
+        words += ["--numprocesses", "2", "--dist", "loadfile", "-p", "no:cacheprovider"]
+        files = sorted({each.partition("::")[0] for each in wanted})
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *words, *files], cwd=ROOT, capture_output=True, text=True
+        )
+        if not report.exists():
+            yield from ((each, f"pytest ended early: {last_line(done.stdout + done.stderr)}") for each in wanted)
+            return
+        seen, failed = outcomes(report.read_text(encoding="utf-8"))
+    yield len(seen & wanted)
+    yield from failed.items()
+    yield from ((each, "it did not run") for each in sorted(wanted - seen))
+
+
+def outcomes(report: str) -> tuple[set[str], Failures]:
+    """The tests in a report of pytest in JUnit's form, and those of them that did not pass, with their reasons."""
+    seen, failed = set(), {}
+    for case in ElementTree.fromstring(report).iter("testcase"):
+        path = f"{case.get('classname', '').replace('.', '/')}.py"
+        test = f"{path}::{case.get('name', '').partition('[')[0]}"
+        seen.add(test)
+        for kind in ("failure", "error", "skipped"):
+            if (reason := case.find(kind)) is not None:
+                failed[test] = f"{kind}: {first_line(reason.get('message') or reason.text or '')}"
+    return seen, failed
+
+
+def commands(lines: list[str]) -> Iterator[tuple[str, str] | int]:
+    """Each command on the demo's model: exit code 0, and something said."""
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=2) as threads:
+        figures = [str(Path(folder) / f"{number}.png") for number in range(len(lines))]
+        for line, why in zip(lines, threads.map(command, lines, figures), strict=True):
+            yield 1
+            if why:
+                yield line, why
+
+
+def command(line: str, figure: str) -> str | None:
+    """Why a command did not do what it says, if so."""
+    words = shlex.split(filled(line, figure=figure))
+    alone = {**os.environ, "OMP_NUM_THREADS": "1"}
+    try:
+        done = subprocess.run(
+            [pellucid(), *words[1:]],
+            cwd=ROOT,
+            env=alone,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_SECONDS,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        return f"it took more than {COMMAND_SECONDS} s"
+    if done.returncode != 0:
+        return f"exit code {done.returncode}: {last_line(done.stderr)}"
+    if not done.stdout.strip():
+        return "it said nothing"
+    return f"it drew nothing into {figure}" if "{figure}" in line and not Path(figure).exists() else None
+
+
+def book(wanted: set[str]) -> Iterator[tuple[str, str] | int]:
+    """The book built anew; a page fails by any warning about it, or by not being there afterwards."""
+    began = time.time()
+    with tempfile.TemporaryDirectory() as folder:
+        warnings = Path(folder) / "warnings.txt"
+        words = ["-E", "-a", "-q", "-j", "2", "-w", str(warnings), "-D", "nb_execution_raise_on_error=0"]
+        words += ["-d", str(BUILD / "doctrees"), str(DOCS), str(BUILD / "html")]
+        done = subprocess.run([sys.executable, "-m", "sphinx", *words], cwd=ROOT, capture_output=True, text=True)
+        told = warnings.read_text(encoding="utf-8") if warnings.exists() else ""
+    failed = warned(told)
+    for page in sorted(wanted):
+        made = (BUILD / "html" / page).with_suffix(".html")
+        if page not in failed and (not made.exists() or made.stat().st_mtime < began):
+            failed[page] = "it was not built"
+    if done.returncode != 0:
+        failed["the book"] = f"sphinx ended with {done.returncode}: {last_line(done.stderr)}"
+    yield len(wanted)
+    yield from failed.items()
+
+
+def warned(told: str) -> Failures:
+    """The first warning about each page; those about no page are about the book."""
+    failed: Failures = {}
+    for line in told.splitlines():
+        match = LOCATED.match(line)
+        if match and (path := Path(match["path"])).is_relative_to(DOCS):
+            failed.setdefault(
+                path.relative_to(DOCS).as_posix(), first_line(line.removeprefix(match["path"]).lstrip(":"))
+            )
+        elif "WARNING:" in line or "ERROR:" in line:
+            failed.setdefault("the book", first_line(line))
+    return failed
+
+
+def notebook() -> Iterator[tuple[str, str] | int]:
+    """Part 2 of the book as one notebook, run from top to bottom."""
+    yield 1
+    words = ["-m", "book.notebook", str(BUILD / "html" / "transformer.ipynb")]
+    paths = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
+    done = subprocess.run([sys.executable, *words], cwd=ROOT, env=paths, capture_output=True, text=True)
+    if done.returncode != 0:
+        yield "the notebook", last_line(done.stderr)
+
+
+def first_line(text: str) -> str:
+    """The first line that is not empty, cut to a length one can read."""
+    return next((line.strip()[:300] for line in text.splitlines() if line.strip()), "")
+
+
+def last_line(text: str) -> str:
+    """The last line that is not empty, cut likewise."""
+    return next((line.strip()[:300] for line in reversed(text.splitlines()) if line.strip()), "")

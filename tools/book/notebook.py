@@ -1,0 +1,197 @@
+"""Part 2 of the book as one Jupyter notebook, which runs from top to bottom in the project's folder.
+
+The pages stand one after another, in the order of their index. Texts stay; what only Sphinx understands becomes
+Markdown: rows of the articles a line in italics, included code a block, cited numbers plain text, links to other pages
+links into the book. `python -m book.notebook FILE` runs it and writes it with its outputs; building the book writes it
+without.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from posixpath import normpath
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+    from sphinx.application import Sphinx
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DOCS = ROOT / "docs"
+PART = "transformer"
+NAME = f"{PART}.ipynb"
+CELL_SECONDS = 300
+
+BLOCK = re.compile(
+    r"^(?P<fence>`{3,}|:{3,})\{(?P<name>[\w:-]+)\}[ \t]*(?P<given>.*)\n(?P<body>(?:.*\n)*?)(?P=fence)[ \t]*$", re.M
+)
+ROLE = re.compile(r"\{[\w:-]+\}`(?P<text>[^`<]+?)(?: *<[^`]*>)?`")
+LINK = re.compile(r"(?<!!)\[(?P<text>[^\]\[]+)\]\((?P<path>(?![a-z]+:)[^)#\s]*)(?P<anchor>#[^)\s]*)?\)")
+OPTION = re.compile(r"^:(?P<name>[\w-]+):[ \t]*(?P<value>.*)$")
+
+FIRST = """\
+# The Transformer, executed
+
+This notebook is part 2 of the book. Run it in the project's folder, from top to bottom: later cells use what earlier
+ones made. Some need the demo's model: `pellucid demo` trains it, in minutes.
+"""
+
+
+def made() -> "NotebookNode":
+    """The notebook, nothing of it run."""
+    import nbformat
+
+    cells = [nbformat.v4.new_markdown_cell(FIRST)]
+    for page in pages(DOCS / PART / "index.md"):
+        cells += cells_of(page)
+    for number, cell in enumerate(cells):
+        cell["id"] = f"cell-{number}"  # the same every time, where nbformat would draw one
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})
+
+
+def pages(index: Path) -> list[Path]:
+    """The pages that an index names in its table of contents, in that order, as far as they are there.
+
+    Raises:
+        ValueError: it has no table of contents.
+    """
+    blocks = BLOCK.finditer(index.read_text(encoding="utf-8"))
+    tree = next((block["body"] for block in blocks if block["name"] == "toctree"), None)
+    if tree is None:
+        raise ValueError(f"{index} has no toctree")
+    names = [line.strip() for line in tree.splitlines() if line.strip() and not OPTION.match(line)]
+    return [path for name in names if (path := index.with_name(f"{name}.md")).exists()]
+
+
+def cells_of(page: Path) -> Iterator["NotebookNode"]:
+    """The cells of a page: texts in plain Markdown, code as it is, but for changes of the folder."""
+    from myst_nb.core.read import read_myst_markdown_notebook
+    from myst_parser.config.main import MdParserConfig
+
+    syntax = MdParserConfig(enable_extensions={"dollarmath", "colon_fence", "deflist"})
+    text = page.read_text(encoding="utf-8")
+    for cell in read_myst_markdown_notebook(text, syntax, path=page)["cells"]:
+        if cell["cell_type"] == "markdown":
+            cell["source"] = plain(cell["source"], page)
+        else:
+            cell["source"] = "\n".join(line for line in cell["source"].splitlines() if not line.startswith("%cd "))
+            cell["metadata"]["page"] = page.relative_to(DOCS).as_posix()
+        if cell["source"].strip():
+            yield cell
+
+
+def plain(text: str, page: Path) -> str:
+    """MyST as the Markdown that Jupyter shows."""
+    text = BLOCK.sub(lambda block: written(block, page), text)
+    text = ROLE.sub(lambda role: role["text"], text)
+    return LINK.sub(lambda link: linked(link, page), text)
+
+
+def written(block: re.Match[str], page: Path) -> str:
+    """A directive as Markdown; one that is not known stays as it is, for all to see."""
+    name, given, lines = block["name"], block["given"].strip(), block["body"].splitlines()
+    options = {match["name"]: match["value"] for line in lines if (match := OPTION.match(line))}
+    rest = "\n".join(line for line in lines if not OPTION.match(line)).strip()
+    if name == "rows":
+        return f"*In the articles: {', '.join(given.split())}*"
+    if name == "literalinclude":
+        path = (page.parent / given).resolve()
+        return f"```python\n{part_of(path, options.get('pyobject', ''))}\n```"
+    if name == "toctree":
+        return ""
+    if name in ("note", "tip", "warning", "important", "admonition", "hint", "dropdown"):
+        return "\n".join(f"> {line}" for line in [f"**{given or name.title()}**", "", *rest.splitlines()])
+    return block[0]
+
+
+def part_of(path: Path, name: str) -> str:
+    """The source of a function or class in a file, by its dotted name; the whole file without one.
+
+    Raises:
+        ValueError: there is no such object.
+    """
+    source = path.read_text(encoding="utf-8")
+    node: Any = ast.parse(source)
+    for part in name.split(".") if name else []:
+        inner = [each for each in node.body if getattr(each, "name", None) == part]
+        if not inner:
+            raise ValueError(f"{path} has no {name}")
+        node = inner[0]
+    if not name:
+        return source.rstrip()
+    first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+    lines = source.splitlines()[first - 1 : node.end_lineno]
+    indent = min(len(line) - len(line.lstrip()) for line in lines if line.strip())
+    return "\n".join(line[indent:] for line in lines)
+
+
+def linked(link: re.Match[str], page: Path) -> str:
+    """A link to a page leads into the book, where the notebook stands; one to a file of the project is its text."""
+    path = normpath(f"{page.parent.relative_to(DOCS).as_posix()}/{link['path']}")
+    if not link["path"] or path.startswith("..") or not path.endswith(".md"):
+        return link["text"]
+    return f"[{link['text']}]({path.removesuffix('.md')}.html{link['anchor'] or ''})"
+
+
+def run(notebook: "NotebookNode") -> str | None:
+    """Runs all cells in the project's folder, in one kernel; why the first that failed did so, if one did."""
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError
+
+    place = {"metadata": {"path": str(ROOT)}}
+    try:
+        NotebookClient(notebook, timeout=CELL_SECONDS, kernel_name="python3", resources=place).execute()
+    except (CellExecutionError, CellTimeoutError) as error:
+        begun = [cell for cell in notebook.cells if cell.get("execution_count")]
+        page = begun[-1]["metadata"].get("page", "") if begun else ""
+        lines = [line for line in re.sub(r"\x1b\[[0-9;]*m", "", str(error)).splitlines() if line.strip()]
+        return f"{page}: {lines[-1]}"
+    return None
+
+
+def main(arguments: list[str]) -> int:
+    """Makes, runs and writes the notebook; exit status 1 where a cell fails."""
+    import nbformat
+
+    if len(arguments) != 1:
+        print("python -m book.notebook FILE", file=sys.stderr)
+        return 2
+    notebook = made()
+    if failed := run(notebook):
+        print(f"notebook: {failed}", file=sys.stderr)
+        return 1
+    path = Path(arguments[0])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, path)
+    return 0
+
+
+def beside(app: "Sphinx", exception: Exception | None) -> None:
+    """Writes the notebook, not run, where the built book links to it."""
+    import nbformat
+
+    if exception is None and app.builder.name == "html" and (Path(app.srcdir) / PART).is_dir():
+        nbformat.write(made(), Path(app.outdir) / NAME)
+
+
+def link(name: str, rawtext: str, text: str, lineno: int, inliner: Any, *rest: Any) -> tuple[list[Any], list[Any]]:
+    """The role {notebook}`some words`: they lead to the notebook."""
+    from docutils import nodes
+
+    env = inliner.document.settings.env
+    up = "../" * env.docname.count("/")
+    return [nodes.reference(rawtext, text, refuri=f"{up}{NAME}", internal=True)], []
+
+
+def setup(app: "Sphinx") -> dict[str, Any]:
+    """Adds the role, and the notebook to the book."""
+    app.add_role("notebook", link)
+    app.connect("build-finished", beside)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
