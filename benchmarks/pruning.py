@@ -154,8 +154,8 @@ def sizes_page(results: Sequence[Result]) -> Iterator[str]:
     yield "## Size and speed"
     yield ""
     yield (
-        "Speed is that of the smaller model over that of the whole one, both in turns: the median of the rounds "
-        "[slowest, fastest]. The largest difference is between a logit of the smaller model and the same logit with "
+        "Speed is that of the smaller model over that of the whole one, both in turns, so that whatever else runs on "
+        "the machine meets both: the median of the rounds [slowest, fastest]. The largest difference is between a logit of the smaller model and the same logit with "
         "the heads silent, over all of the test set."
     )
     yield ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.recurrent_model import Recurrent, Sizes
-from benchmarks.recurrent_race import Contender, Runner, greedy, race, runner, tuned
+from benchmarks.recurrent_race import Contender, Runner, greedy, race, runner, tried
 from pellucid.data.batching import Encoded
 from pellucid.data.stream import joined
 from pellucid.data.tokenizer import EOS
@@ -59,8 +59,8 @@ def copying(seconds: float, tuning: float, told: Callable[[Runner], object]) -> 
     """Train all on the same lines for so many seconds each, then let them copy."""
     optim = OptimConfig(warmup=200, schedule="linear", label_smoothing=0.0)
     encoded, dev = made(LINES, seed=1), made(500, seed=2)
-    losses = tuned(CONTENDERS, optim, encoded, dev, BATCH, tuning)
-    peaks = {name: min(each, key=each.__getitem__) for name, each in losses.items()}
+    short = tried(CONTENDERS, optim, encoded, dev, BATCH, tuning)
+    peaks = {name: some[0].runner.optim.peak for name, some in short.items()}
     runners = [runner(one, peaks[one.name], optim, encoded, BATCH) for one in CONTENDERS]
     race(runners, seconds, told)
     found = []

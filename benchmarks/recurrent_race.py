@@ -90,16 +90,30 @@ def runner(contender: Contender, peak: float, optim: OptimConfig, encoded: Encod
     return Runner(contender.name, contender.make(), replace(optim, peak=peak), Stream(encoded, batch_tokens, seed=1))
 
 
-def tuned(
-    contenders: Sequence[Contender], optim: OptimConfig, encoded: Encoded, dev: Encoded, batch_tokens: int, total: float
-) -> dict[str, dict[float, float]]:
-    """The dev loss of each contender with each of its learning rates after a short run of its own."""
-    found: dict[str, dict[float, float]] = {}
-    tries = [(one, peak, runner(one, peak, optim, encoded, batch_tokens)) for one in contenders for peak in one.peaks]
-    race([each for _, _, each in tries], total)
-    for one, peak, each in tries:
-        found.setdefault(one.name, {})[peak] = dev_loss(each.model, dev)
-    return found
+@dataclass(frozen=True)
+class Tried:
+    """A model trained with one learning rate, and its dev loss."""
+
+    runner: Runner
+    dev_loss: float
+
+
+def tried(
+    contenders: Sequence[Contender],
+    optim: OptimConfig,
+    encoded: Encoded,
+    dev: Encoded,
+    batch_tokens: int,
+    total: float,
+    told: Callable[[Runner], object] = lambda _: None,
+) -> dict[str, list[Tried]]:
+    """Each contender with each of its learning rates, all trained in turns; the lowest dev loss first."""
+    every = [runner(one, peak, optim, encoded, batch_tokens) for one in contenders for peak in one.peaks]
+    race(every, total, told)
+    found: dict[str, list[Tried]] = {one.name: [] for one in contenders}
+    for each in every:
+        found[each.name].append(Tried(each, dev_loss(each.model, dev)))
+    return {name: sorted(some, key=lambda one: one.dev_loss) for name, some in found.items()}
 
 
 def dev_loss(model: Any, dev: Encoded, batch_tokens: int = 4096) -> float:

@@ -24,6 +24,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "book.docstrings",
+    "book.kernels",
     "book.rows",
     "book.files",
     "book.mathml",

@@ -22,6 +22,9 @@ COMMAND_SECONDS = 300
 Failures = dict[str, str]
 """What did not succeed (a test, a page, a command) and why, in a line."""
 
+Step = tuple[str, str] | int
+"""What failed and why; or how many were tried."""
+
 
 def run(found: Map) -> int:
     """Everything once, each failure said, then the count; 0 if every row holds and nothing else is wrong."""
@@ -29,13 +32,19 @@ def run(found: Map) -> int:
         print(f"map: {problem}")
     proofs = found.proofs.values()
     have_demo()
-    failures = timed("tests", tests({str(test) for each in proofs for test in each.tests}))
+    skipped: set[str] = set()
+    failures = timed("tests", tests({str(test) for each in proofs for test in each.tests}, skipped))
     failures |= timed("commands", commands(sorted({line for each in proofs for line in each.commands})))
     failures |= timed("book", book({page for each in proofs for page in each.pages}))
     failures |= timed("notebook", notebook())
     for what, why in sorted(failures.items()):
         print(f"failed: {what}: {why}")
-    held = {name for name, each in found.proofs.items() if each and not lacking(each, failures)}
+    print(
+        *(f"skipped, and proves nothing here: {test}" for test in sorted(skipped)),
+        sep="\n",
+        end="\n" if skipped else "",
+    )
+    held = {name for name, each in found.proofs.items() if holds(each, failures, skipped)}
     for name in sorted(set(found.proofs) - held):
         print(f"not true: {name}: {found.claims[name].says}")
     errors = {name for name, claim in found.claims.items() if claim.article == "X"}
@@ -44,12 +53,13 @@ def run(found: Map) -> int:
     return 0 if held == set(found.claims) and not failures and not found.problems else 1
 
 
-def lacking(proofs: Proofs, failures: Failures) -> list[str]:
-    """Those proofs of a row that failed: one is enough to doubt the row."""
-    return [each for each in (*proofs.pages, *map(str, proofs.tests), *proofs.commands) if each in failures]
+def holds(proofs: Proofs, failures: Failures, skipped: set[str]) -> bool:
+    """Whether a row is true: something was tried that says so, and nothing that says otherwise."""
+    tried = {*proofs.pages, *map(str, proofs.tests), *proofs.commands} - skipped
+    return bool(tried) and not tried & failures.keys()
 
 
-def timed(name: str, steps: Iterator[tuple[str, str] | int]) -> Failures:
+def timed(name: str, steps: Iterator[Step]) -> Failures:
     """Collects the failures of one kind and says how many there were and how long it took."""
     began, failures, tried = time.monotonic(), {}, 0
     for step in steps:
@@ -73,8 +83,11 @@ def pellucid() -> str:
     return str(Path(sys.executable).with_name("pellucid"))
 
 
-def tests(wanted: set[str]) -> Iterator[tuple[str, str] | int]:
-    """One run of pytest over all marked tests; a test fails if one of its cases does, is skipped, or never ran."""
+def tests(wanted: set[str], skipped: set[str]) -> Iterator[Step]:
+    """One run of pytest over all marked tests; a test fails if one of its cases does, or if it never ran.
+
+    Those that were skipped (for lack of a browser, say) are added to `skipped`.
+    """
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         words = ["-q", "-m", " and ".join(["article", *(f"not {each}" for each in NOT_RUN)]), "--junitxml", str(report)]
@@ -86,26 +99,29 @@ def tests(wanted: set[str]) -> Iterator[tuple[str, str] | int]:
         if not report.exists():
             yield from ((each, f"pytest ended early: {last_line(done.stdout + done.stderr)}") for each in wanted)
             return
-        seen, failed = outcomes(report.read_text(encoding="utf-8"))
-    yield len(seen & wanted)
+        seen, failed, left_out = outcomes(report.read_text(encoding="utf-8"))
+    skipped |= left_out
+    yield len((seen - left_out) & wanted)
     yield from failed.items()
     yield from ((each, "it did not run") for each in sorted(wanted - seen))
 
 
-def outcomes(report: str) -> tuple[set[str], Failures]:
-    """The tests in a report of pytest in JUnit's form, and those of them that did not pass, with their reasons."""
-    seen, failed = set(), {}
+def outcomes(report: str) -> tuple[set[str], Failures, set[str]]:
+    """The tests in a report of pytest in JUnit's form, why some failed, and those of which every case was skipped."""
+    seen, ran, failed = set(), set(), {}
     for case in ElementTree.fromstring(report).iter("testcase"):
         path = f"{case.get('classname', '').replace('.', '/')}.py"
         test = f"{path}::{case.get('name', '').partition('[')[0]}"
         seen.add(test)
-        for kind in ("failure", "error", "skipped"):
+        if case.find("skipped") is None:
+            ran.add(test)
+        for kind in ("failure", "error"):
             if (reason := case.find(kind)) is not None:
                 failed[test] = f"{kind}: {first_line(reason.get('message') or reason.text or '')}"
-    return seen, failed
+    return seen, failed, seen - ran
 
 
-def commands(lines: list[str]) -> Iterator[tuple[str, str] | int]:
+def commands(lines: list[str]) -> Iterator[Step]:
     """Each command on the demo's model: exit code 0, and something said."""
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=2) as threads:
         figures = [str(Path(folder) / f"{number}.png") for number in range(len(lines))]
@@ -138,7 +154,7 @@ def command(line: str, figure: str) -> str | None:
     return f"it drew nothing into {figure}" if "{figure}" in line and not Path(figure).exists() else None
 
 
-def book(wanted: set[str]) -> Iterator[tuple[str, str] | int]:
+def book(wanted: set[str]) -> Iterator[Step]:
     """The book built anew; a page fails by any warning about it, or by not being there afterwards."""
     began = time.time()
     with tempfile.TemporaryDirectory() as folder:
@@ -172,7 +188,7 @@ def warned(told: str) -> Failures:
     return failed
 
 
-def notebook() -> Iterator[tuple[str, str] | int]:
+def notebook() -> Iterator[Step]:
     """Part 2 of the book as one notebook, run from top to bottom."""
     yield 1
     words = ["-m", "book.notebook", str(BUILD / "html" / "transformer.ipynb")]

@@ -123,13 +123,20 @@ REPORT = """<testsuites><testsuite>
 </testsuite></testsuites>"""
 
 
-def test_one_case_that_fails_or_is_skipped_fails_its_test():
-    seen, failed = articles_run.outcomes(REPORT)
+def test_one_case_that_fails_fails_its_test_and_one_that_was_skipped_does_neither():
+    seen, failed, skipped = articles_run.outcomes(REPORT)
     assert seen == {"tests/test_it.py::test_good", "tests/test_it.py::test_half", "tests/test_it.py::test_left"}
-    assert failed == {
-        "tests/test_it.py::test_half": "failure: assert 1 == 2",
-        "tests/test_it.py::test_left": "skipped: no data",
-    }
+    assert failed == {"tests/test_it.py::test_half": "failure: assert 1 == 2"}
+    assert skipped == {"tests/test_it.py::test_left"}
+
+
+def test_a_skipped_test_neither_proves_nor_refutes():
+    test = articles.Test("tests/test_it.py", "test_left")
+    alone, beside = articles.Proofs(tests=[test]), articles.Proofs(pages=["page.md"], tests=[test])
+    assert not articles_run.holds(alone, {}, {str(test)})
+    assert articles_run.holds(beside, {}, {str(test)})
+    assert not articles_run.holds(beside, {"page.md": "it broke"}, {str(test)})
+    assert articles_run.holds(alone, {}, set())
 
 
 def test_warnings_are_those_of_their_pages():
@@ -146,7 +153,7 @@ def nothing_else(monkeypatch) -> None:
     """No demo, commands, book nor notebook: the count alone."""
     monkeypatch.setattr(articles_run, "have_demo", lambda: None)
     for name in ("tests", "commands", "book"):
-        monkeypatch.setattr(articles_run, name, lambda wanted: iter([len(wanted)]))
+        monkeypatch.setattr(articles_run, name, lambda wanted, *rest: iter([len(wanted)]))
     monkeypatch.setattr(articles_run, "notebook", lambda: iter([1]))
 
 
@@ -163,7 +170,7 @@ def nothing_else(monkeypatch) -> None:
 )
 def test_a_row_counts_when_all_its_proofs_hold(project, monkeypatch, capsys, kind, failing, line):
     if kind:
-        monkeypatch.setattr(articles_run, kind, lambda wanted: iter([1, (failing, "it broke")]))
+        monkeypatch.setattr(articles_run, kind, lambda wanted, *rest: iter([1, (failing, "it broke")]))
     assert articles_run.run(articles.collect(project)) == (1 if kind else 0)
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == line

@@ -57,6 +57,7 @@ def test_the_table_shows_every_score_and_what_chance_gives(prune):
     ]
 
 
+@pytest.mark.article("B25")
 def test_the_smaller_model_is_written_whole_and_says_what_it_was(prune, call, model, tmp_path):
     done = prune(
         "--keep", "10", "--out", tmp_path / "small", "--by", "gradient", "--json", "--plot", tmp_path / "a.png"

@@ -37,7 +37,7 @@ def trained(**settings: object) -> Tokenizer:
     return Tokenizer.train(ENGLISH, SPANISH, config, seed=7, max_sentences=1000)
 
 
-@pytest.fixture(scope="module", params=["bpe", "unigram"])
+@pytest.fixture(scope="module", params=["bpe", "unigram", "char", "word"])
 def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
     return trained(kind=request.param)
 
@@ -100,7 +100,21 @@ def test_pieces_spell_the_sentence(tokenizer: Tokenizer):
     assert tokenizer.target_pieces([PAD, UNK, BOS, EOS]) == ["<pad>", "<unk>", "<s>", "</s>"]
 
 
-@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+@pytest.mark.article("A5", "A6")
+def test_words_and_characters_can_be_the_pieces():
+    text = "roses are red and violets are blue"
+    word, char = (trained(kind=kind, vocabulary=2000, joint=False) for kind in ("word", "char"))
+    known = " ".join(sorted(set(" ".join(ENGLISH).split())))
+    [ids] = word.encode_source([known])
+    assert word.source_pieces(ids[:-1]) == ["▁" + each for each in known.split()]
+    [ids] = char.encode_source([ENGLISH[0]])
+    assert "".join(char.source_pieces(ids[:-1])) == "▁" + ENGLISH[0].replace(" ", "▁")
+    assert all(len(piece) == 1 for piece in char.source_pieces(ids[:-1]))
+    for each in (word, char):
+        assert each.decode_source(each.encode_source([text])[0]) == text
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "char", "word"])
 def test_the_same_text_gives_the_same_bytes(kind: str):
     first, second = trained(kind=kind), trained(kind=kind)
     assert first.source.serialized_model_proto() == second.source.serialized_model_proto()
@@ -158,8 +172,8 @@ def test_text_that_makes_no_vocabulary_is_refused(lines: list[str], vocabulary: 
 
 
 def test_settings_that_make_no_tokenizer_are_refused_together():
-    with pytest.raises(ValueError, match=r"kind is 'word'.*; vocabulary is 260, it must be from 261 to 1,000,000"):
-        TokenizerConfig(kind="word", vocabulary=260)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match=r"kind is 'syllables'.*; vocabulary is 260, it must be from 261 to 1,000,000"):
+        TokenizerConfig(kind="syllables", vocabulary=260)  # pyright: ignore[reportArgumentType]
 
 
 def test_half_a_character_is_refused(tokenizer: Tokenizer):
@@ -272,5 +286,5 @@ def test_a_list_that_is_none_is_refused_by_name(tmp_path: Path, names: object, m
 
 
 def test_an_imported_kind_is_not_learned():
-    with pytest.raises(ValueError, match="'marian' is imported, not learned; choose 'bpe' or 'unigram'"):
+    with pytest.raises(ValueError, match="'marian' is imported, not learned; choose 'bpe', 'unigram', 'char' or 'word'"):
         trained(kind="marian")

@@ -36,6 +36,7 @@ def logits(model: Transformer, watch=None):
         return model(source, target) if watch is None else model(source, target, watch)
 
 
+@pytest.mark.article("B25")
 @every_option
 def test_removing_heads_is_silencing_them(options):
     model = small_model(**options)

@@ -35,6 +35,9 @@ An imported tokenizer was not learned from text spelled so, and gets it as it is
 _LISTED = "marian"
 """The kind that is imported, not learned; its pieces are listed in a file beside the SentencePiece model."""
 
+_LEARNED = ("bpe", "unigram", "char", "word")
+_KINDS = "'bpe', 'unigram', 'char' or 'word'"
+
 Pieces = SentencePieceProcessor | ListedPieces
 
 Line = TypeVar("Line")
@@ -45,8 +48,9 @@ class TokenizerConfig:
     """How text is cut into pieces. Raises ValueError, naming every problem at once."""
 
     kind: Annotated[
-        Literal["bpe", "unigram", "marian"],
-        "how pieces are chosen: merged by frequency, or pruned by likelihood (marian: they were imported)",
+        Literal["bpe", "unigram", "char", "word", "marian"],
+        "how pieces are chosen: merged by frequency, pruned by likelihood, every character, the commonest words "
+        "(marian: they were imported)",
     ] = "bpe"
     vocabulary: Annotated[int, "pieces to learn, the 260 special and byte pieces counted"] = 8000
     joint: Annotated[bool, "one vocabulary for both languages; false learns one for each"] = True
@@ -56,8 +60,8 @@ class TokenizerConfig:
 
     def __post_init__(self) -> None:
         problems = []
-        if self.kind not in ("bpe", "unigram", _LISTED):
-            problems.append(f"kind is {self.kind!r}, it must be 'bpe' or 'unigram', or {_LISTED!r} if it was imported")
+        if self.kind not in (*_LEARNED, _LISTED):
+            problems.append(f"kind is {self.kind!r}, it must be {_KINDS}, or {_LISTED!r} if it was imported")
         least = (4 if self.kind == _LISTED else _RESERVED) + 1
         if not least <= self.vocabulary <= 1_000_000:
             problems.append(f"vocabulary is {self.vocabulary}, it must be from {least} to 1,000,000")
@@ -91,7 +95,7 @@ class Tokenizer:
         vocabulary with no room for the characters of the text, and for a kind that cannot be learned.
         """
         if config.kind == _LISTED:
-            raise ValueError(f"a tokenizer of kind {_LISTED!r} is imported, not learned; choose 'bpe' or 'unigram'")
+            raise ValueError(f"a tokenizer of kind {_LISTED!r} is imported, not learned; choose {_KINDS}")
         text = {side: sample(lines, max_sentences, seed) for side, lines in (("source", sources), ("target", targets))}
         if config.joint:
             text = {"joint": text["source"] + text["target"]}
@@ -138,11 +142,11 @@ class Tokenizer:
 
     def decode_source(self, ids: Iterable[int]) -> str:
         """The text of one source sentence; padding, start and end marks are left out."""
-        return _decoded(self.source, ids)
+        return _decoded(self.source, ids, self.config)
 
     def decode_target(self, ids: Iterable[int]) -> str:
         """The text of one target sentence; padding, start and end marks are left out."""
-        return _decoded(self.target, ids)
+        return _decoded(self.target, ids, self.config)
 
     def source_pieces(self, ids: Iterable[int]) -> list[str]:
         """Each id as it stands in the source vocabulary; ▁ marks the start of a word."""
@@ -274,10 +278,12 @@ def _encoded(side: Pieces, lines: Iterable[str], config: TokenizerConfig) -> lis
         raise
 
 
-def _decoded(side: Pieces, ids: Iterable[int]) -> str:
+def _decoded(side: Pieces, ids: Iterable[int], config: TokenizerConfig) -> str:
     text = side.decode([int(i) for i in ids if i not in (PAD, BOS, EOS)])
     if isinstance(side, ListedPieces):
         return text.replace("\n", " ")
+    if config.kind == "word":  # the space before a word that has no piece is spelled in bytes, too
+        text = text.replace("\u2581", " ").removeprefix(" ")
     for character, escape in reversed(_ESCAPES):
         text = text.replace(escape, character)
     return text.replace("\n", " ")

@@ -11,7 +11,7 @@ LEGEND = {
     "T": "target positions; in cross-attention those of a sentence's rows stand side by side",
     "D": "d_model, the width of the residual stream",
     "H": "heads of the attention",
-    "E": "width of one head, d_model / heads (the paper's d_k)",
+    "E": "width of one head (the paper's d_k)",
     "F": "d_ff, the inner width of the feed-forward",
     "2F": "twice d_ff: gates, then values",
     "V": "pieces of the target vocabulary",
