@@ -53,7 +53,8 @@ def main() -> None:
     files = {name: tuple(str(data / f"{name}.{side}.gz") for side in ("en", "de")) for name in ("val", "train")}
     dev = equal_lines(files["val"][0], files["val"][1])
     chosen = some_of(dev[0], RANKED)
-    ranking = prepare(found.tokenizer, config, *([side[n] for n in chosen] for side in dev))
+    sources, targets = ([side[n] for n in chosen] for side in dev)
+    ranking = prepare(found.tokenizer, config, sources, targets)
     test = equal_lines(str(data / "test_2016_flickr.en.gz"), str(data / "test_2016_flickr.de.gz"))
     removing = Removing(found, prepare(found.tokenizer, config, *test), BEAM, len(heads_of(config, AMONG)))
     orders = ranked(found, ranking, AMONG, RANDOM, SEED)
@@ -155,8 +156,8 @@ def sizes_page(results: Sequence[Result]) -> Iterator[str]:
     yield ""
     yield (
         "Speed is that of the smaller model over that of the whole one, both in turns, so that whatever else runs on "
-        "the machine meets both: the median of the rounds [slowest, fastest]. The largest difference is between a logit of the smaller model and the same logit with "
-        "the heads silent, over all of the test set."
+        "the machine meets both: the median of the rounds [slowest, fastest]. The largest difference is between a "
+        "logit of the smaller model and the same logit with the heads silent, over all of the test set."
     )
     yield ""
     what = [each.what for each in results[0].speeds]

@@ -191,7 +191,7 @@ def of_corpus(found: dict[str, Any]) -> Iterator[str]:
             f"{row['bleu']:.1f} | {row['chrf']:.1f} | {tried} |"
         )
     one, other = found["rows"]
-    ratio, apart = one["speed"] / other["speed"], one["bleu"] - other["bleu"]
+    ratio, apart = one["speed"] / other["speed"], round(one["bleu"], 1) - round(other["bleu"], 1)
     yield f"\nThe Transformer trained on {ratio:.2f} times as many pieces a second as the GRU; its BLEU is"
     yield f"{abs(apart):.1f} {'higher' if apart >= 0 else 'lower'}. Signature of BLEU: `{one['signature']}`.\n"
 

@@ -286,5 +286,7 @@ def test_a_list_that_is_none_is_refused_by_name(tmp_path: Path, names: object, m
 
 
 def test_an_imported_kind_is_not_learned():
-    with pytest.raises(ValueError, match="'marian' is imported, not learned; choose 'bpe', 'unigram', 'char' or 'word'"):
+    with pytest.raises(
+        ValueError, match="'marian' is imported, not learned; choose 'bpe', 'unigram', 'char' or 'word'"
+    ):
         trained(kind="marian")

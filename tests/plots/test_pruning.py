@@ -28,7 +28,7 @@ def test_chance_is_a_band_and_the_rest_are_lines(tmp_path, monkeypatch):
             "mean of 2 random orders": [[4, 9 * sign], [2, 4 * sign], [0, sign]],
             "l0": [[1, 7 * sign]],
         }
-        band = axes.collections[0].get_paths()[0].vertices
+        band = np.asarray(axes.collections[0].get_paths()[0].vertices)
         assert {tuple(row) for row in band.tolist()} >= {(2.0, 3.0 * sign), (2.0, 5.0 * sign)}
         assert axes.xaxis_inverted()
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
@@ -40,7 +40,8 @@ def test_attentions_may_have_fewer_heads(tmp_path, monkeypatch):
     curves = {"ablation": ([3, 0], [1.0, 2.0])}
     head_study(["a", "b"], [[0.1], [0.2, -0.3]], [["A"], ["", "S"]], alike, curves, "loss", tmp_path / "a.png")
     silent, similar = figures[0].axes[:2]
-    np.testing.assert_array_equal(silent.images[0].get_array().filled(np.nan), [[0.1, np.nan], [0.2, -0.3]])
+    cells = np.ma.filled(np.ma.asarray(silent.images[0].get_array()), np.nan)
+    np.testing.assert_array_equal(cells, [[0.1, np.nan], [0.2, -0.3]])
     assert [text.get_text() for text in silent.texts] == ["A", "", "S"]
     assert similar.get_yticks().tolist() == [0, 1]
     assert silent.images[0].cmap.get_bad()[3] == 0.0  # a head that is not there is not drawn

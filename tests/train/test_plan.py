@@ -34,12 +34,18 @@ def sized(activation: str = "relu", **changes: int) -> ModelConfig:
 
 def test_the_formula_counts_the_operations_that_torch_counts(written_out):
     s, t = 7, 5
-    for activation, fewer in (("relu", ""), ("swiglu", ""), ("relu", "encoder.1.self:1 decoder.0.self:1 decoder.1.cross:1")):
+    for activation, fewer in (
+        ("relu", ""),
+        ("swiglu", ""),
+        ("relu", "encoder.1.self:1 decoder.0.self:1 decoder.1.cross:1"),
+    ):
         c = replace(sized(activation), fewer_heads=fewer)
         model = Transformer(c)
         with FlopCounterMode(display=False) as counted:
             model(torch.full((1, s), 5), torch.full((1, t), 5)).sum().backward()
-        unread = 3 * t * sum(c.heads_in(f"decoder.{n}.self") for n in (0, 1)) * 2 * t * c.head_width  # the half of its own target that a position may not read
+        unread = (
+            3 * t * sum(c.heads_in(f"decoder.{n}.self") for n in (0, 1)) * 2 * t * c.head_width
+        )  # the half of its own target that a position may not read
         assert training_flops(c, s, t) + unread == counted.get_total_flops()
 
 
