@@ -75,7 +75,7 @@ bench-train: .venv/.installed-dev ## time training beside its peers (ten minutes
 	@$(BIN)/python -m benchmarks.train $(ARGS)
 
 bench-cuda: .venv/.installed-dev ## time training on a CUDA device beside torch.nn.Transformer (under eight minutes; needs no data)
-	@$(BIN)/python -m benchmarks.cuda $(ARGS)
+	@$(BIN)/python -m benchmarks.train_cuda $(ARGS)
 
 bench-recurrent: .venv/.installed-dev ## train a GRU network and a Transformer for equal time, copying too (half an hour; PELLUCID_DATA adds Multi30k)
 	@$(BIN)/python -m benchmarks.recurrent $(ARGS)

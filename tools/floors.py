@@ -45,7 +45,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "page": Floor(ours="page", others="numpy", others_inside="anywidget traitlets"),
     "trace": Floor(
         ours="trace decode bundle sealed model data.tokenizer text",
-        ours_inside="page inspect",  # what its page asks for: the way out, and the answers that stand above it
+        ours_inside="page",
         others="numpy torch jaxtyping safetensors",
     ),
     "inspect": Floor(
@@ -54,7 +54,7 @@ FLOORS = {  # in the order of reading, from the ground up
         others_inside="sklearn umap",  # where the user has them
     ),
     "plots": Floor(ours="plots", others="numpy", others_inside="matplotlib"),
-    "api": Floor(ours="trace decode bundle model data", ours_inside="evaluate train config"),
+    "api": Floor(ours="trace decode bundle model data", ours_inside="evaluate train config inspect"),
     "serve": Floor(
         ours="serve api trace decode bundle page",
         others="numpy pydantic fastapi starlette torch",

@@ -13,7 +13,7 @@ from pellucid.decode.config import SearchConfig
 from pellucid.decode.ensemble import require_one_vocabulary
 from pellucid.decode.terms import Terms
 from pellucid.decode.translate import Score, Translator
-from pellucid.trace.trace import Trace
+from pellucid.trace.trace import Beside, Trace
 from pellucid.trace.tracing import trace
 
 if TYPE_CHECKING:
@@ -96,7 +96,16 @@ class Model:
             trace.edited(Silence("decoder.3.cross", 2))   # the same again without that head
             trace.save_html("ball.html")                  # the page, in one file
         """
-        return trace(self.translator, self.bundle, sentence, target=target, beam=beam, prefix_ids=prefix_ids, keep=keep)
+        return trace(
+            self.translator,
+            self.bundle,
+            sentence,
+            target=target,
+            beam=beam,
+            prefix_ids=prefix_ids,
+            keep=keep,
+            beside=beside,
+        )
 
     def evaluate(self, sources: Sequence[str], references: Sequence[str], **search: Any) -> dict[str, dict[str, Any]]:
         """BLEU, chrF, TER and WER of the model's translations, each as {"score", "signature"}."""
@@ -106,6 +115,13 @@ class Model:
             raise ValueError(f"{len(sources):,} sources and {len(references):,} references: each source needs its own")
         translations = self.translate(sources, **search)
         return corpus_scores([each.text for each in translations], several(references, "references"))
+
+
+def beside() -> Beside:
+    """What a page may ask of the whole model, beside a trace."""
+    from pellucid.inspect import asked
+
+    return asked
 
 
 def load(

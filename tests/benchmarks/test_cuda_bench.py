@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import cuda
+from benchmarks import train_cuda as cuda
 from pellucid.data.stream import Stream
 
 

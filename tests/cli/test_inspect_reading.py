@@ -168,6 +168,7 @@ def test_an_embedding_is_shown_whole(call, model, tmp_path):
 
 @pytest.mark.article("A5", "C2")
 def test_tokens_are_shown_with_their_ids_and_the_text_again(call, model, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     done = call("inspect", "tokens", model, "the the zebra 犬")
     lines = done.stdout.splitlines()
     assert [line.split()[0] for line in lines[:3]] == ["piece", "id", "word"]

@@ -100,6 +100,10 @@ def written(block: re.Match[str], page: Path) -> str:
     if name == "literalinclude":
         path = (page.parent / given).resolve()
         return f"```python\n{part_of(path, options.get('pyobject', ''))}\n```"
+    if name == "include":
+        deeper = "#" * int(options.get("heading-offset", 0))
+        included = (page.parent / given).resolve().read_text(encoding="utf-8")
+        return re.sub(r"^#", f"{deeper}#", included, flags=re.MULTILINE).rstrip()
     if name == "toctree":
         return ""
     if name in ("note", "tip", "warning", "important", "admonition", "hint", "dropdown"):

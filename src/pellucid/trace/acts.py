@@ -19,9 +19,8 @@ def act(trace: Trace, verb: str, arguments: object) -> dict[str, Any] | Trace:
 
     Raises ValueError, saying what is wrong, for arguments that the verb does not take or this trace cannot serve.
     """
-    from pellucid.inspect.asked import VERBS as BESIDE
-
-    verbs = {**VERBS, **BESIDE}
+    beside = trace.origin.beside if trace.origin is not None else None
+    verbs = {**VERBS, **(beside().VERBS if beside is not None else {})}
     if verb not in verbs:
         raise ValueError(f"{verb!r:.40} is nothing a trace can do; it can {', '.join(verbs)}")
     if not isinstance(arguments, Mapping):

@@ -1,11 +1,11 @@
 """One translation with everything that led to it: pieces, every named tensor, every step, the tree of the search."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -27,6 +27,18 @@ if TYPE_CHECKING:
     from pellucid.trace.checks.checks import Check
 
 
+class Beside(Protocol):
+    """What a page asks beside a trace, of the whole model: verbs as in `acts`, and their answers for a file.
+
+    They stand above traces (pellucid.inspect.asked), so whoever opens a model hands them down.
+    """
+
+    @property
+    def VERBS(self) -> "Mapping[str, tuple[Callable[[Trace, Mapping[str, Any]], dict[str, Any]], tuple[str, ...]]]": ...
+
+    def answered(self, trace: "Trace") -> dict[str, Any]: ...
+
+
 @dataclass(frozen=True)
 class Origin:
     """What a trace was made with: enough to make another."""
@@ -36,6 +48,7 @@ class Origin:
     beam: int
     prefix_ids: tuple[int, ...]
     keep: tuple[str, ...] | None
+    beside: Callable[[], Beside] | None = None
 
 
 class Trace(Told, Mapping[str, Named]):
@@ -161,9 +174,8 @@ class Trace(Told, Mapping[str, Named]):
 
     def beside(self) -> dict[str, Any]:
         """What else a file could ask nobody for: the words of the model, claims tested by another run, its heads."""
-        from pellucid.inspect.asked import answered
-
-        return answered(self)
+        beside = self.origin.beside if self.origin is not None else None
+        return beside().answered(self) if beside is not None else {}
 
     def again(
         self, sentence: str, *, target: str | None = None, beam: int | None = None, prefix_ids: Sequence[int] = ()
@@ -181,6 +193,7 @@ class Trace(Told, Mapping[str, Named]):
             beam=width,
             prefix_ids=prefix_ids,
             keep=origin.keep,
+            beside=origin.beside,
         )
 
     def edited(self, *edits: EditSpec | Mapping[str, Any], keep_target: bool | None = None) -> "Trace":

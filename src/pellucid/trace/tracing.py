@@ -1,7 +1,7 @@
 """How a trace is made: the sentence is translated as ever, then one pass over it and its translation is captured."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from pellucid.trace.capture import captured, steps_of, what_to_keep
 from pellucid.trace.edits import EditSpec, Prefix, as_edits, edit_of, refuse_rows_beyond
 from pellucid.trace.facts import Facts, Inputs, Side
 from pellucid.trace.search import only_part
-from pellucid.trace.trace import Origin, Trace
+from pellucid.trace.trace import Beside, Origin, Trace
 from pellucid.trace.written import found, given, rescored
 
 
@@ -29,11 +29,13 @@ def trace(
     edits: Sequence[EditSpec] = (),
     prefix_ids: Sequence[int] = (),
     keep: str | Iterable[str] | None = None,
+    beside: Callable[[], Beside] | None = None,
 ) -> Trace:
     """One translation, looked into. A `target`, as text or as ids, is read instead of searching for one.
 
-    A search begins with the pieces `prefix_ids`; `keep` are patterns of the names of tensors to be captured. Raises
-    ValueError for a sentence, a target or an edit that this cannot be done with, and for more than memory allows.
+    A search begins with the pieces `prefix_ids`; `keep` are patterns of the names of tensors to be captured; `beside`
+    gives what a page may ask of the whole model. Raises ValueError for a sentence, a target or an edit that this cannot
+    be done with, and for more than memory allows.
     """
     began = time.perf_counter()
     refuse_what_is_not_shown(translator)
@@ -88,7 +90,7 @@ def trace(
         piece_log_probs=written.log_probs,
         translation_notes=list(written.notes),
     )
-    return Trace(facts, model.config, tensors, Origin(translator, bundle, beam, tuple(prefix_ids), keep))
+    return Trace(facts, model.config, tensors, Origin(translator, bundle, beam, tuple(prefix_ids), keep, beside))
 
 
 def edited(
@@ -109,6 +111,7 @@ def edited(
         edits=asked,
         prefix_ids=() if keeping or prefix else origin.prefix_ids,
         keep=origin.keep,
+        beside=origin.beside,
     )
 
 

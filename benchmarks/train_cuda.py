@@ -1,9 +1,9 @@
 """Training on a CUDA device: pieces a second, share of the measured peak, and the paper's base run in minutes.
 
-    make bench-cuda         # or: python -m benchmarks.cuda --sizes base big --seconds 20
+    make bench-cuda         # or: python -m benchmarks.train_cuda --sizes base big --seconds 20
 
 Under eight minutes on one device; needs no data: the pairs are random pieces whose lengths are spread as those of
-WMT 2014 en-de. Writes benchmarks/results/cuda.md. On a CPU (`--device cpu --sizes tiny --batch-tokens 1024`) it shows
+WMT 2014 en-de. Writes benchmarks/results/train_cuda.md. On a CPU (`--device cpu --sizes tiny --batch-tokens 1024`) it shows
 that it runs, and writes nothing.
 """
 
@@ -77,7 +77,7 @@ def main() -> None:
     text += [f"{(time.monotonic() - began) / 60:.1f} minutes in all.", ""]
     print("\n".join(text))
     if device.type == "cuda":
-        (Path(__file__).parent / "results" / "cuda.md").write_text("\n".join(text), encoding="utf-8")
+        (Path(__file__).parent / "results" / "train_cuda.md").write_text("\n".join(text), encoding="utf-8")
 
 
 def pairs(number: int) -> Encoded:
@@ -231,7 +231,7 @@ def head(options: argparse.Namespace, device: torch.device, peak: float, encoded
     return [
         "# Training on a CUDA device",
         "",
-        f"    python -m benchmarks.cuda {given}",
+        f"    python -m benchmarks.train_cuda {given}",
         "",
         f"{name}, torch {torch.__version__}; {time.strftime('%Y-%m-%d')}. Random pieces, {VOCABULARY:,} of them,",
         f"lengths spread as in WMT 2014 en-de (means {means[0]:.1f} and {means[1]:.1f}, at most {LONGEST}), up to",
