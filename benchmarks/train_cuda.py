@@ -3,8 +3,8 @@
     make bench-cuda         # or: python -m benchmarks.train_cuda --sizes base big --seconds 20
 
 Under eight minutes on one device; needs no data: the pairs are random pieces whose lengths are spread as those of
-WMT 2014 en-de. Writes benchmarks/results/train_cuda.md. On a CPU (`--device cpu --sizes tiny --batch-tokens 1024`) it shows
-that it runs, and writes nothing.
+WMT 2014 en-de. Writes benchmarks/results/train_cuda.md. On a CPU (`--device cpu --sizes tiny --batch-tokens 1024`) it
+shows that it runs, and writes nothing.
 """
 
 import argparse
