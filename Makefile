@@ -87,7 +87,7 @@ campaign-batches: .venv/.installed-dev ## see that no translation depends on its
 	@$(BIN)/python -m benchmarks.invariance $(ARGS)
 
 clean: ## remove caches and builds (.venv and runs stay)
-	rm -rf build dist htmlcov .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist docs/_build htmlcov .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis
 	find . -path ./.venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 .venv/.installed-demo: pyproject.toml constraints.txt | $(BIN)/python

@@ -62,6 +62,7 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", default=["tiny", "small"], choices=list(PRESETS))
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--page", default="train.md", help="the file under benchmarks/results/")
     options = parser.parse_args()
     began, python = time.monotonic(), environment("train", PACKAGES)
     with tempfile.TemporaryDirectory() as folder:
@@ -77,7 +78,7 @@ def main() -> None:
                     found[size][row].append(measured(row, given, sys.executable if row.ours else python))
                     print(size, row.name, row.precision, found[size][row][-1], file=sys.stderr)
     text = page(options, found, peaks, lengths, time.monotonic() - began)
-    (HOUSE / "benchmarks/results/train.md").write_text(text, encoding="utf-8")
+    (HOUSE / "benchmarks/results" / options.page).write_text(text, encoding="utf-8")
     print(text)
 
 
@@ -131,6 +132,7 @@ def page(
 ) -> str:
     """The results as Markdown."""
     given = f"--sizes {' '.join(options.sizes)} --seconds {options.seconds:g} --rounds {options.rounds}"
+    given += f" --page {options.page}" if options.page != "train.md" else ""
     lines = [
         "# Training beside its peers",
         "",
