@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 import numpy as np
+import torch
 from jaxtyping import Bool, Float
 
+from pellucid.decode.alignment import sent
 from pellucid.inspect.wordwise import Axis, axes, merged, readable
 from pellucid.model import ModelConfig
 from pellucid.trace.edits import attention_names
@@ -131,11 +133,18 @@ def table(
     every = trace.values_of(f"{attention}.{stage}").astype(np.float64)
     values = every.mean(axis=0) if head is None else every[head]
     may = allowed_in(trace, attention)
-    if pieces or stage != "pattern":
-        return Table(attention, stage, head, queries.pieces, keys.pieces, np.where(may, values, np.nan))
-    values = np.where(readable(may, queries, keys), merged(values[None], queries, keys)[0], np.nan)
+    return Table(attention, stage, head, *labelled(values, may, queries, keys, pieces or stage != "pattern"))
+
+
+def labelled(
+    values: Float[np.ndarray, "Q K"], may: Bool[np.ndarray, "Q K"], queries: Axis, keys: Axis, pieces: bool
+) -> tuple[list[str], list[str], Float[np.ndarray, "_ _"]]:
+    """Rows, columns and what they hold, piece by piece or merged to words; NaN where a row may not read."""
+    if pieces:
+        return queries.pieces, keys.pieces, np.where(may, values, np.nan)
     rows, columns = ([group.label for group in axis.groups] for axis in (queries, keys))
-    return Table(attention, stage, head, rows, columns, values)
+    words = merged(values[None], queries, keys)[0]
+    return rows, columns, np.where(readable(may, queries, keys), words, np.nan)
 
 
 def row_as_sum(
@@ -200,7 +209,7 @@ def through_output(trace: Trace, attention: str) -> Float[np.ndarray, "H K D"]:
     """v W_O of each head: what it would add for a position that has all of its weight."""
     v = trace.values_of(f"{attention}.v").astype(np.float64)
     weight = trace.parameter(f"{attention}.output.weight").astype(np.float64)
-    return np.einsum("hke,dhe->hkd", v, weight.reshape(len(weight), v.shape[0], v.shape[2]))
+    return sent(torch.from_numpy(v)[None], torch.from_numpy(weight))[0].transpose(0, 1).numpy()
 
 
 def rollout(trace: Trace, attention: str) -> Float[np.ndarray, "Q K"]:
@@ -229,11 +238,7 @@ def rollout_table(trace: Trace, attention: str, *, pieces: bool = False) -> Tabl
     """Rollout word by word, or piece by piece."""
     values, may = rollout(trace, attention), allowed_in(trace, attention)
     queries, keys = axes(trace, attention)
-    if pieces:
-        return Table(attention, "rollout", None, queries.pieces, keys.pieces, np.where(may, values, np.nan))
-    values = np.where(readable(may, queries, keys), merged(values[None], queries, keys)[0], np.nan)
-    labels = [group.label for group in queries.groups]
-    return Table(attention, "rollout", None, labels, labels, values)
+    return Table(attention, "rollout", None, *labelled(values, may, queries, keys, pieces))
 
 
 def distances(trace: Trace, stack: str) -> list[Distances]:

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.bundle import WEIGHTS, Bundle
-from pellucid.model import ModelConfig
-from pellucid.trace.edits import attention_names
+from pellucid.inspect.importance import heads_of
 
 LARGEST = 2**23
 """Bytes of such a file at most; one of a large model has some 100 kB."""
@@ -62,11 +61,6 @@ def problem_of(found: object, bundle: Bundle) -> str | None:
     if sorted((each["attention"], each["head"]) for each in heads) != sorted(heads_of(bundle.model.config)):
         return "names other heads than this model has"
     return None
-
-
-def heads_of(config: ModelConfig) -> list[tuple[str, int]]:
-    """Every head there is, by the name of its attention and its number."""
-    return [(name, number) for name in attention_names(config) for number in range(config.heads_in(name))]
 
 
 def sound(head: Mapping[Any, Any]) -> bool:

@@ -19,8 +19,8 @@ def act(trace: Trace, verb: str, arguments: object) -> dict[str, Any] | Trace:
 
     Raises ValueError, saying what is wrong, for arguments that the verb does not take or this trace cannot serve.
     """
-    beside = trace.origin.beside if trace.origin is not None else None
-    verbs = {**VERBS, **(beside().VERBS if beside is not None else {})}
+    above = trace.above
+    verbs = {**VERBS, **(above.VERBS if above is not None else {})}
     if verb not in verbs:
         raise ValueError(f"{verb!r:.40} is nothing a trace can do; it can {', '.join(verbs)}")
     if not isinstance(arguments, Mapping):

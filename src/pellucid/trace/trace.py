@@ -174,8 +174,14 @@ class Trace(Told, Mapping[str, Named]):
 
     def beside(self) -> dict[str, Any]:
         """What else a file could ask nobody for: the words of the model, claims tested by another run, its heads."""
-        beside = self.origin.beside if self.origin is not None else None
-        return beside().answered(self) if beside is not None else {}
+        above = self.above
+        return above.answered(self) if above is not None else {}
+
+    @property
+    def above(self) -> Beside | None:
+        """What answers for the whole model, if whoever opened it handed that down."""
+        give = self.origin.beside if self.origin is not None else None
+        return give() if give is not None else None
 
     def again(
         self, sentence: str, *, target: str | None = None, beam: int | None = None, prefix_ids: Sequence[int] = ()
