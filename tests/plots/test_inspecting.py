@@ -3,7 +3,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from pellucid.plots.architecture import architecture
 from pellucid.plots.bars import bars
@@ -11,16 +10,6 @@ from pellucid.plots.heatmap import heat_map
 from pellucid.plots.lengths import by_length
 from pellucid.plots.positions import positions
 from pellucid.plots.scatter import scatter
-
-
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
-    """The figures, caught when they are saved."""
-    figures, save = [], Figure.savefig
-    monkeypatch.setattr(
-        Figure, "savefig", lambda figure, *to, **how: (figures.append(figure), save(figure, *to, **how))
-    )
-    return figures
 
 
 def test_a_heat_map_shows_the_matrix_it_was_given(drawn, tmp_path):

@@ -1,23 +1,11 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
-from matplotlib.figure import Figure
 
 from pellucid.plots.arrows import arrows
 from pellucid.plots.heatmap import heat_map
 from pellucid.plots.probes import Panel, probes
 from pellucid.plots.spectrum import spectrum
-
-
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
-    """The figures, caught when they are saved."""
-    figures, save = [], Figure.savefig
-    monkeypatch.setattr(
-        Figure, "savefig", lambda figure, *to, **how: (figures.append(figure), save(figure, *to, **how))
-    )
-    return figures
 
 
 def test_what_cannot_be_is_hatched_and_a_mistake_is_magenta(drawn, tmp_path: Path):

@@ -7,6 +7,7 @@ from typing import Any
 
 from pellucid.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, read_pieces
 from pellucid.trace.about import side_of
+from pellucid.trace.facts import Side
 
 MANY = 3
 """Pieces of a word above which it is told, as of a rare one."""
@@ -15,17 +16,9 @@ SIDES = ("source", "target")
 
 
 @dataclass(frozen=True)
-class Cut:
-    """A text in pieces. `words` has for each piece the number of its word, None for marks; words are what white space
-    separates. `unknown` says which pieces are the unknown mark, or bytes of a character that no piece covers.
-    """
+class Cut(Side):
+    """A text in pieces, as a trace has it, and `back`, the text that these pieces give again."""
 
-    text: str
-    normalised: str
-    pieces: list[str]
-    ids: list[int]
-    words: list[int | None]
-    unknown: list[bool]
     back: str
 
     @property
@@ -51,7 +44,7 @@ def of_tokenizer(tokenizer: Tokenizer, side: str = "source") -> Cutter:
     def cut(text: str) -> Cut:
         [ids] = encode([text])
         found = side_of(name(ids), ids, text, normalise(text))
-        return Cut(text, found.normalised, found.pieces, ids, found.words, found.unknown, decode(ids))
+        return Cut(**vars(found), back=decode(ids))
 
     return cut
 
@@ -78,7 +71,7 @@ def of_file(path: str | Path) -> Cutter:
         # side_of knows our numbers of the marks; a stranger's piece with such a number is a piece like any other.
         known = [UNK if i == marks[1] else -1 for i in ids] if marks != (PAD, UNK, BOS, EOS) else ids
         found = side_of(pieces, known, text, normalise(text))
-        return Cut(text, found.normalised, pieces, ids, found.words, found.unknown, processor.decode(ids))
+        return Cut(**{**vars(found), "ids": ids}, back=processor.decode(ids))
 
     return cut
 
