@@ -20,7 +20,7 @@ comma := ,
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo page serve screenshots docs articles test check fix coverage reproduce bench-cuda bench-recurrent bench-train bench-translate campaign-batches campaign-kill clean
+.PHONY: help demo page serve screenshots docs articles test check fix coverage reproduce bench-cuda bench-recurrent bench-train bench-translate campaign-batches campaign-kill campaign-resume clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,7 +71,7 @@ reproduce: .venv/.installed-dev ## train a recipe and compare with its published
 bench-translate: .venv/.installed-dev ## time translation beside its peers (a quarter of an hour on a quiet machine; needs runs/ and PELLUCID_DATA)
 	@$(BIN)/python -m benchmarks.translate $(ARGS)
 
-bench-train: .venv/.installed-dev ## time training beside its peers (ten minutes on a quiet machine; needs PELLUCID_DATA)
+bench-train: .venv/.installed-dev ## time training beside its peers (a quarter of an hour on a quiet machine; needs PELLUCID_DATA)
 	@$(BIN)/python -m benchmarks.train $(ARGS)
 
 bench-cuda: .venv/.installed-dev ## time training on a CUDA device beside torch.nn.Transformer (under eight minutes; needs no data)
@@ -82,6 +82,9 @@ bench-recurrent: .venv/.installed-dev ## train a GRU network and a Transformer f
 
 campaign-kill: .venv/.installed-dev ## kill a training 500 times, go on each time, compare to the bit (ten minutes or more)
 	@$(BIN)/python -m benchmarks.kill $(ARGS)
+
+campaign-resume: .venv/.installed-dev ## go on with a training from 20 places, in 160 ways, compare to the bit (needs no data)
+	@$(BIN)/python -m benchmarks.resume $(ARGS)
 
 campaign-batches: .venv/.installed-dev ## see that no translation depends on its neighbours, on 10,000 sentences (an hour or more)
 	@$(BIN)/python -m benchmarks.invariance $(ARGS)

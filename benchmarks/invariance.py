@@ -20,7 +20,7 @@ import pellucid
 from benchmarks.quality import RESULTS, machine
 from pellucid.data.corpus import read_lines
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.engines import Engine, Request
+from pellucid.decode.request import Engine, Request
 
 SIZES = (1, 2, 7, 32, 128)
 ORDERS = ("by length", "shuffled", "shuffled again")

@@ -3,101 +3,48 @@
     python -m benchmarks.kill                # 500 kills; writes benchmarks/results/kill.md
     python -m benchmarks.kill --kills 30
 
+A third of the runs have two workers, of which one is killed, or both. A campaign that is broken off goes on when it is
+started again; what it found so far is in --folder, and on the page.
+
 SIGKILL leaves a process no time for anything. What it does not show is a power cut, which also loses what the system
 has not yet written to the disk; against that every file is forced to the disk before it is renamed into place.
 Needs a system with fork.
 """
 
 import argparse
-import json
-import os
 import random
 import re
 import shutil
-import signal
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from importlib import import_module
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
-# Before numpy and torch are imported: a process with threads does not fork well, and one thread gives the same bits.
-os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
-
+from benchmarks.campaign import MET, RESULTS, Crew, Rows, differences, start, tell, tiny_run, undisturbed
 from benchmarks.quality import machine
-from pellucid.train import log, loop
-from pellucid.train.config import RunConfig, make_run
+from pellucid.train.config import RunConfig
+from pellucid.train.state import checkpoints
 
-RESULTS = Path(__file__).parent / "results"
-WORDS = {"one": "uno", "two": "dos", "three": "tres", "four": "cuatro", "five": "cinco", "six": "seis"}
 SAVE_EVERY, STEPS = 3, 25
-MODELS = ("last", "average", "best")
-TOLD_HOW_TO_GO_ON = re.compile(r"going on after step ([\d,]+) ")
+OFTEN = {"steps": STEPS, "evaluate_every": 13, "save_every": SAVE_EVERY, "keep": 3}
+PATIENCE = 1800.0
+"""Seconds in which a worker must have stopped after another was killed."""
 
 
 @dataclass
-class Campaign:
-    """What happened in all."""
+class Disturbed:
+    """What happened in one run, which was killed and gone on with until it ended."""
 
+    workers: int
     kills: int = 0
+    of_one: int = 0
+    named: int = 0
     inside_a_save: int = 0
     before_the_first_checkpoint: int = 0
-    runs: int = 0
     lost: list[int] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     seconds: float = 0.0
-
-
-@dataclass
-class Child:
-    """A training in a process of its own; what it says comes through a pipe."""
-
-    process: int
-    pipe: int
-    said: str = ""
-
-    def steps(self) -> list[int]:
-        """The updates it has made."""
-        return [int(line[5:]) for line in self.said.splitlines() if line.startswith("step:")]
-
-    def began(self) -> int:
-        """The step it went on from."""
-        found = TOLD_HOW_TO_GO_ON.search(self.said)
-        return int(found[1].replace(",", "")) if found else 0
-
-    def listen(self) -> bool:
-        """Take in what it said; whether it can still say more."""
-        said = os.read(self.pipe, 2**16)
-        self.said += said.decode()
-        return bool(said)
-
-    def end(self, number: int | None = None) -> int:
-        """Wait for it, after a signal if one is named; its exit status, negative for a signal."""
-        if number is not None:
-            os.kill(self.process, number)
-        while self.listen():
-            pass
-        os.close(self.pipe)
-        return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
-
-
-class Pipe:
-    """A voice that another process hears."""
-
-    def __init__(self, pipe: int):
-        self.pipe = pipe
-
-    def say(self, message: str) -> None:
-        os.write(self.pipe, f"{message}\n".encode())
-
-    def update(self, progress: float, step: int, loss: float, speed: float, score: str) -> None:
-        os.write(self.pipe, f"step:{step}\n".encode())
-
-    def close(self) -> None:
-        pass
 
 
 def main() -> None:
@@ -106,85 +53,113 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--page", type=Path, default=RESULTS / "kill.md")
+    parser.add_argument("--folder", type=Path, default=Path("runs/campaign-kill"), help="where it works, and goes on")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        done = campaign(Path(folder), arguments.kills, random.Random(arguments.seed))
-    arguments.page.write_text(page(done, arguments.kills, arguments.seed), encoding="utf-8")
+    folder = arguments.folder / f"seed-{arguments.seed}"
+    done = Rows(folder / "rows.jsonl")
+    for _ in campaign(folder, arguments.kills, arguments.seed, done):
+        arguments.page.write_text(page(done, arguments.seed), encoding="utf-8")
     print(arguments.page.read_text(encoding="utf-8"))
-    sys.exit(1 if done.problems else 0)
+    sys.exit(1 if done.sum(lambda row: len(row["problems"])) else 0)
 
 
-def campaign(folder: Path, kills: int, chance: random.Random) -> Campaign:
-    """Runs that are killed and gone on with until they end; each ends as the undisturbed one."""
-    for slow in ("sacrebleu", "torch._dynamo"):
-        import_module(slow)  # once here, not once in every child
-    begun, done = time.monotonic(), Campaign()
-    settings, undisturbed = tiny_run(folder), folder / "undisturbed"
-    child = start(settings, undisturbed)
-    assert child.end() == 0, child.said
-    seconds = time.monotonic() - begun
-    while done.kills < kills:
-        out = folder / f"run-{done.runs}"
-        disturbed(settings, out, kills, seconds, chance, done)
-        done.problems += [f"run {done.runs}: {each}" for each in differences(undisturbed, out)]
-        done.runs += 1
+def campaign(folder: Path, kills: int, seed: int, done: Rows) -> Iterator[None]:
+    """Runs that are killed and gone on with until they end, each added to `done`; pauses after each and at the end."""
+    settings, whole = tiny_run(folder / "data", train=OFTEN), folder / "undisturbed"
+    shutil.rmtree(folder / "runs", ignore_errors=True)  # of a campaign that was broken off
+    undisturbed(settings, whole)
+    while (left := kills - int(done.sum(lambda row: row["kills"]))) > 0:
+        number = len(done.rows)
+        workers = 1 if number % 3 else 2
+        run, out, begun = Disturbed(workers), folder / f"runs/{number}", time.monotonic()
+        disturb(settings, out, left, random.Random(f"{seed}/{number}"), run)
+        run.problems += differences(whole, out) if (out / "best").exists() else ["it has no end"]
+        run.seconds = time.monotonic() - begun
+        done.add(asdict(run))
         shutil.rmtree(out)
-    done.seconds = time.monotonic() - begun
-    return done
+        problems = done.sum(lambda row: len(row["problems"]))
+        tell(f"{done.sum(lambda row: row['kills']):,} of {kills:,} kills, {len(done.rows):,} runs, {problems} problems")
+        yield
+    yield
 
 
-def disturbed(
-    settings: RunConfig, out: Path, kills: int, seconds: float, chance: random.Random, done: Campaign
-) -> None:
-    """One run to its end, with kills at random moments of the `seconds` that an undisturbed one takes."""
+def disturb(settings: RunConfig, out: Path, most: int, chance: random.Random, run: Disturbed) -> None:
+    """One run to its end, with kills at random moments."""
     reached: int | None = None
     while True:
-        child = start(settings, out)
-        killed = done.kills < kills and dies(child, out, seconds, chance)
-        status = child.end(signal.SIGKILL if killed else None)
-        if child.said and reached is not None:
-            lost(reached - child.began(), done, f"run {done.runs}")
-        if status == 0:
+        crew = start(settings, out, run.workers)
+        killed = run.kills < most and dies(crew, out, chance)
+        statuses = killed_now(crew, out, chance, run) if killed else crew.end(within=3600)
+        if reached is not None and (began := crew.began()) is not None:
+            lost(reached - began, run)
+        if statuses[0] == 0:
             return
         if not killed:
-            done.problems.append(f"run {done.runs} ended with {status}: {child.said[-500:]}")
+            run.problems.append(f"it ended with {statuses}: {crew.said[-500:]}")
             return
-        done.kills += 1
-        done.inside_a_save += any(half_written(out))
-        done.before_the_first_checkpoint += not loop.checkpoints(out)
-        if child.said:
-            reached = max(child.steps(), default=child.began())
+        reached = max(crew.steps(), default=crew.began() or reached)
 
 
-def lost(updates: int, done: Campaign, where: str) -> None:
+def killed_now(crew: Crew, out: Path, chance: random.Random, run: Disturbed) -> list[int]:
+    """Kill some of the workers, or all; how each of them ended."""
+    victims = chance.sample(range(run.workers), chance.randint(1, run.workers))
+    crew.kill(victims)
+    saving, survived = any(half_written(out)), len(victims) < run.workers
+    crew.listen()
+    met = MET in crew.said
+    # As torchrun does, those that have not met yet are stopped from outside; those that have must stop by themselves.
+    statuses = crew.end(within=PATIENCE if met else 0.0)
+    run.kills += 1
+    run.of_one += survived
+    run.inside_a_save += saving if survived else any(half_written(out))
+    run.before_the_first_checkpoint += not checkpoints(out)
+    if survived and met:
+        heard_of(victims[0], crew, statuses, run)
+    return statuses
+
+
+def heard_of(victim: int, crew: Crew, statuses: list[int], run: Disturbed) -> None:
+    """Note whether the other worker ended because of it and said so; one that was done already needs not."""
+    other, named = statuses[1 - victim], re.search(rf"worker {victim} .*(is|are) gone, so all stop", crew.said)
+    if other == 1 and named:
+        run.named += 1
+    elif other != 0:
+        run.problems.append(f"worker {victim} was killed, the other ended with {other}: {crew.said[-500:]}")
+
+
+def lost(updates: int, run: Disturbed) -> None:
     """Note how many updates had to be made again."""
-    done.lost.append(updates)
+    run.lost.append(updates)
     if updates > SAVE_EVERY:
-        done.problems.append(f"{where}: {updates} updates were lost")
+        run.problems.append(f"{updates} updates were lost")
 
 
-def dies(child: Child, out: Path, seconds: float, chance: random.Random) -> bool:
+def dies(crew: Crew, out: Path, chance: random.Random) -> bool:
     """Wait for the moment to kill: any, or a little after something begins to be written; False if it ended before."""
     if chance.random() < 0.5:
-        return not ended(child, within=chance.uniform(0, seconds))
+        return reaches(crew, max(0, chance.randint(-STEPS // 5, STEPS)), chance)
     for _ in range(chance.randint(0, 4)):
-        if not writing(child, out, True) or not writing(child, out, False):
+        if not writing(crew, out, True) or not writing(crew, out, False):
             return False
-    return writing(child, out, True) and not ended(child, within=chance.uniform(0, 0.003))
+    return writing(crew, out, True) and not crew.ended(within=chance.uniform(0, 0.003))
 
 
-def writing(child: Child, out: Path, wanted: bool) -> bool:
-    """Wait until something is being written, or nothing; False if the child ended before."""
+def reaches(crew: Crew, updates: int, chance: random.Random) -> bool:
+    """Wait for so many updates, and for a part of the next or, where there is none yet, of a second."""
+    begun = time.monotonic()
+    while len(crew.steps()) < updates:
+        if not crew.listen(within=60.0):
+            return False
+    each = (time.monotonic() - begun) / updates if updates else 1.0
+    return not crew.ended(within=chance.uniform(0, each))
+
+
+def writing(crew: Crew, out: Path, wanted: bool) -> bool:
+    """Wait until something is being written, or nothing; False if the run ended before."""
     while any(half_written(out)) != wanted:
-        if ended(child, within=0.0002):
+        if crew.ended(within=0.002):
             return False
     return True
-
-
-def ended(child: Child, within: float) -> bool:
-    """Whether it ends by itself in so many seconds."""
-    time.sleep(within)
-    return os.waitid(os.P_PID, child.process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def half_written(out: Path) -> Iterator[Path]:
@@ -194,89 +169,43 @@ def half_written(out: Path) -> Iterator[Path]:
     yield from (out / "checkpoints").glob(".*.new")
 
 
-def start(settings: RunConfig, out: Path) -> Child:
-    """Train in a child process, from where the run directory is."""
-    reading, writing = os.pipe()
-    process = os.fork()
-    if process:
-        os.close(writing)
-        return Child(process, reading)
-    try:
-        os.close(reading)
-        loop.voice = lambda: Pipe(writing)  # type: ignore[assignment]
-        log.REPORT_EVERY = 1
-        loop.train(settings, out, resume=(out / "run.toml").exists())
-        os._exit(0)
-    except BaseException as error:
-        os.write(writing, f"{type(error).__name__}: {error}\n".encode())
-        os._exit(1)
-
-
-def differences(one: Path, other: Path) -> list[str]:
-    """In what two finished runs differ."""
-    files = [f"{name}/model.safetensors" for name in MODELS]
-    problems = [f"{name} differs" for name in files if (one / name).read_bytes() != (other / name).read_bytes()]
-    return problems + (["log.jsonl differs"] if reports(one) != reports(other) else [])
-
-
-def reports(out: Path) -> list[dict[str, Any]]:
-    """What a run reported, without its clock."""
-    rows = [json.loads(line) for line in (out / "log.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [{key: value for key, value in row.items() if key not in ("seconds", "tokens_per_second")} for row in rows]
-
-
-def tiny_run(folder: Path) -> RunConfig:
-    """A run of about a second; each update depends on the optimiser and on its place in the data, for dropout too."""
-    drawn, data = random.Random(1), {}
-    for name, pairs in (("", 97), ("dev_", 11)):
-        lines = [drawn.choices(list(WORDS), k=drawn.randint(2, 7)) for _ in range(pairs)]
-        for side, texts in (
-            ("source", [" ".join(line) for line in lines]),
-            ("target", [" ".join(WORDS[word] for word in reversed(line)) for line in lines]),
-        ):
-            path = folder / f"{name}{side}.txt"
-            path.write_text("\n".join(texts) + "\n", encoding="utf-8")
-            data[f"{name}{side}"] = str(path)
-    sizes = {"d_model": 14, "d_ff": 22, "heads": 2, "encoder_layers": 1, "decoder_layers": 2, "dropout": 0.2}
-    often = {"evaluate_every": 13, "save_every": SAVE_EVERY, "keep": 3, "dev_sentences": 3, "dev_beam": 1}
-    return make_run(
-        {
-            "data": data,
-            "tokenizer": {"vocabulary": 290},
-            "model": sizes,
-            "train": {"steps": STEPS, "batch_tokens": 101, "accumulate": 2, **often},
-            "optim": {"peak": 0.003, "warmup": 5},
-        }
-    )
-
-
-def page(done: Campaign, kills: int, seed: int) -> str:
+def page(done: Rows, seed: int) -> str:
     """The campaign in figures."""
+
+    def total(of: str) -> int:
+        return int(done.sum(lambda row: row[of]))
+
+    kills, problems = total("kills"), [f"run {i}: {p}" for i, row in enumerate(done.rows) for p in row["problems"]]
+    updates = [each for row in done.rows for each in row["lost"]]
+    two = [row for row in done.rows if row["workers"] == 2]
     rows = {
-        "kills": done.kills,
-        "of them while something was half written": done.inside_a_save,
-        "of them before the first checkpoint": done.before_the_first_checkpoint,
-        "runs that were killed and gone on with until they ended": done.runs,
-        f"most updates lost by a kill (save interval: {SAVE_EVERY})": max(done.lost, default=0),
-        "updates lost in all": sum(done.lost),
-        "runs that ended elsewhere than the undisturbed one, or kills that lost more": len(done.problems),
-        "seconds": round(done.seconds),
+        "kills": kills,
+        "of them while something was half written": total("inside_a_save"),
+        "of them before the first checkpoint": total("before_the_first_checkpoint"),
+        "of them in runs of two workers": sum(row["kills"] for row in two),
+        "of them of one of the two": total("of_one"),
+        "of them heard of by the other, which stopped and named it": total("named"),
+        "runs that were killed and gone on with until they ended": sum(row["kills"] > 0 for row in done.rows),
+        f"most updates lost by a kill (save interval: {SAVE_EVERY})": max(updates, default=0),
+        "updates lost in all": sum(updates),
+        "runs that ended elsewhere than the undisturbed one, or kills that lost more": len(problems),
+        "seconds": round(done.sum(lambda row: row["seconds"])),
     }
     table = "\n".join(f"| {what} | {number:,} |" for what, number in rows.items())
-    command = f"python -m benchmarks.kill --kills {kills} --seed {seed}"
     return f"""# Killed at any moment
 
-Made by `{command}` on {machine()}.
+Made by `python -m benchmarks.kill --kills {kills} --seed {seed}` on {machine()}.
 
-A tiny training of {STEPS} updates with dropout and accumulation is killed by SIGKILL, half of the time at a moment
-drawn from the whole run and half of the time while something is being written, and gone on with by `--resume`, until it
-ends. Its models `last`, `average` and `best` and its reports are then compared with those of a run that nobody
-disturbed: every bit of them.
+A tiny training of {STEPS} updates on two corpora by weight, with dropout and accumulation, is killed by SIGKILL, half
+of the time at a moment drawn from the whole run and half of the time while something is being written, and gone on
+with by `--resume`, until it ends. A third of the runs have two workers, of which one is killed, or both; one that is
+left must stop by itself and name the other, if the two had met. The models `last`, `average` and `best` and the reports
+are then compared with those of a run that nobody disturbed: every bit of them.
 
 | what | number |
 |---|---|
 {table}
-""" + "".join(f"\n- {problem}" for problem in done.problems)
+""" + "".join(f"\n- {problem}" for problem in problems)
 
 
 if __name__ == "__main__":

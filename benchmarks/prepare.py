@@ -204,7 +204,7 @@ def described(rows: list[dict[str, Any]], workers: int) -> str:
         )
     lines += [
         "\n*Cutting* is all that is done in the second reading: text read and checked, cut, written, joined, hashed.",
-        "Seconds are of the clock.\n",
+        "Seconds are of the clock, of a machine that had other work as well.\n",
         "## A run on the shards: from the command to the first batch, and the stream alone\n",
         f"| pairs | open, s | order of an epoch, s | CPU s of both | target tokens/s a core ({BATCH_TOKENS} a batch) "
         "| memory before | most | its own after | mapped files after |",

@@ -69,7 +69,9 @@ class BothWays(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """Has `encode`, `decode` and `output_embedding` as the Transformer has, so that the same update trains both."""
+    """Has `encode`, `decode`, `states` and the embedding as the Transformer has: the same update trains both."""
+
+    output_bias = None
 
     def __init__(self, c: Sizes):
         super().__init__()
@@ -99,6 +101,10 @@ class Recurrent(nn.Module):
     def decode(self, target: Int[Tensor, "B T"], read: Read) -> Float[Tensor, "B T D"]:
         """The state at each target position, the pieces before it given."""
         return self.go_on(target, self.at_start(read))
+
+    def states(self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        """The same from the source: what training learns from."""
+        return self.decode(target, self.encode(source))
 
     def at_start(self, read: Read) -> Written:
         lower, upper = torch.tanh(self.begin(read.ends))[None].chunk(2, dim=-1)

@@ -13,9 +13,10 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from benchmarks.quality import HOUSE, RESULTS, TASKS, Task, lines, machine, moses, scored, tokenised_bleu
 from pellucid.train.config import read_run
@@ -126,12 +127,12 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def train(recipe: str, run: Path, change: list[str]) -> None:
-    """`pellucid train`, begun or gone on with; its exit code is ours if it fails."""
+def train(recipe: str, run: Path, change: Sequence[str], **how: Any) -> None:
+    """`pellucid train`, begun or gone on with; its exit code is ours if it fails. `how` is for `subprocess.run`."""
     overrides = [word for each in change for word in ("--set", each)]
     resume = ["--resume"] if any(run.glob("checkpoints/step-*")) else []
     command = [sys.executable, "-m", "pellucid", "train", str(HOUSE / recipe), "--out", str(run), *overrides, *resume]
-    code = subprocess.run(command, stdout=sys.stderr, check=False).returncode
+    code = subprocess.run(command, check=False, **{"stdout": sys.stderr, **how}).returncode
     if code:
         sys.exit(code)
 

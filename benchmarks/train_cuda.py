@@ -27,7 +27,7 @@ from pellucid.data.tokenizer import PAD
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.train.config import OptimConfig
 from pellucid.train.optim import adam
-from pellucid.train.update import update
+from pellucid.train.update import compiled, update
 from pellucid.train.work import training_flops
 
 VOCABULARY, BATCH, PAIRS, LONGEST = 37_000, 25_000, 200_000, 100
@@ -149,21 +149,20 @@ def measured(make: Make, size: str, stream: Iterator[Batch], seconds: float, dev
     return Found(speeds, ready, torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0)
 
 
-def ours(size: str, device: torch.device, compiled: bool = False) -> Step:
-    """What `pellucid train` does in each update; `compiled` with torch.compile around the two stacks."""
+def ours(size: str, device: torch.device, fused: bool = False) -> Step:
+    """What `pellucid train` does in each update; `fused` with train.compile = true."""
     model = Transformer(ModelConfig(VOCABULARY, VOCABULARY, dropout=0.1, **PRESETS[size])).train().to(device)
-    if compiled:
-        model.encode = torch.compile(model.encode, dynamic=True)
-        model.decode = torch.compile(model.decode, dynamic=True)
+    if fused:
+        compiled(model)
     c = OptimConfig()
     optimizer = adam(model, c)
     return lambda batch: update(model, optimizer, [batch], 1e-4, c, "bfloat16").target_tokens
 
 
-def plain(size: str, device: torch.device, compiled: bool = False) -> Step:
+def plain(size: str, device: torch.device, fused: bool = False) -> Step:
     """`torch.nn.Transformer` in the loop of tutorials: autocast, all logits, cross-entropy, fused Adam."""
     model = Plain(size).to(device).train()
-    run = torch.compile(model, dynamic=True) if compiled else model
+    run = torch.compile(model, dynamic=True) if fused else model
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
 
     def step(batch: Batch) -> int:
@@ -217,9 +216,9 @@ class Plain(nn.Module):
 
 ROWS: dict[str, Make] = {
     "Pellucid": ours,
-    "Pellucid, torch.compile": lambda size, device: ours(size, device, compiled=True),
+    "Pellucid, torch.compile": lambda size, device: ours(size, device, fused=True),
     "torch.nn.Transformer": plain,
-    "torch.nn.Transformer, torch.compile": lambda size, device: plain(size, device, compiled=True),
+    "torch.nn.Transformer, torch.compile": lambda size, device: plain(size, device, fused=True),
 }
 
 

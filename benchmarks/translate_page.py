@@ -139,6 +139,6 @@ run once before any runs again: {rounds} rounds, the median and (least-most). Al
   loop.
 - *ready*: from the start of the process, imports counted, until two sentences are translated. *peak memory*: of the
   process, after everything but single sentences.
-- *whole commands*: from the start of a process to its end, on the test set repeated until it has the lines. CTranslate2
-  is `benchmarks/ctranslate2_file.py`, what its documentation shows made a program.
+- *whole commands*: from the start of a process to its end, on the first lines of the training data, no two of
+  them equal. CTranslate2 is `benchmarks/ctranslate2_file.py`, what its documentation shows made a program.
 """

@@ -7,7 +7,7 @@ import tomllib
 import venv
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import cycle, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -96,11 +96,16 @@ def environment(name: str, packages: tuple[str, ...] | None = None) -> Path:
 
 
 def prepare(task: Task, pythons: dict[str, Path], lines: int, long: int) -> None:
-    """The model in every form; the sentences as plain text, and repeated until they are `long` lines."""
+    """The model in every form; the sentences as plain text, and `long` other lines, no two of them equal."""
     task.exports.mkdir(parents=True, exist_ok=True)
     sources = list(islice(read_lines(task.source), lines))
     write(task.exports / "source.txt", sources)
-    write(task.exports / "long.txt", islice(cycle(sources), long))
+    unlike = list(islice(dict.fromkeys(read_lines(trained_on(task.model)[0])), long))
+    if len(unlike) < long:
+        raise SystemExit(
+            f"{trained_on(task.model)[0]} has {len(unlike):,} different lines; ask for as many with --long"
+        )
+    write(task.exports / "long.txt", unlike)
     sides = zip(("--shortlist-source", "--shortlist-target"), trained_on(task.model), strict=True)
     shortlist, ctranslate2 = [word for side in sides for word in side], ["--to", "ctranslate2"]
     for name, options in {

@@ -1,7 +1,12 @@
 """What every test stands on: one thread, shapes that are checked, and the corpora where they are at hand."""
 
 import os
+import signal
 from pathlib import Path
+
+# A job that a script starts in the background ignores Ctrl-C, and so would the commands that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Before torch is imported, and for the processes the tests start. One thread, because a sum that is split among
 # threads is rounded in another order on another machine, and because matrices this small run faster on one.
@@ -13,10 +18,9 @@ from jaxtyping import install_import_hook
 
 torch.set_num_threads(1)
 
-# Every shape in a signature of the model and its loss is checked at every call, while the tests run and only then. The
-# config checks itself: its refusals are tested, and beartype would come before them.
+# Every shape in a signature of the model and its loss is checked at every call, while the tests run and only then.
 MODEL = Path(__file__).parent.parent / "src" / "pellucid" / "model"
-SHAPED = [f"pellucid.model.{path.stem}" for path in MODEL.glob("*.py") if path.stem not in ("__init__", "config")]
+SHAPED = [f"pellucid.model.{path.stem}" for path in MODEL.glob("*.py") if path.stem != "__init__"]
 install_import_hook([*SHAPED, "pellucid.train.loss"], "beartype.beartype")
 
 

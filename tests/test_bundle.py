@@ -10,7 +10,7 @@ from random import Random
 import pytest
 import torch
 
-from pellucid import bundle, sealed
+from pellucid import bundle, sealed, stored
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.model import ModelConfig, Transformer
 from tests.decode.models import LINES, random_model, small_tokenizer
@@ -239,8 +239,11 @@ def test_changed_files_with_a_true_manifest_load_as_valid_models_or_not_at_all(s
             try:
                 found = bundle.load(saved)
             except ValueError:
+                with pytest.raises(ValueError, match="model"):
+                    _ = stored.load(saved).model
                 continue
             assert logits(found.model).isfinite().all()
+            assert torch.equal(logits(stored.load(saved).model), logits(found.model))
         (saved / name).write_bytes(good)
 
 
@@ -279,6 +282,8 @@ def test_sizes_that_do_not_fit_the_weights_are_refused_before_memory_is_taken(sa
     rewritten(saved, **changes)
     with pytest.raises(ValueError, match=re.escape(message)):
         bundle.load(saved)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        _ = stored.load(saved).model
 
 
 @pytest.mark.parametrize(
@@ -310,6 +315,8 @@ def test_weights_that_are_no_numbers_are_refused_in_both_directions(saved: Path,
     signed(saved)
     with pytest.raises(ValueError, match="infinite or not a number"):
         bundle.load(saved)
+    with pytest.raises(ValueError, match="infinite or not a number"):
+        _ = stored.load(saved).model
 
 
 def test_weights_of_another_precision_are_refused(saved: Path):
@@ -318,6 +325,8 @@ def test_weights_of_another_precision_are_refused(saved: Path):
     signed(saved)
     with pytest.raises(ValueError, match="is F16, not F32"):
         bundle.load(saved)
+    with pytest.raises(ValueError, match="is F16, not F32"):
+        _ = stored.load(saved).model
 
 
 def test_a_manifest_may_not_name_files_elsewhere(saved: Path):

@@ -23,38 +23,43 @@ class Floor:
 
 FLOORS = {  # in the order of reading, from the ground up
     "config": Floor(others="pydantic"),
-    "model": Floor(ours="model", others="torch jaxtyping"),
+    "sizes": Floor(),
+    "model": Floor(ours="model sizes", others="torch jaxtyping"),
     "data": Floor(ours="data", others="numpy sentencepiece torch jaxtyping"),
     "text": Floor(ours="text"),
     "sealed": Floor(),
-    "bundle": Floor(ours="sealed model data.tokenizer", others="safetensors torch"),
+    "weights": Floor(ours="sealed model", others="safetensors torch"),
+    "stored": Floor(ours="sealed sizes data.tokenizer", ours_inside="weights model"),
+    "bundle": Floor(ours="stored weights sealed model data.tokenizer", others="safetensors"),
     "interop": Floor(
-        ours="interop bundle sealed model data.tokenizer",
+        ours="interop bundle stored weights sealed model data.tokenizer",
         others="safetensors numpy torch",
         others_inside="ctranslate2",
     ),
     "decode": Floor(
-        ours="decode bundle sealed model data text interop", others="numpy torch jaxtyping", others_inside="ctranslate2"
+        ours="decode bundle stored sealed model data text interop",
+        others="numpy torch jaxtyping",
+        others_inside="ctranslate2",
     ),
     "evaluate": Floor(ours="evaluate", others="numpy", others_inside="sacrebleu"),
     "train": Floor(
-        ours="train config data model sealed bundle decode evaluate",
+        ours="train config data model sealed stored bundle decode evaluate",
         others="numpy torch jaxtyping safetensors",
         others_inside="rich",
     ),
     "page": Floor(ours="page", others="numpy", others_inside="anywidget traitlets"),
     "trace": Floor(
-        ours="trace decode bundle sealed model data.tokenizer text",
+        ours="trace decode bundle stored weights sealed model data.tokenizer text",
         ours_inside="page",
         others="numpy torch jaxtyping safetensors",
     ),
     "inspect": Floor(
-        ours="inspect trace decode bundle model data.batching data.tokenizer text",
+        ours="inspect trace decode bundle weights model data.batching data.tokenizer text",
         others="numpy torch jaxtyping",
         others_inside="sklearn umap",  # where the user has them
     ),
     "plots": Floor(ours="plots", others="numpy", others_inside="matplotlib"),
-    "api": Floor(ours="trace decode bundle model data", ours_inside="evaluate train config inspect"),
+    "api": Floor(ours="decode stored data", ours_inside="trace bundle model evaluate train config inspect"),
     "serve": Floor(
         ours="serve api trace decode bundle page",
         others="numpy pydantic fastapi starlette torch",
@@ -95,7 +100,7 @@ def violations_of(path: Path, text: str) -> list[str]:
     """The same for one module: its path inside the package, and its text.
 
     >>> violations_of(Path("model/masks.py"), "from pellucid.data import batching")
-    ['src/pellucid/model/masks.py:1 imports pellucid.data.batching; model may import: model, torch, jaxtyping']
+    ['src/pellucid/model/masks.py:1 imports pellucid.data.batching; model may import: model, sizes, torch, jaxtyping']
     """
     where = path.with_suffix("").parts[0]
     if where not in FLOORS:

@@ -2,21 +2,22 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pellucid import bundle
-from pellucid.bundle import Bundle
+from pellucid import stored
 from pellucid.decode.assemble import Translation
 from pellucid.decode.choose import choose, refuse
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.ensemble import require_one_vocabulary
 from pellucid.decode.terms import Terms
 from pellucid.decode.translate import Score, Translator
-from pellucid.trace.trace import Beside, Trace
-from pellucid.trace.tracing import trace
+from pellucid.stored import Stored
 
 if TYPE_CHECKING:
+    from pellucid.bundle import Bundle
+    from pellucid.model import Transformer
+    from pellucid.trace.trace import Beside, Trace
     from pellucid.train.config import RunConfig
 
 
@@ -24,18 +25,27 @@ if TYPE_CHECKING:
 class Model:
     """A trained model and its tokenizer. `manifest` says what is known of it: data, step, dev scores, versions."""
 
-    bundle: Bundle
+    found: "Bundle | Stored"
     translator: Translator
+
+    @cached_property
+    def bundle(self) -> "Bundle":
+        """The model itself, with what belongs to it; where CTranslate2 translates, only this has the weights read."""
+        if not isinstance(self.found, Stored):
+            return self.found
+        from pellucid.bundle import Bundle
+
+        return Bundle(self.found.model, self.found.tokenizer, self.found.manifest, self.found.directory)
 
     @property
     def manifest(self) -> dict[str, Any]:
         """What stands in the model directory's manifest.json."""
-        return self.bundle.manifest
+        return self.found.manifest
 
     @property
     def directory(self) -> Path:
         """Where the model was loaded from."""
-        return self.bundle.directory
+        return self.found.directory
 
     def translate(
         self,
@@ -81,7 +91,7 @@ class Model:
         beam: int = 4,
         prefix_ids: Sequence[int] = (),
         keep: str | Iterable[str] | None = None,
-    ) -> Trace:
+    ) -> "Trace":
         """One translation with everything that led to it: pieces, every named tensor, every step, the beam tree.
 
         The text, the score and the reason for stopping are those of `translate([sentence], beam=beam)`. With a `target`
@@ -96,6 +106,8 @@ class Model:
             trace.edited(Silence("decoder.3.cross", 2))   # the same again without that head
             trace.save_html("ball.html")                  # the page, in one file
         """
+        from pellucid.trace.tracing import trace
+
         return trace(
             self.translator,
             self.bundle,
@@ -117,7 +129,7 @@ class Model:
         return corpus_scores([each.text for each in translations], several(references, "references"))
 
 
-def beside() -> Beside:
+def beside() -> "Beside":
     """What a page may ask of the whole model, beside a trace."""
     from pellucid.inspect import asked
 
@@ -139,18 +151,31 @@ def load(
     CTranslate2 where that gives the same text. `precision` is "float32", "bfloat16" or, with CTranslate2, "int8".
     `others` are models with the same tokenizer that translate together with it: the mean of their probabilities.
     `exported` is a directory that `pellucid export --to ctranslate2` made of it. CTranslate2 runs `workers` batches at
-    a time, by default one on each processor; 1 is quicker where sentences come one by one. Raises ValueError, saying
-    what is wrong and what to do, for a directory that holds no sound model, and for what does not go together.
+    a time, by default one on each processor; 1 is quicker where sentences come one by one. Beside it torch is imported
+    when it is first needed, and then has as many threads as one of the workers. Raises ValueError, saying what is wrong
+    and what to do, for a directory that holds no sound model, and for what does not go together.
     """
     place = None if exported is None else Path(exported)
     refuse(engine, precision, place, several=bool(others))
-    found, *more = (bundle.load(each) for each in (directory, *others))
-    require_one_vocabulary([found, *more])
     half = precision == "bfloat16" and engine != "ctranslate2"
-    models = [each.model.bfloat16() if half else each.model for each in (found, *more)]
-    translator = Translator(models[0], found.tokenizer, *models[1:], trained=trained_on(found.manifest))
-    translator.engine = choose(engine, precision, found, translator.torch, place, workers)
+    if engine == "torch" or others or half:
+        found, models = in_torch([directory, *others], half)
+        translator = Translator(models[0], found.tokenizer, *models[1:], trained=trained_on(found.manifest))
+    else:
+        found = stored.load(directory)
+        translator = Translator(found, found.tokenizer, trained=trained_on(found.manifest))
+    translator.engine = choose(engine, precision, found, translator, place, workers)
     return Model(found, translator)
+
+
+def in_torch(directories: Sequence[str | Path], half: bool) -> "tuple[Bundle, list[Transformer]]":
+    """The first of these model directories, and the models of all, which have one tokenizer; half: in bfloat16."""
+    from pellucid import bundle
+    from pellucid.decode.ensemble import require_one_vocabulary
+
+    found = [bundle.load(each) for each in directories]
+    require_one_vocabulary(found)
+    return found[0], [each.model.bfloat16() if half else each.model for each in found]
 
 
 def trained_on(manifest: Mapping[str, Any]) -> int | None:
@@ -170,13 +195,13 @@ def train(
     """Train and return the best model; what is written stands in the directory `out`.
 
     `run` is a run file, or its tables as a mapping; instead of it `form` may name source, target, dev_source,
-    dev_target, size, and steps or minutes; what is left out follows from the size of the corpus. Raises ValueError for
-    settings or data that cannot be trained with, KeyboardInterrupt when the run was interrupted: it is saved then, and
-    goes on with `resume`.
+    dev_target, size or start (a model to go on from), and steps or minutes; what is left out follows from the size of
+    the corpus. Raises ValueError for settings or data that cannot be trained with, KeyboardInterrupt when the run was
+    interrupted: it is saved then, and goes on with `resume`.
     """
     from pellucid.train.loop import train as train_run
 
-    settings, reasons = run_settings(run, **form)
+    settings, reasons = run_settings(run, began=Path(out) if resume else None, **form)
     outcome = train_run(settings, Path(out), resume=resume, reasons=reasons)
     if outcome.evaluation is None:
         raise KeyboardInterrupt(f"{outcome.stop}; everything is saved in {out}, go on with resume=True")
@@ -187,26 +212,30 @@ def run_settings(
     run: str | Path | Mapping[str, Any] | None = None,
     overrides: Sequence[str] = (),
     *,
+    began: Path | None = None,
     source: str | Path | None = None,
     target: str | Path | None = None,
     dev_source: str | Path | None = None,
     dev_target: str | Path | None = None,
     size: str | None = None,
+    start: str | Path | None = None,
     steps: int | None = None,
     minutes: float | None = None,
 ) -> tuple["RunConfig", tuple[str, ...]]:
     """The settings of a run from a file, from tables or from a few names; ValueError for a mixture of them.
 
-    `overrides` are written over them as `section.key=value`. What follows from a few names is chosen by the size of
-    the corpus: the reasons come back beside the settings.
+    `overrides` are written over them as `section.key=value`; `began` is the directory of a run that goes on, which
+    knows what the model said that it started from. What follows from a few names is chosen by the size of the corpus:
+    the reasons come back beside the settings.
     """
     from pellucid.config import overridden
     from pellucid.train.config import make_run, read_run
-    from pellucid.train.defaults import choose
+    from pellucid.train.defaults import choose, choose_on
+    from pellucid.train.start import said_by
 
     tables = {
         "data": {"source": source, "target": target, "dev_source": dev_source, "dev_target": dev_target},
-        "model": {"size": size},
+        "model": {"size": size, "start": None if start is None else str(start)},
         "train": {"steps": steps, "minutes": minutes},
     }
     given = {section: {k: v for k, v in table.items() if v is not None} for section, table in tables.items()}
@@ -216,16 +245,21 @@ def run_settings(
             raise ValueError("nothing to train on: name a run file, or source and target")
         if "-" in map(str, given["data"].values()):
             raise ValueError("training reads its files more than once, so none of them can be standard input")
-        choice = choose({key: str(value) for key, value in given["data"].items()}, size, steps, minutes)
-        return make_run(overridden(choice.tables, overrides)), choice.reasons
+        data = {key: str(value) for key, value in given["data"].items()}
+        if start is None:
+            choice = choose(data, size, steps, minutes)
+        else:
+            known = said_by(str(Path(start).resolve()), began)["model"]
+            choice = choose_on(data, given["model"], known, steps, minutes)
+        return make_run(overridden(choice.tables, overrides), began=began), choice.reasons
     if names:
         override = next(f"{section}.{key}={value}" for section, t in given.items() for key, value in t.items())
         raise ValueError(
             f"a run file and {', '.join(names)} are both given; write it into the file, or override: --set {override}"
         )
     if isinstance(run, Mapping):
-        return make_run(overridden(run, overrides)), ()
-    return read_run(Path(run), list(overrides)), ()
+        return make_run(overridden(run, overrides), began=began), ()
+    return read_run(Path(run), list(overrides), began), ()
 
 
 def several(lines: Sequence[str], name: str) -> Sequence[str]:

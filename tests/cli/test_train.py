@@ -85,6 +85,7 @@ def test_two_files_are_enough_and_every_choice_is_explained(call, files, tmp_pat
         (["small.toml", "--set", "train.minutes=1"], "train.steps and train.minutes are both given"),
         (["small.toml", "--set", "model.size=huge"], "'model.size' is 'huge'"),
         (["small.toml", "--set", "data.source=gone.txt"], "gone.txt: no such file or directory"),
+        (["small.toml", "--set", "data.dev_target=gone.txt"], "gone.txt: no such file or directory"),
         (
             ["--source", "source.txt", "--target", "target.txt", "--out", "x", "--size", "huge"],
             "'model.size' is 'huge'",
@@ -119,6 +120,25 @@ def test_text_that_cannot_be_trained_on_names_file_and_line(call, files, tmp_pat
     assert (done.exit_code, done.stdout) == (2, "")
     assert message in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_vocabulary_larger_than_the_text_allows_is_said_and_trained_with(call, files):
+    done = call("train", "small.toml", *SETS, "--set", "tokenizer.vocabulary=8000")
+    assert (done.exit_code, done.stdout) == (0, "runs/small/best\n"), done.stderr
+    [said] = [line for line in done.stderr.splitlines() if line.startswith("the joint vocabulary has ")]
+    assert said.endswith(" pieces, not 8,000: the text has no more")
+    again = call(
+        "train", "small.toml", "--resume", "--set", "train.steps=4", *SETS, "--set", "tokenizer.vocabulary=8000"
+    )
+    assert again.exit_code == 0, again.stderr
+
+
+def test_dev_files_that_went_are_named_when_a_run_goes_on(call, files, tmp_path):
+    assert call("train", "small.toml", *SETS).exit_code == 0
+    (tmp_path / "dev_source.txt").unlink()
+    done = call("train", "small.toml", "--resume", *SETS, "--set", "train.steps=4")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == f"pellucid: {tmp_path}/dev_source.txt: no such file or directory\n"
 
 
 def test_a_typo_is_one_clear_sentence_in_a_process_of_its_own(shell, files):

@@ -44,12 +44,15 @@ def exported(place, tmp_path):
 def test_auto_takes_what_is_fast_and_changes_no_text(place, engine, precision, kind):
     loaded = load(place, precision, engine)
     assert type(loaded.translator.engine) is kind
+    assert loaded.translator.threads == (1 if kind is CTranslate2Engine else None)
     assert len(loaded.translate(LINES, max_extra=5)) == len(LINES)
 
 
 def test_auto_is_torch_where_ctranslate2_is_not_installed(place, monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    assert type(load(place, engine="auto").translator.engine) is TorchEngine
+    loaded = load(place, engine="auto")
+    assert type(loaded.translator.engine) is TorchEngine
+    assert loaded.translator.threads is None, "it is not beside anything"
     for precision, engine in (("float32", "ctranslate2"), ("int8", "auto")):
         with pytest.raises(ValueError, match=r"pip install 'pellucid\[ctranslate2\]'"):
             load(place, precision, engine)

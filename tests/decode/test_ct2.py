@@ -14,9 +14,10 @@ from pellucid.data.tokenizer import BOS, EOS, PAD, UNK
 from pellucid.decode.beam import beam_search
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.ct2 import CTranslate2Engine, processors
-from pellucid.decode.engines import Request, TorchEngine
+from pellucid.decode.engines import TorchEngine
+from pellucid.decode.hypothesis import FORBIDDEN, Hypothesis
 from pellucid.decode.question import Question, best
-from pellucid.decode.search import FORBIDDEN, Hypothesis
+from pellucid.decode.request import Request
 from pellucid.interop.ctranslate2 import convert
 from pellucid.model import Transformer
 from tests.decode.models import model_that_writes, random_model, small_tokenizer
@@ -57,7 +58,7 @@ def ending_model(**options) -> Transformer:
 def engines(model: Transformer, directory: Path, forbidden: tuple[int, ...] = ()) -> tuple[Counting, CTranslate2Engine]:
     convert(model, TOKENIZER, directory, "float32")
     fallback = Counting([model], forbidden)
-    return fallback, CTranslate2Engine(directory, TOKENIZER, fallback, workers=1)
+    return fallback, CTranslate2Engine(directory, TOKENIZER, fallback.bounds, lambda: fallback, workers=1)
 
 
 def requests(seed: int, count: int = 31) -> list[Request]:
@@ -175,6 +176,8 @@ def test_what_is_not_sure_by_hand():
     )  # one of 7 pieces that was dropped could have -1.9 / 2 as well
     assert sure((1, -1.0, True), (7, -2.5, True)) == [0]
     assert sure((1, -1.0, True), (7, -2.0001, True)) is None  # too close
+    assert sure((7, -3.0, True), (7, -3.00012, True)) == [0]  # of both the rounding is halved, too
+    assert sure((7, -3.0, True), (7, -3.00008, True)) is None
     assert sure((7, -3.0, True), (1, -3.5, True), own_limit=6) is None  # the better one is beyond the limit
     assert sure((9, -3.0, False), (9, -3.5, False)) is None
     assert sure((3, -inf, True), (2, -1.0, True)) is None
@@ -229,8 +232,8 @@ def test_a_shortlist_is_what_may_be_written(tmp_path: Path):
     convert(model, TOKENIZER, tmp_path / "out", "float32", vmap=tmp_path / "vmap.txt")
     fallback = TorchEngine([model], ())
     config = SearchConfig(method="greedy", max_extra=20)
-    short = CTranslate2Engine(tmp_path / "out", TOKENIZER, fallback, shortlist=True, workers=1)
-    full = CTranslate2Engine(tmp_path / "out", TOKENIZER, fallback, workers=1)
+    short = CTranslate2Engine(tmp_path / "out", TOKENIZER, fallback.bounds, lambda: fallback, shortlist=True, workers=1)
+    full = CTranslate2Engine(tmp_path / "out", TOKENIZER, fallback.bounds, lambda: fallback, workers=1)
     question = Question.of(config, 20)
     sources = [request.source for request in requests(5) if len(request.source) > 1]
     written = {piece for each in short.ask(sources, question, 0) for piece in each.result().hypotheses[0]}
@@ -245,11 +248,11 @@ def test_a_model_directory_becomes_an_engine_and_is_kept(tmp_path: Path):
     found = bundle.load(tmp_path / "model")
     fallback = TorchEngine([found.model], FORBIDDEN)
     for precision in ("float32", "bfloat16", "int8"):
-        engine = CTranslate2Engine.of(found, fallback, precision, workers=1)
+        engine = CTranslate2Engine.of(found, fallback.bounds, lambda: fallback, precision, workers=1)
         assert len(engine.search(requests(6, 5), SearchConfig(beam=2, max_extra=3))) == 5
     assert len(list((tmp_path / ".model.ctranslate2").iterdir())) == 3
     with pytest.raises(ValueError, match="precision is 'int3'"):
-        CTranslate2Engine.of(found, fallback, "int3")
+        CTranslate2Engine.of(found, fallback.bounds, lambda: fallback, "int3")
 
 
 def test_a_directory_that_does_not_load_is_refused(tmp_path: Path):
@@ -257,9 +260,9 @@ def test_a_directory_that_does_not_load_is_refused(tmp_path: Path):
     model = tmp_path / "out" / "model.bin"
     model.write_bytes(model.read_bytes()[:100])
     with pytest.raises(ValueError, match=r"CTranslate2 does not load .*out"):
-        CTranslate2Engine(tmp_path / "out", TOKENIZER, engine.fallback)
+        CTranslate2Engine(tmp_path / "out", TOKENIZER, engine.bounds, engine.fallback)
     with pytest.raises(ValueError, match="does not exist"):
-        CTranslate2Engine(tmp_path / "absent", TOKENIZER, engine.fallback)
+        CTranslate2Engine(tmp_path / "absent", TOKENIZER, engine.bounds, engine.fallback)
 
 
 def test_there_is_a_worker_for_each_processor():
@@ -281,7 +284,7 @@ def test_both_engines_find_the_same_on_a_thousand_sentences(config, pellucid_dat
     batches = [asked[i : i + 64] for i in range(0, len(asked), 64)]
     convert(found.model, found.tokenizer, tmp_path / "out", "float32")
     fallback = Counting([found.model], FORBIDDEN)
-    engine = CTranslate2Engine(tmp_path / "out", found.tokenizer, fallback)
+    engine = CTranslate2Engine(tmp_path / "out", found.tokenizer, fallback.bounds, lambda: fallback)
     ours = [each for some in engine.search_all(batches, config) for each in some]
     assert len(ours) == 1000
     assert fallback.asked < 100 or config.max_extra < 50

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.decode.beam import beam_search
 from pellucid.decode.greedy import greedy_search
-from pellucid.decode.repetition import no_repeats, repeats
+from pellucid.decode.repetition import repeats
+from pellucid.decode.rules import no_repeats
 from pellucid.decode.sample import sample_search
 from pellucid.decode.search import never
 from tests.decode.tables import Prefixes, limit, random_logits, step_from

@@ -55,6 +55,24 @@ def test_a_blank_line_stays_as_it_is(translator, blank):
     assert [t.stop == "empty" for t in translator.translate(["Yes.", blank, "Yes."], SHORT)] == [False, True, False]
 
 
+def test_equal_lines_are_searched_once_and_drawn_each_time(translator, monkeypatch):
+    lines, asked, done = ["Yes.", "The ball.", "Yes.", "", "Yes."], [], []
+    search_all = translator.engine.search_all
+
+    def counting(batches, config):
+        asked.extend(request.number for batch in batches for request in batch)
+        return search_all(batches, config)
+
+    monkeypatch.setattr(translator.engine, "search_all", counting)
+    found = translator.translate(lines, SHORT, done.append)
+    assert sorted(asked) == [1, 2]
+    assert done == [2, 3, 4, 5]
+    assert [each.text for each in found] == [translator.translate([line], SHORT)[0].text for line in lines]
+    asked.clear()
+    translator.translate(lines, SearchConfig(method="sample", max_extra=5))
+    assert sorted(asked) == [1, 2, 3, 5]
+
+
 def test_no_lines_give_no_translations(translator):
     assert translator.translate([], SHORT) == []
     assert list(translator.translate_stream([], SHORT)) == []

@@ -15,8 +15,9 @@ from pellucid.decode.step import forced
 from pellucid.interop import converted as keeping
 from pellucid.interop import ctranslate2 as conversion
 from pellucid.interop.converted import converted
-from pellucid.interop.ctranslate2 import convert, precision_of
+from pellucid.interop.ctranslate2 import convert
 from pellucid.interop.filled import removed, with_all_heads
+from pellucid.interop.library import precision_of
 from pellucid.model import Transformer
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.model.models import shaken

@@ -11,8 +11,9 @@ from pellucid.data.tokenizer import EOS
 from pellucid.decode.beam import beam_search
 from pellucid.decode.constrained import constrained_search
 from pellucid.decode.greedy import greedy_search
-from pellucid.decode.prefix import begins_with, prefix_pieces
+from pellucid.decode.prefix import prefix_pieces
 from pellucid.decode.required import pieces_needed
+from pellucid.decode.rules import begins_with
 from pellucid.decode.sample import sample_search
 from pellucid.decode.search import FORBIDDEN, never
 from pellucid.decode.step import ModelState, forced, padded, step_of

@@ -1,28 +1,34 @@
 """A run goes on from any place it was killed at, and no number tells."""
 
+import json
 import shutil
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 import torch
 
-from pellucid.train import log, state
-from pellucid.train.loop import train
+from benchmarks.kill import Disturbed
+from pellucid.train import log, loop, state
 from tests.laws.runs import assert_same_end, timeless
-from tests.train.corpora import small_run
+from tests.train.corpora import mixed, small_run
 
 HOUSE = Path(__file__).parents[2]
 
 
-def resumed_at(places: list[int], accumulate: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def resumed_at(places: list[int], train: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that goes on from each of some checkpoints reports the losses and ends with the weights that it had."""
     monkeypatch.setattr(log, "REPORT_EVERY", 1)
-    often = {"accumulate": accumulate, "steps": 23, "evaluate_every": 23, "save_every": 1, "keep": 99}
-    run = small_run(tmp_path / "data", model={"dropout": 0.2}, train={**often, "dev_sentences": 1})
+    often = {**train, "steps": 23, "evaluate_every": 23, "save_every": 1, "keep": 99, "dev_sentences": 1}
+    run = mixed(small_run(tmp_path / "data", model={"dropout": 0.2}, train=often), tmp_path / "data")
     whole = tmp_path / "whole"
-    train(run, whole)
+    loop.train(run, whole)
+    losses = [row["loss"] for row in timeless(whole) if "loss" in row]
+    assert len(set(losses)) == 23
+    if 1 in places:
+        assert any(at_the_end_of_an_epoch(state.checkpoint(whole, step)) for step in places)
     for step in places:
         out = tmp_path / f"from-{step}"
         shutil.copytree(whole, out)
@@ -30,31 +36,54 @@ def resumed_at(places: list[int], accumulate: int, tmp_path: Path, monkeypatch: 
             shutil.rmtree(place)
         assert state.checkpoints(out)[-1].name == f"step-{step:08d}"
         torch.manual_seed(step)
-        train(run, out, resume=True)
+        loop.train(run, out, resume=True)
         assert_same_end(whole, out)
-    losses = [row["loss"] for row in timeless(whole) if "loss" in row]
-    assert len(set(losses)) == 23
 
 
-@pytest.mark.parametrize(("accumulate", "places"), [(1, [1, 20]), (3, [13])])
-def test_every_loss_after_a_resume_is_the_undisturbed_ones(accumulate, places, tmp_path, monkeypatch):
-    resumed_at(places, accumulate, tmp_path, monkeypatch)  # an epoch has 20 batches
+def at_the_end_of_an_epoch(checkpoint: Path) -> bool:
+    """Whether the next update begins with the first batch of an epoch."""
+    _, epoch, batch = json.loads((checkpoint / "training.json").read_text(encoding="utf-8"))["stream"]
+    return epoch > 0 and batch == 0
+
+
+ONE = {"accumulate": 1, "precision": "float32"}
+THREE = {"accumulate": 3, "precision": "bfloat16"}
+
+
+@pytest.mark.parametrize(("train", "places"), [(ONE, [1, 16]), (THREE, [13])])
+def test_every_loss_of_mixed_corpora_after_a_resume_is_the_undisturbed_ones(train, places, tmp_path, monkeypatch):
+    resumed_at(places, train, tmp_path, monkeypatch)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("accumulate", [1, 3])
-def test_every_loss_after_a_resume_is_the_undisturbed_ones_from_any_of_20_places(accumulate, tmp_path, monkeypatch):
-    resumed_at([*range(2, 22)], accumulate, tmp_path, monkeypatch)
+@pytest.mark.parametrize("train", [ONE, THREE])
+def test_every_loss_after_a_resume_is_the_undisturbed_ones_from_any_of_20_places(train, tmp_path, monkeypatch):
+    resumed_at([*range(1, 21)], train, tmp_path, monkeypatch)
+
+
+def campaign(name: str, page: Path, *more: str) -> str:
+    """The page of a short one, which finds nothing."""
+    command = [sys.executable, "-m", f"benchmarks.{name}", *more, "--page", page, "--folder", page.with_suffix("")]
+    done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return page.read_text(encoding="utf-8")
 
 
 def test_a_few_kills_at_random_moments_change_nothing(tmp_path):
-    page = tmp_path / "kill.md"
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.kill", "--kills", "5", "--page", page],
-        cwd=HOUSE,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "| kills | 5 |" in page.read_text(encoding="utf-8")
+    """The campaign goes on where it was broken off, in the middle of a line: with a run of two workers."""
+    rows = tmp_path / "kill/seed-1/rows.jsonl"
+    rows.parent.mkdir(parents=True)
+    before = "".join(json.dumps(asdict(Disturbed(workers, kills=1))) + "\n" for workers in (2, 1, 1))
+    rows.write_text(f'{before}{{"workers": 2, "ki', encoding="utf-8")
+    assert "| kills | 6 |" in campaign("kill", tmp_path / "kill.md", "--kills", "6")
+    assert rows.read_text(encoding="utf-8").startswith(before)
+    assert json.loads(rows.read_text(encoding="utf-8").splitlines()[3])["workers"] == 2
+
+
+def test_a_few_resumes_with_one_process_and_with_two_change_nothing(tmp_path):
+    """From the end of an epoch and from inside one, from a checkpoint of as many processes and of another number."""
+    which = ("--places", "18", "21", "--data", "mixed", "--precision", "bfloat16")
+    page = campaign("resume", tmp_path / "resume.md", *which)
+    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if "| bfloat16 |" in line]
+    processes = [[*(str(n) for n in (n, 2, 1, 1, 1, 7, 0))] for n in (1, 2)]
+    assert [row[2:] for row in table] == processes, page

@@ -38,14 +38,6 @@ def test_resume_is_bit_exact(step, run, undisturbed, tmp_path, monkeypatch):
     assert_same_end(undisturbed, broken)
 
 
-def test_resume_is_bit_exact_with_accumulation_and_bfloat16(tmp_path, monkeypatch):
-    run = small_run(tmp_path / "data", train={"accumulate": 3, "precision": "bfloat16", "batch_tokens": 61})
-    train(run, tmp_path / "undisturbed")
-    train_until(7, run, tmp_path / "broken", monkeypatch)
-    train(run, tmp_path / "broken", resume=True)
-    assert same(weights(tmp_path / "undisturbed" / "last"), weights(tmp_path / "broken" / "last"))
-
-
 def test_the_same_seed_trains_the_same_model_and_another_seed_another(run, undisturbed, tmp_path):
     train(run, tmp_path / "two")
     assert (undisturbed / "last/model.safetensors").read_bytes() == (
@@ -167,3 +159,17 @@ def test_a_run_with_fewer_heads_resumes_too(tmp_path, monkeypatch):
     train(run, tmp_path / "broken", resume=True)
     assert_same_end(tmp_path / "undisturbed", tmp_path / "broken")
     assert weights(tmp_path / "broken" / "last")["decoder.0.self.qkv.weight"].shape[0] == 0
+
+
+def test_a_run_that_died_while_it_began_begins_again(run, undisturbed, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+
+    def power_cut(*arguments):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "note_text", power_cut)
+        with pytest.raises(Killed):
+            train(run, out)
+    train(run, out, resume=True)
+    assert_same_end(undisturbed, out)

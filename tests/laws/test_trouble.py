@@ -199,10 +199,10 @@ def test_without_a_checkpoint_there_is_nothing_to_go_back_to(tmp_path, monkeypat
 def short_of_memory(monkeypatch: pytest.MonkeyPatch, fits: Callable[[Batch], bool]) -> None:
     real = batch_loss
 
-    def scarce(model, batch, smoothing):
+    def scarce(model, batch, *settings):
         if not fits(batch):
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        return real(model, batch, smoothing)
+        return real(model, batch, *settings)
 
     monkeypatch.setattr(update, "batch_loss", scarce)
 

@@ -1,6 +1,9 @@
 """Sum first, divide once: how a batch is cut into parts changes nothing."""
 
 import copy
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ from pellucid.model import ModelConfig, Transformer
 from pellucid.train.config import OptimConfig
 from pellucid.train.update import batch_loss, update
 
+HOUSE = Path(__file__).parent.parent.parent
 PAIRS = 8
 
 
@@ -186,3 +190,35 @@ def test_a_piece_is_predicted_from_the_pieces_before_it_only():
     states = one.decode(whole.target_in, one.encode(whole.source))
     other = one.decode(changed.target_in, one.encode(whole.source))
     assert torch.equal(states[:, :4], other[:, :4])
+
+
+COMPILED = """
+import torch
+from pellucid.train.update import batch_loss, compiled
+from tests.laws.test_update import batch, model
+
+plain, fused = model(), compiled(model(), backend="aot_eager")
+for rows in (slice(None), slice(0, 3)):
+    losses = [batch_loss(one, batch(rows), 0.1) for one in (plain, fused)]
+    torch.testing.assert_close(losses[0], losses[1], rtol=1e-12, atol=0)
+    for loss in losses:
+        loss.backward()
+for (name, one), (_, other) in zip(plain.named_parameters(), fused.named_parameters(), strict=True):
+    torch.testing.assert_close(one.grad, other.grad, rtol=1e-10, atol=1e-14, msg=name)
+assert plain.state_dict().keys() == fused.state_dict().keys()
+assert torch._dynamo.utils.counters["frames"]["ok"]
+"""
+
+
+def test_compiled_layers_give_the_same_loss_and_gradient():
+    """torch.compile's tracing and its own backward pass, without the code it would make of them: that takes minutes.
+
+    In a process of its own, because the checks of shapes that tests install cannot be traced.
+    """
+    done = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, cwd=HOUSE, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_pair_that_goes_through_twice_has_the_loss_of_one_where_nothing_is_dropped():
+    losses = [batch_loss(model(), batch(), 0.1, r_drop=r_drop) for r_drop in (0.0, 5.0)]
+    torch.testing.assert_close(losses[0], losses[1], rtol=1e-12, atol=0)

@@ -1,71 +1,21 @@
 """How many workers share a run changes the time it takes, and nothing else."""
 
 import json
-import os
 import signal
-import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from pellucid.config import to_toml
 from pellucid.data.batching import Encoded
 from pellucid.data.stream import Stream, joined
 from pellucid.train.config import RunConfig
 from pellucid.train.distributed import Workers, shared
-from pellucid.train.loop import train
 from tests.laws.runs import assert_same_end, timeless
+from tests.laws.torchrun import ended, started, train_alone, train_with, wait_for
 from tests.train.corpora import small_run
-
-
-def started(run: RunConfig, out: Path, world: int, *more: str, changed: dict[int, str] | None = None) -> list:
-    """The workers of a run, each a process as torchrun starts it."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    path = out.parent / f"{out.name}.toml"
-    path.write_text(to_toml(run), encoding="utf-8")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    workers = []
-    for rank in range(world):
-        given = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", **{key: str(value) for key, value in given.items()}}
-        settings = (changed or {}).get(rank, str(path))
-        command = [sys.executable, "-m", "pellucid", "train", settings, "--out", str(out), *more]
-        pipe = subprocess.PIPE
-        workers.append(subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True))
-    return workers
-
-
-def ended(workers: list, seconds: float = 60) -> list[tuple[int, str, str]]:
-    """How each of them ended: exit code, standard output, standard error."""
-    try:
-        return [(w.returncode, *said) for w in workers for said in [w.communicate(timeout=seconds)]]
-    finally:
-        for worker in workers:
-            worker.kill()
-
-
-def train_with(world: int, run: RunConfig, out: Path, *more: str) -> str:
-    """What standard error says of a run that goes well."""
-    results = ended(started(run, out, world, *more))
-    assert [code for code, _, _ in results] == [0] * world, results
-    assert [said for _, said, _ in results] == [f"{out / 'best'}\n", *[""] * (world - 1)], "one speaks for all"
-    assert not any(said for _, _, said in results[1:])
-    return results[0][2]
-
-
-def train_alone(run: RunConfig, out: Path, resume: bool = False) -> None:
-    """The same in this process, with the one thread that each worker has."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    train(run, out, resume=resume)
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
@@ -93,13 +43,6 @@ def test_a_run_that_two_workers_began_goes_on_with_one(alone, tmp_path):
     ended(workers)
     train_alone(run, tmp_path / "moved", resume=True)
     assert_same_end(out, tmp_path / "moved")
-
-
-def wait_for(path: Path, workers: list, seconds: float = 60) -> None:
-    """Until a file is there, or the workers have ended."""
-    until = time.monotonic() + seconds
-    while not path.exists() and time.monotonic() < until and any(worker.poll() is None for worker in workers):
-        time.sleep(0.01)
 
 
 def test_rows_of_one_batch_shared_by_three_give_the_losses_of_one(tmp_path):
@@ -160,7 +103,7 @@ def test_the_shares_of_an_update_are_its_pairs_each_once(world, batches):
     rows = [random.integers(4, 50, size=n).tolist() for n in random.integers(1, 9, size=211)]
     encoded = Encoded(joined(rows, np.uint16), joined(rows[::-1], np.uint16))
     places = [stream.step() for stream in [Stream(encoded, 97, seed=5)] for _ in range(batches)]
-    parts = [shared(encoded, places, Workers(rank, world)) for rank in range(world)]
+    parts = [shared(places, Workers(rank, world)) for rank in range(world)]
     seen = [i for some in parts for part in some for i in part.indices.tolist()]
     assert sorted(seen) == sorted(i for place in places for i in place.pairs.tolist())
     assert len({part.seed for some in parts for part in some}) == sum(map(len, parts)), "each draws its own dropout"

@@ -5,8 +5,7 @@ import pytest
 from pellucid.api import Model
 from pellucid.bundle import load, save
 from pellucid.decode.translate import Translator
-from pellucid.model import ModelConfig, Transformer
-from pellucid.model.config import PRESETS
+from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.page.html import page_of
 from tests.decode.models import small_tokenizer
 from tests.page.traces import built

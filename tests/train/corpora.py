@@ -1,5 +1,6 @@
 """A corpus small enough to train on in seconds: sentences of numbers, translated digit by digit and turned round."""
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -43,3 +44,19 @@ def small_run(folder: Path, **changes: dict) -> RunConfig:
         "optim": {"peak": 0.003, "warmup": 5},
     }
     return make_run({name: {**table, **changes.get(name, {})} for name, table in tables.items()})
+
+
+def mixed(run: RunConfig, folder: Path) -> RunConfig:
+    """The same run on three corpora by weight: two files, two files, and one of pairs."""
+    files = write_corpus(folder, pairs=89)
+    (folder / "more").mkdir(exist_ok=True)
+    more = write_corpus(folder / "more", pairs=67, seed=2)
+    rows = [f"one two {'three ' * (i % 5)}six\tseis {'tres ' * (i % 5)}dos uno" for i in range(41)]
+    (folder / "rows.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    corpora = [
+        {"source": files["source"], "target": files["target"], "name": "clean"},
+        {"source": more["source"], "target": more["target"], "name": "web", "weight": 0.3},
+        {"pairs": str(folder / "rows.tsv"), "weight": 2.0},
+    ]
+    data = {key: value for key, value in files.items() if key.startswith("dev")}
+    return replace(run, data=make_run({"data": {"corpus": corpora, **data}, "train": {"steps": 1}}).data)

@@ -43,6 +43,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_run_directory_holds_settings_reports_checkpoints_and_models(finished):
     assert {path.name for path in finished.iterdir()} == {
         "run.toml",
+        "texts.json",
         "log.jsonl",
         "checkpoints",
         "last",

@@ -15,7 +15,7 @@ from pellucid.train.config import RunConfig, make_run, read_run
 from pellucid.train.data import read_data
 from pellucid.train.log import read_log
 from pellucid.train.loop import train
-from tests.train.corpora import small_run, write_corpus
+from tests.train.corpora import mixed, small_run
 
 
 @pytest.fixture(autouse=True)
@@ -30,21 +30,8 @@ def quick_run(folder: Path, **changes: dict) -> RunConfig:
 
 
 def mixed_run(folder: Path, **changes: dict) -> RunConfig:
-    """Three corpora: two files, two files, and one of pairs."""
-    run = quick_run(folder, **changes)
-    files = write_corpus(folder, pairs=89)
-    (folder / "more").mkdir(exist_ok=True)
-    more = write_corpus(folder / "more", pairs=67, seed=2)
-    rows = [f"one two {'three ' * (i % 5)}six\tseis {'tres ' * (i % 5)}dos uno" for i in range(41)]
-    (folder / "rows.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    corpora = [
-        {"source": files["source"], "target": files["target"], "name": "clean"},
-        {"source": more["source"], "target": more["target"], "name": "web", "weight": 0.3},
-        {"pairs": str(folder / "rows.tsv"), "weight": 2.0},
-    ]
-    data = {key: value for key, value in files.items() if key.startswith("dev")}
-    tables = {"data": {"corpus": corpora, **data}, "train": {"steps": 1}}
-    return replace(run, data=make_run(tables).data)
+    """The same on three corpora."""
+    return mixed(quick_run(folder, **changes), folder)
 
 
 def without_dev(run: RunConfig) -> RunConfig:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
   pellucid train --source train.en --target train.es --out runs/mine --minutes 20
   pellucid train recipes/multi30k-en-de.toml --out runs/multi30k --set train.steps=5000
+  pellucid train --start runs/mine/best --source mails.en --target mails.es --out runs/mails
   pellucid train --out runs/mine --resume
   model=$(pellucid train run.toml) && pellucid translate "$model" book.en"""
 
@@ -35,6 +36,10 @@ def run(
         str | None, typer.Option(metavar="DIR", help="directory of the run; left out, runs/ and the name of RUN.toml")
     ] = None,
     size: Annotated[str | None, typer.Option(metavar="tiny|small|base|big", help="size of the model")] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="or the model to go on from: one of yours, or one that was imported"),
+    ] = None,
     steps: Annotated[int | None, typer.Option(help="updates to make")] = None,
     minutes: Annotated[float | None, typer.Option(help="or minutes to spend; the schedule is fitted to them")] = None,
     change: Annotated[
@@ -44,7 +49,8 @@ def run(
 ) -> None:
     """Learn a model from sentence pairs.
 
-    Either as RUN.toml says, or from the two files that --source and --target name. The run directory holds the
+    Either as RUN.toml says, or from the two files that --source and --target name. With --start a model that is there
+    learns on from them, with its own tokenizer and sizes. The run directory holds the
     settings as resolved (run.toml), reports (log.jsonl), their plot (training.png), checkpoints, and the models
     best/, last/ and average/. Ctrl-C saves everything and says how to go on; a second one stops at once. When done,
     the directory of the best model is written to standard output.
@@ -55,6 +61,7 @@ def run(
         "dev_source": dev_source,
         "dev_target": dev_target,
         "size": size,
+        "start": start,
         "steps": steps,
         "minutes": minutes,
     }
@@ -63,7 +70,7 @@ def run(
         run_file = str(directory / "run.toml")
     from pellucid.api import run_settings
 
-    settings, reasons = run_settings(run_file, change or (), **form)
+    settings, reasons = run_settings(run_file, change or (), began=directory if resume else None, **form)
     outcome = trained(settings, directory, resume, reasons)
     if outcome.first:
         write_lines([str(outcome.best)])

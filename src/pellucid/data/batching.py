@@ -1,5 +1,6 @@
 """Groups pairs of like length by token budget, and pads them to one rectangle."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -49,9 +50,15 @@ class Encoded:
     targets: Sentences
     shares: tuple[Share, ...] = ()
     """How many pairs each corpus has, and how often they are seen; left out: all are one corpus, seen once an epoch."""
+    anew: Callable[["Encoded", int, int], "Encoded"] | None = None
+    """How they are cut in an epoch, from these pairs, a seed and its number; left out: as they are."""
 
     def __len__(self) -> int:
         return len(self.sources)
+
+    def in_epoch(self, seed: int, epoch: int) -> "Encoded":
+        """The pairs as that epoch has them."""
+        return self.anew(self, seed, epoch) if self.anew else self
 
 
 @dataclass(frozen=True)
@@ -69,9 +76,14 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""
-        source, target_in, target_out = (
-            part.to(device, non_blocking=True) for part in (self.source, self.target_in, self.target_out)
-        )
+        return self._with(lambda ids: ids.to(device, non_blocking=True))
+
+    def pinned(self) -> "Batch":
+        """The same batch in memory that a GPU copies from by itself."""
+        return self._with(Tensor.pin_memory)
+
+    def _with(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        source, target_in, target_out = map(change, (self.source, self.target_in, self.target_out))
         return replace(self, source=source, target_in=target_in, target_out=target_out)
 
 

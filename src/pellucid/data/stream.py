@@ -62,8 +62,9 @@ def _chained(parts: Sequence[Sentences]) -> Sentences:
 
 @dataclass(frozen=True)
 class Place:
-    """Which pairs make a batch, and a number that belongs to its place in the stream: what is drawn for it follows."""
+    """Which pairs of an epoch make a batch, and a number that belongs to its place: what is drawn for it follows."""
 
+    encoded: Encoded
     pairs: NDArray[np.integer]
     seed: int
 
@@ -114,11 +115,19 @@ class Stream(Iterator[Batch]):
 
     def __next__(self) -> Batch:
         place = self.step()
-        return collate(self.encoded, place.pairs, place.seed)
+        return collate(place.encoded, place.pairs, place.seed)
+
+    def following(self, batches: int) -> list[Place]:
+        """What makes the next batches, if this epoch has so many; the stream stays where it is."""
+        coming = self._order[self.batch : self.batch + batches]
+        if len(coming) < batches:
+            return []
+        numbered = enumerate(coming, start=self.batch)
+        return [Place(self._cut, pairs, hashed(self.seed, self.epoch, number)) for number, pairs in numbered]
 
     def step(self) -> Place:
         """What makes the next batch; the stream goes on behind it."""
-        place = Place(self._order[self.batch], hashed(*self.position))
+        [place] = self.following(1)
         self.batch += 1
         self._seen += count(self.shares, place.pairs)
         if self.batch == len(self._order):
@@ -129,7 +138,8 @@ class Stream(Iterator[Batch]):
         return place
 
     def _epoch(self) -> list[NDArray[np.integer]]:
-        lengths = self.encoded.sources.lengths, self.encoded.targets.lengths
+        self._cut = self.encoded.in_epoch(self.seed, self.epoch)
+        lengths = self._cut.sources.lengths, self._cut.targets.lengths
         pairs = epoch_pairs(self.shares, self.seed, self.epoch)
         return epoch_batches(*lengths, self.batch_tokens, self.seed, self.epoch, pairs)
 

@@ -5,12 +5,13 @@ import json
 import random
 import re
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer, set_random_generator_seed
 
 from pellucid.data.pieces import BOS, EOS, PAD, UNK, ListedPieces
 
@@ -132,13 +133,17 @@ class Tokenizer:
         """Pieces of the target side, the special ones counted."""
         return self.target.vocab_size()
 
-    def encode_source(self, lines: Iterable[str]) -> list[list[int]]:
-        """The ids of each line, the end mark last. An empty line is the end mark alone."""
-        return _encoded(self.source, lines, self.config)
+    def encode_source(self, lines: Iterable[str], dropout: float = 0.0, seed: int = 0) -> list[list[int]]:
+        """The ids of each line, the end mark last. An empty line is the end mark alone.
 
-    def encode_target(self, lines: Iterable[str]) -> list[list[int]]:
-        """The ids of each line, the end mark last, without a start mark."""
-        return _encoded(self.target, lines, self.config)
+        With `dropout` each merge of a BPE is left out with that probability, drawn by `seed` (Provilkov et al. 2020):
+        other pieces of the same text.
+        """
+        return _encoded(self.source, lines, self.config, dropout, seed)
+
+    def encode_target(self, lines: Iterable[str], dropout: float = 0.0, seed: int = 0) -> list[list[int]]:
+        """The ids of each line, the end mark last, without a start mark; `dropout` as above."""
+        return _encoded(self.target, lines, self.config, dropout, seed)
 
     def decode_source(self, ids: Iterable[int]) -> str:
         """The text of one source sentence; padding, start and end marks are left out."""
@@ -267,8 +272,12 @@ def _bytes(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _encoded(side: Pieces, lines: Iterable[str], config: TokenizerConfig) -> list[list[int]]:
+def _encoded(
+    side: Pieces, lines: Iterable[str], config: TokenizerConfig, dropout: float = 0.0, seed: int = 0
+) -> list[list[int]]:
     spelled = _spelled(lines, config)
+    if dropout:
+        return _drawn(side, spelled, dropout, seed)
     try:
         return side.encode(spelled, add_eos=True, num_threads=1 if len(spelled) < _WORTH_THREADS else -1)
     except TypeError:
@@ -276,6 +285,16 @@ def _encoded(side: Pieces, lines: Iterable[str], config: TokenizerConfig) -> lis
             if bad := re.search("[\ud800-\udfff]", line):
                 raise ValueError(f"line {number} has a lone surrogate, U+{ord(bad[0]):04X}: that is no text") from None
         raise
+
+
+def _drawn(side: Pieces, spelled: list[str], dropout: float, seed: int) -> list[list[int]]:
+    """SentencePiece draws from a generator that a thread makes when it first needs one: so a thread for each seed."""
+    if not isinstance(side, SentencePieceProcessor):
+        raise ValueError("an imported tokenizer has no merges to leave out")
+    options = {"enable_sampling": True, "alpha": dropout, "nbest_size": -1, "add_eos": True, "num_threads": 1}
+    set_random_generator_seed(seed % (2**32 - 1))  # 2^32 - 1 means: none
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(side.encode, spelled, **options).result()
 
 
 def _decoded(side: Pieces, ids: Iterable[int], config: TokenizerConfig) -> str:

@@ -16,10 +16,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from pellucid.data.tokenizer import BOS, EOS, PAD, Tokenizer
+from pellucid.decode.words import Links
 from pellucid.model import Transformer
-
-Links = list[tuple[int, int]]
-"""Pairs of a source word and a target word, sorted; words are split at white space and counted from 0."""
 
 READ_OUT = frozenset("%‰&@#§*")
 """Punctuation, as Unicode has it, that stands for a word."""

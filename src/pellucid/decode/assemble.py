@@ -7,9 +7,9 @@ from math import fsum
 from typing import Literal
 
 from pellucid.data.tokenizer import EOS, Tokenizer
-from pellucid.decode.alignment import Links
+from pellucid.decode.hypothesis import Hypothesis
 from pellucid.decode.prepare import Prepared
-from pellucid.decode.search import Hypothesis
+from pellucid.decode.words import Links
 from pellucid.text.lines import join
 from pellucid.text.markup import TAG, put_back
 
@@ -53,7 +53,7 @@ def assemble(prepared: Prepared, found: Sequence[Found], tokenizer: Tokenizer, a
     ranks = max(len(each.hypotheses) for each in found)
     best, *others = (ranked(prepared, found, rank, tokenizer, alignments) for rank in range(ranks))
     notes = tuple(dict.fromkeys((*prepared.notes, *(note for each in found for note in each.notes))))
-    return replace(best, alternatives=others, notes=notes)
+    return replace(best, alternatives=others, notes=notes) if others or notes else best
 
 
 def ranked(

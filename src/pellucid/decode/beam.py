@@ -8,8 +8,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS
+from pellucid.decode.hypothesis import Hypothesis, penalty
 from pellucid.decode.observe import Looked, Observe
-from pellucid.decode.search import Finished, Hypothesis, Rule, State, Step, largest, never, penalty, ruled
+from pellucid.decode.search import Finished, Rule, State, Step, largest, never, ruled
 
 
 def beam_search(

@@ -1,27 +1,32 @@
 """Which engine translates: torch, or CTranslate2 where that is installed and gives the same text."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pellucid.bundle import Bundle
 from pellucid.decode.ct2 import CTranslate2Engine, processors
-from pellucid.decode.engines import Engine, TorchEngine
-from pellucid.interop import ctranslate2
-from pellucid.interop.ctranslate2 import VOCABULARY_MAP, installed, precision_of
+from pellucid.decode.request import Engine
+from pellucid.decode.translate import Translator
+from pellucid.interop import library
+from pellucid.interop.library import VOCABULARY_MAP, installed, precision_of
 from pellucid.sealed import verify
+from pellucid.stored import Stored
+
+if TYPE_CHECKING:
+    from pellucid.bundle import Bundle
 
 ENGINES = ("auto", "torch", "ctranslate2")
-PRECISIONS = {"torch": ("float32", "bfloat16"), "ctranslate2": ctranslate2.PRECISIONS}
+PRECISIONS = {"torch": ("float32", "bfloat16"), "ctranslate2": library.PRECISIONS}
 
 
 def choose(
     engine: str,
     precision: str,
-    found: Bundle,
-    torch: TorchEngine,
+    found: "Bundle | Stored",
+    translator: Translator,
     exported: Path | None = None,
     workers: int | None = None,
 ) -> Engine:
-    """The engine that was asked for, in this precision; "auto" takes CTranslate2 where that changes no text.
+    """The engine that was asked for, for the translator of a model; "auto": CTranslate2 where that changes no text.
 
     That is in float32, for one model that CTranslate2 can hold; and in int8, which it alone has. `exported` is a
     directory that `pellucid export --to ctranslate2` wrote, instead of a conversion of the model, with the precision
@@ -30,22 +35,26 @@ def choose(
     `workers` translate a batch each, by default one on each processor. A single worker has all processors: that is
     quicker for one sentence at a time, except in int8, where CTranslate2's threads are in each other's way.
     """
-    refuse(engine, precision, exported, several=len(torch.models) > 1)
-    if engine == "torch" or (engine == "auto" and (precision == "bfloat16" or len(torch.models) > 1)):
-        return torch
+    refuse(engine, precision, exported, several=translator.several)
+    if engine == "torch" or (engine == "auto" and (precision == "bfloat16" or translator.several)):
+        return translator.torch
+    torch = translator.bounds, lambda: translator.torch
     if exported is not None:
         belongs(exported, found)
         precision = precision_of(exported)
     hands = {"workers": workers, "threads": processors() if workers == 1 and precision != "int8" else 1}
-    if exported is not None:
-        shortlist = (exported / VOCABULARY_MAP).exists()
-        return CTranslate2Engine(exported, found.tokenizer, torch, shortlist=shortlist, **hands)
     try:
-        return CTranslate2Engine.of(found, torch, precision, **hands)
+        if exported is not None:
+            hands["shortlist"] = (exported / VOCABULARY_MAP).exists()
+            taken = CTranslate2Engine(exported, found.tokenizer, *torch, **hands)
+        else:
+            taken = CTranslate2Engine.of(found, *torch, precision, **hands)
     except ValueError:
-        if engine == "auto" and precision == "float32":
-            return torch
+        if engine == "auto" and precision == "float32" and exported is None:
+            return translator.torch
         raise
+    translator.threads = taken.threads
+    return taken
 
 
 def refuse(engine: str, precision: str, exported: Path | None, several: bool) -> None:
@@ -70,7 +79,7 @@ def refuse(engine: str, precision: str, exported: Path | None, several: bool) ->
         raise ValueError("; ".join(problems))
 
 
-def belongs(exported: Path, found: Bundle) -> None:
+def belongs(exported: Path, found: "Bundle | Stored") -> None:
     """ValueError unless a directory is whole and was exported from this very model."""
     origin = verify(exported).get("exported")
     if not isinstance(origin, dict) or origin.get("sha256") != found.manifest["sha256"]:

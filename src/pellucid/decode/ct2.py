@@ -4,16 +4,20 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from math import fsum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.engines import Request, TorchEngine
+from pellucid.decode.hypothesis import Hypothesis, penalty, usable
 from pellucid.decode.question import Question, best
-from pellucid.decode.search import Hypothesis, penalty, usable
+from pellucid.decode.request import Bounds, Request
 from pellucid.interop.converted import converted
-from pellucid.interop.ctranslate2 import installed, precision_of
+from pellucid.interop.library import installed, precision_of
+from pellucid.stored import Stored
+
+if TYPE_CHECKING:
+    from pellucid.bundle import Bundle
+    from pellucid.decode.engines import TorchEngine
 
 SUITED = {"int8": 32}
 """Sentences for which a worker is quickest, by precision; 128 in the others."""
@@ -37,13 +41,14 @@ class CTranslate2Engine:
         self,
         directory: str | Path,
         tokenizer: Tokenizer,
-        fallback: TorchEngine,
+        bounds: Bounds,
+        fallback: "Callable[[], TorchEngine]",
         *,
         shortlist: bool = False,
         workers: int | None = None,
         threads: int = 1,
     ):
-        """`directory` is what `convert` wrote; `shortlist` uses the `vmap` it was given.
+        """`directory` is what `convert` wrote; `shortlist` uses the `vmap` it was given; `bounds` are `fallback`'s.
 
         Unless told otherwise, a worker for each processor and one thread for each worker: fastest for many sentences.
         Raises ValueError for a directory that CTranslate2 does not load, and where it is not installed.
@@ -52,22 +57,29 @@ class CTranslate2Engine:
         self.source_pieces = tokenizer.source_pieces(range(tokenizer.source_vocabulary))
         self.ids = {piece: i for i, piece in enumerate(targets)}
         self.end = targets[EOS]
-        self.forbidden = frozenset(targets[i] for i in fallback.forbidden)
+        self.forbidden = frozenset(targets[i] for i in bounds.forbidden)
+        self.bounds = bounds
         self.fallback = fallback
         self.shortlist = shortlist
+        self.threads = threads
         self.translator = loaded(Path(directory), workers or processors(), threads)
         self.suited = SUITED.get(self.translator.compute_type.partition("_")[0], 128)
 
     @classmethod
     def of(
-        cls, found: Bundle, fallback: TorchEngine, precision: str = "float32", **options: Any
+        cls,
+        found: "Bundle | Stored",
+        bounds: Bounds,
+        fallback: "Callable[[], TorchEngine]",
+        precision: str = "float32",
+        **options: Any,
     ) -> "CTranslate2Engine":
         """The engine for a model directory, converted now or before; `options` are those of the engine."""
         try:
-            return cls(converted(found, precision), found.tokenizer, fallback, **options)
+            return cls(converted(found, precision), found.tokenizer, bounds, fallback, **options)
         except ValueError:
             # Another process may have taken it for outdated and removed it just then. What is really wrong is so twice.
-            return cls(converted(found, precision), found.tokenizer, fallback, **options)
+            return cls(converted(found, precision), found.tokenizer, bounds, fallback, **options)
 
     def search(self, requests: Sequence[Request], config: SearchConfig) -> list[list[Hypothesis]]:
         """For each request its hypotheses, best first: at least one, at most `config.n_best`."""
@@ -81,7 +93,7 @@ class CTranslate2Engine:
 
     def submit(self, requests: Sequence[Request], config: SearchConfig) -> Callable[[], list[list[Hypothesis]]]:
         """Begin to search, and return at once; what is returned waits, when called, and gives what `search` would."""
-        limits = {i: self.fallback.limit(each, config) for i, each in enumerate(requests) if self.takes(each, config)}
+        limits = {i: self.bounds.limit(each, config) for i, each in enumerate(requests) if self.takes(each, config)}
         question = Question.of(config, max(limits.values(), default=1))
         answers: dict[int, Any] = {}
         for no_repeat in {requests[i].no_repeat for i in limits}:
@@ -98,8 +110,10 @@ class CTranslate2Engine:
                 }
                 sure |= self.scored(requests, {i: each for i, each in cut.items() if each}, config)
             unsure = [i for i in range(len(requests)) if not sure.get(i)]
-            rest = dict(zip(unsure, self.fallback.search([requests[i] for i in unsure], config), strict=True))
-            return [rest.get(i) or sure.get(i) or [] for i in range(len(requests))]
+            if unsure:
+                rest = self.fallback().search([requests[i] for i in unsure], config)
+                sure |= dict(zip(unsure, rest, strict=True))
+            return [sure[i] or [] for i in range(len(requests))]
 
         return found
 
@@ -109,7 +123,7 @@ class CTranslate2Engine:
         return (
             not (request.prefix or request.terms or (request.no_repeat and not greedy))
             and config.method != "sample"
-            and 1 < len(request.source) <= self.fallback.longest
+            and 1 < len(request.source) <= self.bounds.longest
             and 2 * config.beam <= len(self.ids)
         )
 
@@ -166,7 +180,9 @@ class CTranslate2Engine:
         self, requests: Sequence[Request], found: dict[int, list[int]], config: SearchConfig
     ) -> dict[int, list[Hypothesis]]:
         """What was found for these requests, with its log-probability."""
-        log_probs = self.fallback.log_probs([requests[i].source for i in found], list(found.values()))
+        if not found:
+            return {}
+        log_probs = self.fallback().log_probs([requests[i].source for i in found], list(found.values()))
         hypotheses = {}
         for (i, ids), each in zip(found.items(), log_probs, strict=True):
             ended, total = ids[-1] == EOS, usable(fsum(each))

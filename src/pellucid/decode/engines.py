@@ -1,9 +1,7 @@
-"""What carries out a search: a request, the engines that take it, and the one that runs the model in torch."""
+"""The engine that runs the models in torch, with the searches of this folder."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -15,52 +13,16 @@ from pellucid.decode.config import SearchConfig
 from pellucid.decode.constrained import constrained_search
 from pellucid.decode.ensemble import EnsembleState, ensemble_step, mean_log_probs
 from pellucid.decode.greedy import greedy_search
+from pellucid.decode.hypothesis import Hypothesis
 from pellucid.decode.observe import Observe
-from pellucid.decode.prefix import begins_with
-from pellucid.decode.repetition import no_repeats
+from pellucid.decode.request import CLOSE_CALL, Bounds, Request
+from pellucid.decode.rules import begins_with, no_repeats
 from pellucid.decode.sample import sample_search
-from pellucid.decode.search import Hypothesis, Rule, State, Step, never
+from pellucid.decode.search import Rule, State, Step, never
 from pellucid.decode.step import ModelState, forced, padded, step_of
 from pellucid.decode.stepper import Stepper
 from pellucid.decode.words import Words
 from pellucid.model import Transformer
-
-CLOSE_CALL = 1e-4
-"""A difference in log-probability that rounding in float32 does not make: several times what was seen to."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """One sentence to be translated, as pieces.
-
-    `source` ends with the end mark. `number` is that of its line, 1 first, and `part` that of the sentence in a line
-    that was split, 0 first: the draws of sampling depend on them. The translation begins with `prefix`, has one
-    spelling of each of `terms`, and no `no_repeat` pieces in a row twice.
-    """
-
-    source: list[int]
-    number: int
-    prefix: tuple[int, ...] = ()
-    terms: tuple[tuple[tuple[int, ...], ...], ...] = ()
-    no_repeat: int = 0
-    part: int = 0
-
-
-@runtime_checkable
-class Engine(Protocol):
-    """Searches for translations; quickest with `suited` of them in a batch."""
-
-    suited: int
-
-    def search(self, requests: Sequence[Request], config: SearchConfig) -> list[list[Hypothesis]]:
-        """For each request its hypotheses, best first: at least one, at most `config.n_best`."""
-        ...
-
-    def search_all(
-        self, batches: Sequence[Sequence[Request]], config: SearchConfig
-    ) -> Iterator[list[list[Hypothesis]]]:
-        """As `search`, batch by batch in their order, several at a time where that is faster."""
-        ...
 
 
 class TorchEngine:
@@ -72,7 +34,7 @@ class TorchEngine:
         self.models = models
         self.forbidden = forbidden
         self.words = words
-        self.longest = min(model.config.max_positions for model in models)
+        self.bounds = Bounds(min(model.config.max_positions for model in models), forbidden)
         self.steppers: list[Stepper] = []
 
     def search_all(
@@ -142,7 +104,7 @@ class TorchEngine:
 
     def limit(self, request: Request, config: SearchConfig) -> int:
         """The most pieces its translation may have, the end mark counted."""
-        return min(len(request.source) - 1 + config.max_extra, self.longest)
+        return self.bounds.limit(request, config)
 
     def rules(self, requests: Sequence[Request]) -> list[Rule]:
         """What none of them may write, and what some may not."""

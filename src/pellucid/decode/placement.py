@@ -6,10 +6,10 @@ from itertools import pairwise, takewhile
 
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.alignment import bare_words, links, piece_alignments, without_end, words
-from pellucid.decode.engines import Request
+from pellucid.decode.hypothesis import Hypothesis
 from pellucid.decode.prepare import Part
+from pellucid.decode.request import Request
 from pellucid.decode.required import Term, detached, pieces, pieces_needed
-from pellucid.decode.search import Hypothesis
 from pellucid.decode.terms import same_text
 from pellucid.decode.words import EDGE, Words
 from pellucid.model import Transformer

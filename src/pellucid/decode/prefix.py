@@ -1,41 +1,9 @@
 """Forced prefixes: the beginning of a translation, given."""
 
-from collections.abc import Iterable, Sequence
-
-import torch
-from jaxtyping import Float, Int
-from torch import Tensor
+from collections.abc import Iterable
 
 from pellucid.data.tokenizer import UNK, Tokenizer
-from pellucid.decode.search import Rule
-from pellucid.decode.words import EDGE, NEW_WORD, Words
-
-_ANYTHING = -3
-
-
-def begins_with(prefixes: Sequence[tuple[int, ...]], words: Words) -> Rule:
-    """The rule that sentence i begins with the pieces `prefixes[i]`; after them it is free.
-
-    A NEW_WORD at its end is any piece that starts a word, an EDGE any that does not go on with one. The numbers of the
-    forced pieces stay the model's own.
-    """
-    longest = max(map(len, prefixes), default=0)
-    table = torch.tensor([[*each, *[_ANYTHING] * (longest - len(each))] for each in prefixes], dtype=torch.int64)
-    refused = {NEW_WORD: words.unmarked, EDGE: words.going_on}
-    columns = {mark: torch.tensor(sorted(some), dtype=torch.int64) for mark, some in refused.items()}
-
-    def rule(log_probs: Float[Tensor, "R V"], written: Int[Tensor, "R T"], sentences: Int[Tensor, " R"]) -> None:
-        if written.shape[1] >= longest:
-            return
-        wanted = table.to(log_probs.device)[sentences, written.shape[1]]
-        for mark, pieces in columns.items():
-            log_probs[(wanted == mark).nonzero(), pieces.to(log_probs.device)] = -torch.inf
-        rows = (wanted >= 0).nonzero()
-        own = log_probs[rows, wanted[rows]]
-        log_probs[rows[:, 0]] = -torch.inf
-        log_probs[rows, wanted[rows]] = own
-
-    return rule
+from pellucid.decode.words import NEW_WORD
 
 
 def prefix_pieces(tokenizer: Tokenizer, text: str) -> tuple[int, ...]:

@@ -6,8 +6,8 @@ from functools import cache, partial
 
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.engines import Request
 from pellucid.decode.prefix import prefix_pieces, refuse_long_prefixes
+from pellucid.decode.request import Request
 from pellucid.decode.required import Term, refuse_crowded
 from pellucid.decode.terms import Place, Terms, place_to_keep, spellings
 from pellucid.decode.words import Words, joins
@@ -56,7 +56,12 @@ def prepare(
 ) -> list[Prepared]:
     """Each line with its requests. ValueError, naming the lines, for those that cannot be translated as asked."""
 
+    # Most lines are translated as they stand. These are encoded once, all together, and counted by looking.
+    encoded = dict(zip(lines, tokenizer.encode_source(lines), strict=True))
+
     def pieces(text: str) -> int:
+        if text in encoded:
+            return len(encoded[text])
         # No text has more pieces than bytes, but for the mark of its first word and the end mark.
         if (most := len(text.encode(errors="surrogatepass")) + 2) <= lengths.trained:
             return most
@@ -69,8 +74,9 @@ def prepare(
         whole, some = with_words(cut(line, within.training, within.model), tags=config.markup == "keep")
         found.append(whole)
         marked.append(some)
-    sources = iter(tokenizer.encode_source([each.text for some in marked for each in some]))
-    ids = [[next(sources) for _ in some] for some in marked]
+    others = [each.text for some in marked for each in some if each.text not in encoded]
+    encoded.update(zip(others, tokenizer.encode_source(others), strict=True))
+    ids = [[encoded[each.text] for each in some] for some in marked]
     longest = {first_line + i: max(map(len, some), default=0) for i, some in enumerate(ids)}
     refuse_long("source", longest, lengths.most)
 

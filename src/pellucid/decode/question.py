@@ -6,8 +6,8 @@ from math import inf, log10
 from typing import Any
 
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.engines import CLOSE_CALL
-from pellucid.decode.search import penalty
+from pellucid.decode.hypothesis import penalty
+from pellucid.decode.request import CLOSE_CALL
 
 _NO_SCORE = -1e9
 """CTranslate2 gives a hypothesis that is none about the least number there is, where others get a log-probability."""
@@ -82,4 +82,6 @@ def best(
         least = min(each / n**question.exponent for each, n in zip(log_probs, lengths, strict=True))
         unseen = least * last**question.exponent / penalty(last, config.length_penalty)
     deciding = [*(scores[i] for i in first), max(unseen, *(scores[i] for i in rest), -inf)]
-    return first if all(a - b >= CLOSE_CALL for a, b in pairwise(deciding)) else None
+    # A score has the rounding of its log-probability divided by the same number, which is the least for the shortest.
+    close = CLOSE_CALL / penalty(min(lengths), config.length_penalty)
+    return first if all(a - b >= close for a, b in pairwise(deciding)) else None

@@ -1,12 +1,6 @@
-"""A translation that goes round in circles: how it is noticed, and the rule under which it is searched again."""
+"""A translation that goes round in circles: how it is noticed."""
 
 from collections.abc import Sequence
-
-import torch
-from jaxtyping import Float, Int
-from torch import Tensor
-
-from pellucid.decode.search import Rule
 
 LONGEST = 16
 """Pieces of the longest block that is looked for."""
@@ -34,26 +28,3 @@ def repeats(tokens: Sequence[int]) -> bool:
             if run == wanted:
                 return True
     return False
-
-
-def no_repeats(sizes: Sequence[int]) -> Rule:
-    """The rule that in sentence i no `sizes[i]` pieces in a row stand twice; 0 leaves a sentence alone.
-
-    The end mark is not written before the end, so a sentence can always be ended.
-    """
-    assert all(size >= 0 for size in sizes)
-    of_sentence = torch.tensor(sizes, dtype=torch.int64)
-    kinds = sorted(set(sizes) - {0})
-
-    def rule(log_probs: Float[Tensor, "R V"], written: Int[Tensor, "R T"], sentences: Int[Tensor, " R"]) -> None:
-        wanted = of_sentence.to(sentences.device)[sentences]
-        for size in kinds:
-            if written.shape[1] < size:
-                continue
-            windows = written.unfold(1, size, 1)
-            beginning = written[:, written.shape[1] - size + 1 :]
-            same = (windows[:, :, :-1] == beginning[:, None]).all(dim=2) & (wanted == size)[:, None]
-            ban = torch.zeros_like(same, dtype=log_probs.dtype).masked_fill_(same, -torch.inf)
-            log_probs.scatter_add_(1, windows[:, :, -1], ban)
-
-    return rule

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS
 from pellucid.decode.greedy import follow
-from pellucid.decode.search import Hypothesis, Rule, State, Step, largest, never, ranked
+from pellucid.decode.hypothesis import Hypothesis
+from pellucid.decode.search import Rule, State, Step, largest, never, ranked
 
 
 def sample_search(

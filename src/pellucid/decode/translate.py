@@ -1,30 +1,29 @@
 """Lines of text in, translations out: prepares, groups by length, searches, and puts everything back in order."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from math import fsum
-from typing import TypeVar
-
-import torch
+from typing import TYPE_CHECKING, TypeVar
 
 from pellucid.data.tokenizer import EOS, Tokenizer
-from pellucid.decode.alignment import Links, align
 from pellucid.decode.assemble import Found, Translation, assemble
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.engines import Engine, Request, TorchEngine
-from pellucid.decode.ensemble import mean_log_probs
-from pellucid.decode.placement import Aligned, aligned, with_terms
+from pellucid.decode.hypothesis import FORBIDDEN, Hypothesis, usable
 from pellucid.decode.prepare import Lengths, Part, Prepared, again, prepare, refuse_long, refuse_what_has_no_room
 from pellucid.decode.repetition import repeats
-from pellucid.decode.search import FORBIDDEN, Hypothesis, usable
-from pellucid.decode.step import forced
+from pellucid.decode.request import Bounds, Engine, Request
 from pellucid.decode.terms import Terms
-from pellucid.decode.words import Words
-from pellucid.model import Transformer
+from pellucid.decode.words import Links, Words
+from pellucid.stored import Stored
+
+if TYPE_CHECKING:
+    from pellucid.decode.engines import TorchEngine
+    from pellucid.decode.placement import Aligned
+    from pellucid.model import Transformer
 
 WITHOUT_CIRCLES = 4
 """A translation that went round in circles is searched again with no so many pieces twice."""
@@ -47,19 +46,58 @@ class Score:
 class Translator:
     """A model, or several that translate together, and their tokenizer. It keeps nothing between calls.
 
-    `trained` is the most source pieces the model has been trained on: what is longer is split at sentence ends.
+    `trained` is the most source pieces the model has been trained on: what is longer is split at sentence ends. Of a
+    model that is `Stored` the weights stay so, and torch is not imported, until something is asked that needs them:
+    another `engine` put in the place of the torch engine may answer most.
     """
 
-    def __init__(self, model: Transformer, tokenizer: Tokenizer, *others: Transformer, trained: int | None = None):
-        self.models = [model, *others]
+    def __init__(
+        self, model: "Transformer | Stored", tokenizer: Tokenizer, *others: "Transformer", trained: int | None = None
+    ):
+        self.given = [model, *others]
+        self.several = bool(others)
+        self.threads: int | None = None
+        """Those torch gets beside an engine whose workers keep the processors busy; None leaves it what it has.
+
+        With more it takes four times as long there, for its threads wait for one another by spinning.
+        """
         self.tokenizer = tokenizer
         # One line in, one line out: the byte that would end the line is never written.
         pieces = tokenizer.target_pieces(range(tokenizer.target_vocabulary))
         forbidden = FORBIDDEN + tuple(i for i, piece in enumerate(pieces) if piece == "<0x0A>")
-        self.words = Words.of(tokenizer)
-        self.torch = TorchEngine(self.models, forbidden, self.words)
-        self.engine: Engine = self.torch
-        self.lengths = Lengths(min(trained or self.torch.longest, self.torch.longest), self.torch.longest)
+        self.bounds = Bounds(min(each.config.max_positions for each in self.given), forbidden)
+        self.lengths = Lengths(min(trained or self.bounds.longest, self.bounds.longest), self.bounds.longest)
+
+    @cached_property
+    def words(self) -> Words:
+        """What the pieces are of words, for searches that must begin with something or have something in them."""
+        return Words.of(self.tokenizer)
+
+    @cached_property
+    def models(self) -> "list[Transformer]":
+        """The models themselves."""
+        return [each.model if isinstance(each, Stored) else each for each in self.given]
+
+    @cached_property
+    def torch(self) -> "TorchEngine":
+        """The engine that runs them, and does all that no other can."""
+        import torch
+
+        from pellucid.decode.engines import TorchEngine
+
+        if self.threads is not None:
+            torch.set_num_threads(self.threads)
+        return TorchEngine(self.models, self.bounds.forbidden, self.words)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """What searches: torch, unless another engine was put in its place."""
+        return self.torch
+
+    def reading(self) -> AbstractContextManager[None]:
+        """As the function; a model whose weights still wait is in no training."""
+        waits = any(isinstance(each, Stored) and each.waits for each in self.given)
+        return nullcontext() if waits else reading(*self.models)
 
     def translate(
         self,
@@ -96,13 +134,15 @@ class Translator:
             )
         prepared = prepare(lines, first_line, self.tokenizer, self.lengths, config, terms, prefixes)
         parts = [part for line in prepared for part in line.parts]
-        limit = partial(self.torch.limit, config=config)
-        refuse_what_has_no_room([part.request for part in parts], limit, self.words)
-        with reading(*self.models):
+        limit = partial(self.bounds.limit, config=config)
+        bound = [part.request for part in parts if part.request.prefix or part.request.terms]
+        if bound:
+            refuse_what_has_no_room(bound, limit, self.words)
+        with self.reading():
             searched = self.begin_search(parts, config, Done(prepared, progress))
 
         def finish() -> list[Translation]:
-            with reading(*self.models):
+            with self.reading():
                 found = self.linked(parts, self.without_circles(parts, searched(), config), config)
             rest = iter(found)
             return [
@@ -120,8 +160,7 @@ class Translator:
         searched = self.begin_hypotheses([parts[i].request for i in plain], config, lambda n: done(plain[n]))
 
         def finish() -> list[Found]:
-            search, align = partial(self.hypotheses, config=config), partial(self.aligned, config=config)
-            found = searched() + with_terms([parts[i] for i in others], search, align, self.words)
+            found = searched() + self.with_terms([parts[i] for i in others], config)
             for i in others:
                 done(i)
             by_part = dict(zip([*plain, *others], map(Found, found), strict=True))
@@ -136,23 +175,42 @@ class Translator:
     def begin_hypotheses(
         self, requests: Sequence[Request], config: SearchConfig, done: Callable[[int], None] = lambda _: None
     ) -> Callable[[], list[list[Hypothesis]]]:
-        """Set the engine to work; what is returned gives what it finds for each request."""
-        sizes = {i: len(each.source) for i, each in enumerate(requests)}
+        """Set the engine to work; what is returned gives what it finds for each request.
+
+        Equal requests are searched once: the answer does not depend on what stands beside them.
+        """
+        equal: dict[Hashable, list[int]] = {}
+        for i, each in enumerate(requests):
+            equal.setdefault(i if config.method == "sample" else each.asks, []).append(i)
+        places = [*equal.values()]
+        sizes = {n: len(requests[some[0]].source) for n, some in enumerate(places)}
         order = list(batches(sizes, config.batch or self.engine.suited, config.batch_tokens))
-        searched = self.engine.search_all([[requests[i] for i in batch] for batch in order], config)
+        searched = self.engine.search_all([[requests[places[n][0]] for n in batch] for batch in order], config)
 
         def finish() -> list[list[Hypothesis]]:
             found: dict[int, list[Hypothesis]] = {}
             for batch, several in zip(order, searched, strict=True):
-                for i, hypotheses in zip(batch, several, strict=True):
-                    found[i] = hypotheses
-                    done(i)
+                for n, hypotheses in zip(batch, several, strict=True):
+                    for i in places[n]:
+                        found[i] = hypotheses
+                        done(i)
             return [found[i] for i in range(len(requests))]
 
         return finish
 
-    def aligned(self, parts: Sequence[Part], targets: Sequence[list[int]], config: SearchConfig) -> list[Aligned]:
+    def with_terms(self, parts: Sequence[Part], config: SearchConfig) -> list[list[Hypothesis]]:
+        """The hypotheses of parts that have terms, with these in their places."""
+        if not parts:
+            return []
+        from pellucid.decode.placement import with_terms
+
+        search, align = partial(self.hypotheses, config=config), partial(self.aligned, config=config)
+        return with_terms(parts, search, align, self.words)
+
+    def aligned(self, parts: Sequence[Part], targets: Sequence[list[int]], config: SearchConfig) -> "list[Aligned]":
         """Which words of each translation are aligned with the sources of its terms."""
+        from pellucid.decode.placement import aligned
+
         sizes = {i: max(len(part.request.source), len(targets[i]) + 1) for i, part in enumerate(parts)}
         found: dict[int, Aligned] = {}
         for batch in batches(sizes, config.batch or self.torch.suited, tokens=4096):
@@ -181,6 +239,10 @@ class Translator:
     def linked(self, parts: Sequence[Part], found: list[Found], config: SearchConfig) -> list[Found]:
         """With word alignments, where they were asked for or tags need them."""
         wanted = [i for i, part in enumerate(parts) if config.alignments or part.marked.tags]
+        if not wanted:
+            return found
+        from pellucid.decode.alignment import align
+
         rows = [(i, hypothesis) for i in wanted for hypothesis in found[i].hypotheses]
         sizes = {n: max(len(parts[i].request.source), len(each.tokens) + 1) for n, (i, each) in enumerate(rows)}
         links: dict[int, Links] = {}
@@ -238,12 +300,11 @@ class Translator:
             refuse_long(side, dict(enumerate(map(len, ids), 1)), self.lengths.most)
         sizes = {i: max(len(read[i]), len(written[i])) for i in range(len(read))}
         scores: dict[int, Score] = {}
-        with reading(*self.models):
+        with self.reading():
             # Each position holds logits for the whole vocabulary, hence the small budget.
             for chosen in batches(sizes, batch or self.torch.suited, tokens=4096):
                 asked = [read[i] for i in chosen], [written[i] for i in chosen]
-                per_piece = mean_log_probs([forced(model, *asked) for model in self.models])
-                for i, each in zip(chosen, per_piece, strict=True):
+                for i, each in zip(chosen, self.torch.log_probs(*asked), strict=True):
                     scores[i] = Score(usable(fsum(each)), self.tokenizer.target_pieces(written[i]), each)
         return [scores[i] for i in range(len(read))]
 
@@ -302,8 +363,10 @@ def one_ahead(items: Iterator[Item]) -> Iterator[Item]:
 
 
 @contextmanager
-def reading(*models: Transformer) -> Iterator[None]:
+def reading(*models: "Transformer") -> Iterator[None]:
     """No dropout and no gradients; a model that was in training is so again afterwards."""
+    import torch
+
     training = [model for model in models if model.training]
     for model in training:
         model.eval()

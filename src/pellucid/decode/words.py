@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from pellucid.data.tokenizer import Tokenizer
 
+Links = list[tuple[int, int]]
+"""Pairs of a source word and a target word, sorted; words are split at white space and counted from 0."""
+
 EDGE = -1
 """At the ends of the spelling of a term: no letter or digit touches it there. It stands for no piece."""
 

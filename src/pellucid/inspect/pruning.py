@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pellucid.bundle import without_weights
 from pellucid.inspect.importance import Head, heads_of
 from pellucid.model import ModelConfig, Transformer
 from pellucid.trace.edits import attention_names
+from pellucid.weights import without_weights
 
 
 def pruned(model: Transformer, heads: Iterable[Head]) -> Transformer:

@@ -10,10 +10,14 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pellucid.bundle import Bundle
-from pellucid.interop.ctranslate2 import convert, installed
+from pellucid.interop.library import installed
 from pellucid.sealed import verify
+from pellucid.stored import Stored
+
+if TYPE_CHECKING:
+    from pellucid.bundle import Bundle
 
 _LAYOUT = 1
 """Raised when `convert` writes the same model differently, so that what older versions kept is made anew."""
@@ -22,7 +26,7 @@ _ABANDONED = 24 * 3600
 """Seconds after which an unfinished conversion has no process that would finish it."""
 
 
-def converted(found: Bundle, precision: str) -> Path:
+def converted(found: "Bundle | Stored", precision: str) -> Path:
     """Where the model stands as CTranslate2 loads it: made now, or kept from before and still what was written.
 
     The place is `.NAME.ctranslate2` beside the model; where nothing can be written there, the user's cache
@@ -38,7 +42,7 @@ def converted(found: Bundle, precision: str) -> Path:
     return inside(folder, source, found, precision)
 
 
-def content(found: Bundle) -> str:
+def content(found: "Bundle | Stored") -> str:
     """SHA-256 of all that decides the result: every file of the model, and what writes it."""
     files = [f"{name} {each['sha256']}" for name, each in sorted(found.manifest["files"].items())]
     return hashlib.sha256(" ".join([*files, installed().__version__, str(_LAYOUT)]).encode()).hexdigest()
@@ -52,7 +56,7 @@ def folders(directory: Path) -> Iterator[Path]:
         yield Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "pellucid" / name
 
 
-def inside(folder: Path, source: str, found: Bundle, precision: str) -> Path:
+def inside(folder: Path, source: str, found: "Bundle | Stored", precision: str) -> Path:
     """The conversion in this folder; OSError where it is not there and cannot be written.
 
     Each process writes in a corner of its own and renames: whoever is first, what stands there is whole.
@@ -60,6 +64,8 @@ def inside(folder: Path, source: str, found: Bundle, precision: str) -> Path:
     place = folder / f"{source[:12]}-{precision}"
     if sound(place, source):
         return place
+    from pellucid.interop.ctranslate2 import convert  # as `found.model`, it imports torch
+
     folder.mkdir(parents=True, exist_ok=True)
     corner = Path(tempfile.mkdtemp(prefix="new-", dir=folder))
     try:

@@ -8,18 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pellucid.bundle import refuse_non_finite
 from pellucid.data.tokenizer import BOS, EOS, UNK, Tokenizer
 from pellucid.interop.filled import with_all_heads
+from pellucid.interop.library import PRECISIONS, installed
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.attention import Attention
 from pellucid.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
-from pellucid.sealed import listed, manifest_of, written_whole
-
-PRECISIONS = ("float32", "bfloat16", "int8")
-
-VOCABULARY_MAP = "vmap.txt"
-"""The name under which CTranslate2 looks for a lexical shortlist."""
+from pellucid.sealed import listed, written_whole
+from pellucid.weights import refuse_non_finite
 
 _LARGEST_TENSOR = 2**32 - 1
 """Bytes: its files give each tensor a size of 32 bits."""
@@ -58,25 +54,6 @@ def convert(
     spec.optimize(quantization=precision)
     with written_whole(out, precision=precision, ctranslate2=library.__version__, **manifest) as folder:
         spec.save(str(folder))
-
-
-def precision_of(directory: Path) -> str:
-    """The precision `convert` wrote this directory in; ValueError for one it did not write."""
-    precision = manifest_of(directory).get("precision")
-    if precision not in PRECISIONS:
-        raise ValueError(f"{directory} is not a model converted for CTranslate2")
-    return precision
-
-
-def installed() -> ModuleType:
-    """CTranslate2; ValueError, saying how to get it, where it is not installed."""
-    try:
-        import ctranslate2
-    except ImportError as error:
-        raise ValueError(
-            f"CTranslate2 cannot be used here ({error}); install it: pip install 'pellucid[ctranslate2]'"
-        ) from None
-    return ctranslate2
 
 
 def refuse(model: Transformer, tokenizer: Tokenizer, precision: str, vmap: Path | None) -> None:

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pellucid.bundle import without_weights
 from pellucid.model import ModelConfig, Transformer
+from pellucid.weights import without_weights
 
 NOTE = (
     "{count} removed heads stand there as zeros, because that format gives every attention as many heads: the "

@@ -10,13 +10,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from pellucid.bundle import refuse_non_finite, without_weights
 from pellucid.data.tokenizer import BOS
 from pellucid.interop.marian_vocabulary import Vocabulary
 from pellucid.interop.names import BIAS, POSITIONS, SHARED, Row, places, rows, to_ours, to_theirs
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.positions import sinusoids
 from pellucid.sealed import listed
+from pellucid.weights import refuse_non_finite, without_weights
 
 WEIGHTS = "model.safetensors"
 DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}

@@ -1,6 +1,6 @@
 """The Transformer, and nothing else: integers in, logits out, every tensor on the way visible."""
 
-from pellucid.model.config import PRESETS, ModelConfig
 from pellucid.model.transformer import Memory, Transformer
+from pellucid.sizes import PRESETS, ModelConfig
 
 __all__ = ["PRESETS", "Memory", "ModelConfig", "Transformer"]

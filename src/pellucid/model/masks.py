@@ -3,7 +3,7 @@
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from pellucid.model.config import PADDING
+from pellucid.sizes import PADDING
 
 
 def present(ids: Int[Tensor, "B K"]) -> Bool[Tensor, "B K"]:

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from pellucid.model import masks
 from pellucid.model.cache import Cache
-from pellucid.model.config import ModelConfig
 from pellucid.model.dropout import Dropout
 from pellucid.model.layers import DecoderLayer, EncoderLayer
 from pellucid.model.positions import POSITIONS, Positions
 from pellucid.model.watch import Watch, unseen
+from pellucid.sizes import ModelConfig
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,13 @@ class Transformer(nn.Module):
 
         `target` begins with the start mark and lacks the end mark.
         """
-        return self.logits(self.decode(target, self.encode(source, watch), watch=watch), watch)
+        return self.logits(self.states(source, target, watch), watch)
+
+    def states(
+        self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"], watch: Watch = unseen
+    ) -> Float[Tensor, "B T D"]:
+        """The same before the logits: what training learns from."""
+        return self.decode(target, self.encode(source, watch), watch=watch)
 
     def encode(self, source: Int[Tensor, "B S"], watch: Watch = unseen) -> Memory:
         """Read the source, whose rows end with the end mark and are filled with padding."""

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pellucid.bundle import without_weights
 from pellucid.model import ModelConfig
 from pellucid.model.glossary import LEGEND, Row, glossary
 from pellucid.trace.capture import dims_of, shape_of, sizes
 from pellucid.trace.checks.graph import operations
 from pellucid.trace.checks.source import code_of
+from pellucid.weights import without_weights
 
 if TYPE_CHECKING:
     from pellucid.trace.trace import Trace

@@ -10,10 +10,10 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from pellucid.bundle import settings
 from pellucid.model import ModelConfig
 from pellucid.model.glossary import glossary
 from pellucid.sealed import MANIFEST, listed, read_json, verify, whole, written_whole
+from pellucid.stored import settings
 from pellucid.trace.capture import shape_of, sizes
 from pellucid.trace.facts import Facts
 from pellucid.trace.manifest import parameter_shapes

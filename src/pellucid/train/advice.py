@@ -75,8 +75,8 @@ def neighbours(plan: Plan) -> Iterator[str]:
 
 
 def vocabulary(plan: Plan) -> Iterator[str]:
-    """Pieces that stand too seldom in the text to be learned."""
-    if plan.stand_in:
+    """Pieces that stand too seldom in the text to be learned; a model to start from has learned its own."""
+    if plan.stand_in or plan.run.model.start:
         return
     asked, got, pairs = plan.run.tokenizer.vocabulary, min(plan.learned), len(plan.epoch.encoded)
     if got < asked or plan.supported < got / 2:

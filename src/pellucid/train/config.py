@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pellucid.config import build, overridden, read_toml
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.model import PRESETS, ModelConfig
+from pellucid.train.start import filled
 
 MOST_WEIGHT = 1000
 """Of a corpus among others. A weight takes memory: an epoch is put in order as a whole."""
@@ -56,6 +57,9 @@ class DataConfig:
     held_out: Annotated[int, "pairs taken out of the (first) corpus to measure progress, when no file is named"] = 500
     max_characters: Annotated[int, "a pair with a longer side is left out, counted and reported"] = 2000
     max_pieces: Annotated[int, "so is one with more pieces than this"] = 256
+    bpe_dropout: Annotated[
+        float, "share of BPE merges left out when training text is cut, anew each epoch (0.1, say); 0: none"
+    ] = 0.0
     shards: Annotated[str | None, "directory that `pellucid prepare` wrote: the ids are read from there"] = None
     corpus: Annotated[tuple[CorpusConfig, ...], "instead of source and target: several corpora, each by weight"] = ()
 
@@ -80,6 +84,8 @@ class DataConfig:
         ]
         if self.held_out < 1 or self.max_characters < 1 or self.max_pieces < 2:
             problems.append("data: held_out and max_characters must be 1 or more, max_pieces 2 or more")
+        if not 0 <= self.bpe_dropout < 1:
+            problems.append(f"data.bpe_dropout is {self.bpe_dropout}, it must be at least 0 and below 1")
         if problems:
             raise ValueError("; ".join(problems))
 
@@ -91,8 +97,11 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """A named size, and what shall differ from it."""
+    """A named size, and what shall differ from it; or the model to start from, which then says all but dropout."""
 
+    start: Annotated[
+        str | None, "model directory to go on from: its weights, and its tokenizer; what it says is left out below"
+    ] = None
     size: Annotated[Literal["tiny", "small", "base", "big"], "the five numbers below, as `PRESETS` names them"] = "tiny"
     d_model: Annotated[int | None, "width of every residual stream"] = None
     d_ff: Annotated[int | None, "inner width of the feed-forward"] = None
@@ -113,6 +122,7 @@ class ModelSettings:
         Literal["all", "decoder", "none"] | None, "which embeddings share one matrix; left out: all if joint"
     ] = None
     max_positions: Annotated[int, "longest sentence in pieces the model will take"] = 1024
+    output_bias: Annotated[bool, "a number of its own for each target piece, added to its logit"] = False
     fewer_heads: Annotated[
         str, "attentions with fewer heads than that: 'encoder.0.self:2 decoder.2.cross:0'; left out: none"
     ] = ""
@@ -123,7 +133,8 @@ class ModelSettings:
 
     def config(self, source_vocabulary: int, target_vocabulary: int, joint: bool) -> ModelConfig:
         """The model of this size for these vocabularies."""
-        chosen = {name: value for name, value in asdict(self).items() if value is not None and name != "size"}
+        apart = ("start", "size")
+        chosen = {name: value for name, value in asdict(self).items() if value is not None and name not in apart}
         tie = "all" if joint else "decoder"
         return ModelConfig(source_vocabulary, target_vocabulary, **{**PRESETS[self.size], "tie": tie, **chosen})
 
@@ -139,6 +150,10 @@ class TrainConfig:
     precision: Annotated[
         Literal["float32", "bfloat16"], "of the products; weights, sums and the optimiser stay float32"
     ] = "float32"
+    shard_model: Annotated[
+        bool, "several workers keep a part each of weights, gradients and Adam's memory: for a model too large for one"
+    ] = False
+    compile: Annotated[bool, "fuse the layers by torch.compile first: minutes at the start, faster on a GPU"] = False
     evaluate_every: Annotated[int | None, "updates between evaluations; left out: a twelfth of the run"] = None
     save_every: Annotated[int | None, "updates between checkpoints; left out: at each evaluation"] = None
     patience: Annotated[int | None, "evaluations without a better dev score before stopping; left out: never stop"] = (
@@ -153,12 +168,14 @@ class TrainConfig:
         problems = [
             f"train.{name} is {value}, it must be above 0"
             for name, value in asdict(self).items()
-            if isinstance(value, int | float) and value <= 0
+            if isinstance(value, int | float) and not isinstance(value, bool) and value <= 0
         ]
         if self.steps is not None and self.minutes is not None:
             problems.append("train.steps and train.minutes are both given; name one")
         if self.steps is None and self.minutes is None:
             problems.append("neither train.steps nor train.minutes is given; name one")
+        if self.compile and self.shard_model:
+            problems.append("train.compile and train.shard_model are both true, and do not go together; choose one")
         if problems:
             raise ValueError("; ".join(problems))
 
@@ -177,6 +194,9 @@ class OptimConfig:
     epsilon: Annotated[float, "keeps Adam's division finite"] = 1e-9
     clip: Annotated[float, "longest gradient, over all weights together; a longer one is scaled down"] = 1.0
     label_smoothing: Annotated[float, "share of the target's probability spread over the vocabulary"] = 0.1
+    r_drop: Annotated[
+        float, "every pair goes through twice, and this (5, say) pulls the two together (R-Drop); 0: once"
+    ] = 0.0
 
     def __post_init__(self) -> None:
         rules = (
@@ -187,6 +207,7 @@ class OptimConfig:
             ("epsilon", self.epsilon > 0, "above 0"),
             ("clip", self.clip > 0, "above 0"),
             ("label_smoothing", 0 <= self.label_smoothing < 1, "at least 0 and below 1"),
+            ("r_drop", self.r_drop >= 0, "0 or more"),
         )
         problems = [
             f"optim.{name} is {getattr(self, name)}, it must be {wanted}" for name, ok, wanted in rules if not ok
@@ -209,8 +230,16 @@ class RunConfig:
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise ValueError(f"seed is {self.seed}, it must be 0 or more")
-        if self.model.tie == "all" and not self.tokenizer.joint:
+        if self.model.tie == "all" and not self.tokenizer.joint and self.tokenizer.kind != "marian":
             raise ValueError("model.tie = 'all' shares one matrix, which needs tokenizer.joint = true")
+        if self.data.bpe_dropout and self.tokenizer.kind != "bpe":
+            raise ValueError(
+                f"data.bpe_dropout leaves out merges, and tokenizer.kind {self.tokenizer.kind!r} has none; "
+                "set it to 0, or tokenizer.kind to 'bpe'"
+            )
+        m = self.model
+        if self.optim.r_drop and not (m.dropout or m.attention_dropout or m.activation_dropout):
+            raise ValueError("optim.r_drop compares two passes with other dropout; give model.dropout, or set it to 0")
         if self.data.max_pieces > self.model.max_positions:
             raise ValueError(
                 f"data.max_pieces {self.data.max_pieces} is more than model.max_positions {self.model.max_positions}"
@@ -221,29 +250,39 @@ class RunConfig:
         return self.model.config(tokenizer.source_vocabulary, tokenizer.target_vocabulary, self.tokenizer.joint)
 
 
-def read_run(path: Path, overrides: tuple[str, ...] | list[str] = ()) -> RunConfig:
+def read_run(path: Path, overrides: tuple[str, ...] | list[str] = (), began: Path | None = None) -> RunConfig:
     """A run file, with `section.key=value` overrides.
 
-    Data files are looked for beside the run file; `${NAME}` in their names stands for an environment variable. Raises
-    ValueError, naming every problem at once, for keys and values that are none.
+    Data files, and the model to start from, are looked for beside the run file; `${NAME}` in their names stands for an
+    environment variable. What that model says is filled in; a run that goes on in the directory `began` knows it
+    already. Raises ValueError, naming every problem at once, for keys and values that are none.
     """
-    run = build(RunConfig, overridden(read_toml(path), overrides), str(path))
-    return replace(run, data=_located(run.data, path.parent))
+    return make_run(overridden(read_toml(path), overrides), str(path), path.parent, began)
 
 
-def make_run(tables: dict[str, Any], where: str = "the settings") -> RunConfig:
-    """The same from tables in memory; data files are looked for in the working directory."""
+def make_run(
+    tables: dict[str, Any], where: str = "the settings", folder: Path = Path(), began: Path | None = None
+) -> RunConfig:
+    """The same from tables in memory; files are looked for in `folder`, the working directory if it is left out."""
+    model = tables.get("model")
+    if isinstance(model, dict) and isinstance(model.get("start"), str):
+        start = _located_in(folder, model["start"])
+        tables = filled({**tables, "model": {**model, "start": start}}, start, began)
     run = build(RunConfig, tables, where)
-    return replace(run, data=_located(run.data, Path()))
+    return replace(run, data=_located(run.data, folder))
 
 
 def _located(data: DataConfig, folder: Path) -> DataConfig:
     def located(settings: Any, *names: str) -> Any:
         found = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
-        return replace(settings, **{name: str((folder / _expanded(value)).resolve()) for name, value in found.items()})
+        return replace(settings, **{name: _located_in(folder, value) for name, value in found.items()})
 
     found = located(data, "source", "target", "train", "dev_source", "dev_target", "dev", "shards")
     return replace(found, corpus=tuple(located(each, "source", "target", "pairs") for each in data.corpus))
+
+
+def _located_in(folder: Path, name: str) -> str:
+    return str((folder / _expanded(name)).resolve())
 
 
 def _expanded(text: str) -> str:

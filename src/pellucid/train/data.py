@@ -1,18 +1,30 @@
 """The data of a run: from its shards if it names some, else from its text in memory; both give the same."""
 
+from dataclasses import replace
+
+from pellucid.data.bpe_dropout import with_bpe_dropout
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.train.config import RunConfig
 from pellucid.train.pairs import Data, encode_all, learn_tokenizer, read_corpus
 from pellucid.train.sharded import read_shards
+from pellucid.train.start import tokenizer_of
 
 
 def read_data(run: RunConfig, tokenizer: Tokenizer | None = None) -> Data:
-    """Pairs as ids, dev pairs, and the tokenizer: `tokenizer` if it is given, for a run that goes on, or a new one.
+    """Pairs as ids, dev pairs, and the tokenizer: `tokenizer` if it is given, for a run that goes on; else that of the
+    model the run starts from, or a new one.
 
     Raises ValueError for data that cannot be trained on, and for shards that are not of this run.
     """
-    if run.data.shards is not None:
-        return read_shards(run, tokenizer)
+    tokenizer = tokenizer or tokenizer_of(run)
+    data = read_shards(run, tokenizer) if run.data.shards is not None else in_memory(run, tokenizer)
+    if share := run.data.bpe_dropout:
+        data = replace(data, encoded=with_bpe_dropout(data.encoded, data.tokenizer, share, run.data.max_pieces))
+    return data
+
+
+def in_memory(run: RunConfig, tokenizer: Tokenizer | None) -> Data:
+    """The data of a run without shards."""
     corpus = read_corpus(run.data, run.seed)
     tokenizer = tokenizer or learn_tokenizer(corpus, run)
     encoded, notes = encode_all(corpus.train, tokenizer, run)

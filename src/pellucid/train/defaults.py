@@ -1,9 +1,11 @@
 """Settings for two files and nothing else: chosen from the number of pairs, each with its reason."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pellucid.data.corpus import read_lines
+from pellucid.model import PRESETS
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,9 @@ SCALES = (
 PEAKS = {"tiny": (4e-3, 600), "small": (2e-3, 1000), "base": (1e-3, 4000), "big": (5e-4, 4000)}
 """Learning rate and warm-up: the wider the model, the smaller the step it bears."""
 
+GENTLER = 10
+"""A model that has learned already takes steps so much smaller, or it soon forgets what it knows."""
+
 MINUTES = 30.0
 
 
@@ -51,16 +56,41 @@ def choose(
         reasons.append(f"size {size}: enough for {pairs:,} pairs (--size tiny, small, base or big chooses another)")
     reasons.append(f"dropout {scale.dropout}: {pairs:,} pairs would be learned by heart with less of it")
     reasons.append(f"vocabulary {scale.vocabulary:,}: pieces this much text shows often enough to learn")
-    if steps is None and minutes is None:
-        minutes = MINUTES
-        reasons.append(f"{minutes:.0f} minutes: a first result (--minutes or --steps chooses; longer is better)")
     peak, warmup = PEAKS.get(size, PEAKS["base"])
-    reasons.append(f"learning rate up to {peak:g} in {warmup} updates, then straight down to zero at the end")
+    train, more = length(steps, minutes)
+    reasons += [*more, f"learning rate up to {peak:g} in {warmup} updates, then straight down to zero at the end"]
     tables = {
         "data": data,
         "tokenizer": {"vocabulary": scale.vocabulary},
         "model": {"size": size, "dropout": scale.dropout},
-        "train": {key: value for key, value in (("steps", steps), ("minutes", minutes)) if value is not None},
+        "train": train,
         "optim": {"peak": peak, "warmup": warmup, "schedule": "linear"},
     }
     return Choice(tables, tuple(reasons))
+
+
+def choose_on(
+    data: dict[str, str],
+    model: dict[str, Any],
+    known: Mapping[str, Any],
+    steps: int | None = None,
+    minutes: float | None = None,
+) -> Choice:
+    """The same for a run that starts from a model: `model` is what is given of it, `known` what it says itself."""
+    size = next((name for name, sizes in PRESETS.items() if known["d_model"] <= sizes["d_model"]), "big")
+    peak, warmup = PEAKS[size][0] / GENTLER, PEAKS[size][1]
+    train, reasons = length(steps, minutes)
+    rate = (
+        f"learning rate up to {peak:g}, {GENTLER} times less than a new model of this width gets, then straight down "
+        "to zero: larger steps learn faster and forget more (--set optim.peak=...)"
+    )
+    optim = {"peak": peak, "warmup": warmup, "schedule": "linear"}
+    return Choice({"data": data, "model": model, "train": train, "optim": optim}, (*reasons, rate))
+
+
+def length(steps: int | None, minutes: float | None) -> tuple[dict[str, Any], list[str]]:
+    """How long to train, and why, if nobody said."""
+    if steps is None and minutes is None:
+        why = f"{MINUTES:.0f} minutes: a first result (--minutes or --steps chooses; longer is better)"
+        return {"minutes": MINUTES}, [why]
+    return {key: value for key, value in (("steps", steps), ("minutes", minutes)) if value is not None}, []

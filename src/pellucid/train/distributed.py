@@ -1,8 +1,9 @@
 """Many workers: processes that share the pairs of each update and add up their gradients.
 
-A worker is what `torchrun` starts. All hold the same weights and walk through the same stream, and each computes its
-share of an update; the sums of the shares are what one worker would have had (sum first, divide once), so the number of
-workers changes the time a run takes and nothing else. The first worker reports, evaluates and writes.
+A worker is what `torchrun` starts. All have the same weights (in parts, where `fsdp` shards them) and walk through the
+same stream, and each computes its share of an update; the sums of the shares are what one worker would have had (sum
+first, divide once), so the number of workers changes the time a run takes and nothing else. The first worker reports,
+evaluates and writes.
 """
 
 import hashlib
@@ -17,11 +18,13 @@ from itertools import count, pairwise
 from threading import Event, Thread
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, distributed
 
-from pellucid.data.batching import Batch, Encoded, collate
+from pellucid.data.batching import Batch, collate
 from pellucid.data.stream import Place
+from pellucid.data.tokenizer import BOS, EOS, PAD
 from pellucid.train.trouble import TrainingFailed
 
 BUCKET = 2**24
@@ -131,7 +134,7 @@ def joined() -> Iterator[Workers]:
         torch.cuda.set_device(workers.device)
     elif "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, torch.get_num_threads() // int(os.environ.get("LOCAL_WORLD_SIZE", world))))
-    distributed.init_process_group("nccl" if workers.device.type == "cuda" else "gloo", timeout=PATIENCE)
+    meet("nccl" if workers.device.type == "cuda" else "gloo")
     store, stop = distributed.distributed_c10d._get_default_store(), Event()
     heart = Thread(target=beat, args=(store, workers.rank, stop), daemon=True)
     try:
@@ -140,7 +143,7 @@ def joined() -> Iterator[Workers]:
     except RuntimeError as error:
         if isinstance(error, TrainingFailed) or not lost(error):
             raise
-        gone = missing(store, world)
+        gone = missing(store, workers)
         names = " and ".join(f"worker {rank}" for rank in gone) or "a connection between workers"
         said = f"{names} of {world} (counted from 0) {'are' if len(gone) > 1 else 'is'} gone, so all stop"
         raise TrainingFailed(said) from error
@@ -149,6 +152,19 @@ def joined() -> Iterator[Workers]:
         heart.join()
         if distributed.is_initialized():
             distributed.destroy_process_group()
+
+
+def meet(backend: str) -> None:
+    """Find the other workers; TrainingFailed, with what torch says, where one does not come or the port is taken."""
+    try:
+        distributed.init_process_group(backend, timeout=PATIENCE)
+    except distributed.DistError as error:
+        place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise TrainingFailed(
+            f"the {os.environ['WORLD_SIZE']} workers did not meet at {place}: {reason}. Start all of them with the "
+            "same MASTER_ADDR and MASTER_PORT, a port that nothing else has taken"
+        ) from error
 
 
 def beat(store: Any, rank: int, stop: Event) -> None:
@@ -166,7 +182,7 @@ def lost(error: RuntimeError) -> bool:
     return isinstance(error, distributed.DistError) or any(each in str(error) for each in said)
 
 
-def missing(store: Any, world: int) -> list[int]:
+def missing(store: Any, workers: Workers) -> list[int]:
     """The workers that count no longer: of those that only wait for another, the hearts beat on.
 
     Whoever finds out first writes it down, for the others hear of it when that one has gone, too.
@@ -174,21 +190,32 @@ def missing(store: Any, world: int) -> list[int]:
     try:
         if store.check(["gone"]):
             return json.loads(store.get("gone"))
-        before = [store.get(f"alive/{rank}") for rank in range(world)]
+        before = {rank: store.get(f"alive/{rank}") for rank in range(workers.world) if rank != workers.rank}
         time.sleep(4)
-        gone = [rank for rank in range(world) if store.get(f"alive/{rank}") == before[rank]]
+        gone = [rank for rank, beats in before.items() if store.get(f"alive/{rank}") == beats]
         store.set("gone", json.dumps(gone))
         return gone
     except RuntimeError:
         return [0]  # started without torchrun, the store lives with the first
 
 
-def shared(encoded: Encoded, places: Sequence[Place], workers: Workers) -> list[Batch]:
+def shared(places: Sequence[Place], workers: Workers) -> list[Batch]:
     """This worker's share of an update: every so-manieth batch, or, where they do not come out even, rows of each.
 
-    Whole batches are what one worker would compute, to the bit. Of few rows, a worker may get none.
+    Whole batches are what one worker would compute, to the bit. Of few rows, a worker may get none; it computes as
+    many batches as the others all the same, for a sharded model needs every worker in every layer.
     """
     if len(places) % workers.world == 0:
-        return [collate(encoded, each.pairs, each.seed) for each in places[workers.rank :: workers.world]]
+        return [collate(each.encoded, each.pairs, each.seed) for each in places[workers.rank :: workers.world]]
     rows = [replace(each, pairs=each.pairs[workers.rank :: workers.world]) for each in places]
-    return [collate(encoded, each.pairs, each.seed + workers.rank) for each in rows if len(each.pairs)]
+    seeds = [each.seed + workers.rank for each in rows]
+    return [
+        collate(each.encoded, each.pairs, seed) if len(each.pairs) else nothing(seed)
+        for each, seed in zip(rows, seeds, strict=True)
+    ]
+
+
+def nothing(seed: int) -> Batch:
+    """A batch whose loss and gradient are zero."""
+    source, target_in, target_out = (torch.tensor([[piece]]) for piece in (EOS, BOS, PAD))
+    return Batch(source, target_in, target_out, np.empty(0, np.int64), 0, seed)

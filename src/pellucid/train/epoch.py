@@ -23,6 +23,7 @@ class Epoch:
     @classmethod
     def of(cls, encoded: Encoded, run: RunConfig) -> "Epoch":
         """The first epoch of a run, as the stream has it."""
+        encoded = encoded.in_epoch(run.seed, epoch=0)
         sources, targets = encoded.sources.lengths, encoded.targets.lengths
         pairs = epoch_pairs(encoded.shares or (Share("all", len(encoded)),), run.seed, epoch=0)
         order = epoch_batches(sources, targets, run.train.batch_tokens, run.seed, 0, pairs)

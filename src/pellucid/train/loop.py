@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +14,23 @@ from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
 from pellucid.sealed import manifest_of
-from pellucid.train.config import RunConfig, read_run
+from pellucid.train.config import RunConfig
 from pellucid.train.data import read_data
 from pellucid.train.dev import Dev, Evaluation, evaluate
 from pellucid.train.distributed import ALONE, Workers, joined
+from pellucid.train.fsdp import is_sharded, placed
 from pellucid.train.log import Log, Silent, Voice, voice
 from pellucid.train.optim import adam, learning_rate
-from pellucid.train.process import interruptible, keep_memory
+from pellucid.train.process import forget_shapes, interruptible, keep_memory
 from pellucid.train.progress import due, progress
 from pellucid.train.recovery import account, found_by_all, good, newest_sound, rate_factor, recover
-from pellucid.train.state import State, average, checkpoint, checkpoints, prune, replace_text, restore, save
+from pellucid.train.start import opened, since
+from pellucid.train.state import State, average, checkpoint, checkpoints, gathered, prune, replace_text, restore, save
 from pellucid.train.trouble import NotWritten, TrainingFailed, out_of_memory, written
-from pellucid.train.update import update
+from pellucid.train.unchanged import TEXTS, note_text, refuse_other_settings, refuse_other_text
+from pellucid.train.update import compiled, update
 
-WRITES = ("run.toml", "log.jsonl", "checkpoints", "last", "best", "average")
+WRITES = ("run.toml", TEXTS, "log.jsonl", "checkpoints", "last", "best", "average")
 """What a run leaves in its directory."""
 
 
@@ -42,6 +45,8 @@ class Setup:
     fingerprint: str
     say: Voice
     workers: Workers
+    start: dict[str, Any] | None = None
+    """What is known of the model that the run started from, if it did from one."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,7 @@ def train(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence[str
     other settings or other data than the run began with; TrainingFailed when the run cannot go on or cannot be saved.
     """
     keep_memory()
+    forget_shapes()
     try:
         with joined() as workers:
             say = voice() if workers.first else Silent()
@@ -92,8 +98,13 @@ def carry_out(setup: Setup, state: State) -> Outcome:
     out, say, workers = setup.out, setup.say, setup.workers
     log = Log(out / "log.jsonl" if workers.first else None, state.counts, say)
     signals = ("", "SIGINT", "SIGTERM")
+    if setup.run.train.compile:
+        compiled(state.model)
     with interruptible() as asked:
         stop = ""
+        if setup.start and state.counts.dev_score is None:
+            judge(setup, state, log)  # what the updates have to be better than
+            attempt(setup, lambda: save_checkpoint(setup, state, planned=False))
         while not stop and not over(state, setup.run):
             one_update(setup, state, log)
             stop = signals[workers.most(signals.index(asked[0]) if asked else 0)]
@@ -157,6 +168,7 @@ def over(state: State, run: RunConfig) -> bool:
 def judge(setup: Setup, state: State, log: Log) -> None:
     """Evaluate; a model better than any before becomes `best/`."""
     started, counts, first = time.monotonic(), state.counts, setup.workers.first
+    state = gathered(state, setup.workers)
     evaluation = evaluate(state.model, setup.tokenizer, setup.dev, setup.run) if first else None
     counts.stale_evaluations += 1
     seconds, score, better = time.monotonic() - started, evaluation.score if evaluation else 0.0, False
@@ -181,25 +193,35 @@ def begin(run: RunConfig, out: Path, say: Voice, workers: Workers = ALONE, again
         raise ValueError(
             f"{out} already holds a run ({', '.join(there)}); choose another --out, or go on with that run: --resume"
         )
-    data = read_data(run)
+    start = opened(run)
+    workers.require_same("model to start from", start.sha256 if start else "")
+    data = read_data(run, start.tokenizer if start else None)
     workers.require_same("training data", data.fingerprint)
     workers.require_same("vocabulary", "\n".join(data.tokenizer.target_pieces(range(data.tokenizer.target_vocabulary))))
     torch.manual_seed(run.seed)
-    model = Transformer(run.model_config(data.tokenizer)).train().to(workers.device)
+    model = Transformer(run.model_config(data.tokenizer))
+    model = placed((start.fill(model) if start else model).train(), workers, run.train.shard_model)
     state = State(model, adam(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
-    setup = Setup(run, out, data.tokenizer, Dev.of(data.dev, data.tokenizer, run), data.fingerprint, say, workers)
+    dev, about = Dev.of(data.dev, data.tokenizer, run), start.about if start else None
+    setup = Setup(run, out, data.tokenizer, dev, data.fingerprint, say, workers, about)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     size = (
         f"{len(data.encoded):,} pairs, {data.tokenizer.target_vocabulary:,} pieces, {parameters / 1e6:.1f} M "
         f"parameters, {state.stream.batches_per_epoch:,} batches an epoch"
     )
-    for note in (*data.notes, *setup.dev.notes, size):
+    origin = [f"starting from {start.about['from']}: its weights, its tokenizer, a new optimiser"] if start else []
+    for note in (*origin, *data.notes, *setup.dev.notes, size):
         say.say(note)
     if workers.world > 1:
-        say.say(f"{workers.world} workers share the pairs of each update")
+        parts = ", and each keeps its part of the model" if is_sharded(model) else ""
+        say.say(f"{workers.world} workers share the pairs of each update{parts}")
+    elif run.train.shard_model:
+        say.say("train.shard_model shares the model among workers, and there is one, so it keeps all of it")
     if workers.first:
         out.mkdir(parents=True, exist_ok=True)
-        replace_text(out / "run.toml", to_toml(run))
+        (out / "log.jsonl").unlink(missing_ok=True)
+        replace_text(out / "run.toml", to_toml(run))  # first: with it, a run that is killed here begins again
+        note_text(run, data, out)
     return setup, state
 
 
@@ -214,38 +236,23 @@ def go_on(run: RunConfig, out: Path, say: Voice, workers: Workers = ALONE) -> tu
         raise ValueError(f"{out} has no checkpoint to resume from; start without --resume")
     place, found = found_by_all(workers, out, lambda: newest_sound(checkpoints(out), say))
     data = read_data(run, found.tokenizer)
-    if data.fingerprint != found.manifest.get("data"):
-        raise ValueError(f"the training data is not what {place} was trained on; restore it or start a new run")
-    model = found.model.train().to(workers.device)
+    refuse_other_text(run, data, out, place, found.manifest.get("data"))
+    model = placed(found.model.train(), workers, run.train.shard_model)
     state = State(model, adam(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
     restore(state, place)
     say.say(f"going on after step {state.counts.step:,} of {place}")
+    if workers.first:
+        replace_text(out / "run.toml", to_toml(run))  # where things are now, and how long it is to train
     dev = Dev.of(data.dev, found.tokenizer, run)
-    return Setup(run, out, found.tokenizer, dev, data.fingerprint, say, workers), state
-
-
-def refuse_other_settings(run: RunConfig, out: Path) -> None:
-    """ValueError if the run in `out` began with settings that would make its continuation another run.
-
-    How long to train, how often to look and to save, and whether the ids come from shards may change.
-    """
-    began = read_run(out / "run.toml")
-    fixed = [("", "seed"), *(("train", key) for key in ("batch_tokens", "accumulate", "precision"))]
-    fixed += [(s, each.name) for s in ("data", "tokenizer", "model", "optim") for each in fields(getattr(run, s))]
-    fixed.remove(("data", "shards"))
-    problems = []
-    for section, key in fixed:
-        now, then = (getattr(getattr(each, section) if section else each, key) for each in (run, began))
-        if now != then:
-            problems.append(f"{f'{section}.{key}'.lstrip('.')} is {now!r}, it began with {then!r}")
-    if problems:
-        raise ValueError(f"{out} would become another run: {'; '.join(problems)}; a resumed run keeps its settings")
+    start = found.manifest.get("start")
+    return Setup(run, out, found.tokenizer, dev, data.fingerprint, say, workers, start), state
 
 
 def finish(setup: Setup, state: State, log: Log) -> Outcome:
     """Write `last/` and `average/`; if the averaged model scores best on dev, it becomes `best/`."""
     run, out, counts = setup.run, setup.out, state.counts
     stop = "done" if progress(counts, run.train) >= 1.0 else "patience"
+    state = gathered(state, setup.workers)
     if not setup.workers.first:
         setup.workers.wait()
         return Outcome(out, out / "best", None, stop, first=False)
@@ -256,6 +263,8 @@ def finish(setup: Setup, state: State, log: Log) -> Outcome:
     save_model(setup, state, "average", averaged)
     if averaged.score >= counts.best_score:
         save_model(setup, state, "best", averaged)
+    elif setup.start and manifest_of(out / "best").get("step") == 0:
+        setup.say.say("no evaluation was better than that of the model this run started from: best/ is that model")
     log.finished(counts, averaged)
     setup.say.say(f"seen in training: {state.stream.seen}")
     if wrong := account(counts):
@@ -267,7 +276,7 @@ def finish(setup: Setup, state: State, log: Log) -> Outcome:
 def save_model(setup: Setup, state: State, name: str, evaluation: Evaluation) -> None:
     """One of the model directories of the run."""
     longest = int(state.stream.encoded.sources.lengths.max())  # what translation splits longer lines by
-    about: dict[str, Any] = {"data": setup.fingerprint, "longest_source": longest, "step": state.counts.step}
+    about = {"data": setup.fingerprint, **since(setup.start, longest), "step": state.counts.step}
     with written(setup.out / name, size=4 * state.parameters):
         bundle.save(setup.out / name, state.model, setup.tokenizer, **about, dev=evaluation.row())
 
@@ -278,11 +287,13 @@ def save_checkpoint(setup: Setup, state: State, planned: bool = True) -> None:
     place, sound = checkpoint(setup.out, counts.step), planned and not counts.skipped_in_a_row
     if sound:
         counts.fruitless_rollbacks = 0
+    state = gathered(state, setup.workers)
     if not setup.workers.first:
         return
     with written(place, size=12 * state.parameters):  # weights, and two numbers that Adam keeps of each
         if not place.exists():
             about = {"data": setup.fingerprint, "step": counts.step, "score": counts.dev_score, "good": sound}
+            about |= {"start": setup.start} if setup.start else {}
             save(state, setup.tokenizer, place, **about)
         prune(setup.out, keep=set(kept(setup)))
 

@@ -1,4 +1,4 @@
-"""Label-smoothed cross-entropy, written twice: as the formula, and so that the logits are never held at once.
+"""Label-smoothed cross-entropy, and R-Drop, each written twice: as the formula, and without holding all logits at once.
 
 Losses travel as a sum; the caller divides once, by the tokens of all parts and workers.
 """
@@ -24,49 +24,92 @@ def smoothed_cross_entropy(
     return -((1 - smoothing) * of_target + smoothing * log_probs.mean(dim=-1)).sum()
 
 
+def r_drop_loss(
+    one: Float[Tensor, "N V"], other: Float[Tensor, "N V"], targets: Int[Tensor, " N"], smoothing: float, alpha: float
+) -> Float[Tensor, ""]:
+    """The mean of `smoothed_cross_entropy` over two passes with other dropout, and how far they are apart.
+
+    Sum over positions of alpha / 4 (KL(one || other) + KL(other || one)), in nats, is added: half of what Liang et al.
+    2021 (2.2, formulas 2 and 4) write, so that two passes that agree have the loss of one.
+    """
+    p, q = one.log_softmax(dim=-1), other.log_softmax(dim=-1)
+    apart = F.kl_div(q, p, reduction="sum", log_target=True) + F.kl_div(p, q, reduction="sum", log_target=True)
+    both = smoothed_cross_entropy(one, targets, smoothing) + smoothed_cross_entropy(other, targets, smoothing)
+    return both / 2 + alpha / 4 * apart
+
+
 def loss_sum(
-    states: Float[Tensor, "N D"],
+    states: Float[Tensor, "R D"],
     weight: Float[Tensor, "V D"],
     targets: Int[Tensor, " N"],
     smoothing: float,
+    alpha: float | None = None,
+    bias: Float[Tensor, " V"] | None = None,
 ) -> Float[Tensor, ""]:
-    """`smoothed_cross_entropy(states @ weight.T, ...)` in chunks of rows; its gradient is made on the way.
+    """`smoothed_cross_entropy(states @ weight.T + bias, ...)` in chunks of rows; its gradient is made on the way.
 
-    Under autocast the products are taken in its type; the softmax is always float32.
+    With `alpha`, `states` are those of two passes, all of the one and then all of the other (R = 2 N; else R = N), and
+    this is their `r_drop_loss`. Under autocast the products are taken in its type; the softmax is always float32.
     """
     on = states.device.type
     product_type = torch.get_autocast_dtype(on) if torch.is_autocast_enabled(on) else states.dtype
-    return _Chunked.apply(states, weight, targets, smoothing, product_type, torch.is_grad_enabled())
+    passes = (states[None] if alpha is None else states.unflatten(0, (2, -1))).contiguous()
+    return _Chunked.apply(passes, weight, bias, targets, smoothing, alpha or 0.0, product_type, torch.is_grad_enabled())
 
 
 class _Chunked(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, states, weight, targets, smoothing, product_type, wanted):
+    def forward(ctx, states, weight, bias, targets, smoothing, alpha, product_type, wanted):
+        passes = len(states)
         with torch.autocast(states.device.type, enabled=False):
             w = weight.to(product_type)
             total = torch.zeros((), dtype=torch.promote_types(states.dtype, torch.float32), device=states.device)
             of_states = torch.empty_like(states) if wanted else None
             of_weight = torch.zeros_like(weight) if wanted else None
-            for first in range(0, len(targets), CHUNK):
-                rows = slice(first, first + CHUNK)
-                h, t = states[rows].to(product_type), targets[rows, None]
+            of_bias = torch.zeros_like(bias) if wanted and bias is not None else None
+            for first in range(0, len(targets), CHUNK // passes):
+                rows = slice(first, first + CHUNK // passes)
+                h, t = states[:, rows].flatten(0, 1).to(product_type), targets[rows, None].repeat(passes, 1)
                 z = F.linear(h, w).to(total.dtype)
+                z = z if bias is None else z.add_(bias)
                 p = z.softmax(dim=1)
                 # log sum exp(z), read off the largest piece, whose probability cannot have vanished
                 log_sum = z.amax(dim=1) - p.amax(dim=1).log()
                 of_target = z.gather(1, t).squeeze(1)
-                total += (log_sum - (1 - smoothing) * of_target - smoothing * z.mean(dim=1)).sum()
+                total += (log_sum - (1 - smoothing) * of_target - smoothing * z.mean(dim=1)).sum() / passes
+                apart, of_apart = _apart(p, z.sub_(log_sum[:, None]), alpha / 4, wanted) if passes == 2 else (0.0, None)
+                total += apart
                 if of_states is not None and of_weight is not None:
                     # d loss / d logits = softmax - q
                     p -= smoothing / p.shape[1]
                     p.scatter_add_(1, t, torch.full_like(t, -(1 - smoothing), dtype=p.dtype))
-                    g = p.to(product_type)
-                    of_states[rows] = g @ w
+                    g = p if of_apart is None else of_apart.add_(p, alpha=1 / passes)
+                    if of_bias is not None:
+                        of_bias += g.sum(dim=0)
+                    g = g.to(product_type)
+                    of_states[:, rows] = (g @ w).unflatten(0, (passes, -1)).to(of_states.dtype)
                     of_weight += g.T @ h
-            ctx.save_for_backward(of_states, of_weight)
+            ctx.save_for_backward(of_states, of_weight, of_bias)
             return total
 
     @staticmethod
     def backward(ctx, *of_total):
-        of_states, of_weight = ctx.saved_tensors
-        return of_states * of_total[0], of_weight * of_total[0], None, None, None, None
+        of_states, of_weight, of_bias = (None if each is None else each * of_total[0] for each in ctx.saved_tensors)
+        return of_states, of_weight, of_bias, None, None, None, None, None
+
+
+def _apart(
+    p: Float[Tensor, "R V"], log_p: Float[Tensor, "R V"], scale: float, wanted: bool
+) -> tuple[Float[Tensor, ""], Float[Tensor, "R V"] | None]:
+    """scale (KL(a || b) + KL(b || a)), a the first half of the rows of `p` and b the other; its gradient by the logits.
+
+    d KL(a || b) / d logits of a = a (log a - log b - KL(a || b)), and by those of b: b - a.
+    """
+    p = p.unflatten(0, (2, -1))
+    a_over_b = torch.sub(*log_p.unflatten(0, (2, -1)))
+    difference = torch.stack([a_over_b, -a_over_b])
+    kl = (p * difference).sum(dim=2, keepdim=True)
+    if not wanted:
+        return scale * kl.sum(), None
+    gradient = difference.sub_(kl).mul_(p).add_(p).sub_(p.flip(0)).mul_(scale)
+    return scale * kl.sum(), gradient.flatten(0, 1)

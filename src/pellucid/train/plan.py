@@ -126,7 +126,7 @@ def plan(
     data = stand_in or read_data(present(run))
     epoch = Epoch.of(data.encoded, run)
     model = run.model_config(data.tokenizer)
-    if stand_in:  # its text has fewer pieces, and the model is to be as large as it will be
+    if stand_in and run.model.start is None:  # its text has fewer pieces, and the model is to be as large as it will be
         joint, asked = run.tokenizer.joint, run.tokenizer.vocabulary
         model = run.model.config(asked, asked, joint)
     counted = parameters(model)

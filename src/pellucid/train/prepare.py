@@ -26,6 +26,7 @@ from pellucid.train.config import CorpusConfig, RunConfig
 from pellucid.train.pairs import Sentences, read_dev, too_long
 from pellucid.train.reading import Say, learned, training_pairs, write_json
 from pellucid.train.sharded import DEV, FORMAT, KIND, changed, described, files_of, manifest_of, settings_of
+from pellucid.train.start import tokenizer_of
 
 PART = 20_000
 """Pairs a thread takes at a time: some ten megabytes of text and lists."""
@@ -34,12 +35,13 @@ PART = 20_000
 def prepare(run: RunConfig, out: Path, workers: int, say: Say) -> None:
     """Write the corpora of `run` to the directory `out`, whole or not at all; shards that are there are replaced.
 
-    Raises ValueError for text that cannot be trained on, for a place where something else stands, and for a file that
-    changes meanwhile.
+    A run that starts from a model has its text cut by that model's tokenizer. Raises ValueError for text that cannot be
+    trained on, for a place where something else stands, and for a file that changes meanwhile.
     """
     out = out.resolve()
     refuse_to_replace(out)
-    made_of = {"settings": settings_of(run), "texts": [described(path) for path in files_of(run)]}
+    known = tokenizer_of(run)
+    made_of = {"settings": settings_of(run, known), "texts": [described(path) for path in files_of(run)]}
     if is_done(out, made_of):
         if (unfinished(out) / "plan.json").is_file():
             shutil.rmtree(unfinished(out))  # what a crash after the last step left
@@ -48,7 +50,7 @@ def prepare(run: RunConfig, out: Path, workers: int, say: Say) -> None:
     read_dev(run.data)  # so that what is wrong with it is said now
     work = begun(unfinished(out), made_of, say)
     if not (work / "whole" / MANIFEST).exists():
-        tokenizer, facts = learned(run, work / "learned", say)
+        tokenizer, facts = learned(run, work / "learned", say, known)
         parts = cut(run, tokenizer, facts, work / "parts", workers, say)
         for text in made_of["texts"]:
             if changed(Path(text["path"]), text):

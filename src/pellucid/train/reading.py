@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,19 +28,23 @@ class Fact:
     skipped: Skipped = field(default_factory=Skipped)
 
 
-def learned(run: RunConfig, folder: Path, say: Say) -> tuple[Tokenizer, dict[str, Any]]:
-    """The tokenizer, and the facts that the second reading and the manifest need."""
+def learned(run: RunConfig, folder: Path, say: Say, known: Tokenizer | None = None) -> tuple[Tokenizer, dict[str, Any]]:
+    """The tokenizer, `known` or learned, and the facts that the second reading and the manifest need."""
     if (folder / "facts.json").exists():
         return Tokenizer.load(folder, run.tokenizer), read_json(folder / "facts.json")
     say("reading the text")
     dev, held = held_out(run)
     facts = [Fact() for _ in run.data.corpora]
     rows = (row for each, fact in zip(run.data.corpora, facts, strict=True) for row in counted(each, run, held, fact))
-    some = sample(rows, pairs.TOKENIZER_SENTENCES, run.seed)
-    say(f"learning the vocabulary from {len(some):,} of {sum(fact.pairs for fact in facts):,} pairs")
-    sources, targets = [source for source, _ in some], [target for _, target in some]
-    del some
-    tokenizer = pairs.learn(sources, targets, run)
+    if known is None:
+        some = sample(rows, pairs.TOKENIZER_SENTENCES, run.seed)
+        say(f"learning the vocabulary from {len(some):,} of {sum(fact.pairs for fact in facts):,} pairs")
+        sources, targets = [source for source, _ in some], [target for _, target in some]
+        del some
+        tokenizer = pairs.learn(sources, targets, run)
+    else:
+        deque(rows, maxlen=0)  # only counted
+        tokenizer = known
     tokenizer.save(folder)
     notes = [left_out(fact.skipped) for fact in facts if fact.skipped]
     if dev is not None:
@@ -53,7 +58,8 @@ def learned(run: RunConfig, folder: Path, say: Say) -> tuple[Tokenizer, dict[str
             "corpora": [{"pairs": fact.pairs, "fingerprint": fact.digest.hexdigest()} for fact in facts],
             "notes": [*notes, *tokenizer.notes],
             "dev": None if dev is None else {"files": dev.files, "lines": list(dev.lines)},
-            "drawn": dev is not None or sum(fact.pairs for fact in facts) > pairs.TOKENIZER_SENTENCES,
+            "drawn": dev is not None
+            or (known is None and sum(fact.pairs for fact in facts) > pairs.TOKENIZER_SENTENCES),
         },
     )
     return tokenizer, read_json(folder / "facts.json")

@@ -1,5 +1,6 @@
 """Shards: what a directory that `pellucid prepare` wrote says of itself, and whether a run may train on it."""
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -29,7 +30,7 @@ def read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> Data:
     assert run.data.shards is not None
     folder = Path(run.data.shards)
     about = manifest_of(folder)
-    problems = [*other_settings(run, about)] or [*other_text(run, about)]
+    problems = [*other_settings(run, tokenizer, about)] or [*other_text(run, about)]
     if problems:
         raise ValueError(f"{folder} is not of this run: {listed(problems)}; run `pellucid prepare` again")
     own = Tokenizer.load(folder, run.tokenizer)
@@ -61,9 +62,13 @@ def manifest_of(folder: Path) -> dict[str, Any]:
     return about
 
 
-def settings_of(run: RunConfig) -> dict[str, Any]:
-    """The settings that the ids depend on; weights are not among them."""
+def settings_of(run: RunConfig, tokenizer: Tokenizer | None) -> dict[str, Any]:
+    """The settings that the ids depend on; weights are not among them.
+
+    The tokenizer is one of them where it is not learned from the text, but that of the model that the run starts from.
+    """
     dev_named = run.data.dev_source is not None or run.data.dev is not None
+    given = {"tokenizer of model.start": known_by(tokenizer)} if tokenizer and run.model.start else {}
     return {
         "seed": run.seed,
         "data.max_characters": run.data.max_characters,
@@ -72,13 +77,15 @@ def settings_of(run: RunConfig) -> dict[str, Any]:
         **{f"tokenizer.{name}": value for name, value in asdict(run.tokenizer).items()},
         "tokenizer sentences": pairs.TOKENIZER_SENTENCES,
         "files of each corpus": [len(named(corpus)) for corpus in run.data.corpora],
+        **given,
     }
 
 
-def other_settings(run: RunConfig, about: dict[str, Any]) -> Iterator[str]:
+def other_settings(run: RunConfig, tokenizer: Tokenizer | None, about: dict[str, Any]) -> Iterator[str]:
     """A sentence for each setting that differs; the seed counts only if something was drawn by it."""
-    for name, value in settings_of(run).items():
-        made = about["settings"].get(name)
+    ours = settings_of(run, tokenizer)
+    for name in {**ours, **about["settings"]}:
+        value, made = ours.get(name), about["settings"].get(name)
         if made != value and not (name == "seed" and not about["drawn"]):
             yield f"{name} is {value!r}, it was made with {made!r}"
 
@@ -123,6 +130,16 @@ def held_back(folder: Path, about: dict[str, Any]) -> Pairs:
     return replace(found, lines=about["dev"]["lines"], files=tuple(about["dev"]["files"]))
 
 
-def pieces(tokenizer: Tokenizer) -> tuple[bytes, bytes]:
-    """By what tokenizers are compared."""
-    return tokenizer.source.serialized_model_proto(), tokenizer.target.serialized_model_proto()
+def pieces(tokenizer: Tokenizer) -> tuple[Any, ...]:
+    """By what tokenizers are compared: the models that cut, and the number of each piece."""
+    return (
+        tokenizer.source.serialized_model_proto(),
+        tokenizer.target.serialized_model_proto(),
+        tokenizer.source_pieces(range(tokenizer.source_vocabulary)),
+        tokenizer.target_pieces(range(tokenizer.target_vocabulary)),
+    )
+
+
+def known_by(tokenizer: Tokenizer) -> str:
+    """The same in twelve digits."""
+    return hashlib.sha256(repr(pieces(tokenizer)).encode()).hexdigest()[:12]

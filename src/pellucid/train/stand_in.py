@@ -10,6 +10,7 @@ from pellucid.data.corpus import Pairs, fingerprint
 from pellucid.data.phrasebook import phrases
 from pellucid.train.config import RunConfig, make_run
 from pellucid.train.pairs import Data, encode, learn
+from pellucid.train.start import tokenizer_of
 
 NEWS_LENGTH = 2.87, 0.65
 """Mean and standard deviation of the logarithm of an English line's words, newstest2008 to 2013: median 19, mean 21."""
@@ -23,7 +24,7 @@ def stand_in_run(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     # What names files is text, or a list of tables; what else [data] says are numbers.
     numbers = {key: value for key, value in tables.get("data", {}).items() if not isinstance(value, str | list)}
     tables["data"] = {**numbers, "source": "stand-in.en", "target": "stand-in.es"}
-    return make_run(tables, str(path))
+    return make_run(tables, str(path), path.parent)
 
 
 def stand_in_data(pairs: int, run: RunConfig) -> Data:
@@ -32,7 +33,7 @@ def stand_in_data(pairs: int, run: RunConfig) -> Data:
         raise ValueError(f"a stand-in of {pairs} pairs is none; name 1 or more")
     sources, targets = map(list, zip(*islice(long_pairs(run.seed), pairs + DEV_PAIRS), strict=True))
     train = Pairs.of(sources[DEV_PAIRS:], targets[DEV_PAIRS:], "stand-in")
-    tokenizer = learn(train.sources, train.targets, run)
+    tokenizer = tokenizer_of(run) or learn(train.sources, train.targets, run)
     encoded, notes = encode(train, tokenizer, run)
     dev = Pairs.of(sources[:DEV_PAIRS], targets[:DEV_PAIRS], "stand-in")
     return Data(tokenizer, encoded, dev, fingerprint(train), notes)

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
 from pellucid.sealed import force_to_disk
-from pellucid.train.distributed import ALONE, Workers, shared
+from pellucid.train.ahead import Ahead
+from pellucid.train.distributed import ALONE, Workers
+from pellucid.train.fsdp import is_sharded, part_of, whole
 
 
 @dataclass
@@ -55,6 +57,7 @@ class State:
     optimizer: torch.optim.Adam
     stream: Stream
     counts: Counts = field(default_factory=Counts)
+    ahead: Ahead = field(default_factory=Ahead)
 
     @property
     def parameters(self) -> int:
@@ -63,7 +66,29 @@ class State:
 
     def next_parts(self, accumulate: int, workers: Workers = ALONE) -> list[Batch]:
         """What this worker computes of the next update."""
-        return shared(self.stream.encoded, [self.stream.step() for _ in range(accumulate)], workers)
+        places = [self.stream.step() for _ in range(accumulate)]
+        return self.ahead.parts(places, self.stream.following(accumulate), workers)
+
+
+def gathered(state: State, workers: Workers) -> State:
+    """The same with all of its numbers here: where the model is sharded, a copy of it for the first worker.
+
+    All workers must ask for it at once. The others get what they have.
+    """
+    if not is_sharded(state.model):
+        return state
+    copy = state
+    if workers.first:
+        with workers.device:
+            model = Transformer(state.model.config).train()  # what it draws is written over
+        copy = replace(state, model=model, optimizer=torch.optim.Adam(model.parameters()))
+    for mine, its in zip(state.model.parameters(), copy.model.parameters(), strict=True):
+        weight, memory = whole(mine.detach()), state.optimizer.state.get(mine, {})
+        memory = {key: whole(value) for key, value in memory.items()}
+        if workers.first:
+            its.data = weight
+            copy.optimizer.state[its] = {key: value.cpu() for key, value in memory.items()}  # only to be written
+    return copy
 
 
 def save(state: State, tokenizer: Tokenizer, directory: Path, **manifest: Any) -> None:
@@ -103,7 +128,7 @@ def return_to(state: State, model: Transformer, directory: Path) -> None:
     """Give `state` the weights of `model`, loaded from `directory`, and the optimiser saved there; all else goes on."""
     with torch.no_grad():
         for parameter, saved in zip(state.model.parameters(), model.parameters(), strict=True):
-            parameter.copy_(saved)
+            parameter.copy_(part_of(saved, parameter))
     set_optimizer(state, load_file(directory / "training.safetensors"))
 
 
@@ -115,7 +140,7 @@ def set_optimizer(state: State, tensors: dict[str, Tensor]) -> None:
         of_name.setdefault(name, {})[kind] = value
     for name, parameter in state.model.named_parameters():
         if name in of_name:
-            state.optimizer.state[parameter] = {k: v.to(parameter.device) for k, v in of_name[name].items()}
+            state.optimizer.state[parameter] = {k: part_of(v, parameter) for k, v in of_name[name].items()}
 
 
 def checkpoints(run_directory: Path) -> list[Path]:

@@ -12,6 +12,7 @@ from pellucid.data.tokenizer import PAD
 from pellucid.model import Transformer
 from pellucid.train.config import OptimConfig
 from pellucid.train.distributed import ALONE, Workers
+from pellucid.train.fsdp import gather_embeddings, is_sharded, whole
 from pellucid.train.loss import loss_sum
 from pellucid.train.trouble import halves, out_of_memory
 
@@ -51,20 +52,21 @@ def update(
 
     The losses of all are summed, and their gradients; both are divided once, by the tokens of all: however a batch is
     cut and shared out, it gives the gradient of the whole. Raises MemoryError when memory does not suffice for any
-    pair.
+    pair, and where the model is sharded already when it does not for a batch.
     """
-    loss, tokens, halved, left_out = gradient(model, parts, c.label_smoothing, precision)
+    loss, tokens, halved, left_out = gradient(model, parts, c, precision)
     out = len(left_out)
     gradients = [each if (each := p.grad) is not None else torch.zeros_like(p) for p in model.parameters()]
     if workers.world > 1:
         sums = torch.stack([loss, *loss.new_tensor([tokens, halved, out])])
         workers.add([sums])
         loss, (tokens, halved, out) = sums[0], map(int, sums[1:].tolist())
-        workers.add(gradients)
+        if not is_sharded(model):
+            workers.add(gradients)
     if not tokens:
         model.zero_grad(set_to_none=True)
         raise MemoryError("there is not enough for a single pair; free some, or train a smaller model")
-    norm = nn.utils.get_total_norm(gradients, foreach=True) / tokens
+    norm = whole(nn.utils.get_total_norm(gradients, foreach=True)) / tokens
     torch._foreach_mul_(gradients, (c.clip / (norm + 1e-6)).clamp(max=1.0) / tokens)  # pyright: ignore[reportPrivateImportUsage]
     total, length = torch.stack([loss, norm.double()]).tolist()  # the one time that an update waits for a GPU
     done = Update(total / tokens, tokens, length, rate, halved, tuple(left_out), out)
@@ -79,7 +81,7 @@ def update(
 
 
 def gradient(
-    model: Transformer, parts: list[Batch], smoothing: float, precision: str
+    model: Transformer, parts: list[Batch], c: OptimConfig, precision: str
 ) -> tuple[Tensor, int, int, list[Batch]]:
     """Put the gradient of the summed loss into the weights; returns that sum and its target tokens.
 
@@ -89,9 +91,16 @@ def gradient(
     parts, halved = list(parts), 0
     left_out: list[Batch] = []
     while True:
-        unfit = summed(model, parts, smoothing, precision)
+        unfit = summed(model, parts, c, precision)
         if isinstance(unfit, Tensor):
             return unfit, sum(part.target_tokens for part in parts), halved, left_out
+        if is_sharded(model):
+            raise MemoryError(
+                f"{len(parts[unfit].source)} pairs did not fit beside this worker's part of the model, and where "
+                "train.shard_model is true all workers go through the layers together, so that one cannot split its "
+                "batch; resume with more workers, or begin anew with a smaller train.batch_tokens and a larger "
+                "train.accumulate"
+            )
         model.zero_grad(set_to_none=True)
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
@@ -103,15 +112,16 @@ def gradient(
             left_out.append(part)
 
 
-def summed(model: Transformer, parts: list[Batch], smoothing: float, precision: str) -> Tensor | int:
+def summed(model: Transformer, parts: list[Batch], c: OptimConfig, precision: str) -> Tensor | int:
     """The summed loss of all parts, their gradients in the weights; or the number of the first that does not fit."""
     weight = model.output_embedding.weight
     total = torch.zeros((), dtype=torch.float64, device=weight.device)
     for number, part in enumerate(parts):
         torch.manual_seed(part.seed)
         try:
+            gather_embeddings(model)
             with products_in(precision, weight.device):
-                loss = batch_loss(model, part.to(weight.device), smoothing)
+                loss = batch_loss(model, part.to(weight.device), c.label_smoothing, c.r_drop)
             loss.backward()
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
@@ -121,11 +131,27 @@ def summed(model: Transformer, parts: list[Batch], smoothing: float, precision: 
     return total
 
 
-def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
-    """The summed loss of a batch: each target piece given the source and the pieces before it (teacher forcing)."""
-    states = model.decode(batch.target_in, model.encode(batch.source))
-    there = batch.target_out != PAD
-    return loss_sum(states[there], model.output_embedding.weight, batch.target_out[there], smoothing)
+def batch_loss(model: Transformer, batch: Batch, smoothing: float, r_drop: float = 0.0) -> torch.Tensor:
+    """The summed loss of a batch: each target piece given the source and the pieces before it (teacher forcing).
+
+    With `r_drop`, every pair goes through twice, with other dropout (`r_drop_loss`).
+    """
+    there, weight, bias = batch.target_out != PAD, model.output_embedding.weight, model.output_bias
+    targets = batch.target_out[there]
+    if not r_drop:
+        states = model.states(batch.source, batch.target_in)
+        return loss_sum(states[there], weight, targets, smoothing, bias=bias)
+    states = model.states(batch.source.repeat(2, 1), batch.target_in.repeat(2, 1))
+    return loss_sum(states[there.repeat(2, 1)], weight, targets, smoothing, r_drop, bias)
+
+
+def compiled(model: Transformer, backend: str = "inductor") -> Transformer:
+    """The model, with the layers that training goes through fused by torch.compile, for batches of any shape.
+
+    That happens in the first updates, and takes minutes. Searches and traces go through the layers as they are.
+    """
+    model.states = torch.compile(model.states, dynamic=True, backend=backend)
+    return model
 
 
 def products_in(precision: str, device: torch.device) -> AbstractContextManager[object]:

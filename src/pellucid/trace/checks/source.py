@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pellucid.bundle import without_weights
 from pellucid.model import ModelConfig
+from pellucid.weights import without_weights
 
 PACKAGE = Path(__file__).resolve().parents[2]
 

@@ -1,0 +1,157 @@
+"""What each setting is worth on Multi30k: the recipe, and the recipe with one thing changed.
+
+    python -m benchmarks.ablations                          # every row: runs/ablations, then results/ablations.md
+    python -m benchmarks.ablations --rows base r-drop --updates 2000 --page /tmp/ablations.md
+
+Rows are trained one after another, `--together` at a time with one thread each, all for as many updates; a run that was
+interrupted goes on, one that is done is scored as it stands. BLEU differs by half a point between seeds: look at
+differences larger than that, or give `--seeds 1 2 3`. Needs PELLUCID_DATA.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+
+from benchmarks import reproduce
+from benchmarks.quality import HOUSE, RESULTS, TASKS, lines, machine, scored
+from pellucid.train.log import read_log
+
+TASK = TASKS["multi30k"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One row: what differs from the recipe, and what it is called."""
+
+    said: str
+    settings: tuple[str, ...] = ()
+
+
+CHANGES = {
+    "base": Change("the recipe"),
+    "dropout-0.1": Change("dropout 0.1 instead of 0.3", ("model.dropout=0.1",)),
+    "dropout-0.2": Change("dropout 0.2 instead of 0.3", ("model.dropout=0.2",)),
+    "bpe-dropout": Change("BPE dropout 0.1 (Provilkov et al. 2020)", ("data.bpe_dropout=0.1",)),
+    "r-drop": Change("R-Drop, alpha 5 (Liang et al. 2021)", ("optim.r_drop=5",)),
+    "r-drop-bpe-dropout": Change("R-Drop and BPE dropout", ("optim.r_drop=5", "data.bpe_dropout=0.1")),
+    "swiglu": Change("SwiGLU, two thirds as wide", ("model.activation=swiglu", "model.d_ff=172")),
+    "post": Change("norm after the sum, warm-up 2,000", ("model.norm=post", "optim.warmup=2000")),
+    "deeper": Change(
+        "deeper and narrower: 8 + 8 layers of 96",
+        ("model.encoder_layers=8", "model.decoder_layers=8", "model.d_model=96", "model.d_ff=192"),
+    ),
+    "wider": Change("wider: 192, inside 384", ("model.d_model=192", "model.d_ff=384")),
+    "vocabulary-4000": Change("4,000 pieces instead of 10,000", ("tokenizer.vocabulary=4000",)),
+    "no-smoothing": Change("no label smoothing", ("optim.label_smoothing=0",)),
+}
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--rows", nargs="+", choices=CHANGES, default=list(CHANGES))
+    options.add_argument("--updates", type=int, default=4000)
+    options.add_argument("--seeds", type=int, nargs="+", default=[1])
+    options.add_argument("--together", type=int, default=os.cpu_count() or 1, help="runs at a time, a thread each")
+    options.add_argument("--folder", type=Path, default=HOUSE / "runs" / "ablations")
+    options.add_argument("--page", type=Path, default=RESULTS / "ablations.md")
+    chosen = options.parse_args()
+    if "PELLUCID_DATA" not in os.environ:
+        sys.exit("PELLUCID_DATA must name the folder that holds multi30k")
+    runs = {
+        (row, seed): chosen.folder / f"{row}-{chosen.updates}-{seed}" for row in chosen.rows for seed in chosen.seeds
+    }
+    with ThreadPoolExecutor(chosen.together) as at_once:
+        list(at_once.map(lambda each: train(*each, chosen.updates), runs.items()))
+    page = "\n".join(report(chosen.rows, chosen.seeds, runs, chosen.updates)) + "\n"
+    chosen.page.write_text(page, encoding="utf-8")
+    print(page)
+
+
+def train(row: tuple[str, int], out: Path, updates: int) -> None:
+    """`pellucid train` with one thread; a twelfth of the updates lies between evaluations, a fortieth between saves."""
+    name, seed = row
+    if (out / "average").is_dir():
+        return
+    settings = (
+        f"train.steps={updates}",
+        f"train.save_every={max(1, updates // 40)}",
+        "train.keep=10",
+        f"seed={seed}",
+        *CHANGES[name].settings,
+    )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    recipe = out.with_suffix(".toml")
+    told = (HOUSE / TASK.recipe).read_text(encoding="utf-8")
+    recipe.write_text("\n".join(line for line in told.splitlines() if not line.startswith("minutes")), encoding="utf-8")
+    with out.with_suffix(".log").open("a", encoding="utf-8") as said:
+        try:
+            one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
+            reproduce.train(str(recipe.resolve()), out, settings, stdout=said, stderr=said, env=one_thread)
+        except SystemExit:
+            raise SystemExit(f"{name} failed, see {said.name}") from None
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What one run came to."""
+
+    dev: float
+    last: float
+    averaged: float
+    chrf: float
+    minutes: float
+    pieces: float
+
+
+def scores(out: Path) -> Scores:
+    """BLEU on the test set of the last model and of the averaged one; kept beside the run."""
+    kept = out / "scores.json"
+    if not kept.exists():
+        data = Path(os.environ["PELLUCID_DATA"])
+        texts = lines(data / TASK.source), lines(data / TASK.reference)
+        (last, _), (averaged, _) = (scored(out / name, TASK, *texts) for name in ("last", "average"))
+        end = [row for row in read_log(out / "log.jsonl") if "dev_loss" in row][-1]
+        found = {
+            "dev": end["dev_loss"],
+            "last": last["bleu"]["score"],
+            "averaged": averaged["bleu"]["score"],
+            "chrf": averaged["chrf"]["score"],
+            "minutes": end["seconds"] / 60,
+            "pieces": end["target_tokens"],
+        }
+        kept.write_text(json.dumps(found), encoding="utf-8")
+    return Scores(**json.loads(kept.read_text(encoding="utf-8")))
+
+
+def report(rows: list[str], seeds: list[int], runs: dict[tuple[str, int], Path], updates: int) -> Iterator[str]:
+    """The lines of the page."""
+    arguments = f" --rows {' '.join(rows)}" if rows != list(CHANGES) else ""
+    arguments += f" --updates {updates}" + (f" --seeds {' '.join(map(str, seeds))}" if seeds != [1] else "")
+    yield "# Ablations: what each setting is worth on Multi30k English-German\n"
+    yield f"Made by `python -m benchmarks.ablations{arguments}` on {machine()}. The recipe is"
+    yield f"[{TASK.recipe}](../../{TASK.recipe}) for {updates:,} updates of 4,096 target pieces, padding counted;"
+    yield "each row changes what it names. Test BLEU (sacreBLEU 13a, cased, test_2016_flickr, beam 5, length"
+    yield "penalty 1.0) of the last model and of the average of ten checkpoints; dev loss of the average, in nats a"
+    yield "piece (comparable where"
+    yield f"pieces are the same). Seeds: {', '.join(map(str, seeds))}.\n"
+    yield "| row | BLEU, last | BLEU, average | difference | chrF, average | dev loss | target pieces |"
+    yield "|---|---|---|---|---|---|---|"
+    found = {row: [scores(runs[row, seed]) for seed in seeds] for row in rows}
+    base = mean(each.averaged for each in found[rows[0]])
+    for row, of_seeds in found.items():
+        averaged = mean(each.averaged for each in of_seeds)
+        yield (
+            f"| {CHANGES[row].said} | {mean(each.last for each in of_seeds):.2f} | {averaged:.2f} | "
+            f"{averaged - base:+.2f} | {mean(each.chrf for each in of_seeds):.2f} | "
+            f"{mean(each.dev for each in of_seeds):.3f} | {mean(each.pieces for each in of_seeds):,.0f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""`pellucid train --start`, and the other commands on a run that starts from a model."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import pellucid
+from pellucid import bundle
+from pellucid.model import Transformer
+from pellucid.sealed import manifest_of
+from pellucid.train.config import read_run
+from pellucid.train.data import read_data
+from pellucid.train.log import read_log
+from tests.train.corpora import small_run, write_corpus
+
+QUICK = ["--set", "train.batch_tokens=257", "--set", "train.dev_sentences=2", "--set", "train.dev_beam=1"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    run = small_run(folder / "data")
+    tokenizer = read_data(run).tokenizer
+    bundle.save(folder / "old" / "best", Transformer(run.model_config(tokenizer)), tokenizer)
+    return folder / "old" / "best"
+
+
+@pytest.fixture
+def files(tmp_path: Path, model: Path) -> Path:
+    """Two files, and a run file beside them that names a copy of the model, beside it too."""
+    data = write_corpus(tmp_path, pairs=61)
+    shutil.copytree(model, tmp_path / "old" / "best")
+    toml = "".join(f"{key} = {Path(value).name!r}\n" for key, value in data.items())
+    text = f'[data]\n{toml}[model]\nstart = "old/best"\n[train]\nsteps = 3\nbatch_tokens = 257\ndev_sentences = 2\n'
+    (tmp_path / "small.toml").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_two_files_and_a_model_are_enough(call, files):
+    words = ["--source", "source.txt", "--target", "target.txt", "--start", "old/best", "--out", "mine"]
+    done = call("train", *words, "--steps", 2, *QUICK)
+    assert (done.exit_code, done.stdout) == (0, "mine/best\n"), done.stderr
+    assert "learning rate up to 0.0004, 10 times less than a new model of this width gets" in done.stderr
+    assert "starting from old/best: its weights, its tokenizer, a new optimiser" in done.stderr
+    assert "step 0 after " in done.stderr
+    run = read_run(files / "mine/run.toml")
+    assert (run.model.d_model, run.tokenizer.vocabulary, run.optim.peak) == (14, 290, 0.0004)
+    assert manifest_of(files / "mine/last")["start"]["from"] == "old/best"
+    shutil.rmtree(files / "old")
+    again = call("train", *words, "--steps", 4, *QUICK, "--resume")
+    assert (again.exit_code, again.stdout) == (0, "mine/best\n"), again.stderr
+    assert read_log(files / "mine/log.jsonl")[-1]["step"] == 4
+
+
+def test_a_run_file_goes_on_with_the_words_it_began_with_when_the_model_is_gone(call, files):
+    assert call("train", "small.toml").exit_code == 0
+    shutil.rmtree(files / "old")
+    for words in (["small.toml", "--resume"], ["--out", "runs/small", "--resume"]):
+        done = call("train", *words, "--set", "train.steps=4")
+        assert done.exit_code == 0, done.stderr
+    other = call("train", "--out", "runs/small", "--resume", "--set", "model.start=other")
+    assert other.exit_code == 2
+    assert f"model.start: {files / 'runs/small/other'} does not exist" in other.stderr
+
+
+def test_from_python(files, monkeypatch):
+    monkeypatch.chdir(files)
+    quick = {"train": {"steps": 2, "dev_sentences": 1}, "model": {"start": "old/best"}}
+    data = {"source": "source.txt", "target": "target.txt"}
+    model = pellucid.train({"data": data, **quick}, out="mine")
+    assert model.manifest["start"]["from"] == "old/best"
+    assert pellucid.train(source="source.txt", target="target.txt", start="old/best", steps=1, out="other").manifest
+
+
+def test_plan_and_prepare_take_the_model_s_tokenizer(call, files):
+    planned = call("plan", "small.toml", "--seconds", 0, "--json")
+    assert planned.exit_code == 0, planned.stderr
+    said = json.loads(planned.stdout)
+    found = bundle.load(files / "old/best")
+    assert said["data"]["vocabulary"] == [found.tokenizer.source_vocabulary]
+    assert said["parameters"]["total"] == sum(each.numel() for each in found.model.parameters())
+    assert not any("vocabulary" in each for each in said["advice"])
+    stand_in = call("plan", "small.toml", "--seconds", 0, "--stand-in", 50, "--json")
+    assert json.loads(stand_in.stdout)["parameters"] == said["parameters"]
+    prepared = call("prepare", "small.toml", "--out", "shards")
+    assert prepared.exit_code == 0, prepared.stderr
+    assert "learning the vocabulary" not in prepared.stderr
+    assert (files / "shards/tokenizer.model").read_bytes() == (files / "old/best/tokenizer.model").read_bytes()
+    done = call("train", "small.toml", "--set", "data.shards=shards")
+    assert done.exit_code == 0, done.stderr
+
+
+def cut(files: Path) -> None:
+    weights = files / "old/best/model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-8])
+
+
+def other_tokenizer(files: Path) -> None:
+    """Of another model: it fits its own manifest, not these weights."""
+    tokenizer = files / "old/best/tokenizer.model"
+    tokenizer.write_bytes(tokenizer.read_bytes() + b" ")
+
+
+@pytest.mark.parametrize(
+    ("words", "harm", "said"),
+    [
+        (["--set", "model.start=gone"], None, "model.start: {}/gone does not exist; a model is a directory such as"),
+        (["--set", "model.start=old"], None, "model.start: {}/old is a run, not a model; did you mean {}/old/best?"),
+        (["--set", "model.start=source.txt"], None, "model.start: {}/source.txt is a file; a model is a directory"),
+        (["--set", "model.start=${NOWHERE}/a"], None, "needs the environment variable NOWHERE, which is not set"),
+        (["--set", "model.start=7"], None, "'model.start' is 7"),
+        ([], cut, "model.start: {}/old/best is damaged: model.safetensors has "),
+        ([], other_tokenizer, "model.start: {}/old/best is damaged: tokenizer.model has "),
+        (["--set", "model.size=base"], None, "model.d_model is 512, that model has 14; model.d_ff is 2048"),
+        (
+            ["--set", "tokenizer.vocabulary=999"],
+            None,
+            "tokenizer.vocabulary is 999, that model has 290; leave these out",
+        ),
+        (["--set", "model.stat=x"], None, "unknown key 'model.stat'; did you mean 'start'?"),
+        (
+            ["--start", "old/best"],
+            None,
+            "a run file and start are both given; write it into the file, or override: --set",
+        ),
+    ],
+)
+def test_a_start_that_cannot_be_is_refused_in_one_sentence(call, files, words, harm, said):
+    if harm:
+        harm(files)
+    done = call("train", "small.toml", *words)
+    assert (done.exit_code, done.stdout) == (2, ""), done.stderr
+    assert said.replace("{}", str(files)) in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (files / "runs").exists()

@@ -1,0 +1,70 @@
+"""A model that was imported is trained on here, and is still a model of transformers afterwards."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pellucid import bundle
+from pellucid.interop.marian import export_marian, import_marian
+from pellucid.train import prepare
+from pellucid.train.config import RunConfig, make_run, read_run
+from pellucid.train.data import read_data
+from pellucid.train.loop import train
+from tests.interop.marian_models import SOURCES, TARGETS, filled, of_transformers, quiet, write, written
+
+pytestmark = quiet
+
+
+@pytest.fixture(params=[False, True], ids=["one vocabulary", "two vocabularies"])
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> RunConfig:
+    """A few updates on sentences of its own language."""
+    options: dict[str, Any] = {"share_encoder_decoder_embeddings": False} if request.param else {}
+    import_marian(written(tmp_path / "theirs", separate=request.param, **options), tmp_path / "start")
+    for name, lines in (("source", SOURCES), ("target", TARGETS)):
+        (tmp_path / name).write_text("\n".join(lines * 5) + "\n", encoding="utf-8")
+    files = {key: str(tmp_path / key.removeprefix("dev_")) for key in ("source", "target", "dev_source", "dev_target")}
+    return make_run(
+        {
+            "data": {**files, "max_pieces": 60},
+            "model": {"start": str(tmp_path / "start"), "dropout": 0.2},
+            "train": {"steps": 3, "batch_tokens": 300, "dev_sentences": 2},
+        }
+    )
+
+
+def test_an_imported_model_is_trained_on_and_exported_again(run, tmp_path):
+    out = train(run, tmp_path / "out").out
+    found = bundle.load(out / "last")
+    assert read_run(out / "run.toml") == run
+    assert found.tokenizer.encode_target(TARGETS) == bundle.load(tmp_path / "start").tokenizer.encode_target(TARGETS)
+    biases = [each.model.get_parameter("output_bias") for each in (found, bundle.load(tmp_path / "start"))]
+    assert not torch.equal(*biases), "theirs has one, and it learns too"
+    export_marian(found, tmp_path / "again")
+    theirs, tokenizer = of_transformers(tmp_path / "again")
+    ids = found.tokenizer.encode_source(SOURCES)
+    assert tokenizer(SOURCES).input_ids == ids
+    source, there = filled(ids, 0)
+    target, _ = filled([[2, *row[:-1]] for row in found.tokenizer.encode_target(TARGETS)], 0)
+    with torch.no_grad():
+        logits = theirs(input_ids=source, attention_mask=there, decoder_input_ids=target).logits
+        torch.testing.assert_close(found.model(source, target), logits, rtol=0, atol=1e-4)
+
+
+def test_shards_of_other_numbers_for_the_same_pieces_are_refused(run, tmp_path):
+    """The models that cut are the same, the list of pieces is not."""
+    prepare.prepare(run, tmp_path / "shards", 1, lambda message: None)
+    sharded = replace(run, data=replace(run.data, shards=str(tmp_path / "shards")))
+    assert read_data(sharded).encoded.targets.ids.tolist() == read_data(run).encoded.targets.ids.tolist()
+    for path in (tmp_path / "theirs").glob("*vocab.json"):
+        ids = json.loads(path.read_text(encoding="utf-8"))
+        first, second = (name for name, number in ids.items() if number in (5, 6))
+        write(path, {**ids, first: ids[second], second: ids[first]})
+    shutil.rmtree(tmp_path / "start")
+    import_marian(tmp_path / "theirs", tmp_path / "start")
+    with pytest.raises(ValueError, match=r"tokenizer of model\.start is '\w{12}', it was made with '\w{12}'"):
+        read_data(sharded)

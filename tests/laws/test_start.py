@@ -1,0 +1,377 @@
+"""A run that starts from a model begins as that model, to the bit, and goes on as any run does."""
+
+import re
+import shutil
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from pellucid import bundle
+from pellucid.config import to_toml
+from pellucid.data.tokenizer import PAD
+from pellucid.model import Transformer
+from pellucid.sealed import manifest_of
+from pellucid.train import loop, prepare, state
+from pellucid.train.config import RunConfig, make_run, read_run
+from pellucid.train.data import read_data
+from pellucid.train.dev import Evaluation
+from pellucid.train.log import read_log
+from pellucid.train.loop import train
+from pellucid.train.loss import loss_sum, r_drop_loss, smoothed_cross_entropy
+from tests.laws.runs import Killed, assert_same_end, same, train_until, weights
+from tests.laws.torchrun import ended, started
+from tests.train.corpora import small_run, write_corpus
+
+QUICK = {"steps": 6, "batch_tokens": 257, "evaluate_every": 3, "save_every": 2, "dev_sentences": 2, "dev_beam": 1}
+
+KINDS = {
+    "one matrix": {},
+    "three matrices, norms after": {"tie": "none", "norm": "post", "positions": "learned", "activation": "swiglu"},
+    "a bias": {"output_bias": True},
+    "fewer heads": {"fewer_heads": "encoder.0.self:1 decoder.1.cross:0"},
+}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of each kind, random, its tokenizer learned from a corpus of numbers."""
+    folder = tmp_path_factory.mktemp("models")
+    for seed, (kind, settings) in enumerate(KINDS.items()):
+        run = small_run(folder / "data", model=settings)
+        tokenizer = read_data(run).tokenizer
+        torch.manual_seed(seed)
+        model = Transformer(run.model_config(tokenizer))
+        with torch.no_grad():
+            for parameter in model.parameters():  # no norm and no bias is left as a new model has it
+                parameter.add_(torch.randn_like(parameter), alpha=0.2)
+        bundle.save(folder / kind, model, tokenizer, step=seed, longest_source=41)
+    return folder
+
+
+def run_from(start: Path, folder: Path, **changes: dict) -> RunConfig:
+    """A run from that model on other sentences; `changes` are laid over its sections."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = {
+        "data": write_corpus(folder, seed=7),
+        "model": {"start": str(start)},
+        "train": QUICK,
+        "optim": {"peak": 0.003, "warmup": 5},
+    }
+    return make_run({name: {**tables.get(name, {}), **changes.get(name, {})} for name in {**tables, **changes}})
+
+
+@pytest.fixture
+def run(models: Path, tmp_path: Path) -> RunConfig:
+    return run_from(models / "one matrix", tmp_path / "data", model={"dropout": 0.2})
+
+
+@pytest.fixture(scope="module")
+def undisturbed(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same run, to which nothing happened."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    return train(run_from(models / "one matrix", folder / "data", model={"dropout": 0.2}), folder / "out").out
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_update_begins_with_the_weights_and_the_loss_of_the_start(kind, models, tmp_path, monkeypatch):
+    run, seen = run_from(models / kind, tmp_path / "data", model={"dropout": 0.0}), []
+    real = loop.update
+
+    def looked_at(model, optimizer, parts, *more):
+        assert not optimizer.state, "nothing of Adam's came along"
+        seen.append(({name: each.detach().clone() for name, each in model.named_parameters()}, parts))
+        done = real(model, optimizer, parts, *more)
+        seen.append(done.loss)
+        raise Killed
+
+    monkeypatch.setattr(loop, "update", looked_at)
+    with pytest.raises(Killed):
+        train(run, tmp_path / "out")
+    (begun, [part]), loss = seen
+    start = bundle.load(models / kind)
+    assert same(begun, dict(start.model.named_parameters()))
+    logits = start.model(part.source, part.target_in)
+    formula = F.cross_entropy(logits.transpose(1, 2), part.target_out, ignore_index=PAD, label_smoothing=0.1)
+    assert loss == pytest.approx(formula.item(), rel=1e-5)
+    for name in ("model.safetensors", "tokenizer.model"):
+        assert (tmp_path / "out/best" / name).read_bytes() == (models / kind / name).read_bytes()
+    [row] = read_log(tmp_path / "out/log.jsonl")
+    assert row["step"] == 0
+    assert bundle.load(tmp_path / "out/best").manifest["dev"]["bleu"] == row["bleu"]
+
+
+def test_a_run_whose_steps_are_nothing_ends_where_it_began(models, tmp_path):
+    run = run_from(models / "a bias", tmp_path / "data", optim={"peak": 1e-30})
+    out = train(run, tmp_path / "out").out
+    for name in ("last", "average", "best"):
+        assert same(weights(out / name), weights(models / "a bias")), name
+    scores = [(row["dev_loss"], row["bleu"]) for row in read_log(out / "log.jsonl") if "bleu" in row]
+    assert len(scores) == 4
+    assert len(set(scores)) == 1
+
+
+@pytest.mark.parametrize("step", [0, 1, 3, 5])
+def test_it_resumes_to_the_bit_after_the_start_is_gone(step, models, undisturbed, tmp_path, monkeypatch):
+    start, out = tmp_path / "start", tmp_path / "out"
+    shutil.copytree(models / "one matrix", start)
+    run = run_from(start, tmp_path / "data", model={"dropout": 0.2})
+    (tmp_path / "mine.toml").write_text(to_toml(run), encoding="utf-8")
+    train_until(step, run, out, monkeypatch)
+    shutil.rmtree(start)
+    resumed = read_run(out / "run.toml", began=out)
+    assert resumed == run
+    torch.manual_seed(99)  # what the generator is now must not matter
+    train(resumed, out, resume=True)
+    assert_same_end(undisturbed, out)
+    assert manifest_of(out / "last")["start"]["from"].endswith("/start")
+
+
+def test_one_that_died_before_its_first_checkpoint_begins_again(run, undisturbed, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "attempt", dying_the_second_time(loop.attempt))
+        with pytest.raises(Killed):
+            train(run, tmp_path / "out")
+    assert not state.checkpoints(tmp_path / "out")
+    assert len(read_log(tmp_path / "out/log.jsonl")) == 1
+    train(run, tmp_path / "out", resume=True)
+    assert_same_end(undisturbed, tmp_path / "out")
+
+
+def dying_the_second_time(real):
+    """best/ is written, the checkpoint after it is not."""
+    calls = count()
+
+    def attempt(*arguments):
+        if next(calls):
+            raise Killed
+        return real(*arguments)
+
+    return attempt
+
+
+def test_the_start_must_be_there_for_one_that_begins_again(models, tmp_path, monkeypatch):
+    start, out = tmp_path / "start", tmp_path / "out"
+    shutil.copytree(models / "one matrix", start)
+    run = run_from(start, tmp_path / "data")
+    train_until(0, run, out, monkeypatch)
+    shutil.rmtree(out / "checkpoints")
+    shutil.rmtree(start)
+    with pytest.raises(ValueError, match=rf"^model\.start: {start} does not exist; a model is a directory such as"):
+        train(read_run(out / "run.toml", began=out), out, resume=True)
+
+
+def test_a_resume_refuses_another_start_and_needs_not_what_stands_there_now(models, undisturbed, tmp_path, monkeypatch):
+    start, out = tmp_path / "start", tmp_path / "out"
+    shutil.copytree(models / "one matrix", start)
+    run = run_from(start, tmp_path / "data", model={"dropout": 0.2})
+    train_until(3, run, out, monkeypatch)
+    other = run_from(models / "a bias", tmp_path / "data", model={"dropout": 0.2})
+    said = rf"model\.start is '{models / 'a bias'}', it began with '{start}'; model\.output_bias is True"
+    with pytest.raises(ValueError, match=said):
+        train(other, out, resume=True)
+    shutil.rmtree(start)
+    shutil.copytree(models / "three matrices, norms after", start)
+    tables = {"data": {key: value for key, value in vars(run.data).items() if "source" in key or "target" in key}}
+    tables |= {"model": {"start": str(start), "dropout": 0.2}, "train": QUICK, "optim": {"peak": 0.003, "warmup": 5}}
+    train(make_run(tables, began=out), out, resume=True)
+    assert_same_end(undisturbed, out)
+
+
+def test_best_never_becomes_worse_than_the_start(run, models, tmp_path, monkeypatch, capsys):
+    bleu = count(50, -1)
+    monkeypatch.setattr(loop, "evaluate", lambda *arguments: Evaluation(1.0, next(bleu), 1.0, {}))
+    out = train(run, tmp_path / "out").out
+    assert same(weights(out / "best"), weights(models / "one matrix"))
+    assert not same(weights(out / "last"), weights(models / "one matrix"))
+    assert manifest_of(out / "best")["step"] == 0
+    assert "no evaluation was better than that of the model this run started from" in capsys.readouterr().err
+
+
+def test_a_better_one_takes_the_place_of_the_start(run, tmp_path, monkeypatch, capsys):
+    bleu = count(50)
+    monkeypatch.setattr(loop, "evaluate", lambda *arguments: Evaluation(1.0, next(bleu), 1.0, {}))
+    out = train(run, tmp_path / "out").out
+    assert manifest_of(out / "best")["step"] == QUICK["steps"]
+    assert "no evaluation was better" not in capsys.readouterr().err
+
+
+def test_models_say_what_they_started_from(undisturbed, models):
+    start = manifest_of(models / "one matrix")
+    for name in ("best", "last", "average"):
+        found = manifest_of(undisturbed / name)
+        assert found["start"] == {
+            "from": "/".join((models / "one matrix").parts[-2:]),
+            "sha256": start["files"]["model.safetensors"]["sha256"],
+            "step": 0,
+            "longest_source": 41,
+        }
+        assert found["longest_source"] == 41, "lines that the start was taught whole are not split"
+
+
+def test_how_long_lines_may_be_is_unknown_where_the_start_does_not_say(models, tmp_path):
+    found = bundle.load(models / "one matrix")
+    bundle.save(tmp_path / "start", found.model, found.tokenizer)
+    out = train(run_from(tmp_path / "start", tmp_path / "data"), tmp_path / "out").out
+    assert manifest_of(out / "last")["longest_source"] is None
+
+
+def test_averages_and_rollbacks_leave_the_start_out(run, tmp_path):
+    out = train(replace(run, train=replace(run.train, keep=50)), tmp_path / "out").out
+    assert [path.name for path in state.checkpoints(out)] == ["step-00000002", "step-00000004", "step-00000006"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_settings_of_a_run_are_those_of_its_start(kind, models, tmp_path):
+    run = run_from(models / kind, tmp_path / "data", model={"dropout": 0.3, "attention_dropout": 0.2})
+    found = bundle.load(models / kind)
+    assert run.tokenizer == found.tokenizer.config
+    config = run.model_config(found.tokenizer)
+    assert config == replace(found.model.config, dropout=0.3, attention_dropout=0.2)
+    (tmp_path / "run.toml").write_text(to_toml(run), encoding="utf-8")
+    assert read_run(tmp_path / "run.toml") == run
+
+
+def test_the_start_is_looked_for_beside_the_run_file(models, tmp_path, monkeypatch):
+    monkeypatch.setenv("MODELS", str(models))
+    text = '[data]\nsource = "a"\ntarget = "b"\n[train]\nsteps = 3\n[model]\nstart = "{}"\n'
+    (tmp_path / "run.toml").write_text(text.format("${MODELS}/a bias"), encoding="utf-8")
+    assert read_run(tmp_path / "run.toml").model.start == str(models / "a bias")
+    (models / "run.toml").write_text(text.format("one matrix"), encoding="utf-8")
+    assert read_run(models / "run.toml").model.start == str(models / "one matrix")
+
+
+def test_a_named_size_is_that_of_the_start_or_refused(models, tmp_path):
+    found = bundle.load(models / "one matrix")
+    run = small_run(tmp_path / "data", model={"size": "small", **dict.fromkeys(("d_model", "d_ff", "heads"))})
+    run = replace(run, model=replace(run.model, encoder_layers=None, decoder_layers=None))
+    bundle.save(tmp_path / "small", Transformer(run.model_config(found.tokenizer)), found.tokenizer)
+    assert run_from(tmp_path / "small", tmp_path / "data").model.size == "small"
+    assert run_from(tmp_path / "small", tmp_path / "data", model={"size": "small"}).model.heads == 4
+    with pytest.raises(ValueError, match=r"model\.d_model is 128, that model has 256; model\.d_ff is 256, that model"):
+        run_from(tmp_path / "small", tmp_path / "data", model={"size": "tiny"})
+
+
+@pytest.mark.parametrize(
+    ("section", "given", "said"),
+    [
+        ("model", {"d_model": 28}, "model.d_model is 28, that model has 14"),
+        ("model", {"heads": 3}, "model.heads is 3, that model has 2"),
+        ("model", {"norm": "post"}, "model.norm is 'post', that model has 'pre'"),
+        ("model", {"positions": "rotary"}, "model.positions is 'rotary', that model has 'sinusoidal'"),
+        ("model", {"tie": "decoder"}, "model.tie is 'decoder', that model has 'all'"),
+        ("model", {"max_positions": 512}, "model.max_positions is 512, that model has 1024"),
+        ("model", {"output_bias": True}, "model.output_bias is True, that model has False"),
+        ("model", {"fewer_heads": "decoder.0.self:1"}, "model.fewer_heads is 'decoder.0.self:1', that model has ''"),
+        ("tokenizer", {"vocabulary": 8000}, "tokenizer.vocabulary is 8000, that model has 290"),
+        ("tokenizer", {"kind": "unigram"}, "tokenizer.kind is 'unigram', that model has 'bpe'"),
+        ("tokenizer", {"joint": False}, "tokenizer.joint is False, that model has True"),
+        ("tokenizer", {"lowercase": True}, "tokenizer.lowercase is True, that model has False"),
+    ],
+)
+def test_settings_that_contradict_the_start_are_refused_naming_both(section, given, said, models, tmp_path):
+    start = models / "one matrix"
+    whole = (
+        f"{start} is another model than the settings say: {said}; leave these out, for they are the model's, or start "
+        "from another"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(whole)}$"):
+        run_from(start, tmp_path / "data", **{section: given})
+
+
+def test_settings_that_say_the_same_are_none_that_contradict(models, tmp_path):
+    given = {"d_model": 14, "norm": "pre", "fewer_heads": "decoder.1.cross:0 encoder.0.self:1"}
+    run = run_from(models / "fewer heads", tmp_path / "data", model=given, tokenizer={"vocabulary": 290})
+    assert read_data(run).tokenizer.source_vocabulary <= 290
+
+
+def test_a_start_that_has_changed_since_the_settings_were_read_is_refused(models, tmp_path):
+    shutil.copytree(models / "one matrix", tmp_path / "start")
+    run = run_from(tmp_path / "start", tmp_path / "data")
+    shutil.rmtree(tmp_path / "start")
+    shutil.copytree(models / "a bias", tmp_path / "start")
+    with pytest.raises(ValueError, match=r"model\.output_bias is False, that model has True"):
+        train(run, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.model", "config.json"])
+def test_a_damaged_start_is_refused_before_anything_is_written(name, models, tmp_path):
+    shutil.copytree(models / "one matrix", tmp_path / "start")
+    run = run_from(tmp_path / "start", tmp_path / "data")
+    content = bytearray((tmp_path / "start" / name).read_bytes())
+    content[-3] ^= 1
+    (tmp_path / "start" / name).write_bytes(content)
+    with pytest.raises(ValueError, match=rf"^model\.start: .*{name} was changed after it was written"):
+        train(run, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def with_shards(run: RunConfig, place: Path) -> RunConfig:
+    prepare.prepare(run, place, 1, lambda message: None)
+    return replace(run, data=replace(run.data, shards=str(place)))
+
+
+def test_shards_are_cut_by_the_tokenizer_of_the_start(run, undisturbed, tmp_path):
+    sharded = with_shards(run, tmp_path / "shards")
+    text, mapped = read_data(run), read_data(sharded)
+    assert mapped.encoded.sources.ids.tolist() == text.encoded.sources.ids.tolist()
+    assert mapped.encoded.targets.ids.tolist() == text.encoded.targets.ids.tolist()
+    train(sharded, tmp_path / "out")
+    assert_same_end(undisturbed, tmp_path / "out")
+
+
+def test_shards_of_another_tokenizer_are_refused(run, models, tmp_path):
+    new = replace(run, model=replace(run.model, start=None))
+    learned = with_shards(new, tmp_path / "learned")
+    of_start = with_shards(run, tmp_path / "of start")
+    name = r"is not of this run: tokenizer of model\.start is "
+    with pytest.raises(ValueError, match=rf"learned {name}'\w{{12}}', it was made with None; run `pellucid prepare`"):
+        read_data(replace(learned, model=run.model))
+    with pytest.raises(ValueError, match=rf"of start {name}None, it was made with '\w{{12}}'; run `pellucid prepare`"):
+        read_data(replace(of_start, model=new.model))
+    found = bundle.load(models / "one matrix")
+    tokenizer = read_data(new).tokenizer
+    assert tokenizer.source.serialized_model_proto() != found.tokenizer.source.serialized_model_proto()
+    model = Transformer(new.model_config(tokenizer))
+    bundle.save(tmp_path / "other", model, tokenizer)
+    other = run_from(tmp_path / "other", tmp_path / "data", data={"shards": str(tmp_path / "of start")})
+    with pytest.raises(ValueError, match=rf"{name}'\w{{12}}', it was made with '\w{{12}}'"):
+        read_data(other)
+
+
+def test_workers_that_found_other_starts_are_named_before_anything_is_written(models, run, tmp_path):
+    shutil.copytree(models / "one matrix", tmp_path / "other")
+    found = bundle.load(tmp_path / "other")
+    with torch.no_grad():
+        next(found.model.parameters()).mul_(2)
+    bundle.save(tmp_path / "other", found.model, found.tokenizer)
+    other = replace(run, model=replace(run.model, start=str(tmp_path / "other")))
+    (tmp_path / "other.toml").write_text(to_toml(other), encoding="utf-8")
+    for code, _, said in ended(started(run, tmp_path / "out", 2, changed={1: str(tmp_path / "other.toml")}), 120):
+        assert code == 1
+        assert "worker 1 of 2 (counted from 0) found another model to start from than worker 0" in said
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("alpha", [None, 5.0])
+def test_the_loss_with_a_bias_is_the_formula_in_value_and_gradient(smoothing, alpha):
+    torch.manual_seed(1)
+    rows, passes = 1061, 1 if alpha is None else 2
+    inputs = [torch.randn(n, dtype=torch.float64, requires_grad=True) for n in ((passes * rows, 13), (101, 13), (101,))]
+    targets = torch.randint(101, (rows,))
+    states, weight, bias = inputs
+    logits = states @ weight.T + bias
+    formula = (
+        smoothed_cross_entropy(logits, targets, smoothing)
+        if alpha is None
+        else r_drop_loss(logits[:rows], logits[rows:], targets, smoothing, alpha)
+    )
+    fast = loss_sum(states, weight, targets, smoothing, alpha, bias)
+    torch.testing.assert_close(fast, formula, rtol=1e-12, atol=0)
+    for ours, theirs in zip(*(torch.autograd.grad(3 * loss, inputs) for loss in (fast, formula)), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9)
