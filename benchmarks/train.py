@@ -71,9 +71,6 @@ ROWS = [
 Found = dict[str, dict[Row, list[dict[str, float] | str]]]
 """For each size and row what each round gave, or why it gave nothing."""
 
-Found = dict[str, dict[Row, list[dict[str, float] | str]]]
-"""For each size and row what each round gave, or why it gave nothing."""
-
 
 def main() -> None:
     """Measure and write the page."""
