@@ -38,7 +38,7 @@ from pellucid.train import update
 from pellucid.train.config import OptimConfig, read_run
 from pellucid.train.data import read_data
 from pellucid.train.optim import adam
-from pellucid.train.process import keep_memory
+from pellucid.train.process import keep_memory, spare_memory
 
 UPDATES, SEEN = 2, 6
 """Updates of one turn, after one that is not timed; updates of a profile."""
@@ -243,7 +243,7 @@ def main() -> None:
     options = parser.parse_args()
     began = time.monotonic()
     encoded = read_data(read_run(RECIPE, [f"tokenizer.vocabulary={VOCABULARY}"])).encoded
-    keep_memory()
+    spare_memory()
     lines = []
     for size in options.sizes:
         training = Training(size, encoded)

@@ -78,11 +78,10 @@ def pellucid(task: dict[str, Any], watcher: Watcher) -> None:
     from pellucid.model import ModelConfig, Transformer
     from pellucid.train.config import OptimConfig
     from pellucid.train.optim import adam
-    from pellucid.train.process import forget_shapes, keep_memory
+    from pellucid.train.process import spare_memory
     from pellucid.train.update import update
 
-    keep_memory()
-    forget_shapes()
+    spare_memory()
     with np.load(task["pairs"]) as found:
         sides = [Sentences(found[side], found[f"{side}_starts"]) for side in ("source", "target")]
     vocabulary = task["vocabulary"]

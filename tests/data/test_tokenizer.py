@@ -100,6 +100,12 @@ def test_pieces_spell_the_sentence(tokenizer: Tokenizer):
     assert tokenizer.target_pieces([PAD, UNK, BOS, EOS]) == ["<pad>", "<unk>", "<s>", "</s>"]
 
 
+@pytest.mark.parametrize("wrong", [-1, 10**6])
+def test_a_number_that_is_no_piece_is_an_error_and_not_another_piece(tokenizer: Tokenizer, wrong: int):
+    with pytest.raises(IndexError, match=f"piece {wrong} is not one of"):
+        tokenizer.source_pieces([UNK, wrong])
+
+
 @pytest.mark.article("A5", "A6")
 def test_words_and_characters_can_be_the_pieces():
     text = "roses are red and violets are blue"

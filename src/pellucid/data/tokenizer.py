@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
@@ -154,12 +155,21 @@ class Tokenizer:
         return _decoded(self.target, ids, self.config)
 
     def source_pieces(self, ids: Iterable[int]) -> list[str]:
-        """Each id as it stands in the source vocabulary; ▁ marks the start of a word."""
-        return [self.source.id_to_piece(int(i)) for i in ids]
+        """Each id as it stands in the source vocabulary; ▁ marks the start of a word. IndexError for no id of it."""
+        return _named(self._source_names, ids)
 
     def target_pieces(self, ids: Iterable[int]) -> list[str]:
-        """Each id as it stands in the target vocabulary; ▁ marks the start of a word."""
-        return [self.target.id_to_piece(int(i)) for i in ids]
+        """Each id as it stands in the target vocabulary; ▁ marks the start of a word. IndexError for no id of it."""
+        return _named(self._target_names, ids)
+
+    @cached_property
+    def _source_names(self) -> dict[int, str]:
+        """All pieces: SentencePiece, asked for one at a time, takes as long as the rest of a translated line."""
+        return {i: self.source.id_to_piece(i) for i in range(self.source_vocabulary)}
+
+    @cached_property
+    def _target_names(self) -> dict[int, str]:
+        return {i: self.target.id_to_piece(i) for i in range(self.target_vocabulary)}
 
 
 def sample(lines: Iterable[Line], most: int, seed: int) -> list[Line]:
@@ -254,6 +264,13 @@ def _read_list(path: Path, config: TokenizerConfig) -> list[str]:
     if len(set(names)) != len(names) or any(re.search("[\0\ud800-\udfff]", name) for name in names):
         raise ValueError(f"{path} has a piece twice, or one that is no text")
     return names
+
+
+def _named(names: dict[int, str], ids: Iterable[int]) -> list[str]:
+    try:
+        return [names[int(i)] for i in ids]
+    except KeyError as error:
+        raise IndexError(f"piece {error} is not one of the {len(names):,}") from None
 
 
 def _models(joint: bool) -> list[str]:

@@ -21,7 +21,7 @@ from pellucid.train.distributed import ALONE, Workers, joined
 from pellucid.train.fsdp import is_sharded, placed
 from pellucid.train.log import Log, Silent, Voice, voice
 from pellucid.train.optim import adam, learning_rate
-from pellucid.train.process import forget_shapes, interruptible, keep_memory
+from pellucid.train.process import interruptible, spare_memory
 from pellucid.train.progress import due, progress
 from pellucid.train.recovery import account, found_by_all, good, newest_sound, rate_factor, recover
 from pellucid.train.start import opened, since
@@ -73,8 +73,7 @@ def train(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence[str
     Raises ValueError for data that cannot be trained on, for an `out` that already holds a run, and for a resume with
     other settings or other data than the run began with; TrainingFailed when the run cannot go on or cannot be saved.
     """
-    keep_memory()
-    forget_shapes()
+    spare_memory()
     try:
         with joined() as workers:
             say = voice() if workers.first else Silent()

@@ -10,6 +10,12 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 
+def spare_memory() -> None:
+    """Both of the following: what every process that trains does first."""
+    keep_memory()
+    forget_shapes()
+
+
 def keep_memory() -> None:
     """Tell glibc to keep freed memory instead of giving it back to the kernel after each update.
 

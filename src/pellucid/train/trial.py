@@ -13,7 +13,7 @@ from pellucid.model import ModelConfig, Transformer
 from pellucid.train.config import RunConfig
 from pellucid.train.epoch import Epoch
 from pellucid.train.optim import adam, learning_rate
-from pellucid.train.process import forget_shapes, keep_memory
+from pellucid.train.process import spare_memory
 from pellucid.train.resources import forget_peak, peak_memory
 from pellucid.train.update import update
 
@@ -53,8 +53,7 @@ def try_updates(
 
     The first update is of the largest batch, so that a batch that does not fit the memory is found here.
     """
-    keep_memory()
-    forget_shapes()
+    spare_memory()
     forget_peak()
     torch.manual_seed(run.seed)
     model = Transformer(model_config).train()
