@@ -23,7 +23,7 @@ from pellucid.train.log import read_log
 from pellucid.train.loop import train
 from pellucid.train.loss import loss_sum, r_drop_loss, smoothed_cross_entropy
 from tests.laws.runs import Killed, assert_same_end, same, train_until, weights
-from tests.laws.torchrun import ended, started
+from tests.laws.torchrun import ended, started, train_alone, train_with
 from tests.train.corpora import small_run, write_corpus
 
 QUICK = {"steps": 6, "batch_tokens": 257, "evaluate_every": 3, "save_every": 2, "dev_sentences": 2, "dev_beam": 1}
@@ -355,6 +355,17 @@ def test_workers_that_found_other_starts_are_named_before_anything_is_written(mo
         assert code == 1
         assert "worker 1 of 2 (counted from 0) found another model to start from than worker 0" in said
     assert not (tmp_path / "out").exists()
+
+
+def test_two_workers_that_share_the_model_start_from_it_as_one_does(models, tmp_path):
+    run = run_from(models / "one matrix", tmp_path / "data", train={"accumulate": 2}, model={"dropout": 0.0})
+    train_alone(run, tmp_path / "one")
+    train_with(2, replace(run, train=replace(run.train, shard_model=True)), tmp_path / "two")
+    one, two = (read_log(tmp_path / name / "log.jsonl") for name in ("one", "two"))
+    for key in ("loss", "dev_loss"):
+        mine, others = ([row[key] for row in rows if key in row] for rows in (one, two))
+        assert mine
+        assert mine == pytest.approx(others, rel=1e-5), key
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
