@@ -68,9 +68,14 @@ def understood(arguments: list[str]) -> tuple[argparse.Namespace, list[Task]]:
     options = parser.parse_args(arguments)
     if not options.model:
         data = os.environ.get("PELLUCID_DATA") or parser.error("PELLUCID_DATA is not set; or name a --model")
-        options.model = ["runs/multi30k/best", "runs/tatoeba/best"]
-        options.source = [f"{data}/multi30k/test_2016_flickr.en.gz", f"{data}/tatoeba_en-es/test.en.gz"]
-        options.reference = [f"{data}/multi30k/test_2016_flickr.de.gz", f"{data}/tatoeba_en-es/test.es.gz"]
+        tests = {"multi30k": ("multi30k/test_2016_flickr", "de"), "tatoeba": ("tatoeba_en-es/test", "es")}
+        for name in [name for name in tests if Path("runs", name, "best").is_dir()]:
+            test, language = tests[name]
+            options.model.append(f"runs/{name}/best")
+            options.source.append(f"{data}/{test}.en.gz")
+            options.reference.append(f"{data}/{test}.{language}.gz")
+        if not options.model:
+            parser.error("there is neither runs/multi30k/best nor runs/tatoeba/best: train a recipe, or name a --model")
     if not len(options.model) == len(options.source) == len(options.reference):
         parser.error("each --model needs a --source and a --reference")
     given = zip(options.model, options.source, options.reference, strict=True)

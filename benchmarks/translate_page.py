@@ -137,8 +137,9 @@ run once before any runs again: {rounds} rounds, the median and (least-most). Al
   torch, float32. With a beam it is smaller because each ranks by its own formula: with a length penalty of 1 Pellucid
   divides a log-probability by (5 + n) / 6, the others by n. And Pellucid searches again where a translation runs in a
   loop.
-- *ready*: from the start of the process, imports counted, until two sentences are translated. *peak memory*: of the
-  process, after everything but single sentences.
+- *ready*: from the start of the process, imports counted, until two sentences are translated. Pellucid imports torch
+  beside CTranslate2 when first a sentence needs it: after *ready*, and here before what is timed; a whole command pays
+  for it. *peak memory*: of the process, after everything but single sentences.
 - *whole commands*: from the start of a process to its end, on the first lines of the training data, no two of
   them equal. CTranslate2 is `benchmarks/ctranslate2_file.py`, what its documentation shows made a program.
 """
