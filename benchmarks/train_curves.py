@@ -101,6 +101,7 @@ def draw(options: argparse.Namespace, found: Found, path: Path) -> None:
 def page(options: argparse.Namespace, found: Found, took: float) -> str:
     """The results as Markdown."""
     at = range(0, options.updates + 1, options.every)
+    pieces = options.updates * min(run["tokens"] for run in found.values())
     command = "python -m benchmarks.train_curves" + "".join(
         f" --{key} {getattr(options, key.replace('-', '_')):g}"
         for key in ("updates", "every", "peak", "warmup", "seeds", "at-once")
@@ -119,18 +120,32 @@ def page(options: argparse.Namespace, found: Found, took: float) -> str:
         "its authors have it. The code is that of the rows of [train.md](train.md).",
         "",
         "Cross-entropy of the dev pairs in nats a piece, computed alike for all (float32, no dropout, no label",
-        f"smoothing): mean of {options.seeds} seeds and (least-most); Marian has one.",
+        "smoothing), the mean of all seeds and, where there are several, (least-most).",
+        "Pellucid's budget counts padding and the peers' does not, so its updates have fewer pieces; the last column",
+        "is after as many pieces as the run with the fewest learned from, on a straight line between measurements.",
         "",
         "![loss against updates](train-curves.svg)",
         "",
-        f"| updates | {' | '.join(str(n) for n in at)} | target pieces an update |",
-        f"|---|{'---|' * (len(at) + 1)}",
+        f"| updates | {' | '.join(str(n) for n in at)} | target pieces an update | after {pieces:,.0f} pieces |",
+        f"|---|{'---|' * (len(at) + 2)}",
     ]
     for name in RUNS:
         each = [run for (of, _), run in found.items() if of == name]
         cells = [spread(losses) for losses in zip(*(run["losses"] for run in each), strict=True)]
-        lines.append(f"| {name} | {' | '.join(cells)} | {statistics.mean(run['tokens'] for run in each):,.0f} |")
+        cells.append(f"{statistics.mean(run['tokens'] for run in each):,.0f}")
+        cells.append(spread(tuple(after(pieces, run, options.every) for run in each)))
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join([*lines, "", *apart(found), ""])
+
+
+def after(pieces: float, run: dict[str, Any], every: int) -> float:
+    """The loss of a run when it had learned from so many target pieces.
+
+    >>> after(150, {"tokens": 10, "losses": [5.0, 4.0, 3.0]}, every=10)
+    3.5
+    """
+    losses = run["losses"]
+    return float(np.interp(pieces / run["tokens"], np.arange(len(losses)) * every, losses))
 
 
 def spread(losses: tuple[float, ...]) -> str:
@@ -148,7 +163,9 @@ def apart(found: Found) -> list[str]:
     *ours, peer, _ = RUNS
     last = {run: each["losses"][-1] for run, each in found.items()}
     further = {name: [loss - last[peer, seed] for (of, seed), loss in last.items() if of == name] for name in ours}
-    return [f"{name} ends {statistics.mean(each):+.3f} from {peer}." for name, each in further.items()]
+    return [
+        f"After the last update, {name} is {statistics.mean(each):+.3f} from {peer}." for name, each in further.items()
+    ]
 
 
 if __name__ == "__main__":
