@@ -164,12 +164,11 @@ class Tokenizer:
 
     @cached_property
     def _source_names(self) -> dict[int, str]:
-        """All pieces: SentencePiece, asked for one at a time, takes as long as the rest of a translated line."""
-        return {i: self.source.id_to_piece(i) for i in range(self.source_vocabulary)}
+        return _names(self.source)
 
     @cached_property
     def _target_names(self) -> dict[int, str]:
-        return {i: self.target.id_to_piece(i) for i in range(self.target_vocabulary)}
+        return self._source_names if self.target is self.source else _names(self.target)
 
 
 def sample(lines: Iterable[Line], most: int, seed: int) -> list[Line]:
@@ -264,6 +263,11 @@ def _read_list(path: Path, config: TokenizerConfig) -> list[str]:
     if len(set(names)) != len(names) or any(re.search("[\0\ud800-\udfff]", name) for name in names):
         raise ValueError(f"{path} has a piece twice, or one that is no text")
     return names
+
+
+def _names(side: Pieces) -> dict[int, str]:
+    """All pieces: SentencePiece, asked for one at a time, takes as long as the rest of a translated line."""
+    return {i: side.id_to_piece(i) for i in range(side.vocab_size())}
 
 
 def _named(names: dict[int, str], ids: Iterable[int]) -> list[str]:
