@@ -130,8 +130,8 @@ def test_the_page_of_curves_compares_seed_by_seed():
     ends = {peer: (4.0, 5.0), ours[0]: (4.25, 4.5), ours[1]: (4.0, 5.0)}
     found = {(name, seed): {"losses": [9.0, end[seed - 1]]} for name, end in ends.items() for seed in (1, 2)}
     assert train_curves.apart(found) == [
-        f"{ours[0]} ends -0.125 from {peer}.",
-        f"{ours[1]} ends +0.000 from {peer}.",
+        f"After the last update, {ours[0]} is -0.125 from {peer}.",
+        f"After the last update, {ours[1]} is +0.000 from {peer}.",
     ]
 
 
