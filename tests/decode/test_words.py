@@ -39,7 +39,7 @@ def test_pieces_of_a_vocabulary_are_told_apart():
     assert {stop, end} <= words.unmarked
     assert word[0] not in words.unmarked
     assert set(word[1:]) <= words.going_on & words.unmarked, pieces
-    everything = tokenizer.target_pieces(range(tokenizer.target_vocabulary))
+    everything = tokenizer.target_names
     byte = {number: everything.index(f"<0x{number:02X}>") for number in (0x2C, 0x41, 0xA9)}
     assert byte[0x2C] not in words.open | words.going_on
     assert {byte[0x41], byte[0xA9]} <= words.open & words.going_on & words.unmarked

@@ -102,7 +102,7 @@ def test_words_of_the_phrasebook_find_their_translations():
 @given(text=st.text(max_size=20))
 def test_any_text_can_be_copied_letter_by_letter(joint, text):
     tokenizer, short = of_lines(joint)
-    [source], pieces = tokenizer.encode_source([text]), tokenizer.target_pieces(range(tokenizer.target_vocabulary))
+    [source], pieces = tokenizer.encode_source([text]), tokenizer.target_names
     allowed = {pieces[i] for i in short.allowed(source)}
     for character in "".join(tokenizer.source_pieces(source[:-1])) if is_plain(tokenizer, source) else "":
         assert character in allowed or {f"<0x{b:02X}>" for b in character.encode()} <= allowed
@@ -148,7 +148,7 @@ def test_the_file_says_what_the_shortlist_says(tmp_path):
 def test_pieces_that_the_file_cannot_hold_are_named_and_their_targets_always_offered(tmp_path):
     lines = ["a\tb", "b\ta", "c\td\r", *LINES]
     tokenizer = Tokenizer.train(lines, lines, TokenizerConfig(vocabulary=307), seed=1, max_sentences=100)
-    tab, letter = map(tokenizer.source_pieces(range(tokenizer.source_vocabulary)).index, ("\t", "b"))
+    tab, letter = map(tokenizer.source_names.index, ("\t", "b"))
     short = Shortlist(frozenset({EOS}), {tab: frozenset({tab, letter}), letter: frozenset({letter, tab})})
     assert write_vmap(tmp_path / "vmap.txt", short, tokenizer) == ["\t"]
     assert (tmp_path / "vmap.txt").read_bytes() == b"\t</s> b\nb\tb\n"

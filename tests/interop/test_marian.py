@@ -58,8 +58,8 @@ def numbers(place: Path, found: Bundle) -> tuple[list[int], list[int]]:
     files = ["vocab.json", "target_vocab.json" if (place / "target_vocab.json").exists() else "vocab.json"]
     tables = [json.loads((place / name).read_text(encoding="utf-8")) for name in files]
     tokenizer = found.tokenizer
-    source = [tables[0].get(name, 0) for name in tokenizer.source_pieces(range(tokenizer.source_vocabulary))]
-    target = [tables[1].get(name, 0) for name in tokenizer.target_pieces(range(tokenizer.target_vocabulary))]
+    source = [tables[0].get(name, 0) for name in tokenizer.source_names]
+    target = [tables[1].get(name, 0) for name in tokenizer.target_names]
     target[BOS] = config["decoder_start_token_id"]
     return source, target
 

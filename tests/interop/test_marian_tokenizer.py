@@ -40,7 +40,7 @@ def both(folder: Path, separate: bool) -> tuple[Tokenizer, Any, list[dict[int, i
     ours = tokenizer_of(place, *sides)
     theirs = transformers.AutoTokenizer.from_pretrained(place, split_special_tokens=True)
     tables = [files["vocab.json"], files["target_vocab.json" if separate else "vocab.json"]]
-    names = [ours.source_pieces(range(ours.source_vocabulary)), ours.target_pieces(range(ours.target_vocabulary))]
+    names = [ours.source_names, ours.target_names]
     return (
         ours,
         theirs,

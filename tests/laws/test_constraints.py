@@ -187,7 +187,7 @@ def test_on_a_model_hypotheses_have_their_terms_as_words_and_the_models_own_numb
     sources = tokenizer.encode_source(LINES)
     parts = Words.of(tokenizer)
     limits = [pieces_needed((), some, parts) + 4 for some in terms]
-    newline = tokenizer.target_pieces(range(tokenizer.target_vocabulary)).index("<0x0A>")
+    newline = tokenizer.target_names.index("<0x0A>")
     with torch.inference_mode():
         found = constrained_search(
             step_of(model),

@@ -49,7 +49,7 @@ def translated(found: "Bundle", directory: Path, lines: Sequence[str], shortlist
         max_decoding_length=min(found.model.config.max_positions, max(map(len, sources)) + SearchConfig.max_extra),
         use_vmap=shortlist,
     )
-    ids = {piece: i for i, piece in enumerate(tokenizer.target_pieces(range(tokenizer.target_vocabulary)))}
+    ids = {piece: i for i, piece in enumerate(tokenizer.target_names)}
     texts = (tokenizer.decode_target([ids[piece] for piece in each.hypotheses[0]]) for each in results)
     return [text if line.strip() else "" for line, text in zip(lines, texts, strict=True)]
 

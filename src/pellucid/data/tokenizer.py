@@ -4,7 +4,7 @@ import io
 import json
 import random
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -156,19 +156,21 @@ class Tokenizer:
 
     def source_pieces(self, ids: Iterable[int]) -> list[str]:
         """Each id as it stands in the source vocabulary; ▁ marks the start of a word. IndexError for no id of it."""
-        return _named(self._source_names, ids)
+        return _named(self.source_names, ids)
 
     def target_pieces(self, ids: Iterable[int]) -> list[str]:
         """Each id as it stands in the target vocabulary; ▁ marks the start of a word. IndexError for no id of it."""
-        return _named(self._target_names, ids)
+        return _named(self.target_names, ids)
 
     @cached_property
-    def _source_names(self) -> dict[int, str]:
+    def source_names(self) -> tuple[str, ...]:
+        """All pieces of the source vocabulary, by their ids."""
         return _names(self.source)
 
     @cached_property
-    def _target_names(self) -> dict[int, str]:
-        return self._source_names if self.target is self.source else _names(self.target)
+    def target_names(self) -> tuple[str, ...]:
+        """All pieces of the target vocabulary, by their ids."""
+        return self.source_names if self.target is self.source else _names(self.target)
 
 
 def sample(lines: Iterable[Line], most: int, seed: int) -> list[Line]:
@@ -265,16 +267,16 @@ def _read_list(path: Path, config: TokenizerConfig) -> list[str]:
     return names
 
 
-def _names(side: Pieces) -> dict[int, str]:
+def _names(side: Pieces) -> tuple[str, ...]:
     """All pieces: SentencePiece, asked for one at a time, takes as long as the rest of a translated line."""
-    return {i: side.id_to_piece(i) for i in range(side.vocab_size())}
+    return tuple(side.id_to_piece(i) for i in range(side.vocab_size()))
 
 
-def _named(names: dict[int, str], ids: Iterable[int]) -> list[str]:
-    try:
-        return [names[int(i)] for i in ids]
-    except KeyError as error:
-        raise IndexError(f"piece {error} is not one of the {len(names):,}") from None
+def _named(names: Sequence[str], ids: Iterable[int]) -> list[str]:
+    numbers = [int(i) for i in ids]
+    if wrong := [i for i in numbers if not 0 <= i < len(names)]:
+        raise IndexError(f"piece {wrong[0]} is not one of the {len(names):,}")
+    return [names[i] for i in numbers]
 
 
 def _models(joint: bool) -> list[str]:

@@ -53,8 +53,8 @@ class CTranslate2Engine:
         Unless told otherwise, a worker for each processor and one thread for each worker: fastest for many sentences.
         Raises ValueError for a directory that CTranslate2 does not load, and where it is not installed.
         """
-        targets = tokenizer.target_pieces(range(tokenizer.target_vocabulary))
-        self.source_pieces = tokenizer.source_pieces(range(tokenizer.source_vocabulary))
+        targets = tokenizer.target_names
+        self.source_names = tokenizer.source_names
         self.ids = {piece: i for i, piece in enumerate(targets)}
         self.end = targets[EOS]
         self.forbidden = frozenset(targets[i] for i in bounds.forbidden)
@@ -131,7 +131,7 @@ class CTranslate2Engine:
         """What is under way for each source; nothing is cut and nothing replaced."""
         if not sources:
             return []
-        names = self.source_pieces
+        names = self.source_names
         return self.translator.translate_batch(
             [[names[i] for i in source] for source in sources],
             **question.options(),

@@ -63,8 +63,7 @@ class Translator:
         """
         self.tokenizer = tokenizer
         # One line in, one line out: the byte that would end the line is never written.
-        pieces = tokenizer.target_pieces(range(tokenizer.target_vocabulary))
-        forbidden = FORBIDDEN + tuple(i for i, piece in enumerate(pieces) if piece == "<0x0A>")
+        forbidden = FORBIDDEN + tuple(i for i, piece in enumerate(tokenizer.target_names) if piece == "<0x0A>")
         self.bounds = Bounds(min(each.config.max_positions for each in self.given), forbidden)
         self.lengths = Lengths(min(trained or self.bounds.longest, self.bounds.longest), self.bounds.longest)
 

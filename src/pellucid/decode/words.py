@@ -35,7 +35,7 @@ class Words:
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> "Words":
         """Those of the target side. A byte above 127 is taken for part of a letter."""
-        pieces = dict(enumerate(map(shown, tokenizer.target_pieces(range(tokenizer.target_vocabulary)))))
+        pieces = dict(enumerate(map(shown, tokenizer.target_names)))
         return cls(
             frozenset(i for i, piece in pieces.items() if piece and joins(piece[-1])),
             frozenset(i for i, piece in pieces.items() if piece and joins(piece[0])),

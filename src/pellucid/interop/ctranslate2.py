@@ -41,10 +41,9 @@ def convert(
     library = installed()
     refuse(model, tokenizer, precision, vmap)
     spec = specification(with_all_heads(model), library.specs)
-    sources = tokenizer.source_pieces(range(tokenizer.source_vocabulary))
-    targets = tokenizer.target_pieces(range(tokenizer.target_vocabulary))
-    spec.register_source_vocabulary(sources)
-    spec.register_target_vocabulary(targets)
+    targets = tokenizer.target_names
+    spec.register_source_vocabulary([*tokenizer.source_names])
+    spec.register_target_vocabulary([*targets])
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = (targets[i] for i in (UNK, BOS, EOS))
     spec.config.decoder_start_token = targets[BOS]
     spec.config.add_source_bos = spec.config.add_source_eos = False

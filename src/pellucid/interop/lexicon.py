@@ -114,12 +114,12 @@ def shortlist(table: Lexicon, targets: Sentences, tokenizer: Tokenizer, each: in
     """
     frequent = Counter(chain.from_iterable(targets)).most_common(always)
     likeliest = best(table, each)
-    ids = {piece: i for i, piece in enumerate(tokenizer.target_pieces(range(tokenizer.target_vocabulary)))}
+    ids = {piece: i for i, piece in enumerate(tokenizer.target_names)}
     return Shortlist(
         always=likeliest.pop(EOS, frozenset()) | {EOS} | {piece for piece, _ in frequent},
         of={
             i: likeliest.get(i, frozenset()) | spelling(piece, ids)
-            for i, piece in enumerate(tokenizer.source_pieces(range(tokenizer.source_vocabulary)))
+            for i, piece in enumerate(tokenizer.source_names)
             if i > EOS
         },
     )
@@ -176,8 +176,8 @@ def write_vmap(path: str | Path, short: Shortlist, tokenizer: Tokenizer) -> list
     A line is a source piece, a tab, and target pieces with spaces between; without a source piece they are always
     offered. A source piece that cannot be written so has its targets offered always.
     """
-    read = tokenizer.source_pieces(range(tokenizer.source_vocabulary))
-    written = tokenizer.target_pieces(range(tokenizer.target_vocabulary))
+    read = tokenizer.source_names
+    written = tokenizer.target_names
     unnamed = [targets for i, targets in short.of.items() if not _UNWRITABLE.isdisjoint(read[i])]
     rows = [("", short.always.union(*unnamed))]
     rows += [(read[i], targets) for i, targets in short.of.items() if _UNWRITABLE.isdisjoint(read[i])]

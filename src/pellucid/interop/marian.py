@@ -137,10 +137,9 @@ def kept(found: Bundle) -> tuple[dict[str, Any], Plan, Stored] | None:
         raise ValueError(f"{path} does not say how the weights were stored")
     plan = understood({"config.json": {}, **files}, str(path))
     c, tokenizer = found.model.config, found.tokenizer
-    if plan.config(positions=c.positions, output_bias=c.output_bias) != c or [plan.source.names, plan.target.names] != [
-        tokenizer.source_pieces(range(tokenizer.source_vocabulary)),
-        tokenizer.target_pieces(range(tokenizer.target_vocabulary)),
-    ]:
+    if plan.config(positions=c.positions, output_bias=c.output_bias) != c or (
+        [tuple(plan.source.names), tuple(plan.target.names)] != [tokenizer.source_names, tokenizer.target_names]
+    ):
         raise ValueError(f"{path} does not describe the model beside it")
     return files, plan, Stored(tuple(names), str(dtype))
 
@@ -161,8 +160,7 @@ def described(found: Bundle) -> tuple[dict[str, Any], Plan, Stored]:
 
 def generation(config: ModelConfig, tokenizer: Tokenizer) -> dict[str, Any]:
     """What `generate` of transformers does unless it is told otherwise: a beam of 4, and no piece that ours forbids."""
-    pieces = tokenizer.target_pieces(range(tokenizer.target_vocabulary))
-    line_feeds = [i for i, piece in enumerate(pieces) if piece == "<0x0A>"]
+    line_feeds = [i for i, piece in enumerate(tokenizer.target_names) if piece == "<0x0A>"]
     return {
         "pad_token_id": PAD,
         "bos_token_id": BOS,

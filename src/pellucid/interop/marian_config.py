@@ -142,9 +142,7 @@ def unable(model: ModelConfig, tokenizer: Tokenizer) -> list[str]:
 
 def one_vocabulary(tokenizer: Tokenizer) -> bool:
     """Whether a piece has the same number on both sides."""
-    return tokenizer.source_pieces(range(tokenizer.source_vocabulary)) == tokenizer.target_pieces(
-        range(tokenizer.target_vocabulary)
-    )
+    return tokenizer.source_names == tokenizer.target_names
 
 
 def config_of(model: ModelConfig) -> dict[str, Any]:

@@ -152,11 +152,7 @@ def files_of(model: ModelConfig, tokenizer: Tokenizer) -> dict[str, dict[str, An
     >>...<<, which Marian takes for the name of a language.
     """
     source, target = (
-        {name: i for i, name in enumerate(pieces)}
-        for pieces in (
-            tokenizer.source_pieces(range(tokenizer.source_vocabulary)),
-            tokenizer.target_pieces(range(tokenizer.target_vocabulary)),
-        )
+        {name: i for i, name in enumerate(pieces)} for pieces in (tokenizer.source_names, tokenizer.target_names)
     )
     separate = not one_vocabulary(tokenizer)
     marks = dict(zip(MARKS, tokenizer.target_pieces([PAD, UNK, EOS]), strict=True))

@@ -196,7 +196,7 @@ def begin(run: RunConfig, out: Path, say: Voice, workers: Workers = ALONE, again
     workers.require_same("model to start from", start.sha256 if start else "")
     data = read_data(run, start.tokenizer if start else None)
     workers.require_same("training data", data.fingerprint)
-    workers.require_same("vocabulary", "\n".join(data.tokenizer.target_pieces(range(data.tokenizer.target_vocabulary))))
+    workers.require_same("vocabulary", "\n".join((*data.tokenizer.source_names, *data.tokenizer.target_names)))
     torch.manual_seed(run.seed)
     model = Transformer(run.model_config(data.tokenizer))
     model = placed((start.fill(model) if start else model).train(), workers, run.train.shard_model)

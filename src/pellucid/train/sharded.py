@@ -135,8 +135,8 @@ def pieces(tokenizer: Tokenizer) -> tuple[Any, ...]:
     return (
         tokenizer.source.serialized_model_proto(),
         tokenizer.target.serialized_model_proto(),
-        tokenizer.source_pieces(range(tokenizer.source_vocabulary)),
-        tokenizer.target_pieces(range(tokenizer.target_vocabulary)),
+        [*tokenizer.source_names],
+        [*tokenizer.target_names],
     )
 
 
