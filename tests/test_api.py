@@ -6,6 +6,7 @@ from pellucid import bundle
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.translate import Translator
 from pellucid.evaluate.scores import corpus_scores
+from pellucid.train.log import read_log
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.train.corpora import write_corpus
 
@@ -77,6 +78,17 @@ def test_training_gives_the_best_model(tmp_path):
     from_file = pellucid.train(tmp_path / "run" / "run.toml", out=tmp_path / "again")
     weights = [dict(each.bundle.model.named_parameters()) for each in (trained, from_file)]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_a_model_that_writes_lower_case_only_is_scored_without_case(tmp_path):
+    given = tables(tmp_path)
+    given["tokenizer"]["lowercase"] = True
+    trained = pellucid.train(given, out=tmp_path / "run")
+    measured = [row for row in read_log(tmp_path / "run" / "log.jsonl") if "bleu" in row]
+    assert measured
+    assert all("case:lc" in each for row in measured for each in row["signatures"].values())
+    found = trained.evaluate(["one two"], ["ONE TWO"], max_extra=3)
+    assert all("case:lc" in each["signature"] for each in found.values())
 
 
 def test_a_run_is_named_in_one_way_only(tmp_path):

@@ -120,13 +120,17 @@ class Model:
         )
 
     def evaluate(self, sources: Sequence[str], references: Sequence[str], **search: Any) -> dict[str, dict[str, Any]]:
-        """BLEU, chrF, TER and WER of the model's translations, each as {"score", "signature"}."""
+        """BLEU, chrF, TER and WER of the model's translations, each as {"score", "signature"}.
+
+        Upper and lower case are told apart, but for a model that writes lower case only (`tokenizer.lowercase`).
+        """
         from pellucid.evaluate.scores import corpus_scores
 
         if len(sources) != len(references):
             raise ValueError(f"{len(sources):,} sources and {len(references):,} references: each source needs its own")
         translations = self.translate(sources, **search)
-        return corpus_scores([each.text for each in translations], several(references, "references"))
+        texts, lowercase = [each.text for each in translations], self.translator.tokenizer.config.lowercase
+        return corpus_scores(texts, several(references, "references"), lowercase=lowercase)
 
 
 def beside() -> "Beside":

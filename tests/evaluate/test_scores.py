@@ -91,6 +91,9 @@ def test_case_counts_and_the_signature_says_so(metric: str):
     other = corpus_scores(["the Black cat Drank."], ["The black cat drank."], metrics=[metric])[metric]
     assert same["score"] != other["score"]
     assert "case:mixed" in same["signature"]
+    either = corpus_scores(["the Black cat Drank."], ["The black cat drank."], metrics=[metric], lowercase=True)[metric]
+    assert either["score"] == same["score"]
+    assert "case:lc" in either["signature"]
 
 
 @pytest.mark.parametrize("metric", METRICS)

@@ -32,8 +32,8 @@ def run(
     """BLEU, chrF, TER and WER of translations.
 
     Translate a test set and compare with what people wrote: BLEU and chrF (higher is better), TER and WER (lower is
-    better), upper and lower case told apart. Each score comes with its signature, which says how it was computed;
-    without one it cannot be compared. Every line counts, an empty one too.
+    better), upper and lower case told apart, but for a model that writes lower case only. Each score comes with its
+    signature, which says how it was computed; without one it cannot be compared. Every line counts, an empty one too.
     """
     from pellucid.api import load
     from pellucid.decode.config import SearchConfig
@@ -47,7 +47,7 @@ def run(
         texts = [each.text for each in counted(found, total=len(sources))]
     typer.echo(f"{len(sources):,} sentences translated in {time.monotonic() - started:.1f} s, beam {beam}", err=True)
     with named(reference):
-        scores = corpus_scores(texts, references)
+        scores = corpus_scores(texts, references, lowercase=loaded.translator.tokenizer.config.lowercase)
     if json:
         write_lines([json_line(scores)])
     else:

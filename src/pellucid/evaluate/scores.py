@@ -8,9 +8,14 @@ Scored = dict[str, Any]
 
 
 def corpus_scores(
-    hypotheses: Sequence[str], references: Sequence[str], metrics: Iterable[str] = ("bleu", "chrf", "ter", "wer")
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    metrics: Iterable[str] = ("bleu", "chrf", "ter", "wer"),
+    lowercase: bool = False,
 ) -> dict[str, Scored]:
-    """Scores of all translations together, upper and lower case told apart, one reference for each.
+    """Scores of all translations together, one reference for each; upper and lower case are told apart, or not.
+
+    A model with `tokenizer.lowercase` cannot know which it would have to write: its scores want `lowercase`.
 
     >>> corpus_scores(["the cat sat on mats"], ["the cat sat on the mats"], metrics=["wer"])["wer"]["score"]
     16.666666666666664
@@ -21,32 +26,36 @@ def corpus_scores(
         raise ValueError(f"{len(hypotheses):,} translations and {len(references):,} references: each needs the other")
     if not any(reference.strip() for reference in references):
         raise ValueError("nothing to score: no reference has a word")
-    return {name: METRICS[name](hypotheses, references) for name in metrics}
+    return {name: METRICS[name](hypotheses, references, lowercase) for name in metrics}
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Scored:
+def bleu(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False) -> Scored:
     """Papineni et al. 2002, as Post 2018 fixed it: tokenizer 13a, exponential smoothing, up to 4-grams."""
-    return by_sacrebleu(bleu_metric(), hypotheses, references)
+    return by_sacrebleu(bleu_metric(lowercase), hypotheses, references)
 
 
-def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Scored:
+def chrf(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False) -> Scored:
     """Popović 2015: F2 of character n-grams up to 6, spaces left out."""
     from sacrebleu.metrics.chrf import CHRF
 
-    return by_sacrebleu(CHRF(), hypotheses, references)
+    return by_sacrebleu(CHRF(lowercase=lowercase), hypotheses, references)
 
 
-def ter(hypotheses: Sequence[str], references: Sequence[str]) -> Scored:
+def ter(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False) -> Scored:
     """Snover et al. 2006: edits and shifts of phrases, in per cent of the reference's words; lower is better."""
-    return by_sacrebleu(ter_metric(), hypotheses, references)
+    return by_sacrebleu(ter_metric(lowercase), hypotheses, references)
 
 
-def wer(hypotheses: Sequence[str], references: Sequence[str]) -> Scored:
+def wer(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False) -> Scored:
     """Words to replace, insert and delete, in per cent of the references' words; lower is better."""
-    pairs = [(left.split(), right.split()) for left, right in zip(hypotheses, references, strict=True)]
+    case = str.lower if lowercase else str
+    pairs = [(case(left).split(), case(right).split()) for left, right in zip(hypotheses, references, strict=True)]
     edits = sum(edit_distance(left, right) for left, right in pairs)
     words = sum(len(right) for _, right in pairs)
-    return {"score": 100 * (edits / words), "signature": "nrefs:1|case:mixed|tok:whitespace|edits:levenshtein"}
+    return {
+        "score": 100 * (edits / words),
+        "signature": f"nrefs:1|case:{'lc' if lowercase else 'mixed'}|tok:whitespace|edits:levenshtein",
+    }
 
 
 def edit_distance(left: Sequence[str], right: Sequence[str]) -> int:
@@ -84,19 +93,19 @@ def runs_in_a_loop(text: str, longest: int = 4, times: int = 3) -> bool:
     return False
 
 
-def bleu_metric() -> Any:
+def bleu_metric(lowercase: bool = False) -> Any:
     """BLEU with the settings of this house."""
     from sacrebleu.metrics.bleu import BLEU
 
     # Already tokenised text is scored as it is: sacreBLEU would only warn of it.
-    return BLEU(tokenize="13a", force=True)
+    return BLEU(tokenize="13a", force=True, lowercase=lowercase)
 
 
-def ter_metric() -> Any:
+def ter_metric(lowercase: bool = False) -> Any:
     """TER with the settings of this house."""
     from sacrebleu.metrics.ter import TER
 
-    return TER(case_sensitive=True)
+    return TER(case_sensitive=not lowercase)
 
 
 def by_sacrebleu(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> Scored:
@@ -105,7 +114,7 @@ def by_sacrebleu(metric: Any, hypotheses: Sequence[str], references: Sequence[st
     return {"score": score, "signature": str(metric.get_signature())}
 
 
-METRICS: dict[str, Callable[[Sequence[str], Sequence[str]], Scored]] = {
+METRICS: dict[str, Callable[..., Scored]] = {
     "bleu": bleu,
     "chrf": chrf,
     "ter": ter,

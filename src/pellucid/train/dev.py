@@ -66,7 +66,8 @@ def evaluate(model: Transformer, tokenizer: Tokenizer, dev: Dev, run: RunConfig)
     with reading(model), products_in(run.train.precision, model.output_embedding.weight.device):
         total = sum(batch_loss(model, batch, smoothing=0.0).item() for batch in dev.batches)
     translations = Translator(model, tokenizer).translate(dev.sources, SearchConfig(beam=run.train.dev_beam))
-    scores = corpus_scores([each.text for each in translations], dev.references, metrics=("bleu", "chrf"))
+    texts, lowercase = [each.text for each in translations], tokenizer.config.lowercase
+    scores = corpus_scores(texts, dev.references, metrics=("bleu", "chrf"), lowercase=lowercase)
     return Evaluation(
         dev_loss=total / sum(batch.target_tokens for batch in dev.batches),
         bleu=scores["bleu"]["score"],
