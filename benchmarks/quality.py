@@ -157,10 +157,11 @@ def spread(places: list[Path], most: int) -> list[Path]:
 def scored(
     model: Path, task: Task, sources: list[str], references: list[str], beam: int = BEAM
 ) -> tuple[dict, list[str]]:
-    """Test scores of a model directory, and its translations."""
-    found = pellucid.load(model).translate(sources, beam=beam, length_penalty=task.length_penalty)
-    texts = [each.text for each in found]
-    return corpus_scores(texts, references, metrics=("bleu", "chrf")), texts
+    """Test scores of a model directory, without case if it writes lower case only; and its translations."""
+    loaded = pellucid.load(model)
+    texts = [each.text for each in loaded.translate(sources, beam=beam, length_penalty=task.length_penalty)]
+    lowercase = loaded.translator.tokenizer.config.lowercase
+    return corpus_scores(texts, references, metrics=("bleu", "chrf"), lowercase=lowercase), texts
 
 
 def tokenised_bleu(

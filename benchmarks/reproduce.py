@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.quality import HOUSE, RESULTS, TASKS, Task, lines, machine, moses, scored, tokenised_bleu
-from pellucid.train.config import read_run
 from pellucid.train.log import read_log
 
 RUNS = HOUSE / "runs" / "reproduce"
@@ -141,8 +140,6 @@ def scores(target: Target, run: Path, data: Path) -> tuple[float, dict]:
     """The score that is compared, and sacreBLEU's, of the averaged model on the test set."""
     task = target.task
     sources, references = lines(data / task.source), lines(data / task.reference)
-    if read_run(run / "run.toml").tokenizer.lowercase:
-        references = [line.lower() for line in references]
     found, texts = scored(run / "average", task, sources, references, target.beam)
     sacre = found["bleu"]
     if not target.tokenised:
