@@ -1,9 +1,11 @@
 """Dropout: the right share, the right mean, independent, repeatable from torch's generator."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
-from pellucid.model.dropout import Dropout, keep
+from pellucid.model.dropout import Dropout, drawn_from, keep
 
 MANY = 999_983
 
@@ -65,3 +67,20 @@ def test_the_generators_state_is_all_the_mask_depends_on():
     assert torch.equal(dropout(x), first)
     assert torch.equal(dropout(x), second)
     assert not torch.equal(first, second)
+
+
+def test_a_thread_with_a_generator_of_its_own_draws_from_that_alone():
+    shape = torch.Size([101])
+    torch.manual_seed(7)
+    wanted = keep(shape, 0.3, torch.float32)
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    with drawn_from(7):
+        assert torch.equal(keep(shape, 0.3, torch.float32), wanted)
+        with ThreadPoolExecutor(1) as other:
+            assert not torch.equal(other.submit(keep, shape, 0.3, torch.float32).result(), wanted)
+        torch.set_rng_state(before)
+    first = keep(shape, 0.3, torch.float32)
+    torch.set_rng_state(before)
+    assert torch.equal(keep(shape, 0.3, torch.float32), first)
+    assert not torch.equal(first, wanted)

@@ -1,5 +1,9 @@
 """Dropout, with a mask that is quick to draw on a CPU (paper, 5.4)."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import local
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -29,10 +33,28 @@ class Dropout(nn.Module):
 def keep(shape: torch.Size, share: float, dtype: torch.dtype) -> Tensor:
     """A mask of zeros, on average `share` of them, and of the number that makes their mean 1.
 
-    It is drawn as 16-bit integers, four to a random word of torch's own generator: the share is rounded down to a
-    multiple of 1 / 65536.
+    It is drawn as 16-bit integers, four to a random word of torch's own generator, or of the one that `drawn_from`
+    made for this thread: the share is rounded down to a multiple of 1 / 65536.
     """
     dropped = int(share * 65536)
-    words = torch.empty((shape.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    generator = None if torch.compiler.is_compiling() else _this_thread.generator
+    words = torch.empty((shape.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None, generator=generator)
     numbers = words.view(torch.int16)[: shape.numel()].view(shape)
     return (numbers >= dropped - 32768).to(dtype).mul_(65536 / (65536 - dropped))
+
+
+class _Local(local):
+    generator: torch.Generator | None = None
+
+
+_this_thread = _Local()
+
+
+@contextmanager
+def drawn_from(seed: int) -> Iterator[None]:
+    """On a CPU, this thread draws its masks from a generator of its own: of one, threads would take turns by chance."""
+    _this_thread.generator = torch.Generator().manual_seed(seed)
+    try:
+        yield
+    finally:
+        _this_thread.generator = None

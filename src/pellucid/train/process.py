@@ -17,16 +17,17 @@ def spare_memory() -> None:
 
 
 def keep_memory() -> None:
-    """Tell glibc to keep freed memory instead of giving it back to the kernel after each update.
+    """Tell glibc to keep freed memory instead of giving it back to the kernel after each update, for all threads.
 
     Otherwise every update's large tensors are unmapped, mapped and zeroed again. Does nothing where there is no glibc.
     """
     if sys.platform == "linux":
-        m_trim_threshold, m_mmap_threshold = -1, -3
+        m_trim_threshold, m_mmap_threshold, m_arena_max = -1, -3, -8
         with suppress(OSError, AttributeError):
             libc = ctypes.CDLL("libc.so.6")
             libc.mallopt(m_mmap_threshold, 2**30)
             libc.mallopt(m_trim_threshold, 2**31 - 1)
+            libc.mallopt(m_arena_max, 1)  # those of other threads are made of small pieces, which are given back
 
 
 def forget_shapes() -> None:

@@ -10,10 +10,12 @@ from torch import Tensor, nn
 from pellucid.data.batching import Batch
 from pellucid.data.tokenizer import PAD
 from pellucid.model import Transformer
+from pellucid.model.dropout import drawn_from
 from pellucid.train.config import OptimConfig
 from pellucid.train.distributed import ALONE, Workers
 from pellucid.train.fsdp import gather_embeddings, is_sharded, whole
 from pellucid.train.loss import loss_sum
+from pellucid.train.threads import share, sharing, together
 from pellucid.train.trouble import halves, out_of_memory
 
 
@@ -114,6 +116,11 @@ def gradient(
 
 def summed(model: Transformer, parts: list[Batch], c: OptimConfig, precision: str) -> Tensor | int:
     """The summed loss of all parts, their gradients in the weights; or the number of the first that does not fit."""
+    threads = sharing(model, parts) if parts else 1
+    if threads > 1:
+        return summed_together(
+            model, [[share(part, i, threads) for part in parts] for i in range(threads)], c, precision
+        )
     weight = model.output_embedding.weight
     total = torch.zeros((), dtype=torch.float64, device=weight.device)
     for number, part in enumerate(parts):
@@ -129,6 +136,41 @@ def summed(model: Transformer, parts: list[Batch], c: OptimConfig, precision: st
             return number
         total += loss.detach()
     return total
+
+
+def summed_together(model: Transformer, shares: list[list[Batch]], c: OptimConfig, precision: str) -> Tensor | int:
+    """The same, each share on a thread of its own; gradients are added in one order, so that bits are repeated."""
+    parameters = list(model.parameters())
+
+    def of_one(parts: list[Batch]) -> tuple[Tensor, list[Tensor]] | int:
+        total, gradients = torch.zeros((), dtype=torch.float64), []
+        for number, part in enumerate(parts):
+            try:
+                with drawn_from(part.seed), products_in(precision, total.device):
+                    loss = batch_loss(model, part, c.label_smoothing, c.r_drop)
+                found = torch.autograd.grad(loss, parameters, materialize_grads=True)
+            except (RuntimeError, MemoryError) as error:
+                if not out_of_memory(error):
+                    raise
+                return number
+            total += loss.detach()
+            gradients = added(gradients, list(found)) if gradients else list(found)
+        return total, gradients
+
+    done = together(of_one, shares)
+    if unfit := [each for each in done if isinstance(each, int)]:
+        return min(unfit)
+    (total, gradients), *others = (each for each in done if not isinstance(each, int))
+    for more, found in others:
+        total, gradients = total + more, added(gradients, found)
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        parameter.grad = gradient
+    return total
+
+
+def added(one: list[Tensor], other: list[Tensor]) -> list[Tensor]:
+    """The sums of tensors of the same shapes."""
+    return list(torch._foreach_add(one, other))  # pyright: ignore[reportPrivateImportUsage]
 
 
 def batch_loss(model: Transformer, batch: Batch, smoothing: float, r_drop: float = 0.0) -> torch.Tensor:
