@@ -1,8 +1,8 @@
 """Threads that share an update on a CPU, each with rows of its own and a gradient of its own.
 
 The matrices of a small model are too small for many threads to share one product, and what lies between two products is
-shared even less; whole rows are shared without a rest. The sums are those of one thread (`distributed` has the same for
-processes), so their number changes the time and nothing else.
+shared even less; whole rows are shared without a rest (benchmarks/results/train-threads.md). The sums are those of one
+thread (`distributed` has the same for processes), so their number changes the time and nothing else.
 """
 
 from collections.abc import Callable, Sequence
