@@ -23,10 +23,9 @@ def shared(request, monkeypatch):
 
 
 def trained(one: Transformer, parts=PARTS, updates: int = 1, **more) -> tuple[Transformer, update.Update]:
-    optimizer = torch.optim.SGD(one.parameters())
-    for _ in range(updates):
-        done = update.update(one, optimizer, parts, 0.5, OptimConfig(**more), "float32")
-    return one, done
+    optimizer, c = torch.optim.SGD(one.parameters()), OptimConfig(**more)
+    *_, last = [update.update(one, optimizer, parts, 0.5, c, "float32") for _ in range(updates)]
+    return one, last
 
 
 @pytest.mark.parametrize("r_drop", [0.0, 5.0])
