@@ -63,8 +63,9 @@ class Evaluation:
 
 def evaluate(model: Transformer, tokenizer: Tokenizer, dev: Dev, run: RunConfig) -> Evaluation:
     """Loss in nats a token, without label smoothing; BLEU and chrF of beam search."""
-    with reading(model), products_in(run.train.precision, model.output_embedding.weight.device):
-        total = sum(batch_loss(model, batch, smoothing=0.0).item() for batch in dev.batches)
+    device = model.output_embedding.weight.device
+    with reading(model), products_in(run.train.precision, device):
+        total = sum(batch_loss(model, batch.to(device), smoothing=0.0).item() for batch in dev.batches)
     translations = Translator(model, tokenizer).translate(dev.sources, SearchConfig(beam=run.train.dev_beam))
     texts, lowercase = [each.text for each in translations], tokenizer.config.lowercase
     scores = corpus_scores(texts, dev.references, metrics=("bleu", "chrf"), lowercase=lowercase)

@@ -14,7 +14,7 @@ from pellucid.model.dropout import drawn_from
 from pellucid.train.config import OptimConfig
 from pellucid.train.distributed import ALONE, Workers
 from pellucid.train.fsdp import gather_embeddings, is_sharded, whole
-from pellucid.train.loss import loss_sum
+from pellucid.train.loss import loss_of_rows, loss_sum
 from pellucid.train.threads import share, sharing, together
 from pellucid.train.trouble import halves, out_of_memory
 
@@ -178,13 +178,18 @@ def batch_loss(model: Transformer, batch: Batch, smoothing: float, r_drop: float
 
     With `r_drop`, every pair goes through twice, with other dropout (`r_drop_loss`).
     """
-    there, weight, bias = batch.target_out != PAD, model.output_embedding.weight, model.output_bias
-    targets = batch.target_out[there]
+    targets, weight, bias = batch.target_out.flatten(), model.output_embedding.weight, model.output_bias
+    # Where pieces are is asked first: a GPU has nothing else to do then, and later it would have to be waited for.
+    there = (targets != PAD).nonzero()[:, 0]
+    targets = targets[there]
     if not r_drop:
-        states = model.states(batch.source, batch.target_in)
-        return loss_sum(states[there], weight, targets, smoothing, bias=bias)
-    states = model.states(batch.source.repeat(2, 1), batch.target_in.repeat(2, 1))
-    return loss_sum(states[there.repeat(2, 1)], weight, targets, smoothing, r_drop, bias)
+        states = model.states(batch.source, batch.target_in).flatten(0, 1).index_select(0, there)
+        return loss_sum(states, weight, targets, smoothing, bias=bias, fused=vars(model).get(FUSED_LOSS))
+    states = model.states(batch.source.repeat(2, 1), batch.target_in.repeat(2, 1)).unflatten(0, (2, -1))
+    return loss_sum(states.flatten(1, 2).index_select(1, there).flatten(0, 1), weight, targets, smoothing, r_drop, bias)
+
+
+FUSED_LOSS = "fused_loss"
 
 
 def compiled(model: Transformer, backend: str = "inductor") -> Transformer:
@@ -193,6 +198,7 @@ def compiled(model: Transformer, backend: str = "inductor") -> Transformer:
     That happens in the first updates, and takes minutes. Searches and traces go through the layers as they are.
     """
     model.states = torch.compile(model.states, dynamic=True, backend=backend)
+    vars(model)[FUSED_LOSS] = torch.compile(loss_of_rows, dynamic=True, backend=backend)
     return model
 
 
