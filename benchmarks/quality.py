@@ -160,8 +160,7 @@ def scored(
     """Test scores of a model directory, without case if it writes lower case only; and its translations."""
     loaded = pellucid.load(model)
     texts = [each.text for each in loaded.translate(sources, beam=beam, length_penalty=task.length_penalty)]
-    lowercase = loaded.translator.tokenizer.config.lowercase
-    return corpus_scores(texts, references, metrics=("bleu", "chrf"), lowercase=lowercase), texts
+    return corpus_scores(texts, references, metrics=("bleu", "chrf"), lowercase=loaded.lowercase), texts
 
 
 def tokenised_bleu(

@@ -47,6 +47,11 @@ class Model:
         """Where the model was loaded from."""
         return self.found.directory
 
+    @property
+    def lowercase(self) -> bool:
+        """Whether it writes lower case only, so that its translations are scored without case."""
+        return self.translator.tokenizer.config.lowercase
+
     def translate(
         self,
         lines: Sequence[str],
@@ -129,8 +134,8 @@ class Model:
         if len(sources) != len(references):
             raise ValueError(f"{len(sources):,} sources and {len(references):,} references: each source needs its own")
         translations = self.translate(sources, **search)
-        texts, lowercase = [each.text for each in translations], self.translator.tokenizer.config.lowercase
-        return corpus_scores(texts, several(references, "references"), lowercase=lowercase)
+        texts = [each.text for each in translations]
+        return corpus_scores(texts, several(references, "references"), lowercase=self.lowercase)
 
 
 def beside() -> "Beside":
@@ -148,6 +153,7 @@ def load(
     others: Sequence[str | Path] = (),
     exported: str | Path | None = None,
     workers: int | None = None,
+    device: str = "cpu",
 ) -> Model:
     """The model in a model directory, such as runs/demo/best, ready to translate.
 
@@ -156,14 +162,17 @@ def load(
     `others` are models with the same tokenizer that translate together with it: the mean of their probabilities.
     `exported` is a directory that `pellucid export --to ctranslate2` made of it. CTranslate2 runs `workers` batches at
     a time, by default one on each processor; 1 is quicker where sentences come one by one. Beside it torch is imported
-    when it is first needed, and then has as many threads as one of the workers. Raises ValueError, saying what is wrong
-    and what to do, for a directory that holds no sound model, and for what does not go together.
+    when it is first needed, and then has as many threads as one of the workers. On a `device` such as "cuda" torch
+    runs the model; that a line is translated alike in every batch is promised on a CPU only. Raises ValueError, saying
+    what is wrong and what to do, for a directory that holds no sound model, and for what does not go together.
     """
     place = None if exported is None else Path(exported)
-    refuse(engine, precision, place, several=bool(others))
+    refuse(engine, precision, place, bool(others), device)
     half = precision == "bfloat16" and engine != "ctranslate2"
+    if device != "cpu":
+        engine = "torch"
     if engine == "torch" or others or half:
-        found, models = in_torch([directory, *others], half)
+        found, models = in_torch([directory, *others], half, device)
         translator = Translator(models[0], found.tokenizer, *models[1:], trained=trained_on(found.manifest))
     else:
         found = stored.load(directory)
@@ -172,14 +181,15 @@ def load(
     return Model(found, translator)
 
 
-def in_torch(directories: Sequence[str | Path], half: bool) -> "tuple[Bundle, list[Transformer]]":
+def in_torch(directories: Sequence[str | Path], half: bool, device: str = "cpu") -> "tuple[Bundle, list[Transformer]]":
     """The first of these model directories, and the models of all, which have one tokenizer; half: in bfloat16."""
     from pellucid import bundle
     from pellucid.decode.ensemble import require_one_vocabulary
 
     found = [bundle.load(each) for each in directories]
     require_one_vocabulary(found)
-    return found[0], [each.model.bfloat16() if half else each.model for each in found]
+    models = [each.model.to(device) for each in found]
+    return found[0], [each.bfloat16() if half else each for each in models]
 
 
 def trained_on(manifest: Mapping[str, Any]) -> int | None:

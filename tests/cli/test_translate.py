@@ -255,3 +255,25 @@ def test_every_engine_gives_the_same_text(call, model, text):
     assert call("translate", model, text, "--precision", "int8").exit_code == 0
     assert "engine is 'onnx'" in call("translate", model, text, "--engine", "onnx").stderr
     assert "precision is 'int8'" in call("translate", model, text, "--engine", "torch", "--precision", "int8").stderr
+
+
+@pytest.mark.parametrize("command", ["translate", "score", "evaluate"])
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("gpu", "device is 'gpu', it must be cpu, cuda, or one of several GPUs such as cuda:1"),
+        ("cuda", "device is 'cuda', and torch finds no CUDA device here; leave it out to use the CPU"),
+        ("cuda:1", "device is 'cuda:1', and torch finds no CUDA device here"),
+    ],
+)
+def test_a_device_that_is_not_there_is_refused(call, model, text, monkeypatch, command, device, message):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    files = {"translate": [text], "score": ["--source", text, "--target", text]}
+    files["evaluate"] = ["--source", text, "--reference", text]
+    refused = call(command, model, *files[command], "--device", device)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert message in " ".join(refused.stderr.split())
+
+
+def test_the_processor_is_a_device_by_name(call, model, text):
+    assert call("translate", model, text, "--device", "cpu").stdout == call("translate", model, text).stdout

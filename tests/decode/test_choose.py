@@ -2,14 +2,17 @@
 
 import json
 import sys
+from typing import Any
 
 import pytest
+import torch
 
 from pellucid import bundle
 from pellucid.api import load
 from pellucid.decode.ct2 import CTranslate2Engine
 from pellucid.decode.engines import TorchEngine
 from pellucid.interop.ctranslate2 import convert
+from pellucid.model import Transformer
 from tests.decode.models import LINES, random_model, small_tokenizer
 
 
@@ -92,6 +95,20 @@ def test_what_does_not_go_together_is_refused_all_at_once(place, exported):
         load(place, engine="torch", exported=exported)
     with pytest.raises(ValueError, match="several models translate together with engine = 'torch' only"):
         load(place, engine="ctranslate2", others=[place])
+
+
+def test_a_gpu_is_for_torch(place, exported, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    moved = []
+    monkeypatch.setattr(Transformer, "to", lambda self, device: moved.append(device) or self)
+    asked: list[dict[str, Any]] = [{"engine": "ctranslate2"}, {"precision": "int8"}, {"exported": exported}]
+    for words in asked:
+        with pytest.raises(ValueError, match="on cuda:1 take engine = 'torch', without an export"):
+            load(place, **words, device="cuda:1")
+    with pytest.raises(ValueError, match="device is 'cuda:2', and torch finds 2 CUDA devices here"):
+        load(place, device="cuda:2")
+    assert isinstance(load(place, engine="auto", device="cuda:1").translator.engine, TorchEngine)
+    assert moved == ["cuda:1"]
 
 
 def test_a_manifest_says_what_sources_the_model_was_trained_on(place, tmp_path):

@@ -1,11 +1,14 @@
 """On a CUDA device all is as on a processor: attention, losses, weights, searches."""
 
 import copy
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from pellucid import bundle
+from pellucid.api import load
 from pellucid.data.batching import Batch
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.engines import Request, TorchEngine
@@ -13,7 +16,7 @@ from pellucid.model import ModelConfig, Transformer, attention
 from pellucid.train.config import OptimConfig
 from pellucid.train.optim import adam
 from pellucid.train.update import compiled, update
-from tests.decode.models import random_model
+from tests.decode.models import LINES, random_model, small_tokenizer
 
 pytestmark = pytest.mark.gpu
 
@@ -31,7 +34,7 @@ def batch(seed: int = 0) -> Batch:
     return Batch(source, read, target, np.arange(24), int((target != 0).sum()))
 
 
-def trained(device: str, precision: str = "float32", fused: bool = False, **more: float) -> tuple[list[float], list]:
+def trained(device: str, precision: str = "float32", fused: bool = False, **more: Any) -> tuple[list[float], list]:
     """The losses of twelve updates, and the weights after them."""
     torch.manual_seed(3)
     c = OptimConfig(peak=1e-3, **more)
@@ -74,6 +77,16 @@ def test_the_kernel_is_the_formula(dtype, monkeypatch):
     monkeypatch.setattr(attention, "fused_is_faster", lambda q: False)
     written = attention.attend(q, k, v, allowed)
     torch.testing.assert_close(fused, written, rtol=0, atol=1e-5 if dtype == torch.float32 else 2e-2)
+
+
+def test_a_model_directory_is_translated_alike_on_either(tmp_path):
+    tokenizer = small_tokenizer()
+    model = random_model(1, tokenizer.source_vocabulary, tokenizer.target_vocabulary, max_positions=31)
+    bundle.save(tmp_path / "model", model, tokenizer, step=0)
+    one, other = (load(tmp_path / "model", device=device) for device in ("cpu", "cuda"))
+    assert [each.text for each in other.translate(LINES)] == [each.text for each in one.translate(LINES)]
+    assert other.score(LINES, LINES[::-1])[0].log_prob == pytest.approx(one.score(LINES, LINES[::-1])[0].log_prob)
+    assert other.trace(LINES[0]).target.text == one.trace(LINES[0]).target.text
 
 
 SEARCHES = [

@@ -4,12 +4,16 @@ import random
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
+from pellucid.data.batching import Encoded, Sentences
+from pellucid.data.stream import Stream
 from pellucid.model import ModelConfig, Transformer
-from pellucid.train import threads, update
+from pellucid.train import distributed, threads, update
 from pellucid.train.config import OptimConfig
+from pellucid.train.distributed import Workers
 from tests.laws.test_update import WORDS, batch, model, scarce
 
 PARTS = [batch(slice(0, 3)), batch(slice(3, None))]
@@ -64,6 +68,18 @@ def test_with_dropout_too_the_bits_do_not_depend_on_which_thread_is_first(shared
 def test_each_thread_drops_other_numbers_out():
     whole = replace(batch(), seed=7)
     assert [threads.share(whole, i, 3).seed for i in range(3)] == [7, 8, 9]
+
+
+def test_no_thread_of_any_worker_drops_out_what_another_does():
+    rows = Sentences(np.tile(np.arange(4, 12), 40), np.arange(0, 328, 8))
+    [place] = Stream(Encoded(rows, rows), 1000, seed=1).following(1)
+    seeds = [
+        threads.share(part, number, 2).seed
+        for rank in range(3)
+        for part in distributed.shared([place], Workers(rank, 3))
+        for number in range(2)
+    ]
+    assert len(set(seeds)) == len(seeds) == 6
 
 
 def test_the_shares_of_a_batch_are_its_rows_without_needless_padding():

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from pellucid.cli.files import equal_lines, json_line, named, write_lines
-from pellucid.cli.options import ENGINE, JSON, MODEL, PRECISIONS, default, meaning
+from pellucid.cli.options import DEVICE, ENGINE, JSON, MODEL, PRECISIONS, default, meaning
 from pellucid.cli.progress import counted
 
 EXAMPLES = """\
@@ -27,6 +27,7 @@ def run(
     length_penalty: Annotated[float, meaning("length_penalty")] = default("length_penalty"),
     engine: Annotated[str, ENGINE] = "auto",
     precision: Annotated[str, PRECISIONS] = "float32",
+    device: Annotated[str, DEVICE] = "cpu",
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """BLEU, chrF, TER and WER of translations.
@@ -41,13 +42,13 @@ def run(
 
     SearchConfig(beam=beam, batch=batch, length_penalty=length_penalty)
     sources, references = equal_lines(source, reference)
-    loaded, started = load(model, precision, engine), time.monotonic()
+    loaded, started = load(model, precision, engine, device=device), time.monotonic()
     with named(source):
         found = loaded.translate_stream(sources, beam=beam, batch=batch, length_penalty=length_penalty)
         texts = [each.text for each in counted(found, total=len(sources))]
     typer.echo(f"{len(sources):,} sentences translated in {time.monotonic() - started:.1f} s, beam {beam}", err=True)
     with named(reference):
-        scores = corpus_scores(texts, references, lowercase=loaded.translator.tokenizer.config.lowercase)
+        scores = corpus_scores(texts, references, lowercase=loaded.lowercase)
     if json:
         write_lines([json_line(scores)])
     else:

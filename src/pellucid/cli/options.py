@@ -34,3 +34,7 @@ ENGINE = typer.Option(
     metavar="auto|torch|ctranslate2",
     help="what runs the model: auto takes CTranslate2 where that is installed and gives the same text",
 )
+DEVICE = typer.Option(
+    metavar="cpu|cuda",
+    help="where the model is run; a GPU is taken only when it is named (cuda, or cuda:1), and then by torch",
+)

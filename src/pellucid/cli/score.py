@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from pellucid.cli.files import equal_lines, json_line, named, write_lines
-from pellucid.cli.options import JSON, MODEL, PRECISION, default, meaning
+from pellucid.cli.options import DEVICE, JSON, MODEL, PRECISION, default, meaning
 
 EXAMPLES = """\
   pellucid score runs/demo/best --source test.en --target test.es
@@ -20,6 +20,7 @@ def run(
     target: Annotated[str, typer.Option(metavar="FILE", help="a translation of each, line by line")],
     batch: Annotated[int, meaning("batch")] = default("batch"),
     precision: Annotated[str, PRECISION] = "float32",
+    device: Annotated[str, DEVICE] = "cpu",
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Log-probabilities of given translations.
@@ -33,7 +34,7 @@ def run(
 
     SearchConfig(batch=batch)
     sources, targets = equal_lines(source, target)
-    loaded = load(model, precision)
+    loaded = load(model, precision, device=device)
     with named(f"{source} and {target}"):
         scores = loaded.score(sources, targets, batch=batch)
     if json:

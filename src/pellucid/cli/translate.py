@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pellucid.cli.files import existing, into, json_line, lines_beside, lines_of, named, write_lines
-from pellucid.cli.options import ENGINE, JSON, MODEL, PRECISIONS, default, meaning
+from pellucid.cli.options import DEVICE, ENGINE, JSON, MODEL, PRECISIONS, default, meaning
 from pellucid.cli.progress import counted
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def run(
     ] = None,
     engine: Annotated[str, ENGINE] = "auto",
     precision: Annotated[str, PRECISIONS] = "float32",
+    device: Annotated[str, DEVICE] = "cpu",
     exported: Annotated[
         str | None, typer.Option(metavar="DIR", help="what `pellucid export --to ctranslate2` made of the model")
     ] = None,
@@ -103,7 +104,7 @@ def run(
     prefixes = None if prefix is None else lines_beside(prefix, file)
     block = block or (1 if file == "-" and sys.stdin.isatty() else 2048)
     workers = 1 if block == 1 else None
-    loaded = load(model, precision, engine, others=others or (), exported=exported, workers=workers)
+    loaded = load(model, precision, engine, others=others or (), exported=exported, workers=workers, device=device)
     with named(file), into(alignments) as align:
         translations = loaded.translate_stream(
             lines_of(file), block=block, terms=terminology, prefixes=prefixes, **search

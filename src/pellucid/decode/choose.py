@@ -1,5 +1,6 @@
 """Which engine translates: torch, or CTranslate2 where that is installed and gives the same text."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,26 +58,44 @@ def choose(
     return taken
 
 
-def refuse(engine: str, precision: str, exported: Path | None, several: bool) -> None:
-    """ValueError for what does not go together."""
+def refuse(engine: str, precision: str, exported: Path | None, several: bool, device: str = "cpu") -> None:
+    """ValueError for what does not go together, and for a device that is not there."""
     every = sorted({each for some in PRECISIONS.values() for each in some})
     problems = []
     if engine not in ENGINES:
         problems.append(f"engine is {engine!r}, it must be one of {', '.join(ENGINES)}")
     elif precision not in PRECISIONS.get(engine, every):
         problems.append(f"precision is {precision!r}, it must be one of {', '.join(PRECISIONS.get(engine, every))}")
-    if engine == "ctranslate2" or precision == "int8" or exported is not None:
+    of_ctranslate2 = engine == "ctranslate2" or precision == "int8" or exported is not None
+    if device != "cpu":
+        problems += absent(device)
+        if of_ctranslate2:
+            problems.append(f"CTranslate2 is run on the CPU here; on {device} take engine = 'torch', without an export")
+    if of_ctranslate2:
         installed()
     if exported is not None and precision not in ("float32", precision_of(exported)):
         problems.append(
             f"{exported} is of precision {precision_of(exported)}, not {precision}; leave the precision out"
         )
-    if several and (engine == "ctranslate2" or precision == "int8" or exported is not None):
+    if several and of_ctranslate2:
         problems.append("several models translate together with engine = 'torch' only, in float32 or bfloat16")
     if exported is not None and engine == "torch":
         problems.append(f"{exported} was exported for CTranslate2; leave it out, or take engine = 'ctranslate2'")
     if problems:
         raise ValueError("; ".join(problems))
+
+
+def absent(device: str) -> list[str]:
+    """What is wrong with a device, if anything."""
+    import torch
+
+    if not re.fullmatch(r"cuda(:\d+)?", device):
+        return [f"device is {device!r}, it must be cpu, cuda, or one of several GPUs such as cuda:1"]
+    there = torch.cuda.device_count()
+    if int(device.partition(":")[2] or 0) < there:
+        return []
+    found = f"{there or 'no'} CUDA device{'s' * (there > 1)}"
+    return [f"device is {device!r}, and torch finds {found} here; leave it out to use the CPU"]
 
 
 def belongs(exported: Path, found: "Bundle | Stored") -> None:

@@ -208,7 +208,7 @@ def shared(places: Sequence[Place], workers: Workers) -> list[Batch]:
     if len(places) % workers.world == 0:
         return [collate(each.encoded, each.pairs, each.seed) for each in places[workers.rank :: workers.world]]
     rows = [replace(each, pairs=each.pairs[workers.rank :: workers.world]) for each in places]
-    seeds = [each.seed + workers.rank for each in rows]
+    seeds = [each.seed + (workers.rank << 16) for each in rows]  # the threads of a worker take those that follow
     return [
         collate(each.encoded, each.pairs, seed) if len(each.pairs) else nothing(seed)
         for each, seed in zip(rows, seeds, strict=True)

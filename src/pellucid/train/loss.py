@@ -69,7 +69,7 @@ def loss_sum(
 def loss_of_rows(
     z: Float[Tensor, "R V"], bias: Float[Tensor, " V"] | None, targets: Int[Tensor, "R 1"], smoothing: float
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "R V"]]:
-    """`smoothed_cross_entropy` of some logits, and its gradient by them, softmax - q: to be compiled into few passes."""
+    """`smoothed_cross_entropy` of some logits and its gradient by them, softmax - q: to be compiled into one pass."""
     logits = z.to(torch.promote_types(z.dtype, torch.float32))
     logits = logits if bias is None else logits + bias
     log_sum = logits.logsumexp(dim=1, keepdim=True)
