@@ -11,6 +11,7 @@ import torch
 
 from pellucid import bundle
 from pellucid.data.tokenizer import BOS, EOS, PAD, UNK
+from pellucid.decode import ct2
 from pellucid.decode.beam import beam_search
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.ct2 import CTranslate2Engine, processors
@@ -183,6 +184,18 @@ def test_what_is_not_sure_by_hand():
     assert sure((3, -inf, True), (2, -1.0, True)) is None
     assert sure((3, -3e38, True), (2, -1.0, True)) is None
     assert sure((3, float("nan"), True), (2, -1.0, True)) is None
+
+
+@pytest.mark.parametrize(("precision", "promised"), [("float32", True), ("int8", False)])
+def test_close_calls_are_searched_again_where_the_same_text_is_promised(tmp_path, monkeypatch, precision, promised):
+    model, config = ending_model(), SearchConfig(beam=3, max_extra=20)
+    monkeypatch.setattr(ct2, "CLOSE_CALL", 1e9)  # every choice is one
+    convert(model, TOKENIZER, tmp_path / "out", precision)
+    fallback = Counting([model], ())
+    engine = CTranslate2Engine(tmp_path / "out", TOKENIZER, fallback.bounds, lambda: fallback, workers=1)
+    found = engine.search(requests(3), config)
+    assert all(found)
+    assert fallback.asked == 31 if promised else fallback.asked < 8  # of a few the dropped ones could be better
 
 
 def test_forbidden_pieces_are_never_written(tmp_path: Path):

@@ -10,7 +10,7 @@ from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.hypothesis import Hypothesis, penalty, usable
 from pellucid.decode.question import Question, best
-from pellucid.decode.request import Bounds, Request
+from pellucid.decode.request import CLOSE_CALL, Bounds, Request
 from pellucid.interop.converted import converted
 from pellucid.interop.library import installed, precision_of
 from pellucid.stored import Stored
@@ -28,9 +28,10 @@ class CTranslate2Engine:
 
     CTranslate2 ranks otherwise, knows one limit for a batch and few rules. So it is asked for all hypotheses, and they
     are ranked here. A request goes to `fallback`, alone, if a forbidden piece was written, if the scores that decide it
-    are a close call, or if it is not plain or does not end within its limit; but of a greedy search every beginning is
-    what a search with a lower limit finds, and a piece that may not follow changes no other choice: that one is cut
-    here, searched without repeats there, and has its log-probability from a pass over what was found.
+    are a close call in float32 (in other precisions the same text is not promised), or if it is not plain or does not
+    end within its limit; but of a greedy search every beginning is what a search with a lower limit finds, and a piece
+    that may not follow changes no other choice: that one is cut here, searched without repeats there, and has its
+    log-probability from a pass over what was found.
 
     One difference is left: forbidden pieces take part in the search, where the torch engine has none. (CTranslate2 can
     leave them out only by giving their probability to others, which changes every score.) Where one drives another
@@ -63,7 +64,9 @@ class CTranslate2Engine:
         self.shortlist = shortlist
         self.threads = threads
         self.translator = loaded(Path(directory), workers or processors(), threads)
-        self.suited = SUITED.get(self.translator.compute_type.partition("_")[0], 128)
+        precision = self.translator.compute_type.partition("_")[0]
+        self.suited = SUITED.get(precision, 128)
+        self.close_call = CLOSE_CALL if precision == "float32" else 0.0
 
     @classmethod
     def of(
@@ -155,7 +158,7 @@ class CTranslate2Engine:
         ended = [text[-1:] == [self.end] for text in texts]
         if not all(map(self.forbidden.isdisjoint, texts)):
             return None
-        order = best(lengths, log_probs, ended, question, limit, config)
+        order = best(lengths, log_probs, ended, question, limit, config, self.close_call)
         if order is None:
             return None
         return [

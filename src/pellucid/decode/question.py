@@ -56,8 +56,11 @@ def best(
     question: Question,
     limit: int,
     config: SearchConfig,
+    close_call: float = CLOSE_CALL,
 ) -> list[int] | None:
     """Which of CTranslate2's hypotheses `beam_search` returns, best first; None where that is not sure.
+
+    What is as near as `close_call` is not.
 
     >>> config = SearchConfig(beam=2, length_penalty=1.0)
     >>> best([7, 1], [-3.0, -3.5], [True, True], Question.of(config, limit=9), 9, config)  # -3 / 2 beats -3.5 / 1
@@ -83,5 +86,5 @@ def best(
         unseen = least * last**question.exponent / penalty(last, config.length_penalty)
     deciding = [*(scores[i] for i in first), max(unseen, *(scores[i] for i in rest), -inf)]
     # A score has the rounding of its log-probability divided by the same number, which is the least for the shortest.
-    close = CLOSE_CALL / penalty(min(lengths), config.length_penalty)
+    close = close_call / penalty(min(lengths), config.length_penalty)
     return first if all(a - b >= close for a, b in pairwise(deciding)) else None
