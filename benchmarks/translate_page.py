@@ -24,7 +24,7 @@ def page(tasks: list[Task], options: argparse.Namespace, seconds: float) -> Iter
     yield f"    {' '.join(['python -m benchmarks.translate', *sys.argv[1:]])}\n"
     yield f"{machine()}, ctranslate2 {version('ctranslate2')}; {time.strftime('%Y-%m-%d')}, {seconds / 60:.0f} minutes."
     yield f"Peers: {'; '.join(' '.join(packages) for packages in PACKAGES.values())}.\n"
-    batches = ", ".join(f"{row.name} {row.batch}" for row in ROWS)
+    batches = ", ".join(f"{row.name} {row.batch}" for row in ROWS if row.batch)
     yield READING.format(**vars(options), cores=CORES, batches=batches)
     for task in tasks:
         references = list(islice(read_lines(task.reference), options.lines))
@@ -126,8 +126,8 @@ run once before any runs again: {rounds} rounds, the median and (least-most). Al
 {cores} cores. The speed of a machine drifts: the ratios, each within a round, say more than the figures.
 
 - *one sentence*: the first {single} lines, one after the other. *batches of 32*: the first {batched} lines.
-- *whole file*: all {lines:,} lines in one call, in the batches that suit the engine: {batches}. That of Hugging Face
-  and of ONNX Runtime is timed in the first round only.
+- *whole file*: all {lines:,} lines in one call, in the batches that suit the engine: {batches};
+  Pellucid chooses itself. That of Hugging Face and of ONNX Runtime is timed in the first round only.
 - *Hugging Face* and *ONNX Runtime*: `generate` with {cores} threads, lines sorted by length. *CTranslate2*: its Python
   API as its documentation shows, with SentencePiece, {cores} workers of one thread; for one sentence in float32 one
   worker of {cores} threads. *Pellucid*: `pellucid.load(...).translate(...)`.

@@ -31,7 +31,7 @@ FLOAT32, INT8 = "CTranslate2, float32", "CTranslate2, int8"
 class Row:
     """An engine with its settings: the environment it runs in, if it is a peer, and the export it reads, if any.
 
-    `batch` suits it best for a whole file; `rival` is the row of CTranslate2 it is compared with.
+    `batch` suits it best for a whole file (0: it chooses itself); `rival` is the row of CTranslate2 it is compared with.
     """
 
     name: str
@@ -50,11 +50,11 @@ ROWS = (
     Row("ONNX Runtime, by `optimum`", "onnx", "onnx", "onnx", 32, slow=True),
     Row(FLOAT32, "ctranslate2", "peers", "float32", 64),
     Row(INT8, "ctranslate2", "peers", "int8", 32, rival=INT8),
-    Row(OURS, "pellucid torch", "", "", 64),
-    Row("Pellucid, torch, bfloat16", "pellucid torch", "", "", 64, "bfloat16"),
-    Row("Pellucid, ctranslate2, float32", "pellucid ctranslate2", "", "", 64),
-    Row("Pellucid, ctranslate2, int8", "pellucid ctranslate2", "", "", 64, "int8", rival=INT8),
-    Row("Pellucid, ctranslate2, int8, shortlist", "pellucid ctranslate2", "", "int8-shortlist", 64, "int8", rival=INT8),
+    Row(OURS, "pellucid torch", "", "", 0),
+    Row("Pellucid, torch, bfloat16", "pellucid torch", "", "", 0, "bfloat16"),
+    Row("Pellucid, ctranslate2, float32", "pellucid ctranslate2", "", "", 0),
+    Row("Pellucid, ctranslate2, int8", "pellucid ctranslate2", "", "", 0, "int8", rival=INT8),
+    Row("Pellucid, ctranslate2, int8, shortlist", "pellucid ctranslate2", "", "int8-shortlist", 0, "int8", rival=INT8),
 )
 
 

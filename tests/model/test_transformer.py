@@ -101,14 +101,14 @@ def test_matrices_begin_xavier_uniform_and_biases_at_zero(activation):
     model = Transformer(
         ModelConfig(11, 11, d, f, 2, encoder_layers=1, decoder_layers=1, activation=activation, norm="post")
     )
-    square, feed = math.sqrt(6 / (d + d)), math.sqrt(6 / (d + f))
+    square, three, feed = (math.sqrt(6 / (d + out)) for out in (d, 3 * d, f))
     for name, weight in model.named_parameters():
         if name.endswith("bias"):
             assert not weight.any(), name
         elif ".norm." in name:
             assert (weight == 1).all(), name
         elif "embedding" not in name:
-            bound = feed if ".ffn." in name else square
+            bound = feed if ".ffn." in name else three if ".qkv." in name else square
             largest = [block.abs().max() for block in weight.split(f if "inner" in name else d)]
             assert all(0.99 * bound < size <= bound for size in largest), name
 
