@@ -31,7 +31,8 @@ FLOAT32, INT8 = "CTranslate2, float32", "CTranslate2, int8"
 class Row:
     """An engine with its settings: the environment it runs in, if it is a peer, and the export it reads, if any.
 
-    `batch` suits it best for a whole file (0: it chooses itself); `rival` is the row of CTranslate2 it is compared with.
+    `batch` suits it best for a whole file (0: it chooses itself); `rival` is the row of CTranslate2 it is compared
+    with.
     """
 
     name: str

@@ -17,7 +17,7 @@ SOURCES, TARGETS = LINES[::2], [LINES[1], LINES[3], LINES[5], "Sí."]
 
 def model(**sizes):
     size = small_tokenizer().source_vocabulary
-    return random_model(2, size, size, **{"d_model": 32, "d_ff": 64, **sizes})
+    return random_model(3, size, size, **{"d_model": 32, "d_ff": 64, **sizes})
 
 
 def scores(model):

@@ -39,7 +39,7 @@ def ending_model(seed: int) -> Transformer:
 def place(tmp_path: Path) -> Path:
     """A model directory that has been converted before."""
     directory = tmp_path / "runs" / "best"
-    bundle.save(directory, ending_model(1), small_tokenizer())
+    bundle.save(directory, ending_model(3), small_tokenizer())
     load(directory, engine="ctranslate2")
     return directory
 

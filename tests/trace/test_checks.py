@@ -284,7 +284,7 @@ def test_a_tree_that_is_not_that_of_the_search_is_noticed():
         (kept, replace(kept, score=kept.score + 1e-3), {TOTALS}),
         (kept, replace(kept, fate="pruned"), {FATES}),
         (kept, replace(kept, rank=99), {FATES}),
-        (pruned, replace(pruned, fate="finished"), {FATES}),
+        (pruned, replace(pruned, fate="finished"), {FATES, BEST}),  # and it is better than the translation
         (kept, replace(kept, best=False), {BEST}),
         (kept, replace(kept, log_prob=kept.log_prob + 1e-3), {TOTALS, BEAM}),
     ):

@@ -198,7 +198,7 @@ def test_a_translation_anew_is_the_one_a_plain_search_finds_under_the_edit(edits
 @pytest.mark.parametrize("attention", ["decoder.0.self", "decoder.0.cross"])
 def test_a_row_of_a_pattern_is_that_row_for_every_hypothesis_of_a_beam(attention):
     """What the search thought of every one of them is what one pass under the edit says of it."""
-    model = small_traced(1, max_positions=23)
+    model = small_traced(9, max_positions=23)
     before = model.trace("?", beam=4)
     for row in (1, 2):
         values = [0.0] * (len(before.source.ids) if "cross" in attention else row + 1)

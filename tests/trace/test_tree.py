@@ -184,7 +184,7 @@ def test_a_translation_cut_off_at_the_limit_has_no_finished_node():
 
 def test_the_tree_is_that_of_the_search_that_decided():
     """A translation that went round in circles is searched for again: the tree is the second search's."""
-    found = ball()
+    found = small_traced(9).trace("The ball is blue.", beam=3)
     assert any("searched again with no 4 pieces twice" in note for note in found.notes)
     assert found.tree is not None
     assert [node.piece_id for node in found.tree.nodes if node.best] == found.target.ids

@@ -54,8 +54,8 @@ class CTranslate2Engine:
         Unless told otherwise, a worker for each processor and one thread for each worker: fastest for many sentences.
         Raises ValueError for a directory that CTranslate2 does not load, and where it is not installed.
         """
-        targets = tokenizer.target_names
         self.source_names = tokenizer.source_names
+        self.target_names = targets = tokenizer.target_names
         self.ids = {piece: i for i, piece in enumerate(targets)}
         self.end = targets[EOS]
         self.forbidden = frozenset(targets[i] for i in bounds.forbidden)
@@ -185,12 +185,18 @@ class CTranslate2Engine:
         """What was found for these requests, with its log-probability."""
         if not found:
             return {}
-        log_probs = self.fallback().log_probs([requests[i].source for i in found], list(found.values()))
+        sources, targets = self.source_names, self.target_names
+        passes = self.translator.score_batch(
+            [[sources[i] for i in requests[number].source] for number in found],
+            [[targets[i] for i in ids if i != EOS] for ids in found.values()],
+            max_input_length=0,
+        )
         hypotheses = {}
-        for (i, ids), each in zip(found.items(), log_probs, strict=True):
-            ended, total = ids[-1] == EOS, usable(fsum(each))
+        for (number, ids), each in zip(found.items(), passes, strict=True):
+            ended, total = ids[-1] == EOS, usable(fsum(each.log_probs[: len(ids)]))  # one for the end mark comes last
             score = total / penalty(len(ids), config.length_penalty)
-            hypotheses[i] = [Hypothesis(ids[:-1] if ended else ids, score, total, "eos" if ended else "length", [])]
+            stop = "eos" if ended else "length"
+            hypotheses[number] = [Hypothesis(ids[:-1] if ended else ids, score, total, stop, [])]
         return hypotheses
 
 

@@ -1,6 +1,6 @@
 """Lines of text in, translations out: prepares, groups by length, searches, and puts everything back in order."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -29,7 +29,10 @@ WITHOUT_CIRCLES = 4
 """A translation that went round in circles is searched again with no so many pieces twice."""
 
 LARGE = 512
-"""Lines of a block from which on the next is begun early: whoever wants each answer at once asks for few."""
+"""Lines of a block from which on the next are begun early: whoever wants each answer at once asks for few."""
+
+AHEAD = 2
+"""Blocks begun before one is handed on: while the last lines of one are searched again, the engine has the other."""
 
 Item = TypeVar("Item")
 
@@ -272,7 +275,7 @@ class Translator:
     ) -> Iterator[Translation]:
         """As `translate`, for any number of lines: reads `block` of them, translates them, hands them on.
 
-        Of large blocks the next is read and begun before one is handed on, so that the engine is never idle.
+        Of large blocks the next two are read and begun before one is handed on, so that the engine is never idle.
         """
         rest = iter(lines)
         beginnings = None if prefixes is None else iter(prefixes)
@@ -284,7 +287,7 @@ class Translator:
                 yield self.begin(some, config, None, first_line, terms, of_some)
                 first_line += len(some)
 
-        for finish in one_ahead(begun()) if block >= LARGE else begun():
+        for finish in ahead(begun(), AHEAD) if block >= LARGE else begun():
             yield from finish()
 
     def score(self, sources: Sequence[str], targets: Sequence[str], batch: int) -> list[Score]:
@@ -340,25 +343,23 @@ def batches(lengths: Mapping[int, int], sentences: int, tokens: int) -> Iterator
         at += count
 
 
-def one_ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """The same items, the next one taken before one is handed on; what goes wrong in taking it comes after that one.
+def ahead(items: Iterable[Item], count: int) -> Iterator[Item]:
+    """The same items, `count` more taken before one is handed on; what goes wrong in taking one comes after them all.
 
-    >>> taken = iter([1, 2, 3])
-    >>> next(one_ahead(taken)), next(taken)
-    (1, 3)
+    >>> taken = iter([1, 2, 3, 4])
+    >>> next(ahead(taken, 2)), next(taken)
+    (1, 4)
     """
-    held: list[Item] = []
-    while True:
-        try:
-            following = [next(items)]
-        except StopIteration:
-            yield from held
-            return
-        except Exception:
-            yield from held
-            raise
+    held: deque[Item] = deque()
+    try:
+        for item in items:
+            held.append(item)
+            if len(held) > count:
+                yield held.popleft()
+    except Exception:
         yield from held
-        held = following
+        raise
+    yield from held
 
 
 @contextmanager
