@@ -14,6 +14,7 @@ from benchmarks.translate_row import CORES
 from benchmarks.translate_setup import FLOAT32, HF, INT8, OURS, PACKAGES, ROWS, Task
 from pellucid.data.corpus import read_lines
 from pellucid.evaluate.scores import corpus_scores
+from pellucid.stored import CONFIG, read_config
 
 SEARCHES = ("greedy", "beam")
 
@@ -28,7 +29,10 @@ def page(tasks: list[Task], options: argparse.Namespace, seconds: float) -> Iter
     yield READING.format(**vars(options), cores=CORES, batches=batches)
     for task in tasks:
         references = list(islice(read_lines(task.reference), options.lines))
-        yield f"\n## {task.model}: {len(references):,} lines of {'/'.join(Path(task.source).parts[-2:])}"
+        yield f"\n## {task.model}: {len(references):,} lines of {'/'.join(Path(task.source).parts[-2:])}\n"
+        config, tokenizer = read_config(task.model / CONFIG)
+        layers = f"{config.encoder_layers} + {config.decoder_layers} layers"
+        yield f"{layers} of {config.d_model}, {config.target_vocabulary:,} target pieces ({tokenizer.kind})."
         for search, title in zip(SEARCHES, ("Greedy", f"Beam {options.beam}"), strict=True):
             yield f"\n### {title}\n"
             yield from searched(task, search, references)

@@ -31,10 +31,10 @@ def directory(tmp_path_factory) -> Path:
     return place
 
 
-def test_ratios_are_of_one_round_and_against_the_rival(tmp_path, monkeypatch):
+def test_ratios_are_of_one_round_and_against_the_rival(directory, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["benchmarks.translate"])
     (tmp_path / "lines").write_text("ein Hund\nein Ball\n", encoding="utf-8")
-    task = Task(Path("model"), str(tmp_path / "lines"), str(tmp_path / "lines"))
+    task = Task(directory, str(tmp_path / "lines"), str(tmp_path / "lines"))
     for row in ROWS:
         speed = {HF: 10, FLOAT32: 50, INT8: 80}.get(row.name, 40)
         searched = {"p50": 1, "p95": 2, "texts": ["ein Hund", "ein Hund"]}
