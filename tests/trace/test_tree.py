@@ -16,7 +16,7 @@ from pellucid.decode.search import Hypothesis, ranked
 from pellucid.trace.facts import Tree, TreeNode
 from pellucid.trace.tree import Search, tree_of
 from tests.decode.tables import Prefixes, limit, random_logits, step_from
-from tests.trace.traced import ball, small_traced, tree_of_ball
+from tests.trace.traced import small_traced, tree_of_ball
 
 VOCABULARY = 11
 
