@@ -51,7 +51,7 @@ def test_an_unknown_command_is_a_mistake(call):
 
 
 def test_a_failure_of_ours_is_no_mistake_of_the_user(call, monkeypatch, tmp_path):
-    def broken(*arguments: object) -> None:
+    def broken(*arguments: object, **named: object) -> None:
         raise RuntimeError("a bug")
 
     monkeypatch.setattr("pellucid.api.load", broken)
@@ -62,7 +62,7 @@ def test_a_failure_of_ours_is_no_mistake_of_the_user(call, monkeypatch, tmp_path
 
 
 def test_an_interrupted_command_ends_as_shells_expect(call, monkeypatch, tmp_path):
-    def interrupted(*arguments: object) -> None:
+    def interrupted(*arguments: object, **named: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("pellucid.api.load", interrupted)

@@ -198,6 +198,17 @@ def test_close_calls_are_searched_again_where_the_same_text_is_promised(tmp_path
     assert fallback.asked == 31 if promised else fallback.asked < 8  # of a few the dropped ones could be better
 
 
+def test_a_text_that_fills_every_position_has_its_score_too(tmp_path: Path):
+    fallback, engine = engines(model_that_writes(7, V, V), tmp_path / "out")
+    longest, config = fallback.bounds.longest, SearchConfig(method="greedy", max_extra=10**6)
+    asked = [Request([5, EOS], 1), Request([6, 8, EOS], 2)]
+    for some in (asked, asked[:1]):
+        found, expected = engine.search(some, config), fallback.search(some, config)
+        assert [len(each.tokens) for [each] in found] == [longest] * len(some)
+        assert texts(found) == texts(expected)
+        assert worst(found, expected) < 1e-3
+
+
 def test_forbidden_pieces_are_never_written(tmp_path: Path):
     for number, piece in enumerate((PAD, UNK, BOS, 7)):
         fallback, engine = engines(model_that_writes(piece, V, V), tmp_path / str(number), (*FORBIDDEN, 7))

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pellucid.data.tokenizer import EOS
 from pellucid.trace.trace import Trace
 from tests.page.browser import page
 from tests.serve.servers import running
@@ -127,7 +128,8 @@ def test_every_candidate_of_the_search_is_a_node_and_a_pruned_one_opens_its_trac
     for fate in ("kept", "pruned", "finished"):
         wanted = sum(node.fate == fate for node in trace.tree.nodes)
         assert tab.locator(f".b-node.b-{fate}").count() == wanted
-    pruned = next(node for node in trace.tree.nodes if node.fate == "pruned" and node.parent is None)
+    first_pieces = [node for node in trace.tree.nodes if node.parent is None and node.piece_id != EOS]
+    pruned = next(node for node in first_pieces if node.fate == "pruned")
     tab.locator(f"[data-node='{pruned.id}']").click()
     tab.get_by_role("button", name="Open the trace that begins like this").click()
     first = tab.locator(".scrubber .piece").nth(1)

@@ -111,7 +111,8 @@ class CTranslate2Engine:
                     for i, each in sure.items()
                     if not each or requests[i].no_repeat
                 }
-                sure |= self.scored(requests, {i: each for i, each in cut.items() if each}, config)
+                if some := {i: each for i, each in cut.items() if each}:
+                    sure |= self.scored(requests, some, config)
             unsure = [i for i in range(len(requests)) if not sure.get(i)]
             if unsure:
                 rest = self.fallback().search([requests[i] for i in unsure], config)
@@ -183,21 +184,24 @@ class CTranslate2Engine:
         self, requests: Sequence[Request], found: dict[int, list[int]], config: SearchConfig
     ) -> dict[int, list[Hypothesis]]:
         """What was found for these requests, with its log-probability."""
-        if not found:
-            return {}
-        sources, targets = self.source_names, self.target_names
-        passes = self.translator.score_batch(
-            [[sources[i] for i in requests[number].source] for number in found],
-            [[targets[i] for i in ids if i != EOS] for ids in found.values()],
-            max_input_length=0,
-        )
-        hypotheses = {}
-        for (number, ids), each in zip(found.items(), passes, strict=True):
-            ended, total = ids[-1] == EOS, usable(fsum(each.log_probs[: len(ids)]))  # one for the end mark comes last
-            score = total / penalty(len(ids), config.length_penalty)
-            stop = "eos" if ended else "length"
-            hypotheses[number] = [Hypothesis(ids[:-1] if ended else ids, score, total, stop, [])]
-        return hypotheses
+        # CTranslate2 reads a text whole and adds an end mark, for which the longest there is has no position left.
+        read = {number: [self.target_names[i] for i in ids if i != EOS] for number, ids in found.items()}
+        short = [number for number, names in read.items() if len(names) < self.bounds.longest]
+        long = [number for number in found if number not in short]
+        sources = [[self.source_names[i] for i in requests[number].source] for number in short]
+        passes = self.translator.score_batch(sources, [read[number] for number in short], max_input_length=0)
+        log_probs = {number: each.log_probs for number, each in zip(short, passes, strict=True)}
+        if long:
+            exact = self.fallback().log_probs([requests[i].source for i in long], [found[i] for i in long])
+            log_probs.update(zip(long, exact, strict=True))
+        return {number: [hypothesis(ids, log_probs[number][: len(ids)], config)] for number, ids in found.items()}
+
+
+def hypothesis(ids: list[int], log_probs: list[float], config: SearchConfig) -> Hypothesis:
+    """One of these pieces, the end mark last if it was written, with a log-probability for each."""
+    ended, total = ids[-1] == EOS, usable(fsum(log_probs))
+    score = total / penalty(len(ids), config.length_penalty)
+    return Hypothesis(ids[:-1] if ended else ids, score, total, "eos" if ended else "length", [])
 
 
 def loaded(directory: Path, workers: int, threads: int) -> Any:
