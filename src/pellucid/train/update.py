@@ -18,6 +18,9 @@ from pellucid.train.loss import loss_of_rows, loss_sum
 from pellucid.train.threads import share, sharing, together
 from pellucid.train.trouble import halves, out_of_memory
 
+FUSED_LOSS = "fused_loss"
+"""Where `compiled` leaves on the model what makes loss and gradient of some logits."""
+
 
 @dataclass(frozen=True)
 class Update:
@@ -187,9 +190,6 @@ def batch_loss(model: Transformer, batch: Batch, smoothing: float, r_drop: float
         return loss_sum(states, weight, targets, smoothing, bias=bias, fused=vars(model).get(FUSED_LOSS))
     states = model.states(batch.source.repeat(2, 1), batch.target_in.repeat(2, 1)).unflatten(0, (2, -1))
     return loss_sum(states.flatten(1, 2).index_select(1, there).flatten(0, 1), weight, targets, smoothing, r_drop, bias)
-
-
-FUSED_LOSS = "fused_loss"
 
 
 def compiled(model: Transformer, backend: str = "inductor") -> Transformer:
