@@ -194,14 +194,17 @@ def lines(path: Path) -> list[str]:
 
 
 def machine() -> str:
-    """The processor, in words."""
+    """The processor, in words, and whether training in bfloat16 is what it does there."""
     import torch
+
+    from pellucid.train.precision import built_in
 
     name, described = platform.processor(), Path("/proc/cpuinfo")
     if described.exists():
         known = re.search(r"model name\s*: (.*)", described.read_text(encoding="utf-8"))
         name = known[1] if known else name
-    return f"{name}, {os.cpu_count()} cores, torch {torch.__version__}"
+    without = "" if built_in(torch.device("cpu")) else " without bfloat16 (trained in float32 where it is asked for)"
+    return f"{name}, {os.cpu_count()} cores{without}, torch {torch.__version__}"
 
 
 if __name__ == "__main__":

@@ -25,9 +25,9 @@ from benchmarks.quality import HOUSE, machine
 from benchmarks.translate_setup import environment
 from pellucid.data.batching import Encoded
 from pellucid.model import PRESETS, ModelConfig
-from pellucid.train.config import read_run
+from pellucid.train.config import RunConfig, read_run
 from pellucid.train.data import read_data
-from pellucid.train.pairs import encode
+from pellucid.train.pairs import Data, encode
 from pellucid.train.work import training_flops
 
 RECIPE, VOCABULARY, BATCH = HOUSE / "recipes/multi30k-en-de.toml", 8000, 4096
@@ -99,8 +99,7 @@ def main() -> None:
 
 def prepared(folder: Path) -> tuple[dict[str, Any], tuple[float, float]]:
     """Multi30k as ids in files that every row reads, and the mean lengths of its sides."""
-    run = read_run(RECIPE, [f"tokenizer.vocabulary={VOCABULARY}"])
-    data = read_data(run)
+    run, data = multi30k()
     write(folder / "pairs.npz", data.encoded)
     write(folder / "dev.npz", encode(data.dev, data.tokenizer, run)[0])
     task = {
@@ -113,6 +112,12 @@ def prepared(folder: Path) -> tuple[dict[str, Any], tuple[float, float]]:
     }
     sides = data.encoded.sources, data.encoded.targets
     return task, (float(sides[0].lengths.mean()), float(sides[1].lengths.mean()))
+
+
+def multi30k() -> tuple[RunConfig, Data]:
+    """The recipe with the vocabulary of these benchmarks, and its pairs."""
+    run = read_run(RECIPE, [f"tokenizer.vocabulary={VOCABULARY}"])
+    return run, read_data(run)
 
 
 def write(path: Path, encoded: Encoded) -> None:

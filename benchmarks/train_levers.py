@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.quality import RESULTS, machine
-from benchmarks.train import BATCH, RECIPE, VOCABULARY
+from benchmarks.train import BATCH, VOCABULARY, multi30k
 from pellucid.data.batching import Batch, Encoded, collate
 from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import PAD
@@ -35,8 +35,7 @@ from pellucid.model.attention import SelfAttention, attend
 from pellucid.model.dropout import Dropout
 from pellucid.model.watch import unseen
 from pellucid.train import update
-from pellucid.train.config import OptimConfig, read_run
-from pellucid.train.data import read_data
+from pellucid.train.config import OptimConfig
 from pellucid.train.optim import adam
 from pellucid.train.process import keep_memory, spare_memory
 
@@ -242,7 +241,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     began = time.monotonic()
-    encoded = read_data(read_run(RECIPE, [f"tokenizer.vocabulary={VOCABULARY}"])).encoded
+    encoded = multi30k()[1].encoded
     spare_memory()
     lines = []
     for size in options.sizes:

@@ -17,13 +17,12 @@ from unittest import mock
 import torch
 
 from benchmarks.quality import RESULTS, machine
-from benchmarks.train import RECIPE, VOCABULARY
+from benchmarks.train import VOCABULARY, multi30k
 from pellucid.data.batching import Batch, Encoded
 from pellucid.data.stream import Stream
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.train import threads
-from pellucid.train.config import OptimConfig, read_run
-from pellucid.train.data import read_data
+from pellucid.train.config import OptimConfig
 from pellucid.train.optim import adam
 from pellucid.train.process import spare_memory
 from pellucid.train.update import update
@@ -42,7 +41,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     began = time.monotonic()
-    encoded = read_data(read_run(RECIPE, [f"tokenizer.vocabulary={VOCABULARY}"])).encoded
+    encoded = multi30k()[1].encoded
     spare_memory()
     rows = []
     for size in options.sizes:

@@ -11,7 +11,7 @@ from pellucid.data.batching import Encoded, Sentences, collate
 from pellucid.data.mixture import Share
 from pellucid.data.stream import Stream
 from pellucid.model import PRESETS, ModelConfig, Transformer
-from pellucid.train import trial
+from pellucid.train import precision, trial
 from pellucid.train.advice import advice
 from pellucid.train.epoch import Epoch
 from pellucid.train.plan import Plan, plan, times
@@ -210,12 +210,24 @@ def test_pairs_longer_than_a_batch_are_said(planned):
     assert f"{over} pairs are longer than a whole batch of train.batch_tokens = 3" in said
 
 
-def test_a_run_of_days_is_said_in_days_and_to_try_less(planned):
+@pytest.mark.parametrize(
+    ("built_in", "asked", "try_it"),
+    [(True, "float32", "try train.precision = bfloat16, "), (True, "bfloat16", ""), (False, "float32", "")],
+)
+def test_a_run_of_days_is_said_in_days_and_to_try_less(planned, monkeypatch, built_in, asked, try_it):
+    monkeypatch.setattr(precision, "built_in", lambda device: built_in)
     slow = replace(planned.trial, seconds=7.776)
-    said = advice(changed(planned, trial=slow, train={"steps": 100_000}))
+    said = advice(changed(planned, trial=slow, train={"steps": 100_000, "precision": asked}))
     [sentence] = [each for each in said if "at this speed" in each]
-    assert sentence.startswith("at this speed 100,000 steps take 9.0 days: try train.precision = bfloat16, ")
+    assert sentence.startswith(f"at this speed 100,000 steps take 9.0 days: {try_it}train on a faster machine, ")
     assert "train.steps = 11111, which is a day" in sentence
+
+
+def test_a_precision_that_the_processor_does_not_have_is_said(planned, monkeypatch):
+    monkeypatch.setattr(precision, "built_in", lambda device: False)
+    asked = advice(changed(planned, train={"precision": "bfloat16"}))
+    assert [each for each in asked if "products are made in float32; a machine that has it" in each]
+    assert not [each for each in advice(changed(planned, train={"precision": "float32"})) if "bfloat16" in each]
 
 
 def test_other_programs_on_the_machine_are_noticed(planned):

@@ -155,9 +155,8 @@ def how_sure(plan: "Plan") -> str:
     """What the time rests on."""
     trial = plan.trial
     assert trial is not None
-    updates = (
-        f"{trial.updates} update{'s' * (trial.updates != 1)} on {trial.threads} thread{'s' * (trial.threads != 1)}"
-    )
+    where = f"{trial.threads} thread{'s' * (trial.threads != 1)}" if trial.device == "cpu" else trial.device
+    updates = f"{trial.updates} update{'s' * (trial.updates != 1)} on {where}"
     part = f", of {trial.batches} of {plan.run.train.accumulate} batches" * (trial.batches < plan.run.train.accumulate)
     if trial.updates < 4:
         return f"a guess: {updates}{part} could be tried; --seconds {20 * plan.run.train.accumulate} tries more"

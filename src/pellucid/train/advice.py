@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from math import ceil
 
 from pellucid.train.defaults import SCALES
+from pellucid.train.distributed import ALONE
 from pellucid.train.figures import as_bytes, as_count, as_time
 from pellucid.train.plan import OFTEN, Plan
+from pellucid.train.precision import replaced
 
 LONG = 24 * 3600.0
 """Seconds after which a run is worth a word on how to shorten it."""
@@ -67,7 +69,7 @@ def numbers(plan: Plan) -> Iterator[str]:
 
 def neighbours(plan: Plan) -> Iterator[str]:
     """Other programs that make every time too long."""
-    if plan.trial and plan.trial.share < SHARED:
+    if plan.trial and plan.trial.device == "cpu" and plan.trial.share < SHARED:
         yield (
             f"the updates that were tried had {plan.trial.share:.0%} of the time of {plan.trial.threads} "
             f"thread{'s' * (plan.trial.threads != 1)}: where other programs run, plan again when they are done"
@@ -133,11 +135,18 @@ def speed(plan: Plan) -> Iterator[str]:
     """More than a day of updates."""
     if plan.trial is None or plan.run.train.steps is None or plan.seconds is None or plan.seconds <= LONG:
         return
-    faster = "" if plan.run.train.precision == "bfloat16" else "try train.precision = bfloat16, "
+    halve = plan.run.train.precision == "float32" and not replaced("bfloat16", ALONE.device)
+    faster = "try train.precision = bfloat16, " if halve else ""
     yield (
         f"at this speed {plan.steps:,} steps take {as_time(plan.seconds)}: {faster}train on a faster machine, or set "
         f"train.steps = {int(LONG / plan.trial.seconds)}, which is a day"
     )
+
+
+def precision(plan: Plan) -> Iterator[str]:
+    """Products that are not made as the settings say."""
+    if said := replaced(plan.run.train.precision, ALONE.device):
+        yield f"{said}; a machine that has it takes about half the time"
 
 
 def batches(plan: Plan) -> Iterator[str]:
@@ -174,6 +183,7 @@ LOOKS = (
     warm_up,
     epochs,
     speed,
+    precision,
     batches,
     averaging,
 )

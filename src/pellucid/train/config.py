@@ -148,7 +148,8 @@ class TrainConfig:
     batch_tokens: Annotated[int, "target positions in a batch, padding counted"] = 4096
     accumulate: Annotated[int, "batches whose gradients are summed for one update"] = 1
     precision: Annotated[
-        Literal["float32", "bfloat16"], "of the products; weights, sums and the optimiser stay float32"
+        Literal["float32", "bfloat16"],
+        "of the products, bfloat16 where that is built in; weights, sums and the optimiser stay float32",
     ] = "float32"
     shard_model: Annotated[
         bool, "several workers keep a part each of weights, gradients and Adam's memory: for a model too large for one"

@@ -12,7 +12,8 @@ from pellucid.evaluate.scores import corpus_scores
 from pellucid.model import Transformer
 from pellucid.train.config import RunConfig
 from pellucid.train.pairs import encode
-from pellucid.train.update import batch_loss, products_in
+from pellucid.train.precision import products_in
+from pellucid.train.update import batch_loss
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from pellucid.train.distributed import ALONE, Workers, joined
 from pellucid.train.fsdp import is_sharded, placed
 from pellucid.train.log import Log, Silent, Voice, voice
 from pellucid.train.optim import adam, learning_rate
+from pellucid.train.precision import replaced
 from pellucid.train.process import interruptible, spare_memory
 from pellucid.train.progress import due, progress
 from pellucid.train.recovery import account, found_by_all, good, newest_sound, rate_factor, recover
@@ -97,6 +98,8 @@ def carry_out(setup: Setup, state: State) -> Outcome:
     out, say, workers = setup.out, setup.say, setup.workers
     log = Log(out / "log.jsonl" if workers.first else None, state.counts, say)
     signals = ("", "SIGINT", "SIGTERM")
+    if said := replaced(setup.run.train.precision, workers.device):
+        say.say(said)
     if setup.run.train.compile:
         compiled(state.model)
     with interruptible() as asked:

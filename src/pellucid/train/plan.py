@@ -14,6 +14,7 @@ from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import ModelConfig
 from pellucid.train.config import RunConfig
 from pellucid.train.data import read_data
+from pellucid.train.distributed import ALONE
 from pellucid.train.epoch import Epoch
 from pellucid.train.pairs import Data
 from pellucid.train.progress import EVALUATIONS
@@ -131,7 +132,7 @@ def plan(
         model = run.model.config(asked, asked, joint)
     counted = parameters(model)
     rows, sources, targets = (int(n) for n in epoch.shapes[epoch.largest])
-    needed, free = memory(model, counted.total, rows, sources, targets), free_memory()
+    needed, free = memory(model, counted.total, rows, sources, targets), free_memory(ALONE.device)
     trial = None
     if free is None or needed.total < free:
         with suppress(MemoryError):

@@ -1,13 +1,17 @@
-"""How much memory the machine has left, and how much this process took."""
+"""How much memory the device has left, and how much this process took of it."""
 
 import os
 import sys
 from contextlib import suppress
 from pathlib import Path
 
+import torch
 
-def free_memory() -> int | None:
-    """Bytes that can still be had without swapping; None where the system does not say."""
+
+def free_memory(device: torch.device) -> int | None:
+    """Bytes that can still be had, without swapping; None where the system does not say."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
     with suppress(OSError, StopIteration):
         return in_kilobytes(Path("/proc/meminfo"), "MemAvailable")
     with suppress(AttributeError, ValueError, OSError):
@@ -15,14 +19,18 @@ def free_memory() -> int | None:
     return None
 
 
-def forget_peak() -> None:
-    """Begin to measure the process's memory anew, where the system can (Linux)."""
+def forget_peak(device: torch.device) -> None:
+    """Begin to measure the process's memory anew, where the system can (Linux), or that of its tensors on a GPU."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
-def peak_memory() -> int | None:
-    """Bytes the process held at most: since `forget_peak` on Linux, since it began elsewhere."""
+def peak_memory(device: torch.device) -> int | None:
+    """Bytes the process held at most: since `forget_peak` on Linux and of a GPU, since it began elsewhere."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
     with suppress(OSError, StopIteration):
         return in_kilobytes(Path("/proc/self/status"), "VmHWM")
     with suppress(ImportError):

@@ -11,6 +11,7 @@ import torch
 from pellucid.data.batching import collate
 from pellucid.model import ModelConfig, Transformer
 from pellucid.train.config import RunConfig
+from pellucid.train.distributed import ALONE
 from pellucid.train.epoch import Epoch
 from pellucid.train.optim import adam, learning_rate
 from pellucid.train.process import spare_memory
@@ -40,7 +41,9 @@ class Trial:
     halved: int
     """How often a batch that did not fit in memory was split in two."""
     peak_memory: int | None
-    """Bytes this process held at most, everything counted; None where the system does not say."""
+    """Bytes this process held at most, everything counted; on a GPU those of its tensors; None if nobody says."""
+    device: str
+    """What the updates were tried on: "cpu", or a GPU."""
     threads: int
     share: float
     """Of its threads' time that this process had; the rest, other programs had or nobody used."""
@@ -54,9 +57,9 @@ def try_updates(
     The first update is of the largest batch, so that a batch that does not fit the memory is found here.
     """
     spare_memory()
-    forget_peak()
+    forget_peak(ALONE.device)
     torch.manual_seed(run.seed)
-    model = Transformer(model_config).train()
+    model = Transformer(model_config).train().to(ALONE.device)
     optimizer = adam(model, run.optim)
     upcoming = cycle(range(len(epoch.order)))
     step, loss, halved = 0, 0.0, 0
@@ -89,7 +92,8 @@ def try_updates(
         spread=float((high - low) / 2 / median),
         loss=loss,
         halved=halved,
-        peak_memory=peak_memory(),
+        peak_memory=peak_memory(ALONE.device),
+        device=str(ALONE.device),
         threads=torch.get_num_threads(),
         share=processor / spent / torch.get_num_threads(),
     )

@@ -1,6 +1,5 @@
 """One update: teacher forcing, a loss summed over all parts and workers and divided once, clipping, Adam."""
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from math import isfinite
 
@@ -15,6 +14,7 @@ from pellucid.train.config import OptimConfig
 from pellucid.train.distributed import ALONE, Workers
 from pellucid.train.fsdp import gather_embeddings, is_sharded, whole
 from pellucid.train.loss import loss_of_rows, loss_sum
+from pellucid.train.precision import products_in
 from pellucid.train.threads import share, sharing, together
 from pellucid.train.trouble import halves, out_of_memory
 
@@ -200,8 +200,3 @@ def compiled(model: Transformer, backend: str = "inductor") -> Transformer:
     model.states = torch.compile(model.states, dynamic=True, backend=backend)
     vars(model)[FUSED_LOSS] = torch.compile(loss_of_rows, dynamic=True, backend=backend)
     return model
-
-
-def products_in(precision: str, device: torch.device) -> AbstractContextManager[object]:
-    """Matrix products in bfloat16 where asked; everything else, weights and sums among it, stays float32."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
