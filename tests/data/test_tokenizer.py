@@ -84,6 +84,16 @@ def test_decoding_leaves_out_padding_and_the_marks(tokenizer: Tokenizer):
     assert tokenizer.encode_source([]) == []
 
 
+@law
+@given(st.lists(st.lists(st.integers(0, 340), max_size=9), max_size=6))
+@example([])
+@example([[], []])
+@example([[], [EOS], [70, EOS]])
+def test_many_sentences_are_decoded_as_each_alone(tokenizer: Tokenizer, sentences: list[list[int]]):
+    known = [[i % tokenizer.target_vocabulary for i in ids] for ids in sentences]
+    assert tokenizer.decode_targets(known) == [tokenizer.decode_target(ids) for ids in known]
+
+
 def test_a_decoded_line_is_one_line(tokenizer: Tokenizer):
     assert tokenizer.decode_target(tokenizer.encode_target(["a\nb"])[0]) == "a b"
 

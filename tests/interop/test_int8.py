@@ -7,12 +7,12 @@ import torch
 
 from pellucid.decode.translate import Translator
 from pellucid.interop.ctranslate2 import convert
-from pellucid.interop.int8 import Int8, most_costly, parts_of, rounded
+from pellucid.interop.int8 import LARGEST, LARGEST_OF_WEIGHTS, Int8, most_costly, parts_of, rounded
 from pellucid.model import Transformer
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.interop.hostile import with_an_outlier
 
-SOURCES, TARGETS = LINES[::2], [LINES[1], LINES[3], LINES[5], "Sí."]
+SOURCES, TARGETS = [*LINES, *LINES[::-1]], [*LINES[::-1], *LINES[::-1]]
 
 
 def model(**sizes):
@@ -40,7 +40,10 @@ def test_all_parts_in_int8_score_as_ctranslate2_does(tmp_path, sizes):
     with Int8(parts_of(some)):
         ours = scores(some)
     assert np.abs(scores_of_ctranslate2(some, tmp_path, "float32") - plain).max() < 1e-3
-    assert np.abs(ours - theirs).max() < 0.05 * np.abs(plain - theirs).mean()
+    apart, lost = np.abs(ours - theirs), np.abs(plain - theirs).mean()
+    # A number half-way between two bytes may be rounded either way, and what follows differs by a little.
+    assert np.median(apart) < 1e-4
+    assert apart.mean() < 0.2 * lost
 
 
 @pytest.mark.parametrize("tie", ["none", "decoder", "all"])
@@ -79,9 +82,20 @@ def test_the_part_that_int8_ruins_costs_most():
     assert costs[0][1] > 5 * costs[1][1]
 
 
-def test_rounding_is_to_255_even_steps_of_each_row():
+@pytest.mark.parametrize("largest", [LARGEST, LARGEST_OF_WEIGHTS])
+def test_rounding_is_to_even_steps_of_each_row(largest):
     rows = torch.randn(7, 11, generator=torch.Generator().manual_seed(1))
-    found, step = rounded(rows), rows.abs().amax(dim=1, keepdim=True) / 127
+    found, step = rounded(rows, largest), rows.abs().amax(dim=1, keepdim=True) / largest
     assert torch.allclose(found / step, (found / step).round(), atol=1e-3)
     assert ((found - rows).abs() <= step / 2 + 1e-6).all()
-    assert torch.allclose(rounded(found), found)
+    assert torch.allclose(rounded(found, largest), found)
+
+
+def test_the_sums_of_two_products_fit_into_16_bits():
+    assert 2 * 255 * LARGEST_OF_WEIGHTS < 2**15 <= 2 * 255 * (LARGEST_OF_WEIGHTS + 2)
+
+
+def test_rows_of_zeros_and_of_next_to_nothing_are_finite():
+    tiny = torch.finfo(torch.float32).tiny
+    for largest in (LARGEST, LARGEST_OF_WEIGHTS):
+        assert rounded(torch.tensor([[0.0, 0.0], [tiny, -tiny / 2]]), largest).isfinite().all()

@@ -80,6 +80,7 @@ def test_any_pieces_are_put_together_as_there(tokenizers, ids: list[int]):
     text = theirs.decode([theirs_of[i] for i in ids], skip_special_tokens=True)
     assert ours.decode_target(ids) == text
     assert ours.decode_target([BOS, *ids, EOS, PAD]) == text
+    assert ours.decode_targets([[], [*ids, EOS]]) == ["", text]
 
 
 def test_real_sentences_are_cut_as_there(tokenizers):

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from pellucid.text.links import linked
-from pellucid.text.markup import TAG, kept, put_back, take_out
+from pellucid.text.markup import KEPT, TAG, kept, put_back, take_out
 
 law = settings(derandomize=True, deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 
@@ -251,6 +251,16 @@ def test_hostile_text_takes_no_longer_than_other_text(text: str):
     marked = take_out(text)
     assert sorted(tags_of(put_back(marked, "x y", []))) == sorted(tags_of(text))
     kept(text)
+
+
+@law
+@given(
+    st.lists(st.sampled_from([*"{}%$#@:/.w()0sd <>aé", "www.", "http://", "%s", "{0}", "a@b.c"]), max_size=12).map(
+        "".join
+    )
+)
+def test_text_without_a_sign_of_it_has_nothing_that_is_kept(text: str):
+    assert kept(text) == [match[0] for match in KEPT.finditer(text)]
 
 
 @law

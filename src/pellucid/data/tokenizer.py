@@ -154,6 +154,10 @@ class Tokenizer:
         """The text of one target sentence; padding, start and end marks are left out."""
         return _decoded(self.target, ids, self.config)
 
+    def decode_targets(self, sentences: Sequence[Sequence[int]]) -> list[str]:
+        """The text of each of several target sentences, as `decode_target` gives it, in a fraction of the time."""
+        return _decoded_all(self.target, sentences, self.config)
+
     def source_pieces(self, ids: Iterable[int]) -> list[str]:
         """Each id as it stands in the source vocabulary; ▁ marks the start of a word. IndexError for no id of it."""
         return _named(self.source_names, ids)
@@ -273,9 +277,10 @@ def _names(side: Pieces) -> tuple[str, ...]:
 
 
 def _named(names: Sequence[str], ids: Iterable[int]) -> list[str]:
-    numbers = [int(i) for i in ids]
-    if wrong := [i for i in numbers if not 0 <= i < len(names)]:
-        raise IndexError(f"piece {wrong[0]} is not one of the {len(names):,}")
+    numbers = [*ids]
+    if numbers and not 0 <= min(numbers) <= max(numbers) < len(names):
+        wrong = next(int(i) for i in numbers if not 0 <= i < len(names))
+        raise IndexError(f"piece {wrong} is not one of the {len(names):,}")
     return [names[i] for i in numbers]
 
 
@@ -321,8 +326,26 @@ def _drawn(side: Pieces, spelled: list[str], dropout: float, seed: int) -> list[
 
 
 def _decoded(side: Pieces, ids: Iterable[int], config: TokenizerConfig) -> str:
-    text = side.decode([int(i) for i in ids if i not in (PAD, BOS, EOS)])
+    return _unspelled(side.decode(_without_marks(ids)), config)
+
+
+def _decoded_all(side: Pieces, sentences: Sequence[Sequence[int]], config: TokenizerConfig) -> list[str]:
+    """SentencePiece looks for longer at what it is given than it takes to decode it, so it is given all at once."""
+    some = [_without_marks(ids) for ids in sentences]
     if isinstance(side, ListedPieces):
+        texts = [side.decode(ids) for ids in some]
+    else:
+        texts = side.decode(some, num_threads=1) if some else []
+    return [_unspelled(text, config) for text in texts]
+
+
+def _without_marks(ids: Iterable[int]) -> list[int]:
+    return [int(i) for i in ids if i not in (PAD, BOS, EOS)]
+
+
+def _unspelled(text: str, config: TokenizerConfig) -> str:
+    """What SentencePiece decoded, as the text that was given to `_spelled`."""
+    if config.kind == _LISTED:
         return text.replace("\n", " ")
     if config.kind == "word":  # the space before a word that has no piece is spelled in bytes, too
         text = text.replace("\u2581", " ").removeprefix(" ")

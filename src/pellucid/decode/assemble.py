@@ -39,9 +39,10 @@ class Translation:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found for one part: hypotheses, best first, and the links of each where somebody wants them."""
+    """What a search found for one part: hypotheses, best first, the text of each, and links where they are wanted."""
 
     hypotheses: list[Hypothesis]
+    texts: list[str] = field(default_factory=list)
     links: list[Links] = field(default_factory=list)
     notes: tuple[str, ...] = ()
 
@@ -63,7 +64,7 @@ def ranked(
     ranks = [min(rank, len(each.hypotheses) - 1) for each in found]
     hypotheses = [each.hypotheses[n] for each, n in zip(found, ranks, strict=True)]
     links = [each.links[n] if each.links else [] for each, n in zip(found, ranks, strict=True)]
-    plain = [tokenizer.decode_target(each.tokens) for each in hypotheses]
+    plain = [each.texts[n] for each, n in zip(found, ranks, strict=True)]
     tagged = [
         put_back(part.marked, text, pairs) for part, text, pairs in zip(prepared.parts, plain, links, strict=True)
     ]

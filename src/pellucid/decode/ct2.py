@@ -1,7 +1,9 @@
 """The engine that runs a converted model in CTranslate2, and hands to torch what that cannot decide alike."""
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,9 @@ from pellucid.stored import Stored
 if TYPE_CHECKING:
     from pellucid.bundle import Bundle
     from pellucid.decode.engines import TorchEngine
+
+BEGUN = 4
+"""Batches under way for each worker."""
 
 SUITED = {"int8": 32}
 """Sentences for which a worker is quickest, by precision; 128 in the others."""
@@ -63,7 +68,8 @@ class CTranslate2Engine:
         self.fallback = fallback
         self.shortlist = shortlist
         self.threads = threads
-        self.translator = loaded(Path(directory), workers or processors(), threads)
+        self.workers = workers or processors()
+        self.translator = loaded(Path(directory), self.workers, threads)
         precision = self.translator.compute_type.partition("_")[0]
         self.suited = SUITED.get(precision, 128)
         self.close_call = CLOSE_CALL if precision == "float32" else 0.0
@@ -91,8 +97,20 @@ class CTranslate2Engine:
     def search_all(
         self, batches: Sequence[Sequence[Request]], config: SearchConfig
     ) -> Iterator[list[list[Hypothesis]]]:
-        """As `search`, batch by batch in their order; all are under way at once, so that no worker is idle."""
-        return (found() for found in [self.submit(batch, config) for batch in batches])
+        """As `search`, batch by batch in their order; some are under way at once, so that no worker is idle.
+
+        Not all: what is asked for between two batches is to come before the last.
+        """
+        rest = iter(batches)
+        begun = deque(self.submit(batch, config) for batch in islice(rest, BEGUN * self.workers))
+
+        def found() -> Iterator[list[list[Hypothesis]]]:
+            while begun:
+                done = begun.popleft()()
+                begun.extend(self.submit(batch, config) for batch in islice(rest, 1))
+                yield done
+
+        return found()
 
     def submit(self, requests: Sequence[Request], config: SearchConfig) -> Callable[[], list[list[Hypothesis]]]:
         """Begin to search, and return at once; what is returned waits, when called, and gives what `search` would."""

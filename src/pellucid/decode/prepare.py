@@ -1,7 +1,7 @@
 """A line as requests: cut into parts where it must be, tags taken out, what has to be kept named."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 
 from pellucid.data.tokenizer import Tokenizer
@@ -12,7 +12,7 @@ from pellucid.decode.required import Term, refuse_crowded
 from pellucid.decode.terms import Place, Terms, place_to_keep, spellings
 from pellucid.decode.words import Words, joins
 from pellucid.text.lines import Line, cut, note
-from pellucid.text.markup import KEPT, Marked, take_out
+from pellucid.text.markup import Marked, keeps, take_out
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Asked:
     def of(self, text: str) -> tuple[dict[Place, Term], list[str]]:
         """The terms by their places, and what to say of placeholders that no pieces write."""
         matches = self.terms.matches(text) if self.terms is not None else []
-        kept = {place_to_keep(text, *each.span()): each for each in KEPT.finditer(text)} if self.keep else {}
+        kept = {place_to_keep(text, *each.span()): each for each in keeps(text)} if self.keep else {}
         # A term around a placeholder says how to translate it; one inside is none.
         kept = {place: each for place, each in kept.items() if not any(match.place.holds(place) for match in matches)}
         matches = [match for match in matches if not any(match.place.meets(place) for place in kept)]
@@ -172,8 +172,3 @@ def refuse_long(side: str, pieces: Mapping[int, int], limit: int) -> None:
     if long:
         shown = ", ".join(long[:5]) + (f", and {len(long) - 5} more lines are too long" if len(long) > 5 else "")
         raise ValueError(f"{side}: this model takes {limit} pieces a line, {shown}; split them into sentences")
-
-
-def again(part: Part, no_repeat: int) -> Part:
-    """The same, to be searched without repeating itself."""
-    return replace(part, request=replace(part.request, no_repeat=no_repeat))

@@ -68,6 +68,8 @@ def best(
     """
     if not all(_NO_SCORE < each <= 0 for each in log_probs):
         return None
+    if question.width == 1:  # there is one, and no other outcome that it could be near to
+        return [0] if ended[0] and lengths[0] <= limit else None
     ends = sorted(n for n, at_end in zip(lengths, ended, strict=True) if at_end)
     last = min(limit, ends[question.width - 1]) if len(ends) >= question.width else limit
     scores = {
@@ -80,7 +82,7 @@ def best(
         return None
     first, rest = order[: config.n_best], order[config.n_best :]
     unseen = -inf
-    if len(lengths) == question.ended and question.width > 1:
+    if len(lengths) == question.ended:
         # What was dropped is ranked below all of these, and a longer text makes the most of that.
         least = min(each / n**question.exponent for each, n in zip(log_probs, lengths, strict=True))
         unseen = least * last**question.exponent / penalty(last, config.length_penalty)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.assemble import Found, Translation, assemble
+from pellucid.decode.circles import again, in_circles, without_circles
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.hypothesis import FORBIDDEN, Hypothesis, usable
-from pellucid.decode.prepare import Lengths, Part, Prepared, again, prepare, refuse_long, refuse_what_has_no_room
-from pellucid.decode.repetition import repeats
+from pellucid.decode.prepare import Lengths, Part, Prepared, prepare, refuse_long, refuse_what_has_no_room
 from pellucid.decode.request import Bounds, Engine, Request
 from pellucid.decode.terms import Terms
 from pellucid.decode.words import Links, Words
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from pellucid.decode.engines import TorchEngine
     from pellucid.decode.placement import Aligned
     from pellucid.model import Transformer
-
-WITHOUT_CIRCLES = 4
-"""A translation that went round in circles is searched again with no so many pieces twice."""
 
 LARGE = 512
 """Lines of a block from which on the next are begun early: whoever wants each answer at once asks for few."""
@@ -145,7 +142,7 @@ class Translator:
 
         def finish() -> list[Translation]:
             with self.reading():
-                found = self.linked(parts, self.without_circles(parts, searched(), config), config)
+                found = self.linked(parts, self.written(searched()), config)
             rest = iter(found)
             return [
                 assemble(line, [next(rest) for _ in line.parts], self.tokenizer, config.alignments) for line in prepared
@@ -156,17 +153,34 @@ class Translator:
     def begin_search(
         self, parts: Sequence[Part], config: SearchConfig, done: Callable[[int], None] = lambda _: None
     ) -> Callable[[], list[Found]]:
-        """Set the engine to work; what is returned gives what is found for each part, terms in more than one search."""
+        """Set the engine to work; what is returned gives what is found for each part, terms in more than one search.
+
+        What goes round in circles is searched again, and while the engine still has others to search for.
+        """
         plain = [i for i, part in enumerate(parts) if not part.request.terms]
         others = [i for i, part in enumerate(parts) if part.request.terms]
-        searched = self.begin_hypotheses([parts[i].request for i in plain], config, lambda n: done(plain[n]))
+        retried: list[tuple[list[int], Callable[[], list[list[Hypothesis]]]]] = []
+
+        def arrived(some: dict[int, list[Hypothesis]]) -> None:
+            circles = [plain[n] for n, each in some.items() if in_circles(parts[plain[n]], each, config)]
+            if circles:
+                requests = [again(parts[i]).request for i in circles]
+                retried.append((circles, self.begin_hypotheses(requests, config)))
+            for n in some:
+                done(plain[n])
+
+        searched = self.begin_hypotheses([parts[i].request for i in plain], config, arrived)
 
         def finish() -> list[Found]:
-            found = searched() + self.with_terms([parts[i] for i in others], config)
+            found = dict(zip(plain, map(Found, searched()), strict=True))
+            found |= dict(zip(others, map(Found, self.with_terms([parts[i] for i in others], config)), strict=True))
+            turned = [i for i in others if in_circles(parts[i], found[i].hypotheses, config)]
+            retried.append((turned, partial(self.with_terms, [again(parts[i]) for i in turned], config)))
             for i in others:
                 done(i)
-            by_part = dict(zip([*plain, *others], map(Found, found), strict=True))
-            return [by_part[i] for i in range(len(parts))]
+            for circles, search in retried:
+                found |= {i: without_circles(found[i], each) for i, each in zip(circles, search(), strict=True)}
+            return [found[i] for i in range(len(parts))]
 
         return finish
 
@@ -175,11 +189,15 @@ class Translator:
         return self.begin_hypotheses(requests, config)()
 
     def begin_hypotheses(
-        self, requests: Sequence[Request], config: SearchConfig, done: Callable[[int], None] = lambda _: None
+        self,
+        requests: Sequence[Request],
+        config: SearchConfig,
+        arrived: Callable[[dict[int, list[Hypothesis]]], None] = lambda _: None,
     ) -> Callable[[], list[list[Hypothesis]]]:
         """Set the engine to work; what is returned gives what it finds for each request.
 
-        Equal requests are searched once: the answer does not depend on what stands beside them.
+        Equal requests are searched once: the answer does not depend on what stands beside them. `arrived` is told what
+        each batch found, by the places of the requests, as soon as that is known.
         """
         equal: dict[Hashable, list[int]] = {}
         for i, each in enumerate(requests):
@@ -192,10 +210,9 @@ class Translator:
         def finish() -> list[list[Hypothesis]]:
             found: dict[int, list[Hypothesis]] = {}
             for batch, several in zip(order, searched, strict=True):
-                for n, hypotheses in zip(batch, several, strict=True):
-                    for i in places[n]:
-                        found[i] = hypotheses
-                        done(i)
+                some = {i: each for n, each in zip(batch, several, strict=True) for i in places[n]}
+                arrived(some)
+                found |= some
             return [found[i] for i in range(len(requests))]
 
         return finish
@@ -220,23 +237,10 @@ class Translator:
             found.update(zip(batch, aligned(self.models[0], self.tokenizer, *some), strict=True))
         return [found[i] for i in range(len(parts))]
 
-    def without_circles(self, parts: Sequence[Part], found: list[Found], config: SearchConfig) -> list[Found]:
-        """Translations that go round in circles, where their source does not, are searched again."""
-        if config.repetition == "keep":
-            return found
-        circles = [
-            i
-            for i, (part, each) in enumerate(zip(parts, found, strict=True))
-            if repeats(each.hypotheses[0].tokens) and not repeats(part.request.source)
-        ]
-        retried = [again(parts[i], WITHOUT_CIRCLES) for i in circles]
-        for i, each in zip(circles, self.begin_search(retried, config)(), strict=True):
-            if not each.hypotheses or repeats(each.hypotheses[0].tokens):  # none: its terms repeat themselves
-                found[i] = replace(found[i], notes=("repeats itself",))
-            else:
-                said = f"repeated itself; searched again with no {WITHOUT_CIRCLES} pieces twice"
-                found[i] = replace(each, notes=(said,))
-        return found
+    def written(self, found: Sequence[Found]) -> list[Found]:
+        """With the texts of the hypotheses."""
+        texts = iter(self.tokenizer.decode_targets([one.tokens for each in found for one in each.hypotheses]))
+        return [replace(each, texts=[next(texts) for _ in each.hypotheses]) for each in found]
 
     def linked(self, parts: Sequence[Part], found: list[Found], config: SearchConfig) -> list[Found]:
         """With word alignments, where they were asked for or tags need them."""
@@ -245,8 +249,8 @@ class Translator:
             return found
         from pellucid.decode.alignment import align
 
-        rows = [(i, hypothesis) for i in wanted for hypothesis in found[i].hypotheses]
-        sizes = {n: max(len(parts[i].request.source), len(each.tokens) + 1) for n, (i, each) in enumerate(rows)}
+        rows = [(i, each, text) for i in wanted for each, text in zip(found[i].hypotheses, found[i].texts, strict=True)]
+        sizes = {n: max(len(parts[i].request.source), len(each.tokens) + 1) for n, (i, each, _) in enumerate(rows)}
         links: dict[int, Links] = {}
         for batch in batches(sizes, config.batch or self.torch.suited, tokens=4096):
             targets = [[*rows[n][1].tokens, *[EOS] * (rows[n][1].stop == "eos")] for n in batch]
@@ -256,7 +260,7 @@ class Translator:
                 [parts[rows[n][0]].request.source for n in batch],
                 targets,
                 [parts[rows[n][0]].marked.text for n in batch],
-                [self.tokenizer.decode_target(each) for each in targets],
+                [rows[n][2] for n in batch],
             )
             links.update(zip(batch, aligned, strict=True))
         each = iter(links[n] for n in range(len(rows)))

@@ -19,7 +19,7 @@ from pellucid.stored import Stored
 if TYPE_CHECKING:
     from pellucid.bundle import Bundle
 
-_LAYOUT = 1
+_LAYOUT = 2
 """Raised when `convert` writes the same model differently, so that what older versions kept is made anew."""
 
 _ABANDONED = 24 * 3600

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from pellucid.data.tokenizer import BOS, EOS, UNK, Tokenizer
 from pellucid.interop.filled import with_all_heads
+from pellucid.interop.int8 import LARGEST_OF_WEIGHTS, as_bytes
 from pellucid.interop.library import PRECISIONS, installed
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.attention import Attention
@@ -39,6 +40,8 @@ def convert(
     every reason at once and before anything is written, for what CTranslate2 cannot hold or where it is not installed.
     """
     library = installed()
+    from ctranslate2.specs.model_spec import visit_spec
+
     refuse(model, tokenizer, precision, vmap)
     spec = specification(with_all_heads(model), library.specs)
     targets = tokenizer.target_names
@@ -49,8 +52,10 @@ def convert(
     spec.config.add_source_bos = spec.config.add_source_eos = False
     if vmap is not None:
         spec.register_vocabulary_mapping(str(vmap))
+    if precision == "int8":
+        visit_spec(spec, in_bytes)
     spec.validate()
-    spec.optimize(quantization=precision)
+    spec.optimize(quantization=None if precision == "int8" else precision)
     with written_whole(out, precision=precision, ctranslate2=library.__version__, **manifest) as folder:
         spec.save(str(folder))
 
@@ -167,11 +172,18 @@ def linear(into: Any, weight: Tensor, bias: Tensor) -> None:
     into.weight, into.bias = of(weight), of(bias)
 
 
+def in_bytes(into: Any, name: str, value: Any) -> None:
+    """Put bytes and their scales in the place of a matrix, if it is one that CTranslate2 multiplies or looks up."""
+    if hasattr(into, f"{name.rpartition('/')[2]}_scale") and isinstance(value, Tensor):
+        numbers, scale = as_bytes(value, LARGEST_OF_WEIGHTS)
+        into.weight, into.weight_scale = numbers.to(torch.int8), scale[:, 0].contiguous()
+
+
 def norm(into: Any, layer: nn.Module) -> None:
     """A layer norm: gamma is its weight, beta its bias."""
     into.gamma, into.beta = of(layer.get_parameter("weight")), of(layer.get_parameter("bias"))
 
 
 def of(weight: Tensor) -> Tensor:
-    """A weight as CTranslate2's specification takes it: a copy, for its int8 multiplies in place."""
+    """A weight as CTranslate2's specification takes it: a copy."""
     return weight.detach().cpu().contiguous().clone()

@@ -1,13 +1,24 @@
-"""What CTranslate2's int8 does to the parts of a model, done in torch, and what each part loses by it."""
+"""A matrix as bytes; what CTranslate2's int8 does to the parts of a model, and what each part loses by it."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from pellucid.model import Transformer
+
+LARGEST = 127
+"""The bytes of vectors go from minus to plus this."""
+
+LARGEST_OF_WEIGHTS = 63
+"""Those of weights, so that every processor gives the same sums.
+
+One without VNNI adds products of bytes in pairs, in 16 bits: what does not fit is cut off there, and nothing says so.
+CTranslate2 hands it vectors as 0 to 255, and 2 x 255 x 64 is the most that fits.
+"""
 
 
 @dataclass(frozen=True)
@@ -71,17 +82,23 @@ class Int8(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func in (F.linear, F.embedding) and (func, args[1].untyped_storage().data_ptr()) in self.used:
             vectors = rounded(args[0]) if func is F.linear else args[0]
-            args = (vectors, rounded(args[1]), *args[2:])
+            args = (vectors, rounded(args[1], LARGEST_OF_WEIGHTS), *args[2:])
         return func(*args, **(kwargs or {}))
 
 
-def rounded(rows: Tensor) -> Tensor:
-    """Each row (the last dimension) as 255 even steps from minus to plus its largest number, and back.
+def rounded(rows: Tensor, largest: int = LARGEST) -> Tensor:
+    """Each row as it comes back from its bytes.
 
     >>> import torch
     >>> rounded(torch.tensor([[127.0, 1.4, -0.6], [0.0, 0.0, 0.0]])).tolist()
     [[127.0, 1.0, -1.0], [0.0, 0.0, 0.0]]
     """
-    largest = rows.abs().amax(dim=-1, keepdim=True)
-    scale = 127.0 / largest.where(largest > 0, 127.0)
-    return (rows * scale).round() / scale
+    numbers, scale = as_bytes(rows, largest)
+    return numbers / scale
+
+
+def as_bytes(rows: Tensor, largest: int) -> tuple[Tensor, Tensor]:
+    """Each row (the last dimension) times a number that brings its farthest from zero to `largest`, rounded; these."""
+    least = largest / 1e38  # the scale of smaller rows, or of zeros, would be infinite
+    scale = largest / rows.abs().amax(dim=-1, keepdim=True).clamp(min=least)
+    return (rows * scale).round(), scale
