@@ -249,6 +249,19 @@ def test_batches_come_back_in_their_order_whichever_is_asked_for_first(tmp_path:
     assert next(engine.search_all([[], batches[0]], config)) == []
 
 
+def test_what_is_asked_for_between_two_batches_comes_before_the_last(tmp_path: Path, monkeypatch):
+    _, engine = engines(ending_model(), tmp_path / "out")
+    config, batches = SearchConfig(beam=2, max_extra=5), [requests(seed, 2) for seed in range(20)]
+    expected = [texts(engine.search(batch, config)) for batch in batches]
+    begun, submit = [], engine.submit
+    monkeypatch.setattr(engine, "submit", lambda batch, config: [begun.append(batch), submit(batch, config)][1])
+    found = engine.search_all(batches, config)
+    assert begun == batches[: ct2.BEGUN], "before anything is waited for, and not all"
+    assert texts(next(found)) == expected[0]
+    assert begun == batches[: ct2.BEGUN + 1]
+    assert [texts(some) for some in found] == expected[1:]
+
+
 def test_a_shortlist_is_what_may_be_written(tmp_path: Path):
     model = random_model(4, V, V)
     offered = TOKENIZER.target_pieces([EOS, *range(260, 275)])

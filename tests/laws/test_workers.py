@@ -86,8 +86,10 @@ def test_workers_with_other_data_are_named_before_anything_is_written(tmp_path):
 def test_a_signal_to_one_worker_stops_all_and_everything_is_saved(tmp_path):
     run = small_run(tmp_path / "data", train={"steps": 100_000, "evaluate_every": 100_000, "save_every": 100_000})
     workers = started(run, tmp_path / "out", 2)
-    wait_for(tmp_path / "out/log.jsonl", workers)
-    time.sleep(1)
+    log = tmp_path / "out/log.jsonl"
+    wait_for(log, workers)
+    while not log.read_text(encoding="utf-8") and workers[0].poll() is None:
+        time.sleep(0.1)  # when an update is reported, all of them listen
     workers[1].send_signal(signal.SIGTERM)
     results = ended(workers)
     assert [code for code, _, _ in results] == [143, 143], results

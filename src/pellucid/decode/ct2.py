@@ -25,7 +25,7 @@ BEGUN = 4
 """Batches under way for each worker."""
 
 SUITED = {"int8": 32}
-"""Sentences for which a worker is quickest, by precision; 128 in the others."""
+"""Sentences for which a worker is quickest, by precision; 64 in the others."""
 
 
 class CTranslate2Engine:
@@ -71,7 +71,7 @@ class CTranslate2Engine:
         self.workers = workers or processors()
         self.translator = loaded(Path(directory), self.workers, threads)
         precision = self.translator.compute_type.partition("_")[0]
-        self.suited = SUITED.get(precision, 128)
+        self.suited = SUITED.get(precision, 64)
         self.close_call = CLOSE_CALL if precision == "float32" else 0.0
 
     @classmethod
