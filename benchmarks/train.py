@@ -38,6 +38,9 @@ PACKAGES = {
 """Virtual environments under runs/peers, and what is installed in them."""
 
 
+PRECISIONS = ("float32", "bfloat16")
+
+
 @dataclass(frozen=True)
 class Row:
     """A way to train."""
@@ -65,7 +68,7 @@ ROWS = [
         (("`eole train`", "eole"), ("eole",)),
         (("Pellucid", "pellucid"), ("",)),
     )
-    for precision in ("float32", "bfloat16")
+    for precision in PRECISIONS
 ]
 
 Found = dict[str, dict[Row, list[dict[str, float] | str]]]
@@ -78,17 +81,19 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", default=["tiny", "small"], choices=list(PRESETS))
     parser.add_argument("--seconds", type=float, default=12.0, help="timed, of each row")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--precisions", nargs="+", default=list(PRECISIONS), choices=PRECISIONS)
     parser.add_argument("--page", default="train.md", help="the file under benchmarks/results/")
     options = parser.parse_args()
     began = time.monotonic()
     pythons = {"": Path(sys.executable)} | {name: environment(name, each) for name, each in PACKAGES.items()}
     with tempfile.TemporaryDirectory() as folder:
         task, lengths = prepared(Path(folder))
-        peaks = {kind: product_peak(getattr(torch, kind)) for kind in ("float32", "bfloat16")}
-        found: Found = {size: {row: [] for row in ROWS} for size in options.sizes}
+        peaks = {kind: product_peak(getattr(torch, kind)) for kind in options.precisions}
+        chosen = [row for row in ROWS if row.precision in options.precisions]
+        found: Found = {size: {row: [] for row in chosen} for size in options.sizes}
         for _ in range(options.rounds):
             for size in options.sizes:
-                for row in ROWS:
+                for row in chosen:
                     given = {**task, "size": dict(PRESETS[size]), "seconds": options.seconds, "seed": 1}
                     found[size][row].append(measured(row, given, pythons[row.environment]))
                     print(size, row.name, row.precision, found[size][row][-1], file=sys.stderr, flush=True)
@@ -158,6 +163,7 @@ def page(
 ) -> str:
     """The results as Markdown."""
     given = f"--sizes {' '.join(options.sizes)} --seconds {options.seconds:g} --rounds {options.rounds}"
+    given += f" --precisions {' '.join(options.precisions)}" if options.precisions != list(PRECISIONS) else ""
     given += f" --page {options.page}" if options.page != "train.md" else ""
     packages = dict.fromkeys(each for environment in PACKAGES.values() for each in environment)
     lines = [
@@ -174,7 +180,7 @@ def page(
         "(least-most). *best peer*: ratio to the fastest peer in float32, and in bfloat16, within each round. *of the",
         "peak*: operations of useful pieces (three times those of a forward pass without padding,",
         "`pellucid.train.work.training_flops`) as a share of a large matrix product's in the same precision, which did",
-        f"{peaks['float32'] / 1e9:,.0f} (float32) and {peaks['bfloat16'] / 1e9:,.0f} (bfloat16) GFLOP/s here. *first*:",
+        f"{' and '.join(f'{peak / 1e9:,.0f} ({kind})' for kind, peak in peaks.items())} GFLOP/s here. *first*:",
         "from the start of the process to the end of the first update, the pairs cut into pieces before.",
         "",
         "That the fast ways learn as much in an update: [train-curves.md](train-curves.md). What each of them gives:",
@@ -202,7 +208,7 @@ def table(rows: dict[Row, list[dict[str, float] | str]], flops: float, peaks: di
             )
             for n in range(len(next(iter(rows.values()))))
         ]
-        for precision in ("float32", "bfloat16")
+        for precision in PRECISIONS
     }
     lines = [
         "| | precision | pieces/s | best peer, float32 | in bfloat16 | of the peak | first, s | peak memory, GB |",
@@ -216,11 +222,11 @@ def table(rows: dict[Row, list[dict[str, float] | str]], flops: float, peaks: di
         speed, first, peak = (statistics.median(one[key] for one in rounds) for key in ("speed", "first", "peak"))
         ratios = (
             statistics.median(one / peer for one, peer in zip(speeds, best[precision], strict=True))
-            for precision in ("float32", "bfloat16")
+            for precision in PRECISIONS
         )
         lines.append(
             f"| {row.name} | {row.precision} | {speed:,.0f} ({min(speeds):,.0f}-{max(speeds):,.0f}) | "
-            + " | ".join(f"{ratio:.2f}" for ratio in ratios)
+            + " | ".join("" if math.isnan(ratio) else f"{ratio:.2f}" for ratio in ratios)
             + f" | {speed * flops / peaks[row.precision]:.0%} | {first:.1f} | {peak / 1e9:.2f} |"
         )
     return lines + [f"\n{row.name}, {row.precision}, failed: `{why}`" for row, why in failed.items()]
