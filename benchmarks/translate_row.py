@@ -171,7 +171,8 @@ def pellucid_load(job: dict[str, Any]) -> Translate:
 
     def translate(lines: list[str], beam: int, batch: int) -> list[str]:
         method = "beam" if beam > 1 else "greedy"
-        found = model.translate(lines, method=method, beam=beam, batch=batch, length_penalty=1.0)
+        search = {"method": method, "beam": beam, "batch": batch, "length_penalty": 1.0, "scores": False}
+        found = model.translate(lines, **search)
         return [each.text for each in found]
 
     return translate

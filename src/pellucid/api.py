@@ -133,7 +133,7 @@ class Model:
 
         if len(sources) != len(references):
             raise ValueError(f"{len(sources):,} sources and {len(references):,} references: each source needs its own")
-        translations = self.translate(sources, **search)
+        translations = self.translate(sources, **{"scores": False, **search})
         texts = [each.text for each in translations]
         return corpus_scores(texts, several(references, "references"), lowercase=self.lowercase)
 

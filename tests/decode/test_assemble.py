@@ -1,5 +1,9 @@
 """A line put together again: its words are counted as a reader counts them."""
 
+from dataclasses import replace
+from math import isnan
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,6 +44,22 @@ def test_links_count_the_words_of_the_whole_line():
     first = len(found.text.split("\t")[0].split())
     assert {(i - 5, j - first) for i, j in found.alignment if i == 5} == set(alone)
     assert translator.translate(["", "😀"], config)[1].alignment == []
+
+
+@pytest.mark.parametrize("method", ["greedy", "beam", "sample"])
+def test_scores_are_told_only_where_they_are_asked_for(method):
+    tokenizer = small_tokenizer()
+    translator = Translator(random_model(5, tokenizer.source_vocabulary, tokenizer.target_vocabulary), tokenizer)
+    config = SearchConfig(method=method, max_extra=5)
+    for line in ["The ball is blue.", "Where is it? Here."]:
+        [told], [untold] = (translator.translate([line], replace(config, scores=scores)) for scores in (True, False))
+        assert told.score < 0
+        assert len(told.piece_log_probs) == len(told.pieces)
+        assert isnan(untold.score)
+        assert isnan(untold.log_prob)
+        assert untold.piece_log_probs == []
+        blank = {"score": 0.0, "log_prob": 0.0, "piece_log_probs": []}
+        assert replace(told, **blank) == replace(untold, **blank)
 
 
 def test_a_line_with_alternatives_has_links_for_each():

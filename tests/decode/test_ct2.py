@@ -3,7 +3,7 @@
 import gzip
 import random
 from dataclasses import replace
-from math import inf
+from math import inf, isnan
 from pathlib import Path
 
 import pytest
@@ -109,6 +109,21 @@ def test_greedy_texts_are_cut_and_searched_without_repeats_by_both_engines_alike
         assert fallback.asked <= 1, "only the empty one is not for CTranslate2"
         assert texts(found) == texts(expected)
         assert worst(found, expected) < 1e-4
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_texts_are_the_same_where_no_scores_are_asked_for(beam: int, tmp_path: Path):
+    for seed, model in enumerate([ending_model(norm="pre"), random_model(1, V, V, d_model=20, heads=5)]):
+        fallback, engine = engines(model, tmp_path / str(seed))
+        config = SearchConfig(beam=beam, max_extra=9)
+        asked = [replace(each, no_repeat=n % 3 if beam == 1 else 0) for n, each in enumerate(requests(7))]
+        expected = engine.search(asked, config)
+        fallback.asked = 0
+        found = engine.search(asked, replace(config, scores=False))
+        assert texts(found) == texts(expected)
+        if beam == 1:
+            assert fallback.asked <= 1, "only the empty one is not for CTranslate2"
+            assert all(isnan(each.score) and isnan(each.log_prob) for some in found[1:] for each in some)
 
 
 def ctranslate2_beam(logits, question: Question) -> list[tuple[list[int], float]]:

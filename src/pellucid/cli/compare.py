@@ -49,7 +49,7 @@ def run(
     from pellucid.evaluate.page import as_html
     from pellucid.evaluate.report import as_text
 
-    search = {"beam": beam, "batch": batch, "length_penalty": length_penalty}
+    search = {"beam": beam, "batch": batch, "length_penalty": length_penalty, "scores": False}
     SearchConfig(**search)
     check_names((a, b), source, reference, train_target, html)
     texts = read_files([path for path in (source, reference, a, b) if path and not Path(path).is_dir()])

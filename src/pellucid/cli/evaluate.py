@@ -40,11 +40,12 @@ def run(
     from pellucid.decode.config import SearchConfig
     from pellucid.evaluate.scores import corpus_scores
 
-    SearchConfig(beam=beam, batch=batch, length_penalty=length_penalty)
+    search = {"beam": beam, "batch": batch, "length_penalty": length_penalty, "scores": False}
+    SearchConfig(**search)
     sources, references = equal_lines(source, reference)
     loaded, started = load(model, precision, engine, device=device), time.monotonic()
     with named(source):
-        found = loaded.translate_stream(sources, beam=beam, batch=batch, length_penalty=length_penalty)
+        found = loaded.translate_stream(sources, **search)
         texts = [each.text for each in counted(found, total=len(sources))]
     typer.echo(f"{len(sources):,} sentences translated in {time.monotonic() - started:.1f} s, beam {beam}", err=True)
     with named(reference):

@@ -93,6 +93,7 @@ def run(
         "repetition": repetition,
         "markup": markup,
         "alignments": alignments is not None,
+        "scores": json or n_best > 1,
     }
     from pellucid.api import load
     from pellucid.decode.config import SearchConfig

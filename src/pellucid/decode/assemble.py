@@ -3,10 +3,11 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from math import fsum
+from math import fsum, nan
 from typing import Literal
 
 from pellucid.data.tokenizer import EOS, Tokenizer
+from pellucid.decode.config import SearchConfig
 from pellucid.decode.hypothesis import Hypothesis
 from pellucid.decode.prepare import Prepared
 from pellucid.decode.words import Links
@@ -19,10 +20,11 @@ class Translation:
     """One translation of one line, why it stopped, and what the model thought of each piece.
 
     `pieces` are all that was written, the end mark too if it was; `piece_log_probs` has one natural logarithm for each
-    and `log_prob` is their sum. (The CTranslate2 engine gives the sum alone.) Of a line that was translated in parts,
-    pieces stand one behind the other, and scores are sums. Only the best of a line has `alternatives`: the other
-    n - 1, best first. `alignment`, when asked for, pairs a source word with a word of the translation; words are what
-    white space separates in `line` and `text`, from 0. `notes` say what was done that was not plain.
+    and `log_prob` is their sum. (The CTranslate2 engine gives the sum alone; where no scores were asked for there are
+    none, and `log_prob` and `score` are nan.) Of a line that was translated in parts, pieces stand one behind the
+    other, and scores are sums. Only the best of a line has `alternatives`: the other n - 1, best first. `alignment`,
+    when asked for, pairs a source word with a word of the translation; words are what white space separates in `line`
+    and `text`, from 0. `notes` say what was done that was not plain.
     """
 
     text: str
@@ -47,18 +49,18 @@ class Found:
     notes: tuple[str, ...] = ()
 
 
-def assemble(prepared: Prepared, found: Sequence[Found], tokenizer: Tokenizer, alignments: bool) -> Translation:
+def assemble(prepared: Prepared, found: Sequence[Found], tokenizer: Tokenizer, config: SearchConfig) -> Translation:
     """The translation of a line, and its alternatives: the n-th is made of the n-th of each part."""
     if not found:
-        return Translation(prepared.line, 0.0, 0.0, "empty", [], [], [], alignment=[] if alignments else None)
+        return Translation(prepared.line, 0.0, 0.0, "empty", [], [], [], alignment=[] if config.alignments else None)
     ranks = max(len(each.hypotheses) for each in found)
-    best, *others = (ranked(prepared, found, rank, tokenizer, alignments) for rank in range(ranks))
+    best, *others = (ranked(prepared, found, rank, tokenizer, config) for rank in range(ranks))
     notes = tuple(dict.fromkeys((*prepared.notes, *(note for each in found for note in each.notes))))
     return replace(best, alternatives=others, notes=notes) if others or notes else best
 
 
 def ranked(
-    prepared: Prepared, found: Sequence[Found], rank: int, tokenizer: Tokenizer, alignments: bool
+    prepared: Prepared, found: Sequence[Found], rank: int, tokenizer: Tokenizer, config: SearchConfig
 ) -> Translation:
     """One translation of a line; a part that has not so many gives its last."""
     ranks = [min(rank, len(each.hypotheses) - 1) for each in found]
@@ -71,13 +73,13 @@ def ranked(
     text = join(prepared.cut, tagged)
     return Translation(
         text,
-        sum(each.score for each in hypotheses),
-        fsum(each.log_prob for each in hypotheses),
+        sum(each.score for each in hypotheses) if config.scores else nan,
+        fsum(each.log_prob for each in hypotheses) if config.scores else nan,
         "eos" if all(each.stop == "eos" for each in hypotheses) else "length",
         [p for each in hypotheses for p in tokenizer.target_pieces(each.tokens + [EOS] * (each.stop == "eos"))],
-        [number for each in hypotheses for number in each.log_probs],
+        [number for each in hypotheses for number in each.log_probs if config.scores],
         [piece for part in prepared.parts for piece in tokenizer.source_pieces(part.request.source)],
-        alignment=of_line(prepared, plain, tagged, text, links) if alignments else None,
+        alignment=of_line(prepared, plain, tagged, text, links) if config.alignments else None,
     )
 
 

@@ -32,6 +32,7 @@ class SearchConfig:
         Literal["keep", "text"], "tags, URLs and placeholders: carry them over as they are, or translate them as text"
     ] = "keep"
     alignments: Annotated[bool, "say which words of the source each word of the translation was read from"] = False
+    scores: Annotated[bool, "say how likely the translation is; a greedy search is faster where nobody asks"] = True
 
     def __post_init__(self) -> None:
         most = {"beam": self.beam, "greedy": 1, "sample": inf}.get(self.method, inf)

@@ -4,7 +4,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from math import fsum
+from math import fsum, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -162,7 +162,6 @@ class CTranslate2Engine:
             max_batch_size=len(sources),
             max_input_length=0,
             min_decoding_length=0,
-            return_scores=True,
             return_end_token=True,
             use_vmap=self.shortlist,
         )
@@ -173,7 +172,8 @@ class CTranslate2Engine:
         if not all(texts):
             return None
         lengths = [len(text) for text in texts]
-        log_probs = [score * n**question.exponent for score, n in zip(answer.scores, lengths, strict=True)]
+        scores = answer.scores or [nan] * len(texts)
+        log_probs = [score * n**question.exponent for score, n in zip(scores, lengths, strict=True)]
         ended = [text[-1:] == [self.end] for text in texts]
         if not all(map(self.forbidden.isdisjoint, texts)):
             return None
@@ -201,7 +201,9 @@ class CTranslate2Engine:
     def scored(
         self, requests: Sequence[Request], found: dict[int, list[int]], config: SearchConfig
     ) -> dict[int, list[Hypothesis]]:
-        """What was found for these requests, with its log-probability."""
+        """What was found for these requests, with its log-probability where that is wanted."""
+        if not config.scores:
+            return {number: [hypothesis(ids, nan, config)] for number, ids in found.items()}
         # CTranslate2 reads a text whole and adds an end mark, for which the longest there is has no position left.
         read = {number: [self.target_names[i] for i in ids if i != EOS] for number, ids in found.items()}
         short = [number for number, names in read.items() if len(names) < self.bounds.longest]
@@ -212,14 +214,15 @@ class CTranslate2Engine:
         if long:
             exact = self.fallback().log_probs([requests[i].source for i in long], [found[i] for i in long])
             log_probs.update(zip(long, exact, strict=True))
-        return {number: [hypothesis(ids, log_probs[number][: len(ids)], config)] for number, ids in found.items()}
+        totals = {number: usable(fsum(log_probs[number][: len(ids)])) for number, ids in found.items()}
+        return {number: [hypothesis(ids, totals[number], config)] for number, ids in found.items()}
 
 
-def hypothesis(ids: list[int], log_probs: list[float], config: SearchConfig) -> Hypothesis:
-    """One of these pieces, the end mark last if it was written, with a log-probability for each."""
-    ended, total = ids[-1] == EOS, usable(fsum(log_probs))
-    score = total / penalty(len(ids), config.length_penalty)
-    return Hypothesis(ids[:-1] if ended else ids, score, total, "eos" if ended else "length", [])
+def hypothesis(ids: list[int], log_prob: float, config: SearchConfig) -> Hypothesis:
+    """One of these pieces, the end mark last if it was written."""
+    ended = ids[-1] == EOS
+    score = log_prob / penalty(len(ids), config.length_penalty)
+    return Hypothesis(ids[:-1] if ended else ids, score, log_prob, "eos" if ended else "length", [])
 
 
 def loaded(directory: Path, workers: int, threads: int) -> Any:

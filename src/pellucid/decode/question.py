@@ -18,13 +18,15 @@ class Question:
     """What CTranslate2 is asked, so that the answer holds all that is needed to rank as `beam_search` does.
 
     It stops when `ended` hypotheses have ended, and returns that many: of those beyond, which ended in the last step
-    too, it drops the ones with the least log_prob / length^`exponent`.
+    too, it drops the ones with the least log_prob / length^`exponent`. A greedy search compares no hypotheses, and has
+    no softmax to compute where nobody wants `scores`.
     """
 
     width: int
     limit: int
     ended: int
     exponent: float
+    scores: bool = True
 
     @classmethod
     def of(cls, config: SearchConfig, limit: int) -> "Question":
@@ -35,7 +37,8 @@ class Question:
         """
         width = config.beam if config.method == "beam" else 1
         if config.n_best == 1:
-            return cls(width, limit, ended=width, exponent=1e-30)  # divides by exactly 1; 0 would stop at the first end
+            # divides by exactly 1; 0 would stop at the first end
+            return cls(width, limit, ended=width, exponent=1e-30, scores=config.scores or width > 1)
         return cls(width, limit, ended=2 * width - 1, exponent=-(35 // log10(limit + 1)))
 
     def options(self) -> dict[str, Any]:
@@ -46,6 +49,7 @@ class Question:
             "patience": self.ended / self.width,
             "length_penalty": self.exponent,
             "max_decoding_length": self.limit,
+            "return_scores": self.scores,
         }
 
 
@@ -66,7 +70,7 @@ def best(
     >>> best([7, 1], [-3.0, -3.5], [True, True], Question.of(config, limit=9), 9, config)  # -3 / 2 beats -3.5 / 1
     [0]
     """
-    if not all(_NO_SCORE < each <= 0 for each in log_probs):
+    if question.scores and not all(_NO_SCORE < each <= 0 for each in log_probs):
         return None
     if question.width == 1:  # there is one, and no other outcome that it could be near to
         return [0] if ended[0] and lengths[0] <= limit else None

@@ -144,9 +144,7 @@ class Translator:
             with self.reading():
                 found = self.linked(parts, self.written(searched()), config)
             rest = iter(found)
-            return [
-                assemble(line, [next(rest) for _ in line.parts], self.tokenizer, config.alignments) for line in prepared
-            ]
+            return [assemble(line, [next(rest) for _ in line.parts], self.tokenizer, config) for line in prepared]
 
         return finish
 
