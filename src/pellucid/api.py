@@ -50,7 +50,7 @@ class Model:
     @property
     def lowercase(self) -> bool:
         """Whether it writes lower case only, so that its translations are scored without case."""
-        return self.translator.tokenizer.config.lowercase
+        return self.translator.tokenizer.lowercase
 
     def translate(
         self,

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from pellucid.api import load
+from pellucid.api import Model, load
 from pellucid.evaluate.compare import compare
 from pellucid.evaluate.page import as_html
 from pellucid.evaluate.report import as_text
@@ -41,6 +41,20 @@ def test_a_directory_is_a_model_and_translates(call, model, files):
     expected = compare(texts, B, REFERENCES, SOURCES, names=(f"{model} (beam 2)", "b.es"))
     assert json.loads(done.stdout) == json.loads(json.dumps(expected.to_json()))
     assert "4 sentences translated in" in done.stderr
+
+
+def test_case_is_left_out_of_account_if_that_is_said_or_a_model_writes_none(call, model, files, monkeypatch):
+    loud = [line.upper() for line in REFERENCES]
+    (files / "loud.es").write_text("\n".join(loud) + "\n", encoding="utf-8")
+    asked = "--reference", "loud.es", "--source", "test.en", "--json"
+    done = call("compare", "a.es", "b.es", *asked, "--lowercase")
+    expected = compare(A, B, loud, SOURCES, names=("a.es", "b.es"), lowercase=True)
+    assert json.loads(done.stdout) == json.loads(json.dumps(expected.to_json()))
+    cased = call("compare", "a.es", model, *asked)
+    monkeypatch.setattr(Model, "lowercase", True)
+    uncased = call("compare", "a.es", model, *asked)
+    assert uncased.stdout != cased.stdout
+    assert uncased.stdout == call("compare", "a.es", model, *asked, "--lowercase").stdout
 
 
 def test_a_model_against_itself_translates_once(call, model, files):

@@ -23,6 +23,23 @@ def test_scores_are_those_of_evaluate():
         assert scores[name].signature == expected["signature"]
 
 
+def test_without_case_everything_is_as_if_all_were_lower_case_but_what_is_shown():
+    loud = [line.upper() if n % 3 else line for n, line in enumerate(LINES)]
+    training = ["The end", "THE cat"]
+    with_case = compare(A, B, loud, samples=97, training=training)
+    without = compare(A, B, loud, samples=97, training=training, lowercase=True)
+    lower = compare(
+        *([each.lower() for each in side] for side in (A, B, loud)), samples=97, training=["the end the cat"]
+    )
+    for name, expected in corpus_scores(A, loud, lowercase=True).items():
+        assert without.scores[name].a.score == pytest.approx(expected["score"], rel=1e-12)
+        assert without.scores[name].a.score != pytest.approx(with_case.scores[name].a.score)
+        assert without.scores[name].signature == expected["signature"]
+        assert without.scores[name].p_value == lower.scores[name].p_value
+    assert without.groupings == lower.groupings
+    assert all(each.reference == loud[each.line - 1] and each.b == B[each.line - 1] for each in without.gained)
+
+
 def test_the_sentences_that_changed_most_come_first():
     metric = CHRF()
     chrf_a, chrf_b = (

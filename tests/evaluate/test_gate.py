@@ -15,6 +15,12 @@ def test_the_numbers_are_those_of_sacrebleu():
     assert (found.sentences, found.repetition_full, found.repetition_small) == (3, 0.0, 0.0)
 
 
+def test_a_model_that_writes_lower_case_is_not_measured_by_its_case():
+    small = [each.lower() for each in REFERENCES]
+    assert gate(small, small, REFERENCES).chrf_full < 99
+    assert gate(small, small, REFERENCES, lowercase=True).chrf_full == pytest.approx(100.0)
+
+
 def test_the_same_translations_pass_whatever_they_are():
     assert gate(WORSE, WORSE, REFERENCES).passed
     assert gate(LOOP, LOOP, REFERENCES).passed

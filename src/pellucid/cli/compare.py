@@ -35,6 +35,9 @@ def run(
     samples: Annotated[int, typer.Option(min=1, help="test sets drawn from this one")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="the same seed draws the same test sets")] = 1,
     show: Annotated[int, typer.Option(min=0, help="changed sentences shown, in each direction")] = 10,
+    lowercase: Annotated[
+        bool, typer.Option("--lowercase", help="leave case out of account; needless for models that write none")
+    ] = False,
     html: Annotated[str | None, typer.Option(metavar="FILE", help="write a page to look at as well")] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
@@ -42,7 +45,8 @@ def run(
 
     A and B are compared on one test set by BLEU, chrF, TER and WER, with paired bootstrap resampling: is the difference
     more than the luck of these sentences? Then by length and by rare words, and in the sentences that changed most.
-    Differences are B minus A. Without --train-target, words are rare that stand once in the references.
+    Differences are B minus A. Without --train-target, words are rare that stand once in the references. Case counts,
+    but not if A or B is a model that writes lower case only.
     """
     from pellucid.decode.config import SearchConfig
     from pellucid.evaluate.compare import compare
@@ -55,7 +59,8 @@ def run(
     texts = read_files([path for path in (source, reference, a, b) if path and not Path(path).is_dir()])
     for side in dict.fromkeys((a, b)):
         if side not in texts:
-            texts[side] = translations(side, str(source), texts[str(source)], (precision, engine), search)
+            texts[side], small = translations(side, str(source), texts[str(source)], (precision, engine), search)
+            lowercase = lowercase or small
     with named(reference):
         found = compare(
             texts[a],
@@ -67,6 +72,7 @@ def run(
             samples=samples,
             seed=seed,
             show=show,
+            lowercase=lowercase,
         )
     if html:
         write_whole(Path(html), as_html(found))
@@ -113,8 +119,8 @@ def read_files(paths: Sequence[str]) -> dict[str, list[str]]:
 
 def translations(
     model: str, source: str, sources: list[str], how: tuple[str, str], search: dict[str, Any]
-) -> list[str]:
-    """What a model makes of the sentences."""
+) -> tuple[list[str], bool]:
+    """What a model makes of the sentences, and whether it writes lower case only."""
     from pellucid.api import load
 
     loaded, started = load(model, *how), time.monotonic()
@@ -122,7 +128,7 @@ def translations(
         found = loaded.translate_stream(sources, **search)
         texts = [each.text for each in counted(found, total=len(sources))]
     typer.echo(f"{model}: {len(sources):,} sentences translated in {time.monotonic() - started:.1f} s", err=True)
-    return texts
+    return texts, loaded.lowercase
 
 
 def described(side: str, beam: int) -> str:

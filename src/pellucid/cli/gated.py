@@ -25,13 +25,14 @@ def verdicts(found: "Bundle", folder: Path, precision: str, vmap: Path | None, d
     full, small = folder / "full", folder / "small"
     convert(found.model, found.tokenizer, full, "float32")
     convert(found.model, found.tokenizer, small, precision, vmap=vmap)
-    texts = translated(found, full, dev[0])
-    seen = {}
-    if precision != "float32":
-        seen[precision] = gate(texts, translated(found, small, dev[0]), dev[1])
+    texts, lowercase = translated(found, full, dev[0]), found.tokenizer.lowercase
+    forms = {precision: False} if precision != "float32" else {}
     if vmap:
-        seen[f"{precision}, shortlist"] = gate(texts, translated(found, small, dev[0], shortlist=True), dev[1])
-    return seen
+        forms[f"{precision}, shortlist"] = True
+    return {
+        name: gate(texts, translated(found, small, dev[0], shortlist), dev[1], lowercase)
+        for name, shortlist in forms.items()
+    }
 
 
 def translated(found: "Bundle", directory: Path, lines: Sequence[str], shortlist: bool = False) -> list[str]:

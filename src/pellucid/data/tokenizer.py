@@ -125,6 +125,11 @@ class Tokenizer:
         return cls(sides[0], sides[-1], config)
 
     @property
+    def lowercase(self) -> bool:
+        """Whether case is lost: what a model writes with these pieces is scored without it."""
+        return self.config.lowercase
+
+    @property
     def source_vocabulary(self) -> int:
         """Pieces of the source side, the special ones counted."""
         return self.source.vocab_size()

@@ -173,7 +173,7 @@ def spellings(tokenizer: Tokenizer, text: str, *, touching: bool = False, capita
     with spaces at its ends, or of characters the model has not.
     """
     found = written(tokenizer, text)
-    wanted = text.lower() if tokenizer.config.lowercase else text
+    wanted = text.lower() if tokenizer.lowercase else text
     if not found or tokenizer.decode_target(found[0]) != wanted:
         raise ValueError(f"the term {text!r:.60} cannot be written by this model")
     if capital and text.split(" ")[0].isalpha():

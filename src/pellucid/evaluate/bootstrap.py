@@ -44,8 +44,8 @@ def resampled(stats: Rows, samples: int, seed: int) -> Rows:
     return np.stack([row @ stats for row in weights])
 
 
-def paired(metric: str, a: Rows, b: Rows, samples: int, seed: int) -> Paired:
-    """One metric from the counts of every sentence of A and of B."""
+def paired(metric: str, a: Rows, b: Rows, samples: int, seed: int, lowercase: bool = False) -> Paired:
+    """One metric from the counts of every sentence of A and of B, which were made lower case if that is said."""
     score, width = COMPARED[metric].score, a.shape[1]
     sums = resampled(np.hstack([a, b]), samples, seed)  # one draw for both: that is what pairs them
     drawn_a, drawn_b = score(sums[:, :width]), score(sums[:, width:])
@@ -61,7 +61,7 @@ def paired(metric: str, a: Rows, b: Rows, samples: int, seed: int) -> Paired:
         p_value=p,
         better=better,
         verdict=verdict(better, difference, p, samples, len(a)),
-        signature=signature(metric),
+        signature=signature(metric, lowercase),
         lower_is_better=COMPARED[metric].lower_is_better,
     )
 

@@ -83,24 +83,25 @@ def compare(
     samples: int = 1000,
     seed: int = 1,
     show: int = 10,
+    lowercase: bool = False,
 ) -> Comparison:
-    """Compare the translations `a` and `b` of the same sentences.
+    """Compare the translations `a` and `b` of the same sentences; `lowercase` leaves their case out of account.
 
     `training` is the target side of the training text, by which rare words are told; without it the references are
     counted instead. `samples` test sets are drawn, and at most `show` sentences kept in each direction. Raises
     ValueError for unequal numbers of lines, for references without a word, and for numbers out of range.
     """
     check(a, b, references, sources, samples, seed, show)
-    counts = {name: (rows(name, a, references), rows(name, b, references)) for name in COMPARED}
+    counts = {name: (rows(name, a, references, lowercase), rows(name, b, references, lowercase)) for name in COMPARED}
     gained, lost = changes(a, b, references, sources, *(COMPARED["chrf"].score(each) for each in counts["chrf"]))
-    groups = {"length": lengths(references, sources), "rare_words": rare_words(references, training)}
+    groups = {"length": lengths(references, sources), "rare_words": rare_words(references, training, lowercase)}
     return Comparison(
         *names,
         sentences=len(references),
         identical=sum(left == right for left, right in zip(a, b, strict=True)),
         samples=samples,
         seed=seed,
-        scores={name: paired(name, *counts[name], samples, seed) for name in COMPARED},
+        scores={name: paired(name, *counts[name], samples, seed, lowercase) for name in COMPARED},
         groupings={name: Grouping(title, scored(each, counts)) for name, (title, each) in groups.items()},
         gained=gained[:show],
         lost=lost[:show],
@@ -113,8 +114,13 @@ def lengths(references: Sequence[str], sources: Sequence[str] | None) -> tuple[s
     return f"length of the {side}, in words", by_length(texts)
 
 
-def rare_words(references: Sequence[str], training: Iterable[str] | None) -> tuple[str, Groups]:
+def rare_words(
+    references: Sequence[str], training: Iterable[str] | None, lowercase: bool = False
+) -> tuple[str, Groups]:
     """By the training text where it is at hand, and else by the references alone."""
+    if lowercase:
+        references = [line.lower() for line in references]
+        training = None if training is None else (line.lower() for line in training)
     if training is None:
         return "words of the reference that occur only once in all references", by_lone_words(references)
     title = "how often the rarest word of the reference occurs in the training text"

@@ -38,10 +38,11 @@ class Verdict:
         return not self.reasons
 
 
-def gate(full: Sequence[str], small: Sequence[str], references: Sequence[str]) -> Verdict:
-    """Compare two translations of the same sentences, by the model and by its smaller form.
+def gate(full: Sequence[str], small: Sequence[str], references: Sequence[str], lowercase: bool = False) -> Verdict:
+    """Compare two translations of the same sentences, by the model and by its smaller form, with their case or not.
 
     Raises ValueError for unequal numbers, and for references without a word.
     """
-    chrf_full, chrf_small = (corpus_scores(texts, references, ["chrf"])["chrf"]["score"] for texts in (full, small))
+    found = (corpus_scores(texts, references, ["chrf"], lowercase)["chrf"] for texts in (full, small))
+    chrf_full, chrf_small = (each["score"] for each in found)
     return Verdict(len(references), chrf_full, chrf_small, repetition_rate(full), repetition_rate(small))

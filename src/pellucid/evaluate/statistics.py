@@ -27,15 +27,16 @@ class Metric:
     lower_is_better: bool = False
 
 
-def rows(metric: str, hypotheses: Sequence[str], references: Sequence[str]) -> Rows:
-    """The counts of every sentence."""
-    count = COMPARED[metric].counts
-    return np.array([count(*pair) for pair in zip(hypotheses, references, strict=True)], dtype=np.float64)
+def rows(metric: str, hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False) -> Rows:
+    """The counts of every sentence; `lowercase` as in `corpus_scores`."""
+    count, told = COMPARED[metric].counts, str.lower if lowercase else str
+    pairs = zip(map(told, hypotheses), map(told, references), strict=True)
+    return np.array([count(*pair) for pair in pairs], dtype=np.float64)
 
 
-def signature(metric: str) -> str:
+def signature(metric: str, lowercase: bool = False) -> str:
     """How a score is computed, in sacreBLEU's words."""
-    return METRICS[metric](["a"], ["a"])["signature"]
+    return METRICS[metric](["a"], ["a"], lowercase)["signature"]
 
 
 def bleu_counts(hypothesis: str, reference: str) -> list[float]:

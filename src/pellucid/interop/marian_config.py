@@ -135,7 +135,7 @@ def unable(model: ModelConfig, tokenizer: Tokenizer) -> list[str]:
             "norms stand before each part, with a vocabulary for each language: a Marian model has them after, a "
             "Pegasus model has one vocabulary"
         )
-    if tokenizer.config.lowercase:
+    if tokenizer.lowercase:
         problems.append("the tokenizer makes text lower case, MarianTokenizer does not")
     return problems
 

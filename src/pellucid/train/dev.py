@@ -68,7 +68,7 @@ def evaluate(model: Transformer, tokenizer: Tokenizer, dev: Dev, run: RunConfig)
     with reading(model), products_in(run.train.precision, device):
         total = sum(batch_loss(model, batch.to(device), smoothing=0.0).item() for batch in dev.batches)
     translations = Translator(model, tokenizer).translate(dev.sources, SearchConfig(beam=run.train.dev_beam))
-    texts, lowercase = [each.text for each in translations], tokenizer.config.lowercase
+    texts, lowercase = [each.text for each in translations], tokenizer.lowercase
     scores = corpus_scores(texts, dev.references, metrics=("bleu", "chrf"), lowercase=lowercase)
     return Evaluation(
         dev_loss=total / sum(batch.target_tokens for batch in dev.batches),

@@ -53,7 +53,9 @@ def run(
         measured, left_out = measure(loaded, read, wanted, beam)
         trained = loaded.manifest.get("longest_source")
         longest = trained if isinstance(trained, int) else None
-        found = by_length(measured, lambda texts, references: chrf(texts, references)["score"], longest)
+        found = by_length(
+            measured, lambda texts, references: chrf(texts, references, loaded.lowercase)["score"], longest
+        )
     if plot:
         from pellucid.plots.lengths import by_length as drawn
 

@@ -61,6 +61,7 @@ class Removing:
         """`among` is how many heads may go; the heads kept are counted among these."""
         self.bundle, self.pairs, self.beam, self.among = bundle, pairs, beam, among
         self.sources, self.references = [text for text, _ in pairs.texts], [text for _, text in pairs.texts]
+        self.lowercase = bundle.tokenizer.lowercase
         self.known: dict[object, Point] = {}
         self.written: WeakKeyDictionary[Transformer, list[str]] = WeakKeyDictionary()
 
@@ -78,7 +79,7 @@ class Removing:
         from pellucid.evaluate.scores import corpus_scores
         from pellucid.inspect.importance import losses
 
-        scores = corpus_scores(self.translations(model), self.references, metrics=["bleu", "chrf"])
+        scores = corpus_scores(self.translations(model), self.references, ["bleu", "chrf"], self.lowercase)
         loss = float(losses(model, self.pairs, [()]).sum()) / self.pairs.pieces
         return Point(kept, scores["bleu"]["score"], scores["chrf"]["score"], loss)
 
@@ -130,8 +131,8 @@ class Removing:
         before, written = self.translations(self.bundle.model), self.translations(after)
         found = []
         for metric in ("bleu", "chrf"):
-            a, b = rows(metric, before, self.references), rows(metric, written, self.references)
-            found.append(paired(metric, a, b, samples, seed))
+            a, b = (rows(metric, texts, self.references, self.lowercase) for texts in (before, written))
+            found.append(paired(metric, a, b, samples, seed, self.lowercase))
         return found
 
     def largest_difference(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pellucid.bundle import Bundle
     from pellucid.evaluate.bootstrap import Paired
+    from pellucid.evaluate.statistics import Rows
     from pellucid.inspect.importance import Curve, Head
 
 
@@ -17,6 +18,7 @@ class Silenced:
 
     def __init__(self, bundle: "Bundle", sources: Sequence[str], references: Sequence[str], beam: int):
         self.bundle, self.sources, self.references, self.beam = bundle, sources, references, beam
+        self.lowercase = bundle.tokenizer.lowercase
 
     def translations(self, heads: "Sequence[Head]") -> list[str]:
         """What the model writes without these heads."""
@@ -34,10 +36,12 @@ class Silenced:
         from pellucid.evaluate.bootstrap import paired
         from pellucid.evaluate.statistics import rows
 
-        whole = rows(metric, self.translations([]), self.references)
-        found = []
+        def counts(silent: "Sequence[Head]") -> "Rows":
+            return rows(metric, self.translations(silent), self.references, self.lowercase)
+
+        whole, found = counts([]), []
         for head in heads:
-            found.append(paired(metric, whole, rows(metric, self.translations([head]), self.references), samples, seed))
+            found.append(paired(metric, whole, counts([head]), samples, seed, self.lowercase))
             done()
         return found
 
@@ -53,7 +57,8 @@ class Silenced:
             for silent in (frozenset(order[count:]) for count in counts):
                 if silent not in scores:  # with all heads or none, every order is the same
                     texts = self.translations(sorted(silent))
-                    scores[silent] = corpus_scores(texts, self.references, metrics=[metric])[metric]["score"]
+                    scored = corpus_scores(texts, self.references, [metric], self.lowercase)
+                    scores[silent] = scored[metric]["score"]
                 done()
         return [
             Curve(name, list(counts), [scores[frozenset(order[count:])] for count in counts])
