@@ -242,8 +242,7 @@ def run_settings(
     knows what the model said that it started from. What follows from a few names is chosen by the size of the corpus:
     the reasons come back beside the settings.
     """
-    from pellucid.config import overridden
-    from pellucid.train.config import make_run, read_run
+    from pellucid.train.config import changed, make_run, read_run
     from pellucid.train.defaults import choose, choose_on
     from pellucid.train.start import said_by
 
@@ -265,14 +264,14 @@ def run_settings(
         else:
             known = said_by(str(Path(start).resolve()), began)["model"]
             choice = choose_on(data, given["model"], known, steps, minutes)
-        return make_run(overridden(choice.tables, overrides), began=began), choice.reasons
+        return make_run(changed(choice.tables, overrides), began=began), choice.reasons
     if names:
         override = next(f"{section}.{key}={value}" for section, t in given.items() for key, value in t.items())
         raise ValueError(
             f"a run file and {', '.join(names)} are both given; write it into the file, or override: --set {override}"
         )
     if isinstance(run, Mapping):
-        return make_run(overridden(run, overrides), began=began), ()
+        return make_run(changed(run, overrides), began=began), ()
     return read_run(Path(run), list(overrides), began), ()
 
 

@@ -7,6 +7,7 @@ import pytest
 from pellucid.config import build, overridden, read_toml, to_toml
 from pellucid.model import PRESETS
 from pellucid.train.config import OptimConfig, RunConfig, make_run, read_run
+from pellucid.train.stand_in import stand_in_run
 
 DATA = {"source": "a.en", "target": "a.es"}
 
@@ -88,6 +89,24 @@ def test_a_file_that_is_no_toml_is_named(tmp_path):
     file.write_bytes(b"seed = '\xff'")
     with pytest.raises(ValueError, match=r"run.toml is not a TOML file"):
         read_toml(file)
+
+
+def test_one_length_of_the_run_takes_the_place_of_the_other(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text('[data]\nsource = "a.en"\ntarget = "a.es"\n[train]\nminutes = 30\n', encoding="utf-8")
+    assert read_run(file).train.minutes == 30
+    for overrides, length in [
+        (["train.steps=500"], (500, None)),
+        (["seed=2", " train.minutes = 4"], (None, 4)),
+        (["train.steps=500", "train.minutes=4"], (None, 4)),
+        (["train.minutes=4", "train.steps=500"], (500, None)),
+    ]:
+        found = read_run(file, overrides).train
+        assert (found.steps, found.minutes) == length
+    assert stand_in_run(file, ["train.steps=7"]).train.minutes is None
+    file.write_text("train = 3", encoding="utf-8")
+    with pytest.raises(ValueError, match="'train' is a value, not a section"):
+        read_run(file, ["train.steps=5"])
 
 
 @pytest.mark.parametrize("override", ["train.steps", "=5", "train.=5", ".steps=5"])

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -258,7 +259,22 @@ def read_run(path: Path, overrides: tuple[str, ...] | list[str] = (), began: Pat
     environment variable. What that model says is filled in; a run that goes on in the directory `began` knows it
     already. Raises ValueError, naming every problem at once, for keys and values that are none.
     """
-    return make_run(overridden(read_toml(path), overrides), str(path), path.parent, began)
+    return make_run(changed(read_toml(path), overrides), str(path), path.parent, began)
+
+
+def changed(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """`overridden`, but that one length of the run takes the place of the other: steps of minutes, minutes of steps.
+
+    >>> changed({"train": {"minutes": 30, "keep": 5}}, ["train.steps=500"])
+    {'train': {'keep': 5, 'steps': 500}}
+    """
+    found = overridden(tables, [])
+    for override in overrides:
+        train, name = found.get("train"), override.partition("=")[0].strip()
+        if isinstance(train, dict) and name in ("train.steps", "train.minutes"):
+            found["train"] = {key: value for key, value in train.items() if key not in ("steps", "minutes")}
+        found = overridden(found, [override])
+    return found
 
 
 def make_run(

@@ -5,10 +5,10 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 
-from pellucid.config import overridden, read_toml
+from pellucid.config import read_toml
 from pellucid.data.corpus import Pairs, fingerprint
 from pellucid.data.phrasebook import phrases
-from pellucid.train.config import RunConfig, make_run
+from pellucid.train.config import RunConfig, changed, make_run
 from pellucid.train.pairs import Data, encode, learn
 from pellucid.train.start import tokenizer_of
 
@@ -20,7 +20,7 @@ DEV_PAIRS = 50
 
 def stand_in_run(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """A run file as `read_run` reads it, but for the files it names, which need not be there."""
-    tables = overridden(read_toml(path), overrides)
+    tables = changed(read_toml(path), overrides)
     # What names files is text, or a list of tables; what else [data] says are numbers.
     numbers = {key: value for key, value in tables.get("data", {}).items() if not isinstance(value, str | list)}
     tables["data"] = {**numbers, "source": "stand-in.en", "target": "stand-in.es"}
