@@ -1,7 +1,7 @@
 """What each setting is worth on Multi30k: the recipe, and the recipe with one thing changed.
 
     python -m benchmarks.ablations                          # every row: runs/ablations, then results/ablations.md
-    python -m benchmarks.ablations --rows base r-drop --updates 2000 --page /tmp/ablations.md
+    python -m benchmarks.ablations --rows base r-drop --updates 4000 --page /tmp/ablations.md
 
 Rows are trained one after another, `--together` at a time with one thread each, all for as many updates; a run that was
 interrupted goes on, one that is done is scored as it stands. BLEU differs by half a point between seeds: look at
@@ -23,6 +23,7 @@ from benchmarks.quality import HOUSE, RESULTS, TASKS, lines, machine, scored
 from pellucid.train.log import read_log
 
 TASK = TASKS["multi30k"]
+UPDATES = 2000
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ CHANGES = {
     "bpe-dropout": Change("BPE dropout 0.1 (Provilkov et al. 2020)", ("data.bpe_dropout=0.1",)),
     "r-drop": Change("R-Drop, alpha 5 (Liang et al. 2021)", ("optim.r_drop=5",)),
     "r-drop-bpe-dropout": Change("R-Drop and BPE dropout", ("optim.r_drop=5", "data.bpe_dropout=0.1")),
+    "rotary": Change("rotary positions (Su et al. 2021)", ("model.positions=rotary",)),
     "swiglu": Change("SwiGLU, two thirds as wide", ("model.activation=swiglu", "model.d_ff=172")),
     "post": Change("norm after the sum, warm-up 2,000", ("model.norm=post", "optim.warmup=2000")),
     "deeper": Change(
@@ -55,7 +57,7 @@ CHANGES = {
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rows", nargs="+", choices=CHANGES, default=list(CHANGES))
-    options.add_argument("--updates", type=int, default=4000)
+    options.add_argument("--updates", type=int, default=UPDATES)
     options.add_argument("--seeds", type=int, nargs="+", default=[1])
     options.add_argument("--together", type=int, default=os.cpu_count() or 1, help="runs at a time, a thread each")
     options.add_argument("--folder", type=Path, default=HOUSE / "runs" / "ablations")
@@ -129,7 +131,8 @@ def scores(out: Path) -> Scores:
 def report(rows: list[str], seeds: list[int], runs: dict[tuple[str, int], Path], updates: int) -> Iterator[str]:
     """The lines of the page."""
     arguments = f" --rows {' '.join(rows)}" if rows != list(CHANGES) else ""
-    arguments += f" --updates {updates}" + (f" --seeds {' '.join(map(str, seeds))}" if seeds != [1] else "")
+    arguments += f" --updates {updates}" if updates != UPDATES else ""
+    arguments += f" --seeds {' '.join(map(str, seeds))}" if seeds != [1] else ""
     yield "# Ablations: what each setting is worth on Multi30k English-German\n"
     yield f"Made by `python -m benchmarks.ablations{arguments}` on {machine()}. The recipe is"
     yield f"[{TASK.recipe}](../../{TASK.recipe}) for {updates:,} updates of 4,096 target pieces, padding counted;"

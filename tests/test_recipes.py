@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.ablations import CHANGES
 from benchmarks.reproduce import TARGETS, judged, written
 from pellucid.train.config import RunConfig, read_run
 from pellucid.train.log import read_log
@@ -15,7 +16,8 @@ from pellucid.train.plan import plan
 from pellucid.train.stand_in import long_pairs, stand_in_data, stand_in_run
 from pellucid.train.work import parameters
 
-FOLDER = Path(__file__).resolve().parent.parent / "recipes"
+HOUSE = Path(__file__).resolve().parent.parent
+FOLDER = HOUSE / "recipes"
 RECIPES = sorted(path.stem for path in FOLDER.glob("*.toml"))
 LARGE = ["wmt14-en-de-base", "wmt14-en-de-big", "wmt14-en-fr-big"]
 TINY = ["tokenizer.vocabulary=700", "model.d_model=8", "model.d_ff=11", "model.heads=2", "model.encoder_layers=1"]
@@ -40,6 +42,32 @@ def test_a_recipe_loads_and_can_be_planned_without_its_data(name: str):
     found = plan(run, stand_in_data(200, run), seconds=0.0, updates=1)
     assert found.trial is not None
     assert found.trial.loss < 8  # log 700 is 6.6
+
+
+def commands() -> set[tuple[str, tuple[str, ...]]]:
+    """Each recipe with what is set beside it, wherever a reader is told to write that."""
+    pages = [HOUSE / "README.md", *HOUSE.glob("docs/**/*.md"), *HOUSE.glob("src/pellucid/cli/*.py")]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages).replace("\\\n", " ")
+    told = re.findall(r"recipes/([\w-]+)\.toml([^\n`]*)", text)
+    return {(name, tuple(re.findall(r"--set (\S+=\S+)", rest))) for name, rest in told}
+
+
+def test_what_readers_are_told_to_set_beside_a_recipe_can_be_set():
+    found = commands()
+    assert ("multi30k-en-de", ("train.steps=5000",)) in found
+    for name, overrides in found:
+        recipe(name, *overrides)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_is_set_to_reproduce_a_score_can_be_set_and_tried_for_a_minute(name: str):
+    assert recipe(name, *TARGETS[name].settings, "train.minutes=1").train.steps is None
+
+
+@pytest.mark.parametrize("row", CHANGES)
+def test_an_ablation_changes_what_it_names(row: str):
+    changed = recipe("multi30k-en-de", "train.steps=2000", *CHANGES[row].settings)
+    assert (changed == recipe("multi30k-en-de", "train.steps=2000")) == (row == "base")
 
 
 @pytest.mark.parametrize("name", [name for name in RECIPES if name not in ("multi30k-en-de", "tatoeba-en-es")])
