@@ -197,7 +197,7 @@ def machine() -> str:
     """The processor, in words, and whether training in bfloat16 is what it does there."""
     import torch
 
-    from pellucid.train.precision import built_in
+    from pellucid.model.bfloat16 import built_in
 
     name, described = platform.processor(), Path("/proc/cpuinfo")
     if described.exists():

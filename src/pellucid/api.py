@@ -1,5 +1,6 @@
 """load() and train(); the object a user holds: translate, score, trace, evaluate."""
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -185,10 +186,15 @@ def in_torch(directories: Sequence[str | Path], half: bool, device: str = "cpu")
     """The first of these model directories, and the models of all, which have one tokenizer; half: in bfloat16."""
     from pellucid import bundle
     from pellucid.decode.ensemble import require_one_vocabulary
+    from pellucid.model.bfloat16 import built_in, lacking
 
     found = [bundle.load(each) for each in directories]
     require_one_vocabulary(found)
     models = [each.model.to(device) for each in found]
+    place = models[0].output_embedding.weight.device
+    if half and not built_in(place):
+        said = f"precision = bfloat16, which {lacking(place)}: torch imitates it, and float32 is faster"
+        warnings.warn(said, stacklevel=3)
     return found[0], [each.bfloat16() if half else each for each in models]
 
 

@@ -44,17 +44,6 @@ def test_a_run_that_asks_for_what_the_processor_does_not_have_says_so_and_is_one
     assert losses["float32"] == losses["bfloat16"]
 
 
-def test_what_is_built_in_is_asked_of_the_processor_and_of_the_library(monkeypatch):
-    capable = torch.cpu._is_avx512_bf16_supported()
-    monkeypatch.setattr("platform.machine", lambda: "x86_64")
-    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
-    assert precision.built_in(CPU) == capable
-    monkeypatch.setattr("platform.machine", lambda: "aarch64")
-    assert precision.built_in(CPU)
-    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
-    assert not precision.built_in(CPU)
-
-
 def test_what_is_taken_in_its_place_is_said_only_where_something_is(monkeypatch):
     built_in(monkeypatch, False)
     assert replaced("float32", CPU) is None

@@ -2,8 +2,10 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
@@ -19,7 +21,9 @@ def told(command: Command) -> Command:
     @wraps(command)
     def wrapped(*arguments: Any, **options: Any) -> Any:
         try:
-            result = command(*arguments, **options)
+            with warnings.catch_warnings():
+                warnings.showwarning = as_line
+                result = command(*arguments, **options)
             sys.stdout.flush()
             return result
         except BrokenPipeError:
@@ -34,6 +38,13 @@ def told(command: Command) -> Command:
             raise typer.Exit(INTERRUPTED) from None
 
     return wrapped  # pyright: ignore[reportReturnType]
+
+
+def as_line(message: Warning | str, category: type[Warning], filename: str, *place: Any) -> None:
+    """A warning of ours without the place in the code that it came from; of others, as Python shows it."""
+    ours = Path(filename).is_relative_to(Path(__file__).parent)
+    text = f"pellucid: {message}\n" if ours else warnings.formatwarning(message, category, filename, *place[:1])
+    typer.echo(text, err=True, nl=False)
 
 
 def sentence(error: ValueError | OSError) -> str:

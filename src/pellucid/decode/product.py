@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from pellucid.model.bfloat16 import built_in
+
 _LARGE = 2**16
 """Numbers in a matrix from which the packed product is the quicker one: it takes 15 microseconds to begin."""
 
@@ -36,5 +38,5 @@ def packs(weight: Tensor) -> bool:
     if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return False
     if weight.dtype == torch.bfloat16:
-        return torch.ops.mkldnn._is_mkldnn_bf16_supported()
+        return built_in(weight.device)
     return weight.dtype == torch.float32 and weight.numel() >= _LARGE

@@ -1,0 +1,18 @@
+"""Whether bfloat16 is built in."""
+
+import torch
+
+from pellucid.model.bfloat16 import built_in
+
+CPU = torch.device("cpu")
+
+
+def test_what_is_built_in_is_asked_of_the_processor_and_of_the_library(monkeypatch):
+    capable = torch.cpu._is_avx512_bf16_supported()
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
+    assert built_in(CPU) == capable
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    assert built_in(CPU)
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    assert not built_in(CPU)
