@@ -34,6 +34,7 @@ def files(tmp_path: Path) -> dict[str, str]:
     data = write_corpus(tmp_path, pairs=61)
     toml = "".join(f"{key} = {Path(value).name!r}\n" for key, value in data.items())
     (tmp_path / "small.toml").write_text(f"[data]\n{toml}[train]\nsteps = 3\n", encoding="utf-8")
+    (tmp_path / "both.toml").write_text(f"[data]\n{toml}[train]\nsteps = 3\nminutes = 1\n", encoding="utf-8")
     return data
 
 
@@ -82,7 +83,7 @@ def test_two_files_are_enough_and_every_choice_is_explained(call, files, tmp_pat
         (["small.toml", "--set", "train.steps"], "--set 'train.steps' is not section.key=value"),
         (["small.toml", "--set", "train.stepps=3"], "unknown key 'train.stepps'; did you mean 'steps'?"),
         (["small.toml", "--set", "train.steps=many"], "'train.steps' is 'many'"),
-        (["small.toml", "--set", "train.minutes=1"], "train.steps and train.minutes are both given"),
+        (["both.toml"], "train.steps and train.minutes are both given"),
         (["small.toml", "--set", "model.size=huge"], "'model.size' is 'huge'"),
         (["small.toml", "--set", "data.source=gone.txt"], "gone.txt: no such file or directory"),
         (["small.toml", "--set", "data.dev_target=gone.txt"], "gone.txt: no such file or directory"),
