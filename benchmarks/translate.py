@@ -110,9 +110,10 @@ def commands(task: Task, options: argparse.Namespace, pythons: dict[str, Path]) 
     """What a user would start to have a file translated."""
     file, beam = task.exports / "long.txt", ["--beam", str(options.beam)]
 
-    def script(name: str) -> list[Any]:
+    def script(name: str, chosen: bool = True) -> list[Any]:
         [row] = [row for row in ROWS if row.name == name]
-        given = (task.exports / row.export, task.exports / "marian", file, options.beam, row.batch, CORES)
+        batch, workers = (row.batch, CORES) if chosen else (0, 1)
+        given = (task.exports / row.export, task.exports / "marian", file, options.beam, batch, workers)
         return [pythons["peers"], HERE / "ctranslate2_file.py", *map(str, given)]
 
     def ours(*more: str | Path) -> list[Any]:
@@ -120,9 +121,11 @@ def commands(task: Task, options: argparse.Namespace, pythons: dict[str, Path]) 
 
     return {
         FLOAT32: script(FLOAT32),
+        f"{FLOAT32}, its defaults": script(FLOAT32, chosen=False),
         "`pellucid translate`": ours(),
         "`pellucid translate --exported`, float32, shortlist": ours("--exported", task.exports / "float32-shortlist"),
         INT8: script(INT8),
+        f"{INT8}, its defaults": script(INT8, chosen=False),
         "`pellucid translate --precision int8`": ours("--precision", "int8"),
         "`pellucid translate --exported`, int8, shortlist": ours("--exported", task.exports / "int8-shortlist"),
     }

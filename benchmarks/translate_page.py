@@ -145,5 +145,6 @@ run once before any runs again: {rounds} rounds, the median and (least-most). Al
   beside CTranslate2 when first a sentence needs it: after *ready*, and here before what is timed; a whole command pays
   for it. *peak memory*: of the process, after everything but single sentences.
 - *whole commands*: from the start of a process to its end, on the first lines of the training data, no two of
-  them equal. CTranslate2 is `benchmarks/ctranslate2_file.py`, what its documentation shows made a program.
+  them equal. CTranslate2 is `benchmarks/ctranslate2_file.py`, what its documentation shows made a program: with workers
+  and batches chosen as above, and as it comes, one worker with all threads and the file as one batch.
 """

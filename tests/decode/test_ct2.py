@@ -3,6 +3,7 @@
 import gzip
 import random
 from dataclasses import replace
+from itertools import pairwise
 from math import inf, isnan
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from pellucid.decode.beam import beam_search
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.ct2 import CTranslate2Engine, processors
 from pellucid.decode.engines import TorchEngine
-from pellucid.decode.hypothesis import FORBIDDEN, Hypothesis
+from pellucid.decode.hypothesis import FORBIDDEN, Hypothesis, penalty
 from pellucid.decode.question import Question, best
 from pellucid.decode.request import Request
 from pellucid.interop.ctranslate2 import convert
@@ -56,8 +57,10 @@ def ending_model(**options) -> Transformer:
     return model
 
 
-def engines(model: Transformer, directory: Path, forbidden: tuple[int, ...] = ()) -> tuple[Counting, CTranslate2Engine]:
-    convert(model, TOKENIZER, directory, "float32")
+def engines(
+    model: Transformer, directory: Path, forbidden: tuple[int, ...] = (), precision: str = "float32"
+) -> tuple[Counting, CTranslate2Engine]:
+    convert(model, TOKENIZER, directory, precision)
     fallback = Counting([model], forbidden)
     return fallback, CTranslate2Engine(directory, TOKENIZER, fallback.bounds, lambda: fallback, workers=1)
 
@@ -124,6 +127,33 @@ def test_texts_are_the_same_where_no_scores_are_asked_for(beam: int, tmp_path: P
         if beam == 1:
             assert fallback.asked <= 1, "only the empty one is not for CTranslate2"
             assert all(isnan(each.score) and isnan(each.log_prob) for some in found[1:] for each in some)
+
+
+def test_beams_are_cut_and_searched_without_repeats_there_where_the_same_text_is_not_promised(tmp_path: Path):
+    model = random_model(1, V, V, d_model=20, heads=5, output_bias=True)
+    fallback, engine = engines(model, tmp_path / "out", precision="int8")
+    config = SearchConfig(beam=3, max_extra=30)
+    asked = [request for request in requests(7) if len(request.source) > 1]
+    repeating = [each for [each] in engine.search(asked, config)]
+    found = [each for [each] in engine.search([replace(request, no_repeat=2) for request in asked], config)]
+    assert fallback.asked == 0
+    assert any(map(twice, repeating)), "or nothing is tested"
+    assert not any(map(twice, found))
+    assert {each.stop for each in found} >= {"length"}
+    for request, each in zip(asked, found, strict=True):
+        assert len(each.tokens) <= len(request.source) + config.max_extra
+        [expected] = fallback.log_probs([request.source], [each.tokens])
+        pieces = len(each.tokens) + (each.stop == "eos")
+        assert each.log_prob == pytest.approx(sum(expected[:pieces]), rel=0.05)  # rounded weights, the same text
+        assert each.score == pytest.approx(each.log_prob / penalty(pieces, config.length_penalty))
+    assert engine.search(asked, replace(config, n_best=2))
+    assert fallback.asked > 0, "of several the others have no such score"
+
+
+def twice(found: Hypothesis) -> bool:
+    """Whether two pieces in a row stand in it twice."""
+    pairs = list(pairwise(found.tokens))
+    return len(pairs) > len(set(pairs))
 
 
 def ctranslate2_beam(logits, question: Question) -> list[tuple[list[int], float]]:
@@ -205,9 +235,7 @@ def test_what_is_not_sure_by_hand():
 def test_close_calls_are_searched_again_where_the_same_text_is_promised(tmp_path, monkeypatch, precision, promised):
     model, config = ending_model(), SearchConfig(beam=3, max_extra=20)
     monkeypatch.setattr(ct2, "CLOSE_CALL", 1e9)  # every choice is one
-    convert(model, TOKENIZER, tmp_path / "out", precision)
-    fallback = Counting([model], ())
-    engine = CTranslate2Engine(tmp_path / "out", TOKENIZER, fallback.bounds, lambda: fallback, workers=1)
+    fallback, engine = engines(model, tmp_path / "out", precision=precision)
     found = engine.search(requests(3), config)
     assert all(found)
     assert fallback.asked == 31 if promised else fallback.asked < 8  # of a few the dropped ones could be better

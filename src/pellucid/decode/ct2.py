@@ -36,7 +36,7 @@ class CTranslate2Engine:
     are a close call in float32 (in other precisions the same text is not promised), or if it is not plain or does not
     end within its limit; but of a greedy search every beginning is what a search with a lower limit finds, and a piece
     that may not follow changes no other choice: that one is cut here, searched without repeats there, and has its
-    log-probability from a pass over what was found.
+    log-probability from a pass over what was found. So is the best of a beam where the same text is not promised.
 
     One difference is left: forbidden pieces take part in the search, where the torch engine has none. (CTranslate2 can
     leave them out only by giving their probability to others, which changes every score.) Where one drives another
@@ -72,7 +72,7 @@ class CTranslate2Engine:
         self.translator = loaded(Path(directory), self.workers, threads)
         precision = self.translator.compute_type.partition("_")[0]
         self.suited = SUITED.get(precision, 64)
-        self.close_call = CLOSE_CALL if precision == "float32" else 0.0
+        self.same_text = precision == "float32"
 
     @classmethod
     def of(
@@ -123,7 +123,7 @@ class CTranslate2Engine:
 
         def found() -> list[list[Hypothesis]]:
             sure = {i: self.decided(answers[i].result(), question, limits[i], config) for i in limits}
-            if question.width == 1:
+            if self.cuts(config):
                 cut = {
                     i: self.beginning(answers[i].result(), limits[i])
                     for i, each in sure.items()
@@ -141,13 +141,17 @@ class CTranslate2Engine:
 
     def takes(self, request: Request, config: SearchConfig) -> bool:
         """Whether CTranslate2 can search for this at all; for a source of nothing but the end mark it does not."""
-        greedy = config.method == "greedy" or config.beam == 1
         return (
-            not (request.prefix or request.terms or (request.no_repeat and not greedy))
+            not (request.prefix or request.terms or (request.no_repeat and not self.cuts(config)))
             and config.method != "sample"
             and 1 < len(request.source) <= self.bounds.longest
             and 2 * config.beam <= len(self.ids)
         )
+
+    def cuts(self, config: SearchConfig) -> bool:
+        """Whether CTranslate2 says well enough what begins a text and how one goes on without repeats."""
+        greedy = config.method == "greedy" or config.beam == 1
+        return greedy or (config.n_best == 1 and not self.same_text)
 
     def ask(self, sources: list[list[int]], question: Question, no_repeat: int) -> list[Any]:
         """What is under way for each source; nothing is cut and nothing replaced."""
@@ -177,7 +181,7 @@ class CTranslate2Engine:
         ended = [text[-1:] == [self.end] for text in texts]
         if not all(map(self.forbidden.isdisjoint, texts)):
             return None
-        order = best(lengths, log_probs, ended, question, limit, config, self.close_call)
+        order = best(lengths, log_probs, ended, question, limit, config, CLOSE_CALL if self.same_text else 0.0)
         if order is None:
             return None
         return [
@@ -192,7 +196,10 @@ class CTranslate2Engine:
         ]
 
     def beginning(self, answer: Any, limit: int) -> list[int] | None:
-        """The pieces of a greedy search with this limit, the end mark too if it was written; None if one may not be."""
+        """The most likely pieces within this limit, the end mark too if it was written; None if one may not be.
+
+        Of a greedy search they are what a search with this limit finds.
+        """
         text = answer.hypotheses[0][:limit]
         if not text or not self.forbidden.isdisjoint(text):
             return None

@@ -74,7 +74,7 @@ def differences(one: Bundle, other: Bundle) -> list[str]:
     a, b = one.tokenizer, other.tokenizer
     sides = {"source": (a.source, b.source), "target": (a.target, b.target)}
     pieces = [f"{name} pieces" for name, (x, y) in sides.items() if content(x) != content(y)]
-    settings = [] if a.config.lowercase == b.config.lowercase else [f"lowercase {b.config.lowercase}"]
+    settings = [] if a.lowercase == b.lowercase else [f"lowercase {b.lowercase}"]
     return pieces + settings
 
 

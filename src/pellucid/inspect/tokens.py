@@ -39,7 +39,7 @@ def of_tokenizer(tokenizer: Tokenizer, side: str = "source") -> Cutter:
         raise ValueError(f"side is {side!r}, it must be source or target")
     encode, name, decode = (getattr(tokenizer, f"{verb}") for verb in verbs(side))
     processor = getattr(tokenizer, side)
-    normalise = normaliser(getattr(processor, "model", processor), tokenizer.config.lowercase)
+    normalise = normaliser(getattr(processor, "model", processor), tokenizer.lowercase)
 
     def cut(text: str) -> Cut:
         [ids] = encode([text])
