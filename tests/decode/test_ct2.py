@@ -150,6 +150,17 @@ def test_beams_are_cut_and_searched_without_repeats_there_where_the_same_text_is
     assert fallback.asked > 0, "of several the others have no such score"
 
 
+def test_a_beam_without_repeats_is_ranked_with_the_length_penalty_that_was_asked_for(tmp_path: Path):
+    fallback, engine = engines(ending_model(), tmp_path / "out", precision="int8")
+    asked = [replace(request, no_repeat=2) for request in requests(7) if len(request.source) > 1]
+    short, long = (
+        [each for [each] in engine.search(asked, SearchConfig(beam=4, length_penalty=alpha, max_extra=30))]
+        for alpha in (0.0, 3.0)
+    )
+    assert fallback.asked == 0
+    assert sum(len(each.tokens) for each in short) < sum(len(each.tokens) for each in long)
+
+
 def twice(found: Hypothesis) -> bool:
     """Whether two pieces in a row stand in it twice."""
     pairs = list(pairwise(found.tokens))

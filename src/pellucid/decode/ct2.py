@@ -125,7 +125,7 @@ class CTranslate2Engine:
             sure = {i: self.decided(answers[i].result(), question, limits[i], config) for i in limits}
             if self.cuts(config):
                 cut = {
-                    i: self.beginning(answers[i].result(), limits[i])
+                    i: [*each[0].tokens, EOS] if each else self.beginning(answers[i].result(), limits[i])
                     for i, each in sure.items()
                     if not each or requests[i].no_repeat
                 }
