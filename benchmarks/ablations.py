@@ -2,6 +2,7 @@
 
     python -m benchmarks.ablations                          # every row: runs/ablations, then results/ablations.md
     python -m benchmarks.ablations --rows base r-drop --updates 4000 --page /tmp/ablations.md
+    python -m benchmarks.ablations --set train.batch_tokens=2048 optim.peak=3e-3  # all rows so, for half the time
 
 Rows are trained one after another, `--together` at a time with one thread each, all for as many updates; a run that was
 interrupted goes on, one that is done is scored as it stands. BLEU differs by half a point between seeds: look at
@@ -43,7 +44,7 @@ CHANGES = {
     "r-drop-bpe-dropout": Change("R-Drop and BPE dropout", ("optim.r_drop=5", "data.bpe_dropout=0.1")),
     "rotary": Change("rotary positions (Su et al. 2021)", ("model.positions=rotary",)),
     "swiglu": Change("SwiGLU, two thirds as wide", ("model.activation=swiglu", "model.d_ff=172")),
-    "post": Change("norm after the sum, warm-up 2,000", ("model.norm=post", "optim.warmup=2000")),
+    "post": Change("norm after the sum, warm-up 1,000", ("model.norm=post", "optim.warmup=1000")),
     "deeper": Change(
         "deeper and narrower: 8 + 8 layers of 96",
         ("model.encoder_layers=8", "model.decoder_layers=8", "model.d_model=96", "model.d_ff=192"),
@@ -59,32 +60,34 @@ def main() -> None:
     options.add_argument("--rows", nargs="+", choices=CHANGES, default=list(CHANGES))
     options.add_argument("--updates", type=int, default=UPDATES)
     options.add_argument("--seeds", type=int, nargs="+", default=[1])
+    options.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="settings that every row has")
     options.add_argument("--together", type=int, default=os.cpu_count() or 1, help="runs at a time, a thread each")
     options.add_argument("--folder", type=Path, default=HOUSE / "runs" / "ablations")
     options.add_argument("--page", type=Path, default=RESULTS / "ablations.md")
     chosen = options.parse_args()
     if "PELLUCID_DATA" not in os.environ:
         sys.exit("PELLUCID_DATA must name the folder that holds multi30k")
-    runs = {
-        (row, seed): chosen.folder / f"{row}-{chosen.updates}-{seed}" for row in chosen.rows for seed in chosen.seeds
-    }
+    folder = chosen.folder / " ".join(chosen.set)
+    runs = {(row, seed): folder / f"{row}-{chosen.updates}-{seed}" for row in chosen.rows for seed in chosen.seeds}
     with ThreadPoolExecutor(chosen.together) as at_once:
-        list(at_once.map(lambda each: train(*each, chosen.updates), runs.items()))
-    page = "\n".join(report(chosen.rows, chosen.seeds, runs, chosen.updates)) + "\n"
+        list(at_once.map(lambda each: train(*each, chosen.updates, chosen.set), runs.items()))
+    page = "\n".join(report(chosen.rows, chosen.seeds, runs, chosen.updates, chosen.set)) + "\n"
     chosen.page.write_text(page, encoding="utf-8")
     print(page)
 
 
-def train(row: tuple[str, int], out: Path, updates: int) -> None:
-    """`pellucid train` with one thread; a twelfth of the updates lies between evaluations, a fortieth between saves."""
+def train(row: tuple[str, int], out: Path, updates: int, of_all: list[str]) -> None:
+    """`pellucid train` with one thread; a quarter of the updates lies between evaluations, a fortieth between saves."""
     name, seed = row
     if (out / "average").is_dir():
         return
     settings = (
         f"train.steps={updates}",
+        f"train.evaluate_every={max(1, updates // 4)}",
         f"train.save_every={max(1, updates // 40)}",
         "train.keep=10",
         f"seed={seed}",
+        *of_all,
         *CHANGES[name].settings,
     )
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -128,28 +131,34 @@ def scores(out: Path) -> Scores:
     return Scores(**json.loads(kept.read_text(encoding="utf-8")))
 
 
-def report(rows: list[str], seeds: list[int], runs: dict[tuple[str, int], Path], updates: int) -> Iterator[str]:
+def report(
+    rows: list[str], seeds: list[int], runs: dict[tuple[str, int], Path], updates: int, of_all: list[str]
+) -> Iterator[str]:
     """The lines of the page."""
     arguments = f" --rows {' '.join(rows)}" if rows != list(CHANGES) else ""
     arguments += f" --updates {updates}" if updates != UPDATES else ""
+    arguments += f" --set {' '.join(of_all)}" if of_all else ""
     arguments += f" --seeds {' '.join(map(str, seeds))}" if seeds != [1] else ""
     yield "# Ablations: what each setting is worth on Multi30k English-German\n"
     yield f"Made by `python -m benchmarks.ablations{arguments}` on {machine()}. The recipe is"
-    yield f"[{TASK.recipe}](../../{TASK.recipe}) for {updates:,} updates of 4,096 target pieces, padding counted;"
+    for_all = f", with {', '.join(f'`{each}`' for each in of_all)}" if of_all else ""
+    yield f"[{TASK.recipe}](../../{TASK.recipe}) for {updates:,} updates{for_all};"
     yield "each row changes what it names. Test BLEU (sacreBLEU 13a, cased, test_2016_flickr, beam 5, length"
     yield "penalty 1.0) of the last model and of the average of ten checkpoints; dev loss of the average, in nats a"
-    yield "piece (comparable where"
-    yield f"pieces are the same). Seeds: {', '.join(map(str, seeds))}.\n"
-    yield "| row | BLEU, last | BLEU, average | difference | chrF, average | dev loss | target pieces |"
-    yield "|---|---|---|---|---|---|---|"
+    yield "piece (comparable where pieces are the same). Time: the first row's run is 1."
+    yield f"Seeds: {', '.join(map(str, seeds))}.\n"
+    yield "| row | BLEU, last | BLEU, average | difference | chrF, average | dev loss | target pieces | time |"
+    yield "|---|---|---|---|---|---|---|---|"
     found = {row: [scores(runs[row, seed]) for seed in seeds] for row in rows}
     base = mean(each.averaged for each in found[rows[0]])
+    minutes = mean(each.minutes for each in found[rows[0]])
     for row, of_seeds in found.items():
         averaged = mean(each.averaged for each in of_seeds)
         yield (
             f"| {CHANGES[row].said} | {mean(each.last for each in of_seeds):.2f} | {averaged:.2f} | "
             f"{averaged - base:+.2f} | {mean(each.chrf for each in of_seeds):.2f} | "
-            f"{mean(each.dev for each in of_seeds):.3f} | {mean(each.pieces for each in of_seeds):,.0f} |"
+            f"{mean(each.dev for each in of_seeds):.3f} | {mean(each.pieces for each in of_seeds):,.0f} | "
+            f"{mean(each.minutes for each in of_seeds) / minutes:.1f} |"
         )
 
 

@@ -34,6 +34,12 @@ def test_a_plan_says_what_a_run_takes_and_writes_nothing(call, files, tmp_path):
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_model_that_workers_share_is_planned_for_one_and_said(call, files):
+    done = call("plan", "small.toml", *SETS, "--set", "train.shard_model=true", "--seconds", 0)
+    assert done.exit_code == 0, done.stderr
+    assert "so for one worker; of W under torchrun each holds " in done.stdout
+
+
 def test_a_plan_as_json_is_one_object_of_plain_numbers(call, files):
     done = call("plan", "small.toml", *SETS, "--set", "train.accumulate=2", "--seconds", 0, "--json")
     assert done.exit_code == 0, done.stderr

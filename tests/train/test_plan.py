@@ -13,6 +13,7 @@ from pellucid.data.stream import Stream
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.train import precision, trial
 from pellucid.train.advice import advice
+from pellucid.train.config import OptimConfig
 from pellucid.train.epoch import Epoch
 from pellucid.train.plan import Plan, plan, times
 from pellucid.train.stand_in import NEWS_LENGTH, long_pairs, stand_in_data, stand_in_run
@@ -61,8 +62,8 @@ def test_the_paper_s_sizes_have_the_paper_s_parameters():
     assert counted.encoder == encoder
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
-def test_the_memory_of_a_batch_is_estimated_and_rather_too_high(norm):
+@pytest.mark.parametrize(("norm", "r_drop"), [("pre", 0.0), ("post", 0.0), ("pre", 5.0)])
+def test_the_memory_of_a_batch_is_estimated_and_rather_too_high(norm, r_drop):
     rows, s, t = 11, 23, 19
     model = Transformer(ModelConfig(307, 307, **{**PRESETS["tiny"], "encoder_layers": 3}, norm=norm)).train()
     kept: dict[int, int] = {}
@@ -73,11 +74,11 @@ def test_the_memory_of_a_batch_is_estimated_and_rather_too_high(norm):
 
     sources, targets = (Sentences(np.full(rows * n, 5, np.int32), np.arange(rows + 1) * n) for n in (s, t))
     with saved_tensors_hooks(keep, lambda tensor: tensor):
-        loss = batch_loss(model, collate(Encoded(sources, targets), np.arange(rows)), smoothing=0.1)
+        loss = batch_loss(model, collate(Encoded(sources, targets), np.arange(rows)), smoothing=0.1, r_drop=r_drop)
     weights = {each.untyped_storage().data_ptr() for each in model.parameters()}
     measured = sum(size for place, size in kept.items() if place not in weights)
     learned = sum(each.numel() for each in model.parameters())
-    estimate = memory(model.config, learned, rows, s, t)
+    estimate = memory(model.config, learned, OptimConfig(r_drop=r_drop).passes * rows, s, t)
     assert loss.isfinite()
     assert measured < estimate.activations < 1.5 * measured
     assert (estimate.weights, estimate.gradients, estimate.adam) == (4 * learned, 4 * learned, 8 * learned)
@@ -115,6 +116,22 @@ def test_the_trial_makes_real_updates_and_a_plan_writes_nothing(tmp_path: Path):
     pieces = zip(found.epoch.encoded.sources.lengths, found.epoch.encoded.targets.lengths, strict=True)
     of_an_epoch = sum(training_flops(found.model, int(s), int(t)) for s, t in pieces)
     assert found.flops == pytest.approx(3 * of_an_epoch / len(found.epoch.order))
+
+
+def test_r_drop_is_twice_the_work_and_twice_the_activations(planned, tmp_path: Path):
+    twice = plan(small_run(tmp_path, optim={"r_drop": 5.0}), seconds=0.0, updates=1)
+    assert twice.flops == pytest.approx(2 * planned.flops)
+    assert twice.memory.shared == planned.memory.shared
+    assert 1.5 * planned.memory.activations < twice.memory.activations < 2 * planned.memory.activations
+
+
+def test_a_compiled_model_is_tried_as_it_will_run(tmp_path: Path, monkeypatch):
+    """That it is asked for; torch.compile itself cannot trace the checks of shapes that tests install."""
+    made: list[Transformer] = []
+    monkeypatch.setattr(trial, "compiled", made.append)
+    for wanted in (False, True):
+        plan(small_run(tmp_path, train={"compile": wanted}), seconds=0.0, updates=1)
+        assert len(made) == wanted
 
 
 def test_a_time_is_the_median_of_what_was_measured(planned, monkeypatch):

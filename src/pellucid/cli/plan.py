@@ -144,6 +144,11 @@ def cost_lines(plan: "Plan") -> Iterator[str]:
         f"memory      about {as_bytes(m.total)}: weights {as_bytes(m.weights)}, gradients {as_bytes(m.gradients)}, "
         f"Adam {as_bytes(m.adam)}, activations of the largest batch {as_bytes(m.activations)}{held}"
     )
+    if plan.run.train.shard_model:
+        yield (
+            f"            so for one worker; of W under torchrun each holds {as_bytes(m.shared)} / W and its own "
+            "activations (train.shard_model)"
+        )
     yield (
         f"disk        {as_bytes(plan.disk)} at most: {plan.checkpoints} checkpoints of "
         f"{as_bytes(plan.checkpoint_bytes)} and one being written, 3 models of {as_bytes(plan.model_bytes)}; "

@@ -200,6 +200,11 @@ class OptimConfig:
         float, "every pair goes through twice, and this (5, say) pulls the two together (R-Drop); 0: once"
     ] = 0.0
 
+    @property
+    def passes(self) -> int:
+        """Times that a pair goes through the model in an update."""
+        return 2 if self.r_drop else 1
+
     def __post_init__(self) -> None:
         rules = (
             ("peak", self.peak > 0, "above 0"),

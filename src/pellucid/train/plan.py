@@ -132,7 +132,8 @@ def plan(
         model = run.model.config(asked, asked, joint)
     counted = parameters(model)
     rows, sources, targets = (int(n) for n in epoch.shapes[epoch.largest])
-    needed, free = memory(model, counted.total, rows, sources, targets), free_memory(ALONE.device)
+    passes = run.optim.passes
+    needed, free = memory(model, counted.total, passes * rows, sources, targets), free_memory(ALONE.device)
     trial = None
     if free is None or needed.total < free:
         with suppress(MemoryError):
@@ -145,7 +146,7 @@ def plan(
         model=model,
         parameters=counted,
         memory=needed,
-        flops=flops_of_epoch(model, epoch) * run.train.accumulate / len(epoch.order),
+        flops=passes * flops_of_epoch(model, epoch) * run.train.accumulate / len(epoch.order),
         trial=trial,
         learned=vocabularies(data.tokenizer),
         supported=supported(data.encoded, data.tokenizer),

@@ -16,7 +16,7 @@ from pellucid.train.epoch import Epoch
 from pellucid.train.optim import adam, learning_rate
 from pellucid.train.process import spare_memory
 from pellucid.train.resources import forget_peak, peak_memory
-from pellucid.train.update import update
+from pellucid.train.update import compiled, update
 
 WARM_UP = 0.2
 """Share of the trial's seconds that goes by before it counts."""
@@ -54,12 +54,15 @@ def try_updates(
 ) -> Trial:
     """Train for about `seconds` on the batches of an epoch, or for just so many `updates`; nothing is kept of it.
 
-    The first update is of the largest batch, so that a batch that does not fit the memory is found here.
+    The first update is of the largest batch, so that a batch that does not fit the memory is found here. It and the
+    next are not counted: with train.compile the layers are fused within them.
     """
     spare_memory()
     forget_peak(ALONE.device)
     torch.manual_seed(run.seed)
     model = Transformer(model_config).train().to(ALONE.device)
+    if run.train.compile:
+        compiled(model)
     optimizer = adam(model, run.optim)
     upcoming = cycle(range(len(epoch.order)))
     step, loss, halved = 0, 0.0, 0

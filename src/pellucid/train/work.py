@@ -79,8 +79,13 @@ class Memory:
     """An estimate for the largest batch, logits and the loss's own gradients counted."""
 
     @property
+    def shared(self) -> int:
+        """What train.shard_model cuts into as many parts as there are workers."""
+        return self.weights + self.gradients + self.adam
+
+    @property
     def total(self) -> int:
-        return self.weights + self.gradients + self.adam + self.activations
+        return self.shared + self.activations
 
 
 def memory(c: ModelConfig, learned: int, rows: int, s: int, t: int) -> Memory:
