@@ -91,7 +91,7 @@ def train(row: tuple[str, int], out: Path, updates: int, of_all: list[str]) -> N
         *CHANGES[name].settings,
     )
     out.parent.mkdir(parents=True, exist_ok=True)
-    with out.with_suffix(".log").open("a", encoding="utf-8") as said:
+    with out.with_name(f"{out.name}.log").open("a", encoding="utf-8") as said:
         try:
             one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
             reproduce.train(TASK.recipe, out, settings, stdout=said, stderr=said, env=one_thread)
