@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -74,8 +75,29 @@ def test_any_number_of_threads_writes_the_same(call, run_file, tmp_path, workers
     assert ids(tmp_path / "one") == ids(tmp_path / "other")
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_killed_command_goes_on_with_what_is_whole(call, run_file, tmp_path, number):
+def test_an_interrupt_waits_until_the_executor_holds_no_lock(call, run_file, tmp_path, monkeypatch):
+    """Raised within `submit`, it may leave a lock held that the threads wait for, and the command hangs for ever."""
+    real, begun, came_back = ThreadPoolExecutor.submit, [], []
+
+    def interrupted(pool, *arguments):
+        begun.append(future := real(pool, *arguments))
+        if len(begun) == 4:
+            signal.raise_signal(signal.SIGINT)
+        came_back.append(future)
+        return future
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
+    done = call("prepare", "small.toml", "--out", "shards", "--workers", 2)
+    assert done.exit_code == 130
+    assert done.stderr.endswith("pellucid: interrupted\n")
+    assert len(came_back) == len(begun) == 4
+    assert len(list((tmp_path / "shards.unfinished").glob("parts/0/*.npz"))) == 4
+    again = call("prepare", "small.toml", "--out", "shards")
+    assert again.exit_code == 0, again.stderr
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, -15)])
+def test_a_killed_command_goes_on_with_what_is_whole(call, run_file, tmp_path, number, code):
     call("prepare", "small.toml", "--out", "undisturbed")
     child = subprocess.Popen([sys.executable, "-c", SLOWLY], cwd=tmp_path, stderr=subprocess.DEVNULL)
     work = tmp_path / "shards.unfinished"
@@ -84,7 +106,7 @@ def test_a_killed_command_goes_on_with_what_is_whole(call, run_file, tmp_path, n
             break
         time.sleep(0.025)
     child.send_signal(number)
-    child.wait(timeout=60)
+    assert child.wait(timeout=60) == code
     assert not (tmp_path / "shards").exists()
     whole = {path: path.stat().st_ino for path in work.glob("parts/0/*.npz")}
     assert 5 < len(whole) < 31

@@ -6,6 +6,7 @@ cutting, for SentencePiece lets go of Python's lock meanwhile. All that is unfin
 
 import json
 import shutil
+import signal
 from array import array
 from collections import deque
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from pellucid.data.tokenizer import Tokenizer
 from pellucid.sealed import MANIFEST, read_json, take_the_place, verify, write_manifest
 from pellucid.train.config import CorpusConfig, RunConfig
 from pellucid.train.pairs import Sentences, read_dev, too_long
+from pellucid.train.process import interruptible
 from pellucid.train.reading import Say, learned, training_pairs, write_json
 from pellucid.train.sharded import DEV, FORMAT, KIND, changed, described, files_of, manifest_of, settings_of
 from pellucid.train.start import tokenizer_of
@@ -110,7 +112,10 @@ def begun(work: Path, made_of: dict[str, Any], say: Say) -> Path:
 def cut(
     run: RunConfig, tokenizer: Tokenizer, facts: dict[str, Any], folder: Path, workers: int, say: Say
 ) -> list[tuple[int, Path]]:
-    """Write every part that is not there yet; each with the number of its corpus, in their order."""
+    """Write every part that is not there yet; each with the number of its corpus, in their order.
+
+    A signal is heeded between two parts: within the executor it could leave a lock held that its threads then wait for.
+    """
     held = Sentences()
     if facts["dev"] is not None:
         dev = read_pairs(folder.parent / "learned" / DEV, max_characters=run.data.max_characters)
@@ -118,17 +123,26 @@ def cut(
     say(f"cutting {sum(each['pairs'] for each in facts['corpora']):,} pairs into pieces, {workers} threads")
     parts: list[tuple[int, Path]] = []
     waiting: deque[Future[None]] = deque()
-    with ThreadPoolExecutor(workers) as pool:
-        for number, corpus in enumerate(run.data.corpora):
-            for place, some in blocks(corpus, run, held, folder / f"{number}"):
-                parts.append((number, place))
-                if place.exists():
-                    continue
-                while len(waiting) > workers:
-                    waiting.popleft().result()
-                waiting.append(pool.submit(cut_part, place, some, tokenizer, run.data.max_pieces))
+    of_all = (
+        (number, *block)
+        for number, corpus in enumerate(run.data.corpora)
+        for block in blocks(corpus, run, held, folder / f"{number}")
+    )
+    with interruptible() as asked, ThreadPoolExecutor(workers) as pool:
+        for number, place, some in of_all:
+            if asked:
+                break
+            parts.append((number, place))
+            if place.exists():
+                continue
+            while len(waiting) > workers:
+                waiting.popleft().result()
+            waiting.append(pool.submit(cut_part, place, some, tokenizer, run.data.max_pieces))
         for each in waiting:
             each.result()
+    if asked:
+        signal.raise_signal(signal.Signals[asked[0]])
+        raise KeyboardInterrupt  # where that signal is one to be ignored: parts are missing
     return parts
 
 
