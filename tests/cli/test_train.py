@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -184,7 +185,8 @@ def test_without_matplotlib_a_run_ends_with_a_hint(call, files, monkeypatch):
     assert "no plot was drawn, for lack of matplotlib: pip install 'pellucid[plots]'" in done.stderr
 
 
-def test_the_demo_trains_scores_translates_and_says_what_next(call, monkeypatch, tmp_path):
+def small_demo(monkeypatch) -> None:
+    """A demo of 101 pairs and a model of a few numbers."""
     whole = phrasebook.split
     monkeypatch.setattr(phrasebook, "split", lambda train: whole(train, dev=13, test=11))
     monkeypatch.setattr(demo, "PAIRS", 101)
@@ -194,7 +196,11 @@ def test_the_demo_trains_scores_translates_and_says_what_next(call, monkeypatch,
         recipe.setdefault(section, {})[name] = value
     recipe["tokenizer"]["vocabulary"] = 401
     monkeypatch.setattr(demo, "RECIPE", recipe)
-    done = call("demo", "--out", "out", "--minutes", 0.01)
+
+
+def test_the_demo_trains_scores_translates_and_says_what_next(call, monkeypatch, tmp_path):
+    small_demo(monkeypatch)
+    done = call("demo", "--out", "out", "--steps", 3)
     assert done.exit_code == 0, done.stderr
     said = done.stdout
     assert "on 11 sentences the model has never seen (nrefs:1|case:mixed|" in said
@@ -209,5 +215,33 @@ def test_the_demo_trains_scores_translates_and_says_what_next(call, monkeypatch,
     model, source, reference = (evaluation[i] for i in (-5, -3, -1))
     assert call("evaluate", model, "--source", source, "--reference", reference, "--beam", 1).exit_code == 0
 
-    again = call("demo", "--out", "out", "--minutes", 0.01)
+    again = call("demo", "--out", "out")
     assert (again.exit_code, again.stdout, again.stderr) == (0, said, "")
+
+
+def test_a_demo_is_so_many_updates_on_every_machine_or_the_length_that_is_asked_for():
+    def length(**given: float) -> tuple[int | None, float | None]:
+        train = demo.run_of(Path("nowhere"), {"steps": None, "minutes": None, **given}).train
+        return train.steps, train.minutes
+
+    assert length() == (demo.STEPS, None)
+    assert length(steps=7) == (7, None)
+    assert length(minutes=0.5) == (None, 0.5)
+
+
+def test_a_demo_with_two_lengths_writes_nothing(call, tmp_path):
+    done = call("demo", "--out", "out", "--steps", 5, "--minutes", 1)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == "pellucid: the settings: train.steps and train.minutes are both given; name one\n"
+    assert not Path("out").exists()
+
+
+def test_a_demo_that_was_killed_before_its_first_checkpoint_begins_again(call, monkeypatch):
+    small_demo(monkeypatch)
+    assert call("demo", "--out", "out", "--steps", 2).exit_code == 0
+    for gone in ("checkpoints", "best", "last", "average"):
+        shutil.rmtree(Path("out", gone))
+    done = call("demo", "--out", "out")
+    assert done.exit_code == 0, done.stderr
+    assert "out has no checkpoint yet: its run begins again\n" in done.stderr
+    assert "step 2 after" in done.stderr

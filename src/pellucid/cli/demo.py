@@ -11,12 +11,15 @@ from pellucid.cli.files import write_lines
 
 if TYPE_CHECKING:
     from pellucid.api import Model
+    from pellucid.train.config import RunConfig
 
 EXAMPLES = """\
   pellucid demo
   pellucid demo --out runs/quick --minutes 1"""
 
 PAIRS = 120_000
+STEPS = 1500
+"""A number of updates and not of minutes, so that a slow or busy machine trains the same model as a fast one."""
 RECIPE: dict[str, Any] = {
     "seed": 1,
     "tokenizer": {"vocabulary": 2000},
@@ -28,7 +31,8 @@ RECIPE: dict[str, Any] = {
 
 def run(
     out: Annotated[str, typer.Option(metavar="DIR", help="directory of the run")] = "runs/demo",
-    minutes: Annotated[float, typer.Option(help="minutes to train")] = 3.5,
+    steps: Annotated[int | None, typer.Option(help=f"updates to train for  [default: {STEPS}]")] = None,
+    minutes: Annotated[float | None, typer.Option(help="or minutes to train for: few of them teach little")] = None,
 ) -> None:
     """The whole path on built-in sentences.
 
@@ -37,53 +41,50 @@ def run(
     goes on where it stopped, and one that is done shows its results again.
     """
     from pellucid.api import load
+    from pellucid.cli.train import trained
 
     directory = Path(out)
-    data = written_data(directory)
+    folder = directory / "data"
+    settings = run_of(directory, {"steps": steps, "minutes": minutes})
+    write_data(folder)
     if not (directory / "average").is_dir():
-        train(directory, data, minutes)
+        trained(settings, directory, resume=(directory / "run.toml").is_file())
     model = load(directory / "best")
-    write_lines([*test_scores(model, data), "", *shown(model), "", *next_steps(directory)])
+    write_lines([*test_scores(model, folder), "", *shown(model), "", *next_steps(directory)])
 
 
-def written_data(directory: Path) -> dict[str, Path]:
+def run_of(directory: Path, length: dict[str, float | None]) -> "RunConfig":
+    """The settings of the run that began there, else the recipe for the length given."""
+    from pellucid.api import run_settings
+    from pellucid.train.config import read_run
+
+    if (directory / "run.toml").is_file():
+        return read_run(directory / "run.toml")
+    given = {key: value for key, value in length.items() if value is not None}
+    files = {
+        f"{prefix}{side}": str(directory / "data" / f"{part}.{language}")
+        for prefix, part in (("", "train"), ("dev_", "dev"))
+        for side, language in (("source", "en"), ("target", "es"))
+    }
+    return run_settings({**RECIPE, "train": {**RECIPE["train"], **(given or {"steps": STEPS})}, "data": files})[0]
+
+
+def write_data(folder: Path) -> None:
     """The phrasebook as files, written once; the names are train.en, train.es, dev.en and so on."""
     from pellucid.data.phrasebook import split, write
 
-    folder = directory / "data"
     names = [f"{part}.{language}" for part in ("train", "dev", "test") for language in ("en", "es")]
     if not all((folder / name).exists() for name in names):
         typer.echo(f"writing {PAIRS:,} sentence pairs of the phrasebook into {folder}", err=True)
         write(folder, split(PAIRS))
-    return {name: folder / name for name in names}
 
 
-def train(directory: Path, data: dict[str, Path], minutes: float) -> None:
-    """The recipe, begun or gone on with."""
-    from pellucid.api import run_settings
-    from pellucid.cli.train import trained
-    from pellucid.train.config import read_run
-
-    tables = {
-        **RECIPE,
-        "train": {**RECIPE["train"], "minutes": minutes},
-        "data": {
-            "source": str(data["train.en"]),
-            "target": str(data["train.es"]),
-            "dev_source": str(data["dev.en"]),
-            "dev_target": str(data["dev.es"]),
-        },
-    }
-    resume = any(directory.glob("checkpoints/*"))
-    trained(read_run(directory / "run.toml") if resume else run_settings(tables)[0], directory, resume)
-
-
-def test_scores(model: "Model", data: dict[str, Path]) -> list[str]:
+def test_scores(model: "Model", folder: Path) -> list[str]:
     """BLEU of the test sentences, none of which was trained on."""
     from pellucid.data.corpus import read_lines
     from pellucid.evaluate.scores import corpus_scores
 
-    sources, references = (list(read_lines(data[name])) for name in ("test.en", "test.es"))
+    sources, references = (list(read_lines(folder / name)) for name in ("test.en", "test.es"))
     texts = [each.text for each in model.translate(sources)]
     bleu = corpus_scores(texts, references, metrics=["bleu"])["bleu"]
     right = sum(text == reference for text, reference in zip(texts, references, strict=True))
