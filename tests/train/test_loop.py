@@ -150,17 +150,20 @@ def test_held_out_pairs_keep_their_line_numbers(tmp_path):
         assert [lines[number - 1] for number in pairs.lines] == pairs.sources
 
 
-@pytest.mark.parametrize(("pairs", "size"), [(30, "tiny"), (70_000, "small"), (600_000, "base")])
-def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, tmp_path):
+@pytest.mark.parametrize(
+    ("pairs", "size", "batch"), [(30, "tiny", 1024), (70_000, "small", 4096), (600_000, "base", 4096)]
+)
+def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, batch, tmp_path):
     source = tmp_path / "a.en"
     source.write_bytes(b"a line\n" * pairs)
     choice = choose({"source": str(source), "target": str(source)})
     assert choice.tables["model"]["size"] == size
-    assert choice.tables["train"] == {"minutes": 30.0}
+    assert choice.tables["train"] == {"minutes": 30.0, "batch_tokens": batch}
+    assert make_run(choice.tables).optim.dropout_rise > 0
     assert any(f"{pairs:,} pairs" in reason for reason in choice.reasons)
     kept = choose({"source": str(source), "target": str(source)}, size="base", steps=9)
     assert kept.tables["model"]["size"] == "base"
-    assert kept.tables["train"] == {"steps": 9}
+    assert kept.tables["train"] == {"steps": 9, "batch_tokens": batch}
 
 
 def test_the_best_checkpoints_are_kept_and_averaged_when_asked(tmp_path, monkeypatch):

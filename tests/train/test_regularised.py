@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from pellucid.data.stream import Stream
+from pellucid.train import loop
 from pellucid.train.data import read_data
 from pellucid.train.loop import train
 from pellucid.train.prepare import prepare
@@ -26,6 +28,39 @@ def test_a_regularised_run_resumes_to_the_bit_and_shards_are_the_same_run(tmp_pa
     plain = small_run(tmp_path / "data", **changes)
     train(plain, tmp_path / "plain")
     assert not same(weights(tmp_path / "undisturbed/last"), weights(tmp_path / "plain/last"))
+
+
+def test_dropout_rises_with_the_epochs_and_a_resumed_run_knows_how_far(tmp_path, monkeypatch):
+    shares = []
+    real = loop.update
+
+    def noted(model, *more):
+        shares.append((model.dropout.share, model.encoder[0].self.dropout.share))
+        return real(model, *more)
+
+    monkeypatch.setattr(loop, "update", noted)
+    changes = {"model": {"dropout": 0.2, "attention_dropout": 0.1}, "train": {"batch_tokens": 401, "accumulate": 2}}
+    run = small_run(tmp_path / "data", **changes, optim={"dropout_rise": 1.0})
+    train(run, tmp_path / "undisturbed")
+    epoch = Stream(read_data(run).encoded, run.train.batch_tokens, run.seed).batches_per_epoch / 2
+    assert len(shares) == run.train.steps > epoch
+    for step, found in enumerate(shares):
+        assert found == pytest.approx((0.2 * min(step / epoch, 1), 0.1 * min(step / epoch, 1)))
+
+    undisturbed = list(shares)
+    train_until(7, run, tmp_path / "broken", monkeypatch)
+    shares.clear()
+    train(run, tmp_path / "broken", resume=True)
+    assert 0 < len(shares) < len(undisturbed)
+    assert shares == undisturbed[-len(shares) :]
+    assert_same_end(tmp_path / "undisturbed", tmp_path / "broken")
+
+
+def test_dropout_that_rises_is_not_for_layers_that_are_fused_once(tmp_path):
+    with pytest.raises(ValueError, match=r"optim.dropout_rise changes the layers at every update"):
+        small_run(tmp_path, optim={"dropout_rise": 1.0}, train={"compile": True})
+    with pytest.raises(ValueError, match=r"optim.dropout_rise is -1.0, it must be 0 or more"):
+        small_run(tmp_path, optim={"dropout_rise": -1.0})
 
 
 def test_only_a_bpe_has_merges_and_only_dropout_two_passes(tmp_path):

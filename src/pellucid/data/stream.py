@@ -100,6 +100,11 @@ class Stream(Iterator[Batch]):
         return len(self._order)
 
     @property
+    def epochs(self) -> float:
+        """How many are behind, the begun one by its batches."""
+        return self.epoch + self.batch / len(self._order)
+
+    @property
     def ledger(self) -> dict[str, int]:
         """How many pairs of each corpus have been seen since the first epoch; a function of the position."""
         now = self._seen.tolist()

@@ -14,7 +14,7 @@ class Dropout(nn.Module):
 
     def __init__(self, share: float):
         super().__init__()
-        self.share = share
+        self.share = self.whole = share
 
     @property
     def active(self) -> bool:
@@ -28,6 +28,13 @@ class Dropout(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.share}"
+
+
+def drop_only(model: nn.Module, part: float) -> None:
+    """Let every dropout of a model drop this part (0 to 1) of the share it was made for, until told otherwise."""
+    for each in model.modules():
+        if isinstance(each, Dropout):
+            each.share = part * each.whole
 
 
 def keep(shape: torch.Size, share: float, dtype: torch.dtype) -> Tensor:

@@ -199,6 +199,9 @@ class OptimConfig:
     r_drop: Annotated[
         float, "every pair goes through twice, and this (5, say) pulls the two together (R-Drop); 0: once"
     ] = 0.0
+    dropout_rise: Annotated[
+        float, "epochs in which dropout grows from nothing to what the model says; 0: all of it from the start"
+    ] = 0.0
 
     @property
     def passes(self) -> int:
@@ -215,6 +218,7 @@ class OptimConfig:
             ("clip", self.clip > 0, "above 0"),
             ("label_smoothing", 0 <= self.label_smoothing < 1, "at least 0 and below 1"),
             ("r_drop", self.r_drop >= 0, "0 or more"),
+            ("dropout_rise", self.dropout_rise >= 0, "0 or more"),
         )
         problems = [
             f"optim.{name} is {getattr(self, name)}, it must be {wanted}" for name, ok, wanted in rules if not ok
@@ -247,6 +251,11 @@ class RunConfig:
         m = self.model
         if self.optim.r_drop and not (m.dropout or m.attention_dropout or m.activation_dropout):
             raise ValueError("optim.r_drop compares two passes with other dropout; give model.dropout, or set it to 0")
+        if self.optim.dropout_rise and self.train.compile:
+            raise ValueError(
+                "optim.dropout_rise changes the layers at every update, and train.compile would fuse them anew each "
+                "time; set one of them to 0 or false"
+            )
         if self.data.max_pieces > self.model.max_positions:
             raise ValueError(
                 f"data.max_pieces {self.data.max_pieces} is more than model.max_positions {self.model.max_positions}"

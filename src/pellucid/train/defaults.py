@@ -24,18 +24,22 @@ class Scale:
     size: str
     dropout: float
     vocabulary: int
+    batch_tokens: int
 
 
 SCALES = (
-    Scale(20_000, "tiny", 0.3, 4_000),
-    Scale(60_000, "tiny", 0.3, 8_000),
-    Scale(500_000, "small", 0.2, 8_000),
-    Scale(5_000_000, "base", 0.1, 16_000),
-    Scale(float("inf"), "big", 0.1, 32_000),
+    Scale(20_000, "tiny", 0.3, 4_000, 1024),
+    Scale(60_000, "tiny", 0.3, 8_000, 1024),
+    Scale(500_000, "small", 0.2, 8_000, 4096),
+    Scale(5_000_000, "base", 0.1, 16_000, 4096),
+    Scale(float("inf"), "big", 0.1, 32_000, 4096),
 )
-"""Little text wants a small model that is kept from learning it by heart (benchmarks/results has the scores)."""
+"""Little text wants a small model, small batches, and to be kept from learning by heart (benchmarks/results)."""
 
-PEAKS = {"tiny": (4e-3, 600), "small": (2e-3, 1000), "base": (1e-3, 4000), "big": (5e-4, 4000)}
+RISE = 20.0
+"""Epochs until all of the dropout is there: in a short run, which sees little twice, it would only be in the way."""
+
+PEAKS = {"tiny": (5e-3, 600), "small": (2e-3, 1000), "base": (1e-3, 4000), "big": (5e-4, 4000)}
 """Learning rate and warm-up: the wider the model, the smaller the step it bears."""
 
 GENTLER = 10
@@ -54,7 +58,10 @@ def choose(
     if size is None:
         size = scale.size
         reasons.append(f"size {size}: enough for {pairs:,} pairs (--size tiny, small, base or big chooses another)")
-    reasons.append(f"dropout {scale.dropout}: {pairs:,} pairs would be learned by heart with less of it")
+    reasons += [
+        f"dropout rising to {scale.dropout} in {RISE:.0f} epochs: {pairs:,} pairs seen so often are learned by heart",
+        f"batches of {scale.batch_tokens:,} target positions: the less text, the more and the smaller the updates",
+    ]
     reasons.append(f"vocabulary {scale.vocabulary:,}: pieces this much text shows often enough to learn")
     peak, warmup = PEAKS.get(size, PEAKS["base"])
     train, more = length(steps, minutes)
@@ -63,8 +70,8 @@ def choose(
         "data": data,
         "tokenizer": {"vocabulary": scale.vocabulary},
         "model": {"size": size, "dropout": scale.dropout},
-        "train": train,
-        "optim": {"peak": peak, "warmup": warmup, "schedule": "linear"},
+        "train": {**train, "batch_tokens": scale.batch_tokens},
+        "optim": {"peak": peak, "warmup": warmup, "schedule": "linear", "dropout_rise": RISE},
     }
     return Choice(tables, tuple(reasons))
 

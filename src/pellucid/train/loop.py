@@ -13,6 +13,7 @@ from pellucid.config import to_toml
 from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
+from pellucid.model.dropout import drop_only
 from pellucid.sealed import manifest_of
 from pellucid.train.config import RunConfig
 from pellucid.train.data import read_data
@@ -133,6 +134,8 @@ def one_update(setup: Setup, state: State, log: Log) -> None:
     run, counts = setup.run, state.counts
     started, before = time.monotonic(), progress(counts, run.train)
     rate = learning_rate(counts.step, before, run.optim) * rate_factor(counts.rollbacks)
+    if rise := run.optim.dropout_rise:
+        drop_only(state.model, min(state.stream.epochs / rise, 1.0))
     parts = state.next_parts(run.train.accumulate, setup.workers)
     done = update(state.model, state.optimizer, parts, rate, run.optim, run.train.precision, setup.workers)
     counts.step += 1
