@@ -181,6 +181,14 @@ def test_the_best_checkpoints_are_kept_and_averaged_when_asked(tmp_path, monkeyp
     assert bundle.load(tmp_path / "out" / "best").manifest["step"] == 3
 
 
+@pytest.mark.parametrize(("minutes", "sentences"), [(0.5, 100), (4, 200), (9.5, 475), (10, 500), (60, 500)])
+def test_a_short_run_spends_its_minutes_on_training(minutes, sentences, tmp_path):
+    choice = choose(write_corpus(tmp_path), minutes=minutes)
+    run = make_run(choice.tables)
+    assert (run.train.minutes, run.train.dev_sentences) == (minutes, sentences)
+    assert any(f"{sentences} dev sentences" in reason for reason in choice.reasons) == (sentences < 500)
+
+
 def test_steps_and_minutes_together_are_refused_in_the_two_file_form_too(tmp_path):
     files = write_corpus(tmp_path)
     choice = choose(files, steps=5, minutes=2.0)

@@ -6,6 +6,7 @@ from typing import Any
 
 from pellucid.data.corpus import read_lines
 from pellucid.model import PRESETS
+from pellucid.train.config import TrainConfig
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ GENTLER = 10
 """A model that has learned already takes steps so much smaller, or it soon forgets what it knows."""
 
 MINUTES = 30.0
+
+SHORT = 10.0
+"""Minutes below which translating all dev sentences for the scores takes time that training has more use for."""
+
+DEV_SENTENCES = TrainConfig.dev_sentences
 
 
 def choose(
@@ -100,4 +106,9 @@ def length(steps: int | None, minutes: float | None) -> tuple[dict[str, Any], li
     if steps is None and minutes is None:
         why = f"{MINUTES:.0f} minutes: a first result (--minutes or --steps chooses; longer is better)"
         return {"minutes": MINUTES}, [why]
-    return {key: value for key, value in (("steps", steps), ("minutes", minutes)) if value is not None}, []
+    given = {key: value for key, value in (("steps", steps), ("minutes", minutes)) if value is not None}
+    if minutes is None or minutes >= SHORT:
+        return given, []
+    few = max(100, round(DEV_SENTENCES * minutes / SHORT))
+    why = f"{few} dev sentences translated at each look: {DEV_SENTENCES} would take a good part of {minutes:g} minutes"
+    return {**given, "dev_sentences": few}, [why]
