@@ -18,8 +18,11 @@ from pellucid.model import Transformer
 from pellucid.train.fsdp import is_sharded
 from pellucid.train.trouble import rows
 
-LEAST = 1024
-"""Target positions that are worth a thread: a batch costs something for being a batch, however short."""
+LEAST = 800
+"""Target positions that are worth a thread: a batch costs something for being a batch, however short.
+
+Two threads gain from batches of 2,048, which are rarely as full as that, and not yet from those of 1,024.
+"""
 
 GRADIENTS = 2**30
 """Bytes that the gradients of all threads may take together."""
