@@ -2,7 +2,7 @@
 
     python -m benchmarks.ablations                          # every row: runs/ablations, then results/ablations.md
     python -m benchmarks.ablations --rows base r-drop --updates 4000 --page /tmp/ablations.md
-    python -m benchmarks.ablations --set train.batch_tokens=2048 optim.peak=3e-3  # all rows so, for half the time
+    python -m benchmarks.ablations --set train.batch_tokens=1024 optim.peak=3e-3  # all rows so, for half the time
 
 Rows are trained one after another, `--together` at a time with one thread each, all for as many updates; a run that was
 interrupted goes on, one that is done is scored as it stands. BLEU differs by half a point between seeds: look at
@@ -37,6 +37,7 @@ class Change:
 
 CHANGES = {
     "base": Change("the recipe"),
+    "no-rise": Change("all of the dropout from the start", ("optim.dropout_rise=0",)),
     "dropout-0.1": Change("dropout 0.1 instead of 0.3", ("model.dropout=0.1",)),
     "dropout-0.2": Change("dropout 0.2 instead of 0.3", ("model.dropout=0.2",)),
     "bpe-dropout": Change("BPE dropout 0.1 (Provilkov et al. 2020)", ("data.bpe_dropout=0.1",)),

@@ -1,4 +1,4 @@
-"""What a newcomer waits for: `make demo` and `make test` in a fresh clone, from nothing installed to the last line.
+"""What a newcomer waits for: `make demo` in a fresh clone, from nothing installed to the last line.
 
 python -m benchmarks.newcomer            # writes benchmarks/results/newcomer.md
 """
@@ -17,32 +17,24 @@ RESULTS = HOUSE / "benchmarks" / "results"
 
 
 def main() -> None:
-    """Clone, run both commands, write the page."""
+    """Clone, run the command, write the page."""
     with tempfile.TemporaryDirectory() as folder:
         clone = Path(folder) / "pellucid"
         subprocess.run(["git", "clone", "--quiet", HOUSE, clone], check=True)
-        demo_seconds, demo = timed(["make", "demo"], clone)
-        test_seconds, test = timed(["make", "test"], clone)
-        minutes = [float(match) for match in re.findall(r"after ([\d.]+) min", demo)]
-    page = f"""# A newcomer's two commands
+        seconds, said = timed(["make", "demo"], clone)
+        minutes = [float(match) for match in re.findall(r"after ([\d.]+) min", said)]
+    page = f"""# A newcomer's first command
 
 Made by `python -m benchmarks.newcomer` on {machine()}: a fresh clone, no virtual environment.
 
 | command | minutes in all | of them training |
 |---|---|---|
-| `make demo`, installation included | {demo_seconds / 60:.1f} | {max(minutes, default=0):.1f} |
-| `make test`, installation of the test tools included | {test_seconds / 60:.1f} | |
+| `make demo`, installation included | {seconds / 60:.1f} | {max(minutes, default=0):.1f} |
 
-## What `make demo` prints
-
-```
-{demo.strip()}
-```
-
-## How `make test` ends
+## What it prints
 
 ```
-{test.strip().splitlines()[-1]}
+{said.strip()}
 ```
 """
     (RESULTS / "newcomer.md").write_text(page, encoding="utf-8")
