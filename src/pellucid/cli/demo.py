@@ -20,6 +20,7 @@ EXAMPLES = """\
 PAIRS = 120_000
 STEPS = 1500
 """A number of updates and not of minutes, so that a slow or busy machine trains the same model as a fast one."""
+
 RECIPE: dict[str, Any] = {
     "seed": 1,
     "tokenizer": {"vocabulary": 2000},
