@@ -42,7 +42,7 @@ def test_two_files_and_a_model_are_enough(call, files):
     words = ["--source", "source.txt", "--target", "target.txt", "--start", "old/best", "--out", "mine"]
     done = call("train", *words, "--steps", 2, *QUICK)
     assert (done.exit_code, done.stdout) == (0, "mine/best\n"), done.stderr
-    assert "learning rate up to 0.0004, 10 times less than a new model of this width gets" in done.stderr
+    assert "learning rate up to 0.0005, 10 times less than a new model of this width gets" in done.stderr
     assert "starting from old/best: its weights, its tokenizer, a new optimiser" in done.stderr
     assert "step 0 after " in done.stderr
     run = read_run(files / "mine/run.toml")
