@@ -43,7 +43,7 @@ def test_dropout_rises_with_the_epochs_and_a_resumed_run_knows_how_far(tmp_path,
     run = small_run(tmp_path / "data", **changes, optim={"dropout_rise": 1.0})
     train(run, tmp_path / "undisturbed")
     epoch = Stream(read_data(run).encoded, run.train.batch_tokens, run.seed).batches_per_epoch / 2
-    assert len(shares) == run.train.steps > epoch
+    assert run.train.steps == len(shares) > epoch
     for step, found in enumerate(shares):
         assert found == pytest.approx((0.2 * min(step / epoch, 1), 0.1 * min(step / epoch, 1)))
 
