@@ -121,6 +121,7 @@ def compared(task: Task, seconds: float) -> dict[str, Any]:
         "vocabulary": config.target_vocabulary,
         "tested": len(task.sources),
         "dropout": config.dropout,
+        "rise": task.run.optim.dropout_rise,
         "rows": [scored(tries, task, data.tokenizer) for tries in found.values()],
     }
 
@@ -177,7 +178,8 @@ def kept(part: str) -> bool:
 def of_corpus(found: dict[str, Any]) -> Iterator[str]:
     """The table of one corpus, and the ratios of its rows."""
     yield f"## {found['title']}\n"
-    yield f"{found['pairs']:,} pairs, joint vocabulary of {found['vocabulary']:,} pieces, dropout {found['dropout']:g},"
+    rising = f"rising to {found['dropout']:g} in {found['rise']:g} epochs" if found["rise"] else f"{found['dropout']:g}"
+    yield f"{found['pairs']:,} pairs, joint vocabulary of {found['vocabulary']:,} pieces, dropout {rising},"
     yield f"{found['tested']:,} test sentences. {found['seconds'] / 60:g} minutes for each model and rate.\n"
     yield "| | parameters | pieces/s | updates | BLEU | chrF | rates tried (dev loss) |"
     yield "|---|---|---|---|---|---|---|"

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from pellucid.data.tokenizer import PAD
+from pellucid.model.dropout import Dropout
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Recurrent(nn.Module):
         self.query = linear(c.decoder_width, both) if c.attention else None
         self.upper = gru(c.decoder_width + both, c.decoder_width)
         self.output = linear(c.decoder_width + both, c.width)
-        self.dropout = nn.Dropout(c.dropout)
+        self.dropout = Dropout(c.dropout)
 
     def encode(self, source: Int[Tensor, "B S"]) -> Read:
         """Read the source, whose rows end with the end mark and are filled with padding."""

@@ -19,6 +19,7 @@ from pellucid.decode.greedy import greedy_search
 from pellucid.decode.step import ModelState, padded, step_of
 from pellucid.decode.translate import reading
 from pellucid.model import Transformer
+from pellucid.model.dropout import drop_only
 from pellucid.train.config import OptimConfig
 from pellucid.train.optim import adam, learning_rate
 from pellucid.train.update import batch_loss, update
@@ -58,6 +59,8 @@ class Runner:
         while self.seconds < until:
             began = time.process_time()
             rate = learning_rate(self.updates, self.seconds / total, self.optim)
+            if rise := self.optim.dropout_rise:
+                drop_only(self.model, min(self.stream.epochs / rise, 1.0))
             done = update(self.model, self.optimizer, [next(self.stream)], rate, self.optim, "float32")
             self.seconds += time.process_time() - began
             self.updates += 1

@@ -138,3 +138,18 @@ def test_a_recurrent_network_learns_to_copy_and_both_get_the_same_time():
     lines = [[5, 9, 7, EOS], [11, 11, EOS], [4, EOS], [6, 10, 8, 5, EOS]]
     copies = greedy(gru.model, lines, [8] * 4)
     assert copies == [ids[:-1] for ids in lines]
+
+
+def test_dropout_rises_with_the_epochs_for_both():
+    encoded = made(50, seed=4)
+    shares = {}
+    for kind, make in {
+        "GRU": lambda: Recurrent(Sizes(70, 8, 4, 8, encoder_layers=1, dropout=0.5)),
+        "Transformer": lambda: Transformer(ModelConfig(70, 70, 8, 16, 2, 1, 1, dropout=0.5)),
+    }.items():
+        found = runner(Contender(kind, make, (0.01,)), 0.01, OptimConfig(dropout_rise=10.0), encoded, 256)
+        for done in range(3):
+            found.run(found.seconds + 1e-9, 1.0)
+            shares[kind, done] = found.model.dropout.share, found.stream.batches_per_epoch
+    for (_, done), (share, epoch) in shares.items():
+        assert share == pytest.approx(0.5 * done / epoch / 10)
