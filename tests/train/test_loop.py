@@ -151,7 +151,7 @@ def test_held_out_pairs_keep_their_line_numbers(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("pairs", "size", "batch"), [(30, "tiny", 2048), (70_000, "small", 4096), (600_000, "base", 4096)]
+    ("pairs", "size", "batch"), [(30, "tiny", 1024), (70_000, "small", 4096), (600_000, "base", 4096)]
 )
 def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, batch, tmp_path):
     source = tmp_path / "a.en"
