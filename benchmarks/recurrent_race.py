@@ -21,7 +21,7 @@ from pellucid.decode.translate import reading
 from pellucid.model import Transformer
 from pellucid.model.dropout import drop_only
 from pellucid.train.config import OptimConfig
-from pellucid.train.optim import adam, learning_rate
+from pellucid.train.optim import adam, dropout_part, learning_rate
 from pellucid.train.update import batch_loss, update
 
 TURN = 4.0
@@ -59,8 +59,7 @@ class Runner:
         while self.seconds < until:
             began = time.process_time()
             rate = learning_rate(self.updates, self.seconds / total, self.optim)
-            if rise := self.optim.dropout_rise:
-                drop_only(self.model, min(self.stream.epochs / rise, 1.0))
+            drop_only(self.model, dropout_part(self.stream.epochs, self.optim))
             done = update(self.model, self.optimizer, [next(self.stream)], rate, self.optim, "float32")
             self.seconds += time.process_time() - began
             self.updates += 1

@@ -21,7 +21,7 @@ from pellucid.train.dev import Dev, Evaluation, evaluate
 from pellucid.train.distributed import ALONE, Workers, joined
 from pellucid.train.fsdp import is_sharded, placed
 from pellucid.train.log import Log, Silent, Voice, voice
-from pellucid.train.optim import adam, learning_rate
+from pellucid.train.optim import adam, dropout_part, learning_rate
 from pellucid.train.precision import replaced
 from pellucid.train.process import interruptible, spare_memory
 from pellucid.train.progress import due, progress
@@ -134,8 +134,8 @@ def one_update(setup: Setup, state: State, log: Log) -> None:
     run, counts = setup.run, state.counts
     started, before = time.monotonic(), progress(counts, run.train)
     rate = learning_rate(counts.step, before, run.optim) * rate_factor(counts.rollbacks)
-    if rise := run.optim.dropout_rise:
-        drop_only(state.model, min(state.stream.epochs / rise, 1.0))
+    if run.optim.dropout_rise:
+        drop_only(state.model, dropout_part(state.stream.epochs, run.optim))
     parts = state.next_parts(run.train.accumulate, setup.workers)
     done = update(state.model, state.optimizer, parts, rate, run.optim, run.train.precision, setup.workers)
     counts.step += 1
