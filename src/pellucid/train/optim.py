@@ -1,4 +1,4 @@
-"""The learning rate as a function of the step, and Adam (paper, 5.3)."""
+"""The learning rate as a function of the step, the rise of dropout, and Adam (paper, 5.3 and 5.4)."""
 
 import torch
 from torch import nn
