@@ -79,7 +79,7 @@ IWSLT14 = Task(
 )
 WU, PAPER = "Wu et al. 2021, Transformer-tiny, text only", "Vaswani et al. 2017, table 2"
 AS_WU = ("tokenizer.lowercase=true",)
-LONG = ("train.minutes=112", "train.batch_tokens=1024", "train.save_every=250", "train.keep=10")
+LONG = ("train.minutes=112", "train.save_every=250", "train.keep=10")
 """Time for the scores of Wu et al., who made up to 8,000 updates of two batches of 4,096 pieces, one on each GPU."""
 CLINIC = "fairseq's transformer_iwslt_de_en, averaged: 35.64 +- 0.23 in LiyuanLucasLiu/Transformer-Clinic#12"
 
