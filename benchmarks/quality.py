@@ -129,7 +129,8 @@ def report(name: str, task: Task, run: Path) -> Iterator[str]:
     for kind in ("best", "average"):
         scores, texts = scored(run / kind, task, sources, references)
         yield f"| | `{kind}/` | | {scores['bleu']['score']:.2f} | {scores['chrf']['score']:.2f} |"
-    yield f"\n`best/` is what the dev set chose; the test set chooses nothing. Signature: `{scores['bleu']['signature']}`."
+    yield "\n`best/` is what the dev set chose; the test set chooses nothing."
+    yield f"Signature: `{scores['bleu']['signature']}`."
     if task.tokenised:
         score, share = tokenised_bleu(texts, references, lines(data / task.tokenised))
         yield (
