@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.ablations import CHANGES
-from benchmarks.reproduce import TARGETS, judged, written
+from benchmarks.reproduce import TARGETS, judged, plain_bleu, written
 from pellucid.train.config import RunConfig, read_run
 from pellucid.train.log import read_log
 from pellucid.train.loop import train
@@ -139,3 +139,11 @@ def test_a_large_recipe_makes_ten_steps_on_stand_in_data(name: str, tmp_path: Pa
         assert read_log(out / "log.jsonl")[-1]["step"] == 10
     finally:
         shutil.rmtree(out, ignore_errors=True)  # gigabytes
+
+
+def test_a_score_comes_with_what_chance_makes_of_it():
+    right, wrong = "a b c d e f", "a b c x y z"
+    assert plain_bleu([right] * 40, [right] * 40) == (pytest.approx(100.0), "0.00")
+    score, chance = plain_bleu([right] * 20 + [wrong] * 20, [right] * 40)
+    assert 0 < score < 100
+    assert float(chance) > 1
