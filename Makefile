@@ -20,7 +20,7 @@ comma := ,
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo page serve screenshots docs articles test check fix coverage reproduce bench-cuda bench-recurrent bench-train bench-translate campaign-batches campaign-kill campaign-resume clean
+.PHONY: help demo page serve screenshots docs articles mutants test check fix coverage reproduce bench-cuda bench-recurrent bench-train bench-translate campaign-batches campaign-garbage campaign-kill campaign-resume clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ docs: .venv/.installed-dev page ## build the book into docs/_build/html, every c
 
 articles: .venv/.installed-dev page ## run all that makes the rows of the five articles true: tests, commands, the book, its notebook; count them
 	@$(BIN)/python tools/articles.py
+
+mutants: .venv/.installed-dev page ## put faults into copies of the code, one at a time: the tests of the rows must find each (ARGS="m30 m36 --jobs 2")
+	@$(BIN)/python -m benchmarks.mutants $(ARGS)
 
 test: .venv/.installed-dev page ## run the tests (CPU, no network; ARGS="-m slow" or ARGS="-m gpu" for the rest)
 	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)
@@ -85,6 +88,9 @@ campaign-kill: .venv/.installed-dev ## kill a training 500 times, go on each tim
 
 campaign-resume: .venv/.installed-dev ## go on with a training from 20 places, in 160 ways, compare to the bit (needs no data)
 	@$(BIN)/python -m benchmarks.resume $(ARGS)
+
+campaign-garbage: .venv/.installed-dev ## translate 10,508 lines of garbage in both engines, see that none is lost (needs runs/demo; an hour or more)
+	@$(BIN)/python -m benchmarks.garbage $(ARGS)
 
 campaign-batches: .venv/.installed-dev ## see that no translation depends on its neighbours, on 10,000 sentences (an hour or more)
 	@$(BIN)/python -m benchmarks.invariance $(ARGS)

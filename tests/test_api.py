@@ -1,11 +1,24 @@
+import re
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from inspect import signature
+from multiprocessing import get_context
+from multiprocessing.reduction import ForkingPickler
+from typing import get_type_hints
+
 import pytest
 import torch
 
 import pellucid
 from pellucid import bundle
-from pellucid.decode.config import SearchConfig
+from pellucid.api import Form, Model, run_settings
+from pellucid.decode.config import Search, SearchConfig
 from pellucid.decode.translate import Translator
 from pellucid.evaluate.scores import corpus_scores
+from pellucid.stored import Stored
 from pellucid.train.log import read_log
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.train.corpora import write_corpus
@@ -50,10 +63,78 @@ def test_an_evaluation_scores_the_translations(model):
         model.evaluate(LINES, LINES[1:])
 
 
+def test_an_evaluation_takes_several_references(model):
+    texts = [each.text for each in model.translate(LINES, beam=1)]
+    others = list(reversed(LINES))
+    assert model.evaluate(LINES, [LINES, iter(others)], beam=1) == corpus_scores(texts, [LINES, others])
+    assert model.evaluate(LINES, [LINES], beam=1) == model.evaluate(LINES, LINES, beam=1)
+    with pytest.raises(ValueError, match="7 sources and 6 references in list 2 of 2: each needs the other"):
+        model.evaluate(LINES, [LINES, LINES[1:]])
+
+
+def test_one_text_gives_one_translation_and_one_score(model):
+    assert model.translate("Yes.", beam=2, max_extra=5) == model.translate(["Yes."], beam=2, max_extra=5)[0]
+    begun = model.translate("Yes.", prefixes="the", max_extra=5)
+    assert begun == model.translate(["Yes."], prefixes=["the"], max_extra=5)[0]
+    assert begun != model.translate("Yes.", max_extra=5)
+    assert model.score("Yes.", "Sí.") == model.score(["Yes."], ["Sí."])[0]
+    with pytest.raises(ValueError, match="prefixes are several and lines is one text"):
+        model.translate("Yes.", prefixes=["the"])
+
+
+@pytest.mark.parametrize("kind", [iter, tuple, dict.fromkeys, lambda lines: (line for line in lines)])
+def test_lines_may_come_from_anything_that_gives_texts(model, kind):
+    lines = list(dict.fromkeys(LINES))
+    assert model.translate(kind(lines), beam=1) == model.translate(lines, beam=1)
+    assert model.translate(lines, beam=1, prefixes=kind(lines)) == model.translate(lines, beam=1, prefixes=lines)
+    assert model.score(kind(lines), kind(lines)) == model.score(lines, lines)
+    assert model.evaluate(kind(lines), kind(lines), beam=1) == model.evaluate(lines, lines, beam=1)
+
+
 def test_one_text_is_not_taken_for_a_list_of_letters(model):
-    for call in (model.translate, lambda text: model.score(text, ["a"]), lambda text: model.evaluate(text, text)):
+    for call in (
+        model.translate_stream,
+        lambda text: model.translate(["a"], prefixes=text),
+        lambda text: model.score(text, ["a"]),
+        lambda text: model.score(["a"], text),
+        lambda text: model.evaluate(text, text),
+    ):
         with pytest.raises(ValueError, match="is one text; give a list, with one text in it"):
             call("Yes.")
+
+
+def test_what_is_no_text_is_named_with_its_place(model):
+    for call, problem in {
+        lambda: model.translate(["Yes.", None]): "line 2 is None (NoneType); a text is expected",
+        lambda: model.translate(None): "lines is None (NoneType); a list of texts is expected",
+        lambda: model.translate(b"Yes."): "lines is b'Yes.' (bytes); a list of texts is expected",
+        lambda: model.translate(["Yes."], prefixes=[7]): "prefix 1 is 7 (int); a text is expected",
+        lambda: list(
+            model.translate_stream(["Yes.", "No.", 3.5], block=1)
+        ): "line 3 is 3.5 (float); a text is expected",
+        lambda: model.score(["Yes."], [b"a"]): "target 1 is b'a' (bytes); a text is expected",
+        lambda: model.evaluate(["Yes."], [None]): "reference 1 is None (NoneType); a text is expected",
+        lambda: model.translate_stream(["Yes."], block=0): "block is 0, it must be 1 or more",
+    }.items():
+        with pytest.raises(ValueError, match=f"^{re.escape(problem)}$"):
+            call()
+
+
+def test_an_unknown_option_is_answered_with_the_nearest(model, tmp_path):
+    calls = [model.translate, model.translate_stream, lambda lines, **search: model.evaluate(lines, lines, **search)]
+    for call in calls:
+        with pytest.raises(ValueError, match=r"unknown option 'num_beams'; did you mean 'beam'\? \(known: method, "):
+            call(["Yes."], num_beams=4)
+    with pytest.raises(ValueError, match=r"unknown option 'step'; did you mean 'steps'\? \(known: source, "):
+        pellucid.train(tables(tmp_path), out=tmp_path / "run", step=1)  # pyright: ignore[reportCallIssue]
+    assert not (tmp_path / "run").exists()
+
+
+def test_options_that_are_shown_are_those_there_are():
+    """Type checkers and completion read `Search` and `Form`; what is done follows `SearchConfig` and `run_settings`."""
+    assert get_type_hints(Search) == get_type_hints(SearchConfig)
+    taken = [each for each in signature(run_settings).parameters if each not in ("run", "overrides", "began")]
+    assert list(Form.__annotations__) == taken
 
 
 def test_what_is_known_of_a_model_comes_with_it(model):
@@ -104,3 +185,81 @@ def test_a_run_is_named_in_one_way_only(tmp_path):
 def test_the_names_of_the_package_come_when_they_are_used():
     with pytest.raises(AttributeError, match="no attribute 'lode'; it has Model, load, train"):
         pellucid.lode  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_the_version_is_known_without_loading_anything():
+    code = (
+        "import sys, pellucid; assert pellucid.__version__[0].isdigit(), pellucid.__version__; "
+        "assert not {'torch', 'numpy', 'pellucid.api'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert pellucid.__version__ == version("pellucid")
+
+
+def test_from_its_source_and_not_installed_it_still_has_a_version(monkeypatch):
+    def none(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", none)
+    assert pellucid.__version__ == "0+source"
+
+
+def another(place, seed: int, **manifest) -> None:
+    vocabulary = small_tokenizer().source_vocabulary
+    bundle.save(place, random_model(seed, vocabulary, vocabulary, max_positions=61), small_tokenizer(), **manifest)
+
+
+def received(sent: bytes) -> Model:
+    return ForkingPickler.loads(sent)  # pyright: ignore[reportAttributeAccessIssue]  # pickle's, taken for a method
+
+
+def test_a_model_says_in_three_lines_what_it_is(tmp_path):
+    another(tmp_path / "best", 1, languages={"source": "en", "target": "es"})
+    pellucid.load(tmp_path / "best", engine="ctranslate2")  # converts it once
+    model = pellucid.load(tmp_path / "best", engine="ctranslate2")
+    pieces = f"{small_tokenizer().target_vocabulary:,} pieces, en to es"
+    first, second, third = repr(model).splitlines()
+    assert (first, third) == (f"<pellucid.Model {tmp_path / 'best'}", "  CTranslate2, float32, cpu>")
+    assert second.endswith(pieces)
+    assert "layers, d_model" in second
+    assert isinstance(model.found, Stored)
+    assert model.found.waits  # no weights are read for it
+    half = pellucid.load(tmp_path / "best", precision="bfloat16", others=[tmp_path / "best"])
+    assert repr(half).endswith(f"  torch, bfloat16, cpu, with {tmp_path / 'best'}>")
+    assert repr(Model(half.found, half.translator)).endswith(f"{pieces}>")
+
+
+def test_a_worker_gets_a_model_as_its_path(tmp_path, monkeypatch):
+    another(tmp_path / "best", 1)
+    monkeypatch.chdir(tmp_path)
+    model = pellucid.load("best", engine="ctranslate2")
+    expected = model.translate(LINES, beam=2, max_extra=5)
+    sent = bytes(ForkingPickler.dumps(model))
+    assert len(sent) < 2000
+    monkeypatch.chdir("/")
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        call = partial(Model.translate, model, beam=2, max_extra=5)
+        assert pool.submit(call, LINES).result() == expected
+    assert repr(received(sent)).splitlines()[1:] == repr(model).splitlines()[1:]
+
+
+def test_a_process_of_ones_own_gets_it_too(model):
+    with get_context("spawn").Pool(1) as pool:
+        assert pool.map(model.translate, [LINES[:2]]) == [model.translate(LINES[:2])]
+
+
+@pytest.mark.parametrize("changed", ["best", "other"])
+def test_a_model_that_changed_since_is_not_taken_for_the_one_that_was_sent(tmp_path, changed):
+    another(tmp_path / "best", 1)
+    another(tmp_path / "other", 2)
+    model = pellucid.load(tmp_path / "best", others=[tmp_path / "other"])
+    sent = bytes(ForkingPickler.dumps(model))
+    assert received(sent).translate("Yes.", max_extra=3) == model.translate("Yes.", max_extra=3)
+    another(tmp_path / changed, 3)
+    with pytest.raises(ValueError, match="holds another model than the one that was sent"):
+        received(sent)
+
+
+def test_a_model_put_together_by_hand_is_not_sent(model):
+    with pytest.raises(TypeError, match=r"put together by hand; only one from pellucid\.load can be sent"):
+        ForkingPickler.dumps(Model(model.found, model.translator))

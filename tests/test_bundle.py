@@ -123,7 +123,7 @@ def test_a_failure_while_writing_leaves_the_old_model(saved: Path):
     def also(folder: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(sealed.NotWritten, match=r"written: no space left on device; what stood there is"):
         bundle.save(saved, model(seed=2), small_tokenizer(), also=also)
     assert bundle.load(saved).manifest["step"] == 7
     assert [path.name for path in saved.parent.iterdir()] == ["model"]

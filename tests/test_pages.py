@@ -40,7 +40,7 @@ def test_every_setting_stands_in_its_section_once(settings, heading, kind):
 
 
 def test_defaults_and_choices_are_those_of_the_code(settings):
-    assert "| `norm` | `pre` or `post` | `pre` |" in settings
+    assert "| `norm` | `pre` or `post` or `rms` | `pre` |" in settings
     assert f"| `epsilon` | float | `{1e-9:g}` |" in settings
     assert "| `steps` | int |  | updates to make; name either this or minutes |" in settings
     assert "| `joint` | true or false | `true` |" in settings

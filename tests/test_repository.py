@@ -1,10 +1,16 @@
 """Promises about the repository: few dependencies, pages that follow the code, an example that runs."""
 
+import email
+import os
 import re
+import subprocess
+import sys
 import tomllib
+import zipfile
 from importlib import metadata
 from pathlib import Path
 
+import pytest
 import torch
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -32,6 +38,27 @@ def test_every_dependency_has_a_tested_version():
             [pin] = pinned[canonicalize_name(wanted.name)].specifier
             assert pin.operator == "=="
             assert wanted.specifier.contains(pin.version), line
+
+
+def test_the_wheel_brings_its_types_and_what_indexes_read(tmp_path):
+    pytest.importorskip("hatchling")
+    words = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    without_the_page = {**os.environ, "HATCH_BUILD_NO_HOOKS": "true"}
+    subprocess.run(words, cwd=ROOT, env=without_the_page, capture_output=True, check=True)
+    [path] = tmp_path.glob("pellucid-*.whl")
+    with zipfile.ZipFile(path) as wheel:
+        assert "pellucid/py.typed" in wheel.namelist()
+        [name] = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+        about = email.message_from_bytes(wheel.read(name))
+    assert about["Metadata-Version"] == "2.4"  # older tools and indexes refuse 2.5
+    assert "Typing :: Typed" in about.get_all("Classifier", [])
+    assert about["Author"]
+
+
+def test_one_extra_brings_all_that_users_may_add():
+    extras = PROJECT["optional-dependencies"]
+    [named] = extras["all"]
+    assert Requirement(named).extras == set(extras) - {"all", "docs", "dev"}
 
 
 def test_the_position_encoding_of_the_contributing_page_works():

@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ ROOT = Path(__file__).resolve().parent.parent
 ROWS = re.compile(r"^(?P<fence>:{3,}|`{3,})\{rows\}[ \t]+(?P<names>.+?)[ \t]*$", re.MULTILINE)
 TITLE = re.compile(r"^# +(.+?)\s*$", re.MULTILINE)
 TOGETHER = re.compile(r"([A-Z])(\d+)-(\d+)")
+STATES = ("proved", "measured", "told")
+"""What a row may be: true by tests and pages; about a trained model, which may do otherwise; or only words."""
+
 NOT_RUN = ("slow", "gpu")
 """Marks of tests that `make articles` leaves out: they prove nothing there."""
 
@@ -34,11 +38,24 @@ FILLED = {
 INTRODUCTION = """\
 # The articles, row by row
 
-What five articles about the Transformer explain, claim by claim, and what makes each claim true here: tests, pages of
-this book whose cells were executed while it was built, and commands that report what a model of your own does. `make
-articles` runs everything this page points to and ends with the number of rows that hold. The {errors} rows X are
+What five articles about the Transformer explain, claim by claim, and what stands for each claim here: tests, pages of
+this book whose cells were executed while it was built, and commands that report what a model of your own does. Of the
+{rows} rows {proved} are proved. {measured} speak of what training leads to: they are measured, and need not be true of
+your model, nor of the demo's. {told} are told in words alone. `make articles` runs everything this page points to and
+ends with the number of rows for which all of it succeeds. The {errors} rows X are
 [places where an article is wrong](../errors/index.md).
 """
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that reports what a row says, and patterns that must each be found in what it prints."""
+
+    line: str
+    expect: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " ".join([self.line, *(f"/{pattern}/" for pattern in self.expect)])
 
 
 @dataclass(frozen=True)
@@ -49,7 +66,8 @@ class Claim:
     article: str
     at: str
     says: str
-    commands: tuple[str, ...] = ()
+    commands: tuple[Command, ...] = ()
+    state: str = "proved"
 
 
 @dataclass(frozen=True)
@@ -69,7 +87,7 @@ class Proofs:
 
     pages: list[str] = field(default_factory=list)
     tests: list[Test] = field(default_factory=list)
-    commands: list[str] = field(default_factory=list)
+    commands: list[Command] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(self.pages or self.tests or self.commands)
@@ -108,7 +126,11 @@ def collect(root: Path = ROOT) -> Map:
         elif (proofs := proven(written, str(test))) is not None and test not in proofs.tests:
             proofs.tests.append(test)
     for name, proofs in found.proofs.items():
-        found.problems += [f"{name}: {problem}" for line in proofs.commands if (problem := misspelled(line))]
+        for command in proofs.commands:
+            if problem := unproven(command) or misspelled(command.line):
+                found.problems.append(f"{name}: {problem}")
+        if claims[name].state not in STATES:
+            found.problems.append(f"{name}: its state is {claims[name].state!r}, it must be one of {', '.join(STATES)}")
         if not proofs:
             found.problems.append(f"{name} has no test, no page and no command: {claims[name].says}")
     return found
@@ -118,8 +140,11 @@ def claims_of(table: dict[str, Any]) -> Iterator[Claim]:
     """The rows of the table, article by article."""
     for letter, article in table.items():
         for name, row in article["claims"].items():
-            lines = row.get("command", [])
-            yield Claim(name, letter, row["at"], row["says"], (lines,) if isinstance(lines, str) else tuple(lines))
+            lines, expect = row.get("command", []), row.get("expect", [])
+            if isinstance(lines, str):
+                lines, expect = [lines], [expect]
+            commands = (Command(line or "", tuple(patterns or ())) for line, patterns in zip_longest(lines, expect))
+            yield Claim(name, letter, row["at"], row["says"], tuple(commands), row.get("state", "proved"))
 
 
 def miscounted(table: dict[str, Any]) -> list[str]:
@@ -204,6 +229,20 @@ def marks(expression: ast.expr) -> Iterator[tuple[str, list[str]]]:
         yield path.removeprefix("pytest.mark."), texts
 
 
+def unproven(command: Command) -> str | None:
+    """What is wrong with the patterns of a command: there is none, or one that is no regular expression."""
+    if not command.line:
+        return f"`expect` holds patterns for a command that is not there: {', '.join(command.expect)}"
+    if not command.expect:
+        return f"`{command.line}` has no `expect`: a command proves a row by what it prints"
+    for pattern in command.expect:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            return f"`expect` of `{command.line}`: {pattern!r} is no regular expression: {error}"
+    return None
+
+
 def misspelled(line: str) -> str | None:
     """What is wrong with a command line: a command or an option that does not exist, or an argument that lacks."""
     try:
@@ -260,15 +299,18 @@ def page() -> str:
 
 def text_of(found: Map, root: Path = ROOT) -> str:
     """A heading and a table for each article."""
-    errors = sum(claim.article == "X" for claim in found.claims.values())
-    parts = [INTRODUCTION.format(errors=errors)]
+    states = [claim.state for claim in found.claims.values() if claim.article != "X"]
+    numbers = {state: states.count(state) for state in STATES}
+    parts = [INTRODUCTION.format(rows=len(states), errors=len(found.claims) - len(states), **numbers)]
     for letter, title in found.articles.items():
         lines = [f"## {title if letter == 'X' else f'{letter}. {title}'}", ""]
-        lines += ["| row | where | what it says | made true by |", "|---|---|---|---|"]
+        lines += ["| row | where | what it says | state | shown by |", "|---|---|---|---|---|"]
         for name, claim in found.claims.items():
             if claim.article == letter:
                 links = "; ".join(links_of(name, found.proofs[name], root))
-                lines.append(f'| <a id="{name.lower()}"></a>{name} | {claim.at} | {cell(claim.says)} | {links} |')
+                lines.append(
+                    f'| <a id="{name.lower()}"></a>{name} | {claim.at} | {cell(claim.says)} | {claim.state} | {links} |'
+                )
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
 
@@ -280,8 +322,8 @@ def links_of(name: str, proofs: Proofs, root: Path) -> Iterator[str]:
     for test in proofs.tests:
         words = test.name.removeprefix("test_").replace("_", " ")
         yield f"[{words}](../../{test.path})"
-    for line in proofs.commands:
-        yield f"`{cell(filled(line))}`"
+    for command in proofs.commands:
+        yield f"`{cell(filled(command.line))}`"
 
 
 def title_of(path: Path) -> str:

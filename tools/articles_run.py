@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from xml.etree import ElementTree
 
-from articles import NOT_RUN, ROOT, Map, Proofs, filled
+from articles import NOT_RUN, ROOT, Command, Map, Proofs, filled
 
 DOCS = ROOT / "docs"
 BUILD = DOCS / "_build"
@@ -34,7 +34,7 @@ def run(found: Map) -> int:
     have_demo()
     skipped: set[str] = set()
     failures = timed("tests", tests({str(test) for each in proofs for test in each.tests}, skipped))
-    failures |= timed("commands", commands(sorted({line for each in proofs for line in each.commands})))
+    failures |= timed("commands", commands(sorted({command for each in proofs for command in each.commands}, key=str)))
     failures |= timed("book", book({page for each in proofs for page in each.pages}))
     failures |= timed("notebook", notebook())
     for what, why in sorted(failures.items()):
@@ -55,7 +55,7 @@ def run(found: Map) -> int:
 
 def holds(proofs: Proofs, failures: Failures, skipped: set[str]) -> bool:
     """Whether a row is true: something was tried that says so, and nothing that says otherwise."""
-    tried = {*proofs.pages, *map(str, proofs.tests), *proofs.commands} - skipped
+    tried = {*proofs.pages, *map(str, proofs.tests), *map(str, proofs.commands)} - skipped
     return bool(tried) and not tried & failures.keys()
 
 
@@ -121,18 +121,21 @@ def outcomes(report: str) -> tuple[set[str], Failures, set[str]]:
     return seen, failed, seen - ran
 
 
-def commands(lines: list[str]) -> Iterator[Step]:
-    """Each command on the demo's model: exit code 0, and something said."""
+def commands(wanted: list[Command]) -> Iterator[Step]:
+    """Each command on the demo's model: exit code 0, and all that it must print; a line of several rows runs once."""
+    lines = sorted({command.line for command in wanted})
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=2) as threads:
         figures = [str(Path(folder) / f"{number}.png") for number in range(len(lines))]
-        for line, why in zip(lines, threads.map(command, lines, figures), strict=True):
-            yield 1
-            if why:
-                yield line, why
+        done = dict(zip(lines, threads.map(printed, lines, figures), strict=True))
+    for command in wanted:
+        text, why = done[command.line]
+        yield 1
+        if why := why or missing(command, text):
+            yield str(command), why
 
 
-def command(line: str, figure: str) -> str | None:
-    """Why a command did not do what it says, if so."""
+def printed(line: str, figure: str) -> tuple[str, str | None]:
+    """What a command prints, and why it did not do what it says, if so."""
     words = shlex.split(filled(line, figure=figure))
     alone = {**os.environ, "OMP_NUM_THREADS": "1"}
     try:
@@ -141,17 +144,23 @@ def command(line: str, figure: str) -> str | None:
             cwd=ROOT,
             env=alone,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             timeout=COMMAND_SECONDS,
             stdin=subprocess.DEVNULL,
         )
     except subprocess.TimeoutExpired:
-        return f"it took more than {COMMAND_SECONDS} s"
+        return "", f"it took more than {COMMAND_SECONDS} s"
     if done.returncode != 0:
-        return f"exit code {done.returncode}: {last_line(done.stderr)}"
-    if not done.stdout.strip():
-        return "it said nothing"
-    return f"it drew nothing into {figure}" if "{figure}" in line and not Path(figure).exists() else None
+        return done.stdout, f"exit code {done.returncode}: {last_line(done.stderr)}"
+    if "{figure}" in line and not Path(figure).exists():
+        return done.stdout, f"it drew nothing into {figure}"
+    return done.stdout, None
+
+
+def missing(command: Command, text: str) -> str | None:
+    """The first pattern of a command that no line of what it printed has."""
+    absent = (pattern for pattern in command.expect if not re.search(pattern, text, re.MULTILINE))
+    return next((f"nothing in what it printed is {pattern!r}" for pattern in absent), None)
 
 
 def book(wanted: set[str]) -> Iterator[Step]:

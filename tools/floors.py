@@ -27,7 +27,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "model": Floor(ours="model sizes", others="torch jaxtyping"),
     "data": Floor(ours="data", others="numpy sentencepiece torch jaxtyping"),
     "text": Floor(ours="text"),
-    "sealed": Floor(),
+    "sealed": Floor(others_inside="safetensors"),
     "weights": Floor(ours="sealed model", others="safetensors torch"),
     "stored": Floor(ours="sealed sizes data.tokenizer", ours_inside="weights model"),
     "bundle": Floor(ours="stored weights sealed model data.tokenizer", others="safetensors"),
@@ -43,7 +43,7 @@ FLOORS = {  # in the order of reading, from the ground up
     ),
     "evaluate": Floor(ours="evaluate", others="numpy", others_inside="sacrebleu"),
     "train": Floor(
-        ours="train config data model sealed stored bundle decode evaluate",
+        ours="train config sizes data model sealed stored bundle decode evaluate",
         others="numpy torch jaxtyping safetensors",
         others_inside="rich",
     ),
@@ -62,10 +62,10 @@ FLOORS = {  # in the order of reading, from the ground up
     "api": Floor(ours="decode stored data", ours_inside="trace bundle model evaluate train config inspect"),
     "serve": Floor(
         ours="serve api trace decode bundle page",
-        others="numpy pydantic fastapi starlette torch",
-        others_inside="uvicorn prometheus_client",
+        others="numpy pydantic fastapi starlette torch uvicorn h11",
+        others_inside="prometheus_client",
     ),
-    "cli": Floor(ours="cli", others="typer", ours_inside=ANYTHING, others_inside=ANYTHING),
+    "cli": Floor(ours="cli sealed", others="typer", ours_inside=ANYTHING, others_inside=ANYTHING),
     "__main__": Floor(ours="cli"),
     "__init__": Floor(ours_inside="api"),
 }

@@ -5,6 +5,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from pellucid.api import Model as Model
     from pellucid.api import load as load
     from pellucid.api import train as train  # pyright: ignore[reportAssignmentType]
@@ -30,7 +31,14 @@ sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
-    # torch is loaded when the first of these names is used, not by `import pellucid`.
+    # importlib.metadata and torch are loaded when these names are used, not by `import pellucid`.
+    if name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("pellucid")
+        except PackageNotFoundError:
+            return "0+source"  # run from its source and not installed; PEP 440 reads this, too
     if name in __all__:
         from pellucid import api
 

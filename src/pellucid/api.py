@@ -5,12 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from pellucid import stored
 from pellucid.decode.assemble import Translation
 from pellucid.decode.choose import choose, refuse
-from pellucid.decode.config import SearchConfig
+from pellucid.decode.config import Search, SearchConfig, refuse_unknown
+from pellucid.decode.ct2 import CTranslate2Engine
 from pellucid.decode.terms import Terms
 from pellucid.decode.translate import Score, Translator
 from pellucid.stored import Stored
@@ -22,12 +23,51 @@ if TYPE_CHECKING:
     from pellucid.train.config import RunConfig
 
 
+GivenTerms = Terms | Mapping[str, str] | Iterable[tuple[str, str]] | None
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What `load` was given, with whole paths that hold in another working directory, and the SHA-256 of its models."""
+
+    directory: str
+    options: dict[str, Any]
+    models: list[str]
+
+
 @dataclass(frozen=True)
 class Model:
     """A trained model and its tokenizer. `manifest` says what is known of it: data, step, dev scores, versions."""
 
     found: "Bundle | Stored"
     translator: Translator
+    loaded: "Loaded | None" = None
+    """How it was loaded, so that it can be loaded again; None for one that was put together by hand."""
+
+    def __repr__(self) -> str:
+        sizes, pieces = self.translator.given[0].config, len(self.translator.tokenizer.target_names)
+        lines = [
+            f"<pellucid.Model {self.directory}",
+            f"{sizes.encoder_layers} + {sizes.decoder_layers} layers, d_model {sizes.d_model}, {pieces:,} pieces",
+        ]
+        languages = self.manifest.get("languages")
+        if isinstance(languages, Mapping):
+            lines[1] += f", {languages.get('source')} to {languages.get('target')}"
+        if self.loaded is not None:
+            engine = "CTranslate2" if isinstance(self.translator.engine, CTranslate2Engine) else "torch"
+            given = self.loaded.options
+            lines.append(f"{engine}, {given['exported'] or given['precision']}, {given['device']}")
+            lines[2] += "".join(f", with {each}" for each in given["others"])
+        return "\n  ".join(lines) + ">"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As a path and the options of `load`, so that whoever is sent it loads it there again, without its weights.
+
+        What was changed in memory does not go with it. Raises TypeError for a model that was put together by hand.
+        """
+        if self.loaded is None:
+            raise TypeError("this model was put together by hand; only one from pellucid.load can be sent, as its path")
+        return load_again, (self.loaded,)
 
     @cached_property
     def bundle(self) -> "Bundle":
@@ -53,41 +93,84 @@ class Model:
         """Whether it writes lower case only, so that its translations are scored without case."""
         return self.translator.tokenizer.lowercase
 
+    @overload
+    def translate(  # pyright: ignore[reportOverlappingOverload]  # a str is an Iterable[str], too
+        self,
+        lines: str,
+        *,
+        terms: GivenTerms = None,
+        prefixes: str | None = None,
+        **search: Unpack[Search],
+    ) -> Translation: ...
+
+    @overload
     def translate(
         self,
-        lines: Sequence[str],
+        lines: Iterable[str],
         *,
-        terms: Terms | Iterable[tuple[str, str]] | None = None,
-        prefixes: Sequence[str] | None = None,
-        **search: Any,
-    ) -> list[Translation]:
-        """One translation for each line, in their order; `search` takes the names of `SearchConfig`: beam, n_best, ...
+        terms: GivenTerms = None,
+        prefixes: Iterable[str] | None = None,
+        **search: Unpack[Search],
+    ) -> list[Translation]: ...
 
-        `terms` are pairs of a source term and the term that must translate it; `prefixes` the text that each
-        translation begins with. Raises ValueError for settings that are no search, and, naming them, for lines that
-        cannot be translated as asked.
+    def translate(
+        self,
+        lines: str | Iterable[str],
+        *,
+        terms: GivenTerms = None,
+        prefixes: str | Iterable[str] | None = None,
+        **search: Unpack[Search],
+    ) -> Translation | list[Translation]:
+        """The translation of one text, or of each of several lines, in their order.
+
+        `search` takes the names of `SearchConfig`: beam, n_best, ... `terms` map a source term to the term that must
+        translate it, or are such pairs; `prefixes` the text that each translation begins with: one for one text, else
+        one for each line. Raises ValueError for settings that are no search, for a line that is no text, and, naming
+        them, for lines that cannot be translated as asked.
         """
-        config = SearchConfig(**search)
-        return self.translator.translate(several(lines, "lines"), config, terms=terminology(terms), prefixes=prefixes)
+        config = SearchConfig.of(search)
+        if isinstance(lines, str):
+            if not isinstance(prefixes, str | None):
+                raise ValueError("prefixes are several and lines is one text: give one prefix, as a text")
+            begin = None if prefixes is None else [prefixes]
+            return self.translator.translate([lines], config, terms=terminology(terms), prefixes=begin)[0]
+        begin = None if prefixes is None else list(texts(prefixes, "prefixes"))
+        return self.translator.translate(list(texts(lines)), config, terms=terminology(terms), prefixes=begin)
 
     def translate_stream(
         self,
         lines: Iterable[str],
         block: int = 2048,
         *,
-        terms: Terms | Iterable[tuple[str, str]] | None = None,
+        terms: GivenTerms = None,
         prefixes: Iterable[str] | None = None,
-        **search: Any,
+        **search: Unpack[Search],
     ) -> Iterator[Translation]:
         """As `translate`, for any number of lines in bounded memory: `block` of them at a time."""
-        config = SearchConfig(**search)
-        return self.translator.translate_stream(lines, config, block, terms=terminology(terms), prefixes=prefixes)
+        config = SearchConfig.of(search)
+        if block < 1:
+            raise ValueError(f"block is {block}, it must be 1 or more")
+        begin = None if prefixes is None else texts(prefixes, "prefixes")
+        return self.translator.translate_stream(texts(lines), config, block, terms=terminology(terms), prefixes=begin)
 
-    def score(self, sources: Sequence[str], targets: Sequence[str], batch: int = 0) -> list[Score]:
-        """The log-probability of each given translation: how likely the model is to write just that."""
+    @overload
+    def score(  # pyright: ignore[reportOverlappingOverload]
+        self, sources: str, targets: str, batch: int = 0
+    ) -> Score: ...
+
+    @overload
+    def score(self, sources: Iterable[str], targets: Iterable[str], batch: int = 0) -> list[Score]: ...
+
+    def score(self, sources: str | Iterable[str], targets: str | Iterable[str], batch: int = 0) -> Score | list[Score]:
+        """The log-probability of a given translation, or of each: how likely the model is to write just that.
+
+        Raises ValueError for unequal numbers of sources and targets, and for what is no text.
+        """
         if batch < 0:
             raise ValueError(f"batch is {batch}, it must be 0 or more")
-        return self.translator.score(several(sources, "sources"), several(targets, "targets"), batch)
+        if isinstance(sources, str) and isinstance(targets, str):
+            return self.translator.score([sources], [targets], batch)[0]
+        return self.translator.score(list(texts(sources, "sources")), list(texts(targets, "targets")), batch)
 
     def trace(
         self,
@@ -125,18 +208,24 @@ class Model:
             beside=beside,
         )
 
-    def evaluate(self, sources: Sequence[str], references: Sequence[str], **search: Any) -> dict[str, dict[str, Any]]:
+    def evaluate(
+        self, sources: Iterable[str], references: Iterable[str] | Iterable[Sequence[str]], **search: Unpack[Search]
+    ) -> dict[str, dict[str, Any]]:
         """BLEU, chrF, TER and WER of the model's translations, each as {"score", "signature"}.
 
-        Upper and lower case are told apart, but for a model that writes lower case only (`tokenizer.lowercase`).
+        `references` are one for each source; or several for each, as sacreBLEU takes them: a list of the first of every
+        source, a list of the second, and so on. Upper and lower case are told apart, but for a model that writes lower
+        case only (`tokenizer.lowercase`). Raises ValueError for unequal numbers, and for what is no text.
         """
-        from pellucid.evaluate.scores import corpus_scores
+        from pellucid.evaluate.scores import corpus_scores, reference_streams, refuse_unequal
 
-        if len(sources) != len(references):
-            raise ValueError(f"{len(sources):,} sources and {len(references):,} references: each source needs its own")
-        translations = self.translate(sources, **{"scores": False, **search})
-        texts = [each.text for each in translations]
-        return corpus_scores(texts, several(references, "references"), lowercase=self.lowercase)
+        SearchConfig.of(search)
+        lines = list(texts(sources, "sources"))
+        streams = [list(texts(each, "references")) for each in reference_streams(references)]
+        refuse_unequal(len(lines), "sources", streams)
+        options: Search = {"scores": False, **search}
+        translations = self.translate(lines, **options)
+        return corpus_scores([each.text for each in translations], streams, lowercase=self.lowercase)
 
 
 def beside() -> "Beside":
@@ -173,17 +262,38 @@ def load(
     if device != "cpu":
         engine = "torch"
     if engine == "torch" or others or half:
-        found, models = in_torch([directory, *others], half, device)
+        every, models = in_torch([directory, *others], half, device)
+        found, *_ = every
         translator = Translator(models[0], found.tokenizer, *models[1:], trained=trained_on(found.manifest))
     else:
-        found = stored.load(directory)
+        found, *_ = every = [stored.load(directory)]
         translator = Translator(found, found.tokenizer, trained=trained_on(found.manifest))
     translator.engine = choose(engine, precision, found, translator, place, workers)
-    return Model(found, translator)
+    options = {
+        "precision": precision,
+        "engine": engine,
+        "others": [str(Path(each).resolve()) for each in others],
+        "exported": None if place is None else str(place.resolve()),
+        "workers": workers,
+        "device": device,
+    }
+    digests = [each.manifest["sha256"] for each in every]
+    return Model(found, translator, Loaded(str(Path(directory).resolve()), options, digests))
 
 
-def in_torch(directories: Sequence[str | Path], half: bool, device: str = "cpu") -> "tuple[Bundle, list[Transformer]]":
-    """The first of these model directories, and the models of all, which have one tokenizer; half: in bfloat16."""
+def load_again(loaded: Loaded) -> Model:
+    """A model as it was loaded before, perhaps in another process; ValueError if other models stand there now."""
+    found = load(loaded.directory, **loaded.options)
+    if found.loaded != loaded:
+        places = " or ".join([loaded.directory, *loaded.options["others"]])
+        raise ValueError(f"{places} holds another model than the one that was sent; load it again and send that")
+    return found
+
+
+def in_torch(
+    directories: Sequence[str | Path], half: bool, device: str = "cpu"
+) -> "tuple[list[Bundle], list[Transformer]]":
+    """These model directories and their models, which have one tokenizer; half: in bfloat16."""
     from pellucid import bundle
     from pellucid.decode.ensemble import require_one_vocabulary
     from pellucid.model.bfloat16 import built_in, lacking
@@ -195,7 +305,7 @@ def in_torch(directories: Sequence[str | Path], half: bool, device: str = "cpu")
     if half and not built_in(place):
         said = f"precision = bfloat16, which {lacking(place)}: torch imitates it, and float32 is faster"
         warnings.warn(said, stacklevel=3)
-    return found[0], [each.bfloat16() if half else each for each in models]
+    return found, [each.bfloat16() if half else each for each in models]
 
 
 def trained_on(manifest: Mapping[str, Any]) -> int | None:
@@ -204,13 +314,26 @@ def trained_on(manifest: Mapping[str, Any]) -> int | None:
     return longest if isinstance(longest, int) and longest > 1 else None
 
 
-def terminology(terms: Terms | Iterable[tuple[str, str]] | None) -> Terms | None:
+def terminology(terms: GivenTerms) -> Terms | None:
     """Pairs as terms."""
     return terms if terms is None or isinstance(terms, Terms) else Terms.of(terms)
 
 
+class Form(TypedDict, total=False):
+    """What `run_settings` takes instead of a run file, for type checkers and completion; a test keeps them equal."""
+
+    source: str | Path | None
+    target: str | Path | None
+    dev_source: str | Path | None
+    dev_target: str | Path | None
+    size: str | None
+    start: str | Path | None
+    steps: int | None
+    minutes: float | None
+
+
 def train(
-    run: str | Path | Mapping[str, Any] | None = None, *, out: str | Path, resume: bool = False, **form: Any
+    run: str | Path | Mapping[str, Any] | None = None, *, out: str | Path, resume: bool = False, **form: Unpack[Form]
 ) -> Model:
     """Train and return the best model; what is written stands in the directory `out`.
 
@@ -221,6 +344,7 @@ def train(
     """
     from pellucid.train.loop import train as train_run
 
+    refuse_unknown(form, list(Form.__annotations__))
     settings, reasons = run_settings(run, began=Path(out) if resume else None, **form)
     outcome = train_run(settings, Path(out), resume=resume, reasons=reasons)
     if outcome.evaluation is None:
@@ -281,8 +405,23 @@ def run_settings(
     return read_run(Path(run), list(overrides), began), ()
 
 
-def several(lines: Sequence[str], name: str) -> Sequence[str]:
-    """The same lines; ValueError for one text, whose letters would be taken for lines."""
-    if isinstance(lines, str):
-        raise ValueError(f"{name} is one text; give a list, with one text in it: [{lines[:20]!r}]")
-    return lines
+def texts(given: Iterable[str], name: str = "lines") -> Iterator[str]:
+    """Several texts as they come; ValueError at once for what is not several texts, and later for one that is none.
+
+    >>> list(texts(["Yes.", None]))
+    Traceback (most recent call last):
+    ValueError: line 2 is None (NoneType); a text is expected
+    """
+    if isinstance(given, str):
+        raise ValueError(f"{name} is one text; give a list, with one text in it: [{given[:20]!r}]")
+    if isinstance(given, bytes) or not isinstance(given, Iterable):
+        raise ValueError(f"{name} is {given!r:.40} ({type(given).__name__}); a list of texts is expected")
+    one = {"prefixes": "prefix"}.get(name, name.removesuffix("s"))
+    return (text(each, f"{one} {number}") for number, each in enumerate(given, start=1))
+
+
+def text(given: str, name: str) -> str:
+    """The same text; ValueError for what is none."""
+    if not isinstance(given, str):
+        raise ValueError(f"{name} is {given!r:.40} ({type(given).__name__}); a text is expected")
+    return given

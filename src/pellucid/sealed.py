@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -16,30 +17,47 @@ _LARGEST_JSON = 2**20
 _RECOVER = "restore it from a copy, or use another model of the same run (best, average, last, checkpoints)"
 
 
+class NotWritten(OSError):
+    """Something could not be written; the message says where, why, and what stands there now."""
+
+
 @contextmanager
 def written_whole(directory: str | Path, **manifest: Any) -> Iterator[Path]:
     """A temporary folder to write files into; afterwards it stands at `directory`, with a manifest.
 
     Files and folders are forced to the disk before they are renamed, so after a crash `directory` is what it was, or
-    what it was to be. Replacing takes two renames; between them `whole` finds the new one.
+    what it was to be. Replacing takes two renames; between them `whole` finds the new one. Raises NotWritten where the
+    disk refuses a write: `directory` is then what it was.
     """
-    directory = Path(directory).resolve()
+    from safetensors import SafetensorError  # neither a ValueError nor an OSError, whatever the disk said
+
+    place, directory = directory, Path(directory).resolve()
     refuse_to_replace(directory)
     new, old = beside(directory)
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    if (there := whole(directory)) != directory:
-        there.rename(directory)
-    for left_over in (new, old):
-        if left_over.exists():
-            shutil.rmtree(left_over)
-    new.mkdir()
+    missing = [folder for folder in directory.parents if not folder.exists()]
+    replaces = whole(directory).exists()
     try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        if (there := whole(directory)) != directory:
+            there.rename(directory)
+        for left_over in (new, old):
+            if left_over.exists():
+                shutil.rmtree(left_over)
+        new.mkdir()
         yield new
         write_manifest(new, manifest)
-    except BaseException:
+        take_the_place(new, directory)
+    except BaseException as error:
         shutil.rmtree(new, ignore_errors=True)
-        raise
-    take_the_place(new, directory)
+        for folder in missing:
+            with suppress(OSError):
+                folder.rmdir()
+        if isinstance(error, NotWritten) or not isinstance(error, OSError | SafetensorError):
+            raise
+        now = "what stood there is as it was" if replaces else "nothing was left behind"
+        if new.exists():
+            now = f"the next write removes what is left in {new}"
+        raise NotWritten(f"{place} could not be written: {reason(error)}; {now}") from error
 
 
 def take_the_place(new: Path, directory: Path) -> None:
@@ -47,12 +65,38 @@ def take_the_place(new: Path, directory: Path) -> None:
     _, old = beside(directory)
     if old.exists():
         shutil.rmtree(old)
-    if directory.exists():
+    replaces = directory.exists()
+    if replaces:
         directory.rename(old)
-    new.rename(directory)
-    force_to_disk(directory.parent)
-    if old.exists():
-        shutil.rmtree(old)
+    try:
+        new.rename(directory)
+    except OSError:
+        if replaces:
+            old.rename(directory)
+        raise
+    try:
+        force_to_disk(directory.parent)
+    except OSError as error:
+        # The old one stays until the next write: a power cut may still undo the renames.
+        raise NotWritten(
+            f"{directory} was written, but the disk did not confirm it: {reason(error)}; write it again"
+        ) from error
+    shutil.rmtree(old, ignore_errors=True)  # what cannot be removed goes with the next write
+
+
+def reason(error: Exception) -> str:
+    """Why something was not written, in words.
+
+    >>> reason(OSError(28, "No space left on device"))
+    'no space left on device'
+    >>> reason(ValueError("Error while serializing: I/O error: No space left on device (os error 28)"))
+    'no space left on device'
+    """
+    if isinstance(error, NotWritten) and isinstance(error.__cause__, Exception):
+        error = error.__cause__
+    from_rust = re.search(r"I/O error: (.*?) \(os error", str(error))
+    words = from_rust[1] if from_rust else getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return words[0].lower() + words[1:]
 
 
 def beside(directory: Path) -> tuple[Path, Path]:

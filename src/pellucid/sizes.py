@@ -5,10 +5,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 PADDING = 0
 """The id that fills short rows, in every vocabulary; a position that holds it is not there."""
+
+Norm = Literal["pre", "post", "rms"]
+Positions = Literal["sinusoidal", "learned", "rotary", "none"]
+Activation = Literal["relu", "gelu", "silu", "swiglu"]
+Tie = Literal["all", "decoder", "none"]
 
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
@@ -37,16 +42,12 @@ class ModelConfig:
     dropout: Annotated[float, "share dropped from embeddings and from each sublayer's output"] = 0.1
     attention_dropout: Annotated[float, "share dropped from attention patterns"] = 0.0
     activation_dropout: Annotated[float, "share dropped inside the feed-forward"] = 0.0
-    norm: Annotated[Literal["pre", "post"], "normalise before each sublayer, or after its sum (paper: post)"] = "pre"
-    positions: Annotated[
-        Literal["sinusoidal", "learned", "rotary", "none"], "how order enters the model (paper: sinusoidal)"
-    ] = "sinusoidal"
-    activation: Annotated[
-        Literal["relu", "gelu", "silu", "swiglu"], "between the feed-forward's two layers (paper: relu)"
-    ] = "relu"
-    tie: Annotated[
-        Literal["all", "decoder", "none"], "which of source embedding, target embedding and output share one matrix"
-    ] = "all"
+    norm: Annotated[
+        Norm, "LayerNorm before each sublayer, LayerNorm after its sum (paper: post), or RMSNorm before each sublayer"
+    ] = "pre"
+    positions: Annotated[Positions, "how order enters the model (paper: sinusoidal)"] = "sinusoidal"
+    activation: Annotated[Activation, "between the feed-forward's two layers (paper: relu)"] = "relu"
+    tie: Annotated[Tie, "which of source embedding, target embedding and output share one matrix"] = "all"
     max_positions: Annotated[int, "longest sentence in pieces, the end mark counted"] = 1024
     output_bias: Annotated[bool, "a number of its own for each target piece, added to its logit (paper: none)"] = False
     fewer_heads: Annotated[
@@ -90,6 +91,11 @@ class ModelConfig:
     def head_width(self) -> int:
         """How many numbers the query of one head has (paper: d_k)."""
         return self.d_model // self.heads
+
+    @property
+    def norm_first(self) -> bool:
+        """Whether norms stand before each sublayer, and one more at the end of each stack."""
+        return self.norm != "post"
 
     def heads_in(self, attention: str) -> int:
         """How many heads an attention has ("encoder.0.self", "decoder.2.cross"), by its name.
@@ -146,8 +152,8 @@ _LEAST = {
     "max_positions": 2,
 }
 _CHOICES = {
-    "norm": ("pre", "post"),
-    "positions": ("sinusoidal", "learned", "rotary", "none"),
-    "activation": ("relu", "gelu", "silu", "swiglu"),
-    "tie": ("all", "decoder", "none"),
+    "norm": get_args(Norm),
+    "positions": get_args(Positions),
+    "activation": get_args(Activation),
+    "tie": get_args(Tie),
 }

@@ -201,7 +201,7 @@ def test_a_queen_is_a_king_without_the_man_and_with_the_woman():
     assert nearest("king - man") == "▁throne"
 
 
-@pytest.mark.article("X16")
+@pytest.mark.article("X16", "B14")
 def test_positions_count_from_zero():
     record = Record("encoder.positions")
     small_model().encode(sentences([4]), record)
@@ -316,7 +316,7 @@ def test_a_wavelength_is_of_a_dimension_and_not_of_a_position():
             assert table[position, 2 * pair].item() == pytest.approx(math.sin(number * position), abs=1e-6)
 
 
-@pytest.mark.article("X26", "A22")
+@pytest.mark.article("X26", "A22", "C14")
 @pytest.mark.parametrize("words", [3, 11, 40])
 def test_scores_are_divided_by_the_root_of_the_width_whatever_the_length(words):
     torch.manual_seed(1)

@@ -16,8 +16,8 @@ rows = 3
 
 [A.claims]
 A1 = { at = "Start", says = "One" }
-A2-3 = { at = "Middle", says = "Two and three" }
-A4 = { at = "End", says = "Four", command = ["pellucid inspect model {model}"] }
+A2-3 = { state = "told", at = "Middle", says = "Two and three" }
+A4 = { at = "End", says = "Four", command = ["pellucid inspect model {model}"], expect = [["parameters"]] }
 
 [X]
 title = "Wrong"
@@ -73,9 +73,11 @@ def test_a_whole_map_has_no_problem_and_links_to_every_proof(project):
     assert found.proofs["A2-3"].pages == ["part/page.md"]
     assert found.proofs["A2-3"].tests == [articles.Test("tests/test_it.py", "test_that_it_is_so")]
     text = articles.text_of(found, project)
-    assert '<a id="a1"></a>A1 | Start | One | [A page](../part/page.md#row-a1) |' in text
-    assert '<a id="x1"></a>X1 | A | No \\| yes | [that it is so](../../tests/test_it.py) |' in text
+    assert '<a id="a1"></a>A1 | Start | One | proved | [A page](../part/page.md#row-a1) |' in text
+    assert '<a id="x1"></a>X1 | A | No \\| yes | proved | [that it is so](../../tests/test_it.py) |' in text
     assert "`pellucid inspect model runs/demo/best`" in text
+    assert "Of the\n3 rows 2 are proved. 0 speak of" in text
+    assert "1 are told in words alone." in text
 
 
 @pytest.mark.parametrize(
@@ -98,7 +100,27 @@ def test_a_whole_map_has_no_problem_and_links_to_every_proof(project):
         ("docs/articles.toml", "{model}", "{model} --colour", "`pellucid inspect model`: No such option"),
         ("docs/articles.toml", " {model}", "", "`pellucid inspect model`: Missing argument"),
         ("docs/articles.toml", "{model}", "{machine}", "has a name in braces that stands for nothing"),
+        (
+            "docs/articles.toml",
+            '"told"',
+            '"true"',
+            "A2-3: its state is 'true', it must be one of proved, measured, told",
+        ),
         ("docs/articles.toml", "pellucid inspect", "rm inspect", "does not begin with pellucid"),
+        (
+            "docs/articles.toml",
+            ', expect = [["parameters"]]',
+            "",
+            "A4: `pellucid inspect model {model}` has no `expect`",
+        ),
+        ("docs/articles.toml", '"parameters"', "", "A4: `pellucid inspect model {model}` has no `expect`"),
+        (
+            "docs/articles.toml",
+            '"parameters"',
+            '"("',
+            "A4: `expect` of `pellucid inspect model {model}`: '(' is no reg",
+        ),
+        ("docs/articles.toml", '[["parameters"]]', '[["a"], ["b"]]', "A4: `expect` holds patterns for a command that"),
     ],
 )
 def test_what_is_wrong_is_said(problems, name, old, new, problem):
@@ -164,7 +186,7 @@ def nothing_else(monkeypatch) -> None:
         (None, "", "articles: 3 of 3 rows, 1 of 1 errors"),
         ("tests", "tests/test_it.py::test_that_it_is_so", "articles: 2 of 3 rows, 0 of 1 errors"),
         ("book", "part/page.md", "articles: 1 of 3 rows, 1 of 1 errors"),
-        ("commands", "pellucid inspect model {model}", "articles: 2 of 3 rows, 1 of 1 errors"),
+        ("commands", "pellucid inspect model {model} /parameters/", "articles: 2 of 3 rows, 1 of 1 errors"),
         ("book", "the book", "articles: 3 of 3 rows, 1 of 1 errors"),
     ],
 )
@@ -177,23 +199,36 @@ def test_a_row_counts_when_all_its_proofs_hold(project, monkeypatch, capsys, kin
     assert not kind or f"failed: {failing}: it broke" in lines
 
 
-def test_a_command_that_fails_or_says_nothing_is_found(monkeypatch, tmp_path):
+@pytest.fixture
+def table_of_four(monkeypatch, tmp_path) -> None:
+    """A program in the place of ours: prints a table for "good", and ends with exit code 1 otherwise."""
     program = tmp_path / "pellucid"
     program.write_text(
-        f"#!{sys.executable}\nimport sys\nprint('a table') if sys.argv[1] == 'good' else sys.exit('broken')\n",
+        f"#!{sys.executable}\nimport sys\nprint('a table\\nof 4') if sys.argv[1] == 'good' else sys.exit('broken')\n",
         encoding="utf-8",
     )
     program.chmod(0o755)
     monkeypatch.setattr(articles_run, "pellucid", lambda: str(program))
-    assert list(articles_run.commands(["pellucid bad", "pellucid good"])) == [
+
+
+@pytest.mark.usefixtures("table_of_four")
+def test_a_command_proves_its_row_by_what_it_prints():
+    right = articles.Command("pellucid good", ("^of 4$", "a .able"))
+    wrong = articles.Command("pellucid good", ("a table", "^of 5$"))
+    broken = articles.Command("pellucid bad", ("a table",))
+    assert list(articles_run.commands([right, wrong, broken])) == [
         1,
-        ("pellucid bad", "exit code 1: broken"),
         1,
+        ("pellucid good /a table/ /^of 5$/", "nothing in what it printed is '^of 5$'"),
+        1,
+        ("pellucid bad /a table/", "exit code 1: broken"),
     ]
-    assert (
-        articles_run.command("pellucid good {figure}", str(tmp_path / "none.png"))
-        == f"it drew nothing into {tmp_path}/none.png"
-    )
+
+
+@pytest.mark.usefixtures("table_of_four")
+def test_a_command_that_draws_nothing_is_found(tmp_path):
+    _, why = articles_run.printed("pellucid good {figure}", str(tmp_path / "none.png"))
+    assert why == f"it drew nothing into {tmp_path}/none.png"
 
 
 def test_the_tool_takes_no_arguments():

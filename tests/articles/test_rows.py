@@ -10,6 +10,7 @@ from torch import nn
 from pellucid.data.phrasebook import HELD_OUT
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.attention import SelfAttention, attend
+from pellucid.model.layers import FeedForward, Residual
 from pellucid.model.positions import Positions
 from pellucid.trace import Record
 from pellucid.train.config import OptimConfig
@@ -177,7 +178,7 @@ def test_splitting_and_merging_move_numbers_and_lose_none():
     close(layer.merge(heads, Record()), x)
 
 
-@pytest.mark.article("A28", "B27")
+@pytest.mark.article("A28", "B27", "C17")
 def test_the_feed_forward_treats_each_position_alone_and_each_layer_in_its_own_way():
     layers: Any = small_model(encoder_layers=2).encoder
     first, second = (layer.ffn for layer in layers)
@@ -196,6 +197,8 @@ def test_queries_are_made_of_the_decoder_and_keys_and_values_of_the_encoder(norm
     model, record = small_model(norm=norm), Record()
     layers: Any = model.decoder
     model(sentences([5]), sentences([4]), record)
+    end = record[f"encoder.{len(model.encoder) - 1}.ffn_residual.{'sum' if norm == 'pre' else 'norm'}"]
+    close(record["memory"], model.encoder_norm(end))
     for number, layer in enumerate(layers):
         m = record[f"decoder.{number}.{'cross_residual' if norm == 'pre' else 'self_residual'}.norm"]
         r = record["memory"]
@@ -246,11 +249,16 @@ def test_one_word_has_one_embedding_and_as_many_inputs_as_places():
 
 
 @pytest.mark.article("B13")
-def test_ten_thousand_positions_have_a_vector_each():
+def test_ten_thousand_positions_have_a_vector_each_in_256_pairs_of_sine_and_cosine():
     from pellucid.model.positions import sinusoids
 
     table = sinusoids(10_000, 512)
     assert len(table.unique(dim=0)) == 10_000
+    sines, cosines = table.double().view(10_000, 256, 2).unbind(-1)
+    torch.testing.assert_close(sines**2 + cosines**2, torch.ones(10_000, 256, dtype=torch.float64), rtol=0, atol=1e-6)
+    angles = torch.atan2(sines[1], cosines[1])  # by which a pair turns from one position to the next
+    expected = torch.tensor([10000 ** (-2 * i / 512) for i in range(256)], dtype=torch.float64)
+    torch.testing.assert_close(angles, expected, rtol=1e-6, atol=0)
 
 
 @pytest.mark.article("B26", "C16")
@@ -294,3 +302,68 @@ def test_the_sentences_of_the_articles_have_their_translations_in_the_phrasebook
     assert pairs["The ball is blue."] == "La bola es azul."
     assert pairs["The sky is blue."] == "El cielo es azul."
     assert pairs["You are welcome."] == "De nada."
+
+
+@pytest.mark.article("B7")
+def test_a_one_hot_vector_times_the_table_is_one_row_of_it():
+    model, record = small_model(), Record("encoder.embedding")
+    ids = sentences([5])
+    model.encode(ids, record)
+    one_hot = nn.functional.one_hot(ids, model.config.source_vocabulary).double()
+    close(record["encoder.embedding"], one_hot @ model.source_embedding.weight * 30**0.5)
+
+
+@pytest.mark.article("B2")
+@pytest.mark.parametrize("length", [2, 7])
+def test_the_encoder_hands_on_a_vector_for_each_position(length):
+    assert small_model().encode(sentences([length])).states.shape == (1, length, 30)
+
+
+@pytest.mark.article("C1")
+def test_each_row_of_attention_is_made_without_the_others_and_a_recurrent_state_needs_the_one_before():
+    torch.manual_seed(1)
+    q, k, v = torch.randn(3, 1, 2, 7, 10, dtype=torch.float64)
+    every_row = attend(q, k, v, EVERYONE.expand(1, 1, 7, 7))
+    for at in range(7):
+        close(attend(q[:, :, at : at + 1], k, v, EVERYONE.expand(1, 1, 1, 7)), every_row[:, :, at : at + 1])
+    recurrent, x = nn.GRU(10, 10, batch_first=True).double(), torch.randn(1, 7, 10, dtype=torch.float64)
+    states, before = recurrent(x)[0], torch.zeros(1, 1, 10, dtype=torch.float64)
+    for at in range(7):
+        _, state = recurrent(x[:, at : at + 1], before)
+        close(state[0], states[:, at])
+        assert at == 0 or not torch.allclose(recurrent(x[:, at : at + 1])[1], state, atol=1e-2)
+        before = state
+
+
+@pytest.mark.article("C9", "B20")
+def test_attention_takes_a_share_of_each_value_and_of_the_best_alone_where_products_are_large():
+    keys = torch.tensor([[1.0, 0.0], [0.8, 0.6], [-1.0, 0.0]], dtype=torch.float64)[None, None]
+    values = torch.tensor([[10.0, 1.0], [20.0, 2.0], [60.0, 4.0]], dtype=torch.float64)[None, None]
+    query = torch.tensor([0.9, 0.5], dtype=torch.float64)[None, None, None]
+    allowed = EVERYONE.expand(1, 1, 1, 3)
+    record = Record()
+    close(attend(0 * query, keys, values, allowed, watch=record), values.mean(dim=2, keepdim=True))
+    soft = attend(query, keys, values, allowed, watch=record)
+    assert (record["pattern"] > 0.1).all()
+    close(soft, record["pattern"] @ values)
+    close(attend(1000 * query, keys, values, allowed), values[:, :, 1:2])
+
+
+@pytest.mark.article("C15")
+def test_the_gradient_comes_back_through_24_layers_where_they_have_residuals():
+    x = torch.randn(8, 1, 64, dtype=torch.float64)
+    close(Residual(64, 0.0, "pre").double()(x, lambda y: 0 * y), x)  # the 1 in 1 + f'
+
+    def lost(residual: bool) -> float:
+        """The gradient at the first layer beside that at the last."""
+        torch.manual_seed(1)
+        first = x = torch.randn(8, 1, 64, dtype=torch.float64, requires_grad=True)
+        for _ in range(24):
+            feed, around = FeedForward(64, 256, "relu", 0.0).double(), Residual(64, 0.0, "pre").double()
+            x = around(x, feed) if residual else feed(x)
+        (x * torch.randn_like(x)).sum().backward()
+        assert first.grad is not None
+        return first.grad.norm().item()
+
+    assert lost(residual=True) > 1.0
+    assert lost(residual=False) < 1e-3

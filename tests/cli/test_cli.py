@@ -40,6 +40,31 @@ def test_no_words_show_the_help(call):
     assert done.exit_code == 2
 
 
+@pytest.mark.parametrize("words", [(), ("translate",), ("inspect",), ("inspect", "heads")])
+def test_help_has_a_short_name_everywhere(call, words):
+    short, long = call(*words, "-h"), call(*words, "--help")
+    assert short.exit_code == long.exit_code == 0
+    assert short.stdout == long.stdout
+    assert "Usage: pellucid" in short.stdout
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+def test_shells_can_complete_commands_and_options(shell, name):
+    script = shell(_PELLUCID_COMPLETE=f"source_{name}").stdout
+    assert f"_PELLUCID_COMPLETE=complete_{name}".encode() in script
+    typed = {"bash": {"COMP_WORDS": "pellucid {}", "COMP_CWORD": "{}"}}
+    fish = {"_TYPER_COMPLETE_ARGS": "pellucid {}", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    for words, at, expected in (
+        ("tr", "1", b"translate"),
+        ("inspect emb", "2", b"embedding"),
+        ("train --ste", "2", b"--steps"),
+    ):
+        given = {
+            key: value.format(at if key == "COMP_CWORD" else words) for key, value in typed.get(name, fish).items()
+        }
+        assert expected in shell(_PELLUCID_COMPLETE=f"complete_{name}", **given).stdout
+
+
 def test_the_version_is_known(call):
     assert call("--version").stdout.startswith("pellucid")
 
@@ -47,7 +72,7 @@ def test_the_version_is_known(call):
 def test_an_unknown_command_is_a_mistake(call):
     done = call("tranlsate")
     assert done.exit_code == 2
-    assert "No such command 'tranlsate'" in done.stderr
+    assert "No such command 'tranlsate'. Did you mean 'translate'?" in done.stderr
 
 
 def test_a_failure_of_ours_is_no_mistake_of_the_user(call, monkeypatch, tmp_path):

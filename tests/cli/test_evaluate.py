@@ -32,6 +32,18 @@ def test_scores_come_with_their_signatures(call, model, files):
     assert "4 sentences translated in" in done.stderr
 
 
+def test_several_references_are_named_one_after_another(call, model, files, tmp_path):
+    second = ["La pelota es azul.", "", "¿Dónde está?", "Claro."]
+    (tmp_path / "other.es").write_text("\n".join(second) + "\n", encoding="utf-8")
+    done = call("evaluate", model, *files, "--reference", "other.es", "--beam", 1, "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout) == load(model).evaluate(SOURCES, [REFERENCES, second], beam=1)
+    (tmp_path / "other.es").write_text("Sí.\n", encoding="utf-8")
+    done = call("evaluate", model, *files, "--reference", "other.es")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "test.en has 4 lines and other.es has 1" in done.stderr
+
+
 def test_people_get_a_line_for_each_score(call, model, files):
     rows = [line.split() for line in call("evaluate", model, *files, "--beam", 1).stdout.splitlines()]
     assert [row[0] for row in rows] == ["BLEU", "chrF", "TER", "WER"]

@@ -1,4 +1,5 @@
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,31 @@ def test_the_parameters_of_a_model_are_counted(call, model, tmp_path):
     assert all(f"\nencoder.{n}.self.qkv " in each for n in (0, 1))
     found = [json.loads(line) for line in call("inspect", "model", model, "--json").stdout.splitlines()]
     assert sum(row["numbers"] for row in found if row["trained"]) == count
+
+
+@pytest.mark.article("A13", "A14", "B16", "C8")
+def test_each_printed_position_is_the_formula_of_its_piece(call, model):
+    """sin(p / 10000^(i/d)) and cos of the same, row by row; and the cosines of positions at each distance."""
+    text = "The ball"
+    lines = call("inspect", "positions", model, "--text", text).stdout.splitlines()
+    head = next(n for n, line in enumerate(lines) if line.split()[:2] == ["position", "piece"])
+    rows = [line.split() for line in lines[head + 1 : lines.index("", head)]]
+    loaded = load(model).bundle
+    [ids] = loaded.tokenizer.encode_source([text])
+    width = loaded.model.config.d_model
+    table = [
+        [(math.cos if d % 2 else math.sin)(p / 10000 ** (2 * (d // 2) / width)) for d in range(width)]
+        for p in range(len(ids))
+    ]
+    assert [row[:2] for row in rows] == [
+        [str(place), piece] for place, piece in enumerate(loaded.tokenizer.source_pieces(ids))
+    ]
+    for row, numbers in zip(rows, table, strict=True):
+        assert [float(each) for each in row[2:]] == pytest.approx(numbers, abs=5.1e-5)
+    [near] = [line for line in lines if line.startswith("mean cosine of positions by distance: ")]
+    for distance in (1, 2, 5):
+        cosine = sum(math.cos(distance / 10000 ** (2 * i / width)) for i in range(width // 2)) / (width // 2)
+        assert f"{cosine:.3f} at {distance}" in near
 
 
 def test_positions_are_shown_beside_the_wrong_code(call, model, tmp_path):

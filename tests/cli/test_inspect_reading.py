@@ -1,8 +1,10 @@
 """The commands that read one sentence closely: tokens, embedding, attention, pair, probes."""
 
 import csv
+import dataclasses
 import io
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from pellucid import bundle
 from pellucid.api import load
 from pellucid.cli.inspecting import tokens
+from pellucid.inspect import attention
 from tests.cli.test_inspect_model import figure
 from tests.decode.models import random_model, small_tokenizer
 
@@ -56,9 +59,30 @@ def test_a_table_of_words_has_rows_that_sum_to_one(call, model, tmp_path):
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert "default-src 'none'" in page
     assert "<script" not in page
+    mean = call("inspect", "attention", model, BALL).stdout.splitlines()
+    assert mean[2].startswith("encoder.0.self, mean of all heads: pattern")
+    heads = [objects(call("inspect", "attention", model, BALL, "--head", n, "--json"))[0]["values"] for n in (0, 1)]
+    for line, *of_heads in zip(mean[5:11], *heads, strict=True):
+        expected = [sum(each) / 2 for each in zip(*of_heads, strict=True)]
+        assert numbers(line) == pytest.approx([*expected, 1.0], abs=5.1e-4)
     [found] = objects(call("inspect", "attention", model, BALL, "--head", 1, "--json"))
     assert [found["rows"][3], found["columns"][1]] == ["blue", "ball"]
     assert found["values"][3] == pytest.approx(table[3][:-1], abs=5e-4)
+
+
+@pytest.mark.article("A3", "A24")
+@pytest.mark.parametrize("asked", [[], ["--html", "a.html"], ["--json"], ["--csv", "a.csv"]])
+def test_weights_that_do_not_sum_to_one_are_not_shown(call, model, tmp_path, monkeypatch, asked):
+    right = attention.table
+
+    def doubled(*given, **options):
+        found = right(*given, **options)
+        return dataclasses.replace(found, values=found.values * 2)
+
+    monkeypatch.setattr(attention, "table", doubled)
+    done = call("inspect", "attention", model, BALL, *asked)
+    assert (done.exit_code, done.stdout, list(tmp_path.iterdir())) == (2, "", [])
+    assert "encoder.0.self: a row of weights sums to 2.000000, and should sum to 1" in done.stderr
 
 
 def test_a_hostile_sentence_stays_text(call, model, tmp_path):
@@ -156,6 +180,9 @@ def test_an_embedding_is_shown_whole(call, model, tmp_path):
     grids = [[float(each) for each in line.split()[1:]] for line in lines if line.lstrip().startswith("0 ")]
     row, scaled, position, read = grids
     assert len(row) == 6
+    assert position == pytest.approx(
+        [f(3 / 10000 ** (i / 6)) for i in (0, 2, 4) for f in (math.sin, math.cos)], abs=1e-4
+    )
     assert scaled == pytest.approx([value * 6**0.5 for value in row], abs=2e-4)
     assert read == pytest.approx([a + b for a, b in zip(scaled, position, strict=True)], abs=2e-4)
     assert figure(tmp_path / "a.png")
@@ -195,6 +222,9 @@ def test_the_gallery_of_probes_is_judged(call, roomy, tmp_path):
     for rows in ("(A18)", "(A26)", "(B17)", "(B18)", "(C11)", "(C30)", "(D8)"):
         assert rows in done.stdout
     assert done.stdout.count("this model does") == 9
+    summary = {line.split()[0]: line.split() for line in done.stdout.splitlines()[-9:]}
+    for each in objects(call("inspect", "probes", roomy, "--json")):
+        assert ("yes" in summary[each["probe"]["name"]]) == (": more than chance" in each["verdict"])
     asked = ["inspect", "probes", roomy, "milk-drank", "they-john-paul", "--json", "--plot", "a.png"]
     found = objects(call(*asked))
     assert figure(tmp_path / "a.png")

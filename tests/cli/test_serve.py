@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -10,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -20,14 +21,15 @@ from tests.cli.conftest import SOURCE
 
 
 @contextmanager
-def started(*words: object) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
-    """The process, what it said first, and the address in it."""
+def started(*words: object, files: int | None = None) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
+    """The process, what it said first, and the address in it; it may open so many `files`."""
     process = subprocess.Popen(
         [sys.executable, "-m", "pellucid", "serve", *map(str, words)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        preexec_fn=None if files is None else lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files)),
     )
     assert process.stderr is not None
     try:
@@ -52,6 +54,22 @@ def test_it_says_where_it_listens_and_answers_what_is_under_way_before_it_stops(
         assert (process.returncode, output) == (0, "")
         assert rest.splitlines()[-1] == "stopped"
         assert "Traceback" not in rest
+
+
+def test_it_answers_however_many_connections_ask_for_nothing(model: Path):
+    with started(model, "--port", 0, "--engine", "torch", files=256) as (process, _, address):
+        port = int(address.rstrip("/").rpartition(":")[2])
+        half_headers = [socket.create_connection(("127.0.0.1", port)) for _ in range(600)]
+        for connection in half_headers:
+            with suppress(OSError):  # closed already
+                connection.sendall(b"GET /hea")
+        assert translated(address, ["The ball is blue."])
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=20)[1]
+        for connection in half_headers:
+            connection.close()
+    assert 0 < said.count("connections are open") <= 1
+    assert len(said.splitlines()) <= 4
 
 
 def translated(address: str, texts: list[str]) -> list[str]:

@@ -264,7 +264,7 @@ def test_files_that_hold_no_pairs_are_refused(tmp_path: Path):
     with pytest.raises(ValueError, match=r"must be \.tsv or \.jsonl"):
         read_pairs(tmp_path / "train.en", max_characters=9)
     with pytest.raises(FileNotFoundError, match="absent"):
-        read_pairs(tmp_path / "absent", empty, max_characters=9)
+        read_pairs(tmp_path / "absent", written(tmp_path / "t", b""), max_characters=9)
     with pytest.raises(OSError, match=str(tmp_path)):
         list(read_lines(tmp_path))
 
@@ -316,3 +316,78 @@ def test_real_corpora_keep_their_counts(pellucid_data: Path):
         lines = list(read_lines(path))
         assert len(lines) == 400
         assert not any(line.endswith("\r") for line in lines)
+
+
+@pytest.mark.parametrize(
+    "name", ["m.tmx", "M.TMX.gz", "a.xlf", "a.xliff", "a.csv", "a.po", "a.srt", "a.html", "a.json"]
+)
+def test_a_file_whose_lines_are_not_sentences_is_refused_by_its_name(tmp_path: Path, name: str):
+    path, plain = written(tmp_path / name, b"one\ntwo\n"), written(tmp_path / "plain.po.txt", b"uno\ndos\n")
+    for files in ((path, plain), (plain, path), (path, None), (path, path)):
+        with pytest.raises(ValueError, match=f"{name} is .*: its lines are not sentences; export it as plain text"):
+            read_pairs(*files, max_characters=9)
+
+
+@pytest.mark.parametrize("begin", ["\ufeff<?xml version='1.0'?>", " <!DOCTYPE html>", "<tmx version='1.4'>", "WEBVTT"])
+def test_markup_is_recognised_by_its_first_line_whatever_the_file_is_called(tmp_path: Path, begin: str):
+    path = written(tmp_path / "m.txt", gzip.compress(f"{begin}\ntwo\n".encode()))
+    plain = written(tmp_path / "p.txt", b"uno\ndos\n")
+    for files in ((path, plain), (plain, path)):
+        with pytest.raises(ValueError, match=r"m\.txt:1: .* begins a file of markup: its lines are not sentences"):
+            read_pairs(*files, max_characters=99)
+
+
+def test_tags_within_sentences_are_text(tmp_path: Path):
+    path = written(tmp_path / "t.txt", b"<b>one</b>\n<?xml in the middle\n")
+    assert len(read_pairs(path, written(tmp_path / "u.txt", b"<b>uno</b>\ndos\n"), max_characters=99)) == 2
+
+
+def test_an_archive_is_named(tmp_path: Path):
+    with pytest.raises(ValueError, match=r"a\.txt is an archive or an office document \(ZIP\); unpack it"):
+        list(read_lines(written(tmp_path / "a.txt", b"PK\x03\x04\0\0")))
+
+
+def test_one_file_on_both_sides_is_refused(tmp_path: Path):
+    path = written(tmp_path / "a.txt", b"one\n")
+    (tmp_path / "b.txt").hardlink_to(path)
+    for other in (path, str(path), tmp_path / "b.txt"):
+        with pytest.raises(
+            ValueError, match=r"source and target are one file, .*a\.txt; name the file of translations"
+        ):
+            read_pairs(path, other, max_characters=9)
+    pairs = written(tmp_path / "a.tsv", b"one\tuno\n")
+    with pytest.raises(ValueError, match=r"a\.tsv is a file of pairs by its name; give it alone"):
+        read_pairs(path, pairs, max_characters=9)
+
+
+@pytest.mark.parametrize("header", ["source\ttarget", "SRC\tTGT", "en\tes", "en-US\tde_DE", "English\tSpanish"])
+def test_a_header_is_no_pair(tmp_path: Path, header: str):
+    path = written(tmp_path / "p.tsv", f"{header}\none\tuno\n".encode())
+    with pytest.raises(ValueError, match=r"p\.tsv:1: .* looks like a header; remove that line"):
+        read_pairs(path, max_characters=99)
+
+
+@pytest.mark.parametrize(
+    "pair", ["source\tfuente", "is\tes", "no\tno", "English\tinglés", "Translation.\tÜbersetzung."]
+)
+def test_a_pair_of_words_is_no_header(tmp_path: Path, pair: str):
+    assert len(read_pairs(written(tmp_path / "p.tsv", f"{pair}\n".encode()), max_characters=99)) == 1
+
+
+@pytest.mark.parametrize(
+    ("row", "cut"), [("Go.\tVe.\tCC-BY 2.0", "1,2"), ("1276\tTry it.\t2481\tPrueba.", "2,4"), ("1\t2\t3", "1,2")]
+)
+def test_of_more_columns_the_message_offers_two(tmp_path: Path, row: str, cut: str):
+    with pytest.raises(ValueError, match=rf"columns, expected 2: .*: cut -f{cut}$"):
+        read_pairs(written(tmp_path / "p.tsv", f"{row}\n".encode()), max_characters=99)
+
+
+def test_a_place_to_look_is_named_only_if_it_makes_the_difference(tmp_path: Path):
+    def hint(source: bytes, target: bytes) -> str:
+        with pytest.raises(ValueError, match="so nothing was read") as caught:
+            read_pairs(written(tmp_path / "s", source), written(tmp_path / "t", target), max_characters=9)
+        return str(caught.value)
+
+    assert hint(b"a\n\nc\n", b"A\nC\n").endswith("s:2: it is empty, and some programs drop empty lines.")
+    assert "halve your way" in hint(b"a\n\nc\nd\n", b"A\n\nC\n")  # the empty lines are those of both
+    assert "halve your way" in hint("a\x85b\nc\nd\n".encode(), b"A\nC\n")

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from pellucid.decode.config import SearchConfig
@@ -22,11 +23,43 @@ def test_the_defaults_are_the_papers():
         ({"max_extra": 0}, "max_extra is 0"),
         ({"batch": -1, "batch_tokens": 0}, "batch is -1, .*; batch_tokens is 0"),
         ({"seed": -1}, "seed is -1"),
+        ({"beam": "4"}, "^this is no search: beam is '4', it must be a whole number$"),
+        ({"seed": None, "top_p": "1"}, "top_p is '1', it must be a number; seed is None, it must be a whole number"),
+        ({"n_best": True}, "n_best is True, it must be a whole number"),
+        ({"batch": 2.5, "alignments": "yes"}, "batch is 2.5, .*; alignments is 'yes', it must be True or False"),
+        ({"method": ["beam"]}, "method is ..beam.., it must be beam, greedy or sample"),
     ],
 )
 def test_a_setting_that_makes_no_search_is_named(given, message):
     with pytest.raises(ValueError, match=message):
         SearchConfig(**given)
+
+
+@pytest.mark.parametrize("given", [{"beam": 0}, {"beam": -3, "n_best": 2}])
+def test_a_beam_that_is_none_is_the_only_problem(given):
+    with pytest.raises(ValueError, match=f"^this is no search: beam is {given['beam']}, it must be 1 or more$"):
+        SearchConfig(**given)
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert SearchConfig(beam=np.int64(5), length_penalty=np.float32(0.5)) == SearchConfig(beam=5, length_penalty=0.5)  # pyright: ignore[reportArgumentType]
+    assert SearchConfig(length_penalty=1).length_penalty == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("num_beams", "'beam'"), ("beams", "'beam'"), ("nbest", "'n_best'"), ("topk", "'top_k'"), ("Beam", "'beam'")],
+)
+def test_an_unknown_option_comes_with_the_nearest(name, meant):
+    with pytest.raises(ValueError, match=rf"^unknown option '{name}'; did you mean {meant}\? \(known: method, beam, "):
+        SearchConfig.of({name: 4})
+
+
+def test_every_unknown_option_is_named():
+    with pytest.raises(
+        ValueError, match=r"^unknown option 'xyz'; unknown option 'scor'; did you mean 'scores'\? \(kno"
+    ):
+        SearchConfig.of({"xyz": 4, "scor": 1, "beam": 2})
 
 
 def test_sampling_may_draw_more_than_the_beam_is_wide():

@@ -85,7 +85,11 @@ def worst(found: list[list[Hypothesis]], others: list[list[Hypothesis]]) -> floa
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda c: f"{c.method} {c.beam} {c.n_best} {c.length_penalty}")
 @pytest.mark.parametrize(
     "options",
-    [{"norm": "pre", "positions": "sinusoidal"}, {"norm": "post", "positions": "rotary", "activation": "swiglu"}],
+    [
+        {"norm": "pre", "positions": "sinusoidal"},
+        {"norm": "post", "positions": "rotary", "activation": "swiglu"},
+        {"norm": "rms", "positions": "learned"},
+    ],
     ids=lambda options: options["positions"],
 )
 def test_both_engines_find_the_same_on_random_models(options, config, tmp_path: Path):

@@ -9,7 +9,7 @@ from tests.decode.tables import Prefixes, limit, random_logits, step_from, step_
 TABLE = {"": {"a": 0.75, "b": 0.25}, "a": {"b": 0.5, ".": 0.5}, "ab": {".": 0.75, "c": 0.25}}
 
 
-@pytest.mark.article("A37", "B33", "C23")
+@pytest.mark.article("A31", "A37", "B4", "B33", "C23")
 def test_each_piece_is_the_likeliest_and_a_tie_goes_to_the_lower_id():
     [[found]] = greedy_search(step_from_table(TABLE), Prefixes([0]), limit(7), length_penalty=1.0)
     assert (words(found.tokens), found.stop) == ("a", "eos")  # "." is id 3, "b" is id 5
@@ -18,6 +18,7 @@ def test_each_piece_is_the_likeliest_and_a_tie_goes_to_the_lower_id():
     assert found.score == pytest.approx(found.log_prob / (7 / 6))  # two pieces, the end mark counted
 
 
+@pytest.mark.article("A31", "B4")
 def test_the_limit_counts_the_end_mark():
     step = step_from_table({"": {"a": 1.0}, "a": {"a": 1.0}, "aa": {".": 1.0}})
     [[whole]] = greedy_search(step, Prefixes([0]), limit(3), length_penalty=0.6)

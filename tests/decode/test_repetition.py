@@ -8,13 +8,15 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
+from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
 from pellucid.decode.beam import beam_search
 from pellucid.decode.greedy import greedy_search
 from pellucid.decode.repetition import repeats
-from pellucid.decode.rules import no_repeats
+from pellucid.decode.rules import begins_with, no_repeats
 from pellucid.decode.sample import sample_search
-from pellucid.decode.search import never
+from pellucid.decode.search import log_probabilities, never
+from pellucid.decode.search import ruled as under_rules
+from pellucid.decode.words import EDGE, NEW_WORD, Words
 from tests.decode.tables import Prefixes, limit, random_logits, step_from
 
 law = settings(derandomize=True, deadline=None, max_examples=300)
@@ -122,6 +124,44 @@ def test_a_search_under_the_rule_never_repeats_a_run():
                     assert not any(repeated(hypothesis.tokens, size) for hypothesis in with_rule)
                     found_without += any(repeated(hypothesis.tokens, size) for hypothesis in without)
     assert found_without > 20
+
+
+PREFIXES = st.lists(st.integers(4, 6), max_size=12).map(tuple)
+MARKS = st.sampled_from([(), (EDGE,), (NEW_WORD,)])
+
+
+@law
+@given(st.integers(0, 99), st.lists(st.tuples(PREFIXES, MARKS, st.integers(0, 4)), min_size=1, max_size=4))
+@example(0, [((4, 5, 4, 5, 4, 5), (), 2), ((), (), 1)])
+@example(0, [((4, 4), (NEW_WORD,), 1)])
+def test_a_prefix_and_the_rule_together_always_leave_a_piece(seed: int, asked):
+    prefixes, sizes = [prefix + mark for prefix, mark, _ in asked], [size for *_, size in asked]
+    words = Words(going_on=frozenset({5}), unmarked=frozenset({EOS, 5, 6}))
+    together = (never(), begins_with(prefixes, words), no_repeats(sizes, prefixes))
+    step = step_from(random_logits(seed, 7))
+    for found in searches(step, len(asked), 17, together):
+        for (prefix, *_), some in zip(asked, found, strict=True):
+            assert some
+            for each in some:
+                assert tuple(each.tokens[: len(prefix)]) == prefix
+                assert min(each.log_probs) > -torch.inf
+
+
+@law
+@given(st.integers(0, 99), PREFIXES, MARKS, st.integers(1, 4), st.lists(st.integers(4, 6), max_size=9))
+def test_no_step_is_without_a_piece_that_is_allowed(seed: int, prefix, mark, size: int, written: list[int]):
+    wanted = prefix + mark
+    text = [*prefix, *written]
+    rules = (never(), begins_with([wanted], Words()), no_repeats([size], [wanted]))
+    for length in range(len(text) + 1):
+        row = torch.tensor([text[:length]], dtype=torch.int64).view(1, length)
+        logits = torch.randn(1, 7, generator=torch.Generator().manual_seed(seed))
+        after = under_rules(logits, rules, row, torch.tensor([0]))[0]
+        assert after.max() > -torch.inf
+        if length < len(prefix):
+            assert after[prefix[length]] == log_probabilities(logits)[0, prefix[length]]
+        if length >= len(wanted):
+            assert after[EOS] > -torch.inf  # it may end
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])

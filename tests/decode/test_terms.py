@@ -100,9 +100,10 @@ def test_a_file_of_terms(tmp_path):
 
 def test_every_wrong_line_of_a_file_is_named(tmp_path):
     path = tmp_path / "terms.tsv"
-    path.write_text("dog\tHund\ncat\ncow\t\na\tb\tc\n", encoding="utf-8")
+    path.write_text("dog\tHund\ncat\ncow\t\na\tb\tc\td\n", encoding="utf-8")
     with pytest.raises(
-        ValueError, match=r"terms.tsv:2 has 1 columns, .*; \S+terms.tsv:3 .*one is empty; \S+:4 has 3 col"
+        ValueError,
+        match=r"terms.tsv:2 has 1 columns, .*; \S+terms.tsv:3 .*one is empty; \S+:4 has 4 col.*perhaps a comment",
     ):
         Terms.read(path)
     path.write_text("x\n" * 7, encoding="utf-8")
@@ -115,6 +116,29 @@ def test_every_wrong_line_of_a_file_is_named(tmp_path):
     path.write_bytes(b"dog\tK\xf6ter\n")
     with pytest.raises(ValueError, match=r"terms.tsv:1:6: byte 0xF6 is not UTF-8"):
         Terms.read(path)
+
+
+def test_a_comment_in_a_third_column_is_read_over(tmp_path):
+    path = tmp_path / "terms.tsv"
+    path.write_text("dog\tHund\tan animal\ncat\tKatze\t\n", encoding="utf-8")
+    assert Terms.read(path) == Terms.of({"dog": "Hund", "cat": "Katze"})
+
+
+def test_a_mapping_is_read_as_its_pairs_and_never_by_its_letters():
+    assert Terms.of({"is": "ist", "ball": "Ball"}) == Terms.of([("is", "ist"), ("ball", "Ball")])
+    for wrong, words in (
+        ("is", "terms are 'is', expected a mapping"),
+        (["is"], "pair 1 of the terms is 'is', expected two"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            Terms.of(wrong)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="pair 1 of the terms is \\('is', 5\\), expected two texts"):
+        Terms.of([("is", 5)])  # pyright: ignore[reportArgumentType]
+
+
+def test_terms_of_a_request_go_before_those_of_the_server():
+    own, asked = Terms.of([("dog", "Hund"), ("cat", "Katze")]), Terms.of({"dog": "Köter"})
+    assert own.with_others(asked) == Terms.of([("dog", "Köter"), ("cat", "Katze")])
 
 
 def test_pairs_with_an_empty_side_are_named():

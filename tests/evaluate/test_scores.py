@@ -132,3 +132,46 @@ def test_a_loop_is_words_three_times_in_a_row(text: str, loop: bool):
 
 def test_no_texts_have_no_loops():
     assert repetition_rate([]) == 0
+
+
+SECOND = [" ".join(reversed(reference.split())) for reference in REFERENCES]
+
+
+def test_several_references_are_scored_as_sacrebleu_scores_them():
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
+
+    found = corpus_scores(HYPOTHESES, [REFERENCES, SECOND])
+    for name, metric in {"bleu": BLEU(), "chrf": CHRF(), "ter": TER(case_sensitive=True)}.items():
+        assert found[name]["score"] == metric.corpus_score(HYPOTHESES, [REFERENCES, SECOND]).score
+        assert found[name]["signature"] == str(metric.get_signature())
+    assert all(each["signature"].startswith("nrefs:2|") for each in found.values())
+
+
+def test_word_errors_are_counted_to_the_nearest_reference_over_the_mean_length():
+    found = corpus_scores(["a b c", "x"], [["a b c d", "y"], ["a b", "x y z"]], metrics=["wer"])["wer"]
+    assert found["score"] == 100 * (1 + 1) / (3 + 2)
+    assert (
+        corpus_scores(
+            ["a b"],
+            [
+                [
+                    "a b",
+                ]
+            ]
+            * 3,
+            metrics=["wer"],
+        )["wer"]["score"]
+        == 0
+    )
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_one_list_of_references_is_the_same_as_references(metric):
+    assert corpus_scores(HYPOTHESES, [REFERENCES], [metric]) == corpus_scores(HYPOTHESES, REFERENCES, [metric])
+
+
+def test_a_list_of_references_that_is_too_short_is_named():
+    with pytest.raises(ValueError, match="translations and 1 references in list 2 of 2: each needs the other"):
+        corpus_scores(HYPOTHESES, [REFERENCES, REFERENCES[:1]])

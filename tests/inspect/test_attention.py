@@ -121,6 +121,7 @@ def test_rows_of_rollout_sum_to_one(name: str):
     assert rollout_table(trace, name, pieces=True).values[0, 0] > 0.0
 
 
+@pytest.mark.article("C28")
 def test_rollout_by_hand():
     trace = ball()
     length, heads = len(trace.source.ids), trace.config.heads

@@ -76,6 +76,7 @@ def test_the_diagonal_of_the_identity_is_one_and_of_a_reversal_little():
     assert diagonal(torch.ones(2, 1, 4) / 4, -1).tolist() == [0.0, 0.0]
 
 
+@pytest.mark.article("A35", "X14")
 def test_diagonals_are_those_of_the_patterns_captured():
     found = act(TRACE, "identity", {"sentence": "blue is The ball", "target": "azul"})
     assert isinstance(found, dict)

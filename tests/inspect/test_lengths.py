@@ -9,6 +9,7 @@ def of(pieces: int, log_prob: float = -2.0, translation: str = "ab", reference: 
     return Measured(pieces, log_prob, 4, translation, reference)
 
 
+@pytest.mark.article("B15")
 def test_each_sentence_is_in_the_bucket_of_its_length():
     sizes = [1, 4, 5, 8, 9, 16, 17, 40]
     found = by_length([of(size) for size in sizes], lambda texts, references: float(len(texts)), longest_seen=10)
@@ -21,6 +22,8 @@ def test_each_sentence_is_in_the_bucket_of_its_length():
         (33, 40, 1, True),
     ]
     assert sum(b.sentences for b in found) == len(sizes)
+    longest = by_length([of(size) for size in sizes], lambda *_: 0.0, longest_seen=17)
+    assert [b.unseen for b in longest if b.first == b.last == 17] == [False]
 
 
 @pytest.mark.article("B15")

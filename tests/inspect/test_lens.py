@@ -15,7 +15,7 @@ def seen(model: Model, sentence: str = "The ball is blue.") -> Trace:
 
 
 @pytest.mark.article("B37")
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("norm", ["pre", "post", "rms"])
 @pytest.mark.parametrize("tie", ["all", "none"])
 def test_the_last_layer_says_what_the_model_says(norm: str, tie: str):
     model = small_traced(norm=norm, tie=tie)

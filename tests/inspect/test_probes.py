@@ -40,6 +40,7 @@ def planted(reads: dict[str, float], heads: tuple[int, ...] = (0, 1, 2)):
     return asked
 
 
+@pytest.mark.article("A18", "A26", "B17", "B18", "C11", "D8")
 def test_planted_attention_gives_the_planted_verdict():
     found = run(CATS, planted({"cat": 0.4, "drank": 0.5, "and": 0.1}), MODEL.bundle.model.config)
     weights, _ = found.judged
@@ -71,6 +72,7 @@ def test_a_chain_is_kept_from_end_to_end():
     assert as_wished(rows[:, None], ranks, []).tolist() == [True, False, False, False]
 
 
+@pytest.mark.article("A26", "C30")
 def test_words_that_differ_each_read_their_own():
     shares = np.array([[[0.6, 0.3, 0.1], [0.2, 0.5, 0.3]], [[0.6, 0.3, 0.1], [0.5, 0.3, 0.2]]])
     assert as_wished(shares, [], [0, 1, 2]).tolist() == [True, False]

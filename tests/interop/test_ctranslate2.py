@@ -33,6 +33,7 @@ OPTIONS = [
     {"norm": "post", "positions": "rotary", "activation": "gelu"},
     {"norm": "pre", "positions": "none", "activation": "swiglu"},
     {"norm": "post", "positions": "none", "activation": "silu"},
+    {"norm": "rms", "positions": "rotary", "activation": "swiglu", "output_bias": True},
 ]
 
 

@@ -10,12 +10,14 @@ import pytest
 import torch
 
 from pellucid import bundle
+from pellucid.data.tokenizer import BOS, PAD, UNK
 from pellucid.interop.marian import export_marian, import_marian
 from pellucid.train import prepare
 from pellucid.train.config import RunConfig, make_run, read_run
 from pellucid.train.data import read_data
 from pellucid.train.loop import train
 from tests.interop.marian_models import SOURCES, TARGETS, filled, of_transformers, quiet, write, written
+from tests.interop.test_marian import numbers
 
 pytestmark = quiet
 
@@ -47,12 +49,20 @@ def test_an_imported_model_is_trained_on_and_exported_again(run, tmp_path):
     export_marian(found, tmp_path / "again")
     theirs, tokenizer = of_transformers(tmp_path / "again")
     ids = found.tokenizer.encode_source(SOURCES)
-    assert tokenizer(SOURCES).input_ids == ids
-    source, there = filled(ids, 0)
-    target, _ = filled([[2, *row[:-1]] for row in found.tokenizer.encode_target(TARGETS)], 0)
+    sources, targets = numbers(tmp_path / "again", found)
+    assert tokenizer(SOURCES).input_ids == [[sources[i] for i in row] for row in ids]
+    said = [[BOS, *row[:-1]] for row in found.tokenizer.encode_target(TARGETS)]
+    source, there = filled(ids, PAD)
+    target, _ = filled(said, UNK)
+    pieces = [i for i in range(len(targets)) if i not in (PAD, BOS)]
     with torch.no_grad():
-        logits = theirs(input_ids=source, attention_mask=there, decoder_input_ids=target).logits
-        torch.testing.assert_close(found.model(source, target), logits, rtol=0, atol=1e-4)
+        logits = theirs(
+            input_ids=torch.tensor(sources)[source],
+            attention_mask=there,
+            decoder_input_ids=torch.tensor(targets)[target],
+        ).logits[..., [targets[i] for i in pieces]]
+        shares = found.model(source, target)[..., pieces].log_softmax(-1)
+        torch.testing.assert_close(shares, logits.log_softmax(-1), rtol=0, atol=1e-4)
 
 
 def test_shards_of_other_numbers_for_the_same_pieces_are_refused(run, tmp_path):

@@ -152,7 +152,7 @@ def test_nothing_random_happens_in_evaluation():
 
 
 @pytest.mark.article("C26")
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("norm", ["pre", "post", "rms"])
 def test_a_source_without_a_piece_gives_numbers(norm):
     """Fully masked rows: no query finds a key, and still nothing is NaN, forward or backward."""
     model = small_model(norm=norm)

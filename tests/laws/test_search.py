@@ -133,7 +133,7 @@ def test_sentences_that_leave_a_model_change_nothing(dtype, positions):
     assert len(lengths) > 5
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("norm", ["pre", "post", "rms"])
 def test_searching_with_a_cache_equals_searching_without(norm):
     model = random_model(7, 13, 11, d_model=14, norm=norm).double()
     source = torch.tensor([[4, 7, 9, 3, 0], [5, 3, 0, 0, 0], [11, 8, 4, 12, 3]])

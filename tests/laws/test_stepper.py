@@ -14,6 +14,7 @@ SOURCES = [[5, 7, 9, 11, 6, 3], [8, 3], [4, 4, 10, 3]]
 OPTIONS = [
     {},
     {"norm": "post"},
+    {"norm": "rms"},
     {"positions": "learned"},
     {"positions": "rotary", "d_model": 8},
     {"positions": "none"},

@@ -153,7 +153,7 @@ def test_editing_who_may_be_read_hides_a_source_piece():
     torch.testing.assert_close(hidden, model(SOURCE[:1, :10], TARGET[:1]), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("norm", ["pre", "post", "rms"])
 def test_every_visible_tensor_matters(norm):
     """Changing any one of them changes the logits: what is shown is what the model goes on with."""
     model, record = small_model(norm=norm), Record()

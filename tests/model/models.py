@@ -9,7 +9,7 @@ from torch import Tensor
 from pellucid.model import ModelConfig, Transformer
 
 TIES = ("all", "decoder", "none")
-FORMULAS = product(("pre", "post"), ("sinusoidal", "learned", "rotary", "none"), ("relu", "gelu", "swiglu"))
+FORMULAS = product(("pre", "post", "rms"), ("sinusoidal", "learned", "rotary", "none"), ("relu", "gelu", "swiglu"))
 EVERY_OPTION = [  # each formula once, each way of tying with each value of each other option
     {"norm": norm, "positions": positions, "activation": activation, "tie": TIES[(number + number // 3) % 3]}
     for number, (norm, positions, activation) in enumerate(FORMULAS)

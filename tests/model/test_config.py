@@ -24,7 +24,7 @@ from tests.model.models import small_config
         ({"dropout": 1.0}, "dropout is 1.0, it must be at least 0 and below 1"),
         ({"attention_dropout": -0.1}, "attention_dropout is -0.1, it must be at least 0 and below 1"),
         ({"activation_dropout": float("nan")}, "activation_dropout is nan, it must be at least 0 and below 1"),
-        ({"norm": "batch"}, "norm is 'batch', choose one of pre, post"),
+        ({"norm": "batch"}, "norm is 'batch', choose one of pre, post, rms"),
         ({"positions": "alibi"}, "positions is 'alibi', choose one of sinusoidal, learned, rotary, none"),
         ({"activation": "tanh"}, "activation is 'tanh', choose one of relu, gelu, silu, swiglu"),
         ({"fewer_heads": "encoder.0.self"}, "fewer_heads has 'encoder.0.self', which is not like encoder.0.self:2"),

@@ -52,7 +52,7 @@ def parents(row: Row, names: set[str]) -> list[str]:
     return [name for word in words for name in (word, f"{beside}.{word}") if name in names]
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("norm", ["pre", "post", "rms"])
 def test_each_tensor_is_what_its_row_says(norm):
     """Every operation once more, from the recorded tensors it names and the weights."""
     model, record = small_model(norm=norm), shown(norm=norm)

@@ -64,7 +64,7 @@ def test_rotary_products_depend_on_the_distance_alone():
 
 
 @pytest.mark.article("A9", "C5", "X24")
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("norm", ["pre", "post", "rms"])
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "none"])
 def test_only_without_positions_is_the_encoder_blind_to_order(positions, norm):
     model = small_model(positions=positions, norm=norm)

@@ -16,7 +16,7 @@ from tests.model.test_layers import torch_decoder_layer, torch_encoder_layer
 pytestmark = pytest.mark.usefixtures("both_attentions")
 
 
-@pytest.mark.article("A1")
+@pytest.mark.article("A1", "A30", "C27")
 @pytest.mark.parametrize(("norm", "activation"), list(product(["pre", "post"], ["relu", "gelu"])))
 def test_the_whole_model_is_torchs(norm, activation):
     ours = small_model(norm=norm, activation=activation, tie="none", encoder_layers=2, decoder_layers=3)
@@ -53,12 +53,12 @@ def test_the_whole_model_is_torchs(norm, activation):
 @every_option
 def test_the_number_of_weights_is_the_formulas(options):
     d, f, p = 30, 17, 53
-    attention, norm = 4 * (d * d + d), 2 * d
+    attention, norm = 4 * (d * d + d), d if options["norm"] == "rms" else 2 * d
     inner = 2 * f if options["activation"] == "swiglu" else f
     feed_forward = d * inner + inner + f * d + d
     embeddings = {"all": 29 * d, "decoder": (31 + 29) * d, "none": (31 + 29 + 29) * d}[options["tie"]]
     positions = 2 * p * d if options["positions"] == "learned" else 0
-    last = 2 * norm if options["norm"] == "pre" else 0
+    last = 2 * norm if options["norm"] != "post" else 0
     encoder, decoder = attention + feed_forward + 2 * norm, 2 * attention + feed_forward + 3 * norm
     expected = embeddings + positions + encoder + 2 * decoder + last
     assert sum(p.numel() for p in Transformer(small_config(**options)).parameters()) == expected

@@ -16,6 +16,7 @@ KINDS = {
     "pre": {"norm": "pre", "positions": "sinusoidal", "activation": "relu", "tie": "all", "output_bias": False},
     "post": {"norm": "post", "positions": "rotary", "activation": "swiglu", "tie": "none"},
     "learned": {"norm": "pre", "positions": "learned", "activation": "gelu", "tie": "decoder"},
+    "rms": {"norm": "rms", "positions": "rotary", "activation": "silu", "tie": "all"},
     "none": {"norm": "post", "positions": "none", "activation": "silu", "tie": "none"},
 }
 SIZES: dict[str, Any] = {"d_model": 12, "d_ff": 7, "heads": 3, "encoder_layers": 1, "decoder_layers": 1}

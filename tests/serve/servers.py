@@ -9,17 +9,17 @@ from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from typing import Any
 
-import uvicorn
 from starlette.testclient import TestClient
 
 from pellucid import bundle
 from pellucid.api import Model, load
 from pellucid.decode.assemble import Translation
 from pellucid.decode.config import SearchConfig
+from pellucid.decode.terms import Terms
 from pellucid.serve.app import create_app
 from pellucid.serve.languages import Languages
 from pellucid.serve.limits import Limits
-from pellucid.serve.run import taken
+from pellucid.serve.run import server_of, taken
 from tests.decode.models import random_model, small_tokenizer
 
 EN_ES = Languages("en", "es")
@@ -58,11 +58,11 @@ class Held:
         self.begun = Event()
         self.asked: list[list[str]] = []
 
-    def translate(self, lines: Sequence[str], config: SearchConfig) -> list[Translation]:
+    def translate(self, lines: Sequence[str], config: SearchConfig, *, terms: Terms | None) -> list[Translation]:
         self.asked.append(list(lines))
         self.begun.set()
         assert self.go.wait(5)
-        return small_model().translator.translate(lines, config)
+        return small_model().translator.translate(lines, config, terms=terms)
 
     @property
     def model(self) -> Model:
@@ -73,9 +73,8 @@ class Held:
 @contextmanager
 def running(model: Model, **limits: Any) -> Iterator[int]:
     """A real server on a free port, which is yielded."""
-    server = uvicorn.Server(
-        uvicorn.Config(create_app(model, Limits(**limits), languages=EN_ES), log_level="warning", ws="none")
-    )
+    given = Limits(**limits)
+    server = server_of(create_app(model, given, languages=EN_ES), given)
     with taken("127.0.0.1", 0) as listening:
         thread = Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()

@@ -71,7 +71,7 @@ def test_every_answer_has_the_headers_whatever_its_status(server, monkeypatch):
         server.post("/translate", json={}),
     ]
     held = Held()
-    monkeypatch.setattr(held, "translate", lambda lines, config: 1 // 0)
+    monkeypatch.setattr(held, "translate", lambda lines, config, terms: 1 // 0)
     with client(held.model) as broken:
         answers.append(broken.post(**TRANSLATE))
     assert [each.status_code for each in answers] == [200, 404, 405, 421, 422, 500]
@@ -84,7 +84,7 @@ def test_every_answer_has_the_headers_whatever_its_status(server, monkeypatch):
 
 def test_a_failure_of_ours_is_logged_and_told_without_a_traceback(monkeypatch, caplog):
     held = Held()
-    monkeypatch.setattr(held, "translate", lambda lines, config: 1 // 0)
+    monkeypatch.setattr(held, "translate", lambda lines, config, terms: 1 // 0)
     with client(held.model) as server:
         found = server.post(**TRANSLATE)
         assert (found.status_code, list(found.json())) == (500, ["error"])

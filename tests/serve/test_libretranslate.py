@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.decode.assemble import Translation
+from pellucid.decode.terms import Terms
 from pellucid.serve.libretranslate import STOPS
 from tests.decode.models import LINES
 from tests.serve.servers import asked, client, small_model
@@ -41,6 +42,33 @@ def test_what_the_python_client_sends_is_understood(server):
     assert found.json() == [{"language": "en", "confidence": 0.0}]
     found = server.request("GET", "/languages", content=b"", headers=form)
     assert [each["code"] for each in found.json()] == ["en", "es"]
+
+
+def test_terms_of_the_server_and_of_a_request_are_in_its_translation_and_in_no_others():
+    own = Terms.of({LINES[0].split()[0]: "123"})
+    with client(terms=own) as server:
+        plain = server.post("/translate", json=asked(LINES[0])).json()["translatedText"]
+        assert plain == small_model().translate([LINES[0]], terms=own)[0].text
+        assert "123" in plain
+        terms = {LINES[0].split()[0]: "456"}
+        for found in (
+            server.post("/translate", json=asked(LINES[0], terms=terms)),
+            server.post("/translate", data=asked(LINES[0], terms=json.dumps(terms))),
+        ):
+            assert found.json()["translatedText"] == small_model().translate([LINES[0]], terms=terms)[0].text
+        for wrong in ({"a": ""}, {"a": 5}, "a", ["a"]):
+            answer = server.post("/translate", json=asked(LINES[0], terms=wrong))
+            assert (answer.status_code, "terms" in answer.json()["error"]) == (422, True)
+
+
+@pytest.mark.parametrize("path", ["/translate", "/detect"])
+def test_a_field_that_nobody_knows_is_refused(server, path):
+    fields = asked("Yes.") if path == "/translate" else {"q": "Yes."}
+    for answer in (
+        server.post(path, json={**fields, "glossary": {}}),
+        server.post(path, data={**fields, "glossary": "x"}),
+    ):
+        assert (answer.status_code, answer.json()["error"]) == (422, "glossary: there is no such field")
 
 
 def test_a_form_in_parts_is_understood_as_browsers_and_curl_send_it(server):

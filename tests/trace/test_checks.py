@@ -96,7 +96,7 @@ def test_a_sound_run_passes_every_check_to_the_tenth_digit(options):
     assert set(found) & SEARCH == set()
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("norm", ["pre", "post", "rms"])
 def test_in_float32_the_limits_are_those_of_rounding_in_float32(norm):
     found = results(seen_by(small_model(norm=norm, positions="rotary", activation="gelu").float()))
     assert all(check.passed and check.value is not None for check in found.values()), found

@@ -48,7 +48,7 @@ def test_hiding_the_last_piece_is_a_shorter_source(options):
         close(row, log_probs(model, SOURCE[:size], TARGET) - log_probs(model, SOURCE, TARGET))
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("norm", ["pre", "post", "rms"])
 def test_without_positions_hiding_a_piece_is_taking_it_out(norm):
     model = small_model(norm=norm, positions="none")
     found = without_source(model, SOURCE, TARGET, [[2], [0, 4]])
@@ -97,7 +97,7 @@ def test_what_was_written_before_the_hidden_does_not_change(options):
         assert np.abs(row[first + 1 :]).min() > 1e-6
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("norm", ["pre", "post", "rms"])
 def test_without_positions_hiding_a_written_piece_is_taking_it_out(norm):
     """For those after the next: that one is written where the hidden piece was read."""
     model = small_model(norm=norm, positions="none")
@@ -106,7 +106,7 @@ def test_without_positions_hiding_a_written_piece_is_taking_it_out(norm):
     close(found[3:], log_probs(model, SOURCE, shorter)[2:] - log_probs(model, SOURCE, TARGET)[3:])
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("norm", ["pre", "post", "rms"])
 def test_the_piece_after_a_hidden_one_is_written_from_an_empty_vector(norm):
     """The same model with a zero row in its table of embeddings, reading that."""
     model = small_model(norm=norm, tie="none")

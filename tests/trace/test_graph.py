@@ -14,6 +14,7 @@ from tests.model.models import EVERY_OPTION, every_option, small_config, small_m
 EVERY = [*EVERY_OPTION, {"activation": "silu", "output_bias": True}, {"tie": "none", "output_bias": True}]
 every = pytest.mark.parametrize("options", EVERY, ids=[" ".join(map(str, o.values())) for o in EVERY])
 TYPES = Path(__file__).parents[2] / "web" / "src" / "types.ts"
+NORM = nn.LayerNorm | nn.RMSNorm
 LEAVES = {"lookup", "sinusoid", "row", "present", "causal"}
 
 
@@ -57,9 +58,9 @@ def test_norms_have_the_epsilon_of_the_model(options):
     norms = {name: op for name, op in operations(model.config).items() if op.kind == "norm"}
     for operation in norms.values():
         module = model.get_submodule(operation.weight.removesuffix(".weight"))
-        assert isinstance(module, nn.LayerNorm)
+        assert isinstance(module, NORM)
         assert operation.eps == module.eps
-    assert len(norms) == sum(isinstance(module, nn.LayerNorm) for module in model.modules())
+    assert len(norms) == sum(isinstance(module, NORM) for module in model.modules())
 
 
 def test_operations_know_the_numbers_of_the_config():

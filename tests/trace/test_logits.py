@@ -76,7 +76,7 @@ def test_without_the_shifts_of_the_norms_it_does_not_add_up(norm):
         assert missing > 1e-3 * max(abs(part.value) for part in each.parts)
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("norm", ["pre", "post", "rms"])
 @pytest.mark.parametrize("place", ["self", "cross"])
 def test_with_two_heads_swapped_it_does_not_add_up(norm, place):
     def swapped(name, values):
@@ -89,7 +89,7 @@ def test_with_two_heads_swapped_it_does_not_add_up(norm, place):
     assert all(each.error > 1e-4 for each in answers(small_model(norm=norm), change=swapped))
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("norm", ["pre", "post", "rms"])
 def test_with_another_position_s_deviation_it_does_not_add_up(norm):
     def shifted(name, values):
         return np.roll(values, 1, axis=0) if name == "decoder.1.ffn_residual.sum" else values

@@ -58,7 +58,7 @@ def test_so_it_does_with_the_options_that_are_rare(options):
     assert wrong(model, captured(model), 1e-12) == set()
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("norm", ["pre", "post", "rms"])
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
 def test_an_operation_with_anything_else_in_it_is_found_out(norm, positions):
     """Each field of each operation in turn is given another value; no tensor still follows from its inputs."""

@@ -112,8 +112,7 @@ export function rowOf(manifest: Manifest, name: string): TensorRow {
 /** The parameters an operation reads. */
 export function parametersOf(op: Op): string[] {
   if (op.kind === "lookup" || op.kind === "row") return [op.table];
-  if (op.kind === "norm") return [op.weight, op.bias];
-  if (op.kind === "linear") return op.bias === null ? [op.weight] : [op.weight, op.bias];
+  if (op.kind === "norm" || op.kind === "linear") return op.bias === null ? [op.weight] : [op.weight, op.bias];
   return [];
 }
 

@@ -4,7 +4,7 @@ import { labelOf, type Line, type Made, type Numbers, type Operand } from "./exp
 import { gelu, silu } from "./functions";
 import { cell, last, parameter, sizes, total } from "./operands";
 import type { TensorRow } from "./types";
-import { linear, norm, product, softmax } from "./vectors";
+import { linear, norm, product, rmsNorm, softmax } from "./vectors";
 
 /** How a cell is made. Everything it needs must have been captured. */
 export async function made(numbers: Numbers, row: TensorRow, index: number[]): Promise<Made> {
@@ -22,7 +22,7 @@ export async function made(numbers: Numbers, row: TensorRow, index: number[]): P
     case "add":
       return added(await Promise.all(op.inputs.map((name) => cell(numbers, name, index))));
     case "norm":
-      return norm(numbers, op, index);
+      return op.bias === null ? rmsNorm(numbers, op, index) : norm(numbers, op, op.bias, index);
     case "linear":
       return linear(numbers, op, row, index);
     case "dot":

@@ -54,6 +54,7 @@ export function formulaOf(op: Op): JSX.Element {
     case "add":
       return display(line("x =", op.inputs.map(lastName).join(" + ")));
     case "norm":
+      if (op.rms) return display(line("y =", fraction("x", root(line("mean ( x^2 ) +", String(op.eps)))), "· γ"));
       return display(line("y =", fraction("x - μ", root(line("σ^2 +", String(op.eps)))), "· γ + β"));
     case "linear":
       return display(line("y_{p,j} =", over("∑", "i"), "x_{p,i} W_{j,i}", op.bias === null ? "" : "+ b_j"));

@@ -21,8 +21,11 @@ export type Op =
   | { kind: "row"; table: string }
   /** out = the sum of its inputs, number by number; an input without the leading dimension is the same for all */
   | { kind: "add"; inputs: string[] }
-  /** out[p] = (x[p] - mean) / sqrt(variance + eps) * weight + bias, over the last dimension */
-  | { kind: "norm"; inputs: [string]; weight: string; bias: string; eps: number }
+  /**
+   * out[p] = (x[p] - mean) / sqrt(variance + eps) * weight + bias, over the last dimension. `rms`: out[p] = x[p] / sqrt(mean
+   * of x[p]^2 + eps) * weight, and there is no bias.
+   */
+  | { kind: "norm"; inputs: [string]; weight: string; bias: string | null; eps: number; rms?: boolean }
   /**
    * out[p,j] = sum_i x[p,i] weight[first + j, i] + bias[first + j]. `split`: out is (H p E) and j = h * E + e. `merged`:
    * x is (H p E) and i = h * E + e. `turned`: afterwards each pair (2i, 2i+1) of a head is turned by the angle

@@ -6,11 +6,11 @@ import type { Op, TensorRow } from "./types";
 
 type Of<K extends Op["kind"]> = Extract<Op, { kind: K }>;
 
-export async function norm(numbers: Numbers, op: Of<"norm">, index: number[]): Promise<Made> {
+export async function norm(numbers: Numbers, op: Of<"norm">, shift: string, index: number[]): Promise<Made> {
   const xs = await cells(numbers, op.inputs[0], index);
   const own = await cell(numbers, op.inputs[0], index);
   const weight = await parameter(numbers, op.weight, [last(index)]);
-  const bias = await parameter(numbers, op.bias, [last(index)]);
+  const bias = await parameter(numbers, shift, [last(index)]);
   const over = (share: (x: number) => number): Term[] =>
     xs.map((x, i) => ({ label: String(i), operands: [x], value: share(x.value) / xs.length, own: i === last(index) }));
   const each = (what: string) => [["x"], `${what} / ${xs.length}`] as const;
@@ -30,6 +30,25 @@ export async function norm(numbers: Numbers, op: Of<"norm">, index: number[]): P
   ];
   const spread = (Math.abs(own.value) + Math.abs(mean.value)) / deviation;
   return { sums: [mean, variance], lines, value, size: 2 * spread * Math.abs(weight.value) + Math.abs(bias.value) };
+}
+
+export async function rmsNorm(numbers: Numbers, op: Of<"norm">, index: number[]): Promise<Made> {
+  const xs = await cells(numbers, op.inputs[0], index);
+  const own = await cell(numbers, op.inputs[0], index);
+  const weight = await parameter(numbers, op.weight, [last(index)]);
+  const terms = xs.map((x, i): Term => {
+    return { label: String(i), operands: [x], value: x.value ** 2 / xs.length, own: i === last(index) };
+  });
+  const square = total("mean square of the vector", ["x"], `x² / ${xs.length}`, terms);
+  const root = Math.sqrt(square.value + op.eps);
+  const value = (own.value / root) * weight.value;
+  const lines: Line[] = [
+    { says: "before", value: own.value, operands: [own] },
+    { says: `root of the mean square: √(mean + ${op.eps})`, value: root },
+    { says: "before / root of the mean square", value: own.value / root },
+    { says: "times the weight of this dimension", value, operands: [weight] },
+  ];
+  return { sums: [square], lines, value, size: 2 * Math.abs(value) };
 }
 
 export async function linear(numbers: Numbers, op: Of<"linear">, row: TensorRow, index: number[]): Promise<Made> {

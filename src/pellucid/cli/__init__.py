@@ -24,7 +24,7 @@ from pellucid.cli.errors import told
 app = typer.Typer(
     name="pellucid",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},  # every command below takes them from here
     rich_markup_mode=None,  # plain text is faster, and copies into documents
     pretty_exceptions_enable=False,
 )
@@ -54,12 +54,9 @@ def main() -> None:
 def show_version(wanted: bool) -> None:
     """The version of the installed package."""
     if wanted:
-        from importlib.metadata import PackageNotFoundError, version
+        import pellucid
 
-        try:
-            typer.echo(f"pellucid {version('pellucid')}")
-        except PackageNotFoundError:
-            typer.echo("pellucid, run from its source and not installed")
+        typer.echo(f"pellucid {pellucid.__version__}")
         raise typer.Exit
 
 

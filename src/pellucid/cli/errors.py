@@ -1,5 +1,6 @@
-"""How a command ends: the user's mistakes as one clear sentence, no traceback, and exit code 2."""
+"""How a command ends: one clear sentence and no traceback; exit code 2 for a mistake, 1 for a disk that failed."""
 
+import errno
 import os
 import sys
 import warnings
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
+
+from pellucid.sealed import NotWritten
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -32,7 +35,7 @@ def told(command: Command) -> Command:
             raise typer.Exit(PIPE_CLOSED) from None
         except (ValueError, OSError) as error:
             typer.echo(f"pellucid: {sentence(error)}", err=True)
-            raise typer.Exit(USERS_MISTAKE) from None
+            raise typer.Exit(FAILED if is_failed_write(error) else USERS_MISTAKE) from None
         except KeyboardInterrupt:
             typer.echo("pellucid: interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from None
@@ -45,6 +48,12 @@ def as_line(message: Warning | str, category: type[Warning], filename: str, *pla
     ours = Path(filename).is_relative_to(Path(__file__).parent)
     text = f"pellucid: {message}\n" if ours else warnings.formatwarning(message, category, filename, *place[:1])
     typer.echo(text, err=True, nl=False)
+
+
+def is_failed_write(error: ValueError | OSError) -> bool:
+    """Whether a disk is full or broken, which no other argument of the command would mend."""
+    full = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
+    return isinstance(error, NotWritten) or (isinstance(error, OSError) and error.errno in full)
 
 
 def sentence(error: ValueError | OSError) -> str:

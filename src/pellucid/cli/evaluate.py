@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pellucid.cli.files import equal_lines, json_line, named, write_lines
+from pellucid.cli.files import json_line, lines_and_others, named, write_lines
 from pellucid.cli.options import DEVICE, ENGINE, JSON, MODEL, PRECISIONS, default, meaning
 from pellucid.cli.progress import counted
 
@@ -21,7 +21,12 @@ def run(
     source: Annotated[
         str, typer.Option(metavar="FILE", help="sentences to translate, one a line, plain or .gz; - is standard input")
     ],
-    reference: Annotated[str, typer.Option(metavar="FILE", help="their translations by people, line by line")],
+    reference: Annotated[
+        list[str],
+        typer.Option(
+            metavar="FILE", help="their translations by people, line by line; repeatable, where there are more"
+        ),
+    ],
     beam: Annotated[int, meaning("beam")] = default("beam"),
     batch: Annotated[int, meaning("batch")] = default("batch"),
     length_penalty: Annotated[float, meaning("length_penalty")] = default("length_penalty"),
@@ -35,6 +40,7 @@ def run(
     Translate a test set and compare with what people wrote: BLEU and chrF (higher is better), TER and WER (lower is
     better), upper and lower case told apart, but for a model that writes lower case only. Each score comes with its
     signature, which says how it was computed; without one it cannot be compared. Every line counts, an empty one too.
+    With several references WER and TER count the edits to the nearest, in per cent of the mean length of all.
     """
     from pellucid.api import load
     from pellucid.decode.config import SearchConfig
@@ -42,13 +48,13 @@ def run(
 
     search = {"beam": beam, "batch": batch, "length_penalty": length_penalty, "scores": False}
     SearchConfig(**search)
-    sources, references = equal_lines(source, reference)
+    sources, references = lines_and_others(source, reference)
     loaded, started = load(model, precision, engine, device=device), time.monotonic()
     with named(source):
         found = loaded.translate_stream(sources, **search)
         texts = [each.text for each in counted(found, total=len(sources))]
     typer.echo(f"{len(sources):,} sentences translated in {time.monotonic() - started:.1f} s, beam {beam}", err=True)
-    with named(reference):
+    with named(" and ".join(reference)):
         scores = corpus_scores(texts, references, lowercase=loaded.lowercase)
     if json:
         write_lines([json_line(scores)])

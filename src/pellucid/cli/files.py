@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,27 +17,34 @@ LINE_BREAKERS = str.maketrans("\n\r\0", "   ")
 
 
 def lines_of(path: str) -> Iterator[str]:
-    """The lines of a file or, for "-", of standard input; a person at a keyboard is told so."""
-    from pellucid.data.corpus import read_lines
+    """The sentences of a file or, for "-", of standard input; a person at a keyboard is told so."""
+    from pellucid.data.corpus import sentence_lines
 
     if path == "-" and sys.stdin.isatty():
         typer.echo("pellucid: reading sentences from the keyboard, one a line; Ctrl-D ends", err=True)
-    return read_lines(path)
+    return sentence_lines(path)
 
 
 def equal_lines(first: str, second: str) -> tuple[list[str], list[str]]:
     """All lines of two files that belong together; ValueError if one has more than the other, or both have none."""
-    if first == second == "-":
-        raise ValueError("both files are standard input; name one of them")
-    left, right = list(lines_of(first)), list(lines_of(second))
-    if len(left) != len(right):
-        raise ValueError(
-            f"{first} has {len(left):,} lines and {second} has {len(right):,}: line n of one must belong to line n of "
-            "the other; `pellucid` ends lines at line feeds only, as `wc -l` counts them"
-        )
-    if not left:
-        raise ValueError(f"{first} and {second} are empty")
+    left, [right] = lines_and_others(first, [second])
     return left, right
+
+
+def lines_and_others(first: str, others: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """All lines of a file and of one or more that belong to it; ValueError as `equal_lines` has it."""
+    if [first, *others].count("-") > 1:
+        raise ValueError("both files are standard input; name one of them")
+    left, rights = list(lines_of(first)), [list(lines_of(other)) for other in others]
+    for other, right in zip(others, rights, strict=True):
+        if len(left) != len(right):
+            raise ValueError(
+                f"{first} has {len(left):,} lines and {other} has {len(right):,}: line n of one must belong to line n "
+                "of the other; `pellucid` ends lines at line feeds only, as `wc -l` counts them"
+            )
+    if not left:
+        raise ValueError(f"{first} and {' and '.join(others)} are empty")
+    return left, rights
 
 
 def lines_beside(path: str, other: str) -> list[str]:

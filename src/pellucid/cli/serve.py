@@ -44,6 +44,9 @@ def run(
     target: Annotated[str | None, typer.Option("--to", metavar="CODE", help="language it writes, such as es")] = None,
     engine: Annotated[str, ENGINE] = "auto",
     precision: Annotated[str, PRECISIONS] = "float32",
+    terms: Annotated[
+        str | None, typer.Option(metavar="FILE", help="terminology: lines of a source term, a tab, its target term")
+    ] = None,
     allow_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="another name this server is addressed by, as a proxy does")
     ] = None,
@@ -56,6 +59,7 @@ def run(
     alternatives: Annotated[int, limit("alternatives")] = usual("alternatives"),
     body: Annotated[int, limit("body")] = usual("body"),
     waiting: Annotated[int, limit("waiting")] = usual("waiting"),
+    connections: Annotated[int, limit("connections")] = usual("connections"),
     open_: Annotated[int, limit("open_requests")] = usual("open_requests"),
     each: Annotated[int, limit("each")] = usual("each"),
     seconds: Annotated[float, limit("seconds")] = usual("seconds"),
@@ -78,13 +82,16 @@ def run(
     from pellucid.serve.limits import Limits
 
     limits = Limits(
-        characters, texts, alternatives, body, waiting, open_, each, seconds, arrival, beam, traces, trace_bytes,
-        trace_minutes,
+        characters, texts, alternatives, body, waiting, connections, open_, each, seconds, arrival, beam, traces,
+        trace_bytes, trace_minutes,
     )  # fmt: skip
+    from pellucid.decode.terms import Terms
     from pellucid.serve import run as runner
     from pellucid.serve.languages import Languages
 
-    Languages.of({}, source, target)  # what is wrong with the options is said before the model is loaded
+    # What is wrong with the options is said before the model is loaded.
+    Languages.of({}, source, target)
+    terminology = None if terms is None else Terms.read(terms)
     with runner.taken(host, port) as listening:
         from pellucid.api import load
         from pellucid.serve.app import LOOPBACK, create_app
@@ -93,7 +100,9 @@ def run(
         languages = Languages.of(loaded.manifest, source, target)
         names = {name.lower() for name in (host, *(allow_host or ()))}
         hosts = LOOPBACK | names if allow_host or ours_alone(host) else None
-        app = create_app(loaded, limits, languages=languages, hosts=hosts, origins=allow_origin or ())
+        app = create_app(
+            loaded, limits, languages=languages, hosts=hosts, origins=allow_origin or (), terms=terminology
+        )
         address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
         typer.echo(f"{model} is served at {address}; {reach(host)}. Ctrl-C stops it", err=True)
         for note in notes(languages.named):

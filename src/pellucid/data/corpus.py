@@ -8,6 +8,7 @@ import codecs
 import gzip
 import hashlib
 import json
+import os
 import re
 import sys
 import zlib
@@ -17,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from io import BufferedReader
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import cast
 
@@ -30,8 +31,43 @@ _BLOCK = 2**16
 _EXAMPLES = 5
 """Skipped pairs that are named one by one."""
 
+_PLAIN = (
+    "its lines are not sentences; export it as plain text with one sentence on each line (pairs as two such files, or "
+    "as one .tsv file with a source, a tab and a target on each line)"
+)
+"""What to do about it."""
+
 _FALSE_LINE_ENDS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 """What Python's `splitlines` and some editors take for line ends; here it is text like any other."""
+
+
+_FORMATS = {
+    "tmx": "a translation memory (TMX)",
+    "xlf xliff sdlxliff mxliff mqxliff": "a file of segments (XLIFF)",
+    "xml": "XML",
+    "html htm xhtml": "a web page (HTML)",
+    "po pot": "a message catalogue (PO)",
+    "csv": "a table (CSV)",
+    "json": "JSON",
+    "srt vtt": "subtitles",
+    "zip": "an archive (ZIP)",
+    "docx odt xlsx ods pdf": "a document",
+}
+"""Endings of files whose lines are not sentences, and what these files are."""
+
+_MARKUP = re.compile(r"\s*(?:<\?xml\b|<!doctype\b|<(?:tmx|xliff|html)\b|WEBVTT\b|%PDF-)", re.IGNORECASE)
+"""How the first line of such a file begins, whatever the file is called."""
+
+_HEADERS = re.compile(
+    r"""(?:source|target|src|tgt|trg|reference|ref|translation|original)(?:[ _-]?(?:text|sentence|segment|language))?
+    |(?:en|es|de|fr|pt|nl|ru|zh|ja|ko|ar|tr|pl|cs|sv|da|fi|el|hu|ro|uk|hi|ca|eu|gl|bg|hr|sk|sl|lv|fa|eng|spa|deu|ger
+    |fra|fre|ita|por|nld|rus|zho|jpn|kor|ara|tur|pol|ces|swe|ukr|hin)(?:[_-][a-z]{2,4})?
+    |english|spanish|german|french|italian|portuguese|dutch|russian|chinese|japanese|korean|arabic|turkish|polish|czech
+    |swedish|danish|norwegian|finnish|greek|hungarian|romanian|ukrainian|hindi|catalan|hebrew|español|deutsch|français
+    |italiano|português""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""What stands over a column. Codes that are common words ("is", "it", "no", "he") are left out."""
 
 
 @dataclass
@@ -156,6 +192,27 @@ def read_lines(path: str | Path) -> Iterator[str]:
                 number += 1
 
 
+def sentence_lines(path: str | Path) -> Iterator[str]:
+    """The lines of a file that has one sentence on each; ValueError for one in a format of which that is not true.
+
+    Such a file is recognised by its name, or by how its first line begins.
+    """
+    if known := ending_of(path):
+        raise ValueError(f"{path} is {known}: {_PLAIN}")
+    lines = read_lines(path)
+    for first in islice(lines, 1):
+        if _MARKUP.match(first):
+            raise ValueError(f"{path}:1: {first.strip()[:20]!r} begins a file of markup: {_PLAIN}")
+        yield first
+    yield from lines
+
+
+def ending_of(path: str | Path) -> str | None:
+    """What the name of a file says it is, where its lines are not sentences."""
+    ending = Path(str(path).lower().removesuffix(".gz")).suffix.removeprefix(".")
+    return next((known for endings, known in _FORMATS.items() if ending in endings.split()), None)
+
+
 def fingerprint(pairs: Pairs) -> str:
     """SHA-256 of the sentences in their order: the same text gives the same number, whatever file it came from."""
     digest = hashlib.sha256()
@@ -180,6 +237,8 @@ def _decoded(raw: bytes, file: str, line: int) -> str:
     if line == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         kind = "UTF-32" if raw.startswith(codecs.BOM_UTF32_LE) else "UTF-16"
         raise ValueError(f"{file}:{line}: the file is {kind}, not UTF-8; convert it: iconv -f {kind} -t UTF-8")
+    if line == 1 and raw.startswith(b"PK\x03\x04"):
+        raise ValueError(f"{file} is an archive or an office document (ZIP); unpack it, or save it as plain text")
     if b"\0" in raw:
         raise ValueError(f"{file}:{line}: a NUL byte; a text file has none, so is this UTF-16 or a binary file?")
     if raw.endswith(b"\n"):
@@ -202,6 +261,8 @@ def _one_file(path: str | Path) -> Iterator[tuple[str, str]]:
         return _jsonl(path)
     if kind.endswith(".tsv") or kind == "-":
         return _tsv(path)
+    if known := ending_of(path):
+        raise ValueError(f"{path} is {known}: {_PLAIN}")
     raise ValueError(
         f"{path} is one file, so it must be .tsv or .jsonl (or .gz of these); give two files for plain text"
     )
@@ -209,11 +270,24 @@ def _one_file(path: str | Path) -> Iterator[tuple[str, str]]:
 
 def _tsv(path: str | Path) -> Iterator[tuple[str, str]]:
     """Two columns with one tab between them. Quotes are text: sentences may begin or end inside a quotation."""
-    for line, row in enumerate(read_lines(path), start=1):
+    for line, row in enumerate(sentence_lines(path), start=1):
         columns = row.split("\t")
         if len(columns) != 2:
-            raise ValueError(f"{path}:{line}: {len(columns)} columns, expected 2: source, one tab, target")
+            raise ValueError(
+                f"{path}:{line}: {len(columns)} columns, expected 2: source, one tab, target{_cut(columns)}"
+            )
+        if line == 1 and columns[0] != columns[1] and all(_HEADERS.fullmatch(column.strip()) for column in columns):
+            raise ValueError(f"{path}:1: {row!r} looks like a header; remove that line: tail -n +2")
         yield columns[0], columns[1]
+
+
+def _cut(columns: Sequence[str]) -> str:
+    """How to keep two of more columns: the first two that are not numbers."""
+    if len(columns) < 3:
+        return ""
+    texts = [number for number, column in enumerate(columns, start=1) if not column.strip().isdigit()]
+    first, second, *_ = [*texts, *(number for number in (1, 2, 3) if number not in texts)]
+    return f"; choose the two to keep, for example columns {first} and {second}: cut -f{first},{second}"
 
 
 def _jsonl(path: str | Path) -> Iterator[tuple[str, str]]:
@@ -233,24 +307,39 @@ def _jsonl(path: str | Path) -> Iterator[tuple[str, str]]:
 def _two_files(source: str | Path, target: str | Path) -> Iterator[tuple[str, str]]:
     if str(source) == str(target) == "-":
         raise ValueError("source and target cannot both be standard input; give two files, or '-' alone for TSV")
-    sides = read_lines(source), read_lines(target)
+    for path, other in ((source, target), (target, source)):
+        if known := ending_of(path):
+            raise ValueError(f"{path} is {known}: {_PLAIN}")
+        if str(path).lower().removesuffix(".gz").endswith((".tsv", ".jsonl")):
+            raise ValueError(f"{path} is a file of pairs by its name; give it alone, without {other}")
+    with suppress(OSError):  # read_lines says what is wrong
+        if os.path.samefile(source, target):
+            raise ValueError(f"source and target are one file, {source}; name the file of translations as the target")
+    sides = sentence_lines(source), sentence_lines(target)
     for line, (left, right) in enumerate(zip_longest(*sides), start=1):
         if left is None or right is None:
             longer = line + sum(1 for _ in chain(*sides))
             counts = (line - 1, longer) if left is None else (longer, line - 1)
+            files = (source, target) if left is None else (target, source)
             raise ValueError(
                 f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}: line n of one must translate line n "
-                f"of the other, so nothing was read. {_where_to_look(source, target)}"
+                f"of the other, so nothing was read. {_where_to_look(*files, longer - line + 1)}"
             )
         yield left, right
 
 
-def _where_to_look(source: str | Path, target: str | Path) -> str:
-    """The first line that another program may have split or joined."""
-    for path in (Path(source), Path(target)):
-        for line, text in enumerate(read_lines(path) if path.is_file() else (), start=1):
-            if found := _FALSE_LINE_ENDS.search(text):
-                return f"Look at {path}:{line}: it has U+{ord(found[0]):04X}, which some programs take for a line end."
-            if not text.strip():
-                return f"Look at {path}:{line}: it is empty, and some programs drop empty lines."
+def _where_to_look(shorter: str | Path, longer: str | Path, gap: int) -> str:
+    """The first line that another program may have joined, split or dropped, if just such lines make the difference."""
+    if Path(shorter).is_file() and Path(longer).is_file():
+        ends = [(line, found) for line, text in _numbered(shorter) if (found := _FALSE_LINE_ENDS.search(text))]
+        if sum(1 for _, text in _numbered(longer) if _FALSE_LINE_ENDS.search(text)) + gap == len(ends):
+            line, found = ends[0]
+            return f"Look at {shorter}:{line}: it has U+{ord(found[0]):04X}, which some programs take for a line end."
+        empty = [line for line, text in _numbered(longer) if not text.strip()]
+        if sum(1 for _, text in _numbered(shorter) if not text.strip()) + gap == len(empty):
+            return f"Look at {longer}:{empty[0]}: it is empty, and some programs drop empty lines."
     return "Compare the last pairs of both files, then halve your way to the first that does not match."
+
+
+def _numbered(path: str | Path) -> Iterator[tuple[int, str]]:
+    return enumerate(read_lines(path), start=1)

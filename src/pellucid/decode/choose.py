@@ -1,6 +1,8 @@
 """Which engine translates: torch, or CTranslate2 where that is installed and gives the same text."""
 
 import re
+import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,8 +52,10 @@ def choose(
             taken = CTranslate2Engine(exported, found.tokenizer, *torch, **hands)
         else:
             taken = CTranslate2Engine.of(found, *torch, precision, **hands)
-    except ValueError:
+    except ValueError as error:
         if engine == "auto" and precision == "float32" and exported is None:
+            if find_spec("ctranslate2"):
+                warnings.warn(f"torch translates, for {error}", stacklevel=3)
             return translator.torch
         raise
     translator.threads = taken.threads

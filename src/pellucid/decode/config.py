@@ -1,8 +1,36 @@
 """The numbers that decide how translations are looked for."""
 
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from functools import cache
 from math import inf
-from typing import Annotated, Literal
+from numbers import Integral, Real
+from typing import Annotated, Any, Literal, TypedDict, get_type_hints
+
+KINDS = {int: (Integral, "a whole number"), float: (Real, "a number"), bool: (bool, "True or False")}
+"""What a value may be for each type of a setting, NumPy's numbers among them, and how that is called."""
+
+
+class Search(TypedDict, total=False):
+    """The fields of `SearchConfig` as keyword arguments, for type checkers and completion; a test keeps them equal."""
+
+    method: Literal["beam", "greedy", "sample"]
+    beam: int
+    n_best: int
+    length_penalty: float
+    max_extra: int
+    batch: int
+    batch_tokens: int
+    temperature: float
+    top_k: int
+    top_p: float
+    seed: int
+    too_long: Literal["split", "refuse"]
+    repetition: Literal["retry", "keep"]
+    markup: Literal["keep", "text"]
+    alignments: bool
+    scores: bool
 
 
 @dataclass(frozen=True)
@@ -34,8 +62,22 @@ class SearchConfig:
     alignments: Annotated[bool, "say which words of the source each word of the translation was read from"] = False
     scores: Annotated[bool, "say how likely the translation is; a greedy search is faster where nobody asks"] = True
 
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> "SearchConfig":
+        """Options by their names; ValueError for a name that is none, with the nearest one."""
+        refuse_unknown(options, [each.name for each in fields(cls)])
+        return cls(**options)
+
     def __post_init__(self) -> None:
-        most = {"beam": self.beam, "greedy": 1, "sample": inf}.get(self.method, inf)
+        wrong = [
+            f"{name} is {getattr(self, name)!r}, it must be {wanted}"
+            for name, (kind, wanted) in kinds().items()
+            if not isinstance(getattr(self, name), kind) or (kind is not bool and isinstance(getattr(self, name), bool))
+        ]
+        if wrong:
+            raise ValueError("this is no search: " + "; ".join(wrong))
+        # A beam below 1 limits nothing: only the beam is wrong then.
+        most = self.beam if self.method == "beam" and self.beam >= 1 else 1 if self.method == "greedy" else inf
         rules = (
             ("method", self.method in ("beam", "greedy", "sample"), "beam, greedy or sample"),
             ("beam", self.beam >= 1, "1 or more"),
@@ -57,3 +99,26 @@ class SearchConfig:
         ]
         if problems:
             raise ValueError("this is no search: " + "; ".join(problems))
+
+
+@cache
+def kinds() -> dict[str, tuple[type, str]]:
+    """What the value of each setting that is no choice of words must be."""
+    return {name: KINDS[hint] for name, hint in get_type_hints(SearchConfig).items() if hint in KINDS}
+
+
+def refuse_unknown(options: Iterable[str], known: Collection[str]) -> None:
+    """ValueError for options that are not among those known, each with the nearest of them.
+
+    >>> refuse_unknown(["num_beams"], ["beam", "n_best"])
+    Traceback (most recent call last):
+    ValueError: unknown option 'num_beams'; did you mean 'beam'? (known: beam, n_best)
+    """
+    problems = []
+    for name in options:
+        if name not in known:
+            # A name with one of ours in it comes first: num_beams looks more like n_best than like beam.
+            near = [each for each in known if each in name] or get_close_matches(name, known, n=1)
+            problems.append(f"unknown option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    if problems:
+        raise ValueError(f"{'; '.join(problems)} (known: {', '.join(known)})")

@@ -108,11 +108,11 @@ class TorchEngine:
 
     def rules(self, requests: Sequence[Request]) -> list[Rule]:
         """What none of them may write, and what some may not."""
-        rules = [never(self.forbidden)]
-        if any(request.prefix for request in requests):
-            rules.append(begins_with([request.prefix for request in requests], self.words))
+        rules, prefixes = [never(self.forbidden)], [request.prefix for request in requests]
+        if any(prefixes):
+            rules.append(begins_with(prefixes, self.words))
         if any(request.no_repeat for request in requests):
-            rules.append(no_repeats([request.no_repeat for request in requests]))
+            rules.append(no_repeats([request.no_repeat for request in requests], prefixes))
         return rules
 
     def draws(self, requests: Sequence[Request], config: SearchConfig, pieces: int) -> Float[Tensor, "B N T"]:

@@ -37,17 +37,21 @@ def begins_with(prefixes: Sequence[tuple[int, ...]], words: Words) -> Rule:
     return rule
 
 
-def no_repeats(sizes: Sequence[int]) -> Rule:
+def no_repeats(sizes: Sequence[int], prefixes: Sequence[tuple[int, ...]] = ()) -> Rule:
     """The rule that in sentence i no `sizes[i]` pieces in a row stand twice; 0 leaves a sentence alone.
 
-    The end mark is not written before the end, so a sentence can always be ended.
+    What `begins_with` demands of a sentence with the same `prefixes` may repeat itself, as a placeholder that is given
+    twice does: two rules that each forbid what the other leaves would allow nothing. Behind the prefix the end mark is
+    always allowed, for it is not written before the end.
     """
     assert all(size >= 0 for size in sizes)
     of_sentence = torch.tensor(sizes, dtype=torch.int64)
+    demanded = torch.tensor([len(prefix) for prefix in prefixes] or [0] * len(sizes), dtype=torch.int64)
     kinds = sorted(set(sizes) - {0})
 
     def rule(log_probs: Float[Tensor, "R V"], written: Int[Tensor, "R T"], sentences: Int[Tensor, " R"]) -> None:
-        wanted = of_sentence.to(sentences.device)[sentences]
+        behind = written.shape[1] >= demanded.to(sentences.device)[sentences]
+        wanted = of_sentence.to(sentences.device)[sentences] * behind
         for size in kinds:
             if written.shape[1] < size:
                 continue

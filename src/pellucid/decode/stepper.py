@@ -8,7 +8,7 @@ from pellucid.decode.packed import PackedDecoderLayer, PackedEncoderLayer, norm
 from pellucid.decode.product import Product
 from pellucid.model import Transformer, masks
 from pellucid.model.layers import DecoderLayer, EncoderLayer
-from pellucid.model.positions import Positions
+from pellucid.model.parts import unknown_parts
 from pellucid.model.watch import unseen
 
 _ROOM = 16
@@ -93,8 +93,8 @@ class Stepper:
 
     @staticmethod
     def serves(model: Transformer) -> bool:
-        """Whether all of this model is written here: positions that add to the scores are not."""
-        return type(model.source_positions).bias is type(model.target_positions).bias is Positions.bias
+        """Whether all of this model is written here: unknown parts are not."""
+        return not unknown_parts(model)
 
     @property
     def stale(self) -> bool:

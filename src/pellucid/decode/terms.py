@@ -1,7 +1,7 @@
 """A user's terminology: which terms a translation must have, by the terms in its source."""
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -58,19 +58,31 @@ class Terms:
     """Into how many parts their edges cut the longest source term."""
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[str, str]]) -> "Terms":
-        """From (source, target) pairs; ValueError, naming every one, for those with an empty side."""
-        return cls.named((f"pair {number}", list(pair)) for number, pair in enumerate(pairs, start=1))
+    def of(cls, pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> "Terms":
+        """Terms from a mapping of source terms to target terms, or from pairs of them.
+
+        Raises ValueError, naming each, for what is no pair of two texts and for an empty side.
+        """
+        if isinstance(pairs, str):
+            raise ValueError(f"terms are {pairs!r:.60}, expected a mapping such as {{'ball': 'pelota'}}, or pairs")
+        rows = list(pairs.items()) if isinstance(pairs, Mapping) else pairs
+        return cls.named((f"pair {number}", columns_of(pair, number)) for number, pair in enumerate(rows, start=1))
 
     @classmethod
     def read(cls, path: str | Path) -> "Terms":
-        """From a UTF-8 file of lines "source, one tab, target".
+        """From a UTF-8 file of lines "source, one tab, target", and another tab and a comment, as OmegaT has it.
 
         A blank line, and one that begins with # and has no tab, is passed over. Raises ValueError, naming file and
         line, for every other line, for what `read_lines` refuses, and for a file without terms.
         """
         lines = enumerate(read_lines(path), start=1)
-        rows = [(f"{path}:{n}", line.split("\t")) for n, line in lines if "\t" in line or not passed_over(line)]
+        # OmegaT writes both tabs even where there is no comment.
+        cut = ((n, line, line.split("\t")) for n, line in lines)
+        rows = [
+            (f"{path}:{n}", row[:2] if len(row) == 3 else row)
+            for n, line, row in cut
+            if "\t" in line or not passed_over(line)
+        ]
         if not rows:
             raise ValueError(f"{path} has no terms; expected lines of a source term, one tab and its target term")
         return cls.named(rows)
@@ -83,9 +95,9 @@ class Terms:
         for place, row in rows:
             columns = [" ".join(column.split()) for column in row]
             if len(columns) != 2 or not all(columns):
-                empty = "; one is empty" if len(columns) == 2 else ""
+                hint = "; one is empty" if len(columns) == 2 else ", and perhaps a comment" if len(columns) > 3 else ""
                 problems.append(
-                    f"{place} has {len(columns)} columns, expected 2: a source term, one tab, its target{empty}"
+                    f"{place} has {len(columns)} columns, expected 2: a source term, one tab, its target{hint}"
                 )
                 continue
             source = same_text(columns[0])
@@ -99,6 +111,11 @@ class Terms:
                 key = source.casefold()
                 any_case[key] = tuple(dict.fromkeys((*any_case.get(key, ()), *targets)))
         return cls(exact, any_case, max((len(edges(source)) - 1 for source in exact), default=0))
+
+    def with_others(self, others: "Terms") -> "Terms":
+        """These terms and others; where both have a source term, the target is that of the others."""
+        exact = {**self.exact, **others.exact}
+        return Terms.of((source, target) for source, targets in exact.items() for target in targets)
 
     def matches(self, text: str) -> list[Match]:
         """The terms of one source sentence, in their order; their places are those in its `same_text`."""
@@ -132,6 +149,13 @@ class Terms:
                 problems.append(str(error))
         if problems:
             raise ValueError("; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else ""))
+
+
+def columns_of(pair: object, number: int) -> list[str]:
+    """The two texts of a pair; ValueError for anything else."""
+    if isinstance(pair, Sequence) and not isinstance(pair, str) and all(isinstance(text, str) for text in pair):
+        return list(pair)
+    raise ValueError(f"pair {number} of the terms is {pair!r:.60}, expected two texts: a source term and its target")
 
 
 def passed_over(line: str) -> bool:

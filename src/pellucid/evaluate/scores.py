@@ -9,52 +9,76 @@ Scored = dict[str, Any]
 
 def corpus_scores(
     hypotheses: Sequence[str],
-    references: Sequence[str],
+    references: Sequence[str] | Sequence[Sequence[str]],
     metrics: Iterable[str] = ("bleu", "chrf", "ter", "wer"),
     lowercase: bool = False,
 ) -> dict[str, Scored]:
-    """Scores of all translations together, one reference for each; upper and lower case are told apart, or not.
+    """Scores of all translations together; upper and lower case are told apart, or not.
 
-    A model with `tokenizer.lowercase` cannot know which it would have to write: its scores want `lowercase`.
+    `references` are one for each translation; or several for each, as sacreBLEU takes them: a list of the first of
+    every translation, a list of the second, and so on. A model with `tokenizer.lowercase` cannot know which case it
+    would have to write: its scores want `lowercase`.
 
     >>> corpus_scores(["the cat sat on mats"], ["the cat sat on the mats"], metrics=["wer"])["wer"]["score"]
     16.666666666666664
 
     Raises ValueError for unequal numbers, for none, and for references without a word.
     """
-    if len(hypotheses) != len(references):
-        raise ValueError(f"{len(hypotheses):,} translations and {len(references):,} references: each needs the other")
-    if not any(reference.strip() for reference in references):
+    streams = reference_streams(references)
+    refuse_unequal(len(hypotheses), "translations", streams)
+    if not any(reference.strip() for stream in streams for reference in stream):
         raise ValueError("nothing to score: no reference has a word")
-    return {name: METRICS[name](hypotheses, references, lowercase) for name in metrics}
+    return {name: METRICS[name](hypotheses, streams, lowercase) for name in metrics}
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False) -> Scored:
+def reference_streams(references: Any) -> list[Any]:
+    """The lists of references, each of one for every translation: the lists given, or the only one."""
+    if isinstance(references, Iterable) and not isinstance(references, str | bytes):
+        references = list(references)
+        if references and isinstance(references[0], Iterable) and not isinstance(references[0], str | bytes):
+            return references
+    return [references]
+
+
+def refuse_unequal(number: int, name: str, streams: Sequence[Sequence[str]]) -> None:
+    """ValueError for a list of references that are not as many as what they belong to."""
+    for at, stream in enumerate(streams, start=1):
+        if len(stream) != number:
+            which = f" in list {at} of {len(streams)}" if len(streams) > 1 else ""
+            raise ValueError(f"{number:,} {name} and {len(stream):,} references{which}: each needs the other")
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> Scored:
     """Papineni et al. 2002, as Post 2018 fixed it: tokenizer 13a, exponential smoothing, up to 4-grams."""
     return by_sacrebleu(bleu_metric(lowercase), hypotheses, references)
 
 
-def chrf(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False) -> Scored:
+def chrf(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> Scored:
     """Popović 2015: F2 of character n-grams up to 6, spaces left out."""
     from sacrebleu.metrics.chrf import CHRF
 
     return by_sacrebleu(CHRF(lowercase=lowercase), hypotheses, references)
 
 
-def ter(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False) -> Scored:
+def ter(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> Scored:
     """Snover et al. 2006: edits and shifts of phrases, in per cent of the reference's words; lower is better."""
     return by_sacrebleu(ter_metric(lowercase), hypotheses, references)
 
 
-def wer(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False) -> Scored:
-    """Words to replace, insert and delete, in per cent of the references' words; lower is better."""
+def wer(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> Scored:
+    """Words to replace, insert and delete, in per cent of the references' words; lower is better.
+
+    With several references the edits are those to the nearest, and the words the mean of all, as in TER.
+    """
     case = str.lower if lowercase else str
-    pairs = [(case(left).split(), case(right).split()) for left, right in zip(hypotheses, references, strict=True)]
-    edits = sum(edit_distance(left, right) for left, right in pairs)
-    words = sum(len(right) for _, right in pairs)
+    edits, words = 0, 0.0
+    for hypothesis, *wanted in zip(hypotheses, *references, strict=True):
+        left, rights = case(hypothesis).split(), [case(each).split() for each in wanted]
+        edits += min(edit_distance(left, right) for right in rights)
+        words += sum(map(len, rights)) / len(rights)
     return {
         "score": 100 * (edits / words),
-        "signature": f"nrefs:1|case:{'lc' if lowercase else 'mixed'}|tok:whitespace|edits:levenshtein",
+        "signature": f"nrefs:{len(references)}|case:{'lc' if lowercase else 'mixed'}|tok:whitespace|edits:levenshtein",
     }
 
 
@@ -108,9 +132,9 @@ def ter_metric(lowercase: bool = False) -> Any:
     return TER(case_sensitive=not lowercase)
 
 
-def by_sacrebleu(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> Scored:
+def by_sacrebleu(metric: Any, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Scored:
     """The score of one of sacreBLEU's metrics, with the signature that says how to get it again."""
-    score = metric.corpus_score(hypotheses, [references]).score
+    score = metric.corpus_score(hypotheses, references).score
     return {"score": score, "signature": str(metric.get_signature())}
 
 

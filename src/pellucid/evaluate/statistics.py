@@ -36,7 +36,7 @@ def rows(metric: str, hypotheses: Sequence[str], references: Sequence[str], lowe
 
 def signature(metric: str, lowercase: bool = False) -> str:
     """How a score is computed, in sacreBLEU's words."""
-    return METRICS[metric](["a"], ["a"], lowercase)["signature"]
+    return METRICS[metric](["a"], [["a"]], lowercase)["signature"]
 
 
 def bleu_counts(hypothesis: str, reference: str) -> list[float]:

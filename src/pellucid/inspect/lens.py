@@ -62,7 +62,7 @@ class Lens:
 
 def states(config: ModelConfig) -> dict[str, str]:
     """The tensor that holds the residual stream at each place: before the first layer, and after each one."""
-    last = "sum" if config.norm == "pre" else "norm"
+    last = "sum" if config.norm_first else "norm"
     after = {f"layer {n}": f"decoder.{n}.ffn_residual.{last}" for n in range(config.decoder_layers)}
     return {"input": "decoder.input", **after}
 

@@ -138,12 +138,17 @@ class Result:
         return tail(weights.count, len(weights.heads), self.chance)
 
     @property
+    def beyond_chance(self) -> bool:
+        """Whether more heads do as wished than chance explains."""
+        return self.by_chance < 0.05
+
+    @property
     def verdict(self) -> str:
         """In a sentence what this model does."""
         weights, norms = self.judged
         total = len(weights.heads)
         does = "this model does" if weights.mean.wished else "this model does not"
-        more = "more than chance explains" if self.by_chance < 0.05 else "no more than chance explains"
+        more = "more than chance explains" if self.beyond_chance else "no more than chance explains"
         by_norms = (
             ""
             if norms.mean.wished == weights.mean.wished

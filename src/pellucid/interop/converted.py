@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _LAYOUT = 2
 """Raised when `convert` writes the same model differently, so that what older versions kept is made anew."""
 
+FORMULAS = Path(__file__).parent.parent / "model"
+
 _ABANDONED = 24 * 3600
 """Seconds after which an unfinished conversion has no process that would finish it."""
 
@@ -45,7 +47,9 @@ def converted(found: "Bundle | Stored", precision: str) -> Path:
 def content(found: "Bundle | Stored") -> str:
     """SHA-256 of all that decides the result: every file of the model, and what writes it."""
     files = [f"{name} {each['sha256']}" for name, each in sorted(found.manifest["files"].items())]
-    return hashlib.sha256(" ".join([*files, installed().__version__, str(_LAYOUT)]).encode()).hexdigest()
+    # A formula that somebody changed makes another model of the same weights.
+    formulas = [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(FORMULAS.glob("*.py"))]
+    return hashlib.sha256(" ".join([*files, *formulas, installed().__version__, str(_LAYOUT)]).encode()).hexdigest()
 
 
 def folders(directory: Path) -> Iterator[Path]:

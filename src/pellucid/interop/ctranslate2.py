@@ -14,7 +14,8 @@ from pellucid.interop.int8 import LARGEST_OF_WEIGHTS, as_bytes
 from pellucid.interop.library import PRECISIONS, installed
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.attention import Attention
-from pellucid.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
+from pellucid.model.layers import EPSILON, DecoderLayer, EncoderLayer, FeedForward, Residual
+from pellucid.model.parts import unknown_parts
 from pellucid.sealed import listed, written_whole
 from pellucid.weights import refuse_non_finite
 
@@ -65,6 +66,7 @@ def refuse(model: Transformer, tokenizer: Tokenizer, precision: str, vmap: Path 
     problems = []
     if precision not in PRECISIONS:
         problems.append(f"precision is {precision!r}, it must be one of {', '.join(PRECISIONS)}")
+    problems += [f"{part}, which it does not know" for part in unknown_parts(model)]
     kinds = sorted({str(each.dtype).removeprefix("torch.") for each in model.parameters()} - {"float32"})
     if kinds:
         problems.append(
@@ -99,7 +101,8 @@ def specification(model: Transformer, specs: ModuleType) -> Any:
     """CTranslate2's description of a Transformer, filled with the weights of this one."""
     c = model.config
     layers = {
-        "pre_norm": c.norm == "pre",
+        "pre_norm": c.norm_first,
+        "rms_norm": c.norm == "rms",
         "activation": specs.Activation[_ACTIVATIONS[c.activation]],
         "ffn_glu": c.activation == "swiglu",
         "rotary_dim": c.head_width if c.positions == "rotary" else None,
@@ -125,10 +128,10 @@ def specification(model: Transformer, specs: ModuleType) -> Any:
         self_attention(into.self_attention, layer.self, layer.self_residual)
         cross_attention(into.attention, layer.cross, layer.cross_residual)
         feed_forward(into.ffn, layer.ffn, layer.ffn_residual)
-    if c.norm == "pre":
+    if c.norm_first:
         norm(encoder.layer_norm, model.encoder_norm)
         norm(decoder.layer_norm, model.decoder_norm)
-    spec.config.layer_norm_epsilon = next(each.eps for each in model.modules() if isinstance(each, nn.LayerNorm))
+    spec.config.layer_norm_epsilon = EPSILON
     return spec
 
 
@@ -180,8 +183,10 @@ def in_bytes(into: Any, name: str, value: Any) -> None:
 
 
 def norm(into: Any, layer: nn.Module) -> None:
-    """A layer norm: gamma is its weight, beta its bias."""
-    into.gamma, into.beta = of(layer.get_parameter("weight")), of(layer.get_parameter("bias"))
+    """A norm: gamma is its weight, beta its bias, which an RMSNorm has not."""
+    into.gamma = of(layer.get_parameter("weight"))
+    if isinstance(layer, nn.LayerNorm):
+        into.beta = of(layer.bias)
 
 
 def of(weight: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """Marian models of Hugging Face, and Pegasus ones, which have their norms before each part: imported and exported."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -8,12 +9,12 @@ from typing import Any
 
 from pellucid import bundle
 from pellucid.bundle import Bundle
-from pellucid.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from pellucid.interop.filled import with_all_heads
 from pellucid.interop.marian_config import config_of, model_of, unable
-from pellucid.interop.marian_vocabulary import MODELS, files_of, tokenizer_of, vocabularies
-from pellucid.interop.marian_weights import DTYPES, WEIGHTS, Plan, Stored, read, usual, write
-from pellucid.model import ModelConfig
+from pellucid.interop.marian_vocabulary import MODELS, START, files_of, tokenizer_of, vocabularies
+from pellucid.interop.marian_weights import DTYPES, WEIGHTS, Plan, Stored, read, started_by_padding, usual, write
+from pellucid.model import ModelConfig, Transformer
+from pellucid.model.parts import unknown_parts
 from pellucid.sealed import listed, read_json, refuse_to_replace, written_whole
 
 KEPT = "marian.json"
@@ -65,8 +66,15 @@ def export_marian(found: Bundle, out: str | Path) -> None:
     zeros there, for both formats have as many in every layer. Raises ValueError, naming every reason, for a model
     that neither format can hold, before anything is written.
     """
+    if unknown := [f"{part}, which neither format knows" for part in unknown_parts(found.model)]:
+        raise ValueError(f"{found.directory} cannot be exported for transformers: {listed(unknown)}")
     found = replace(found, model=with_all_heads(found.model))
-    files, plan, stored = kept(found) or described(found)
+    if as_imported := kept(found):
+        files, plan, stored = as_imported
+        model = found.model
+    else:
+        files, plan, model = described(found)
+        stored = usual(model, plan)
     with written_whole(
         out, exported={"from": found.directory.resolve().name, "format": files["config.json"]["model_type"]}
     ) as folder:
@@ -74,13 +82,18 @@ def export_marian(found: Bundle, out: str | Path) -> None:
             write_json(folder / name, table)
         for name, side in zip(MODELS, (found.tokenizer.source, found.tokenizer.target), strict=True):
             (folder / name).write_bytes(side.serialized_model_proto())
-        write(folder / WEIGHTS, found.model, plan, stored)
+        write(folder / WEIGHTS, model, plan, stored)
 
 
 def read_files(directory: Path) -> dict[str, Any]:
     """The JSON files of a directory, once everything that is needed is there."""
     if not directory.is_dir():
-        raise ValueError(f"{directory} is not a directory with a model of Hugging Face")
+        name = directory.as_posix()
+        hint = ""
+        if re.fullmatch(r"[\w.-]+/[\w.-]+|opus-mt-[\w-]+", name) and not directory.exists():
+            hub = name if "/" in name else f"Helsinki-NLP/{name}"
+            hint = f"; a model of that name is fetched with: hf download {hub} --local-dir {directory.name}"
+        raise ValueError(f"{directory} is not a directory with a model of Hugging Face{hint}")
     needed = ("config.json", "vocab.json", *MODELS)
     problems = [f"{name} is missing" for name in needed if not (directory / name).is_file()]
     if not (directory / WEIGHTS).is_file():
@@ -144,29 +157,27 @@ def kept(found: Bundle) -> tuple[dict[str, Any], Plan, Stored] | None:
     return files, plan, Stored(tuple(names), str(dtype))
 
 
-def described(found: Bundle) -> tuple[dict[str, Any], Plan, Stored]:
-    """The files of a model of ours; ValueError, naming every reason, for one that neither format can hold."""
-    config = found.model.config
-    if problems := unable(config, found.tokenizer):
+def described(found: Bundle) -> tuple[dict[str, Any], Plan, Transformer]:
+    """The files and the weights of a model of ours; ValueError, naming every reason, where neither format holds it."""
+    config, tokenizer = found.model.config, found.tokenizer
+    if problems := unable(config, tokenizer):
         raise ValueError(f"{found.directory} cannot be exported for transformers: {listed(problems)}")
-    files = {
-        "config.json": config_of(config),
-        **files_of(config, found.tokenizer),
-        "generation_config.json": generation(config, found.tokenizer),
-    }
+    files = files_of(config, tokenizer)
+    source, target = files["vocab.json"], files.get("target_vocab.json", files["vocab.json"])
+    files |= {"config.json": config_of(config, source, target), "generation_config.json": generation(config, target)}
     plan = understood(files, str(found.directory))
-    return files, plan, usual(found.model, plan)
+    return files, plan, started_by_padding(found.model) if plan.target.copied else found.model
 
 
-def generation(config: ModelConfig, tokenizer: Tokenizer) -> dict[str, Any]:
+def generation(config: ModelConfig, ids: Mapping[str, int]) -> dict[str, Any]:
     """What `generate` of transformers does unless it is told otherwise: a beam of 4, and no piece that ours forbids."""
-    line_feeds = [i for i, piece in enumerate(tokenizer.target_names) if piece == "<0x0A>"]
+    forbidden = ("<pad>", "<unk>", START, "<0x0A>")
     return {
-        "pad_token_id": PAD,
-        "bos_token_id": BOS,
-        "eos_token_id": EOS,
-        "decoder_start_token_id": BOS,
-        "bad_words_ids": [[i] for i in (PAD, UNK, BOS, *line_feeds)],
+        "pad_token_id": ids["<pad>"],
+        **({"bos_token_id": ids[START]} if START in ids else {}),
+        "eos_token_id": ids["</s>"],
+        "decoder_start_token_id": ids.get(START, ids["<pad>"]),
+        "bad_words_ids": [[ids[piece]] for piece in forbidden if piece in ids],
         "max_length": config.max_positions,
         "num_beams": 4,
     }

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
-from pellucid.data.tokenizer import BOS, EOS, PAD, Tokenizer
+from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import ModelConfig
 
 LARGEST_TABLE = 2**26
@@ -123,6 +123,8 @@ def unable(model: ModelConfig, tokenizer: Tokenizer) -> list[str]:
         problems.append(f"d_model {model.d_model} is odd: both formats pair sines with cosines")
     if model.positions == "rotary":
         problems.append("positions are rotary: both formats add them to the embeddings")
+    if model.norm == "rms":
+        problems.append("norms are RMSNorm: both formats have LayerNorm")
     if model.positions in ("learned", "none") and model.norm == "post":
         problems.append(
             f"positions are {model.positions!r} with norms after each part: a Marian model has sines and cosines, and "
@@ -130,7 +132,7 @@ def unable(model: ModelConfig, tokenizer: Tokenizer) -> list[str]:
         )
     if model.activation == "swiglu":
         problems.append("activation is 'swiglu': both formats have two matrices in the feed-forward, not three")
-    if model.norm == "pre" and not one_vocabulary(tokenizer):
+    if model.norm_first and not one_vocabulary(tokenizer):
         problems.append(
             "norms stand before each part, with a vocabulary for each language: a Marian model has them after, a "
             "Pegasus model has one vocabulary"
@@ -145,8 +147,8 @@ def one_vocabulary(tokenizer: Tokenizer) -> bool:
     return tokenizer.source_names == tokenizer.target_names
 
 
-def config_of(model: ModelConfig) -> dict[str, Any]:
-    """The config.json of a model of ours; its pieces keep their numbers."""
+def config_of(model: ModelConfig, source: Mapping[str, int], target: Mapping[str, int]) -> dict[str, Any]:
+    """The config.json of a model of ours, whose pieces have the numbers of `source` and `target`."""
     kind = "pegasus" if model.norm == "pre" else "marian"
     sides = {
         f"{side}_{name}": value
@@ -154,14 +156,14 @@ def config_of(model: ModelConfig) -> dict[str, Any]:
         for name, value in (("layers", layers), ("ffn_dim", model.d_ff), ("attention_heads", model.heads))
     }
     vocabularies = {
-        "decoder_vocab_size": model.target_vocabulary,
+        "decoder_vocab_size": len(target),
         "share_encoder_decoder_embeddings": model.tie == "all",
     }
     return {
         "architectures": [CLASSES[kind]],
         "model_type": kind,
         "is_encoder_decoder": True,
-        "vocab_size": model.source_vocabulary,
+        "vocab_size": len(source),
         **(vocabularies if kind == "marian" else {}),
         "tie_word_embeddings": model.tie != "none" if kind == "marian" else model.tie == "all",
         "d_model": model.d_model,
@@ -174,10 +176,10 @@ def config_of(model: ModelConfig) -> dict[str, Any]:
         **({"static_position_embeddings": True} if model.positions == "sinusoidal" else {}),
         "normalize_embedding": False,
         **{name: value for name, value, _ in fixed_by_norm(kind)},
-        "pad_token_id": PAD,
-        "bos_token_id": BOS,
-        "decoder_start_token_id": BOS,
-        "eos_token_id": EOS,
+        "pad_token_id": source["<pad>"],
+        **({"bos_token_id": target["<s>"]} if "<s>" in target else {}),
+        "decoder_start_token_id": target.get("<s>", target["<pad>"]),
+        "eos_token_id": target["</s>"],
         "forced_eos_token_id": None,
         "dtype": "float32",
         "use_cache": True,

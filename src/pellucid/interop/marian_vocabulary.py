@@ -145,16 +145,28 @@ def tokenizer_of(directory: Path, source: Vocabulary, target: Vocabulary) -> Tok
     return Tokenizer(sides[0], sides[-1], config)
 
 
+def usual_order(pieces: int) -> list[int]:
+    """Our pieces as Marian numbers them: end and unknown first, padding last, which starts a translation too.
+
+    Two vocabularies keep our numbers, for transformers has one number of padding for both.
+
+    >>> usual_order(7)
+    [3, 1, 4, 5, 6, 0]
+    """
+    return [EOS, UNK, *range(EOS + 1, pieces), PAD]
+
+
 def files_of(model: ModelConfig, tokenizer: Tokenizer) -> dict[str, dict[str, Any]]:
-    """The files with which MarianTokenizer cuts a text as a tokenizer of ours does, into the same numbers.
+    """The files with which MarianTokenizer cuts a text as a tokenizer of ours does, into the same pieces.
 
     Where it does not: text with U+2581, U+2585 or U+FDD0, which ours spells otherwise, and a line that begins with
     >>...<<, which Marian takes for the name of a language.
     """
-    source, target = (
-        {name: i for i, name in enumerate(pieces)} for pieces in (tokenizer.source_names, tokenizer.target_names)
-    )
     separate = not one_vocabulary(tokenizer)
+    source, target = (
+        {name: i for i, name in enumerate(pieces if separate else [pieces[i] for i in usual_order(len(pieces))])}
+        for pieces in (tokenizer.source_names, tokenizer.target_names)
+    )
     marks = dict(zip(MARKS, tokenizer.target_pieces([PAD, UNK, EOS]), strict=True))
     return {
         "vocab.json": source,

@@ -1,5 +1,6 @@
 """model.safetensors of a Marian or Pegasus model of Hugging Face: read into a model of ours, and written from one."""
 
+import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from pellucid.data.tokenizer import BOS
+from pellucid.data.tokenizer import BOS, PAD
 from pellucid.interop.marian_vocabulary import Vocabulary
 from pellucid.interop.names import BIAS, POSITIONS, SHARED, Row, places, rows, to_ours, to_theirs
 from pellucid.model import ModelConfig, Transformer
@@ -168,6 +169,32 @@ def named(model: Transformer, plan: Plan) -> dict[str, Tensor]:
     if c.tie != "all":
         spare[SHARED] = weights["model.encoder.embed_tokens.weight"]
     return spare | weights
+
+
+def started_by_padding(model: Transformer) -> Transformer:
+    """The same translations from a model whose start mark is padding, which is never written.
+
+    A Marian model (norms after each part) starts from a vector of zeros wherever it is read. Every embedding is
+    therefore moved by that of the start mark, and the first attention moves it back: in what it reads, and in what
+    is added to it. Where the output shares the matrix, all logits of a position move by one number.
+    """
+    model = copy.deepcopy(model)
+    c = model.config
+    with torch.no_grad():
+        target = model.get_parameter("source_embedding.weight" if c.tie == "all" else "target_embedding.weight")
+        start = target[BOS].clone()
+        target[PAD] = start
+        if c.norm == "post":
+            target -= start
+            for side in ("encoder", "decoder") if c.tie == "all" else ("decoder",):
+                first = f"{side}.0.self"
+                moved = start * c.d_model**0.5
+                model.get_parameter(f"{first}.qkv.bias").add_(model.get_parameter(f"{first}.qkv.weight") @ moved)
+                model.get_parameter(f"{first}.output.bias").add_(moved)
+        bias = model.get_parameter("output_bias") if c.output_bias else torch.zeros(c.target_vocabulary)
+        model.output_bias = nn.Parameter(bias.index_fill(0, torch.tensor([PAD]), NEVER))
+    model.config = replace(c, output_bias=True)
+    return model
 
 
 def usual(model: Transformer, plan: Plan) -> Stored:

@@ -50,6 +50,7 @@ def glossary(c: ModelConfig) -> list[Row]:
 
 def _stack(c: ModelConfig, stack: str, side: str, at: str, depth: int, end: str, means: str) -> Iterator[Row]:
     stream = f"B {at} D"
+    norm, normed = _NORMS[c.norm]
     yield Row(
         f"{stack}.embedding", stream, f"the vector of each {side} piece", f"sqrt(D) * {side}_embedding[{side} pieces]"
     )
@@ -61,21 +62,17 @@ def _stack(c: ModelConfig, stack: str, side: str, at: str, depth: int, end: str,
     for number in range(depth):
         for part in ("self", "ffn") if stack == "encoder" else ("self", "cross", "ffn"):
             inside, around = f"{stack}.{number}.{part}", f"{stack}.{number}.{part}_residual"
-            into = f"{around}.norm" if c.norm == "pre" else x
-            if c.norm == "pre":
-                yield Row(
-                    f"{around}.norm", stream, "each vector with mean 0 and variance 1, rescaled", f"LayerNorm({x})"
-                )
+            into = f"{around}.norm" if c.norm_first else x
+            if c.norm_first:
+                yield Row(f"{around}.norm", stream, normed, f"{norm}({x})")
             yield from _feed_forward(c, inside, into, at) if part == "ffn" else _attention(c, inside, into, at)
             yield Row(
                 f"{around}.sum", stream, "what came in plus what the part adds", f"{x} + dropout({inside}.output)"
             )
-            if c.norm == "post":
-                yield Row(
-                    f"{around}.norm", stream, "each vector with mean 0 and variance 1, rescaled", "LayerNorm(sum)"
-                )
-            x = f"{around}.sum" if c.norm == "pre" else f"{around}.norm"
-    yield Row(end, stream, means, f"LayerNorm({x})" if c.norm == "pre" else x)
+            if not c.norm_first:
+                yield Row(f"{around}.norm", stream, normed, f"{norm}(sum)")
+            x = f"{around}.sum" if c.norm_first else f"{around}.norm"
+    yield Row(end, stream, means, f"{norm}({x})" if c.norm_first else x)
 
 
 def _attention(c: ModelConfig, inside: str, x: str, at: str) -> Iterator[Row]:
@@ -117,6 +114,11 @@ def _feed_forward(c: ModelConfig, inside: str, x: str, at: str) -> Iterator[Row]
 _VECTORS = {
     "sinusoidal": "sin and cos of position / 10000^(2i / D), interleaved",
     "learned": "{}_positions.table[position]",
+}
+_NORMS = {
+    "pre": ("LayerNorm", "each vector with mean 0 and variance 1, rescaled"),
+    "post": ("LayerNorm", "each vector with mean 0 and variance 1, rescaled"),
+    "rms": ("RMSNorm", "each vector with mean square 1, rescaled"),
 }
 _ACTIVE = {
     "relu": "max(0, inner)",

@@ -51,13 +51,22 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+EPSILON = 1e-5
+"""What every norm adds under its root."""
+
+
+def norm(d_model: int, kind: str) -> nn.Module:
+    """A LayerNorm, or for "rms" the RMSNorm of Zhang and Sennrich (2019): x / sqrt(mean of x^2 + epsilon) * weight."""
+    return nn.RMSNorm(d_model, EPSILON) if kind == "rms" else nn.LayerNorm(d_model, EPSILON)
+
+
 class Residual(nn.Module):
     """x + f(norm(x)), or norm(x + f(x)) as the paper has it (3.1)."""
 
-    def __init__(self, d_model: int, dropout: float, norm: str):
+    def __init__(self, d_model: int, dropout: float, kind: str):
         super().__init__()
-        self.norm_first = norm == "pre"
-        self.norm = nn.LayerNorm(d_model)
+        self.norm_first = kind != "post"
+        self.norm = norm(d_model, kind)
         self.dropout = Dropout(dropout)
 
     def forward(

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from pellucid.model import masks
 from pellucid.model.cache import Cache
 from pellucid.model.dropout import Dropout
-from pellucid.model.layers import DecoderLayer, EncoderLayer
+from pellucid.model.layers import DecoderLayer, EncoderLayer, norm
 from pellucid.model.positions import POSITIONS, Positions
 from pellucid.model.watch import Watch, unseen
 from pellucid.sizes import ModelConfig
@@ -44,8 +44,8 @@ class Transformer(nn.Module):
         self.encoder = nn.ModuleList(EncoderLayer(c, f"encoder.{n}") for n in range(c.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(c, f"decoder.{n}") for n in range(c.decoder_layers))
         # Pre-norm leaves the last sum of each stack without a norm; post-norm ends with one.
-        self.encoder_norm = nn.LayerNorm(c.d_model) if c.norm == "pre" else nn.Identity()
-        self.decoder_norm = nn.LayerNorm(c.d_model) if c.norm == "pre" else nn.Identity()
+        self.encoder_norm = norm(c.d_model, c.norm) if c.norm_first else nn.Identity()
+        self.decoder_norm = norm(c.d_model, c.norm) if c.norm_first else nn.Identity()
 
     def forward(
         self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"], watch: Watch = unseen

@@ -10,6 +10,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
 
 from pellucid.api import Model
+from pellucid.decode.terms import Terms
 from pellucid.serve import libretranslate, static, tracing
 from pellucid.serve.gate import Addressed, Bounded, Guarded
 from pellucid.serve.languages import Languages
@@ -29,12 +30,14 @@ def create_app(
     languages: Languages | None = None,
     hosts: Collection[str] | None = LOOPBACK,
     origins: Collection[str] = (),
+    terms: Terms | None = None,
 ) -> FastAPI:
     """The server of one model.
 
     `hosts` are the names it answers to, None for any; `origins` other sites whose pages may ask it, "*" for all.
+    `terms` hold for every translation, beside those of a request.
     """
-    service = Service(model, limits or Limits(), languages or Languages.of(model.manifest))
+    service = Service(model, limits or Limits(), languages or Languages.of(model.manifest), terms)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

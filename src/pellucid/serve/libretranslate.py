@@ -1,11 +1,12 @@
 """Translation as LibreTranslate's clients ask for it: the same paths, the same names, the same forms."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from pellucid.decode.assemble import Translation
 from pellucid.decode.config import SearchConfig
@@ -25,15 +26,32 @@ STOPS = ("empty", "eos", "length")
 OTHERS = f"other translations of each text; more than {BEAM - 1} widen the search, which may find another best one"
 
 
-class Wanted(BaseModel):
-    """What is to be translated; an `api_key`, and anything else, is not looked at."""
+Term = Annotated[str, StringConstraints(pattern=r"\S")]
+TERMS = "source terms, and the target term that must translate each; a form writes them as a JSON object"
+KEY = "clients of LibreTranslate send one; this server asks for none and does not look at it"
 
-    model_config = ConfigDict(extra="ignore")
+
+def from_form(terms: Any) -> Any:
+    """The terms of a form, where they are the text of a JSON object."""
+    if not isinstance(terms, str):
+        return terms
+    try:
+        return json.loads(terms)
+    except (ValueError, RecursionError):
+        raise ValueError("expected a JSON object of source terms and target terms") from None
+
+
+class Wanted(BaseModel):
+    """What is to be translated. A field of another name is refused."""
+
+    model_config = ConfigDict(extra="forbid")
     q: Annotated[str | list[str], Field(description="a text, or a list of them")]
     source: Annotated[str, Field(description='the language of the texts, or "auto": what this model reads')]
     target: Annotated[str, Field(description="the language to translate into")]
     format: Literal["text", "html"] = "text"
     alternatives: Annotated[int, Field(ge=0, description=OTHERS)] = 0
+    terms: Annotated[dict[Term, Term] | None, BeforeValidator(from_form), Field(description=TERMS)] = None
+    api_key: Annotated[str | None, Field(description=KEY)] = None
 
 
 class Detected(BaseModel):
@@ -54,9 +72,11 @@ class Translated(BaseModel):
 
 
 class Asked(BaseModel):
-    """A text whose language is asked for."""
+    """A text whose language is asked for. A field of another name is refused."""
 
+    model_config = ConfigDict(extra="forbid")
     q: str | list[str]
+    api_key: Annotated[str | None, Field(description=KEY)] = None
 
 
 class Language(BaseModel):
@@ -90,7 +110,11 @@ def routes(service: Service) -> APIRouter:
         pages = [cut(text) if wanted.format == "html" else [Text(text)] for text in texts]
         ranks = 1 + wanted.alternatives
         search = SearchConfig(beam=max(BEAM, ranks), n_best=ranks)
-        asked = Texts(tuple(each.text for page in pages for each in page if not isinstance(each, str)), search)
+        asked = Texts(
+            tuple(each.text for page in pages for each in page if not isinstance(each, str)),
+            search,
+            service.terms_with(wanted.terms),
+        )
         found = iter(await service.answer(request, service.translating, asked))
         results = [result(page, [next(found) for each in page if not isinstance(each, str)], ranks) for page in pages]
         return told(results, wanted, Detected(language=languages.source, confidence=0.0))

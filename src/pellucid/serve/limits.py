@@ -14,10 +14,13 @@ class Limits:
     alternatives: Annotated[int, "other translations of a text"] = 7
     body: Annotated[int, "bytes in the body of a request"] = 2**20
     waiting: Annotated[int, "requests that wait for the model; one more is told to come again (503)"] = 64
+    connections: Annotated[int, "connections open at the same time; those that ask for nothing give way to others"] = (
+        512
+    )
     open_requests: Annotated[int, "requests open at the same time"] = 256
     each: Annotated[int, "requests open at the same time from one address (429); 0: as many as from all"] = 32
     seconds: Annotated[float, "until a request that is not answered is given up (504)"] = 30.0
-    arrival: Annotated[float, "seconds a request may take to arrive (408)"] = 10.0
+    arrival: Annotated[float, "seconds the header of a request may take to arrive, and then its body (408)"] = 10.0
     beam: Annotated[int, "beam of a trace"] = 16
     traces: Annotated[int, "traces kept; the one not looked at for longest goes first"] = 32
     trace_bytes: Annotated[int, "bytes of all traces kept"] = 2**30

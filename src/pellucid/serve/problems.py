@@ -79,10 +79,15 @@ async def misunderstood(request: Request, error: Exception) -> JSONResponse:
 def in_words(errors: Iterable[Mapping[str, Any]]) -> str:
     """What is wrong with each field, five of them at most.
 
-    >>> in_words([{"loc": ("query", "keep"), "msg": "Field required"}])
+    >>> in_words([{"loc": ("query", "keep"), "type": "missing", "msg": "Field required"}])
     'query.keep: Field required'
     """
-    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in islice(errors, 5))
+    return "; ".join(f"{'.'.join(map(str, each['loc'])):.80}: {reason_of(each)}" for each in islice(errors, 5))
+
+
+def reason_of(error: Mapping[str, Any]) -> str:
+    """What is wrong with one field; pydantic's own words would say of an unknown one only that it is extra."""
+    return "there is no such field" if error["type"] == "extra_forbidden" else f"{error['msg']:.200}"
 
 
 async def not_found(request: Request, error: Exception) -> JSONResponse:

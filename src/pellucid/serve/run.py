@@ -1,13 +1,18 @@
 """Runs an application until it is told to stop: a socket that is taken early, so that a taken port is said at once."""
 
+import asyncio
 import os
 import socket
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp
 
 from pellucid.serve.limits import Limits
 from pellucid.serve.service import DRAINED
+
+if TYPE_CHECKING:
+    import uvicorn
 
 
 def taken(host: str, port: int) -> socket.socket:
@@ -31,16 +36,35 @@ def taken(host: str, port: int) -> socket.socket:
 
 def run(app: ASGIApp, listening: socket.socket, limits: Limits) -> None:
     """Serve until interrupted or terminated; then what is under way is answered first."""
+    with suppress(KeyboardInterrupt):  # raised again by uvicorn, when everything is done
+        server_of(app, limits).run(sockets=[listening])
+
+
+def server_of(app: ASGIApp, limits: Limits) -> "uvicorn.Server":
+    """What runs an application, with limits on its connections."""
     import uvicorn
 
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,  # who asks is whoever holds the connection: a header could say anything
-        timeout_graceful_shutdown=int(limits.seconds + DRAINED) + 1,
-        ws="none",
+    from pellucid.serve.connections import ACCEPTED_AT_ONCE, Connections
+
+    connections = Connections(limits)
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            asyncio.get_running_loop().set_exception_handler(connections.handle_loop_error)
+            await super().startup(sockets)
+            for listening in sockets or ():
+                listening.listen(socket.SOMAXCONN)  # asyncio has made the queue as short as what it accepts at once
+
+    return Server(
+        uvicorn.Config(
+            app,
+            http=connections.open_protocol,  # pyright: ignore[reportArgumentType]  # a class, or what is called like one
+            backlog=ACCEPTED_AT_ONCE,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,  # who asks is whoever holds the connection: a header could say anything
+            timeout_graceful_shutdown=int(limits.seconds + DRAINED) + 1,
+            ws="none",
+        )
     )
-    with suppress(KeyboardInterrupt):  # raised again by uvicorn, when everything is done
-        uvicorn.Server(config).run(sockets=[listening])

@@ -10,6 +10,7 @@ from starlette.requests import Request
 
 from pellucid.api import Model
 from pellucid.decode.assemble import Translation
+from pellucid.decode.terms import Terms
 from pellucid.serve.languages import Languages
 from pellucid.serve.limits import Limits
 from pellucid.serve.metrics import Metrics
@@ -29,8 +30,9 @@ DRAINED = 5.0
 class Service:
     """A model that is asked by many at once. One thread translates, one looks inside; each has its queue."""
 
-    def __init__(self, model: Model, limits: Limits, languages: Languages):
+    def __init__(self, model: Model, limits: Limits, languages: Languages, terms: Terms | None = None):
         self.model = model
+        self.terms = terms
         self.limits = limits
         self.languages = languages
         self.metrics = Metrics()
@@ -56,6 +58,16 @@ class Service:
         self.metrics.texts.inc(sum(len(each.texts) for each in asked))
         self.metrics.characters.inc(sum(each.characters for each in asked))
         return translated(self.model.translator.translate, asked)
+
+    def terms_with(self, asked: Mapping[str, str] | None) -> Terms | None:
+        """The server's own terms and those of a request, which go first; `Refusal` for what are no terms."""
+        if not asked:
+            return self.terms
+        try:
+            terms = Terms.of(asked)
+        except ValueError as error:
+            raise Refusal(422, f"terms: {error}") from None
+        return terms if self.terms is None else self.terms.with_others(terms)
 
     async def answer(self, request: Request, worker: Worker[Asked, Answer], asked: Asked) -> Answer:
         """The worker's answer; `Refusal` for too many that wait, for the user's mistake, and when it takes too long.

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from pellucid.decode.assemble import Translation
 from pellucid.decode.config import SearchConfig
+from pellucid.decode.terms import Terms
 
 TEXTS_TOGETHER, CHARACTERS_TOGETHER = 64, 10_000
 """What is translated at a time; a request that is larger goes alone."""
@@ -122,6 +123,7 @@ class Texts:
 
     texts: tuple[str, ...]
     search: SearchConfig
+    terms: Terms | None = None
 
     @property
     def characters(self) -> int:
@@ -132,16 +134,14 @@ class Texts:
 def fit_together(some: Sequence[Texts], more: Texts) -> bool:
     """Whether one more request may be translated with these."""
     return (
-        more.search == some[0].search
+        (more.search, more.terms) == (some[0].search, some[0].terms)
         and sum(len(each.texts) for each in some) + len(more.texts) <= TEXTS_TOGETHER
         and sum(each.characters for each in some) + more.characters <= CHARACTERS_TOGETHER
     )
 
 
-def translated(
-    translate: Callable[[Sequence[str], SearchConfig], list[Translation]], asked: Sequence[Texts]
-) -> list[list[Translation]]:
+def translated(translate: Callable[..., list[Translation]], asked: Sequence[Texts]) -> list[list[Translation]]:
     """The translations of each request, all texts together in one call."""
-    found = translate([text for each in asked for text in each.texts], asked[0].search)
+    found = translate([text for each in asked for text in each.texts], asked[0].search, terms=asked[0].terms)
     rest = iter(found)
     return [[next(rest) for _ in each.texts] for each in asked]

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pellucid.config import build, overridden, read_toml
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.model import PRESETS, ModelConfig
+from pellucid.sizes import Activation, Norm, Positions, Tie
 from pellucid.train.start import filled
 
 MOST_WEIGHT = 1000
@@ -112,16 +113,12 @@ class ModelSettings:
     dropout: Annotated[float, "share dropped from embeddings and from each sublayer's output"] = 0.1
     attention_dropout: Annotated[float, "share dropped from attention patterns"] = 0.0
     activation_dropout: Annotated[float, "share dropped inside the feed-forward"] = 0.0
-    norm: Annotated[Literal["pre", "post"], "normalise before each sublayer, or after the sum as the paper does"] = (
-        "pre"
-    )
-    positions: Annotated[Literal["sinusoidal", "learned", "rotary", "none"], "how order enters the model"] = (
-        "sinusoidal"
-    )
-    activation: Annotated[Literal["relu", "gelu", "silu", "swiglu"], "between the feed-forward's two layers"] = "relu"
-    tie: Annotated[
-        Literal["all", "decoder", "none"] | None, "which embeddings share one matrix; left out: all if joint"
-    ] = None
+    norm: Annotated[
+        Norm, "LayerNorm before each sublayer, LayerNorm after its sum as in the paper, or RMSNorm before each sublayer"
+    ] = "pre"
+    positions: Annotated[Positions, "how order enters the model"] = "sinusoidal"
+    activation: Annotated[Activation, "between the feed-forward's two layers"] = "relu"
+    tie: Annotated[Tie | None, "which embeddings share one matrix; left out: all if joint"] = None
     max_positions: Annotated[int, "longest sentence in pieces the model will take"] = 1024
     output_bias: Annotated[bool, "a number of its own for each target piece, added to its logit"] = False
     fewer_heads: Annotated[

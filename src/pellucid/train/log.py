@@ -6,9 +6,9 @@ from math import inf, nan
 from pathlib import Path
 from typing import Any, Protocol
 
+from pellucid.sealed import reason
 from pellucid.train.dev import Evaluation
 from pellucid.train.state import Counts, Since, replace_text
-from pellucid.train.trouble import reason
 from pellucid.train.update import Update
 
 REPORT_EVERY = 50

@@ -1,7 +1,9 @@
 """The training loop: from a run's settings to its model directories."""
 
+import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,13 @@ from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
 from pellucid.model.dropout import drop_only
-from pellucid.sealed import manifest_of
+from pellucid.sealed import NotWritten, manifest_of
 from pellucid.train.config import RunConfig
 from pellucid.train.data import read_data
 from pellucid.train.dev import Dev, Evaluation, evaluate
 from pellucid.train.distributed import ALONE, Workers, joined
 from pellucid.train.fsdp import is_sharded, placed
+from pellucid.train.lock import locked
 from pellucid.train.log import Log, Silent, Voice, voice
 from pellucid.train.optim import adam, dropout_part, learning_rate
 from pellucid.train.precision import replaced
@@ -28,7 +31,7 @@ from pellucid.train.progress import due, progress
 from pellucid.train.recovery import account, found_by_all, good, newest_sound, rate_factor, recover
 from pellucid.train.start import opened, since
 from pellucid.train.state import State, average, checkpoint, checkpoints, gathered, prune, replace_text, restore, save
-from pellucid.train.trouble import NotWritten, TrainingFailed, out_of_memory, written
+from pellucid.train.trouble import TrainingFailed, out_of_memory, written
 from pellucid.train.unchanged import TEXTS, note_text, refuse_other_settings, refuse_other_text
 from pellucid.train.update import compiled, update
 
@@ -73,11 +76,14 @@ def train(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence[str
     `reasons` for settings that were chosen for the user are said first.
 
     Raises ValueError for data that cannot be trained on, for an `out` that already holds a run, and for a resume with
-    other settings or other data than the run began with; TrainingFailed when the run cannot go on or cannot be saved.
+    other settings or other data than the run began with, or while another process trains into `out`; TrainingFailed
+    when the run cannot go on or cannot be saved.
     """
     spare_memory()
+    # Of several workers the first writes. It holds the lock before it meets the others, or they would wait for it.
+    alone_here = locked(out) if os.environ.get("RANK", "0") == "0" else nullcontext()
     try:
-        with joined() as workers:
+        with alone_here, joined() as workers:
             say = voice() if workers.first else Silent()
             try:
                 for reason in reasons:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pellucid.data.batching import Batch
 from pellucid.data.tokenizer import PAD
+from pellucid.sealed import NotWritten, reason
 
 OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|CUBLAS_STATUS_ALLOC_FAILED")
 """What the RuntimeErrors say that stand for it: of CUDA and MPS, of the CPU, of the CPU on Windows, of cuBLAS."""
@@ -20,10 +21,6 @@ OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memo
 
 class TrainingFailed(RuntimeError):
     """A run cannot go on; the message says why, and what to do."""
-
-
-class NotWritten(OSError):
-    """Something could not be saved; the message says what, why, and how much room there is."""
 
 
 def out_of_memory(error: BaseException) -> bool:
@@ -72,19 +69,6 @@ def written(place: Path, size: int) -> Iterator[None]:
             f"{place} could not be written: {reason(error)} "
             f"(it takes about {size / 1e6:,.1f} MB, {free(place) / 1e6:,.1f} MB are free there)"
         ) from None
-
-
-def reason(error: OSError | SafetensorError) -> str:
-    """Why something was not written.
-
-    >>> reason(OSError(28, "No space left on device"))
-    'no space left on device'
-    >>> reason(SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"))
-    'no space left on device'
-    """
-    said = re.search(r"I/O error: (.*?) \(os error", str(error))
-    words = said[1] if said else (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
-    return words[0].lower() + words[1:]
 
 
 def free(place: Path) -> int:

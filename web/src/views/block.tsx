@@ -134,7 +134,7 @@ function signOf(op: Op, manifest: Manifest): string {
     case "add":
       return "=";
     case "norm":
-      return "(x − mean) / deviation →";
+      return op.rms ? "x / root of the mean square →" : "(x − mean) / deviation →";
     case "activation":
       return `${op.function} →`;
     case "sinusoid":

@@ -45,7 +45,11 @@ export function MeansAndDeviations(props: { manifest: Manifest; row: TensorRow; 
           ))}
         </tbody>
       </table>
-      <p class="quiet">After: not exactly 0 and 1, for each dimension then gets a weight and a bias of its own.</p>
+      <p class="quiet">
+        {props.row.op.kind === "norm" && props.row.op.rms
+          ? "This norm takes off no mean: it divides by the root of the mean square, then each dimension gets a weight of its own."
+          : "After: not exactly 0 and 1, for each dimension then gets a weight and a bias of its own."}
+      </p>
     </details>
   );
 }

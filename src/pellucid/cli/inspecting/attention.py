@@ -24,6 +24,9 @@ EXAMPLES = """\
   pellucid inspect attention runs/demo/best "The ball is blue." --where decoder.3.self --csv self.csv --html self.html
   pellucid inspect attention runs/demo/best "The ball is blue." --where encoder.3.self --rollout"""
 
+LARGEST_ERROR = 1e-4
+"""How far from 1 a row of weights may sum: many times what float32 rounds."""
+
 
 def run(
     model: Annotated[str, MODEL],
@@ -91,6 +94,7 @@ def run(
         found = attention.rollout_table(trace, where, pieces=pieces)
     else:
         found = attention.table(trace, where, number, stage=stage, side=side, pieces=pieces)
+    require_sums(found)
     files(found, trace, csv_file, html, plot)
     if json:
         write_objects([{**vars(found), "values": numbers(found.values), "texts": texts(trace, where)}])
@@ -117,6 +121,17 @@ def refuse_together(word: str | None, rollout: bool, distances: bool, others: di
         for other in unused.get(name, tuple(others)):
             if others[other]:
                 raise ValueError(f"{name} does not go with {other}; leave one out")
+
+
+def require_sums(found: "Table") -> None:
+    """ValueError for rows of weights that do not sum to 1: such a table is wrong, and is not shown."""
+    if found.stage in ("pattern", "rollout"):
+        worst = max(found.sums, key=lambda total: abs(total - 1))
+        if not abs(worst - 1) < LARGEST_ERROR:
+            raise ValueError(
+                f"{found.attention}: a row of weights sums to {worst:.6f}, and should sum to 1; are the model's "
+                "weights all numbers? If they are, this is a fault of pellucid"
+            )
 
 
 def texts(trace: "Trace", where: str) -> list[str]:

@@ -172,13 +172,14 @@ def best_line(result: "Result", judged: "Judged") -> str:
 
 def summary(found: "Sequence[Result]") -> Iterator[str]:
     """All verdicts in one table."""
-    rows = [["probe", "heads as wished", "by chance", "all heads, weights", "norms"]]
+    rows = [["probe", "heads as wished", "by chance", "beyond chance", "all heads, weights", "norms"]]
     for result in found:
         weights, norms = result.judged
         total = len(weights.heads)
         does = ["does" if judged.mean.wished else "does not" for judged in (weights, norms)]
-        rows.append([result.probe.name, f"{weights.count} of {total}", f"{result.chance * total:.1f}", *does])
-    yield from aligned(rows, "lrrll")
+        beyond = "yes" if result.beyond_chance else "no"
+        rows.append([result.probe.name, f"{weights.count} of {total}", f"{result.chance * total:.1f}", beyond, *does])
+    yield from aligned(rows, "lrrlll")
 
 
 def as_object(result: "Result") -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 A logit is U[piece] . states[step], plus the output bias. The state is the sum of what was added to the residual stream
 at this position, sent through norms. With its deviation kept as it was, a norm is a matrix and a shift:
-diag(weight) (I - 11'/D) / deviation, and its bias. So each part can be followed to the logit; here backwards, from the
-direction U[piece] through the transposed norms to each place where something was added. These are direct effects: what
-a part changes in later ones is inside their numbers.
+diag(weight) (I - 11'/D) / deviation, and its bias; an RMSNorm is diag(weight) / root of the mean square. So each part
+can be followed to the logit; here backwards, from the direction U[piece] through the transposed norms to each place
+where something was added. These are direct effects: what a part changes in later ones is inside their numbers.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,8 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from pellucid.model import ModelConfig
-from pellucid.trace.checks.graph import EPS, operations
+from pellucid.model.layers import EPSILON
+from pellucid.trace.checks.graph import operations
 from pellucid.trace.record import Record
 
 if TYPE_CHECKING:
@@ -158,13 +159,13 @@ class Walk:
 
     def back(self, c: ModelConfig) -> None:
         """From the states to the embeddings, last layer first."""
-        if c.norm == "pre":
-            self.norm("decoder_norm", f"decoder.{c.decoder_layers - 1}.ffn_residual.sum")
+        if c.norm_first:
+            self.norm("decoder_norm", f"decoder.{c.decoder_layers - 1}.ffn_residual.sum", c.norm == "rms")
         for layer in reversed(range(c.decoder_layers)):
             for part in ("ffn", "cross", "self"):
                 inside = f"decoder.{layer}.{part}"
-                if c.norm == "post":
-                    self.norm(f"{inside}_residual.norm", f"{inside}_residual.sum")
+                if not c.norm_first:
+                    self.norm(f"{inside}_residual.norm", f"{inside}_residual.sum", rms=False)
                 if part == "ffn":
                     self.feed_forward(inside)
                 else:
@@ -180,9 +181,17 @@ class Walk:
         yield AccountPart("norms", "norm", float(self.norms[n]))
         yield AccountPart("biases", "bias", float(self.biases[n]))
 
-    def norm(self, name: str, before: str) -> None:
-        """Through (x - mean) / deviation * weight + bias, with the deviation of x = `before` as it was."""
-        deviation = np.sqrt(self.at_rows(before).var(axis=-1, keepdims=True) + EPS)
+    def norm(self, name: str, before: str, rms: bool) -> None:
+        """Through (x - mean) / deviation * weight + bias, with the deviation of x = `before` as it was.
+
+        With `rms` nothing is subtracted or added, and the deviation is that from 0.
+        """
+        x = self.at_rows(before)
+        if rms:
+            self.direction = self.direction * self.parameter(f"{name}.weight")
+            self.direction /= np.sqrt((x**2).mean(axis=-1, keepdims=True) + EPSILON)
+            return
+        deviation = np.sqrt(x.var(axis=-1, keepdims=True) + EPSILON)
         self.norms += self.along(self.parameter(f"{name}.bias"))
         scaled = self.direction * self.parameter(f"{name}.weight") / deviation
         self.direction = scaled - scaled.mean(axis=-1, keepdims=True)

@@ -4,12 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from torch import nn
-
 from pellucid.model import ModelConfig
-
-EPS = nn.LayerNorm(1).eps
-"""What every norm adds to the variance: the model leaves it at what torch takes."""
+from pellucid.model.layers import EPSILON
 
 Kind = Literal[
     "lookup",
@@ -49,7 +45,8 @@ class Operation:
     merged: bool = False
     turned: bool = False
     divisor: float = 1.0
-    eps: float = EPS
+    eps: float = EPSILON
+    rms: bool = False
     function: str = ""
 
     def as_json(self) -> dict[str, Any]:
@@ -71,7 +68,7 @@ _FIELDS: dict[Kind, str] = {
     "sinusoid": "",
     "row": "table",
     "add": "inputs",
-    "norm": "inputs weight bias eps",
+    "norm": "inputs weight bias eps rms",
     "linear": "inputs weight bias first split merged turned",
     "dot": "inputs",
     "scale": "inputs divisor",
@@ -122,15 +119,15 @@ def _stack(
         for part in ("self", "ffn") if stack == "encoder" else ("self", "cross", "ffn"):
             inside, around = f"{stack}.{number}.{part}", f"{stack}.{number}.{part}_residual"
             norm, total = f"{around}.norm", f"{around}.sum"
-            into = norm if c.norm == "pre" else x
-            if c.norm == "pre":
-                yield norm, _norm(x, norm)
+            into = norm if c.norm_first else x
+            if c.norm_first:
+                yield norm, _norm(c, x, norm)
             yield from _feed_forward(c, inside, into) if part == "ffn" else _attention(c, inside, into)
             yield total, Operation("add", (x, f"{inside}.output"))
-            if c.norm == "post":
-                yield norm, _norm(total, norm)
-            x = total if c.norm == "pre" else norm
-    yield end, _norm(x, f"{stack}_norm") if c.norm == "pre" else Operation("same", (x,))
+            if not c.norm_first:
+                yield norm, _norm(c, total, norm)
+            x = total if c.norm_first else norm
+    yield end, _norm(c, x, f"{stack}_norm") if c.norm_first else Operation("same", (x,))
 
 
 def _attention(c: ModelConfig, inside: str, x: str) -> Iterator[Made]:
@@ -168,5 +165,6 @@ def _feed_forward(c: ModelConfig, inside: str, x: str) -> Iterator[Made]:
     )
 
 
-def _norm(x: str, of: str) -> Operation:
-    return Operation("norm", (x,), weight=f"{of}.weight", bias=f"{of}.bias")
+def _norm(c: ModelConfig, x: str, of: str) -> Operation:
+    rms = c.norm == "rms"
+    return Operation("norm", (x,), weight=f"{of}.weight", bias=None if rms else f"{of}.bias", rms=rms)

@@ -33,7 +33,9 @@ def recompute(
         case "add":
             found = np.sum(x, axis=0)
         case "norm":
-            found = norm(x[0], operation.eps) * float64(parameter(operation.weight)) + bias_of(operation, parameter)
+            found = norm(x[0], operation.eps, operation.rms) * float64(parameter(operation.weight)) + bias_of(
+                operation, parameter
+            )
         case "linear":
             found = linear(operation, x[0], parameter, shape)
         case "dot":
@@ -65,9 +67,9 @@ def bias_of(operation: Operation, parameter: Parameter) -> np.ndarray:
     return float64(parameter(operation.bias)) if operation.bias else np.zeros(1)
 
 
-def norm(x: np.ndarray, eps: float) -> np.ndarray:
-    """Each vector with mean 0 and variance 1 (Ba et al. 2016, equation 4)."""
-    away = x - x.mean(axis=-1, keepdims=True)
+def norm(x: np.ndarray, eps: float, rms: bool) -> np.ndarray:
+    """Each vector with mean 0 and variance 1 (Ba et al. 2016, equation 4); `rms`: with mean square 1."""
+    away = x if rms else x - x.mean(axis=-1, keepdims=True)
     return away / np.sqrt((away**2).mean(axis=-1, keepdims=True) + eps)
 
 

@@ -1,0 +1,64 @@
+"""One training at a time writes into a run directory: a lock that the kernel gives back however the process ends."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TextIO
+
+NAME = "run.lock"
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Hold the lock of a run directory, made where there is none and removed again if it stays empty.
+
+    Raises ValueError, with the other's process id, while another process trains into the directory. Where the system
+    or the file system has no such locks, nothing is locked.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    path = directory / NAME
+    made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
+    while True:
+        directory.mkdir(parents=True, exist_ok=True)
+        with path.open("a+", encoding="ascii") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ValueError(
+                    f"{directory} is being trained into by process {owner(file)}; wait until it ends, stop it, or "
+                    "choose another --out"
+                ) from None
+            except OSError:  # a network file system without locks
+                pass
+            # Who had the lock may have removed its file after we opened it: then ours locks nothing.
+            if not stands_at(file, path):
+                continue
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n")
+            file.flush()
+            try:
+                yield
+            finally:
+                with suppress(OSError):
+                    path.unlink()
+                    for folder in made:
+                        folder.rmdir()  # refused, and the rest with it, if anything stands in it
+            return
+
+
+def stands_at(file: TextIO, path: Path) -> bool:
+    """Whether an open file is the one that stands at `path` now."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    return False
+
+
+def owner(file: TextIO) -> str:
+    """The process id that a lock file names."""
+    file.seek(0)
+    return file.read(20).strip() or "of unknown number"

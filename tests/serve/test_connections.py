@@ -1,0 +1,122 @@
+import asyncio
+import errno
+import http.client
+import socket
+import time
+from contextlib import suppress
+
+import pytest
+
+from pellucid.serve.connections import Connections, most_files
+from pellucid.serve.limits import Limits
+from tests.decode.models import LINES
+from tests.serve.servers import running, small_model
+from tests.serve.test_running import read, translated
+
+HEADER = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+
+def connect(port: int, *sent: bytes) -> socket.socket:
+    """A connection on which something was sent."""
+    connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+    for data in sent:
+        connection.sendall(data)
+    return connection
+
+
+def status(port: int, *sent: bytes) -> bytes:
+    """The status of what a new connection is answered."""
+    with connect(port, *sent) as connection:
+        return connection.recv(12)[-3:]
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /hea", HEADER[:-2], HEADER + b"GET", HEADER + HEADER + HEADER[:-1]])
+def test_a_header_that_does_not_arrive_is_given_up(sent: bytes):
+    with running(small_model(), arrival=0.2) as port, connect(port, sent) as connection:
+        received = connection.makefile("rb").read()  # ends when the server closes the connection
+    assert received.count(b"HTTP/1.1 200") == sent.count(HEADER)
+    assert received.count(b"HTTP/1.1 408 Request Timeout") == 1
+    assert b'{"error":"the header of the request did not arrive whole within 0.2 s"}' in received
+
+
+def test_a_header_that_comes_byte_by_byte_has_no_more_time():
+    with running(small_model(), arrival=0.3) as port, connect(port) as connection:
+        began = time.monotonic()
+        with suppress(OSError):  # the server has closed it
+            while time.monotonic() - began < 10:
+                connection.sendall(b"a")
+                time.sleep(0.02)
+        assert time.monotonic() - began < 10
+
+
+def test_every_header_of_a_connection_has_its_own_time():
+    with running(small_model(), arrival=0.2) as port:
+        connection = http.client.HTTPConnection("127.0.0.1", port)
+        for _ in range(4):
+            connection.request("GET", "/health")
+            assert connection.getresponse().read() == b'{"status":"ok"}'
+            time.sleep(0.1)
+        connection.close()
+
+
+def test_connections_that_ask_for_nothing_give_way_to_those_that_ask():
+    with running(small_model(), connections=8) as port:
+        silent = [connect(port, b"GET /hea") for _ in range(40)]
+        assert translated(port, LINES[0]) == small_model().translate(LINES[:1])[0].text
+        with suppress(ConnectionResetError):
+            assert silent[0].recv(9) == b""  # the oldest were closed
+        silent[-1].sendall(HEADER.removeprefix(b"GET /hea"))
+        assert silent[-1].recv(12) == b"HTTP/1.1 200"  # the last was not
+        for each in silent:
+            each.close()
+
+
+def test_where_every_connection_is_at_work_one_more_hears_that_there_are_too_many():
+    body = b"POST /translate HTTP/1.1\r\nHost: 127.0.0.1\r\nExpect: 100-continue\r\nContent-Length: 99\r\n\r\n"
+    with running(small_model(), connections=3) as port:
+        busy = [connect(port, body) for _ in range(3)]
+        assert [each.recv(12) for each in busy] == [b"HTTP/1.1 100"] * 3
+        assert status(port) == b"503"
+        for each in busy:
+            each.close()
+        until(lambda: status(port, HEADER) == b"200")
+
+
+def test_an_answer_that_nobody_reads_is_given_up():
+    with running(small_model(), seconds=0.3) as port:
+        ask = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        slow = connect(port)
+        slow.settimeout(10)
+        with pytest.raises(ConnectionError):
+            send_for_ever(slow, ask)
+        slow.close()
+        assert read(port, "/health") == '{"status":"ok"}'
+
+
+def test_the_log_says_once_that_no_files_are_left(caplog):
+    connections, loop = Connections(Limits()), asyncio.new_event_loop()
+    for _ in range(1000):
+        connections.handle_loop_error(loop, {"message": "out", "exception": OSError(errno.EMFILE, "Too many")})
+    assert len(caplog.records) == 1
+    connections.handle_loop_error(loop, {"message": "something else"})
+    assert "something else" in caplog.records[-1].message
+    loop.close()
+
+
+def test_there_are_fewer_connections_than_files():
+    assert Connections(Limits(connections=10**9)).most <= most_files() // 2
+    assert Connections(Limits(connections=5)).most == min(5, most_files() // 2)
+
+
+def send_for_ever(connection: socket.socket, data: bytes) -> None:
+    """Send until that fails."""
+    while True:
+        connection.sendall(data)
+
+
+def until(holds) -> None:
+    """Wait until it does."""
+    end = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)

@@ -1,0 +1,54 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pellucid.train.lock import NAME, locked
+from pellucid.train.loop import train
+from tests.train.corpora import small_run
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from pellucid.train.lock import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path):
+    """Another process that trains, as far as the lock knows, into tmp_path / "run"."""
+    process = subprocess.Popen([sys.executable, "-c", HOLD, tmp_path / "run"], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_two_trainings_never_write_into_one_directory(tmp_path, holder, resume):
+    run = small_run(tmp_path)
+    with pytest.raises(ValueError, match=f"is being trained into by process {holder.pid}; wait until it ends"):
+        train(run, tmp_path / "run", resume=resume)
+    assert [path.name for path in (tmp_path / "run").iterdir()] == [NAME]  # the other's is not removed
+
+
+def test_the_lock_of_a_killed_training_is_free(tmp_path, holder):
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.wait()
+    with locked(tmp_path / "run"):
+        assert (tmp_path / "run" / NAME).read_text(encoding="ascii") == f"{os.getpid()}\n"
+    assert not list((tmp_path / "run").iterdir())
+
+
+def test_a_training_that_is_refused_leaves_no_directory(tmp_path):
+    with pytest.raises(ValueError, match="no checkpoint to resume from"):
+        train(small_run(tmp_path), tmp_path / "run", resume=True)
+    assert not (tmp_path / "run").exists()
