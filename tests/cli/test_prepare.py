@@ -136,7 +136,7 @@ def test_other_text_or_settings_begin_anew(call, run_file, tmp_path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(prepare, "write_part", full)
         done = call("prepare", "small.toml", "--out", "shards")
-    assert (done.exit_code, done.stdout) == (2, "")
+    assert (done.exit_code, done.stdout) == (1, "")
     assert "no space left on device" in done.stderr
     assert not (tmp_path / "shards").exists()
     again = call("prepare", "small.toml", "--out", "shards", "--set", "data.max_pieces=9")
