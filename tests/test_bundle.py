@@ -267,9 +267,9 @@ def rewritten(directory: Path, **changes) -> None:
         ({"heads": 4}, "d_model 6 cannot be split into 4 heads"),
         ({"d_ff": 13}, "parameters expected"),
         ({"d_ff": 10**15}, "parameters expected"),
-        ({"d_ff": 10**18}, "no machine holds a model of these sizes"),
-        ({"d_ff": 10**30}, "no machine holds a model of these sizes"),
-        ({"encoder_layers": 10**9}, "layers expected"),
+        ({"d_ff": 10**30}, "d_ff is 1000000000000000000000000000000, which it cannot be"),
+        ({"encoder_layers": 10**9}, "a model of 1,000,000,002 layers; at most 1,000 are read"),
+        ({"encoder_layers": 400, "decoder_layers": 400}, "parameters expected"),
         ({"encoder_layers": 3}, "encoder.1.ffn.inner.weight is missing"),
         ({"decoder_layers": 1}, "'decoder.1.cross.qkv.weight' is unknown"),
         ({"max_positions": 10**12}, "makes a table of positions of more than"),
@@ -329,6 +329,81 @@ def test_weights_of_another_precision_are_refused(saved: Path):
         _ = stored.load(saved).model
 
 
+def hostile_layers(saved: Path) -> None:
+    """Many layers in the sizes, and an empty tensor in the file for each name that they would have."""
+    rewritten(saved, encoder_layers=499, decoder_layers=499)
+    empty = {f"{stack}.{n}.ffn.inner.bias": torch.zeros(0) for stack in ("encoder", "decoder") for n in range(499)}
+    bundle.save_file(empty, saved / "model.safetensors")
+    signed(saved)
+
+
+def hostile_file(saved: Path) -> None:
+    """Many gigabytes that take no room on the disk, of the size that the manifest names."""
+    with (saved / "model.safetensors").open("r+b") as file:
+        file.truncate(50 * 2**30)
+    manifest = json.loads((saved / "manifest.json").read_text(encoding="utf-8"))
+    manifest["files"]["model.safetensors"]["bytes"] = 50 * 2**30
+    manifest["sha256"] = sealed.own_sha256(manifest)
+    (saved / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+
+
+def hostile_table(saved: Path) -> None:
+    rewritten(saved, max_positions=2**22)
+
+
+@pytest.mark.parametrize("made", [hostile_layers, hostile_file, hostile_table])
+@pytest.mark.parametrize("load", [bundle.load, stored.load])
+def test_a_model_made_to_cost_much_is_refused_before_it_is_hashed_read_or_built(saved: Path, monkeypatch, made, load):
+    made(saved)
+    hashed, sha256, read_bytes = [], sealed.sha256, Path.read_bytes
+
+    def small_only(path: Path) -> bytes:
+        assert path.stat().st_size < 2**20
+        return read_bytes(path)
+
+    monkeypatch.setattr(sealed, "sha256", lambda path: hashed.append(path.stat().st_size) or sha256(path))
+    monkeypatch.setattr(Path, "read_bytes", small_only)
+    monkeypatch.setattr("pellucid.weights.Transformer", None)
+    with pytest.raises(ValueError, match=r"the same model|not a safetensors file|a table of positions"):
+        load(saved)
+    assert max(hashed) < 2**20
+
+
+LONG = "".join(f"{n:05}" for n in range(400))
+
+
+def long_texts(table, keys: tuple = ()):
+    """Every way to put a long text into a table, as a value or as a key, with the place where it is."""
+    for key, value in table.items():
+        yield (*keys, key), {**table, key: LONG}
+        yield (*keys, key), {**{other: table[other] for other in table if other != key}, LONG: value}
+        yield (*keys, key), {**table, key: [LONG]}
+        yield (*keys, key), {**table, key: 10**4200}
+        if isinstance(value, dict):
+            yield from ((place, {**table, key: changed}) for place, changed in long_texts(value, (*keys, key)))
+
+
+@pytest.mark.parametrize("file", ["config.json", "manifest.json"])
+@pytest.mark.parametrize("load", [bundle.load, stored.load])
+def test_no_message_repeats_more_than_a_line_of_what_came(saved: Path, file: str, load):
+    good = (saved / file).read_bytes()
+    for place, table in long_texts(json.loads(good)):
+        if file == "manifest.json" and place != ("sha256",):
+            table["sha256"] = sealed.own_sha256(table)
+        (saved / file).write_text(json.dumps(table), encoding="utf-8")
+        if file == "config.json":
+            signed(saved)
+        try:
+            load(saved)
+        except ValueError as error:
+            said = str(error).replace(str(saved), "")
+            assert len(said) < 1000, place
+            assert not any(LONG[n : n + 100] in said for n in range(0, len(LONG), 100)), place
+        (saved / file).write_bytes(good)
+        if file == "config.json":
+            signed(saved)
+
+
 def test_a_manifest_may_not_name_files_elsewhere(saved: Path):
     for name in ("../secret", "/etc/passwd", "a/b", "..", "", "c:\\x"):
         manifest = json.loads((saved / "manifest.json").read_text(encoding="utf-8"))
@@ -343,11 +418,35 @@ def test_a_manifest_may_not_name_files_elsewhere(saved: Path):
 def test_what_is_not_a_model_is_told_from_what_is_meant(saved: Path, tmp_path):
     bundle.save(tmp_path / "run" / "best", model(), small_tokenizer())
     (tmp_path / "empty").mkdir()
+    newest = tmp_path / "checkpoints" / "step-00000020"
+    for place in (newest, newest.with_name("step-00000010")):
+        bundle.save(place, model(), small_tokenizer())
+    exported = {"exported": {"from": "best"}}
+    for name, files, about in (
+        ("ct2", ("model.bin", "config.json"), exported),
+        ("marian", ("source.spm", "config.json", "model.safetensors"), exported),
+        ("shards", ("0.bin",), {"kind": "pellucid shards"}),
+        ("trace", ("trace.json", "tensors.safetensors"), {}),
+        ("opus", ("source.spm", "config.json"), None),
+        ("stranger", ("model.bin",), None),
+    ):
+        (tmp_path / name).mkdir()
+        for file in files:
+            (tmp_path / name / file).write_bytes(b"")
+        if about is not None:
+            sealed.write_manifest(tmp_path / name, about)
     cases = {
         tmp_path / "nowhere": "does not exist; a model is a directory such as runs/demo/best",
         saved / "config.json": "is a file; a model is a directory such as",
         tmp_path / "run": f"is a run, not a model; did you mean {tmp_path / 'run' / 'best'}?",
         tmp_path / "empty": "is not a model directory: manifest.json is missing",
+        tmp_path / "checkpoints": f"holds checkpoints, each of them a model; did you mean {newest}?",
+        tmp_path / "ct2": "is an export to CTranslate2 without the tokenizer; name the model it was made of ('best')",
+        tmp_path / "marian": "is an export to Marian; name the model it was made of ('best'), or make a model of it",
+        tmp_path / "shards": "holds text prepared for training, not a model; a run reads it with data.shards",
+        tmp_path / "trace": "is a saved trace, not a model",
+        tmp_path / "opus": f"is a Marian model of Hugging Face; `pellucid import {tmp_path / 'opus'} OUT` makes",
+        tmp_path / "stranger": "is a model of CTranslate2 that pellucid did not export",
     }
     for place, message in cases.items():
         with pytest.raises(ValueError, match=re.escape(f"{place} {message}")):

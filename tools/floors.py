@@ -29,7 +29,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "text": Floor(ours="text"),
     "sealed": Floor(others_inside="safetensors"),
     "weights": Floor(ours="sealed model", others="safetensors torch"),
-    "stored": Floor(ours="sealed sizes data.tokenizer", ours_inside="weights model"),
+    "stored": Floor(ours="sealed sizes data.tokenizer", ours_inside="weights model", others_inside="safetensors"),
     "bundle": Floor(ours="stored weights sealed model data.tokenizer", others="safetensors"),
     "interop": Floor(
         ours="interop bundle stored weights sealed model data.tokenizer",

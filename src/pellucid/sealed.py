@@ -8,12 +8,14 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
+from math import inf
 from pathlib import Path
 from typing import Any
 
 MANIFEST = "manifest.json"
 FORMAT = 1
 _LARGEST_JSON = 2**20
+_LONGEST_NAME = 200
 _RECOVER = "restore it from a copy, or use another model of the same run (best, average, last, checkpoints)"
 
 
@@ -159,48 +161,82 @@ def manifest_of(directory: str | Path) -> dict[str, Any]:
         raise ValueError(not_a_model(directory))
     manifest = read_json(path)
     if manifest.get("format") != FORMAT:
-        raise ValueError(f"{path} is of format {manifest.get('format')!r}, this version reads {FORMAT}")
+        raise ValueError(f"{path} is of format {manifest.get('format')!r:.60}, this version reads {FORMAT}")
     if manifest.get("sha256") != own_sha256(manifest):
         raise ValueError(f"{path} was changed after it was written; {_RECOVER}")
     files = manifest.get("files")
     if not isinstance(files, dict) or not all(
-        name == Path(name).name and name not in ("", "..") and "\\" not in name and isinstance(each, dict)
+        name == Path(name).name
+        and name not in ("", "..")
+        and "\\" not in name
+        and len(name) <= _LONGEST_NAME
+        and isinstance(each, dict)
         for name, each in files.items()
     ):
         raise ValueError(f"{path} does not list the files of this directory")
     return manifest
 
 
-def verify(directory: str | Path, needed: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The manifest, once every file it lists is there with the bytes it had; ValueError names those that are not."""
+def verify(directory: str | Path, needed: tuple[str, ...] = (), largest: float = inf) -> dict[str, Any]:
+    """The manifest, once every file it lists is there with the bytes it had; ValueError names those that are not.
+
+    Of files of more than `largest` bytes only the size is compared.
+    """
     directory = Path(directory)
     manifest = manifest_of(directory)
     problems = [f"{name} is not listed in {MANIFEST}" for name in needed if name not in manifest["files"]]
     for name, written in manifest["files"].items():
         path = directory / name
         if not path.is_file():
-            problems.append(f"{name} is missing")
-        elif path.stat().st_size != written.get("bytes"):
-            problems.append(
-                f"{name} has {path.stat().st_size:,} bytes, not {written.get('bytes')}: it was cut or changed"
-            )
-        elif sha256(path) != written.get("sha256"):
+            problems.append(f"{name:.60} is missing")
+        elif (size := path.stat().st_size) != written.get("bytes"):
+            problems.append(f"{name} has {size:,} bytes, not {written.get('bytes')!r:.30}: it was cut or changed")
+        elif size <= largest and sha256(path) != written.get("sha256"):
             problems.append(f"{name} was changed after it was written")
     if problems:
         raise ValueError(f"{directory} is damaged: {listed(problems)}; {_RECOVER}")
     return manifest
 
 
-def not_a_model(directory: Path) -> str:
-    """Why a directory without a manifest is no model, and which one may be meant."""
+def not_a_model(directory: Path, manifest: Mapping[str, Any] | None = None) -> str:
+    """What a directory that is not a model is instead, as far as can be told, and what to give in its place."""
     if not directory.exists():
         return f"{directory} does not exist; a model is a directory such as runs/demo/best"
     if not directory.is_dir():
         return f"{directory} is a file; a model is a directory such as runs/demo/best"
+    if manifest is not None:
+        return kind_of_manifest(directory, manifest)
     inside = [name for name in ("best", "average", "last") if (directory / name / MANIFEST).exists()]
     if inside:
         return f"{directory} is a run, not a model; did you mean {directory / inside[0]}?"
+    if checkpoints := sorted(directory.glob("step-*/" + MANIFEST)):
+        return f"{directory} holds checkpoints, each of them a model; did you mean {checkpoints[-1].parent}?"
+    if (directory / "model.bin").exists():
+        return f"{directory} is a model of CTranslate2 that pellucid did not export; it knows nothing of its tokenizer"
+    if (directory / "config.json").exists() and any(directory.glob("*.spm")):
+        return f"{directory} is a Marian model of Hugging Face; `pellucid import {directory} OUT` makes a model of it"
     return f"{directory} is not a model directory: {MANIFEST} is missing"
+
+
+def kind_of_manifest(directory: Path, manifest: Mapping[str, Any]) -> str:
+    """What a directory whose manifest is not that of a model holds."""
+    exported, files = manifest.get("exported"), manifest["files"]
+    made_of = exported.get("from") if isinstance(exported, dict) else None
+    if "model.bin" in files:
+        return (
+            f"{directory} is an export to CTranslate2 without the tokenizer; name the model it was made of"
+            f" ({made_of!r:.60}), and this with --exported"
+        )
+    if "source.spm" in files:
+        return (
+            f"{directory} is an export to Marian; name the model it was made of ({made_of!r:.60}), or make a model"
+            f" of it again: pellucid import {directory} OUT"
+        )
+    if manifest.get("kind") == "pellucid shards":
+        return f"{directory} holds text prepared for training, not a model; a run reads it with data.shards"
+    if "trace.json" in files:
+        return f"{directory} is a saved trace, not a model; pellucid.trace.load reads it"
+    return f"{directory} is not a model directory: {MANIFEST} does not list model.safetensors and config.json"
 
 
 def read_json(path: Path, largest: int = _LARGEST_JSON) -> dict[str, Any]:

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
 from difflib import get_close_matches
-from math import inf
+from math import prod
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
-from pellucid.sealed import FORMAT, identity, read_json, verify, whole
+from pellucid.sealed import FORMAT, identity, listed, manifest_of, not_a_model, read_json, verify, whole
 from pellucid.sizes import ModelConfig
 
 if TYPE_CHECKING:
@@ -17,8 +17,17 @@ if TYPE_CHECKING:
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 
-_LARGEST_TABLE = 2**26
+_LARGEST_TABLE = 2**24
 """Numbers in a table of positions. It is computed, not stored, so no file's size bounds it."""
+
+_MOST_LAYERS = 1000
+"""Of both stacks together. A layer takes milliseconds to build, however narrow it is."""
+
+_SMALL_FILE = 2**20
+"""Bytes that are hashed before anything else is looked at."""
+
+_LARGEST_NUMBER = 2**53
+"""JSON's integers have no end, and a message that repeats one would have none either."""
 
 Settings = TypeVar("Settings", ModelConfig, TokenizerConfig)
 Read = TypeVar("Read")
@@ -85,9 +94,18 @@ def steady(directory: str | Path, read: Callable[[Path], Read]) -> Read:
 
 
 def about(directory: Path) -> About:
-    """What a directory says, checked against its manifest and itself; ValueError, naming every problem found."""
-    manifest = verify(directory, needed=(WEIGHTS, CONFIG))
+    """What a directory says, checked against its manifest and itself; ValueError, naming every problem found.
+
+    What costs most comes last, so that a directory made to cost much is refused before: the small files, then the
+    header of the weights against the sizes, then every byte.
+    """
+    manifest = manifest_of(directory)
+    if "exported" in manifest or not {WEIGHTS, CONFIG} <= manifest["files"].keys():
+        raise ValueError(not_a_model(directory, manifest))
+    verify(directory, largest=_SMALL_FILE)
     config, tokenizer_config = read_config(directory / CONFIG)
+    check_header(directory / WEIGHTS, config)
+    verify(directory)
     unlisted = [name for name in Tokenizer.files(tokenizer_config) if name not in manifest["files"]]
     if unlisted:
         raise ValueError(f"{directory} lacks {' and '.join(unlisted)}")
@@ -105,14 +123,37 @@ def read_config(path: Path) -> tuple[ModelConfig, TokenizerConfig]:
     """The sizes of the model and the settings of the tokenizer, every type and key checked."""
     tables = read_json(path)
     if tables.get("format") != FORMAT:
-        raise ValueError(f"{path} is of format {tables.get('format')!r}, this version reads {FORMAT}")
+        raise ValueError(f"{path} is of format {tables.get('format')!r:.60}, this version reads {FORMAT}")
     config = settings(ModelConfig, tables.get("model"), f"{path}, model")
     if config.max_positions * config.d_model > _LARGEST_TABLE:
         raise ValueError(
             f"{path}: max_positions {config.max_positions} with d_model {config.d_model} makes a table of positions "
             f"of more than {_LARGEST_TABLE:,} numbers"
         )
+    if (layers := config.encoder_layers + config.decoder_layers) > _MOST_LAYERS:
+        raise ValueError(f"{path}: a model of {layers:,} layers; at most {_MOST_LAYERS:,} are read")
     return config, settings(TokenizerConfig, tables.get("tokenizer"), f"{path}, tokenizer")
+
+
+def check_header(path: Path, config: ModelConfig) -> None:
+    """ValueError for a file that is not safetensors, or that has fewer numbers than a model of these sizes must have.
+
+    Only its header is read. Whether each tensor is what it should be is compared when a model is made of them.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as stored:
+            numbers = sum(prod(stored.get_slice(name).get_shape()) for name in stored.keys())  # noqa: SIM118
+    except SafetensorError as error:
+        raise ValueError(f"{path} is not a safetensors file: {error!s:.200}") from None
+    layers = config.encoder_layers + config.decoder_layers
+    least = config.d_model * (max(config.source_vocabulary, config.target_vocabulary) + 2 * config.d_ff * layers)
+    if numbers < least:
+        raise ValueError(
+            f"{path} and config.json beside it do not describe the same model: at least {least:,} "
+            f"parameters expected, {numbers:,} stored"
+        )
 
 
 def settings(kind: type[Settings], table: Any, where: str) -> Settings:
@@ -131,7 +172,7 @@ def settings(kind: type[Settings], table: Any, where: str) -> Settings:
         f"{each.name} is missing" for each in fields(kind) if each.default is MISSING and each.name not in table
     ]
     if problems:
-        raise ValueError(f"{where}: " + "; ".join(problems))
+        raise ValueError(f"{where}: {listed(problems)}")
     try:
         return kind(**table)
     except ValueError as error:
@@ -147,5 +188,5 @@ def fits(value: Any, hint: Any) -> bool:
     if get_origin(hint) is Literal:
         return value in get_args(hint)
     if hint is float:
-        return type(value) in (int, float) and abs(value) < inf
-    return type(value) is hint
+        return type(value) in (int, float) and abs(value) <= _LARGEST_NUMBER
+    return type(value) is hint and (hint is not int or abs(value) <= _LARGEST_NUMBER)

@@ -27,7 +27,7 @@ def read_model(path: Path, config: ModelConfig) -> Transformer:
             # Copied out of the file's pages: whoever writes to the file later must not change a model in use.
             weights = {name: stored.get_tensor(name).clone() for name in found}
     except SafetensorError as error:
-        raise ValueError(f"{path} is not a safetensors file: {error}") from None
+        raise ValueError(f"{path} is not a safetensors file: {error!s:.200}") from None
     return filled(model, weights, path)
 
 
@@ -36,7 +36,7 @@ def model_of(content: bytes, config: ModelConfig, path: Path) -> Transformer:
     try:
         found = dict(sorted(deserialize(content)))
     except SafetensorError as error:
-        raise ValueError(f"{path} is not a safetensors file: {error}") from None
+        raise ValueError(f"{path} is not a safetensors file: {error!s:.200}") from None
     shapes = {name: tuple(each["shape"]) for name, each in found.items()}
     kinds = {name: each["dtype"] for name, each in found.items()}
     model = unfilled(config, shapes, kinds, path)

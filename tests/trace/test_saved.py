@@ -111,7 +111,7 @@ def test_what_is_no_trace_is_refused(tmp_path):
         with pytest.raises(ValueError, match="is not a saved trace; that is a directory with"):
             Trace.load(wrong)
     ball().save(tmp_path / "ball")
-    with pytest.raises(ValueError, match=r"model\.safetensors is not listed"):  # and a trace is no model
+    with pytest.raises(ValueError, match="is a saved trace, not a model"):  # and a trace is no model
         bundle.load(tmp_path / "ball")
 
 
@@ -155,7 +155,7 @@ DELETE = object()
 FORGED = [
     (("trace",), 2, "is of version 2, this program reads 1"),
     (("config", "heads"), 5, "d_model 12 cannot be split into 5 heads"),
-    (("config", "d_model"), 3 * 2**70, "no machine holds a model of these sizes"),
+    (("config", "d_model"), 3 * 2**70, "which it cannot be"),
     (("config", "decoder_layers"), 10**9, "more than 200 layers"),
     (("config", "decoder_layers"), 4, "its config makes"),
     (("config", "d_ff"), 13, "its config makes"),
