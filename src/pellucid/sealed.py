@@ -225,7 +225,7 @@ def kind_of_manifest(directory: Path, manifest: Mapping[str, Any]) -> str:
     if "model.bin" in files:
         return (
             f"{directory} is an export to CTranslate2 without the tokenizer; name the model it was made of"
-            f" ({made_of!r:.60}), and this with --exported"
+            f" ({made_of!r:.60}), and this directory with --exported {directory}"
         )
     if "source.spm" in files:
         return (
