@@ -10,6 +10,7 @@ from pellucid import bundle
 from pellucid.api import load
 from pellucid.cli.files import LINE_BREAKERS
 from pellucid.cli.gated import translated
+from pellucid.evaluate.scores import corpus_scores
 from tests.decode.models import model_that_writes, random_model, small_tokenizer
 from tests.interop.hostile import with_an_outlier
 
@@ -232,3 +233,15 @@ def test_without_ctranslate2_the_command_says_how_to_get_it(call, model, tmp_pat
     assert done.exit_code == 2
     assert "pip install 'pellucid[ctranslate2]'" in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_what_was_exported_is_what_is_scored(call, hostile, tmp_path):
+    assert call("export", hostile, "out", "--to", "ctranslate2", "--precision", "int8", "--no-gate").exit_code == 0
+    said = [each.text for each in load(hostile, engine="ctranslate2", exported=tmp_path / "out").translate(SOURCES)]
+    scores = {}
+    for name, more in {"float32": [], "int8": ["--exported", "out"]}.items():
+        done = call("evaluate", hostile, "--source", "dev.en", "--reference", "dev.es", "--json", *more)
+        assert done.exit_code == 0, done.stderr
+        scores[name] = json.loads(done.stdout)
+    assert scores["int8"] == corpus_scores(said, [REFERENCES])
+    assert scores["int8"] != scores["float32"]

@@ -6,12 +6,13 @@ from typing import Annotated
 import typer
 
 from pellucid.cli.files import json_line, lines_and_others, named, write_lines
-from pellucid.cli.options import DEVICE, ENGINE, JSON, MODEL, PRECISIONS, default, meaning
+from pellucid.cli.options import DEVICE, ENGINE, EXPORTED, JSON, MODEL, PRECISIONS, default, meaning
 from pellucid.cli.progress import counted
 
 EXAMPLES = """\
   pellucid evaluate runs/demo/best --source runs/demo/data/test.en --reference runs/demo/data/test.es
-  pellucid evaluate runs/demo/best --source test.en.gz --reference test.es.gz --beam 1 --json"""
+  pellucid evaluate runs/demo/best --source test.en.gz --reference test.es.gz --beam 1 --json
+  pellucid evaluate runs/demo/best --exported demo-int8 --source test.en --reference test.es"""
 
 TITLES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "wer": "WER"}
 
@@ -33,6 +34,7 @@ def run(
     engine: Annotated[str, ENGINE] = "auto",
     precision: Annotated[str, PRECISIONS] = "float32",
     device: Annotated[str, DEVICE] = "cpu",
+    exported: Annotated[str | None, EXPORTED] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """BLEU, chrF, TER and WER of translations.
@@ -49,7 +51,7 @@ def run(
     search = {"beam": beam, "batch": batch, "length_penalty": length_penalty, "scores": False}
     SearchConfig(**search)
     sources, references = lines_and_others(source, reference)
-    loaded, started = load(model, precision, engine, device=device), time.monotonic()
+    loaded, started = load(model, precision, engine, device=device, exported=exported), time.monotonic()
     with named(source):
         found = loaded.translate_stream(sources, **search)
         texts = [each.text for each in counted(found, total=len(sources))]
