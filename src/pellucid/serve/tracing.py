@@ -168,8 +168,8 @@ def refuse_other_model(service: Service, wanted: str | None) -> None:
     if wanted is not None and not here.sha256.startswith(wanted):
         raise Refusal(
             409,
-            f"this is of another model (its weights have the SHA-256 {wanted:.12}…) than {here.name}, which is served "
-            f"here ({here.sha256[:12] or 'never saved'}…); serve that model, or ask this one for the sentence alone",
+            f"this link or question belongs to another model, whose weights have the SHA-256 {wanted:.12}…; here is "
+            f"{here.name} ({here.sha256[:12] or 'never saved'}…): serve the other model, or ask for the sentence alone",
         )
 
 
