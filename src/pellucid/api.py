@@ -19,6 +19,7 @@ from pellucid.stored import Stored
 if TYPE_CHECKING:
     from pellucid.bundle import Bundle
     from pellucid.model import Transformer
+    from pellucid.trace.edits import EditSpec
     from pellucid.trace.trace import Beside, Trace
     from pellucid.train.config import RunConfig
 
@@ -176,15 +177,18 @@ class Model:
         self,
         sentence: str,
         *,
-        target: str | None = None,
+        target: str | Sequence[int] | None = None,
         beam: int = 4,
         prefix_ids: Sequence[int] = (),
+        edits: "Iterable[EditSpec | Mapping[str, Any]]" = (),
         keep: str | Iterable[str] | None = None,
     ) -> "Trace":
         """One translation with everything that led to it: pieces, every named tensor, every step, the beam tree.
 
         The text, the score and the reason for stopping are those of `translate([sentence], beam=beam)`. With a `target`
-        nothing is searched for: that translation is read. `prefix_ids` are the pieces a translation shall begin with.
+        nothing is searched for: that translation is read, and where it comes as the ids of pieces, just these, with the
+        end mark or without. `prefix_ids` are the pieces a translation shall begin with, `edits` what is changed in the
+        run (see `Trace.edited`).
         `keep` says which tensors are captured, by patterns of their names ("decoder.*.cross.pattern"); by default all
         of them up to 64 pieces a side, and the patterns up to 256. Raises ValueError, with the numbers, for a sentence
         that is longer, for one that takes more than 1 GiB, and for one that is translated in several parts.
@@ -195,6 +199,7 @@ class Model:
             trace.edited(Silence("decoder.3.cross", 2))   # the same again without that head
             trace.save_html("ball.html")                  # the page, in one file
         """
+        from pellucid.trace.edits import as_edits
         from pellucid.trace.tracing import trace
 
         return trace(
@@ -204,6 +209,7 @@ class Model:
             target=target,
             beam=beam,
             prefix_ids=prefix_ids,
+            edits=as_edits(edits),
             keep=keep,
             beside=beside,
         )

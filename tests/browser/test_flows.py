@@ -134,7 +134,7 @@ def test_the_step_scrubber_goes_through_what_was_read_and_written(page: Page, tr
     page.watched.picture("output")
 
 
-def test_a_node_of_the_beam_opens_its_own_trace(page: Page, trace):
+def test_the_search_goes_on_from_a_node_of_the_beam(page: Page, trace):
     page.open(s=SENTENCE, v="beam")
     page.tab.wait_for_selector(".b-node")
     shown = {int(node.get_attribute("data-node")): node for node in page.tab.locator(".b-node").all()}
@@ -146,7 +146,7 @@ def test_a_node_of_the_beam_opens_its_own_trace(page: Page, trace):
     assert numbers == pytest.approx([pruned.log_prob, pruned.total, pruned.score], rel=1e-4, abs=1e-5)
     page.watched.picture("beam")
     before = page.link["id"]
-    picked.get_by_role("button", name="Open the trace that begins like this").click()
+    picked.get_by_role("button", name="Let the search go on from here").click()
     page.until("before => !location.hash.includes(before)", before)
     begins = [node.piece for node in (trace.tree.nodes[pruned.parent], pruned)]
     reads = page.tab.locator(".side section").nth(1).locator("li").all_inner_texts()

@@ -9,6 +9,7 @@ from pellucid.serve.limits import Limits
 from pellucid.serve.traces import Traces
 from pellucid.trace.acts import act
 from tests.serve.servers import client, small_model
+from tests.trace.traced import small_traced
 
 SENTENCE = "The ball is blue."
 
@@ -135,10 +136,50 @@ def test_a_trace_begins_with_the_pieces_that_were_asked_for(server, traced):
     assert found["id"] != traced["id"]
 
 
+def test_every_hypothesis_of_a_beam_opens_as_a_trace_of_just_it():
+    with client(small_traced()) as server:
+        nodes = server.post("/trace", json={"sentence": SENTENCE, "beam": 3}).json()["tree"]["nodes"]
+        assert {node["fate"] for node in nodes} == {"kept", "pruned", "finished"}
+        for node in nodes:
+            ids, at = [], node
+            while at is not None:
+                ids.insert(0, at["piece_id"])
+                at = None if at["parent"] is None else nodes[at["parent"]]
+            found = server.post("/trace", json={"sentence": SENTENCE, "target_ids": ids})
+            assert found.status_code == 200, found.text
+            assert found.json()["target"]["ids"] == ids
+            assert found.json()["score"] == pytest.approx(node["score"], abs=1e-4)
+
+
+def test_one_question_gives_the_trace_that_was_edited(server, traced):
+    edits = [{"kind": "hide", "word": 1}]
+    for keep in (True, False):
+        edited = server.post(f"/trace/{traced['id']}/edit", json={"edits": edits, "keep_target": keep}).json()
+        ids = traced["target"]["ids"] if keep else None
+        again = server.post("/trace", json={"sentence": SENTENCE, "target_ids": ids, "edits": edits}).json()
+        assert (again["id"], again["target"]) == (edited["id"], edited["target"])
+
+
+def test_what_is_meant_for_another_model_is_refused_by_its_name(server, traced):
+    sha = traced["model"]["sha256"]
+    assert server.post("/trace", json={"sentence": SENTENCE, "model": sha[:12]}).json()["id"] == traced["id"]
+    found = server.post("/trace", json={"sentence": SENTENCE, "model": "0123456789ab"})
+    assert found.status_code == 409
+    assert "0123456789ab" in found.json()["error"]
+    assert traced["model"]["name"] in found.json()["error"]
+
+
 @pytest.mark.parametrize(
     "body",
     [
         {},
+        {"sentence": "Yes.", "target_ids": []},
+        {"sentence": "Yes.", "target_ids": [3, 9]},
+        {"sentence": "Yes.", "target_ids": [9], "target": "No."},
+        {"sentence": "Yes.", "target_ids": [9], "prefix_ids": [9]},
+        {"sentence": "Yes.", "edits": [{"kind": "hide", "word": 99}]},
+        {"sentence": "Yes.", "edits": [{"kind": "wish"}]},
+        {"sentence": "Yes.", "model": "<b>"},
         {"sentence": 5},
         {"sentence": " "},
         {"sentence": "a " * 300},

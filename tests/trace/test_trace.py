@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.data.tokenizer import BOS, EOS
+from pellucid.data.tokenizer import BOS, EOS, PAD
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.translate import Translator
 from pellucid.model.glossary import glossary
@@ -162,6 +162,36 @@ def test_a_prefix_of_pieces_begins_the_translation():
             assert found.id != ball().id
 
 
+@pytest.mark.parametrize("sentence", ["The ball is blue.", "Yes {name}.", "zebra Ü 犬"])
+def test_the_trace_of_every_hypothesis_of_a_beam_has_its_pieces_and_its_log_probability(sentence: str):
+    found = small_traced().trace(sentence, beam=3)
+    assert found.tree is not None
+    nodes = found.tree.nodes
+    assert {node.fate for node in nodes} == {"kept", "pruned", "finished"}
+    for node in nodes:
+        way = [node]
+        while way[0].parent is not None:
+            way.insert(0, nodes[way[0].parent])
+        ids = [each.piece_id for each in way]
+        opened = found.again(sentence, target=ids)
+        assert opened.target.ids == ids
+        assert opened.target.pieces == [each.piece for each in way]
+        assert opened.stop == ("eos" if ids[-1] == EOS else "length")
+        assert opened.log_prob == pytest.approx(node.total, abs=1e-4)
+        assert opened.score == pytest.approx(node.score, abs=1e-4)
+        assert [step.chosen.log_prob for step in opened.steps] == pytest.approx([e.log_prob for e in way], abs=1e-4)
+    [winner] = [node for node in nodes if node.best and node.piece_id == EOS]
+    assert winner.total == pytest.approx(found.log_prob)
+
+
+def test_a_run_that_was_changed_from_the_start_is_the_one_that_is_changed_later():
+    silence = {"kind": "silence", "attention": "decoder.0.cross", "head": 1}
+    later = [ball().edited(silence, keep_target=keep) for keep in (True, False)]
+    at_once = [ball().again(ball().sentence, target=ids, edits=[silence]) for ids in (ball().target.ids, None)]
+    assert [each.id for each in at_once] == [each.id for each in later]
+    assert [each.target for each in at_once] == [each.target for each in later]
+
+
 def test_the_same_trace_has_the_same_name():
     model = small_traced()
     again = model.trace("The ball is blue.", beam=3)
@@ -254,7 +284,11 @@ def test_what_takes_too_much_memory_is_refused_with_the_numbers(monkeypatch):
         ({"sentence": "The ball.\tThe cat."}, "translated in 2 parts, and a trace shows one"),
         ({"sentence": "Yes.", "beam": 0}, "beam is 0"),
         ({"sentence": "Yes.", "keep": "decoder.9.*"}, "'decoder.9.*' fits no tensor of this model"),
-        ({"sentence": "Yes.", "prefix_ids": [EOS]}, "prefix_ids has 3"),
+        ({"sentence": "Yes.", "prefix_ids": [EOS]}, "a finished translation is given whole, as the target"),
+        ({"sentence": "Yes.", "target": []}, "the target has no pieces"),
+        ({"sentence": "Yes.", "target": [4, EOS, 5]}, "the target has the id 3"),
+        ({"sentence": "Yes.", "target": [4, PAD]}, "the target has the id 0"),
+        ({"sentence": "Yes.", "target": [10**9]}, "the target has the id 1000000000"),
         ({"sentence": "Yes.", "prefix_ids": [10**9]}, "prefix_ids has 1000000000"),
         ({"sentence": "?", "prefix_ids": [4] * 90}, "prefix_ids has 90 pieces, the translation has at most 52"),
         ({"sentence": "Yes.", "target": "Sí.", "prefix_ids": [4]}, "both given"),

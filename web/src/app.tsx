@@ -72,8 +72,8 @@ export function Page() {
 
 /** Before the first translation. */
 function Welcome() {
-  const { busy, problem } = useApp();
-  if (busy.value || problem.value) return null;
+  const { busy, problem, notice } = useApp();
+  if (busy.value || problem.value || notice.value) return null;
   return (
     <main class="welcome">
       <h1>See every number of a translation.</h1>
@@ -89,20 +89,21 @@ function Welcome() {
 }
 
 function Problem() {
-  const { busy, problem } = useApp();
+  const { busy, problem, notice } = useApp();
+  const told = [problem, notice].filter((each) => each.value !== null);
   return (
     <div class="telling">
       <p class="busy" role="status">
         {busy.value ? `${busy.value} …` : ""}
       </p>
-      {problem.value ? (
+      {told.map((each) => (
         <p class="problem" role="alert">
-          <span>{problem.value}</span>
-          <button type="button" class="link" onClick={() => (problem.value = null)}>
+          <span>{each.value}</span>
+          <button type="button" class="link" onClick={() => (each.value = null)}>
             close
           </button>
         </p>
-      ) : null}
+      ))}
     </div>
   );
 }

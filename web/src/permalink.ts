@@ -1,7 +1,8 @@
-// Where one is, as the fragment of the address: it never reaches a server, and the same link works in a file.
-import { effect } from "@preact/signals";
-import type { App, Mode, Place, View } from "./state";
-import type { Acts } from "./types";
+// Where one is, as the fragment of the address: it never reaches a server, and the same link works in a file. A link says
+// all that its trace follows from, so that it can be made again; whatever does not fit it is said, never shown in silence.
+import { effect, signal } from "@preact/signals";
+import { type App, type Mode, type Place, SWITCHES, type View } from "./state";
+import type { EditSpec, Manifest, Question } from "./types";
 
 export interface Link {
   place: Place;
@@ -9,9 +10,10 @@ export interface Link {
   story: number | null;
   mode: Mode;
   follow: { dim: "S" | "T"; index: number } | null;
+  switches: string | null; // the letters of those that are on; the theme stays that of whoever reads
   trace: string | null;
-  sentence: string | null;
-  target: string | null; // where it was given, not found
+  question: Question | null; // what the trace was asked with; null where no sentence is named
+  fault: string | null; // what keeps the question from being read
 }
 
 const VIEWS: View[] = "map block head cell tokens positions words output beam heads claims align checks compare debug export".split(
@@ -21,7 +23,7 @@ const MODES: Mode[] = ["learn", "teach", "debug"];
 
 /** The fragment, without its #. */
 export function written(link: Link): string {
-  const { place, follow } = link;
+  const { place, follow, question } = link;
   const parts: [string, string | number | null | undefined][] = [
     ["v", place.view],
     ["a", place.section],
@@ -34,15 +36,24 @@ export function written(link: Link): string {
     ["f", follow && `${follow.dim}${follow.index}`],
     ["n", link.story],
     ["m", link.mode],
+    ["o", link.switches],
     ["id", link.trace],
-    ["s", link.sentence],
-    ["y", link.target],
+    ["s", question?.sentence],
+    ["b", question?.beam],
+    ["y", question?.target],
+    ["w", question?.target_ids?.join(".")],
+    ["p", question?.prefix_ids?.join(".")],
+    ["e", question?.edits && JSON.stringify(question.edits)],
+    ["k", question?.model],
   ];
   const said = parts.filter((part): part is [string, string | number] => part[1] !== null && part[1] !== undefined);
   return new URLSearchParams(said.map(([key, value]) => [key, String(value)])).toString();
 }
 
-/** What a fragment says; whatever it says wrongly is as if it were not there. */
+/**
+ * What a fragment says. A place that it says wrongly is as if it were not there; a question that it says wrongly is a
+ * fault, for without that part it would be another question.
+ */
 export function read(fragment: string): Link {
   const parts = new URLSearchParams(fragment.replace(/^#/, ""));
   const number = (key: string) => {
@@ -68,10 +79,72 @@ export function read(fragment: string): Link {
     story: stop && stop <= 14 ? stop : null,
     mode: MODES.find((mode) => mode === parts.get("m")) ?? "learn",
     follow: follow ? { dim: follow[1] as "S" | "T", index: Number(follow[2]) } : null,
+    switches: parts.get("o"),
     trace: parts.get("id"),
-    sentence: parts.get("s"),
-    target: parts.get("y"),
+    ...questionIn(parts),
   };
+}
+
+const ASKED: [key: string, name: Exclude<keyof Question, "sentence">, means: string, parse: (text: string) => unknown][] = [
+  ["b", "beam", "width of the beam", (text) => (/^[1-9]\d{0,3}$/.test(text) ? Number(text) : undefined)],
+  ["y", "target", "translation", (text) => text],
+  ["w", "target_ids", "translation", ids],
+  ["p", "prefix_ids", "beginning", ids],
+  ["e", "edits", "list of changes", editsIn],
+  ["k", "model", "model", (text) => (/^[0-9a-f]{1,64}$/.test(text) ? text : undefined)],
+];
+
+function questionIn(parts: URLSearchParams): Pick<Link, "question" | "fault"> {
+  const sentence = parts.get("s");
+  const question: Record<string, unknown> = { sentence };
+  for (const [key, name, means, parse] of ASKED) {
+    const text = parts.get(key);
+    if (text === null) continue;
+    const value = sentence ? parse(text) : undefined;
+    const why = sentence ? `its ${means} cannot be read` : `it has a ${means} and no sentence`;
+    if (value === undefined) return { question: null, fault: `This link is damaged: ${why}. Copy the whole link again.` };
+    question[name] = value;
+  }
+  return { question: sentence ? (question as unknown as Question) : null, fault: null };
+}
+
+function ids(text: string): number[] | undefined {
+  return /^\d{1,9}(\.\d{1,9})*$/.test(text) ? text.split(".").map(Number) : undefined;
+}
+
+/** Whether each is a change that can be is for whoever makes them to say. */
+function editsIn(text: string): EditSpec[] | undefined {
+  try {
+    const found: unknown = JSON.parse(text);
+    return Array.isArray(found) ? found : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What a trace was asked with, so that the same question gives it again, of the same model. */
+export function questionOf(manifest: Manifest): Question {
+  const { beam, prefix } = manifest.run.search;
+  const begun = typeof prefix === "string" && prefix ? prefix.split(" ").length : 0; // pieces hold no space
+  return {
+    sentence: manifest.sentence,
+    ...(typeof beam === "number" && { beam }),
+    ...(manifest.forced && { target_ids: manifest.target.ids }),
+    ...(begun > 0 && { prefix_ids: manifest.target.ids.slice(0, begun) }),
+    ...(manifest.edits.length > 0 && { edits: manifest.edits }),
+    ...(manifest.model.sha256 && { model: manifest.model.sha256.slice(0, 12) }),
+  };
+}
+
+/** Whether a trace is one that a question gives, as far as the question says. */
+export function answers(manifest: Manifest, question: Question): boolean {
+  const { target, model, ...rest } = question;
+  const own = questionOf(manifest);
+  if (target !== undefined && !(manifest.forced && manifest.target.text === target)) return false;
+  if (model !== undefined && !manifest.model.sha256.startsWith(model)) return false;
+  if (Boolean(own.target_ids) !== Boolean(question.target_ids ?? target)) return false;
+  if (Boolean(own.prefix_ids) !== Boolean(question.prefix_ids) || Boolean(own.edits) !== Boolean(question.edits)) return false;
+  return Object.entries(rest).every(([name, value]) => JSON.stringify(own[name as keyof Question]) === JSON.stringify(value));
 }
 
 /** What a link to here says. */
@@ -83,22 +156,21 @@ export function linkOf(app: App): Link {
     story: app.story.value,
     mode: app.mode.value,
     follow: app.follow.value,
-    trace: app.host === "page" && manifest ? manifest.id : null,
-    sentence: app.host === "page" && manifest ? manifest.source.text : null,
-    target: app.host === "page" && manifest?.forced ? manifest.target.text : null,
+    switches: Object.entries(SWITCHES)
+      .filter(([, name]) => app[name].value)
+      .map(([letter]) => letter)
+      .join(""),
+    trace: manifest?.id ?? null,
+    question: app.host === "page" && manifest ? questionOf(manifest) : null,
+    fault: null,
   };
 }
 
-/** What has to be translated for a link to be shown; null where it names no sentence. */
-export function questionOf(link: Link): Acts["trace"]["args"] | null {
-  if (!link.sentence) return null;
-  return { sentence: link.sentence, ...(link.target && { target: link.target }) };
-}
-
-/** Whether a link, typed into the address of an open page, is of another sentence than the one that is shown. */
+/** Whether a link, typed into the address of an open page, is of another trace than the one that is shown. */
 function pointsElsewhere(app: App, link: Link): boolean {
-  const here = linkOf(app);
-  return (link.trace === null || link.trace !== here.trace) && (link.sentence !== here.sentence || link.target !== here.target);
+  const manifest = app.manifest.value;
+  if (!manifest || link.fault !== null || (link.trace !== null && link.trace !== manifest.id)) return true;
+  return link.question !== null && !answers(manifest, link.question);
 }
 
 /** Puts the page where a link points. */
@@ -108,32 +180,66 @@ export function follow(app: App, link: Link): void {
   app.story.value = link.story;
   app.mode.value = link.mode;
   app.follow.value = link.follow;
+  if (link.switches !== null)
+    for (const [letter, name] of Object.entries(SWITCHES)) app[name].value = link.switches.includes(letter);
+}
+
+/** Shows the trace of a link: the one that is kept, or made again; a sentence where that is not what the link names. */
+export async function arrive(app: App, link: Link): Promise<void> {
+  const { trace, question, fault } = link;
+  follow(app, link);
+  if (app.source.kind !== "http") {
+    await app.begin();
+    const manifest = app.manifest.value;
+    const other = manifest && ((trace !== null && trace !== manifest.id) || (question !== null && !answers(manifest, question)));
+    if (fault !== null) app.notice.value = fault;
+    else if (other)
+      app.notice.value = `This link is of another translation than this file holds, which is “${manifest.sentence}” by ${manifest.model.name}; open it in the page or the file that it was copied from.`;
+    return;
+  }
+  if (fault !== null) {
+    app.notice.value = fault;
+    return;
+  }
+  if (trace !== null && (await app.begin(trace, (manifest) => question === null || answers(manifest, question)))) return;
+  if (!question) return;
+  const made = await app.ask("trace", question);
+  if (made && trace !== null && made.id !== trace)
+    app.notice.value = `This link names another run (${trace}) than its sentence and settings give here (${made.id}), so what is shown may differ from what it showed where it was made.`;
 }
 
 /** Keeps the address and the page together; gives back how to stop. Where addresses are closed (a sandboxed frame), nothing happens. */
 export function keepAddress(app: App): () => void {
   let view = app.place.value;
+  let trace = app.manifest.value?.id;
+  const arriving = signal(false); // the address says already where one will be
   const stop = effect(() => {
     const fragment = `#${written(linkOf(app))}`;
-    if (!app.manifest.value || fragment === location.hash) return;
+    const now = app.manifest.value?.id;
+    if (!now || arriving.value || fragment === location.hash) return;
+    const moved = app.place.value !== view || (trace !== undefined && now !== trace);
     try {
-      if (app.place.value === view) history.replaceState(null, "", fragment);
-      else history.pushState(null, "", fragment);
+      if (moved) history.pushState(null, "", fragment);
+      else history.replaceState(null, "", fragment);
     } catch {
       // a sandboxed frame has no history of its own
     }
     view = app.place.value;
+    trace = now;
   });
-  const back = () => {
+  const back = async () => {
     const link = read(location.hash);
-    view = link.place;
-    const other = app.source.act && pointsElsewhere(app, link) ? questionOf(link) : null;
-    follow(app, link);
-    if (other) void app.ask("trace", other);
+    arriving.value = true;
+    if (pointsElsewhere(app, link)) await arrive(app, link);
+    else follow(app, link);
+    view = app.place.value;
+    trace = app.manifest.value?.id;
+    arriving.value = false;
   };
-  addEventListener("popstate", back);
+  const heard = () => void back();
+  addEventListener("popstate", heard);
   return () => {
     stop();
-    removeEventListener("popstate", back);
+    removeEventListener("popstate", heard);
   };
 }

@@ -81,7 +81,7 @@ function scoreOf(manifest: Manifest, hidden: boolean): string {
   const { forced, tree, log_prob, edits } = manifest;
   const found = forced ? "target given" : tree ? `beam ${tree.width}` : "";
   const edited = edits.length ? `${edits.length} ${edits.length === 1 ? "edit" : "edits"}` : "";
-  const stopped = manifest.stop === "length" ? "stopped at the longest length" : "";
+  const stopped = manifest.stop === "eos" ? "" : forced ? "not ended" : "stopped at the longest length";
   const sum = `log p ${short(log_prob)}`;
   const numbers = hidden ? [] : [sum, `score ${short(manifest.score)}`];
   return [...numbers, found, edited, stopped].filter(Boolean).join(" · ");

@@ -8,11 +8,16 @@ export interface HttpSource extends TraceSource {
 
 /** A server; `base` is the address of the page, ending in a slash, "" for the page's own. */
 export function httpSource(base = "", first: string | null = null): HttpSource {
-  const at = (path: string) => `${base}trace/${encodeURIComponent(source.id ?? "")}/${path}`;
+  const at = (path: string, id = source.id) => `${base}trace/${encodeURIComponent(id ?? "")}/${path}`;
   const source: HttpSource = {
     kind: "http",
     id: first,
-    manifest: async () => (await asked(at("manifest.json"))).json() as Promise<Manifest>,
+    async manifest(id, wanted) {
+      const found = (await (await asked(at("manifest.json", id ?? source.id))).json()) as Manifest;
+      if (wanted && !wanted(found)) throw new Error(`The trace ${found.id} is not the one that is asked for.`);
+      source.id = found.id;
+      return found;
+    },
     tensor: async (name) => floats(await (await asked(at(`t/${encodeURIComponent(name)}`))).arrayBuffer()),
     parameter: async (name, from, end) =>
       floats(await (await asked(at(`p/${encodeURIComponent(name)}?rows=${from}:${end}`))).arrayBuffer()),

@@ -1,5 +1,5 @@
 // What one page knows: the trace it shows, the place one looks at, and how to fetch numbers. One object per mount.
-import { type Signal, signal } from "@preact/signals";
+import { batch, type Signal, signal } from "@preact/signals";
 import { fromFile, OF_MODEL } from "./saved";
 import type { Acts, Manifest, ParameterRow, Studied, TensorRow, TraceSource } from "./types";
 
@@ -47,6 +47,8 @@ export interface Parameter {
 }
 
 export type Mode = "learn" | "teach" | "debug";
+/** What is on or off, by its letter in a link. */
+export const SWITCHES = { n: "numbers", t: "table", m: "code", h: "hidden" } as const;
 export type Theme = "auto" | "light" | "dark";
 export type Host = "page" | "file" | "widget";
 export interface Follow {
@@ -70,10 +72,11 @@ export interface App {
   hidden: Signal<boolean>; // teach mode: values wait for the space bar
   busy: Signal<string | null>;
   problem: Signal<string | null>;
+  notice: Signal<string | null>; // what a link wanted otherwise than it is shown: until another trace comes
   /** What is known of the model's heads beside this sentence; null until it came. */
   studied: Signal<Studied | null>;
-  /** Shows the trace that the source holds; where it holds none any more, `otherwise` is asked for. */
-  begin(otherwise: Acts["trace"]["args"] | null): Promise<void>;
+  /** Shows the trace that the source holds, of this id where it holds several, if it is the one `wanted`; whether it did. */
+  begin(id?: string | null, wanted?: (manifest: Manifest) => boolean): Promise<boolean>;
   /** Moves to a place that differs from this one by `change`, and leaves a mark in the history. */
   go(change: Partial<Place>): void;
   /** All numbers of a captured tensor; rejects with one sentence where it was not captured. */
@@ -81,8 +84,8 @@ export interface App {
   /** The same where it has come already. */
   peek(name: string): Tensor | undefined;
   parameter(name: string, first: number, end: number): Promise<Parameter>;
-  /** Asks the source; null where it could not answer, and `problem` then says why. A new trace is shown at once. */
-  ask<V extends keyof Acts>(verb: V, args: Acts[V]["args"]): Promise<Acts[V]["gives"] | null>;
+  /** Asks the source; null where it could not answer, and `problem` then says why. A new trace is shown at once, at `then`. */
+  ask<V extends keyof Acts>(verb: V, args: Acts[V]["args"], then?: Partial<Place>): Promise<Acts[V]["gives"] | null>;
   /** The same where a picture needs it to be drawn: asked once, told nobody; rejects with a sentence. */
   find<V extends keyof Acts>(verb: V, args: Acts[V]["args"]): Promise<Acts[V]["gives"]>;
 }
@@ -110,6 +113,7 @@ export function makeApp(source: TraceSource, host: Host): App {
     const other = manifest.value?.model.sha256 !== next.model.sha256;
     answers = new Map([...answers].filter(([key]) => !other && OF_MODEL.has(key.slice(0, key.indexOf(" ")))));
     manifest.value = next;
+    app.notice.value = null;
     if (other || !app.studied.value)
       app.find("heads", {}).then(
         (found) => (app.studied.value = found),
@@ -152,6 +156,7 @@ export function makeApp(source: TraceSource, host: Host): App {
     hidden: signal(false),
     busy: signal<string | null>(null),
     problem: signal<string | null>(null),
+    notice: signal<string | null>(null),
     studied: signal<Studied | null>(null),
 
     go(change) {
@@ -191,16 +196,18 @@ export function makeApp(source: TraceSource, host: Host): App {
       return { row, first, values };
     },
 
-    async begin(otherwise) {
+    async begin(id, wanted) {
       try {
-        show(await source.manifest());
+        show(await source.manifest(id, wanted));
+        app.problem.value = null;
+        return true;
       } catch (error) {
-        if (otherwise && source.act) await app.ask("trace", otherwise);
-        else app.problem.value = sentence(error);
+        app.problem.value = sentence(error);
+        return false;
       }
     },
 
-    async ask(verb, args) {
+    async ask(verb, args, then) {
       app.problem.value = null;
       const kept = fromFile(manifest.value, verb, args);
       if (kept) return kept;
@@ -211,7 +218,11 @@ export function makeApp(source: TraceSource, host: Host): App {
       app.busy.value = BUSY[verb] ?? "Asking";
       try {
         const answer = await source.act(verb, args);
-        if (verb === "trace" || verb === "edit") show(answer as Manifest);
+        if (verb === "trace" || verb === "edit")
+          batch(() => {
+            show(answer as Manifest);
+            if (then) app.go(then);
+          });
         return answer;
       } catch (error) {
         app.problem.value = sentence(error);

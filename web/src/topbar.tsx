@@ -1,6 +1,7 @@
 // The uppermost row: whose model this is, the sentence, the mode, the theme, help.
 import { useEffect, useState } from "preact/hooks";
 import { setMode } from "./keyboard";
+import { read } from "./permalink";
 import { type Mode, type Theme, useApp } from "./state";
 
 const MODES: [Mode, string][] = [
@@ -63,10 +64,14 @@ export function TopBar(props: { onHelp: () => void }) {
 /** The sentence, how widely to search, and the button. */
 function Ask() {
   const app = useApp();
-  const shown = app.manifest.value?.source.text ?? "";
-  const [text, setText] = useState(shown);
+  const manifest = app.manifest.value;
+  const [text, setText] = useState(() => (app.host === "page" ? read(location.hash).question?.sentence : null) ?? "");
   const [beam, setBeam] = useState(4);
-  useEffect(() => setText(shown), [shown]);
+  useEffect(() => {
+    if (!manifest) return;
+    setText(manifest.sentence);
+    setBeam(Number(manifest.run.search.beam));
+  }, [manifest]);
   const submit = (event: Event) => {
     event.preventDefault();
     if (text.trim()) void app.ask("trace", { sentence: text, beam });
@@ -88,7 +93,7 @@ function Ask() {
       <label class="beam-width quiet">
         beam{" "}
         <select value={beam} onChange={(event) => setBeam(Number(event.currentTarget.value))}>
-          {[1, 2, 4, 8].map((width) => (
+          {[...new Set([1, 2, 4, 8, beam])].sort((a, b) => a - b).map((width) => (
             <option key={width} value={width}>
               {width}
             </option>

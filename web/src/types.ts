@@ -213,7 +213,8 @@ export interface Manifest {
     seconds: number;
     bytes: number;
   };
-  source: Side;
+  sentence: string; // as it was given
+  source: Side; // what was read of it
   target: Side; // what was written
   inputs: { pieces: string[]; ids: number[] }; // what the decoder read: start mark, then target without its last
   forced: boolean; // the target was given, not found
@@ -333,7 +334,7 @@ export interface Acts {
   account: { args: { step: number; piece: number; other?: number }; gives: Account };
   verdict: { args: { reference?: string }; gives: Verdict };
   /** A new trace, which the source shows from then on. */
-  trace: { args: { sentence: string; target?: string; prefix_ids?: number[]; beam?: number }; gives: Manifest };
+  trace: { args: { sentence: string; target?: string; target_ids?: number[]; prefix_ids?: number[]; beam?: number; edits?: EditSpec[] }; gives: Manifest };
   edit: { args: { edits: EditSpec[]; keep_target: boolean }; gives: Manifest };
   words: { args: { side: string }; gives: WordMap };
   neighbours: { args: { side: string; piece: number }; gives: { near: Near[] } };
@@ -344,9 +345,16 @@ export interface Acts {
   heads: { args: Record<string, never>; gives: Studied };
 }
 
+/**
+ * All that a trace follows from. `target_ids` are read exactly, finished or not; the search begins with `prefix_ids`;
+ * `model` is how the SHA-256 of the weights begins: a server of another model refuses.
+ */
+export type Question = Acts["trace"]["args"] & { model?: string };
+
 export interface TraceSource {
   kind: "http" | "widget" | "file";
-  manifest(): Promise<Manifest>;
+  /** Of the trace that is shown, or from now on of this id, if it is the one wanted. */
+  manifest(id?: string | null, wanted?: (manifest: Manifest) => boolean): Promise<Manifest>;
   /** All numbers of a captured tensor, the last dimension running fastest. */
   tensor(name: string): Promise<Float32Array>;
   /** Rows first (included) to end (excluded) of a parameter; of a vector, its numbers. */

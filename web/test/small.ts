@@ -51,6 +51,7 @@ export function manifest(more: Partial<Manifest> = {}): Manifest {
       seconds: 0,
       bytes: 0,
     },
+    sentence: "The ball is blue.",
     source: side,
     target: { ...side, text: "La bola es azul." },
     inputs: { pieces: READ, ids: [1, 2, 3, 4, 5, 6, 7] },

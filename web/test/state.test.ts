@@ -2,15 +2,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { KEYS, press } from "../src/keyboard";
-import { follow, linkOf, read, written } from "../src/permalink";
+import { answers, arrive, follow, linkOf, questionOf, read, written } from "../src/permalink";
 import { type App, makeApp } from "../src/state";
 import { remember, turnHead, turnLayer, turnStep, zoomOut } from "../src/zoom";
+import type { EditSpec, Manifest, Question } from "../src/types";
 import { counted, manifest, sourceOf } from "./small";
 
 async function shown(more = {}): Promise<{ app: App; source: ReturnType<typeof sourceOf> }> {
   const source = sourceOf(manifest(), more);
   const app = makeApp(source, "page");
-  await app.begin(null);
+  await app.begin();
   return { app, source };
 }
 
@@ -88,7 +89,7 @@ test("an answer that does not come is told as one sentence, and asking again cle
 test("a file answers from what it holds and says that it cannot be asked more", async () => {
   const account = { step: 1, piece: "a", id: 9, other: null, logit: 1, sum: 1, parts: [] };
   const app = makeApp(sourceOf(manifest({ accounts: { chosen: [account], against: [null] } }), { kind: "file" }), "file");
-  await app.begin(null);
+  await app.begin();
   assert.equal(await app.ask("account", { step: 1, piece: 9 }), account);
   assert.equal(await app.ask("account", { step: 1, piece: 8 }), null);
   assert.match(app.problem.value ?? "", /pellucid serve/);
@@ -103,11 +104,124 @@ test("where the trace of a link is gone, its sentence is translated again", asyn
     act: async () => again,
   });
   const app = makeApp(source, "page");
-  await app.begin({ sentence: "The ball is blue." });
+  await arrive(app, read("#id=again&s=The+ball+is+blue."));
   assert.equal(app.manifest.value?.id, "again");
+  assert.equal(app.problem.value, null);
   const without = makeApp(sourceOf(manifest(), { manifest: source.manifest }), "page");
-  await without.begin(null);
+  await arrive(without, read("#id=again"));
   assert.equal(without.problem.value, "That trace is gone.");
+});
+
+/** A trace that was asked with this, as the server tells of it. */
+function madeOf({ sentence, beam, target_ids, prefix_ids, edits, model }: Question): Manifest {
+  const plain = manifest();
+  const prefix = (prefix_ids ?? []).map((id) => `p${id}`).join(" ");
+  return manifest({
+    sentence,
+    run: { ...plain.run, search: { beam: beam ?? 4, prefix } },
+    model: { ...plain.model, sha256: (model ?? "").padEnd(model ? 64 : 0, "7") },
+    forced: target_ids !== undefined,
+    target: { ...plain.target, ids: target_ids ?? [...(prefix_ids ?? []), 41, 43, 3] },
+    edits: edits ?? [],
+  });
+}
+
+const EDITS: EditSpec[] = [
+  { kind: "hide", word: 2 },
+  { kind: "silence", attention: "decoder.3.cross", head: 1 },
+  { kind: "pattern", attention: "encoder.0.self", head: 0, row: 1, values: [0.1, 1 / 3, 1e-9] },
+  { kind: "prefix", text: 'La "bola" &=#+%.\u00a0é' },
+];
+
+test("a link says the whole question, of whatever kind, and reading it gives the question again", async () => {
+  const sentences = ["The ball is blue.", "  <b>Ball</b>  &amp; #s=x&b=9 + %41 ", "犬 😀 \u200d\u202e", "{name} http://a.b/?c=d&e=f#g"];
+  const ways: Partial<Question>[] = [{}, { target_ids: [41, 43, 3] }, { target_ids: [41] }, { prefix_ids: [41, 5] }];
+  let seen = 0;
+  for (const sentence of sentences)
+    for (const way of ways)
+      for (const edits of [undefined, ...EDITS.map((each) => [each]), EDITS])
+        for (const beam of [1, 3, 64])
+          for (const model of ["0123456789ab", undefined]) {
+            const question = { sentence, beam, ...way, ...(edits && { edits }), ...(model && { model }) };
+            const made = madeOf(question);
+            const app = makeApp(sourceOf(made), "page");
+            await app.begin();
+            const link = read(`#${written(linkOf(app))}`);
+            assert.deepEqual(link.question, question);
+            assert.deepEqual(link.question, questionOf(made));
+            assert.ok(answers(made, question));
+            seen++;
+          }
+  assert.equal(seen, 576);
+});
+
+test("no trace answers a question that differs from its own in anything", () => {
+  const all: Question[] = [
+    { sentence: "a", beam: 4, model: "01" },
+    { sentence: "a ", beam: 4, model: "01" },
+    { sentence: "a", beam: 1, model: "01" },
+    { sentence: "a", beam: 4, model: "02" },
+    { sentence: "a", beam: 4, model: "01", target_ids: [41, 3] },
+    { sentence: "a", beam: 4, model: "01", target_ids: [41] },
+    { sentence: "a", beam: 4, model: "01", target: "La" },
+    { sentence: "a", beam: 4, model: "01", prefix_ids: [41] },
+    { sentence: "a", beam: 4, model: "01", edits: [EDITS[0] as EditSpec] },
+    { sentence: "a", beam: 4, model: "01", edits: [EDITS[1] as EditSpec] },
+  ];
+  for (const one of all) for (const other of all) if (one.target === undefined) assert.equal(answers(madeOf(one), other), one === other);
+});
+
+for (const [what, fragment] of [
+  ["width of the beam", "s=a&b=many"],
+  ["translation", "s=a&w=1.x"],
+  ["beginning", "s=a&p=1..2"],
+  ["list of changes", "s=a&e=%5B%7B%22kind"],
+  ["model", "s=a&k=<script>"],
+  ["translation and no sentence", "w=41.3"],
+]) {
+  test(`a link whose ${what} cannot be read shows nothing and says so`, async () => {
+    const source = sourceOf(manifest(), { act: async () => assert.fail("it was asked") });
+    const app = makeApp(source, "page");
+    await arrive(app, read(`#${fragment}`));
+    assert.equal(app.manifest.value, null);
+    assert.match(app.notice.value ?? "", new RegExp(`damaged: it.*${what}`));
+  });
+}
+
+test("a kept trace that is not what the link asks for is not shown for it, and a run that differs is told", async () => {
+  const asked: unknown[] = [];
+  const made = madeOf({ sentence: "a", beam: 1 });
+  const source = sourceOf(made, {
+    manifest: async (_, wanted) => {
+      const kept = madeOf({ sentence: "b" });
+      if (wanted && !wanted(kept)) throw new Error("not it");
+      return kept;
+    },
+    act: async (verb, args) => {
+      if (verb === "trace") asked.push(args);
+      return made;
+    },
+  });
+  const app = makeApp(source, "page");
+  await arrive(app, read("#id=former&s=a&b=1"));
+  assert.deepEqual(asked, [{ sentence: "a", beam: 1 }]);
+  assert.equal(app.manifest.value, made);
+  assert.match(app.notice.value ?? "", /another run \(former\) than .* \(abc\)/);
+});
+
+test("a file says of a link that it is of another translation", async () => {
+  const app = makeApp(sourceOf(manifest(), { kind: "file" }), "file");
+  for (const fragment of ["#v=map", `#${written(linkOf(app))}`, "#id=abc", "#s=The+ball+is+blue."]) {
+    await arrive(app, read(fragment));
+    assert.equal(app.notice.value, null);
+  }
+  for (const fragment of ["#id=abd", "#s=The+ball+is+new.", "#s=The+ball+is+blue.&e=[{}]", "#s=The+ball+is+blue.&k=1234"]) {
+    await arrive(app, read(fragment));
+    assert.match(app.notice.value ?? "", /another translation than this file holds, which is “The ball is blue\.” by small/);
+    assert.equal(app.manifest.value?.id, "abc");
+  }
+  await arrive(app, read("#s=a&w=x"));
+  assert.match(app.notice.value ?? "", /damaged/);
 });
 
 test("a link leads back to where it was made", async () => {
@@ -117,9 +231,11 @@ test("a link leads back to where it was made", async () => {
   app.follow.value = { dim: "S", index: 2 };
   app.story.value = 7;
   app.mode.value = "teach";
+  app.numbers.value = true;
+  app.code.value = false;
   const link = linkOf(app);
   assert.deepEqual(read(`#${written(link)}`), link);
-  assert.equal(link.sentence, "The ball is blue.");
+  assert.equal(link.question?.sentence, "The ball is blue.");
   const { app: other } = await shown();
   follow(other, read(written(link)));
   assert.deepEqual(linkOf(other), link);
@@ -133,9 +249,10 @@ test("a fragment that says nonsense says nothing", () => {
     story: null,
     mode: "learn",
     follow: null,
+    switches: null,
     trace: null,
-    sentence: null,
-    target: null,
+    question: null,
+    fault: null,
   });
 });
 

@@ -35,6 +35,7 @@ MEANINGS = {
     403: "asked by another site's page",
     404: "not here, or not any more",
     408: "the request took too long to arrive",
+    409: "meant for another model than this one",
     413: "more than this server takes at a time",
     415: "the body is of a type that is not read here",
     421: "the server is addressed by a name it does not know",

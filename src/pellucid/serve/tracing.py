@@ -15,6 +15,8 @@ from pellucid.serve.bodies import JSON, read, read_table, refuse_halves
 from pellucid.serve.problems import Refusal, documented
 from pellucid.serve.service import Service
 from pellucid.serve.static import script
+from pellucid.trace.about import of_bundle
+from pellucid.trace.acts import edits_of, one_target
 from pellucid.trace.trace import Trace
 
 MOST_BYTES = 2**24
@@ -41,7 +43,18 @@ class Sentence(BaseModel):
     sentence: Annotated[str, Field(description="the sentence to translate, and to look inside while it is")]
     target: Annotated[str | None, Field(description="a translation to look at instead of the one that is found")] = None
     beam: Annotated[int, Field(ge=1, description="beginnings kept at a time")] = 4
+    target_ids: Annotated[
+        list[int] | None, Field(description="the same as the ids of its pieces, finished with the end mark or not")
+    ] = None
     prefix_ids: Annotated[list[int] | None, Field(description="pieces the translation begins with")] = None
+    edits: Annotated[list[Any] | None, Field(description="changes to the run, as those of {identity}/edit")] = None
+    model: Annotated[
+        str | None,
+        Field(
+            pattern="^[0-9a-f]{0,64}$",
+            description="how the SHA-256 of the weights begins; refused where the model is another",
+        ),
+    ] = None
 
 
 def routes(service: Service) -> APIRouter:
@@ -52,7 +65,7 @@ def routes(service: Service) -> APIRouter:
     wanted["properties"]["sentence"]["maxLength"] = limits.characters
     wanted["properties"]["beam"]["maximum"] = limits.beam
 
-    @router.post("", responses={**MANIFEST, **documented(403, 415, 504)}, openapi_extra=json_body(wanted))
+    @router.post("", responses={**MANIFEST, **documented(403, 409, 415, 504)}, openapi_extra=json_body(wanted))
     async def trace(request: Request) -> Response:
         """Translate a sentence and keep every number: what there is to see, as the page's manifest."""
         asked = await read(request, Sentence)
@@ -62,7 +75,12 @@ def routes(service: Service) -> APIRouter:
             refuse_halves(text)
         if asked.beam > limits.beam:
             raise Refusal(422, f"a beam of {asked.beam}, this server looks with {limits.beam} at most")
-        how = {"target": asked.target, "beam": asked.beam, "prefix_ids": tuple(asked.prefix_ids or ())}
+        refuse_other_model(service, asked.model)
+        try:
+            target, edits = one_target(asked.target, asked.target_ids), edits_of(asked.edits or [])
+        except ValueError as error:
+            raise Refusal(422, str(error)) from None
+        how = {"target": target, "beam": asked.beam, "prefix_ids": tuple(asked.prefix_ids or ()), "edits": edits}
         return shown((await service.look(request, lambda: service.trace(asked.sentence, **how))).manifest)
 
     @router.get("/{identity}/manifest.json", responses={**MANIFEST, **documented(404)})
@@ -142,6 +160,17 @@ def routes(service: Service) -> APIRouter:
 def json_body(schema: dict[str, Any]) -> dict[str, Any]:
     """How a body in JSON is described."""
     return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
+
+
+def refuse_other_model(service: Service, wanted: str | None) -> None:
+    """`Refusal` where a model is named that is not the one of this server: its ids and heads would mean others here."""
+    here = of_bundle(service.model.bundle)
+    if wanted is not None and not here.sha256.startswith(wanted):
+        raise Refusal(
+            409,
+            f"this link or question belongs to another model, whose weights have the SHA-256 {wanted:.12}…; here is "
+            f"{here.name} ({here.sha256[:12] or 'never saved'}…): serve the other model, or ask for the sentence alone",
+        )
 
 
 def refuse_long(characters: int, most: int) -> None:

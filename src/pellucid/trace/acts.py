@@ -1,6 +1,6 @@
 """What a page may ask of a trace, by a verb and a table from outside: every argument is checked before it is used."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from sys import float_info
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -51,13 +51,22 @@ def again(trace: Trace, arguments: Mapping[str, Any]) -> Trace:
     """The trace of another sentence by the same model."""
     beam = number(arguments, "beam", 1, WIDEST_BEAM) if arguments.get("beam") is not None else None
     last = trace.config.target_vocabulary - 1
-    given = arguments.get("prefix_ids")
-    prefix = several(given, "prefix_ids", trace.config.max_positions) if given is not None else []
-    ids = [number({"prefix_ids": each}, "prefix_ids", 0, last) for each in prefix]
-    target = optional_text(arguments, "target")
-    if target is not None and ids:
-        raise ValueError("target and prefix_ids are both given: a translation that is given begins as it does")
-    return trace.again(text(arguments, "sentence"), target=target, beam=beam, prefix_ids=ids)
+
+    def ids(name: str) -> list[int]:
+        given = arguments.get(name)
+        pieces = several(given, name, trace.config.max_positions) if given is not None else []
+        return [number({name: each}, name, 0, last) for each in pieces]
+
+    target = one_target(optional_text(arguments, "target"), ids("target_ids") or None)
+    edits = edits_of(arguments["edits"]) if arguments.get("edits") is not None else []
+    return trace.again(text(arguments, "sentence"), target=target, beam=beam, prefix_ids=ids("prefix_ids"), edits=edits)
+
+
+def one_target(text: str | None, ids: Sequence[int] | None) -> str | Sequence[int] | None:
+    """The translation that is given, as text or as the ids of its pieces; ValueError where it is given twice."""
+    if text is not None and ids is not None:
+        raise ValueError("target and target_ids are both given; a trace is of one translation")
+    return text if ids is None else ids
 
 
 def edit(trace: Trace, arguments: Mapping[str, Any]) -> Trace:
@@ -65,14 +74,18 @@ def edit(trace: Trace, arguments: Mapping[str, Any]) -> Trace:
     keep = arguments.get("keep_target")
     if not isinstance(keep, bool):
         raise ValueError(f"keep_target is {keep!r:.60}, expected true or false")
-    edits = several(arguments.get("edits"), "edits", MOST_EDITS)
-    return trace.edited(*(edit_of(each) for each in edits), keep_target=keep)
+    return trace.edited(*edits_of(arguments.get("edits")), keep_target=keep)
+
+
+def edits_of(given: object) -> list[EditSpec]:
+    """The changes to a run from a list that may hold anything."""
+    return [edit_of(each) for each in several(given, "edits", MOST_EDITS)]
 
 
 VERBS: dict[str, tuple[Callable[[Trace, Mapping[str, Any]], dict[str, Any] | Trace], tuple[str, ...]]] = {
     "account": (account, ("step", "piece", "other")),
     "verdict": (verdict, ("reference",)),
-    "trace": (again, ("sentence", "target", "prefix_ids", "beam")),
+    "trace": (again, ("sentence", "target", "target_ids", "prefix_ids", "beam", "edits")),
     "edit": (edit, ("edits", "keep_target")),
 }
 

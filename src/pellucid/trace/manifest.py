@@ -22,7 +22,20 @@ def manifest_of(trace: "Trace") -> dict[str, Any]:
     """The `Manifest` of web/src/types.ts, ready for JSON."""
     facts = trace.facts
     said = asdict(facts)
-    known = ("source", "target", "inputs", "forced", "stop", "log_prob", "score", "notes", "edits", "steps", "tree")
+    known = (
+        "sentence",
+        "source",
+        "target",
+        "inputs",
+        "forced",
+        "stop",
+        "log_prob",
+        "score",
+        "notes",
+        "edits",
+        "steps",
+        "tree",
+    )
     fixed = {"mode": "eval", "dropout": "off", "capture": facts.run.dtype, "bytes": trace.nbytes}
     return {
         "format": FORMAT,

@@ -1,6 +1,6 @@
 """One translation with everything that led to it: pieces, every named tensor, every step, the tree of the search."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -15,7 +15,7 @@ from pellucid.decode.translate import Translator
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.glossary import glossary
 from pellucid.trace.capture import dims_of
-from pellucid.trace.edits import EditSpec, replaced
+from pellucid.trace.edits import EditSpec, as_edits, replaced
 from pellucid.trace.facts import Facts
 from pellucid.trace.manifest import manifest_of
 from pellucid.trace.named import Named
@@ -184,9 +184,15 @@ class Trace(Told, Mapping[str, Named]):
         return give() if give is not None else None
 
     def again(
-        self, sentence: str, *, target: str | None = None, beam: int | None = None, prefix_ids: Sequence[int] = ()
+        self,
+        sentence: str,
+        *,
+        target: str | Sequence[int] | None = None,
+        beam: int | None = None,
+        prefix_ids: Sequence[int] = (),
+        edits: Iterable[EditSpec | Mapping[str, Any]] = (),
     ) -> "Trace":
-        """Another sentence, or the same otherwise, by the same model."""
+        """Another sentence, or the same otherwise, by the same model: see `Model.trace`."""
         from pellucid.trace.tracing import trace
 
         origin = self.require_origin()
@@ -198,6 +204,7 @@ class Trace(Told, Mapping[str, Named]):
             target=target,
             beam=width,
             prefix_ids=prefix_ids,
+            edits=as_edits(edits),
             keep=origin.keep,
             beside=origin.beside,
         )

@@ -7,7 +7,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from pellucid.data.tokenizer import EOS
+from pellucid.data.tokenizer import BOS, EOS, PAD
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.engines import Request
 from pellucid.decode.prepare import refuse_long
@@ -79,7 +79,23 @@ def refuse_unwritable(translator: Translator, prefix: Sequence[int]) -> None:
     most, forbidden = translator.tokenizer.target_vocabulary, (*translator.torch.forbidden, EOS)
     wrong = [i for i in prefix if not 0 <= i < most or i in forbidden]
     if wrong:
-        raise ValueError(f"prefix_ids has {wrong[0]}, which no translation begins with; ids are 4 to {most - 1}")
+        instead = "; a finished translation is given whole, as the target" if wrong[0] == EOS else ""
+        raise ValueError(
+            f"prefix_ids has {wrong[0]}, which no translation begins with; ids are 4 to {most - 1}{instead}"
+        )
+
+
+def refuse_unreadable(translator: Translator, ids: Sequence[int]) -> None:
+    """ValueError for ids that are no translation, finished or not."""
+    most = translator.tokenizer.target_vocabulary
+    if not ids:
+        raise ValueError("the target has no pieces; give one at least")
+    wrong = [i for i in ids if not 0 <= i < most or i in (PAD, BOS)] or [i for i in ids[:-1] if i == EOS]
+    if wrong:
+        raise ValueError(
+            f"the target has the id {wrong[0]}, which no translation has there; ids are those of the {most:,} pieces "
+            f"of this model, and {EOS} stands at the end or nowhere"
+        )
 
 
 def given(translator: Translator, source: list[int], target: str | Sequence[int], config: SearchConfig) -> Written:
@@ -88,6 +104,7 @@ def given(translator: Translator, source: list[int], target: str | Sequence[int]
         [ids] = translator.tokenizer.encode_target([target])
     else:
         ids = list(target)
+        refuse_unreadable(translator, ids)
     refuse_long("target", {1: len(ids)}, translator.lengths.most)
     with reading(translator.models[0]):
         [log_probs] = forced(translator.models[0], [source], [ids])

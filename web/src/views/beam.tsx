@@ -172,9 +172,12 @@ function fitting(text: string, room: number): string {
 
 function Picked({ app, manifest, tree, node }: { app: App; manifest: Manifest; tree: Tree; node: TreeNode }) {
   const path = pathTo(tree, node.id);
-  const open = async () => {
+  const ids = path.map((each) => each.piece_id);
+  const over = node.piece_id === manifest.source.ids.at(-1); // the end mark is the same on both sides
+  const edits = manifest.edits.filter((each) => each.kind !== "prefix"); // the path begins with it
+  const open = async (how: { target_ids: number[] } | { prefix_ids: number[] }) => {
     await keep(app).catch((error) => (app.problem.value = sentence(error)));
-    await app.ask("trace", { sentence: manifest.source.text, beam: tree.width, prefix_ids: path.map((each) => each.piece_id) });
+    await app.ask("trace", { sentence: manifest.sentence, beam: tree.width, edits, ...how }, { view: "compare" });
   };
   return (
     <section class="panel stack" aria-label="The candidate picked">
@@ -187,9 +190,16 @@ function Picked({ app, manifest, tree, node }: { app: App; manifest: Manifest; t
         <Value shown={figure(node.score)} exact={String(node.score)} /> at {many(path.length, "piece")}.
       </p>
       {app.source.act ? (
-        <button type="button" class="button" disabled={app.busy.value !== null} onClick={open}>
-          Open the trace that begins like this, keep this one to compare
-        </button>
+        <p class="row">
+          <button type="button" class="button" disabled={app.busy.value !== null} onClick={() => open({ target_ids: ids })}>
+            Open the trace of just this, beside the one shown
+          </button>
+          {!over && (
+            <button type="button" class="button" disabled={app.busy.value !== null} onClick={() => open({ prefix_ids: ids })}>
+              Let the search go on from here
+            </button>
+          )}
+        </p>
       ) : (
         <p class="quiet">This is a file: the trace of another beginning needs the model, open it with “pellucid serve”.</p>
       )}

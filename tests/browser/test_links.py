@@ -1,0 +1,205 @@
+"""A link shows what it names, in a tab and on a server that know nothing yet, or says that it does not."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pellucid import bundle
+from tests.browser.installed import served
+from tests.browser.reading import Page
+from tests.browser.small import OTHER, SENTENCE, tokenizer
+from tests.browser.watched import watched
+from tests.decode.models import random_model
+
+SILENT = {"kind": "silence", "attention": "decoder.2.cross", "head": 1}
+HIDDEN = {"kind": "hide", "word": 2}
+
+
+@pytest.fixture(scope="module")
+def elsewhere(site: Path, directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Another server of the same model: it has seen no trace."""
+    with served(site, directory, tmp_path_factory.mktemp("another")) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def stranger(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of another model with the same pieces."""
+    size = tokenizer().source_vocabulary
+    place = tmp_path_factory.mktemp("runs") / "other" / "best"
+    bundle.save(place, random_model(7, size, size, encoder_layers=1, decoder_layers=1), tokenizer(), step=1)
+    with served(site, place, tmp_path_factory.mktemp("third")) as address:
+        yield address
+
+
+WRITTEN = "all => all.map(each => /writes (.*), probability/.exec(each.ariaLabel)[1])"
+
+
+def close_to(value: float) -> Any:
+    """A number that is written with two decimals."""
+    return pytest.approx(value, abs=0.00501)
+
+
+def numbers_in(text: str) -> list[float]:
+    return [float(each.replace("−", "-")) for each in re.findall(r"[−\d.]+", text)]
+
+
+def facts(page: Page) -> tuple[str, str, str]:
+    """The id of what is shown, its translation, and its score as it is written."""
+    return page.link["id"], page.text(".translation"), page.text(".score")
+
+
+def posted(page: Page, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    """What the server answers."""
+    answer = page.tab.request.post(f"{page.watched.home}{path}", data=body)
+    assert answer.ok, answer.text()
+    return answer.json()
+
+
+def questions(page: Page) -> dict[str, dict[str, Any]]:
+    """Traces of every kind on this server, by what was asked."""
+    plain = posted(page, "trace", {"sentence": SENTENCE})
+    ids = plain["target"]["ids"]
+    node = next(each for each in plain["tree"]["nodes"] if each["step"] == 0 and not each["best"])
+    given = {
+        "a sentence": {},
+        "a narrow beam": {"beam": 1},
+        "tags around": {"sentence": f"<b>{SENTENCE}</b>"},
+        "a translation that was given": {"target": "La reina bebe."},
+        "an unfinished one": {"target_ids": ids[:3]},
+        "a beginning": {"prefix_ids": [node["piece_id"]]},
+        "changes": {"edits": [HIDDEN, SILENT]},
+        "changes and the same translation": {"edits": [HIDDEN], "target_ids": ids},
+        "a beginning as text": {"edits": [{"kind": "prefix", "text": "Mi"}]},
+        "everything": {"edits": [SILENT], "prefix_ids": [node["piece_id"]], "beam": 2},
+    }
+    found = {name: posted(page, "trace", {"sentence": SENTENCE, **more}) for name, more in given.items()}
+    assert len({each["id"] for each in found.values()}) == len(given)
+    return found
+
+
+def test_a_link_of_each_kind_shows_the_same_where_nobody_has_seen_it(browser: Any, page: Page, elsewhere: str):
+    page.tab.goto(page.watched.home)
+    for name, wanted in questions(page).items():
+        page.tab.goto("about:blank")
+        page.tab.goto(f"{page.watched.home}#v=output&id={wanted['id']}")
+        page.tab.wait_for_selector(".translation")
+        seen, fragment = facts(page), page.tab.url.partition("#")[2]
+        assert seen[:2] == (wanted["id"], wanted["target"]["text"]), name
+        with watched(browser, elsewhere) as tab:
+            fresh = Page(tab)
+            fresh.tab.goto(f"{elsewhere}#{fragment}")
+            fresh.tab.wait_for_selector(".translation")
+            assert facts(fresh) == seen, name
+            assert fresh.tab.get_by_role("alert").count() == 0, name
+            assert fresh.tab.url.partition("#")[2] == fragment, name
+            assert fresh.tab.input_value("#pellucid-sentence") == wanted["sentence"]
+            assert fresh.tab.input_value(".beam-width select") == str(wanted["run"]["search"]["beam"])
+            gone = "the server responded with a status of 404"  # what a browser says of a trace that is made again
+            tab.complaints[:] = [each for each in tab.complaints if gone not in each]
+
+
+def test_an_edit_made_on_the_page_stands_in_its_link(browser: Any, page: Page, elsewhere: str):
+    page.open(s=SENTENCE, v="debug")
+    before = page.text(".translation")
+    changes = page.tab.get_by_role("region", name="Change the run")
+    changes.get_by_label("Hide the word").select_option("2")
+    changes.get_by_role("button", name="Add").first.click()
+    changes.get_by_role("checkbox").uncheck()
+    changes.get_by_role("button", name="Run with this change").click()
+    page.until("before => document.querySelector('.translation').textContent !== before", before)
+    fragment = page.tab.url.partition("#")[2]
+    with watched(browser, elsewhere) as tab:
+        fresh = Page(tab)
+        fresh.tab.goto(f"{elsewhere}#{fragment}")
+        fresh.tab.wait_for_selector(".translation")
+        assert facts(fresh) == facts(page)
+        tab.complaints.clear()  # that the trace is not there yet
+    page.tab.go_back()
+    page.until("before => document.querySelector('.translation').textContent === before", before)
+
+
+@pytest.mark.parametrize("more", [{}, {"edits": [SILENT]}, {"target_ids": [41, 43, 3]}])
+def test_a_link_of_another_model_is_refused_by_a_sentence(browser: Any, page: Page, stranger: str, more):
+    page.tab.goto(page.watched.home)
+    made = posted(page, "trace", {"sentence": SENTENCE, **more})
+    page.tab.goto("about:blank")
+    page.tab.goto(f"{page.watched.home}#id={made['id']}")
+    page.tab.wait_for_selector(".translation")
+    fragment = page.tab.url.partition("#")[2]
+    with watched(browser, stranger) as tab:
+        fresh = Page(tab)
+        fresh.tab.goto(f"{stranger}#{fragment}")
+        says = fresh.tab.get_by_role("alert")
+        fresh.until("() => document.querySelector('[role=alert]')?.innerText.includes('another model')")
+        assert made["model"]["sha256"][:12] in says.inner_text()
+        assert "other/best" in says.inner_text()
+        assert fresh.tab.locator(".translation").count() == 0
+        tab.complaints.clear()  # the browser's own words for both refusals
+        fresh.tab.get_by_role("button", name="Translate").click()  # the sentence stands in the box
+        fresh.tab.wait_for_selector(".translation")
+        assert fresh.tab.get_by_role("alert").count() == 0
+
+
+def test_a_link_that_was_cut_off_or_changed_says_so(page: Page):
+    page.tab.goto(f"{page.watched.home}#s={SENTENCE}&e=%5B%7B%22kind")
+    assert "its list of changes cannot be read" in page.tab.get_by_role("alert").inner_text()
+    assert page.tab.locator(".translation").count() == 0
+    page.open(s=SENTENCE)
+    page.tab.wait_for_selector(".translation")
+    link = dict(page.link)
+    page.go(**{**link, "s": OTHER})
+    page.until("() => document.querySelector('[role=alert]')?.innerText.includes('names another run')")
+    assert page.link["s"] == OTHER
+    page.until("text => document.querySelector('#pellucid-sentence').value === text", OTHER)
+
+
+def test_a_file_says_that_a_link_is_of_another_translation(browser: Any, model, tmp_path: Path):
+    files = [tmp_path / "one.html", tmp_path / "other.html"]
+    for file, sentence in zip(files, (SENTENCE, OTHER), strict=True):
+        model.trace(sentence).save_html(file)
+    with watched(browser, files[0].as_uri()) as tab:
+        tab.tab.goto(f"{files[0].as_uri()}#v=output")
+        tab.tab.wait_for_selector(".centre .view")
+        fragment = tab.tab.url.partition("#")[2]
+        assert tab.tab.get_by_role("alert").count() == 0
+    with watched(browser, files[1].as_uri()) as tab:
+        tab.tab.goto(f"{files[1].as_uri()}#{fragment}")
+        tab.tab.wait_for_selector(".centre .view")
+        assert f"another translation than this file holds, which is “{OTHER}”" in tab.tab.inner_text("[role=alert]")
+
+
+def test_the_tab_is_named_by_the_sentence_and_the_model(page: Page, model):
+    page.tab.goto(page.watched.home)
+    assert page.tab.title() == "Pellucid"
+    page.open(s=SENTENCE)
+    assert page.tab.title() == f"{SENTENCE} · small/best · Pellucid"
+    page.tab.fill("#pellucid-sentence", OTHER)
+    page.press("Enter")
+    page.until("title => document.title === title", f"{OTHER} · small/best · Pellucid")
+
+
+def test_every_hypothesis_of_the_beam_opens_as_a_trace_of_just_it(page: Page, model):
+    page.open(s=SENTENCE, b=2, v="beam")
+    tree = model.trace(SENTENCE, beam=2).tree
+    slider = page.tab.get_by_role("slider")
+    assert {node.fate for node in tree.nodes} == {"kept", "pruned", "finished"}
+    for node in tree.nodes:
+        way = [node]
+        while way[0].parent is not None:
+            way.insert(0, tree.nodes[way[0].parent])
+        slider.fill(slider.get_attribute("max"))
+        page.tab.locator(f'[data-node="{node.id}"]').click()
+        page.tab.get_by_role("button", name="Open the trace of just this").click()
+        page.tab.wait_for_selector(".view-compare")
+        assert page.tab.get_by_role("alert").count() == 0
+        assert page.link["w"] == ".".join(str(each.piece_id) for each in way)
+        steps = page.tab.locator(".step-line [aria-label^=Step]").evaluate_all(WRITTEN)
+        assert steps == [each.piece for each in way]
+        log_prob, score = numbers_in(page.text(".score"))[:2]
+        assert (log_prob, score) == (close_to(node.total), close_to(node.score))
+        page.tab.go_back()
+        page.tab.wait_for_selector(".view-beam .b-tree")
