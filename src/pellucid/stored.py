@@ -9,7 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
-from pellucid.sealed import FORMAT, identity, read_json, verify, whole
+from pellucid.sealed import FORMAT, identity, manifest_of, read_json, verify, whole
 from pellucid.sizes import ModelConfig
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ def steady(directory: str | Path, read: Callable[[Path], Read]) -> Read:
 
 def about(directory: Path) -> About:
     """What a directory says, checked against its manifest and itself; ValueError, naming every problem found."""
+    refuse_exported(directory)
     manifest = verify(directory, needed=(WEIGHTS, CONFIG))
     config, tokenizer_config = read_config(directory / CONFIG)
     unlisted = [name for name in Tokenizer.files(tokenizer_config) if name not in manifest["files"]]
@@ -99,6 +100,18 @@ def about(directory: Path) -> About:
                 f"its tokenizer has {getattr(tokenizer, side):,} pieces; they do not belong together"
             )
     return About(config, tokenizer, manifest)
+
+
+def refuse_exported(directory: Path) -> None:
+    """ValueError for what `pellucid export` wrote: it was made of a model, and is none."""
+    origin = manifest_of(directory).get("exported")
+    if origin is None:
+        return
+    kind = origin.get("format") if isinstance(origin, dict) else None
+    said = f"{directory} was made of a model by `pellucid export`, and is not the model itself"
+    if kind == "ctranslate2":
+        raise ValueError(f"{said}; name that model, and this directory with --exported {directory}")
+    raise ValueError(f"{said}; name that model, or read this one back: pellucid import {directory} OUT")
 
 
 def read_config(path: Path) -> tuple[ModelConfig, TokenizerConfig]:

@@ -81,6 +81,19 @@ def test_marian_is_written_and_listed(call, model, tmp_path):
     assert {"config.json", "source.spm", "model.safetensors"} <= set(names(tmp_path / "out"))
 
 
+@pytest.mark.parametrize(
+    ("to", "advice"), [("ctranslate2", "this directory with --exported out"), ("marian", "pellucid import out OUT")]
+)
+def test_an_export_given_as_a_model_is_called_what_it_is(call, model, to, advice):
+    assert call("export", model, "out", "--to", to).exit_code == 0
+    for command in (["translate", "out"], ["serve", "out", "--port", 0], ["explain", "out", "Yes."]):
+        done = call(*command)
+        assert done.exit_code == 2
+        assert "out was made of a model by `pellucid export`, and is not the model itself" in done.stderr
+        assert advice in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
 def test_int8_that_passes_is_written_with_its_numbers(call, steady, tmp_path):
     done = call("export", steady, "out", "--to", "ctranslate2", "--precision", "int8", *DEV)
     assert (done.exit_code, done.stderr) == (0, "")

@@ -16,8 +16,12 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
+from starlette.testclient import TestClient
 
+from pellucid import bundle
+from pellucid.api import load
 from tests.cli.conftest import SOURCE
+from tests.decode.models import LINES
 
 
 @contextmanager
@@ -143,6 +147,30 @@ def test_an_unbuilt_page_is_one_clear_sentence(call, model: Path, monkeypatch, s
     assert done.exit_code == 0
     assert len([line for line in done.stderr.splitlines() if "the page is not built" in line]) == 1
     assert served
+
+
+def test_an_export_is_served_in_place_of_a_conversion(call, model: Path, served):
+    assert call("export", model, "int8", "--to", "ctranslate2", "--precision", "int8", "--no-gate").exit_code == 0
+    done = call("serve", model, "--port", 0, "--exported", "int8")
+    assert done.exit_code == 0
+    assert "int8 translates; the page looks into the model that it was made of" in done.stderr
+    found = served[0].state.service.model
+    assert found.translator.engine.translator.compute_type.startswith("int8")
+    alone = load(model, "int8", "ctranslate2").translate(LINES[:3])
+    with TestClient(served[0], base_url="http://127.0.0.1") as client:
+        body = {"q": LINES[:3], "source": "auto", "target": "auto"}
+        assert client.post("/translate", json=body).json()["translatedText"] == [each.text for each in alone]
+
+
+def test_an_export_of_another_model_is_not_served(call, model: Path, tmp_path: Path, served):
+    other = tmp_path / "other"
+    found = bundle.load(model)
+    bundle.save(other, found.model, found.tokenizer, step=1)
+    assert call("export", other, "out", "--to", "ctranslate2").exit_code == 0
+    done = call("serve", model, "--port", 0, "--exported", "out")
+    assert done.exit_code == 2
+    assert f"out was not exported from {model} as it is now" in done.stderr
+    assert not served
 
 
 def test_who_can_reach_it_is_said(call, model: Path, served):

@@ -38,3 +38,7 @@ DEVICE = typer.Option(
     metavar="cpu|cuda",
     help="where the model is run; a GPU is taken only when it is named (cuda, or cuda:1), and then by torch",
 )
+EXPORTED = typer.Option(
+    metavar="DIR",
+    help="what `pellucid export --to ctranslate2` made of the model: translate with that, in the precision it has",
+)

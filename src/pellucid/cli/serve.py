@@ -7,12 +7,13 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from pellucid.cli.options import ENGINE, MODEL, PRECISIONS
+from pellucid.cli.options import ENGINE, EXPORTED, MODEL, PRECISIONS
 
 EXAMPLES = """\
   pellucid serve runs/demo/best --open
   pellucid serve runs/demo/best --from en --to es --port 8080
   pellucid serve runs/demo/best --host 0.0.0.0 --characters 2000 --texts 16
+  pellucid serve runs/demo/best --exported demo-int8
   curl -d q="The ball is blue." -d source=en -d target=es http://127.0.0.1:5000/translate"""
 
 
@@ -44,6 +45,7 @@ def run(
     target: Annotated[str | None, typer.Option("--to", metavar="CODE", help="language it writes, such as es")] = None,
     engine: Annotated[str, ENGINE] = "auto",
     precision: Annotated[str, PRECISIONS] = "float32",
+    exported: Annotated[str | None, EXPORTED] = None,
     terms: Annotated[
         str | None, typer.Option(metavar="FILE", help="terminology: lines of a source term, a tab, its target term")
     ] = None,
@@ -96,7 +98,7 @@ def run(
         from pellucid.api import load
         from pellucid.serve.app import LOOPBACK, create_app
 
-        loaded = load(model, precision, engine)
+        loaded = load(model, precision, engine, exported=exported)
         languages = Languages.of(loaded.manifest, source, target)
         names = {name.lower() for name in (host, *(allow_host or ()))}
         hosts = LOOPBACK | names if allow_host or ours_alone(host) else None
@@ -105,7 +107,7 @@ def run(
         )
         address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
         typer.echo(f"{model} is served at {address}; {reach(host)}. Ctrl-C stops it", err=True)
-        for note in notes(languages.named):
+        for note in notes(languages.named, exported):
             typer.echo(note, err=True)
         if browse:
             webbrowser.open(address)
@@ -140,11 +142,13 @@ def reach(host: str) -> str:
     return "other machines can reach it, and it sends nothing anywhere but its answers to them"
 
 
-def notes(named: bool) -> list[str]:
-    """What the user may want to change."""
+def notes(named: bool, exported: str | None) -> list[str]:
+    """What the user may want to know, or to change."""
     from pellucid.page.assets import bundle
 
     found = [] if named else ["the model does not say its languages, so any are taken; name them: --from en --to es"]
+    if exported is not None:
+        found.append(f"{exported} translates; the page looks into the model that it was made of")
     try:
         bundle()
     except ValueError as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pellucid.cli.files import existing, into, json_line, lines_beside, lines_of, named, write_lines
-from pellucid.cli.options import DEVICE, ENGINE, JSON, MODEL, PRECISIONS, default, meaning
+from pellucid.cli.options import DEVICE, ENGINE, EXPORTED, JSON, MODEL, PRECISIONS, default, meaning
 from pellucid.cli.progress import counted
 
 if TYPE_CHECKING:
@@ -57,9 +57,7 @@ def run(
     engine: Annotated[str, ENGINE] = "auto",
     precision: Annotated[str, PRECISIONS] = "float32",
     device: Annotated[str, DEVICE] = "cpu",
-    exported: Annotated[
-        str | None, typer.Option(metavar="DIR", help="what `pellucid export --to ctranslate2` made of the model")
-    ] = None,
+    exported: Annotated[str | None, EXPORTED] = None,
     block: Annotated[
         int | None,
         typer.Option(min=1, help="lines read and translated together; left out, 2048, and 1 at a keyboard"),
