@@ -122,6 +122,8 @@ def test_what_is_not_installed_is_one_clear_sentence(call, model: Path, monkeypa
         (["--from", "en"], "--from en --to es"),
         (["--from", "english!", "--to", "es"], "no language code"),
         (["--engine", "magic"], "magic"),
+        (["--api-key-file", "no-such-file"], "no-such-file: no such file or directory"),
+        (["--api-key-file", os.devnull], "should hold API keys, one a line: it holds none"),
         (["--port", 70000], "65535"),
     ],
 )
@@ -177,6 +179,20 @@ def test_who_can_reach_it_is_said(call, model: Path, served):
     done = call("serve", model, "--port", 0, "--host", "0.0.0.0", "--engine", "torch")
     assert "other machines can reach it" in done.stderr
     assert "nothing leaves" not in done.stderr
+
+
+def test_what_it_means_that_others_reach_it_is_one_sentence(call, model: Path, tmp_path: Path, served):
+    (tmp_path / "keys").write_text("a-key-of-24-characters--\n")
+    serve = ("serve", model, "--port", 0, "--engine", "torch")
+    for words, told in (
+        (["--host", "0.0.0.0"], "anyone who reaches it may use it"),
+        (["--host", "0.0.0.0", "--api-key-file", "keys"], "API keys and texts travel unencrypted"),
+    ):
+        warned = [line for line in call(*serve, *words).stderr.splitlines() if "put a proxy with TLS before it" in line]
+        assert len(warned) == 1
+        assert told in warned[0]
+    assert "proxy" not in call(*serve).stderr
+    assert [bool(each.state.service.keys) for each in served] == [False, True, False]
 
 
 def test_the_browser_is_opened_when_asked_for(call, model: Path, monkeypatch, served):
