@@ -44,7 +44,8 @@ def started(*words: object, files: int | None = None) -> Iterator[tuple[subproce
         process.communicate()
 
 
-def test_it_says_where_it_listens_and_answers_what_is_under_way_before_it_stops(model: Path):
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_it_says_where_it_listens_and_answers_what_is_under_way_before_it_stops(model: Path, stop: signal.Signals):
     with started(model, "--port", 0, "--from", "en", "--to", "es", "--engine", "torch") as (process, said, address):
         assert f"{model} is served at http://127.0.0.1:" in said
         assert "nothing leaves this machine" in said
@@ -52,7 +53,7 @@ def test_it_says_where_it_listens_and_answers_what_is_under_way_before_it_stops(
             asked = pool.submit(translated, address, [f"The ball is blue {number}." for number in range(60)])
             while "pellucid_texts_total 60" not in read(f"{address}metrics"):
                 time.sleep(0.005)
-            process.send_signal(signal.SIGINT)
+            process.send_signal(stop)
             assert len(asked.result(20)) == 60
         output, rest = process.communicate(timeout=20)
         assert (process.returncode, output) == (0, "")
