@@ -14,9 +14,10 @@ from pellucid.serve.problems import MEANINGS, REALM, Problem, Refusal
 SHORTEST = 16
 """Characters of a key: a shorter one could be found by trying."""
 
-MISSING = "this server asks for an API key; please contact the server operator to get an API key"
-WRONG = "Invalid API key"
-HOW = "send it as the password, with any user name, or as a bearer token"
+MISSING, WRONG = "Please contact the server operator to get an API key", "Invalid API key"
+"""LibreTranslate's own sentences, by which its clients know what is wrong."""
+
+HOW = "send a key as the password, with any user name, or as a bearer token"
 
 BASIC = HTTPBasic(
     realm=REALM, auto_error=False, description="a key of this server as the password; browsers ask for it"
@@ -58,7 +59,8 @@ class Keys:
 
     def hold(self, key: str) -> bool:
         """Whether this is one of them; how long it takes tells nothing of them."""
-        return sum(hmac.compare_digest(digest(key), each) for each in self._digests) > 0  # compares with every one
+        given = digest(key)
+        return sum(hmac.compare_digest(given, each) for each in self._digests) > 0  # compares with every one
 
     def in_body(self) -> dict[str, Any]:
         """Options of a route that takes a key in its body or in the header, and calls `check`."""
