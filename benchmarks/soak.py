@@ -5,6 +5,7 @@
 
 Before, every question is asked alone; what the server can answer is measured. Then more questions come than it can
 answer, whether it answers or not: each must be answered whole and as it is alone, or be told to come again (429, 503).
+How many come follows what it has answered lately, as other programs may take a part of the machine meanwhile.
 Needs a system with several addresses of its own (127.0.0.2, ...), as Linux has.
 """
 
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -59,6 +61,12 @@ EACH_SECOND = {
 """How many of these come beside the load."""
 
 CLIENTS = 24
+LATELY = 10
+"""Looks at what was answered, a second apart, from which the load follows."""
+
+LEAST_LOAD = 0.1
+"""The part of the load at the beginning that comes at least."""
+
 WARM = 0.1
 """The part of the time after which memory must not grow any more."""
 
@@ -190,7 +198,7 @@ async def asked(
     await answered(clients, plain, measured / 4)  # the first are slower
     soak = Soak(seconds, await answered(clients, plain, measured), len(alone), tally)
     sources = Sources(clients, plain, looks, numbers, draw)
-    await sources.soak(server, soak, factor * soak.capacity)
+    await sources.soak(server, soak, factor)
     return soak
 
 
@@ -240,16 +248,23 @@ class Sources:
         self.hostile = hostile("The ball is blue.")
         self.halves = halves("The ball is blue.")
         self.open: set[asyncio.Task[None]] = set()
+        self.each_second = dict(EACH_SECOND)
 
-    async def soak(self, server: Server, soak: Soak, load: float) -> None:
+    async def soak(self, server: Server, soak: Soak, factor: float) -> None:
         """Ask for so long, tell the server to stop while it is asked, and wait for all that was asked."""
-        tally, end = soak.tally, time.monotonic() + soak.seconds
-        each_second = {"load": load, **EACH_SECOND}
-        sources = [asyncio.create_task(self.come(kind, rate)) for kind, rate in each_second.items()]
+        tally, end, first = soak.tally, time.monotonic() + soak.seconds, factor * soak.capacity
+        self.each_second["load"] = first
+        sources = [asyncio.create_task(self.come(kind)) for kind in self.each_second]
         health = asyncio.create_task(self.clients.watch_health(1.0))
+        looks = deque([(time.monotonic(), 0)], maxlen=LATELY)
         while time.monotonic() < end:
             soak.memory.append(await asyncio.to_thread(server.memory))
             await asyncio.sleep(min(1.0, soak.seconds / 20))
+            looks.append((time.monotonic(), len(tally.waits)))
+            if len(looks) == LATELY:
+                (since, before), (now, after) = looks[0], looks[-1]
+                lately = factor * (after - before) / (now - since)
+                self.each_second["load"] = max(LEAST_LOAD * first, lately)
         began = tally.stopping = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         await asyncio.sleep(1.0)  # who comes now comes too late
@@ -259,11 +274,12 @@ class Sources:
         soak.drained = time.monotonic() - began
         await asyncio.gather(health, *self.open)
 
-    async def come(self, kind: str, rate: float) -> None:
+    async def come(self, kind: str) -> None:
         """Clients of a kind, until this is cancelled."""
         due = time.monotonic()
         while True:
-            due += self.draw.expovariate(rate)
+            # What could not come in time, because this process had no processor, does not come at once afterwards.
+            due = max(due, time.monotonic() - 1.0) + self.draw.expovariate(self.each_second[kind])
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             task = asyncio.create_task(self.client(kind))
             self.open.add(task)
@@ -301,7 +317,7 @@ def page(arguments: argparse.Namespace, soak: Soak) -> Iterator[str]:
     yield fill(
         f"`pellucid serve` with the limits it has by default answers {soak.capacity:.0f} questions a second when it "
         f"is asked by {CLIENTS} clients. For {soak.seconds:g} seconds it is then asked {arguments.factor:g} times as "
-        "many, whether it answers or not, from eight addresses, half of it from one of them; beside that come clients "
+        "many as it has answered lately, from eight addresses, half of them from one; beside that come clients "
         "that go away, read slowly or not at all, send halves of requests, and mean harm. In the midst of it the "
         f"server is told to stop (SIGTERM). The {soak.asked_alone:,} questions were asked alone before, and those of "
         "single sentences compared with what the model translates without a server. Every answer must be whole and "
