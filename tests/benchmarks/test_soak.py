@@ -8,6 +8,7 @@ from pellucid import bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems have no 127.0.0.2")
 def test_a_server_that_is_asked_too_much_loses_nothing_and_is_wrong_nowhere(tmp_path: Path):
     vocabulary = small_tokenizer().source_vocabulary
