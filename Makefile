@@ -20,7 +20,7 @@ comma := ,
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo page serve screenshots docs articles mutants test check fix coverage reproduce bench-cuda bench-recurrent bench-train bench-translate campaign-batches campaign-garbage campaign-kill campaign-resume clean
+.PHONY: help demo page serve screenshots docs articles mutants test check fix coverage reproduce bench-cuda bench-recurrent bench-train bench-translate campaign-batches campaign-garbage campaign-kill campaign-resume campaign-serve clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ campaign-kill: .venv/.installed-dev ## kill a training 500 times, go on each tim
 
 campaign-resume: .venv/.installed-dev ## go on with a training from 20 places, in 160 ways, compare to the bit (needs no data)
 	@$(BIN)/python -m benchmarks.resume $(ARGS)
+
+campaign-serve: .venv/.installed-dev ## ask a server three times what it can answer, with bad clients, for ten minutes (needs runs/demo and Linux)
+	@$(BIN)/python -m benchmarks.soak $(ARGS)
 
 campaign-garbage: .venv/.installed-dev ## translate 10,508 lines of garbage in both engines, see that none is lost (needs runs/demo; an hour or more)
 	@$(BIN)/python -m benchmarks.garbage $(ARGS)

@@ -44,7 +44,8 @@ def started(*words: object, files: int | None = None) -> Iterator[tuple[subproce
         process.communicate()
 
 
-def test_it_says_where_it_listens_and_answers_what_is_under_way_before_it_stops(model: Path):
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_it_says_where_it_listens_and_answers_what_is_under_way_before_it_stops(model: Path, stop: signal.Signals):
     with started(model, "--port", 0, "--from", "en", "--to", "es", "--engine", "torch") as (process, said, address):
         assert f"{model} is served at http://127.0.0.1:" in said
         assert "nothing leaves this machine" in said
@@ -52,7 +53,7 @@ def test_it_says_where_it_listens_and_answers_what_is_under_way_before_it_stops(
             asked = pool.submit(translated, address, [f"The ball is blue {number}." for number in range(60)])
             while "pellucid_texts_total 60" not in read(f"{address}metrics"):
                 time.sleep(0.005)
-            process.send_signal(signal.SIGINT)
+            process.send_signal(stop)
             assert len(asked.result(20)) == 60
         output, rest = process.communicate(timeout=20)
         assert (process.returncode, output) == (0, "")
@@ -122,6 +123,8 @@ def test_what_is_not_installed_is_one_clear_sentence(call, model: Path, monkeypa
         (["--from", "en"], "--from en --to es"),
         (["--from", "english!", "--to", "es"], "no language code"),
         (["--engine", "magic"], "magic"),
+        (["--api-key-file", "no-such-file"], "no-such-file: no such file or directory"),
+        (["--api-key-file", os.devnull], "should hold API keys, one a line: it holds none"),
         (["--port", 70000], "65535"),
     ],
 )
@@ -177,6 +180,20 @@ def test_who_can_reach_it_is_said(call, model: Path, served):
     done = call("serve", model, "--port", 0, "--host", "0.0.0.0", "--engine", "torch")
     assert "other machines can reach it" in done.stderr
     assert "nothing leaves" not in done.stderr
+
+
+def test_what_it_means_that_others_reach_it_is_one_sentence(call, model: Path, tmp_path: Path, served):
+    (tmp_path / "keys").write_text("a-key-of-24-characters--\n")
+    serve = ("serve", model, "--port", 0, "--engine", "torch")
+    for words, told in (
+        (["--host", "0.0.0.0"], "anyone who reaches it may use it"),
+        (["--host", "0.0.0.0", "--api-key-file", "keys"], "API keys and texts travel unencrypted"),
+    ):
+        warned = [line for line in call(*serve, *words).stderr.splitlines() if "put a proxy with TLS before it" in line]
+        assert len(warned) == 1
+        assert told in warned[0]
+    assert "proxy" not in call(*serve).stderr
+    assert [bool(each.state.service.keys) for each in served] == [False, True, False]
 
 
 def test_the_browser_is_opened_when_asked_for(call, model: Path, monkeypatch, served):

@@ -1,8 +1,10 @@
 import asyncio
 import errno
 import http.client
+import json
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
@@ -80,6 +82,49 @@ def test_where_every_connection_is_at_work_one_more_hears_that_there_are_too_man
         for each in busy:
             each.close()
         until(lambda: status(port, HEADER) == b"200")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GARBAGE\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        HEADER + b"\0\r\n\r\n",
+        b"\x16\x03\x01\r\n\r\n",
+    ],
+)
+def test_what_is_no_http_is_refused_as_everything_else_and_not_logged(sent: bytes, capfd):
+    with running(small_model()) as port, connect(port, sent) as connection:
+        received = connection.makefile("rb").read()
+    head, _, body = received.rpartition(b"\r\n\r\n")
+    assert b"HTTP/1.1 400 Bad Request\r\n" in head
+    assert b"content-length: %d\r\n" % len(body) in head
+    assert list(json.loads(body)) == ["error"]
+    assert capfd.readouterr().err == ""
+
+
+def test_a_request_that_was_on_its_way_when_the_server_was_told_to_stop_is_answered(monkeypatch):
+    monkeypatch.setattr("pellucid.serve.connections.ON_ITS_WAY", 3.0)
+    with ThreadPoolExecutor(1) as pool:
+        with running(small_model()) as port:
+            new, kept = connect(port), connect(port, HEADER)
+            assert kept.recv(12) == b"HTTP/1.1 200"
+            answers = pool.submit(ask_when_it_stops, port, [new, kept])
+        assert answers.result() == [True, True]
+
+
+def ask_when_it_stops(port: int, connections: list[socket.socket]) -> list[bool]:
+    """Whether each connection is answered, asked when no new one is accepted any more."""
+    with suppress(ConnectionRefusedError):
+        while True:
+            connect(port).close()
+    for each in connections:
+        each.sendall(HEADER)
+    answered = []
+    for each in connections:
+        with each:
+            answered.append(b"200 OK" in each.makefile("rb").read())
+    return answered
 
 
 def test_an_answer_that_nobody_reads_is_given_up():

@@ -21,7 +21,18 @@ def test_names_of_this_machine_are_answered(server, host: str):
 
 
 @pytest.mark.parametrize(
-    "host", ["example.com", "localhost.example.com", "127.0.0.1.nip.io", "[::1", "", "a@localhost@b", "127.0.0.1:x:y"]
+    "host",
+    [
+        "example.com",
+        "localhost.example.com",
+        "127.0.0.1.nip.io",
+        "[::1",
+        "",
+        "a@localhost@b",
+        "127.0.0.1:x:y",
+        "evil@127.0.0.1",
+        "127.0.0.1:x",
+    ],
 )
 def test_other_names_are_not_whoever_points_them_here(server, host: str):
     found = server.get("/health", headers={"Host": host})
@@ -37,7 +48,9 @@ def test_a_server_for_others_answers_to_any_name_and_to_names_it_was_given():
         assert server.get("/health").status_code == 421
 
 
-@pytest.mark.parametrize("origin", ["https://example.com", "http://localhost:5001", "null", "http://127.0.0.1.nip.io"])
+@pytest.mark.parametrize(
+    "origin", ["https://example.com", "http://localhost:5001", "null", "http://127.0.0.1.nip.io", "https://127.0.0.1"]
+)
 def test_pages_of_other_sites_may_not_ask(server, origin: str):
     found = server.post(**TRANSLATE, headers={"Origin": origin})
     assert found.status_code == 403
@@ -47,6 +60,25 @@ def test_pages_of_other_sites_may_not_ask(server, origin: str):
 def test_the_servers_own_page_may_ask(server):
     assert server.post(**TRANSLATE, headers={"Origin": "http://127.0.0.1"}).status_code == 200
     assert server.post(**TRANSLATE, headers={"Host": "localhost:7", "Origin": "http://localhost:7"}).status_code == 200
+
+
+def test_a_page_that_came_through_a_proxy_with_tls_may_ask_by_the_name_of_the_proxy():
+    proxied = {"Host": "example.com", "Origin": "https://example.com"}
+    with client(hosts={"example.com"}) as server:
+        assert server.post(**TRANSLATE, headers=proxied).status_code == 200
+        assert server.post(**TRANSLATE, headers={**proxied, "Origin": "ftp://example.com"}).status_code == 403
+
+
+@pytest.mark.parametrize("path", ["/", "/pellucid.js", "/health", "/languages", "/frontend/settings", "/spec"])
+def test_head_is_answered_as_get_without_the_body(server, monkeypatch, path: str):
+    monkeypatch.setattr("pellucid.serve.static.bundle", lambda: "export default 1;")
+    whole, head = server.get(path), server.head(path)
+    assert (head.status_code, head.headers, head.content) == (200, whole.headers, b"")
+    assert int(head.headers["Content-Length"]) == len(whole.content)
+
+
+def test_head_finds_what_get_finds(server):
+    assert [server.head(path).status_code for path in ("/nothing", "/translate")] == [404, 405]
 
 
 @pytest.mark.parametrize("allowed", ["https://example.com", "*"])

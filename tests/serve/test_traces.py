@@ -61,6 +61,13 @@ def test_weights_arrive_whole_and_row_by_row(server, traced, trace):
         np.testing.assert_array_equal(np.frombuffer(found.content, "<f4"), weight[1:3].ravel())
 
 
+def test_a_long_name_is_not_repeated_whole(server, traced):
+    for kind in ("t", "p"):
+        found = server.get(f"/trace/{traced['id']}/{kind}/{'x' * 4000}")
+        assert found.status_code == 404
+        assert len(found.text) < 200
+
+
 @pytest.mark.parametrize(
     "rows", ["0:999", "3:1", "-1:2", ":", "1", "a:b", "1:2:3", "٣:٤", "0x0:1", "9999999999:9999999999"]
 )

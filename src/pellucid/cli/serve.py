@@ -49,6 +49,10 @@ def run(
     terms: Annotated[
         str | None, typer.Option(metavar="FILE", help="terminology: lines of a source term, a tab, its target term")
     ] = None,
+    api_key_file: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="API keys, one a line: who sends none of them is refused"),
+    ] = None,
     allow_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="another name this server is addressed by, as a proxy does")
     ] = None,
@@ -89,25 +93,28 @@ def run(
     )  # fmt: skip
     from pellucid.decode.terms import Terms
     from pellucid.serve import run as runner
+    from pellucid.serve.keys import Keys
     from pellucid.serve.languages import Languages
 
     # What is wrong with the options is said before the model is loaded.
     Languages.of({}, source, target)
     terminology = None if terms is None else Terms.read(terms)
+    keys = Keys() if api_key_file is None else Keys.read(api_key_file)
     with runner.taken(host, port) as listening:
         from pellucid.api import load
-        from pellucid.serve.app import LOOPBACK, create_app
+        from pellucid.serve.app import create_app
+        from pellucid.serve.gate import LOOPBACK
 
         loaded = load(model, precision, engine, exported=exported)
         languages = Languages.of(loaded.manifest, source, target)
         names = {name.lower() for name in (host, *(allow_host or ()))}
         hosts = LOOPBACK | names if allow_host or ours_alone(host) else None
         app = create_app(
-            loaded, limits, languages=languages, hosts=hosts, origins=allow_origin or (), terms=terminology
+            loaded, limits, languages=languages, hosts=hosts, origins=allow_origin or (), terms=terminology, keys=keys
         )
         address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
         typer.echo(f"{model} is served at {address}; {reach(host)}. Ctrl-C stops it", err=True)
-        for note in notes(languages.named, exported):
+        for note in [*notes(languages.named, exported), *dangers(ours_alone(host), bool(keys))]:
             typer.echo(note, err=True)
         if browse:
             webbrowser.open(address)
@@ -140,6 +147,18 @@ def reach(host: str) -> str:
     if ours_alone(host):
         return "nothing leaves this machine"
     return "other machines can reach it, and it sends nothing anywhere but its answers to them"
+
+
+def dangers(ours: bool, keys: bool) -> list[str]:
+    """What it means that others can reach the server, and what should stand before it."""
+    if ours:
+        return []
+    if keys:
+        return ["API keys and texts travel unencrypted; put a proxy with TLS before it"]
+    return [
+        "anyone who reaches it may use it, and texts travel unencrypted; ask for keys (--api-key-file) and put a proxy "
+        "with TLS before it"
+    ]
 
 
 def notes(named: bool, exported: str | None) -> list[str]:

@@ -17,8 +17,11 @@ Form = TypeVar("Form", bound=BaseModel)
 JSON, ENCODED, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 
 MOST_FIELDS = 1000
+MOST_DIGITS = 40
 LONGEST_PART_HEADER = 1024
 """Bytes before the value of a part: browsers write about a hundred."""
+
+NO_CHARACTER = re.compile("[\ud800-\udfff]")
 
 # A parameter, quoted or plain (RFC 7578, section 4; RFC 2046, section 5.1.1). Nothing in either pattern can match in
 # two ways, so both take a time that is linear in the text.
@@ -56,10 +59,17 @@ async def read_table(request: Request) -> dict[str, Any]:
 def table_of(body: bytes) -> Any:
     """What stands in a JSON text."""
     try:
-        return json.loads(body.decode())
+        return json.loads(body.decode(), parse_int=whole_number)
     except (ValueError, RecursionError) as error:
         said = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise Refusal(422, f"the body is not JSON: {said:.120}") from None
+
+
+def whole_number(digits: str) -> int:
+    """A whole number of a size that anything here can mean, so that no message has to repeat a longer one."""
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"a whole number of {len(digits):,} digits, {MOST_DIGITS} are read")
+    return int(digits)
 
 
 def encoded(body: bytes) -> dict[str, Any]:
@@ -107,10 +117,20 @@ def field_of(section: bytes) -> tuple[str, str]:
         raise Refusal(422, f"the field {named[1]!r:.40} is not UTF-8: {error!s:.120}") from None
 
 
-def refuse_halves(text: str) -> None:
-    """`Refusal` for a text with half of a surrogate pair, which JSON can write and nothing can store."""
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise Refusal(422, "the text holds half of a surrogate pair, which is no character")
+def refuse_what_is_no_text(value: Any) -> None:
+    """`Refusal` where a text anywhere in `value` holds what JSON can write and no file of sentences may hold."""
+    rest = [value]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, Mapping):
+            rest += [*value, *value.values()]
+        elif isinstance(value, list):
+            rest += value
+        elif isinstance(value, str):
+            if "\0" in value:
+                raise Refusal(422, "the text holds a NUL, which is no character of a text")
+            if NO_CHARACTER.search(value):
+                raise Refusal(422, "the text holds half of a surrogate pair, which is no character")
 
 
 def collected(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
@@ -127,6 +147,7 @@ def collected(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
 
 def checked(form: type[Form], table: Any, *, strict: bool) -> Form:
     """The table as a `form`; `Refusal` that names everything that is wrong with it."""
+    refuse_what_is_no_text(table)
     if not isinstance(table, Mapping):
         raise Refusal(422, f"the body is {table!r:.60}, expected an object with names and values")
     try:

@@ -18,6 +18,9 @@ from pellucid.serve.problems import problem
 LOG_EVERY = 60.0
 """Seconds in which the same complaint is written to the log once."""
 
+ON_ITS_WAY = 0.2
+"""Seconds after the server was told to stop in which a request is read that was sent before."""
+
 ACCEPTED_AT_ONCE = 64
 """Connections that are accepted before the first of them is looked at."""
 
@@ -101,6 +104,17 @@ class Connection(H11Protocol):
         """Wait for the next header, or read it if it is there."""
         super().on_response_complete()
         self._watch_header()
+
+    def shutdown(self) -> None:
+        """Stop when what is under way is answered, and what was on its way: it was sent before anybody could know."""
+        self.loop.call_later(ON_ITS_WAY, lambda: self.transport.is_closing() or super(Connection, self).shutdown())
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP; uvicorn would do it in another form than everything else is refused."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            self._refuse(400, "this is no request in HTTP/1.1 that can be understood")
+        else:  # in the midst of an answer, nothing else can be said
+            self.transport.close()
 
     def _watch_header(self) -> None:
         if self.conn.their_state is h11.IDLE and not self.transport.is_closing():

@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -23,8 +23,31 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",  # sentences are nobody else's business
 }
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+"""What a server that only this machine reaches is called."""
+
+HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:@/?#\[\]]+))(?::\d*)?")
+"""A name or an address, and a port (RFC 9110, section 7.2)."""
+
 ALWAYS_ANSWERED = ("/health", "/metrics")
 """Asked for most when too much is asked for."""
+
+
+class Headed:
+    """Answers HEAD as GET, without the body."""
+
+    def __init__(self, app: ASGIApp):
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self.app(scope, receive, send)
+            return
+
+        async def sent(message: Message) -> None:
+            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+        await self.app({**scope, "method": "GET"}, receive, sent)
 
 
 class Guarded:
@@ -77,8 +100,12 @@ class Addressed:
         host, origin = headers.get("host", ""), headers.get("origin")
         if self.hosts is not None and name_of(host) not in self.hosts:
             return Refusal(421, f"this server is not called {host!r:.80}; --allow-host lets it be")
-        foreign = origin is not None and origin.partition("://")[2].lower() != host.lower()
-        if foreign and origin not in self.origins and "*" not in self.origins:
+        if origin is None or origin in self.origins or "*" in self.origins:
+            return None
+        scheme, _, there = origin.lower().partition("://")
+        # A page that came by https came through a proxy, and nobody puts one before a name that is this machine's own.
+        schemes = ("http",) if name_of(host) in LOOPBACK else ("http", "https")
+        if there != host.lower() or scheme not in schemes:
             return Refusal(403, f"pages of {origin!r:.80} may not ask this server; --allow-origin lets them")
         return None
 
@@ -86,15 +113,11 @@ class Addressed:
 def name_of(host: str) -> str:
     """The name in a Host header, without its port.
 
-    >>> name_of("LOCALHOST:5000"), name_of("[::1]:5000"), name_of("a:b:c")
-    ('localhost', '::1', '')
+    >>> name_of("LOCALHOST:5000"), name_of("[::1]:5000"), name_of("a:b:c"), name_of("evil@localhost")
+    ('localhost', '::1', '', '')
     """
-    try:
-        parts = urlsplit(f"//{host}")
-        assert parts.port is None or parts.port >= 0  # what is no number raises here
-        return parts.hostname or ""
-    except ValueError:
-        return ""
+    found = HOST.fullmatch(host)
+    return (found[1] or found[2]).lower() if found else ""
 
 
 class Bounded:

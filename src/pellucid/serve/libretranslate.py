@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from pellucid.decode.assemble import Translation
 from pellucid.decode.config import SearchConfig
-from pellucid.serve.bodies import ENCODED, JSON, PARTS, read, refuse_halves
+from pellucid.serve.bodies import ENCODED, JSON, PARTS, read
 from pellucid.serve.html import Text, cut, filled
 from pellucid.serve.languages import name_of
 from pellucid.serve.limits import Limits
@@ -28,7 +28,8 @@ OTHERS = f"other translations of each text; more than {BEAM - 1} widen the searc
 
 Term = Annotated[str, StringConstraints(pattern=r"\S")]
 TERMS = "source terms, and the target term that must translate each; a form writes them as a JSON object"
-KEY = "clients of LibreTranslate send one; this server asks for none and does not look at it"
+KEY = "a key of this server, unless the header Authorization holds it"
+NO_KEY = "clients of LibreTranslate send one; this server asks for none and does not look at it"
 
 
 def from_form(terms: Any) -> Any:
@@ -51,7 +52,7 @@ class Wanted(BaseModel):
     format: Literal["text", "html"] = "text"
     alternatives: Annotated[int, Field(ge=0, description=OTHERS)] = 0
     terms: Annotated[dict[Term, Term] | None, BeforeValidator(from_form), Field(description=TERMS)] = None
-    api_key: Annotated[str | None, Field(description=KEY)] = None
+    api_key: str | None = None
 
 
 class Detected(BaseModel):
@@ -76,7 +77,7 @@ class Asked(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     q: str | list[str]
-    api_key: Annotated[str | None, Field(description=KEY)] = None
+    api_key: str | None = None
 
 
 class Language(BaseModel):
@@ -97,16 +98,18 @@ def routes(service: Service) -> APIRouter:
         response_model_exclude_none=True,
         responses=documented(403, 415, 504),
         openapi_extra=body(Wanted, service),
+        **service.keys.in_body(),
     )
     async def translate(request: Request) -> Translated:
         """Translate a text or several. One text in, one out, in their order."""
         wanted = await read(request, Wanted, forms=True)
+        service.keys.check(request, wanted.api_key)
         problem = languages.problem(wanted.source, wanted.target)
         if problem:
             raise Refusal(422, problem)
         texts = several(wanted.q, limits)
         if wanted.alternatives > limits.alternatives:
-            raise Refusal(422, f"{wanted.alternatives} alternatives, this server gives {limits.alternatives} at most")
+            raise Refusal(422, f"alternatives: this server gives {limits.alternatives} at most")
         pages = [cut(text) if wanted.format == "html" else [Text(text)] for text in texts]
         ranks = 1 + wanted.alternatives
         search = SearchConfig(beam=max(BEAM, ranks), n_best=ranks)
@@ -119,10 +122,17 @@ def routes(service: Service) -> APIRouter:
         results = [result(page, [next(found) for each in page if not isinstance(each, str)], ranks) for page in pages]
         return told(results, wanted, Detected(language=languages.source, confidence=0.0))
 
-    @router.post("/detect", responses=documented(403, 415), openapi_extra=body(Asked, service))
+    @router.post(
+        "/detect",
+        responses=documented(403, 415),
+        openapi_extra=body(Asked, service),
+        **service.keys.in_body(),
+    )
     async def detect(request: Request) -> list[Detected]:
         """The language this model reads, whatever was asked: nothing is measured, hence the confidence of 0."""
-        several((await read(request, Asked, forms=True)).q, limits)
+        asked = await read(request, Asked, forms=True)
+        service.keys.check(request, asked.api_key)
+        several(asked.q, limits)
         return [Detected(language=languages.source, confidence=0.0)]
 
     @router.get("/languages", responses=documented())
@@ -135,11 +145,11 @@ def routes(service: Service) -> APIRouter:
         """What LibreTranslate's own page asks first."""
         ends = {"source": languages.source, "target": languages.target}
         return {
-            "apiKeys": False,
+            "apiKeys": bool(service.keys),
             "charLimit": limits.characters,
             "filesTranslation": False,
             "frontendTimeout": 500,
-            "keyRequired": False,
+            "keyRequired": bool(service.keys),
             "language": {end: {"code": code, "name": name_of(code)} for end, code in ends.items()},
             "suggestions": False,
             "supportedFilesFormat": [],
@@ -185,15 +195,13 @@ def told(results: Sequence[Result], wanted: Wanted, detected: Detected) -> Trans
 
 
 def several(asked: str | list[str], limits: Limits) -> list[str]:
-    """The texts; `Refusal` for more than the limits let through, and for what no text can hold."""
+    """The texts; `Refusal` for more than the limits let through."""
     texts = [asked] if isinstance(asked, str) else asked
     if len(texts) > limits.texts:
         raise Refusal(413, f"{len(texts)} texts, this server takes {limits.texts} at a time")
     characters = sum(map(len, texts))
     if characters > limits.characters:
         raise Refusal(413, f"{characters:,} characters, this server takes {limits.characters:,} at a time")
-    for text in texts:
-        refuse_halves(text)
     return texts
 
 
@@ -211,6 +219,7 @@ def described(form: type[BaseModel], service: Service, least: int) -> dict[str, 
     fields = schema["properties"]
     text = {"type": "string", "maxLength": limits.characters}
     fields["q"]["anyOf"] = [text, {"type": "array", "items": text, "minItems": least, "maxItems": limits.texts}]
+    fields["api_key"]["description"] = KEY if service.keys else NO_KEY
     if "alternatives" in fields:
         fields["alternatives"]["maximum"] = limits.alternatives
     if "source" in fields and languages.named:

@@ -13,6 +13,15 @@ from starlette.responses import JSONResponse
 AGAIN = 2
 """Seconds after which a client that was sent away may ask again."""
 
+REALM = "Pellucid"
+
+HINTS = {
+    401: {"WWW-Authenticate": f'Basic realm="{REALM}"'},  # makes a browser ask for a password
+    429: {"Retry-After": str(AGAIN)},
+    503: {"Retry-After": str(AGAIN)},
+}
+"""Headers that say to programs what to do."""
+
 FAILED = "the server failed, which is no fault of the request; its log says where"
 
 
@@ -32,7 +41,8 @@ class Refusal(Exception):
 
 MEANINGS = {
     400: "the request is not understood",
-    403: "asked by another site's page",
+    401: "an API key is missing, or is none of this server's",
+    403: "asked by another site's page, or without an API key where one is needed",
     404: "not here, or not any more",
     408: "the request took too long to arrive",
     409: "meant for another model than this one",
@@ -54,8 +64,7 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def problem(status: int, reason: str) -> JSONResponse:
     """The answer that says why there is none."""
-    headers = {"Retry-After": str(AGAIN)} if status in (429, 503) else None
-    return JSONResponse({"error": reason}, status, headers)
+    return JSONResponse({"error": reason}, status, HINTS.get(status))
 
 
 def say_problems(app: FastAPI) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -36,8 +37,13 @@ def taken(host: str, port: int) -> socket.socket:
 
 def run(app: ASGIApp, listening: socket.socket, limits: Limits) -> None:
     """Serve until interrupted or terminated; then what is under way is answered first."""
-    with suppress(KeyboardInterrupt):  # raised again by uvicorn, when everything is done
-        server_of(app, limits).run(sockets=[listening])
+    # When everything is done, uvicorn raises the signal again, for the handler that it found.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with suppress(KeyboardInterrupt):
+            server_of(app, limits).run(sockets=[listening])
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def server_of(app: ASGIApp, limits: Limits) -> "uvicorn.Server":
@@ -60,7 +66,7 @@ def server_of(app: ASGIApp, limits: Limits) -> "uvicorn.Server":
             app,
             http=connections.open_protocol,  # pyright: ignore[reportArgumentType]  # a class, or what is called like one
             backlog=ACCEPTED_AT_ONCE,
-            log_level="warning",
+            log_level="error",  # its warnings are of what clients do, and one client can do it without end
             access_log=False,
             server_header=False,
             proxy_headers=False,  # who asks is whoever holds the connection: a header could say anything

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from pellucid.api import Model
 from pellucid.decode.assemble import Translation
 from pellucid.decode.terms import Terms
+from pellucid.serve.keys import Keys
 from pellucid.serve.languages import Languages
 from pellucid.serve.limits import Limits
 from pellucid.serve.metrics import Metrics
@@ -30,9 +31,10 @@ DRAINED = 5.0
 class Service:
     """A model that is asked by many at once. One thread translates, one looks inside; each has its queue."""
 
-    def __init__(self, model: Model, limits: Limits, languages: Languages, terms: Terms | None = None):
+    def __init__(self, model: Model, limits: Limits, languages: Languages, terms: Terms | None, keys: Keys):
         self.model = model
         self.terms = terms
+        self.keys = keys
         self.limits = limits
         self.languages = languages
         self.metrics = Metrics()

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from pellucid.page.html import page_of
-from pellucid.serve.bodies import JSON, read, read_table, refuse_halves
+from pellucid.serve.bodies import JSON, read, read_table
 from pellucid.serve.problems import Refusal, documented
 from pellucid.serve.service import Service
 from pellucid.serve.static import script
@@ -69,12 +69,9 @@ def routes(service: Service) -> APIRouter:
     async def trace(request: Request) -> Response:
         """Translate a sentence and keep every number: what there is to see, as the page's manifest."""
         asked = await read(request, Sentence)
-        texts = [each for each in (asked.sentence, asked.target) if each is not None]
-        refuse_long(sum(map(len, texts)), limits.characters)
-        for text in texts:
-            refuse_halves(text)
+        refuse_long(len(asked.sentence) + len(asked.target or ""), limits.characters)
         if asked.beam > limits.beam:
-            raise Refusal(422, f"a beam of {asked.beam}, this server looks with {limits.beam} at most")
+            raise Refusal(422, f"beam: this server looks with {limits.beam} at most")
         refuse_other_model(service, asked.model)
         try:
             target, edits = one_target(asked.target, asked.target_ids), edits_of(asked.edits or [])

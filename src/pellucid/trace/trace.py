@@ -92,7 +92,7 @@ class Trace(Told, Mapping[str, Named]):
         if name in self.dims:
             raise ValueError(f"{name!r} was not captured; trace the sentence again with keep={name!r}")
         near = get_close_matches(name, list(self.dims), n=1)
-        raise KeyError(f"{name!r} is no tensor of this model" + (f"; did you mean {near[0]!r}?" if near else ""))
+        raise KeyError(f"{name!r:.60} is no tensor of this model" + (f"; did you mean {near[0]!r}?" if near else ""))
 
     def tensor(self, name: str) -> np.ndarray:
         """The numbers in float32, rows last."""
@@ -101,14 +101,14 @@ class Trace(Told, Mapping[str, Named]):
     def parameter(self, name: str) -> np.ndarray:
         """A weight of the model as it is now. ValueError where there is no model, KeyError for a name it has not."""
         if self.model is None:
-            raise ValueError(f"the parameter {name!r} was not captured: a trace from disk has no weights")
+            raise ValueError(f"the parameter {name!r:.60} was not captured: a trace from disk has no weights")
         try:
             return self.model.get_parameter(name).detach().cpu().numpy()
         except AttributeError:
             known = [each for each, _ in self.model.named_parameters()]
             near = get_close_matches(name, known, n=1)
             told = f"; did you mean {near[0]!r}?" if near else ""
-            raise KeyError(f"{name!r} is no parameter of this model{told}") from None
+            raise KeyError(f"{name!r:.60} is no parameter of this model{told}") from None
 
     @property
     def names(self) -> list[str]:
