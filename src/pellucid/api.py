@@ -374,6 +374,7 @@ def run_settings(
     """
     from pellucid.train.config import changed, make_run, read_run
     from pellucid.train.defaults import choose, choose_on
+    from pellucid.train.reading import pairs_left
     from pellucid.train.start import said_by
 
     tables = {
@@ -390,10 +391,12 @@ def run_settings(
             raise ValueError("training reads its files more than once, so none of them can be standard input")
         data = {key: str(value) for key, value in given["data"].items()}
         if start is None:
-            choice = choose(data, size, steps, minutes)
+            # What says which pairs are trained on; all else is still to be chosen.
+            known = make_run(changed({"data": data, "train": {"steps": 1}}, overrides))
+            choice = choose(data, pairs_left(known.data, known.seed), size, steps, minutes)
         else:
-            known = said_by(str(Path(start).resolve()), began)["model"]
-            choice = choose_on(data, given["model"], known, steps, minutes)
+            its = said_by(str(Path(start).resolve()), began)["model"]
+            choice = choose_on(data, given["model"], its, steps, minutes)
         return make_run(changed(choice.tables, overrides), began=began), choice.reasons
     if names:
         override = next(f"{section}.{key}={value}" for section, t in given.items() for key, value in t.items())

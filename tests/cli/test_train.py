@@ -1,4 +1,5 @@
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -64,8 +65,9 @@ def test_a_run_file_gives_a_run_directory_and_its_best_model(call, files, tmp_pa
 def test_two_files_are_enough_and_every_choice_is_explained(call, files, tmp_path):
     done = call("train", "--source", "source.txt", "--target", "target.txt", "--out", "mine", "--steps", 2, *SETS)
     assert (done.exit_code, done.stdout) == (0, "mine/best\n"), done.stderr
-    assert "size tiny: enough for 61 pairs" in done.stderr
-    assert "pairs are held out of training" in done.stderr
+    [left] = re.findall(r"61 pairs read, (\d+) of them to train on", done.stderr)
+    assert f"size tiny: enough for the {left} pairs left to train on" in done.stderr
+    assert "6 pairs are held out of training" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -153,15 +153,14 @@ def test_held_out_pairs_keep_their_line_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("pairs", "size", "batch"), [(30, "tiny", 1024), (70_000, "small", 4096), (600_000, "base", 4096)]
 )
-def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, batch, tmp_path):
-    source = tmp_path / "a.en"
-    source.write_bytes(b"a line\n" * pairs)
-    choice = choose({"source": str(source), "target": str(source)})
+def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, batch):
+    files = {"source": "a.en", "target": "a.es"}
+    choice = choose(files, pairs)
     assert choice.tables["model"]["size"] == size
     assert choice.tables["train"] == {"minutes": 30.0, "batch_tokens": batch}
     assert make_run(choice.tables).optim.dropout_rise > 0
     assert any(f"{pairs:,} pairs" in reason for reason in choice.reasons)
-    kept = choose({"source": str(source), "target": str(source)}, size="base", steps=9)
+    kept = choose(files, pairs, size="base", steps=9)
     assert kept.tables["model"]["size"] == "base"
     assert kept.tables["train"] == {"steps": 9, "batch_tokens": batch}
 
@@ -183,7 +182,7 @@ def test_the_best_checkpoints_are_kept_and_averaged_when_asked(tmp_path, monkeyp
 
 @pytest.mark.parametrize(("minutes", "sentences"), [(0.5, 100), (4, 200), (9.5, 475), (10, 500), (60, 500)])
 def test_a_short_run_spends_its_minutes_on_training(minutes, sentences, tmp_path):
-    choice = choose(write_corpus(tmp_path), minutes=minutes)
+    choice = choose(write_corpus(tmp_path), 211, minutes=minutes)
     run = make_run(choice.tables)
     assert (run.train.minutes, run.train.dev_sentences) == (minutes, sentences)
     assert any(f"{sentences} dev sentences" in reason for reason in choice.reasons) == (sentences < 500)
@@ -191,7 +190,7 @@ def test_a_short_run_spends_its_minutes_on_training(minutes, sentences, tmp_path
 
 def test_steps_and_minutes_together_are_refused_in_the_two_file_form_too(tmp_path):
     files = write_corpus(tmp_path)
-    choice = choose(files, steps=5, minutes=2.0)
+    choice = choose(files, 211, steps=5, minutes=2.0)
     with pytest.raises(ValueError, match="both given; name one"):
         make_run(choice.tables)
 

@@ -25,6 +25,7 @@ from pellucid.train.fsdp import is_sharded, placed
 from pellucid.train.lock import locked
 from pellucid.train.log import Log, Silent, Voice, voice
 from pellucid.train.optim import adam, dropout_part, learning_rate
+from pellucid.train.pairs import Account
 from pellucid.train.precision import replaced
 from pellucid.train.process import interruptible, spare_memory
 from pellucid.train.progress import due, progress
@@ -50,6 +51,7 @@ class Setup:
     fingerprint: str
     say: Voice
     workers: Workers
+    accounts: tuple[Account, ...]
     start: dict[str, Any] | None = None
     """What is known of the model that the run started from, if it did from one."""
 
@@ -214,11 +216,12 @@ def begin(run: RunConfig, out: Path, say: Voice, workers: Workers = ALONE, again
     model = placed((start.fill(model) if start else model).train(), workers, run.train.shard_model)
     state = State(model, adam(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
     dev, about = Dev.of(data.dev, data.tokenizer, run), start.about if start else None
-    setup = Setup(run, out, data.tokenizer, dev, data.fingerprint, say, workers, about)
+    setup = Setup(run, out, data.tokenizer, dev, data.fingerprint, say, workers, data.accounts, about)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     size = (
-        f"{len(data.encoded):,} pairs, {data.tokenizer.target_vocabulary:,} pieces, {parameters / 1e6:.1f} M "
-        f"parameters, {state.stream.batches_per_epoch:,} batches an epoch"
+        f"{sum(each.read for each in data.accounts):,} pairs read, {len(data.encoded):,} of them to train on; "
+        f"{data.tokenizer.target_vocabulary:,} pieces, {parameters / 1e6:.1f} M parameters, "
+        f"{state.stream.batches_per_epoch:,} batches an epoch"
     )
     origin = [f"starting from {start.about['from']}: its weights, its tokenizer, a new optimiser"] if start else []
     for note in (*origin, *data.notes, *setup.dev.notes, size):
@@ -256,7 +259,7 @@ def go_on(run: RunConfig, out: Path, say: Voice, workers: Workers = ALONE) -> tu
         replace_text(out / "run.toml", to_toml(run))  # where things are now, and how long it is to train
     dev = Dev.of(data.dev, found.tokenizer, run)
     start = found.manifest.get("start")
-    return Setup(run, out, found.tokenizer, dev, data.fingerprint, say, workers, start), state
+    return Setup(run, out, found.tokenizer, dev, data.fingerprint, say, workers, data.accounts, start), state
 
 
 def finish(setup: Setup, state: State, log: Log) -> Outcome:
@@ -287,7 +290,8 @@ def finish(setup: Setup, state: State, log: Log) -> Outcome:
 def save_model(setup: Setup, state: State, name: str, evaluation: Evaluation) -> None:
     """One of the model directories of the run."""
     longest = int(state.stream.encoded.sources.lengths.max())  # what translation splits longer lines by
-    about = {"data": setup.fingerprint, **since(setup.start, longest), "step": state.counts.step}
+    about = {"data": setup.fingerprint, "pairs": [each.row() for each in setup.accounts], "step": state.counts.step}
+    about |= since(setup.start, longest)
     with written(setup.out / name, size=4 * state.parameters):
         bundle.save(setup.out / name, state.model, setup.tokenizer, **about, dev=evaluation.row())
 

@@ -17,17 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.data.corpus import Pairs, Skipped, read_pairs
+from pellucid.data.corpus import Pairs, Skipped
 from pellucid.data.corpus import files_of as sides_of
 from pellucid.data.shards import join, write_part
 from pellucid.data.stream import encode_some, id_type
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.sealed import MANIFEST, read_json, take_the_place, verify, write_manifest
 from pellucid.train.config import CorpusConfig, RunConfig
-from pellucid.train.pairs import Sentences, read_dev, too_long
+from pellucid.train.pairs import read_dev, too_long
 from pellucid.train.process import interruptible
 from pellucid.train.reading import Say, learned, training_pairs, write_json
-from pellucid.train.sharded import DEV, FORMAT, KIND, changed, described, files_of, manifest_of, settings_of
+from pellucid.train.sharded import FORMAT, KIND, changed, described, files_of, held_back, manifest_of, settings_of
 from pellucid.train.start import tokenizer_of
 
 PART = 20_000
@@ -43,7 +43,11 @@ def prepare(run: RunConfig, out: Path, workers: int, say: Say) -> None:
     out = out.resolve()
     refuse_to_replace(out)
     known = tokenizer_of(run)
-    made_of = {"settings": settings_of(run, known), "texts": [described(path) for path in files_of(run)]}
+    made_of = {
+        "shards_format": FORMAT,
+        "settings": settings_of(run, known),
+        "texts": [described(path) for path in files_of(run)],
+    }
     if is_done(out, made_of):
         if (unfinished(out) / "plan.json").is_file():
             shutil.rmtree(unfinished(out))  # what a crash after the last step left
@@ -82,9 +86,10 @@ def is_done(out: Path, made_of: dict[str, Any]) -> bool:
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two are made of the same text with the same settings."""
+    """Whether two are made of the same text with the same settings, and written alike."""
     sums = ([text["sha256"] for text in each["texts"]] for each in (one, other))
-    return one["settings"] == other["settings"] and next(sums) == next(sums)
+    alike = all(one.get(key) == other.get(key) for key in ("settings", "shards_format"))
+    return alike and next(sums) == next(sums)
 
 
 def unfinished(out: Path) -> Path:
@@ -116,17 +121,14 @@ def cut(
 
     A signal is heeded between two parts: within the executor it could leave a lock held that its threads then wait for.
     """
-    held = Sentences()
-    if facts["dev"] is not None:
-        dev = read_pairs(folder.parent / "learned" / DEV, max_characters=run.data.max_characters)
-        held = Sentences.of(dev)
+    dev = held_back(folder.parent / "learned", facts["dev"], run.data.max_characters) if facts["dev"] else None
     say(f"cutting {sum(each['pairs'] for each in facts['corpora']):,} pairs into pieces, {workers} threads")
     parts: list[tuple[int, Path]] = []
     waiting: deque[Future[None]] = deque()
     of_all = (
         (number, *block)
         for number, corpus in enumerate(run.data.corpora)
-        for block in blocks(corpus, run, held, folder / f"{number}")
+        for block in blocks(corpus, run, dev, folder / f"{number}")
     )
     with interruptible() as asked, ThreadPoolExecutor(workers) as pool:
         for number, place, some in of_all:
@@ -151,10 +153,10 @@ def cut_part(place: Path, some: Pairs, tokenizer: Tokenizer, limit: int) -> None
     write_part(place, *encode_some(some, tokenizer, limit))
 
 
-def blocks(corpus: CorpusConfig, run: RunConfig, held: Sentences, folder: Path) -> Iterator[tuple[Path, Pairs]]:
+def blocks(corpus: CorpusConfig, run: RunConfig, dev: Pairs | None, folder: Path) -> Iterator[tuple[Path, Pairs]]:
     """The pairs of a corpus, some at a time, and where their ids go."""
     folder.mkdir(exist_ok=True)
-    rows = iter(training_pairs(corpus, run, held, Skipped()))
+    rows = iter(training_pairs(corpus, run.data, dev, Skipped()))
     for number in count():
         lines, sources, targets = array("q"), [], []
         for line, source, target in islice(rows, PART):
@@ -189,8 +191,9 @@ def put_together(
         if not kept:
             raise ValueError(f"no pair is left of {expected['pairs']:,}: {skipped}")
         notes += [too_long(skipped)] if skipped else []
-        corpora.append({"pairs": kept, "fingerprint": expected["fingerprint"]})
+        left_out = expected["left_out"] | skipped.counts  # for reasons that differ: before cutting and after it
+        corpora.append({"pairs": kept, "fingerprint": expected["fingerprint"], "left_out": left_out})
     kinds = (id_type(tokenizer.source_vocabulary), id_type(tokenizer.target_vocabulary))
     types = dict(zip(("source", "target"), (np.dtype(kind).newbyteorder("<").str for kind in kinds), strict=True))
-    about = {"kind": KIND, "shards_format": FORMAT, "types": types, "dev": facts["dev"], "drawn": facts["drawn"]}
+    about = {"kind": KIND, "types": types, "dev": facts["dev"], "drawn": facts["drawn"]}
     write_manifest(whole, {**about, **made_of, "corpora": corpora, "notes": notes})
