@@ -8,6 +8,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -186,6 +187,33 @@ def test_a_short_run_spends_its_minutes_on_training(minutes, sentences, tmp_path
     run = make_run(choice.tables)
     assert (run.train.minutes, run.train.dev_sentences) == (minutes, sentences)
     assert any(f"{sentences} dev sentences" in reason for reason in choice.reasons) == (sentences < 500)
+
+
+@pytest.mark.parametrize(("minutes", "cost", "most"), [(1, 4.0, 3), (1, 20.0, 2), (5, 20.0, 3)])
+def test_evaluations_take_a_bounded_share_of_a_run_in_minutes(minutes, cost, most, tmp_path, monkeypatch):
+    """By a clock that goes on by three seconds an update, and by `cost` an evaluation."""
+    now, real = [0.0], {"update": loop.update, "evaluate": loop.evaluate}
+
+    def lasting(name, seconds):
+        def call(*arguments):
+            now[0] += seconds
+            return real[name](*arguments)
+
+        monkeypatch.setattr(loop, name, call)
+
+    lasting("update", 3.0)
+    lasting("evaluate", cost)
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    tiny = {"steps": None, "minutes": minutes, "evaluate_every": None, "save_every": None, "batch_tokens": 17}
+    run = small_run(tmp_path / "data", train={**tiny, "dev_sentences": 1, "dev_beam": 1})
+    out = train(run, tmp_path / "out").out
+    rows = [row for row in read_log(out / "log.jsonl") if "bleu" in row and "model" not in row]
+    assert len(rows) == most
+    assert all(row["seconds"] >= 30 + cost for row in rows)
+    between = cost * len(rows[1:-1])
+    assert between <= 0.2 * 60 * minutes
+    assert rows[-1]["seconds"] >= 60 * minutes  # the end is always measured
+    assert len(checkpoints(out)) == run.train.keep  # which are saved all along
 
 
 def test_steps_and_minutes_together_are_refused_in_the_two_file_form_too(tmp_path):

@@ -213,6 +213,15 @@ def ending_of(path: str | Path) -> str | None:
     return next((known for endings, known in _FORMATS.items() if ending in endings.split()), None)
 
 
+def holds_pairs(path: str | Path) -> bool:
+    """Whether the name of a file says that it holds both sides, which is never so for standard input.
+
+    >>> holds_pairs("mine.TSV.gz"), holds_pairs("mine.en")
+    (True, False)
+    """
+    return str(path).lower().removesuffix(".gz").endswith((".tsv", ".jsonl"))
+
+
 def fingerprint(pairs: Pairs) -> str:
     """SHA-256 of the sentences in their order: the same text gives the same number, whatever file it came from."""
     digest = hashlib.sha256()
@@ -310,7 +319,7 @@ def _two_files(source: str | Path, target: str | Path) -> Iterator[tuple[str, st
     for path, other in ((source, target), (target, source)):
         if known := ending_of(path):
             raise ValueError(f"{path} is {known}: {_PLAIN}")
-        if str(path).lower().removesuffix(".gz").endswith((".tsv", ".jsonl")):
+        if holds_pairs(path):
             raise ValueError(f"{path} is a file of pairs by its name; give it alone, without {other}")
     with suppress(OSError):  # read_lines says what is wrong
         if os.path.samefile(source, target):

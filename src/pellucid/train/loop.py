@@ -28,7 +28,7 @@ from pellucid.train.optim import adam, dropout_part, learning_rate
 from pellucid.train.pairs import Account
 from pellucid.train.precision import replaced
 from pellucid.train.process import interruptible, spare_memory
-from pellucid.train.progress import due, progress
+from pellucid.train.progress import due, progress, worthwhile
 from pellucid.train.recovery import account, found_by_all, good, newest_sound, rate_factor, recover
 from pellucid.train.start import opened, since
 from pellucid.train.state import State, average, checkpoint, checkpoints, gathered, prune, replace_text, restore, save
@@ -154,7 +154,7 @@ def one_update(setup: Setup, state: State, log: Log) -> None:
     now = progress(counts, run.train)
     log.update(counts, done, seconds, now, state.stream.ledger)
     evaluating = due(run.train.evaluate_every, counts, before, now)
-    if evaluating:
+    if evaluating and (now >= 1.0 or worthwhile(counts, run.train)):
         judge(setup, state, log)
     if due(run.train.save_every, counts, before, now) if run.train.save_every else evaluating:
         attempt(setup, lambda: save_checkpoint(setup, state))
@@ -190,6 +190,8 @@ def judge(setup: Setup, state: State, log: Log) -> None:
         counts.stale_evaluations = 0
     seconds, score, better, stale = setup.workers.told(seconds, score, better, counts.stale_evaluations)
     counts.seconds += seconds
+    counts.evaluation_seconds += seconds
+    counts.evaluations += 1
     counts.dev_score, counts.stale_evaluations = score, int(stale)
     counts.best_score = score if better else counts.best_score
     if evaluation is not None:

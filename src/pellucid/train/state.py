@@ -45,6 +45,8 @@ class Counts:
     pairs_left_out: int = 0
     dev_score: float | None = None
     best_score: float = -1.0
+    evaluations: int = 0
+    evaluation_seconds: float = 0.0
     stale_evaluations: int = 0
     since_report: Since = field(default_factory=Since)
 
