@@ -133,8 +133,10 @@ def how_to_go_on(out: Path) -> str:
 
 def from_where(out: Path) -> str:
     """What to type after a failure, and how much of the run is there then."""
-    saved = checkpoints(out)
-    return f"The newest checkpoint is {saved[-1].name}. {how_to_go_on(out)}" if saved else "No checkpoint was saved yet"
+    if saved := checkpoints(out):
+        return f"The newest checkpoint is {saved[-1].name}. {how_to_go_on(out)}"
+    begun = (out / "run.toml").is_file()
+    return "No checkpoint was saved yet" + (f": the run begins again. {how_to_go_on(out)}" if begun else "")
 
 
 def one_update(setup: Setup, state: State, log: Log) -> None:
@@ -282,6 +284,7 @@ def finish(setup: Setup, state: State, log: Log) -> Outcome:
     elif setup.start and manifest_of(out / "best").get("step") == 0:
         setup.say.say("no evaluation was better than that of the model this run started from: best/ is that model")
     log.finished(counts, averaged)
+    log.require_written()
     setup.say.say(f"seen in training: {state.stream.seen}")
     if wrong := account(counts):
         setup.say.say(f"what went wrong on the way: {wrong}")

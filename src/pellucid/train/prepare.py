@@ -11,6 +11,7 @@ from array import array
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import count, groupby, islice
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,18 @@ from pellucid.data.corpus import files_of as sides_of
 from pellucid.data.shards import join, write_part
 from pellucid.data.stream import encode_some, id_type
 from pellucid.data.tokenizer import Tokenizer
-from pellucid.sealed import MANIFEST, read_json, take_the_place, verify, write_manifest
+from pellucid.sealed import (
+    MANIFEST,
+    NotWritten,
+    is_failed_write,
+    read_json,
+    reason,
+    take_the_place,
+    verify,
+    write_manifest,
+)
 from pellucid.train.config import CorpusConfig, RunConfig
+from pellucid.train.lock import remove_empty
 from pellucid.train.pairs import read_dev, too_long
 from pellucid.train.process import interruptible
 from pellucid.train.reading import Say, learned, training_pairs, write_json
@@ -42,6 +53,28 @@ def prepare(run: RunConfig, out: Path, workers: int, say: Say) -> None:
     """
     out = out.resolve()
     refuse_to_replace(out)
+    with refusals(out):
+        write_shards(run, out, workers, say)
+
+
+@contextmanager
+def refusals(out: Path) -> Iterator[None]:
+    """What a full disk refuses becomes NotWritten."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, NotWritten) and str(error).startswith(f"{out} "):
+            raise  # it was written
+        if not is_failed_write(error):
+            raise
+        kept = "nothing was left behind"
+        if unfinished(out).exists():
+            kept = f"what is done so far is in {unfinished(out)}, and the same command goes on with it"
+        raise NotWritten(f"{out} could not be written: {reason(error)}; {kept}") from error
+
+
+def write_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
+    """Read, cut, put together; what stands at `out` is replaced at the end, by what is whole."""
     known = tokenizer_of(run)
     made_of = {
         "shards_format": FORMAT,
@@ -49,13 +82,13 @@ def prepare(run: RunConfig, out: Path, workers: int, say: Say) -> None:
         "texts": [described(path) for path in files_of(run)],
     }
     if is_done(out, made_of):
-        if (unfinished(out) / "plan.json").is_file():
+        if is_work(unfinished(out)):
             shutil.rmtree(unfinished(out))  # what a crash after the last step left
         say(f"{out} is prepared already")
         return
     read_dev(run.data)  # so that what is wrong with it is said now
     work = begun(unfinished(out), made_of, say)
-    if not (work / "whole" / MANIFEST).exists():
+    if not is_done(work / "whole", made_of):
         tokenizer, facts = learned(run, work / "learned", say, known)
         parts = cut(run, tokenizer, facts, work / "parts", workers, say)
         for text in made_of["texts"]:
@@ -63,7 +96,7 @@ def prepare(run: RunConfig, out: Path, workers: int, say: Say) -> None:
                 raise ValueError(f"{text['path']} changed while it was prepared; run the command again")
         put_together(work, tokenizer, facts, parts, made_of)
     take_the_place(work / "whole", out)
-    shutil.rmtree(work)
+    shutil.rmtree(work, ignore_errors=True)  # what cannot be removed goes the next time
     about = manifest_of(out)
     total = sum(each["pairs"] for each in about["corpora"])
     say(f"{total:,} pairs are in {out}; a run trains on them with data.shards = {json.dumps(str(out))}")
@@ -102,16 +135,28 @@ def begun(work: Path, made_of: dict[str, Any], say: Say) -> Path:
     if (work / "plan.json").is_file() and same(read_json(work / "plan.json"), made_of):
         say(f"going on with {work}")
         return work
-    if work.exists() and not (work / "plan.json").is_file():
+    if work.exists() and not is_work(work):
         raise ValueError(f"{work} is in the way; remove it or choose another --out")
-    if work.exists():
+    if (work / "plan.json").is_file():
         say(f"{work} was made from other text or settings; beginning anew")
+    if work.exists():
         shutil.rmtree(work)
-    work.mkdir(parents=True)
-    for name in ("learned", "parts"):
-        (work / name).mkdir()
-    write_json(work / "plan.json", made_of)
+    missing = [folder for folder in (work, *work.parents) if not folder.exists()]
+    try:
+        for name in ("learned", "parts"):
+            (work / name).mkdir(parents=True)
+        write_json(work / "plan.json", made_of)
+    except OSError:
+        shutil.rmtree(work, ignore_errors=True)
+        remove_empty(missing)
+        raise
     return work
+
+
+def is_work(work: Path) -> bool:
+    """Whether a folder holds what this command leaves unfinished, and nothing else."""
+    ours = {"learned", "parts", "whole", "plan.json", ".plan.json.new"}
+    return work.is_dir() and {path.name for path in work.iterdir()} <= ours
 
 
 def cut(

@@ -10,7 +10,7 @@ from typing import Any
 
 from pellucid.data.corpus import Pairs, Skipped, files_of, sound_pairs
 from pellucid.data.tokenizer import Tokenizer, sample
-from pellucid.sealed import force_to_disk, read_json
+from pellucid.sealed import read_json, written_file
 from pellucid.train import pairs
 from pellucid.train.config import CorpusConfig, DataConfig, RunConfig
 from pellucid.train.pairs import Sentences, drawn, left_out, taken_out
@@ -113,7 +113,5 @@ def pairs_left(data: DataConfig, seed: int) -> int:
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
     """A JSON file, whole or not at all."""
-    beside = path.with_suffix(".new")
-    beside.write_text(json.dumps(value) + "\n", encoding="utf-8")
-    force_to_disk(beside)
-    beside.replace(path)
+    with written_file(path) as write:
+        write(f"{json.dumps(value)}\n".encode())
