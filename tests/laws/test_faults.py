@@ -11,9 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 from safetensors import SafetensorError
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from pellucid import bundle, sealed
 from pellucid.cli import app, demo
@@ -134,6 +133,7 @@ def test_whichever_write_a_disk_refuses_the_directory_is_old_or_new(models, tmp_
     shutil.move(out, tmp_path / "first")
     assert run(second).exit_code == 0
     before, after, refused = contents(tmp_path / "first") if existing else None, contents(out), 0
+    n = 0
     for n in range(1, 500):
         shutil.rmtree(out.parent)
         if existing:
@@ -309,7 +309,7 @@ def disturb(training: Training, command: Callable[[Training, Path], list[object]
             assert line.endswith(f"Go on with: pellucid train {out}/run.toml --out {out} --resume") or (
                 f"{out}/training.png could not be written" in line
             )
-            words = ["train", out / "run.toml", "--out", out, "--resume"]
+            words = ["train", training.folder / "small.toml", "--out", out, "--resume"]
         again = run(*words)
         assert again.exit_code == 0, again.output
     assert same(weights(sealed.whole(out / "last")), weights(training.folder / "whole" / "last"))
@@ -330,6 +330,7 @@ def test_whichever_write_a_disk_refuses_a_run_goes_on_from_what_is_whole_to_the_
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [new_run, resumed_run])
 def test_every_single_write_of_a_run_may_be_refused(training, tmp_path, command):
+    n = 0
     for n in range(1, 1000):
         if not disturb(training, command, tmp_path / "out", n):
             break
@@ -379,6 +380,7 @@ def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[
 @pytest.mark.parametrize("part", [0, 1])
 def test_whichever_write_a_disk_refuses_prepare_goes_on_to_the_same_shards(shards, part):
     folder, whole = shards
+    n = 0
     for n in range(1 + 3 * part, 60, 8):
         if not disturb_prepare(folder, n, whole):
             break
@@ -389,6 +391,7 @@ def test_whichever_write_a_disk_refuses_prepare_goes_on_to_the_same_shards(shard
 @pytest.mark.slow
 def test_every_single_write_of_prepare_may_be_refused(shards):
     folder, whole = shards
+    n = 0
     for n in range(1, 500):
         if not disturb_prepare(folder, n, whole):
             break
@@ -406,6 +409,7 @@ def test_whichever_write_a_disk_refuses_no_half_of_the_demos_text_is_trained_on(
     demo.write_data(tmp_path / "whole")
     whole, folder = contents(tmp_path / "whole"), tmp_path / "data"
     assert whole is not None
+    n = 0
     for n in range(1, 200):
         with pytest.MonkeyPatch.context() as patch:
             disk = FailingDisk(patch, folder, n, lasting=n % 2 == 0)

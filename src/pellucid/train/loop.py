@@ -16,7 +16,7 @@ from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
 from pellucid.model.dropout import drop_only
-from pellucid.sealed import NotWritten, manifest_of
+from pellucid.sealed import NotWritten, is_failed_write, manifest_of, reason
 from pellucid.train.config import RunConfig
 from pellucid.train.data import read_data
 from pellucid.train.dev import Dev, Evaluation, evaluate
@@ -88,14 +88,19 @@ def train(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence[str
         with alone_here, joined() as workers:
             say = voice() if workers.first else Silent()
             try:
-                for reason in reasons:
-                    say.say(reason)
+                for each in reasons:
+                    say.say(each)
                 setup, state = (go_on if resume else begin)(run, out, say, workers)
                 return carry_out(setup, state)
             finally:
                 say.close()
-    except NotWritten as error:
-        raise TrainingFailed(f"{error}. {from_where(out)}") from None
+    except OSError as error:
+        if not is_failed_write(error):
+            raise
+        what = str(error)
+        if not isinstance(error, NotWritten):
+            what = f"{error.filename or out}: {reason(error)}; what stood there is as it was"
+        raise TrainingFailed(f"{what}. {from_where(out)}") from None
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
@@ -237,7 +242,8 @@ def begin(run: RunConfig, out: Path, say: Voice, workers: Workers = ALONE, again
         say.say("train.shard_model shares the model among workers, and there is one, so it keeps all of it")
     if workers.first:
         out.mkdir(parents=True, exist_ok=True)
-        (out / "log.jsonl").unlink(missing_ok=True)
+        if again:
+            (out / "log.jsonl").unlink(missing_ok=True)
         replace_text(out / "run.toml", to_toml(run))  # first: with it, a run that is killed here begins again
         note_text(run, data, out)
     return setup, state
