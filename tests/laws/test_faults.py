@@ -133,7 +133,6 @@ def test_whichever_write_a_disk_refuses_the_directory_is_old_or_new(models, tmp_
     shutil.move(out, tmp_path / "first")
     assert run(second).exit_code == 0
     before, after, refused = contents(tmp_path / "first") if existing else None, contents(out), 0
-    n = 0
     for n in range(1, 500):
         shutil.rmtree(out.parent)
         if existing:
