@@ -409,7 +409,7 @@ def test_of_unequal_files_the_place_is_named_from_which_on_they_do_not_fit(tmp_p
         written(tmp_path / name, "".join(f"{line}\n" for line in lines).encode())
         for name, lines in (("s", sources), ("t", targets))
     )
-    with pytest.raises(ValueError, match="so nothing was read. By their lengths, the lines fit") as caught:
+    with pytest.raises(ValueError, match=r"so nothing was read\. By their lengths, the lines fit") as caught:
         read_pairs(source, target, max_characters=99)
     if end == 300:
         assert str(caught.value).endswith(f"to the end of {target}, and the last 3 lines of {source} are too many.")
