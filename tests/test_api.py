@@ -173,9 +173,11 @@ def test_a_model_that_writes_lower_case_only_is_scored_without_case(tmp_path):
 
 
 def test_a_run_is_named_in_one_way_only(tmp_path):
-    with pytest.raises(ValueError, match=r"a run file and steps are both given.*--set train\.steps=5"):
-        pellucid.train(tables(tmp_path), out=tmp_path / "run", steps=5)
+    with pytest.raises(ValueError, match=r"a run file and size are both given.*--set model\.size=tiny"):
+        pellucid.train(tables(tmp_path), out=tmp_path / "run", size="tiny")
     with pytest.raises(ValueError, match="nothing to train on: name a run file, or source and target"):
+        pellucid.train(out=tmp_path / "run")
+    with pytest.raises(ValueError, match="target is missing: name the file that belongs to a"):
         pellucid.train(out=tmp_path / "run", source="a")
     with pytest.raises(ValueError, match="none of them can be standard input"):
         pellucid.train(out=tmp_path / "run", source="-", target="b")

@@ -25,9 +25,9 @@ FLOORS = {  # in the order of reading, from the ground up
     "config": Floor(others="pydantic"),
     "sizes": Floor(),
     "model": Floor(ours="model sizes", others="torch jaxtyping"),
-    "data": Floor(ours="data", others="numpy sentencepiece torch jaxtyping"),
-    "text": Floor(ours="text"),
     "sealed": Floor(others_inside="safetensors"),
+    "data": Floor(ours="data sealed", others="numpy sentencepiece torch jaxtyping"),
+    "text": Floor(ours="text"),
     "weights": Floor(ours="sealed model", others="safetensors torch"),
     "stored": Floor(ours="sealed sizes data.tokenizer", ours_inside="weights model", others_inside="safetensors"),
     "bundle": Floor(ours="stored weights sealed model data.tokenizer", others="safetensors"),
@@ -47,7 +47,7 @@ FLOORS = {  # in the order of reading, from the ground up
         others="numpy torch jaxtyping safetensors",
         others_inside="rich",
     ),
-    "page": Floor(ours="page", others="numpy", others_inside="anywidget traitlets"),
+    "page": Floor(ours="page sealed", others="numpy", others_inside="anywidget traitlets"),
     "trace": Floor(
         ours="trace decode bundle stored weights sealed model data.tokenizer text",
         ours_inside="page",
@@ -58,7 +58,7 @@ FLOORS = {  # in the order of reading, from the ground up
         others="numpy torch jaxtyping",
         others_inside="sklearn umap",  # where the user has them
     ),
-    "plots": Floor(ours="plots", others="numpy", others_inside="matplotlib"),
+    "plots": Floor(ours="plots sealed", others="numpy", others_inside="matplotlib"),
     "api": Floor(ours="decode stored data", ours_inside="trace bundle model evaluate train config inspect"),
     "serve": Floor(
         ours="serve api trace decode bundle page",

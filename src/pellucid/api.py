@@ -343,10 +343,10 @@ def train(
 ) -> Model:
     """Train and return the best model; what is written stands in the directory `out`.
 
-    `run` is a run file, or its tables as a mapping; instead of it `form` may name source, target, dev_source,
-    dev_target, size or start (a model to go on from), and steps or minutes; what is left out follows from the size of
-    the corpus. Raises ValueError for settings or data that cannot be trained with, KeyboardInterrupt when the run was
-    interrupted: it is saved then, and goes on with `resume`.
+    `run` is a run file, or its tables as a mapping; instead of it `form` may name source, target (left out where the
+    source is a file of pairs), dev_source, dev_target, size or start (a model to go on from); what is left out follows
+    from the size of the corpus. Either takes steps or minutes. Raises ValueError for settings or data that cannot be
+    trained with, KeyboardInterrupt when the run was interrupted: it is saved then, and goes on with `resume`.
     """
     from pellucid.train.loop import train as train_run
 
@@ -372,43 +372,78 @@ def run_settings(
     steps: int | None = None,
     minutes: float | None = None,
 ) -> tuple["RunConfig", tuple[str, ...]]:
-    """The settings of a run from a file, from tables or from a few names; ValueError for a mixture of them.
+    """The settings of a run from a file or from tables, with another length perhaps, or from a few names.
 
-    `overrides` are written over them as `section.key=value`; `began` is the directory of a run that goes on, which
-    knows what the model said that it started from. What follows from a few names is chosen by the size of the corpus:
-    the reasons come back beside the settings.
+    Raises ValueError for a mixture of them. `overrides` are written over them as `section.key=value`; `began` is the
+    directory of a run that goes on, which knows what the model said that it started from. What follows from a few names
+    is chosen by the size of the corpus: the reasons come back beside the settings.
     """
+    from pellucid.data.corpus import holds_pairs
     from pellucid.train.config import changed, make_run, read_run
     from pellucid.train.defaults import choose, choose_on
+    from pellucid.train.reading import pairs_left
     from pellucid.train.start import said_by
 
+    if run is None:
+        data = data_of(source, target, dev_source, dev_target)
+        model = {"size": size, "start": None if start is None else str(start)}
+        model = {key: value for key, value in model.items() if value is not None}
+        if start is None:
+            # What says which pairs are trained on; all else is still to be chosen.
+            known = make_run(changed({"data": data, "train": {"steps": 1}}, overrides))
+            choice = choose(data, pairs_left(known.data, known.seed), size, steps, minutes)
+        else:
+            its = said_by(str(Path(start).resolve()), began)["model"]
+            choice = choose_on(data, model, its, steps, minutes)
+        return make_run(changed(choice.tables, overrides), began=began), choice.reasons
     tables = {
         "data": {"source": source, "target": target, "dev_source": dev_source, "dev_target": dev_target},
-        "model": {"size": size, "start": None if start is None else str(start)},
-        "train": {"steps": steps, "minutes": minutes},
+        "model": {"size": size, "start": start},
     }
-    given = {section: {k: v for k, v in table.items() if v is not None} for section, table in tables.items()}
-    names = [key for table in given.values() for key in table]
-    if run is None:
-        if "source" not in names or "target" not in names:
-            raise ValueError("nothing to train on: name a run file, or source and target")
-        if "-" in map(str, given["data"].values()):
-            raise ValueError("training reads its files more than once, so none of them can be standard input")
-        data = {key: str(value) for key, value in given["data"].items()}
-        if start is None:
-            choice = choose(data, size, steps, minutes)
-        else:
-            known = said_by(str(Path(start).resolve()), began)["model"]
-            choice = choose_on(data, given["model"], known, steps, minutes)
-        return make_run(changed(choice.tables, overrides), began=began), choice.reasons
-    if names:
-        override = next(f"{section}.{key}={value}" for section, t in given.items() for key, value in t.items())
+    given = {(section, k): v for section, table in tables.items() for k, v in table.items() if v is not None}
+    if given:
+        names = [name for _, name in given]
+        override = next(f"{section}.{name}={value}" for (section, name), value in given.items())
         raise ValueError(
             f"a run file and {', '.join(names)} are both given; write it into the file, or override: --set {override}"
         )
+    if steps is not None and minutes is not None:
+        raise ValueError("steps and minutes are both given; name one")
+    length = [f"train.{name}={value}" for name, value in (("steps", steps), ("minutes", minutes)) if value is not None]
+    overrides = [*length, *overrides]
     if isinstance(run, Mapping):
         return make_run(changed(run, overrides), began=began), ()
-    return read_run(Path(run), list(overrides), began), ()
+    if holds_pairs(run):
+        raise ValueError(f"{run} is a file of pairs, not a run file; name it as the source: --source {run}")
+    return read_run(Path(run), overrides, began), ()
+
+
+def data_of(
+    source: str | Path | None, target: str | Path | None, dev_source: str | Path | None, dev_target: str | Path | None
+) -> dict[str, str]:
+    """The table [data] of two files for training and two to measure with; instead of any two, one may hold pairs."""
+    from pellucid.data.corpus import holds_pairs
+
+    if source is None and target is None:
+        raise ValueError("nothing to train on: name a run file, or source and target")
+    data = {}
+    for first, second, one, names in (
+        (source, target, "train", ("source", "target")),
+        (dev_source, dev_target, "dev", ("dev_source", "dev_target")),
+    ):
+        given = {name: str(file) for name, file in zip(names, (first, second), strict=True) if file is not None}
+        if "-" in given.values():
+            raise ValueError("training reads its files more than once, so none of them can be standard input")
+        if list(given) == [names[0]] and holds_pairs(given[names[0]]):
+            given = {one: given[names[0]]}
+        elif len(given) == 1:
+            [file], [missing] = given.values(), set(names) - given.keys()
+            raise ValueError(
+                f"{missing} is missing: name the file that belongs to {file}, line by line; or, as {names[0]} alone, "
+                "one file of pairs, which ends in .tsv or .jsonl"
+            )
+        data |= given
+    return data
 
 
 def texts(given: Iterable[str], name: str = "lines") -> Iterator[str]:

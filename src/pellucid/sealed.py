@@ -1,11 +1,12 @@
-"""A directory written whole: files and a manifest of what each must be; complete after any crash, or not there."""
+"""A directory, or a file, written whole: complete after any crash, or not there."""
 
+import errno
 import hashlib
 import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from math import inf
@@ -21,6 +22,52 @@ _RECOVER = "restore it from a copy, or use another model of the same run (best, 
 
 class NotWritten(OSError):
     """Something could not be written; the message says where, why, and what stands there now."""
+
+
+def is_failed_write(error: Exception) -> bool:
+    """Whether a disk is full or broken, which no other argument of a command would mend."""
+    full = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
+    return isinstance(error, NotWritten) or (isinstance(error, OSError) and error.errno in full)
+
+
+@contextmanager
+def written_file(path: str | Path) -> Iterator[Callable[[bytes], None]]:
+    """What writes the bytes of a file; afterwards the file stands at `path`, forced to the disk.
+
+    Where anything goes wrong, `path` is what it was. Raises NotWritten where the disk refuses a write, and OSError for
+    a place where no file can be.
+    """
+    path = Path(path)
+    new, now = beside(path)[0], "what stood there is as it was" if path.exists() else "nothing was left behind"
+
+    @contextmanager
+    def refusals() -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if not is_failed_write(error):
+                raise OSError(error.errno, error.strerror, str(path)) from error
+            raise NotWritten(f"{path} could not be written: {reason(error)}; {now}") from error
+
+    with refusals():
+        file = new.open("wb")
+    try:
+
+        def write(content: bytes) -> None:
+            with refusals():
+                file.write(content)
+
+        yield write
+        with refusals():
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+            new.replace(path)
+    finally:
+        with suppress(OSError):
+            file.close()
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
 
 
 @contextmanager

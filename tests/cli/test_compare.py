@@ -139,6 +139,7 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(call, files, monkeypat
 
     monkeypatch.setattr("pathlib.Path.replace", full)
     done = call("compare", "a.es", "b.es", "--reference", "test.es", "--html", "page.html")
-    assert (done.exit_code, done.stderr) == (1, "pellucid: no space left on device\n")
+    said = "page.html could not be written: no space left on device; what stood there is as it was"
+    assert (done.exit_code, done.stderr) == (1, f"pellucid: {said}\n")
     assert (files / "page.html").read_text(encoding="utf-8") == "old"
     assert not (files / ".page.html.new").exists()

@@ -1,4 +1,7 @@
+import gzip
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -35,6 +38,7 @@ def files(tmp_path: Path) -> dict[str, str]:
     data = write_corpus(tmp_path, pairs=61)
     toml = "".join(f"{key} = {Path(value).name!r}\n" for key, value in data.items())
     (tmp_path / "small.toml").write_text(f"[data]\n{toml}[train]\nsteps = 3\n", encoding="utf-8")
+    (tmp_path / "pairs.tsv").write_text("one\tuno\n", encoding="utf-8")
     (tmp_path / "both.toml").write_text(f"[data]\n{toml}[train]\nsteps = 3\nminutes = 1\n", encoding="utf-8")
     return data
 
@@ -64,8 +68,37 @@ def test_a_run_file_gives_a_run_directory_and_its_best_model(call, files, tmp_pa
 def test_two_files_are_enough_and_every_choice_is_explained(call, files, tmp_path):
     done = call("train", "--source", "source.txt", "--target", "target.txt", "--out", "mine", "--steps", 2, *SETS)
     assert (done.exit_code, done.stdout) == (0, "mine/best\n"), done.stderr
-    assert "size tiny: enough for 61 pairs" in done.stderr
-    assert "pairs are held out of training" in done.stderr
+    [left] = re.findall(r"61 pairs read, (\d+) of them to train on", done.stderr)
+    assert f"size tiny: enough for the {left} pairs left to train on" in done.stderr
+    assert "6 pairs are held out of training" in done.stderr
+
+
+@pytest.mark.parametrize("ending", ["tsv", "tsv.gz", "jsonl"])
+def test_one_file_of_pairs_is_enough(call, files, tmp_path, ending):
+    sides = [(tmp_path / f"{side}.txt").read_text(encoding="utf-8").splitlines() for side in ("source", "target")]
+    rows = [
+        json.dumps({"source": source, "target": target}) if ending == "jsonl" else f"{source}\t{target}"
+        for source, target in zip(*sides, strict=True)
+    ]
+    for name, some in (("pairs", rows), ("dev", rows[:5])):
+        text = "".join(f"{row}\n" for row in some).encode()
+        (tmp_path / f"{name}.{ending}").write_bytes(gzip.compress(text) if ending.endswith("gz") else text)
+    for more in ([], ["--dev-source", f"dev.{ending}"]):
+        out = f"mine{len(more)}"
+        done = call("train", "--source", f"pairs.{ending}", *more, "--out", out, "--steps", 1, *SETS)
+        assert (done.exit_code, done.stdout) == (0, f"{out}/best\n"), done.stderr
+        assert "61 pairs read" in done.stderr
+
+
+def test_a_run_file_may_be_given_another_length(call, files, tmp_path):
+    done = call("train", "small.toml", *SETS, "--steps", 2)
+    assert (done.exit_code, done.stdout) == (0, "runs/small/best\n"), done.stderr
+    assert read_log(tmp_path / "runs" / "small" / "log.jsonl")[-1]["step"] == 2
+    longer = call("train", "--out", "runs/small", "--resume", "--steps", 4)
+    assert longer.exit_code == 0, longer.stderr
+    assert read_log(tmp_path / "runs" / "small" / "log.jsonl")[-1]["step"] == 4
+    assert call("train", "small.toml", *SETS, "--minutes", 0.0001, "--out", "short").exit_code == 0
+    assert "minutes = 0.0001" in (tmp_path / "short" / "run.toml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -73,13 +106,21 @@ def test_two_files_are_enough_and_every_choice_is_explained(call, files, tmp_pat
     [
         ([], "--out is missing: name the directory of the run"),
         (["--out", "x"], "nothing to train on: name a run file, or source and target"),
-        (["--out", "x", "--source", "source.txt"], "nothing to train on"),
+        (["--out", "x", "--source", "source.txt"], "target is missing: name the file that belongs to source.txt"),
+        (["--out", "x", "--target", "target.txt"], "source is missing: name the file that belongs to target.txt"),
+        (
+            ["--out", "x", "--source", "source.txt", "--target", "target.txt", "--dev-source", "dev_source.txt"],
+            "dev_target is missing: name the file that belongs to dev_source.txt",
+        ),
+        (["--out", "x", "--source", "pairs.tsv", "--target", "target.txt"], "pairs.tsv is a file of pairs by its name"),
+        (["pairs.tsv", "--steps", "2"], "pairs.tsv is a file of pairs, not a run file"),
         (["--out", "x", "--resume"], "x/run.toml: no such file or directory"),
         (["nowhere.toml"], "nowhere.toml: no such file or directory"),
         (["."], ".: is a directory"),
         (["source.txt"], "source.txt is not a TOML file"),
         (["small.toml", "--source", "a", "--target", "b"], "a run file and source, target are both given"),
-        (["small.toml", "--minutes", "3"], "override: --set train.minutes=3.0"),
+        (["small.toml", "--size", "tiny"], "override: --set model.size=tiny"),
+        (["small.toml", "--minutes", "3", "--steps", "2"], "steps and minutes are both given; name one"),
         (["small.toml", "--resume"], "runs/small has no checkpoint to resume from"),
         (["small.toml", "--set", "train.steps"], "--set 'train.steps' is not section.key=value"),
         (["small.toml", "--set", "train.stepps=3"], "unknown key 'train.stepps'; did you mean 'steps'?"),

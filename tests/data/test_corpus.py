@@ -4,6 +4,7 @@ import gzip
 import io
 import re
 import sys
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from pellucid.data import corpus
 from pellucid.data.corpus import Pairs, Skipped, fingerprint, read_lines, read_pairs
+from pellucid.data.phrasebook import phrases
 
 law = settings(derandomize=True, deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 
@@ -392,3 +394,25 @@ def test_a_place_to_look_is_named_only_if_it_makes_the_difference(tmp_path: Path
     assert hint(b"a\n\nc\n", b"A\nC\n").endswith("s:2: it is empty, and some programs drop empty lines.")
     assert "halve your way" in hint(b"a\n\nc\nd\n", b"A\n\nC\n")  # the empty lines are those of both
     assert "halve your way" in hint("a\x85b\nc\nd\n".encode(), b"A\nC\n")
+
+
+@pytest.mark.parametrize("missing", [(150, 151), (150, 153), (297, 300)])
+def test_of_unequal_files_the_place_is_named_from_which_on_they_do_not_fit(tmp_path: Path, missing: tuple[int, int]):
+    """The empty lines of both, which are as many as are missing, are not taken for the reason."""
+    pairs = list(islice(phrases(seed=3), 300))
+    sources, targets = [each.source for each in pairs], [each.target for each in pairs]
+    first, end = missing
+    for i in range(end - first):
+        sources[20 + i] = ""
+    del targets[first:end]
+    source, target = (
+        written(tmp_path / name, "".join(f"{line}\n" for line in lines).encode())
+        for name, lines in (("s", sources), ("t", targets))
+    )
+    with pytest.raises(ValueError, match=r"so nothing was read\. By their lengths, the lines fit") as caught:
+        read_pairs(source, target, max_characters=99)
+    if end == 300:
+        assert str(caught.value).endswith(f"to the end of {target}, and the last 3 lines of {source} are too many.")
+    else:
+        [found] = re.findall(rf"look at {re.escape(str(source))}:(\d+) ", str(caught.value))
+        assert abs(int(found) - first - 1) <= 5

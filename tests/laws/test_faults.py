@@ -6,19 +6,28 @@ import hashlib
 import io
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from safetensors import SafetensorError
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from pellucid import bundle, sealed
-from pellucid.cli import app
+from pellucid.cli import app, demo
+from pellucid.config import to_toml
+from pellucid.data import phrasebook
 from pellucid.interop import marian_weights
 from pellucid.trace import saved as traces
-from pellucid.train import state
+from pellucid.train import prepare, state
+from pellucid.train.state import checkpoints
 from tests.decode.models import random_model, small_tokenizer
+from tests.laws.runs import same, weights
+from tests.page.traces import built
+from tests.train.corpora import small_run
+
+__all__ = ["built"]
 
 FULL = "No space left on device"
 
@@ -152,3 +161,263 @@ def test_whichever_write_a_disk_refuses_the_directory_is_old_or_new(models, tmp_
             assert before is None  # the folder above was not left behind either
             out.parent.mkdir()
     assert refused > 10
+
+
+def run(*words: object) -> Result:
+    """A command, in this process."""
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def refused_at(result: Result) -> str:
+    """The sentence that a command ended with because of the disk, and nothing else but exit code 1."""
+    assert result.exit_code == 1, result.output
+    assert isinstance(result.exception, SystemExit), result.exception
+    line = result.stderr.splitlines()[-1]
+    assert line.startswith("pellucid: /")
+    assert "no space left on device" in line
+    return line
+
+
+# Files
+
+
+def html_of_explain(model: Path, file: Path) -> list[object]:
+    return ["explain", model, "ab ba", "--target", "ba", "--html", file]
+
+
+def html_of_compare(model: Path, file: Path) -> list[object]:
+    lines = model.parent / "lines.txt"
+    lines.write_text(f"ab ba\nba {model.name}\n", encoding="utf-8")
+    return ["compare", lines, lines, "--reference", lines, "--html", file]
+
+
+def alignments(model: Path, file: Path) -> list[object]:
+    lines = model.parent / "lines.txt"
+    lines.write_text("ab ba\nba\n", encoding="utf-8")
+    return ["translate", model, lines, "--beam", 1, "--engine", "torch", "--alignments", file]
+
+
+def map_of_project(model: Path, file: Path) -> list[object]:
+    return ["inspect", "project", model, "--html", file]
+
+
+def plot_of_positions(model: Path, file: Path) -> list[object]:
+    return ["inspect", "positions", model, "--plot", file.with_suffix(".png")]
+
+
+@pytest.mark.usefixtures("built")
+@pytest.mark.parametrize("existing", [False, True])
+@pytest.mark.parametrize("command", [html_of_explain, html_of_compare, alignments, map_of_project, plot_of_positions])
+def test_whichever_write_a_disk_refuses_a_file_is_old_or_new(models, tmp_path, command, existing):
+    folder = tmp_path / "out"
+    file = folder / ("out.png" if command is plot_of_positions else "out.html")
+    folder.mkdir()
+    done = run(*command(models[0], file))
+    assert done.exit_code == 0, done.output
+    end, before, refused = file.read_bytes()[-20:], {}, 0
+    if existing:
+        before = {file.name: hashlib.sha256(b"old").hexdigest()}
+    for n in range(1, 50):
+        shutil.rmtree(folder)
+        folder.mkdir()
+        if existing:
+            file.write_bytes(b"old")
+        with pytest.MonkeyPatch.context() as patch:
+            disk = FailingDisk(patch, folder, n, lasting=n % 2 == 0)
+            result = run(*command(models[0], file))
+        if disk.calls < n:
+            assert result.exit_code == 0
+            break
+        refused += 1
+        found = contents(folder) or {}
+        if result.exit_code:
+            now = "what stood there is as it was" if existing else "nothing was left behind"
+            assert refused_at(result) == f"pellucid: {file} could not be written: no space left on device; {now}"
+            assert {name: found[name] for name in found if name == file.name} == before
+        else:
+            assert file.read_bytes().endswith(end)  # a page says when it was made
+        left_over = found.keys() - {file.name}
+        assert not left_over or n % 2 == 0  # a disk that lets nothing be removed either
+    assert refused >= 4
+
+
+# Runs
+
+
+def every(calls: int, several: int, first: int) -> Iterator[int]:
+    """Which calls to refuse: `several` of so many, spread evenly; others for each `first`."""
+    step = max(1, calls // several)
+    return iter(range(1 + first % step, calls + 1, step))
+
+
+class Training:
+    """A run of six updates, undisturbed and at its middle, to be disturbed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        lengths = {"steps": 6, "save_every": 2, "evaluate_every": 3, "keep": 2, "dev_sentences": 1, "dev_beam": 1}
+        (folder / "small.toml").write_text(to_toml(small_run(folder / "data", train=lengths)), encoding="utf-8")
+        assert run("train", folder / "small.toml", "--out", folder / "whole").exit_code == 0
+        assert run("train", folder / "small.toml", "--out", folder / "begun", "--steps", 3).exit_code == 0
+
+    def calls(self, command: "Callable[[Training, Path], list[object]]", out: Path) -> int:
+        """How many calls change the disk."""
+        words = command(self, out)
+        with pytest.MonkeyPatch.context() as patch:
+            disk = FailingDisk(patch, out, 0, lasting=False)
+            result = run(*words)
+        assert result.exit_code == 0, result.output
+        shutil.rmtree(out)
+        return disk.calls
+
+
+def new_run(training: Training, out: Path) -> list[object]:
+    return ["train", training.folder / "small.toml", "--out", out]
+
+
+def resumed_run(training: Training, out: Path) -> list[object]:
+    shutil.copytree(training.folder / "begun", out)
+    return ["train", training.folder / "small.toml", "--out", out, "--resume"]
+
+
+@pytest.fixture(scope="module")
+def training(tmp_path_factory: pytest.TempPathFactory) -> Training:
+    return Training(tmp_path_factory.mktemp("training"))
+
+
+def disturb(training: Training, command: Callable[[Training, Path], list[object]], out: Path, n: int) -> bool:
+    """Let the n-th call fail, and go on; whether it was one of the run at all."""
+    words = command(training, out)
+    with pytest.MonkeyPatch.context() as patch:
+        disk = FailingDisk(patch, out, n, lasting=n % 2 == 0)
+        result = run(*words)
+    if disk.calls < n:
+        return False
+    for place in [*checkpoints(out), *(out / name for name in ("last", "best", "average"))]:
+        if sealed.whole(place).exists():
+            bundle.load(sealed.whole(place))  # whatever stands there is whole
+    if result.exit_code:
+        line = refused_at(result)
+        assert str(out) in line
+        if not (out / "run.toml").exists():
+            assert "nothing was left behind" in line
+            assert "--resume" not in line
+            shutil.rmtree(out, ignore_errors=True)
+            words = command(training, out)
+        else:
+            assert line.endswith(f"Go on with: pellucid train {out}/run.toml --out {out} --resume") or (
+                f"{out}/training.png could not be written" in line
+            )
+            words = ["train", training.folder / "small.toml", "--out", out, "--resume"]
+        again = run(*words)
+        assert again.exit_code == 0, again.output
+    assert same(weights(sealed.whole(out / "last")), weights(training.folder / "whole" / "last"))
+    assert bundle.load(sealed.whole(out / "best")).manifest["pairs"]
+    assert bundle.load(sealed.whole(out / "average")).manifest["step"] == 6
+    return True
+
+
+@pytest.mark.parametrize("command", [new_run, resumed_run])
+def test_whichever_write_a_disk_refuses_a_run_goes_on_from_what_is_whole_to_the_same_bits(training, tmp_path, command):
+    calls = training.calls(command, tmp_path / "out")
+    assert calls > 60
+    for n in every(calls, 6, first=calls // 2):
+        assert disturb(training, command, tmp_path / "out", n)
+        shutil.rmtree(tmp_path / "out")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [new_run, resumed_run])
+def test_every_single_write_of_a_run_may_be_refused(training, tmp_path, command):
+    n = 0
+    for n in range(1, 1000):
+        if not disturb(training, command, tmp_path / "out", n):
+            break
+        shutil.rmtree(tmp_path / "out")
+    assert n > 60
+
+
+# Shards
+
+
+def disturb_prepare(folder: Path, n: int, whole: dict[str, str] | None) -> bool:
+    """Let the n-th call of `prepare` fail, and give the command again; whether it was one of its calls at all."""
+    place = folder / "shards" / "out"
+    words = ["prepare", folder / "small.toml", "--out", place, "--workers", 1]
+    with pytest.MonkeyPatch.context() as patch:
+        disk = FailingDisk(patch, place.parent, n, lasting=n % 2 == 0)
+        result = run(*words)
+    if disk.calls < n:
+        return False
+    assert contents(sealed.whole(place)) in (None, whole)
+    if result.exit_code:
+        line = refused_at(result)
+        assert line.startswith(f"pellucid: {place} ")
+        if f"{place}.unfinished" not in line:
+            assert "nothing was left behind" in line or "the disk did not confirm it" in line
+        again = run(*words)
+        assert again.exit_code == 0, again.output
+    assert contents(place) == whole
+    assert run(*words).exit_code == 0
+    assert {path.name for path in place.parent.iterdir()} <= {"out", ".out.old", "out.unfinished"}
+    return True
+
+
+@pytest.fixture
+def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[str, str]]:
+    """A folder with a run file, and what its shards are."""
+    monkeypatch.setattr(prepare, "PART", 97)
+    (tmp_path / "small.toml").write_text(to_toml(small_run(tmp_path / "data")), encoding="utf-8")
+    place = tmp_path / "shards" / "out"
+    assert run("prepare", tmp_path / "small.toml", "--out", place).exit_code == 0
+    whole = contents(place)
+    assert whole is not None
+    shutil.rmtree(place.parent)
+    return tmp_path, whole
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_whichever_write_a_disk_refuses_prepare_goes_on_to_the_same_shards(shards, part):
+    folder, whole = shards
+    n = 0
+    for n in range(1 + 3 * part, 60, 8):
+        if not disturb_prepare(folder, n, whole):
+            break
+        shutil.rmtree(folder / "shards")
+    assert n > 30
+
+
+@pytest.mark.slow
+def test_every_single_write_of_prepare_may_be_refused(shards):
+    folder, whole = shards
+    n = 0
+    for n in range(1, 500):
+        if not disturb_prepare(folder, n, whole):
+            break
+        shutil.rmtree(folder / "shards")
+    assert n > 30
+
+
+# The demo's text
+
+
+def test_whichever_write_a_disk_refuses_no_half_of_the_demos_text_is_trained_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "PAIRS", 101)
+    real = phrasebook.split
+    monkeypatch.setattr(phrasebook, "split", lambda train: real(train, dev=13, test=11))
+    demo.write_data(tmp_path / "whole")
+    whole, folder = contents(tmp_path / "whole"), tmp_path / "data"
+    assert whole is not None
+    n = 0
+    for n in range(1, 200):
+        with pytest.MonkeyPatch.context() as patch:
+            disk = FailingDisk(patch, folder, n, lasting=n % 2 == 0)
+            with suppress(OSError):
+                demo.write_data(folder)
+        if disk.calls < n:
+            break
+        assert {name: each for name, each in (contents(folder) or {}).items() if name in whole}.items() <= whole.items()
+        demo.write_data(folder)
+        assert (contents(folder) or {}).items() >= whole.items()
+        shutil.rmtree(folder)
+    assert n > 20

@@ -19,7 +19,9 @@ LOG = [
 def drawn(log: list[dict], path: Path, monkeypatch: pytest.MonkeyPatch) -> Figure:
     """The figure, caught when it is saved."""
     figures, save = [], Figure.savefig
-    monkeypatch.setattr(Figure, "savefig", lambda figure, *to: (figures.append(figure), save(figure, *to)))
+    monkeypatch.setattr(
+        Figure, "savefig", lambda figure, *to, **how: (figures.append(figure), save(figure, *to, **how))
+    )
     training_curve(log, path)
     [figure] = figures
     return figure

@@ -8,6 +8,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -153,15 +154,14 @@ def test_held_out_pairs_keep_their_line_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("pairs", "size", "batch"), [(30, "tiny", 1024), (70_000, "small", 4096), (600_000, "base", 4096)]
 )
-def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, batch, tmp_path):
-    source = tmp_path / "a.en"
-    source.write_bytes(b"a line\n" * pairs)
-    choice = choose({"source": str(source), "target": str(source)})
+def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, batch):
+    files = {"source": "a.en", "target": "a.es"}
+    choice = choose(files, pairs)
     assert choice.tables["model"]["size"] == size
     assert choice.tables["train"] == {"minutes": 30.0, "batch_tokens": batch}
     assert make_run(choice.tables).optim.dropout_rise > 0
     assert any(f"{pairs:,} pairs" in reason for reason in choice.reasons)
-    kept = choose({"source": str(source), "target": str(source)}, size="base", steps=9)
+    kept = choose(files, pairs, size="base", steps=9)
     assert kept.tables["model"]["size"] == "base"
     assert kept.tables["train"] == {"steps": 9, "batch_tokens": batch}
 
@@ -183,15 +183,42 @@ def test_the_best_checkpoints_are_kept_and_averaged_when_asked(tmp_path, monkeyp
 
 @pytest.mark.parametrize(("minutes", "sentences"), [(0.5, 100), (4, 200), (9.5, 475), (10, 500), (60, 500)])
 def test_a_short_run_spends_its_minutes_on_training(minutes, sentences, tmp_path):
-    choice = choose(write_corpus(tmp_path), minutes=minutes)
+    choice = choose(write_corpus(tmp_path), 211, minutes=minutes)
     run = make_run(choice.tables)
     assert (run.train.minutes, run.train.dev_sentences) == (minutes, sentences)
     assert any(f"{sentences} dev sentences" in reason for reason in choice.reasons) == (sentences < 500)
 
 
+@pytest.mark.parametrize(("minutes", "cost", "most"), [(1, 4.0, 3), (1, 20.0, 2), (5, 20.0, 3)])
+def test_evaluations_take_a_bounded_share_of_a_run_in_minutes(minutes, cost, most, tmp_path, monkeypatch):
+    """By a clock that goes on by three seconds an update, and by `cost` an evaluation."""
+    now, real = [0.0], {"update": loop.update, "evaluate": loop.evaluate}
+
+    def lasting(name, seconds):
+        def call(*arguments):
+            now[0] += seconds
+            return real[name](*arguments)
+
+        monkeypatch.setattr(loop, name, call)
+
+    lasting("update", 3.0)
+    lasting("evaluate", cost)
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    tiny = {"steps": None, "minutes": minutes, "evaluate_every": None, "save_every": None, "batch_tokens": 17}
+    run = small_run(tmp_path / "data", train={**tiny, "dev_sentences": 1, "dev_beam": 1})
+    out = train(run, tmp_path / "out").out
+    rows = [row for row in read_log(out / "log.jsonl") if "bleu" in row and "model" not in row]
+    assert len(rows) == most
+    assert all(row["seconds"] >= 30 + cost for row in rows)
+    between = cost * len(rows[1:-1])
+    assert between <= 0.2 * 60 * minutes
+    assert rows[-1]["seconds"] >= 60 * minutes  # the end is always measured
+    assert len(checkpoints(out)) == run.train.keep  # which are saved all along
+
+
 def test_steps_and_minutes_together_are_refused_in_the_two_file_form_too(tmp_path):
     files = write_corpus(tmp_path)
-    choice = choose(files, steps=5, minutes=2.0)
+    choice = choose(files, 211, steps=5, minutes=2.0)
     with pytest.raises(ValueError, match="both given; name one"):
         make_run(choice.tables)
 

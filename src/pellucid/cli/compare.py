@@ -10,6 +10,7 @@ import typer
 from pellucid.cli.files import json_line, lines_of, named, write_lines
 from pellucid.cli.options import ENGINE, JSON, PRECISIONS, default, meaning
 from pellucid.cli.progress import counted
+from pellucid.sealed import written_file
 
 EXAMPLES = """\
   pellucid compare runs/demo/best runs/quick/best --source test.en --reference test.es
@@ -75,7 +76,8 @@ def run(
             lowercase=lowercase,
         )
     if html:
-        write_whole(Path(html), as_html(found))
+        with written_file(html) as write:
+            write(as_html(found).encode())
     write_lines([json_line(found.to_json())] if json else as_text(found))
 
 
@@ -134,13 +136,3 @@ def translations(
 def described(side: str, beam: int) -> str:
     """A file by its name, a model also by how it was searched."""
     return f"{side} (beam {beam})" if Path(side).is_dir() else side
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file beside its place, then put it there: it is the old one or the new one, never a part."""
-    new = path.with_name(f".{path.name}.new")
-    try:
-        new.write_text(text, encoding="utf-8")
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)

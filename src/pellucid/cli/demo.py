@@ -71,10 +71,10 @@ def run_of(directory: Path, length: dict[str, float | None]) -> "RunConfig":
 
 
 def write_data(folder: Path) -> None:
-    """The phrasebook as files, written once; the names are train.en, train.es, dev.en and so on."""
+    """The phrasebook as files, written once; the names are train.en, train.es, train.align, dev.en and so on."""
     from pellucid.data.phrasebook import split, write
 
-    names = [f"{part}.{language}" for part in ("train", "dev", "test") for language in ("en", "es")]
+    names = [f"{part}.{language}" for part in ("train", "dev", "test") for language in ("en", "es", "align")]
     if not all((folder / name).exists() for name in names):
         typer.echo(f"writing {PAIRS:,} sentence pairs of the phrasebook into {folder}", err=True)
         write(folder, split(PAIRS))

@@ -1,6 +1,5 @@
 """How a command ends: one clear sentence and no traceback; exit code 2 for a mistake, 1 for a disk that failed."""
 
-import errno
 import os
 import sys
 import warnings
@@ -11,7 +10,7 @@ from typing import Any, TypeVar
 
 import typer
 
-from pellucid.sealed import NotWritten
+from pellucid.sealed import is_failed_write
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -48,12 +47,6 @@ def as_line(message: Warning | str, category: type[Warning], filename: str, *pla
     ours = Path(filename).is_relative_to(Path(__file__).parent)
     text = f"pellucid: {message}\n" if ours else warnings.formatwarning(message, category, filename, *place[:1])
     typer.echo(text, err=True, nl=False)
-
-
-def is_failed_write(error: ValueError | OSError) -> bool:
-    """Whether a disk is full or broken, which no other argument of the command would mend."""
-    full = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
-    return isinstance(error, NotWritten) or (isinstance(error, OSError) and error.errno in full)
 
 
 def sentence(error: ValueError | OSError) -> str:

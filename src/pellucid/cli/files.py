@@ -9,6 +9,8 @@ from typing import Any
 
 import typer
 
+from pellucid.sealed import written_file
+
 LINE_SEPARATORS = str.maketrans({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
 """Characters that some readers take for the end of a line; JSON may write them as escapes."""
 
@@ -62,14 +64,8 @@ def into(path: str | None) -> Iterator[Callable[[str], Any] | None]:
     if path is None:
         yield None
         return
-    whole = Path(path)
-    beside = whole.with_name(f".{whole.name}.new")
-    try:
-        with beside.open("w", encoding="utf-8", newline="\n") as file:
-            yield file.write
-        beside.replace(whole)
-    finally:
-        beside.unlink(missing_ok=True)
+    with written_file(path) as write:
+        yield lambda text: write(text.encode())
 
 
 @contextmanager

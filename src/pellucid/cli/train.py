@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
   pellucid train --source train.en --target train.es --out runs/mine --minutes 20
-  pellucid train recipes/multi30k-en-de.toml --out runs/multi30k --set train.steps=5000
+  pellucid train --source pairs.tsv --out runs/mine --minutes 20
+  pellucid train recipes/multi30k-en-de.toml --out runs/multi30k --steps 5000
   pellucid train --start runs/mine/best --source mails.en --target mails.es --out runs/mails
   pellucid train --out runs/mine --resume
   model=$(pellucid train run.toml) && pellucid translate "$model" book.en"""
@@ -24,7 +25,10 @@ EXAMPLES = """\
 def run(
     run_file: Annotated[str | None, typer.Argument(metavar="RUN.toml", help="the settings of the run")] = None,
     source: Annotated[
-        str | None, typer.Option(metavar="FILE", help="or: sentences to learn from, one a line, plain or .gz")
+        str | None,
+        typer.Option(
+            metavar="FILE", help="or: sentences to learn from, one a line, plain or .gz; or pairs in one .tsv or .jsonl"
+        ),
     ] = None,
     target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations, line by line")] = None,
     dev_source: Annotated[
@@ -49,7 +53,7 @@ def run(
 ) -> None:
     """Learn a model from sentence pairs.
 
-    Either as RUN.toml says, or from the two files that --source and --target name. With --start a model that is there
+    Either as RUN.toml says, or from the files that --source and --target name. With --start a model that is there
     learns on from them, with its own tokenizer and sizes. The run directory holds the
     settings as resolved (run.toml), reports (log.jsonl), their plot (training.png), checkpoints, and the models
     best/, last/ and average/. Ctrl-C saves everything and says how to go on; a second one stops at once. When done,

@@ -22,6 +22,9 @@ from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 LONGEST_LINE = 64 * 2**20
 """Bytes after which a line is refused, so that a file without line ends cannot fill the memory."""
 
@@ -213,6 +216,15 @@ def ending_of(path: str | Path) -> str | None:
     return next((known for endings, known in _FORMATS.items() if ending in endings.split()), None)
 
 
+def holds_pairs(path: str | Path) -> bool:
+    """Whether the name of a file says that it holds both sides, which is never so for standard input.
+
+    >>> holds_pairs("mine.TSV.gz"), holds_pairs("mine.en")
+    (True, False)
+    """
+    return str(path).lower().removesuffix(".gz").endswith((".tsv", ".jsonl"))
+
+
 def fingerprint(pairs: Pairs) -> str:
     """SHA-256 of the sentences in their order: the same text gives the same number, whatever file it came from."""
     digest = hashlib.sha256()
@@ -310,7 +322,7 @@ def _two_files(source: str | Path, target: str | Path) -> Iterator[tuple[str, st
     for path, other in ((source, target), (target, source)):
         if known := ending_of(path):
             raise ValueError(f"{path} is {known}: {_PLAIN}")
-        if str(path).lower().removesuffix(".gz").endswith((".tsv", ".jsonl")):
+        if holds_pairs(path):
             raise ValueError(f"{path} is a file of pairs by its name; give it alone, without {other}")
     with suppress(OSError):  # read_lines says what is wrong
         if os.path.samefile(source, target):
@@ -335,10 +347,43 @@ def _where_to_look(shorter: str | Path, longer: str | Path, gap: int) -> str:
         if sum(1 for _, text in _numbered(longer) if _FALSE_LINE_ENDS.search(text)) + gap == len(ends):
             line, found = ends[0]
             return f"Look at {shorter}:{line}: it has U+{ord(found[0]):04X}, which some programs take for a line end."
-        empty = [line for line, text in _numbered(longer) if not text.strip()]
-        if sum(1 for _, text in _numbered(shorter) if not text.strip()) + gap == len(empty):
-            return f"Look at {longer}:{empty[0]}: it is empty, and some programs drop empty lines."
+        sides = [np.array([len(text.strip()) for _, text in _numbered(file)]) for file in (shorter, longer)]
+        place, cost, likely = _first_gap(*sides)
+        filled = [side[side > 0] for side in sides]
+        if len(filled[0]) == len(filled[1]) and (not likely or _unlikeness(*filled).sum() <= cost):
+            empty = int((sides[1] == 0).argmax()) + 1
+            return f"Look at {longer}:{empty}: it is empty, and some programs drop empty lines."
+        lines = f"{gap:,} line{'s' if gap > 1 else ''} of {longer}"
+        if likely and place == len(sides[0]):
+            return f"By their lengths, the lines fit to the end of {shorter}, and the last {lines} are too many."
+        if likely:
+            return (
+                f"By their lengths, the lines fit up to about line {place:,}, and from there on if {lines} are left "
+                f"out: look at {longer}:{place + 1} (and before it, if they are missing in several places)."
+            )
     return "Compare the last pairs of both files, then halve your way to the first that does not match."
+
+
+def _first_gap(shorter: NDArray[np.integer], longer: NDArray[np.integer]) -> tuple[int, float, bool]:
+    """After how many lines those of the shorter file skip some of the longer, by the lengths of the lines.
+
+    Also how unlike the lengths then still are, and whether that place is much likelier than both ends are.
+    """
+    lines, gap = len(shorter), len(longer) - len(shorter)
+    stay, moved = _unlikeness(shorter, longer[:lines]), _unlikeness(shorter, longer[gap:])
+    costs = np.append(0, stay.cumsum()) + np.append(moved[::-1].cumsum()[::-1], 0)
+    place = lines - int(costs[::-1].argmin())  # the last of equals
+    return place, float(costs[place]), lines >= 20 and bool(costs[place] < 0.8 * max(costs[0], costs[-1]))
+
+
+def _unlikeness(one: NDArray[np.integer], other: NDArray[np.integer]) -> NDArray[np.float64]:
+    """How far the lengths of lines are from being translations: the logarithm of their ratio, the usual one taken off.
+
+    >>> _unlikeness(np.array([10, 10, 10]), np.array([10, 10, 21])).round(2).tolist()
+    [0.0, 0.0, 0.69]
+    """
+    ratios = np.log((one + 1) / (other + 1))
+    return np.abs(ratios - np.median(ratios)) if len(ratios) else ratios
 
 
 def _numbered(path: str | Path) -> Iterator[tuple[int, str]]:

@@ -8,6 +8,7 @@ import json
 import os
 import zipfile
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +57,10 @@ def join(parts: Iterable[Path], folder: Path) -> Iterator[tuple[int, Skipped]]:
 
     The files are complete when the last has been asked for.
     """
-    files = {name: (folder / name).open("wb") for side in SIDES for name in (f"{side}.ids", f"{side}.starts")}
     ends = dict.fromkeys(SIDES, 0)
-    try:
+    with ExitStack() as stack:
+        names = [f"{side}.{kind}" for side in SIDES for kind in ("ids", "starts")]
+        files = {name: stack.enter_context((folder / name).open("wb")) for name in names}
         for side in SIDES:
             files[f"{side}.starts"].write(np.zeros(1, dtype="<i8").tobytes())
         for part in parts:
@@ -69,9 +71,6 @@ def join(parts: Iterable[Path], folder: Path) -> Iterator[tuple[int, Skipped]]:
                 files[f"{side}.ids"].write(arrays[f"{side}.ids"].tobytes())
                 ends[side] += len(arrays[f"{side}.ids"])
             yield len(arrays["source.lengths"]), skipped
-    finally:
-        for file in files.values():
-            file.close()
 
 
 def mapped(folder: Path, pairs: int, types: dict[str, str]) -> Encoded:

@@ -13,6 +13,7 @@ import numpy as np
 
 from pellucid.page.assets import bundle
 from pellucid.page.blocks import STORED, block, halved, json_block, rounded, script_json, script_text
+from pellucid.sealed import written_file
 
 KEPT = ("maps", "float16", "float32", "weights")
 """What a file can keep, from little to all: maps, every tensor rounded or whole, and every tensor and weight."""
@@ -53,12 +54,8 @@ def save_html(trace: Traced, path: str | Path, keep: str = "maps", say: Callable
     if say:
         say(f"{path} will have at most {size(estimate(manifest, keep))}")
     data = page_html(manifest, trace.tensor, trace.parameter, keep).encode()
-    beside = path.with_name(f".{path.name}.new")
-    try:
-        beside.write_bytes(data)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with written_file(path) as write:
+        write(data)
     return len(data)
 
 

@@ -1,7 +1,10 @@
 """An empty figure and the file it ends in; what every drawing begins with."""
 
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+
+from pellucid.sealed import written_file
 
 # Okabe and Ito 2008: told apart by everyone.
 BLUE, VERMILION, GREEN, ORANGE, SKY, PURPLE, BLACK = (
@@ -29,10 +32,12 @@ def save(figure: Any, path: str | Path) -> None:
     """Into a .png, .svg or .pdf file; the same drawing gives the same bytes."""
     from matplotlib import rc_context
 
-    kind = Path(path).suffix.lstrip(".")
+    kind, drawn = Path(path).suffix.lstrip(".") or "png", BytesIO()
     told = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
     with rc_context({"svg.hashsalt": "pellucid", "svg.fonttype": "none"}):
-        figure.savefig(str(path), metadata=told)
+        figure.savefig(drawn, format=kind, metadata=told)
+    with written_file(path) as write:
+        write(drawn.getvalue())
 
 
 def tidy(axes: Any) -> None:

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-# Okabe and Ito 2008: told apart by everyone. The kinds of line differ too, for print without colour.
-BLUE, VERMILION, GREEN, BLACK = "#0072B2", "#D55E00", "#009E73", "#000000"
+from pellucid.plots.figure import BLACK, BLUE, GREEN, VERMILION, empty, save, tidy
 
 
 def training_curve(log: Sequence[Mapping[str, Any]], path: str | Path) -> None:
@@ -14,12 +13,9 @@ def training_curve(log: Sequence[Mapping[str, Any]], path: str | Path) -> None:
     Above, the loss of training (label smoothing included) and of dev (without); below, BLEU and chrF of dev. A report
     with "model", such as that of the averaged model, is a point of its own.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.0, 6.0), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = empty(7.0, 6.0)
     losses, scores = figure.subplots(2, 1, sharex=True)
+    # The kinds of line differ too, for print without colour.
     curve(losses, log, "loss", "training, smoothed labels", color=BLUE, linewidth=1.2)
     curve(losses, log, "dev_loss", "dev", color=VERMILION, linewidth=1.5, linestyle="--", marker="o", markersize=4)
     curve(scores, log, "bleu", "BLEU", color=GREEN, linewidth=1.5, marker="o", markersize=4)
@@ -29,11 +25,10 @@ def training_curve(log: Sequence[Mapping[str, Any]], path: str | Path) -> None:
     scores.set_xlabel("minutes of training")
     scores.set_ylim(0, 100)
     for axes in (losses, scores):
-        axes.grid(alpha=0.3)
-        axes.spines[["top", "right"]].set_visible(False)
+        tidy(axes)
         if axes.get_legend_handles_labels()[0]:
             axes.legend(frameon=False)
-    figure.savefig(str(path))
+    save(figure, path)
 
 
 def curve(axes: Any, log: Sequence[Mapping[str, Any]], key: str, label: str, **style: Any) -> None:

@@ -153,8 +153,12 @@ class TrainConfig:
         bool, "several workers keep a part each of weights, gradients and Adam's memory: for a model too large for one"
     ] = False
     compile: Annotated[bool, "fuse the layers by torch.compile first: minutes at the start, faster on a GPU"] = False
-    evaluate_every: Annotated[int | None, "updates between evaluations; left out: a twelfth of the run"] = None
-    save_every: Annotated[int | None, "updates between checkpoints; left out: at each evaluation"] = None
+    evaluate_every: Annotated[
+        int | None,
+        "updates between evaluations; left out: a twelfth of the run, and in one of minutes none in the first half "
+        "minute, nor more than take a fifth of the time",
+    ] = None
+    save_every: Annotated[int | None, "updates between checkpoints; left out: those, or a twelfth of the run"] = None
     patience: Annotated[int | None, "evaluations without a better dev score before stopping; left out: never stop"] = (
         None
     )

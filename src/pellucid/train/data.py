@@ -27,5 +27,6 @@ def in_memory(run: RunConfig, tokenizer: Tokenizer | None) -> Data:
     """The data of a run without shards."""
     corpus = read_corpus(run.data, run.seed)
     tokenizer = tokenizer or learn_tokenizer(corpus, run)
-    encoded, notes = encode_all(corpus.train, tokenizer, run)
-    return Data(tokenizer, encoded, corpus.dev, corpus.fingerprint, (*corpus.notes, *tokenizer.notes, *notes))
+    encoded, notes, accounts = encode_all(corpus, tokenizer, run)
+    notes = (*corpus.notes, *tokenizer.notes, *notes)
+    return Data(tokenizer, encoded, corpus.dev, corpus.fingerprint, notes, accounts)

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.data.corpus import read_lines
 from pellucid.model import PRESETS
 from pellucid.train.config import TrainConfig
 
@@ -55,15 +54,14 @@ DEV_SENTENCES = TrainConfig.dev_sentences
 
 
 def choose(
-    data: dict[str, str], size: str | None = None, steps: int | None = None, minutes: float | None = None
+    data: dict[str, str], pairs: int, size: str | None = None, steps: int | None = None, minutes: float | None = None
 ) -> Choice:
-    """Settings for training on the files in `data`; what is given is kept, the rest follows from the corpus."""
-    pairs = sum(1 for _ in read_lines(data.get("source") or data["train"]))
+    """Settings for training on `pairs` from the files in `data`; what is given is kept, the rest follows from them."""
     scale = next(scale for scale in SCALES if pairs <= scale.pairs)
     reasons = []
     if size is None:
         size = scale.size
-        reasons.append(f"size {size}: enough for {pairs:,} pairs (--size tiny, small, base or big chooses another)")
+        reasons.append(f"size {size}: enough for the {pairs:,} pairs left to train on (--size chooses another)")
     reasons += [
         f"dropout rising to {scale.dropout} in {RISE:.0f} epochs: {pairs:,} pairs seen so often are learned by heart",
         f"batches of {scale.batch_tokens:,} target positions: the less text, the more and the smaller the updates",

@@ -6,6 +6,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
+from pellucid.sealed import NotWritten, is_failed_write, reason
+
 NAME = "run.lock"
 
 
@@ -24,8 +26,7 @@ def locked(directory: Path) -> Iterator[None]:
     path = directory / NAME
     made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     while True:
-        directory.mkdir(parents=True, exist_ok=True)
-        with path.open("a+", encoding="ascii") as file:
+        with open_lock(path, made) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -38,17 +39,37 @@ def locked(directory: Path) -> Iterator[None]:
             # Who had the lock may have removed its file after we opened it: then ours locks nothing.
             if not stands_at(file, path):
                 continue
-            file.truncate(0)
-            file.write(f"{os.getpid()}\n")
-            file.flush()
             try:
+                with suppress(OSError):  # a full disk keeps the process id from being told, and nothing else
+                    file.truncate(0)
+                    file.write(f"{os.getpid()}\n")
+                    file.flush()
                 yield
             finally:
                 with suppress(OSError):
                     path.unlink()
-                    for folder in made:
-                        folder.rmdir()  # refused, and the rest with it, if anything stands in it
+                remove_empty(made)
             return
+
+
+def open_lock(path: Path, made: list[Path]) -> TextIO:
+    """The lock file, in a folder that is made for it; NotWritten where the disk refuses it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("a+", encoding="ascii")
+    except OSError as error:
+        remove_empty(made)
+        if not is_failed_write(error):
+            raise
+        raise NotWritten(f"{path} could not be written: {reason(error)}; nothing was left behind") from error
+
+
+def remove_empty(folders: list[Path]) -> None:
+    """Remove folders, the innermost first, up to the first in which anything stands."""
+    with suppress(OSError):
+        for folder in folders:
+            if folder.exists():
+                folder.rmdir()
 
 
 def stands_at(file: TextIO, path: Path) -> bool:

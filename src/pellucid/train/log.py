@@ -6,7 +6,7 @@ from math import inf, nan
 from pathlib import Path
 from typing import Any, Protocol
 
-from pellucid.sealed import reason
+from pellucid.sealed import NotWritten, reason
 from pellucid.train.dev import Evaluation
 from pellucid.train.state import Counts, Since, replace_text
 from pellucid.train.update import Update
@@ -107,7 +107,7 @@ class Log:
 
     def __init__(self, path: Path | None, counts: Counts, say: Voice):
         """Without a path nothing is written: of several workers, one does."""
-        self.path, self.say, self.score = path, say, ""
+        self.path, self.say, self.score, self.refused = path, say, "", ""
         self.evaluations: dict[int, Evaluation] = {}
         if path is None:
             return
@@ -152,6 +152,14 @@ class Log:
         self.write(counts, model="average", **averaged.row())
         self.say.say(f"average of the kept checkpoints: {averaged}")
 
+    def require_written(self) -> None:
+        """NotWritten for reports that are still waiting when there will be no more."""
+        if self.path is not None and self.waiting:
+            raise NotWritten(
+                f"{self.path} could not be written: {self.refused}; what stood there is as it was, without the last "
+                f"{self.waiting.count(chr(10))} reports"
+            )
+
     def write(self, counts: Counts, **row: Any) -> None:
         if self.path is None:
             return
@@ -166,7 +174,8 @@ class Log:
                 file.seek(self.size)  # over what a full disk cut short
                 file.write(self.waiting.encode())
         except OSError as error:
+            self.refused = reason(error)
             if not full:
-                self.say.say(f"{self.path}: {reason(error)}; its reports are kept until they can be written")
+                self.say.say(f"{self.path}: {self.refused}; its reports are kept until they can be written")
             return
         self.size, self.waiting = self.size + len(self.waiting.encode()), ""

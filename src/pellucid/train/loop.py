@@ -16,7 +16,7 @@ from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
 from pellucid.model.dropout import drop_only
-from pellucid.sealed import NotWritten, manifest_of
+from pellucid.sealed import NotWritten, is_failed_write, manifest_of, reason
 from pellucid.train.config import RunConfig
 from pellucid.train.data import read_data
 from pellucid.train.dev import Dev, Evaluation, evaluate
@@ -25,9 +25,10 @@ from pellucid.train.fsdp import is_sharded, placed
 from pellucid.train.lock import locked
 from pellucid.train.log import Log, Silent, Voice, voice
 from pellucid.train.optim import adam, dropout_part, learning_rate
+from pellucid.train.pairs import Account
 from pellucid.train.precision import replaced
 from pellucid.train.process import interruptible, spare_memory
-from pellucid.train.progress import due, progress
+from pellucid.train.progress import due, progress, worthwhile
 from pellucid.train.recovery import account, found_by_all, good, newest_sound, rate_factor, recover
 from pellucid.train.start import opened, since
 from pellucid.train.state import State, average, checkpoint, checkpoints, gathered, prune, replace_text, restore, save
@@ -50,6 +51,7 @@ class Setup:
     fingerprint: str
     say: Voice
     workers: Workers
+    accounts: tuple[Account, ...]
     start: dict[str, Any] | None = None
     """What is known of the model that the run started from, if it did from one."""
 
@@ -86,14 +88,19 @@ def train(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence[str
         with alone_here, joined() as workers:
             say = voice() if workers.first else Silent()
             try:
-                for reason in reasons:
-                    say.say(reason)
+                for each in reasons:
+                    say.say(each)
                 setup, state = (go_on if resume else begin)(run, out, say, workers)
                 return carry_out(setup, state)
             finally:
                 say.close()
-    except NotWritten as error:
-        raise TrainingFailed(f"{error}. {from_where(out)}") from None
+    except OSError as error:
+        if not is_failed_write(error):
+            raise
+        what = str(error)
+        if not isinstance(error, NotWritten):
+            what = f"{error.filename or out}: {reason(error)}; what stood there is as it was"
+        raise TrainingFailed(f"{what}. {from_where(out)}") from None
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
@@ -131,8 +138,10 @@ def how_to_go_on(out: Path) -> str:
 
 def from_where(out: Path) -> str:
     """What to type after a failure, and how much of the run is there then."""
-    saved = checkpoints(out)
-    return f"The newest checkpoint is {saved[-1].name}. {how_to_go_on(out)}" if saved else "No checkpoint was saved yet"
+    if saved := checkpoints(out):
+        return f"The newest checkpoint is {saved[-1].name}. {how_to_go_on(out)}"
+    begun = (out / "run.toml").is_file()
+    return "No checkpoint was saved yet" + (f": the run begins again. {how_to_go_on(out)}" if begun else "")
 
 
 def one_update(setup: Setup, state: State, log: Log) -> None:
@@ -152,7 +161,7 @@ def one_update(setup: Setup, state: State, log: Log) -> None:
     now = progress(counts, run.train)
     log.update(counts, done, seconds, now, state.stream.ledger)
     evaluating = due(run.train.evaluate_every, counts, before, now)
-    if evaluating:
+    if evaluating and (now >= 1.0 or worthwhile(counts, run.train)):
         judge(setup, state, log)
     if due(run.train.save_every, counts, before, now) if run.train.save_every else evaluating:
         attempt(setup, lambda: save_checkpoint(setup, state))
@@ -188,6 +197,8 @@ def judge(setup: Setup, state: State, log: Log) -> None:
         counts.stale_evaluations = 0
     seconds, score, better, stale = setup.workers.told(seconds, score, better, counts.stale_evaluations)
     counts.seconds += seconds
+    counts.evaluation_seconds += seconds
+    counts.evaluations += 1
     counts.dev_score, counts.stale_evaluations = score, int(stale)
     counts.best_score = score if better else counts.best_score
     if evaluation is not None:
@@ -214,11 +225,12 @@ def begin(run: RunConfig, out: Path, say: Voice, workers: Workers = ALONE, again
     model = placed((start.fill(model) if start else model).train(), workers, run.train.shard_model)
     state = State(model, adam(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
     dev, about = Dev.of(data.dev, data.tokenizer, run), start.about if start else None
-    setup = Setup(run, out, data.tokenizer, dev, data.fingerprint, say, workers, about)
+    setup = Setup(run, out, data.tokenizer, dev, data.fingerprint, say, workers, data.accounts, about)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     size = (
-        f"{len(data.encoded):,} pairs, {data.tokenizer.target_vocabulary:,} pieces, {parameters / 1e6:.1f} M "
-        f"parameters, {state.stream.batches_per_epoch:,} batches an epoch"
+        f"{sum(each.read for each in data.accounts):,} pairs read, {len(data.encoded):,} of them to train on; "
+        f"{data.tokenizer.target_vocabulary:,} pieces, {parameters / 1e6:.1f} M parameters, "
+        f"{state.stream.batches_per_epoch:,} batches an epoch"
     )
     origin = [f"starting from {start.about['from']}: its weights, its tokenizer, a new optimiser"] if start else []
     for note in (*origin, *data.notes, *setup.dev.notes, size):
@@ -230,7 +242,8 @@ def begin(run: RunConfig, out: Path, say: Voice, workers: Workers = ALONE, again
         say.say("train.shard_model shares the model among workers, and there is one, so it keeps all of it")
     if workers.first:
         out.mkdir(parents=True, exist_ok=True)
-        (out / "log.jsonl").unlink(missing_ok=True)
+        if again:
+            (out / "log.jsonl").unlink(missing_ok=True)
         replace_text(out / "run.toml", to_toml(run))  # first: with it, a run that is killed here begins again
         note_text(run, data, out)
     return setup, state
@@ -256,7 +269,7 @@ def go_on(run: RunConfig, out: Path, say: Voice, workers: Workers = ALONE) -> tu
         replace_text(out / "run.toml", to_toml(run))  # where things are now, and how long it is to train
     dev = Dev.of(data.dev, found.tokenizer, run)
     start = found.manifest.get("start")
-    return Setup(run, out, found.tokenizer, dev, data.fingerprint, say, workers, start), state
+    return Setup(run, out, found.tokenizer, dev, data.fingerprint, say, workers, data.accounts, start), state
 
 
 def finish(setup: Setup, state: State, log: Log) -> Outcome:
@@ -277,6 +290,7 @@ def finish(setup: Setup, state: State, log: Log) -> Outcome:
     elif setup.start and manifest_of(out / "best").get("step") == 0:
         setup.say.say("no evaluation was better than that of the model this run started from: best/ is that model")
     log.finished(counts, averaged)
+    log.require_written()
     setup.say.say(f"seen in training: {state.stream.seen}")
     if wrong := account(counts):
         setup.say.say(f"what went wrong on the way: {wrong}")
@@ -287,7 +301,8 @@ def finish(setup: Setup, state: State, log: Log) -> Outcome:
 def save_model(setup: Setup, state: State, name: str, evaluation: Evaluation) -> None:
     """One of the model directories of the run."""
     longest = int(state.stream.encoded.sources.lengths.max())  # what translation splits longer lines by
-    about = {"data": setup.fingerprint, **since(setup.start, longest), "step": state.counts.step}
+    about = {"data": setup.fingerprint, "pairs": [each.row() for each in setup.accounts], "step": state.counts.step}
+    about |= since(setup.start, longest)
     with written(setup.out / name, size=4 * state.parameters):
         bundle.save(setup.out / name, state.model, setup.tokenizer, **about, dev=evaluation.row())
 

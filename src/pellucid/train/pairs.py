@@ -1,10 +1,12 @@
 """The pairs of a run: read or mapped, held out where no dev set is named, as ids."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from array import array
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from random import Random
+from typing import Any
 
 from pellucid.data.batching import Encoded
 from pellucid.data.corpus import Pairs, Skipped, fingerprint, read_pairs
@@ -15,6 +17,26 @@ from pellucid.train.config import DataConfig, RunConfig
 
 TOKENIZER_SENTENCES = 1_000_000
 """Lines of each side that the vocabulary is learned from, at most."""
+
+SHARED = "a sentence of a held-out pair"
+"""Why a pair is left out that is not held out itself: to be tested on it would reward memory."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """What became of every pair of a corpus that was read: it is trained on, held out, or left out for a reason."""
+
+    corpus: str
+    trained_on: int
+    held_out: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def read(self) -> int:
+        return self.trained_on + self.held_out + sum(self.left_out.values())
+
+    def row(self) -> dict[str, Any]:
+        return {"read": self.read, **asdict(self)}
 
 
 @dataclass(frozen=True)
@@ -27,6 +49,8 @@ class Data:
     fingerprint: str
     """SHA-256 of the training text: a run resumes only on the same."""
     notes: tuple[str, ...]
+    accounts: tuple[Account, ...] = ()
+    """One for each corpus; a stand-in has none."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +60,8 @@ class Corpus:
     train: tuple[Pairs, ...]
     dev: Pairs
     notes: tuple[str, ...]
+    held_out: int
+    """How many of the dev pairs were taken from the first corpus."""
 
     @property
     def fingerprint(self) -> str:
@@ -46,16 +72,16 @@ class Corpus:
 def read_corpus(data: DataConfig, seed: int) -> Corpus:
     """The training pairs and the dev pairs; without a dev set, some of the first corpus drawn by `seed` become one."""
     train = [read_pairs(*each.files, max_characters=data.max_characters) for each in data.corpora]
-    notes = [left_out(each.skipped) for each in train if each.skipped]
     named = read_dev(data)
     if named is None:
         train[0], dev = held_out(train[0], data.held_out, seed)
-        train[1:] = [without(each, Sentences.of(dev), "the dev pairs") for each in train[1:]]
-        notes.append(taken_out(dev))
+        held = Sentences.of(dev)
+        train[1:] = [without(each, held) for each in train[1:]]
+        notes = (taken_out(len(dev)),)
     else:
-        dev, more = named
-        notes += more
-    return Corpus(tuple(train), dev, tuple(notes))
+        dev, notes = named
+    notes = (*(left_out(each.skipped) for each in train if each.skipped), *notes)
+    return Corpus(tuple(train), dev, notes, held_out=len(dev) if named is None else 0)
 
 
 def read_dev(data: DataConfig) -> tuple[Pairs, tuple[str, ...]] | None:
@@ -72,9 +98,12 @@ def left_out(skipped: Skipped) -> str:
     return f"left out of the training data: {skipped}"
 
 
-def taken_out(dev: Pairs) -> str:
+def taken_out(drawn: int) -> str:
     """The note on pairs that were taken out of training."""
-    return f"no dev set named: {len(dev):,} pairs are held out of training to measure progress"
+    return (
+        f"no dev set named: {drawn:,} pairs are held out of training to measure progress, and pairs with a sentence of "
+        "theirs are left out (dev_source and dev_target name others, data.held_out fewer)"
+    )
 
 
 def combined(fingerprints: Sequence[str]) -> str:
@@ -93,9 +122,24 @@ class Sentences:
     def of(cls, pairs: Pairs) -> "Sentences":
         return cls(frozenset(pairs.sources), frozenset(pairs.targets))
 
-    def shares(self, source: str, target: str) -> bool:
-        """Whether a pair has one of them."""
-        return source in self.sources or target in self.targets
+    def leave(
+        self, rows: Iterable[tuple[int, str, str]], file: str, skipped: Skipped, held_out: Container[int] = ()
+    ) -> Iterator[tuple[int, str, str]]:
+        """The rows (line, source, target) of a file that have none of them.
+
+        The others are counted in `skipped`, but for the lines that are `held_out` themselves. Raises ValueError, at
+        the end, if no row is left.
+        """
+        left = 0
+        for line, source, target in rows:
+            if source not in self.sources and target not in self.targets:
+                left += 1
+                yield line, source, target
+            elif line not in held_out:
+                skipped.add(SHARED, f"{file}:{line}")
+        if not left:
+            whom = "another" if held_out else "the dev pairs"
+            raise ValueError(f"every pair shares a sentence with {whom}; name dev_source and dev_target")
 
 
 def drawn(pairs: int, most: int, seed: int) -> list[int]:
@@ -107,33 +151,23 @@ def drawn(pairs: int, most: int, seed: int) -> list[int]:
 
 def held_out(pairs: Pairs, most: int, seed: int) -> tuple[Pairs, Pairs]:
     """The pairs without, and those with, a sentence of at most `most` drawn pairs: no sentence is on both sides."""
-    dev = chosen(pairs, drawn(len(pairs), most, seed))
-    return without(pairs, Sentences.of(dev), "another"), dev
+    indices = drawn(len(pairs), most, seed)
+    sources, targets = [pairs.sources[i] for i in indices], [pairs.targets[i] for i in indices]
+    dev = Pairs(sources, targets, [pairs.lines[i] for i in indices], pairs.files, Skipped())
+    return without(pairs, Sentences.of(dev), frozenset(dev.lines)), dev
 
 
-def without(pairs: Pairs, held: Sentences, whom: str) -> Pairs:
-    """The pairs that share no sentence with those held out; ValueError if all do."""
-    both = zip(pairs.sources, pairs.targets, strict=True)
-    rest = [i for i, (source, target) in enumerate(both) if not held.shares(source, target)]
-    if not rest:
-        raise ValueError(nothing_left(whom))
-    return chosen(pairs, rest)
-
-
-def nothing_left(whom: str) -> str:
-    """Why a corpus that is all held out is refused."""
-    return f"every pair shares a sentence with {whom}; name dev_source and dev_target"
-
-
-def chosen(pairs: Pairs, indices: list[int]) -> Pairs:
-    """Some of the pairs, which keep their line numbers."""
-    return Pairs(
-        [pairs.sources[i] for i in indices],
-        [pairs.targets[i] for i in indices],
-        [pairs.lines[i] for i in indices],
-        pairs.files,
-        Skipped(),
-    )
+def without(pairs: Pairs, held: Sentences, held_out: Container[int] = ()) -> Pairs:
+    """The pairs that share no sentence with those held out; the others are counted among those skipped."""
+    skipped = Skipped()
+    skipped.merge(pairs.skipped)
+    sources, targets, lines = [], [], array("q")
+    rows = zip(pairs.lines, pairs.sources, pairs.targets, strict=True)
+    for line, source, target in held.leave(rows, pairs.files[0], skipped, held_out):
+        lines.append(line)
+        sources.append(source)
+        targets.append(target)
+    return Pairs(sources, targets, lines, pairs.files, skipped)
 
 
 def learn_tokenizer(corpus: Corpus, run: RunConfig) -> Tokenizer:
@@ -159,11 +193,19 @@ def too_long(skipped: Skipped) -> str:
     return f"left out: {skipped}"
 
 
-def encode_all(corpora: Sequence[Pairs], tokenizer: Tokenizer, run: RunConfig) -> tuple[Encoded, tuple[str, ...]]:
-    """All corpora, one after the other."""
-    encoded, notes = zip(*(encode(each, tokenizer, run) for each in corpora), strict=True)
+def encode_all(
+    corpus: Corpus, tokenizer: Tokenizer, run: RunConfig
+) -> tuple[Encoded, tuple[str, ...], tuple[Account, ...]]:
+    """All training pairs, one corpus after the other, the notes on those with too many pieces, and the accounts."""
+    encoded, notes, accounts = [], [], []
+    for settings, pairs in zip(run.data.corpora, corpus.train, strict=True):
+        some, skipped = encode_pairs(pairs, tokenizer, run.data.max_pieces)
+        encoded.append(some)
+        notes += [too_long(skipped)] if skipped else []
+        held_out = 0 if accounts else corpus.held_out
+        accounts.append(Account(settings.called, len(some), held_out, dict(pairs.skipped.counts + skipped.counts)))
     whole = encoded[0] if len(encoded) == 1 else one_after_another(encoded)
-    return shared(whole, [len(each) for each in encoded], run.data), tuple(chain(*notes))
+    return shared(whole, [len(each) for each in encoded], run.data), tuple(notes), tuple(accounts)
 
 
 def shared(encoded: Encoded, counts: Sequence[int], data: DataConfig) -> Encoded:

@@ -11,23 +11,34 @@ from array import array
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import count, groupby, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pellucid.data.corpus import Pairs, Skipped, read_pairs
+from pellucid.data.corpus import Pairs, Skipped
 from pellucid.data.corpus import files_of as sides_of
 from pellucid.data.shards import join, write_part
 from pellucid.data.stream import encode_some, id_type
 from pellucid.data.tokenizer import Tokenizer
-from pellucid.sealed import MANIFEST, read_json, take_the_place, verify, write_manifest
+from pellucid.sealed import (
+    MANIFEST,
+    NotWritten,
+    is_failed_write,
+    read_json,
+    reason,
+    take_the_place,
+    verify,
+    write_manifest,
+)
 from pellucid.train.config import CorpusConfig, RunConfig
-from pellucid.train.pairs import Sentences, read_dev, too_long
+from pellucid.train.lock import remove_empty
+from pellucid.train.pairs import read_dev, too_long
 from pellucid.train.process import interruptible
 from pellucid.train.reading import Say, learned, training_pairs, write_json
-from pellucid.train.sharded import DEV, FORMAT, KIND, changed, described, files_of, manifest_of, settings_of
+from pellucid.train.sharded import FORMAT, KIND, changed, described, files_of, held_back, manifest_of, settings_of
 from pellucid.train.start import tokenizer_of
 
 PART = 20_000
@@ -42,16 +53,42 @@ def prepare(run: RunConfig, out: Path, workers: int, say: Say) -> None:
     """
     out = out.resolve()
     refuse_to_replace(out)
+    with refusals(out):
+        write_shards(run, out, workers, say)
+
+
+@contextmanager
+def refusals(out: Path) -> Iterator[None]:
+    """What a full disk refuses becomes NotWritten."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, NotWritten) and str(error).startswith(f"{out} "):
+            raise  # it was written
+        if not is_failed_write(error):
+            raise
+        kept = "nothing was left behind"
+        if unfinished(out).exists():
+            kept = f"what is done so far is in {unfinished(out)}, and the same command goes on with it"
+        raise NotWritten(f"{out} could not be written: {reason(error)}; {kept}") from error
+
+
+def write_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
+    """Read, cut, put together; what stands at `out` is replaced at the end, by what is whole."""
     known = tokenizer_of(run)
-    made_of = {"settings": settings_of(run, known), "texts": [described(path) for path in files_of(run)]}
+    made_of = {
+        "shards_format": FORMAT,
+        "settings": settings_of(run, known),
+        "texts": [described(path) for path in files_of(run)],
+    }
     if is_done(out, made_of):
-        if (unfinished(out) / "plan.json").is_file():
+        if is_work(unfinished(out)):
             shutil.rmtree(unfinished(out))  # what a crash after the last step left
         say(f"{out} is prepared already")
         return
     read_dev(run.data)  # so that what is wrong with it is said now
     work = begun(unfinished(out), made_of, say)
-    if not (work / "whole" / MANIFEST).exists():
+    if not is_done(work / "whole", made_of):
         tokenizer, facts = learned(run, work / "learned", say, known)
         parts = cut(run, tokenizer, facts, work / "parts", workers, say)
         for text in made_of["texts"]:
@@ -59,7 +96,7 @@ def prepare(run: RunConfig, out: Path, workers: int, say: Say) -> None:
                 raise ValueError(f"{text['path']} changed while it was prepared; run the command again")
         put_together(work, tokenizer, facts, parts, made_of)
     take_the_place(work / "whole", out)
-    shutil.rmtree(work)
+    shutil.rmtree(work, ignore_errors=True)  # what cannot be removed goes the next time
     about = manifest_of(out)
     total = sum(each["pairs"] for each in about["corpora"])
     say(f"{total:,} pairs are in {out}; a run trains on them with data.shards = {json.dumps(str(out))}")
@@ -82,9 +119,10 @@ def is_done(out: Path, made_of: dict[str, Any]) -> bool:
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two are made of the same text with the same settings."""
+    """Whether two are made of the same text with the same settings, and written alike."""
     sums = ([text["sha256"] for text in each["texts"]] for each in (one, other))
-    return one["settings"] == other["settings"] and next(sums) == next(sums)
+    alike = all(one.get(key) == other.get(key) for key in ("settings", "shards_format"))
+    return alike and next(sums) == next(sums)
 
 
 def unfinished(out: Path) -> Path:
@@ -97,16 +135,28 @@ def begun(work: Path, made_of: dict[str, Any], say: Say) -> Path:
     if (work / "plan.json").is_file() and same(read_json(work / "plan.json"), made_of):
         say(f"going on with {work}")
         return work
-    if work.exists() and not (work / "plan.json").is_file():
+    if work.exists() and not is_work(work):
         raise ValueError(f"{work} is in the way; remove it or choose another --out")
-    if work.exists():
+    if (work / "plan.json").is_file():
         say(f"{work} was made from other text or settings; beginning anew")
+    if work.exists():
         shutil.rmtree(work)
-    work.mkdir(parents=True)
-    for name in ("learned", "parts"):
-        (work / name).mkdir()
-    write_json(work / "plan.json", made_of)
+    missing = [folder for folder in (work, *work.parents) if not folder.exists()]
+    try:
+        for name in ("learned", "parts"):
+            (work / name).mkdir(parents=True)
+        write_json(work / "plan.json", made_of)
+    except OSError:
+        shutil.rmtree(work, ignore_errors=True)
+        remove_empty(missing)
+        raise
     return work
+
+
+def is_work(work: Path) -> bool:
+    """Whether a folder holds what this command leaves unfinished, and nothing else."""
+    ours = {"learned", "parts", "whole", "plan.json", ".plan.json.new"}
+    return work.is_dir() and {path.name for path in work.iterdir()} <= ours
 
 
 def cut(
@@ -116,17 +166,14 @@ def cut(
 
     A signal is heeded between two parts: within the executor it could leave a lock held that its threads then wait for.
     """
-    held = Sentences()
-    if facts["dev"] is not None:
-        dev = read_pairs(folder.parent / "learned" / DEV, max_characters=run.data.max_characters)
-        held = Sentences.of(dev)
+    dev = held_back(folder.parent / "learned", facts["dev"], run.data.max_characters) if facts["dev"] else None
     say(f"cutting {sum(each['pairs'] for each in facts['corpora']):,} pairs into pieces, {workers} threads")
     parts: list[tuple[int, Path]] = []
     waiting: deque[Future[None]] = deque()
     of_all = (
         (number, *block)
         for number, corpus in enumerate(run.data.corpora)
-        for block in blocks(corpus, run, held, folder / f"{number}")
+        for block in blocks(corpus, run, dev, folder / f"{number}")
     )
     with interruptible() as asked, ThreadPoolExecutor(workers) as pool:
         for number, place, some in of_all:
@@ -151,10 +198,10 @@ def cut_part(place: Path, some: Pairs, tokenizer: Tokenizer, limit: int) -> None
     write_part(place, *encode_some(some, tokenizer, limit))
 
 
-def blocks(corpus: CorpusConfig, run: RunConfig, held: Sentences, folder: Path) -> Iterator[tuple[Path, Pairs]]:
+def blocks(corpus: CorpusConfig, run: RunConfig, dev: Pairs | None, folder: Path) -> Iterator[tuple[Path, Pairs]]:
     """The pairs of a corpus, some at a time, and where their ids go."""
     folder.mkdir(exist_ok=True)
-    rows = iter(training_pairs(corpus, run, held, Skipped()))
+    rows = iter(training_pairs(corpus, run.data, dev, Skipped()))
     for number in count():
         lines, sources, targets = array("q"), [], []
         for line, source, target in islice(rows, PART):
@@ -189,8 +236,9 @@ def put_together(
         if not kept:
             raise ValueError(f"no pair is left of {expected['pairs']:,}: {skipped}")
         notes += [too_long(skipped)] if skipped else []
-        corpora.append({"pairs": kept, "fingerprint": expected["fingerprint"]})
+        left_out = expected["left_out"] | skipped.counts  # for reasons that differ: before cutting and after it
+        corpora.append({"pairs": kept, "fingerprint": expected["fingerprint"], "left_out": left_out})
     kinds = (id_type(tokenizer.source_vocabulary), id_type(tokenizer.target_vocabulary))
     types = dict(zip(("source", "target"), (np.dtype(kind).newbyteorder("<").str for kind in kinds), strict=True))
-    about = {"kind": KIND, "shards_format": FORMAT, "types": types, "dev": facts["dev"], "drawn": facts["drawn"]}
+    about = {"kind": KIND, "types": types, "dev": facts["dev"], "drawn": facts["drawn"]}
     write_manifest(whole, {**about, **made_of, "corpora": corpora, "notes": notes})

@@ -12,9 +12,9 @@ from pellucid.data.tokenizer import Tokenizer
 from pellucid.sealed import MANIFEST, listed, own_sha256, read_json, sha256
 from pellucid.train import pairs
 from pellucid.train.config import CorpusConfig, RunConfig
-from pellucid.train.pairs import Data, combined, read_dev, shared
+from pellucid.train.pairs import Account, Data, combined, read_dev, shared
 
-KIND, FORMAT = "pellucid shards", 1
+KIND, FORMAT = "pellucid shards", 2
 SAYS = {"settings": dict, "texts": list, "corpora": list, "types": dict, "notes": list, "drawn": bool, "files": dict}
 """What the manifest holds beside."""
 
@@ -38,9 +38,15 @@ def read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> Data:
         raise ValueError(f"{folder} was cut into pieces by another tokenizer than the run began with; prepare it again")
     counts = [each["pairs"] for each in about["corpora"]]
     encoded = shared(mapped(folder, sum(counts), about["types"]), counts, run.data)
-    dev, notes = read_dev(run.data) or (held_back(folder, about), ())
+    named, held_out = read_dev(run.data), len(about["dev"]["lines"]) if about["dev"] else 0
+    longest = about["settings"]["data.max_characters"]
+    dev, notes = named or (held_back(folder, about["dev"], longest), ())
     seal = combined([each["fingerprint"] for each in about["corpora"]])
-    return Data(own, encoded, dev, seal, (*about["notes"], *notes))
+    accounts = tuple(
+        Account(corpus.called, each["pairs"], 0 if number else held_out, each["left_out"])
+        for number, (corpus, each) in enumerate(zip(run.data.corpora, about["corpora"], strict=True))
+    )
+    return Data(own, encoded, dev, seal, (*about["notes"], *notes), accounts)
 
 
 def manifest_of(folder: Path) -> dict[str, Any]:
@@ -124,10 +130,10 @@ def changed(path: Path, then: dict[str, Any]) -> bool:
     return now.st_mtime_ns != then["mtime_ns"] and sha256(path) != then["sha256"]
 
 
-def held_back(folder: Path, about: dict[str, Any]) -> Pairs:
+def held_back(folder: Path, dev: dict[str, Any], max_characters: int) -> Pairs:
     """The pairs that were held out of training, with the lines they stood in."""
-    found = read_pairs(folder / DEV, max_characters=about["settings"]["data.max_characters"])
-    return replace(found, lines=about["dev"]["lines"], files=tuple(about["dev"]["files"]))
+    found = read_pairs(folder / DEV, max_characters=max_characters)
+    return replace(found, lines=dev["lines"], files=tuple(dev["files"]))
 
 
 def pieces(tokenizer: Tokenizer) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from pellucid.data.batching import Batch
 from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
-from pellucid.sealed import force_to_disk
+from pellucid.sealed import beside, written_file
 from pellucid.train.ahead import Ahead
 from pellucid.train.distributed import ALONE, Workers
 from pellucid.train.fsdp import is_sharded, part_of, whole
@@ -45,6 +45,8 @@ class Counts:
     pairs_left_out: int = 0
     dev_score: float | None = None
     best_score: float = -1.0
+    evaluations: int = 0
+    evaluation_seconds: float = 0.0
     stale_evaluations: int = 0
     since_report: Since = field(default_factory=Since)
 
@@ -157,9 +159,9 @@ def prune(run_directory: Path, keep: set[Path]) -> None:
     """Remove the checkpoints that are not to be kept, and what a crash left half-written; the newest always stays."""
     for path in checkpoints(run_directory)[:-1]:
         if path not in keep:
-            shutil.rmtree(path)
+            path.rename(beside(path)[1])  # so that no half of it is ever taken for a checkpoint
     for path in (run_directory / "checkpoints").glob(".step-*"):
-        shutil.rmtree(path)
+        shutil.rmtree(path, ignore_errors=True)  # what cannot be removed goes the next time
 
 
 def average(directories: list[Path], into: Transformer) -> None:
@@ -175,7 +177,5 @@ def average(directories: list[Path], into: Transformer) -> None:
 
 def replace_text(path: Path, text: str) -> None:
     """Write a text file whole: after a crash it is what it was, or what it was to be."""
-    beside = path.with_name(f".{path.name}.new")
-    beside.write_text(text, encoding="utf-8")
-    force_to_disk(beside)
-    beside.replace(path)
+    with written_file(path) as write:
+        write(text.encode())

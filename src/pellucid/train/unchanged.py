@@ -42,7 +42,9 @@ def refuse_other_settings(run: RunConfig, out: Path) -> None:
 def note_text(run: RunConfig, data: Data, out: Path) -> None:
     """Write into the directory of a run that begins what it reads."""
     training = manifest_of(Path(run.data.shards))["texts"] if run.data.shards else list(map(described, files_of(run)))
-    texts = {"dev": fingerprint(data.dev), "files": [*training, *map(described, dev_files(run))]}
+    accounts = [each.row() for each in data.accounts]
+    files = [*training, *map(described, dev_files(run))]
+    texts = {"dev": fingerprint(data.dev), "pairs": accounts, "files": files}
     replace_text(out / TEXTS, json.dumps(texts, indent=1) + "\n")
 
 

@@ -33,16 +33,12 @@ def save_figure(path: str | None, draw: Callable[[Path], Any]) -> None:
     """What `draw` writes into the file it is given stands at `path` when it is whole; nothing is done without one."""
     if path is None:
         return
-    beside = Path(path).with_name(f".new-{Path(path).name}")
     try:
-        draw(beside)
-        beside.replace(path)
+        draw(Path(path))
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
         raise ValueError(f"{path} is not drawn, for lack of matplotlib: pip install 'pellucid[plots]'") from None
-    finally:
-        beside.unlink(missing_ok=True)
     typer.echo(f"drawn: {path}", err=True)
 
 

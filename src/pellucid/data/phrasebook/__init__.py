@@ -29,6 +29,7 @@ from zlib import crc32
 
 from pellucid.data.phrasebook.chunk import Phrase, finish, words
 from pellucid.data.phrasebook.patterns import Patterns
+from pellucid.sealed import written_file
 
 __all__ = ["HELD_OUT", "Phrase", "Split", "is_held_back", "phrases", "split", "words", "write"]
 
@@ -128,6 +129,7 @@ def write(directory: Path, split: Split) -> dict[str, Path]:
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> Path:
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(line + "\n" for line in lines)
+    with written_file(path) as write:
+        for line in lines:
+            write(f"{line}\n".encode())
     return path
