@@ -3,6 +3,7 @@
 import email
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -15,7 +16,21 @@ import torch
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.train.corpora import write_corpus
+
 ROOT = Path(__file__).resolve().parent.parent
+SMALL = {
+    "tokenizer.vocabulary": 290,
+    "model.d_model": 6,
+    "model.d_ff": 11,
+    "model.heads": 2,
+    "model.encoder_layers": 1,
+    "model.decoder_layers": 1,
+    "model.max_positions": 256,
+    "train.batch_tokens": 257,
+    "train.dev_sentences": 3,
+    "train.dev_beam": 1,
+}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
@@ -76,6 +91,47 @@ def test_the_position_encoding_of_the_contributing_page_works():
         [0, -1 / 16, -2 / 16, -3 / 16, -4 / 16],
         [0, -1 / 256, -2 / 256, -3 / 256, -4 / 256],
     ]
+
+
+def test_the_position_encoding_of_the_contributing_page_is_trained_and_translates(tmp_path):
+    """As the page says: a class, a line in the table, a name among the choices; in a copy of the package."""
+    shutil.copytree(ROOT / "src" / "pellucid", tmp_path / "pellucid", ignore=shutil.ignore_patterns("__pycache__"))
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    [code] = re.findall(r"```python\n(class .*?)```", page, flags=re.DOTALL)
+    table = "POSITIONS: dict[str, type[Positions]] = {\n"
+    edit(tmp_path / "pellucid/model/positions.py", table, f'{code}\n\n{table}    "distance": Distance,\n')
+    edit(tmp_path / "pellucid/sizes.py", 'Positions = Literal["', 'Positions = Literal["distance", "')
+    data = write_corpus(tmp_path, pairs=61)
+    sets = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
+    trained = pellucid_in(
+        tmp_path, "train", "--source", data["source"], "--target", data["target"], "--out", "run", "--steps", "2",
+        "--set", "model.positions=distance", *sets,
+    )  # fmt: skip
+    assert trained.returncode == 0, trained.stderr
+    (tmp_path / "lines").write_text("one two\nthree\n", encoding="utf-8")
+    done = {
+        engine: pellucid_in(tmp_path, "translate", "run/best", "lines", "--engine", engine)
+        for engine in ("torch", "auto", "ctranslate2")
+    }
+    assert (done["torch"].returncode, done["torch"].stderr) == (0, "")
+    assert (done["auto"].returncode, done["auto"].stdout) == (0, done["torch"].stdout)
+    assert done["auto"].stderr.count("torch translates, for CTranslate2 cannot hold this model") == 1
+    assert (done["ctranslate2"].returncode, done["ctranslate2"].stdout) == (2, "")
+    assert "is Distance, which it does not know" in done["ctranslate2"].stderr
+    assert not any("Traceback" in each.stderr for each in done.values())
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def pellucid_in(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command of the package in a folder."""
+    own = {**os.environ, "PYTHONPATH": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
+    command = [sys.executable, "-m", "pellucid", *map(str, words)]
+    return subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, check=False)
 
 
 def closure(wanted: list[Requirement], without: set[str]) -> set[str]:

@@ -38,6 +38,7 @@ FLOORS = {  # in the order of reading, from the ground up
     ),
     "decode": Floor(
         ours="decode bundle stored sealed model data text interop",
+        ours_inside="weights",
         others="numpy torch jaxtyping",
         others_inside="ctranslate2",
     ),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from pellucid import stored
-from pellucid.decode.assemble import Translation
+from pellucid.decode.assemble import NotTranslated, Translation
 from pellucid.decode.choose import choose, refuse
 from pellucid.decode.config import Search, SearchConfig, refuse_unknown
 from pellucid.decode.ct2 import CTranslate2Engine
@@ -126,17 +126,19 @@ class Model:
 
         `search` takes the names of `SearchConfig`: beam, n_best, ... `terms` map a source term to the term that must
         translate it, or are such pairs; `prefixes` the text that each translation begins with: one for one text, else
-        one for each line. Raises ValueError for settings that are no search, for a line that is no text, and, naming
-        them, for lines that cannot be translated as asked.
+        one for each line. A line that cannot be translated as asked stays as it is, with stop = "failed" and the reason
+        in its notes; a warning names it. Raises ValueError for settings that are no search, for a line that is no text,
+        and, naming them, for lines with a prefix that has no room.
         """
         config = SearchConfig.of(search)
         if isinstance(lines, str):
             if not isinstance(prefixes, str | None):
                 raise ValueError("prefixes are several and lines is one text: give one prefix, as a text")
             begin = None if prefixes is None else [prefixes]
-            return self.translator.translate([lines], config, terms=terminology(terms), prefixes=begin)[0]
+            return next(said(self.translator.translate([lines], config, terms=terminology(terms), prefixes=begin)))
         begin = None if prefixes is None else list(texts(prefixes, "prefixes"))
-        return self.translator.translate(list(texts(lines)), config, terms=terminology(terms), prefixes=begin)
+        found = self.translator.translate(list(texts(lines)), config, terms=terminology(terms), prefixes=begin)
+        return list(said(found))
 
     def translate_stream(
         self,
@@ -152,7 +154,8 @@ class Model:
         if block < 1:
             raise ValueError(f"block is {block}, it must be 1 or more")
         begin = None if prefixes is None else texts(prefixes, "prefixes")
-        return self.translator.translate_stream(texts(lines), config, block, terms=terminology(terms), prefixes=begin)
+        given = terminology(terms)
+        return said(self.translator.translate_stream(texts(lines), config, block, terms=given, prefixes=begin))
 
     @overload
     def score(  # pyright: ignore[reportOverlappingOverload]
@@ -444,6 +447,15 @@ def data_of(
             )
         data |= given
     return data
+
+
+def said(translations: Iterable[Translation]) -> Iterator[Translation]:
+    """The same; of a line that could not be translated, a warning says its number and why."""
+    for number, each in enumerate(translations, start=1):
+        if each.stop == "failed":
+            reason = "; ".join(each.notes)
+            warnings.warn(f"line {number} is not translated and stays as it is: {reason}", NotTranslated, stacklevel=2)
+        yield each
 
 
 def texts(given: Iterable[str], name: str = "lines") -> Iterator[str]:

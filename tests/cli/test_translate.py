@@ -227,6 +227,19 @@ def test_terms_prefixes_and_alignments_reach_the_search(call, model, text, tmp_p
             assert j < len(target.split())
 
 
+def test_a_line_that_cannot_be_translated_as_asked_is_named_and_the_others_are_translated(call, model, tmp_path):
+    file, terms = tmp_path / "lines", tmp_path / "terms"
+    file.write_text("Yes.\nThe ball.\nYes.\n", encoding="utf-8")
+    terms.write_text(f"ball\t{'bola y ' * 9}bola\n", encoding="utf-8")
+    done = call("translate", model, str(file), "--terms", str(terms), "--max-extra", "3", "--json")
+    first, odd, last = map(json.loads, done.stdout.splitlines())
+    assert done.exit_code == 0
+    assert first == last
+    assert (odd["text"], odd["stop"], odd["score"]) == ("The ball.", "failed", None)
+    assert done.stderr.startswith(f"pellucid: {file}: line 2 is not translated and stays as it is: its 1 terms take ")
+    assert done.stderr.count("\n") == 1
+
+
 def test_a_file_of_terms_that_is_none_is_refused_and_nothing_is_written(call, model, text, tmp_path):
     (tmp_path / "terms.tsv").write_text("ball bola\n", encoding="utf-8")
     done = call("translate", model, text, "--terms", "terms.tsv", "--alignments", "align.txt")

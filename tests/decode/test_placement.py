@@ -1,18 +1,20 @@
 """Terms in their places: what is forced, what is tried again, and what holds on any model."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
 
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.engines import Request
-from pellucid.decode.placement import Aligned, cut_at_terms, with_terms
+from pellucid.decode.placement import FEW, ONE_BY_ONE, Aligned, cut_at_terms, with_terms
 from pellucid.decode.prepare import Part
 from pellucid.decode.search import Hypothesis
 from pellucid.decode.terms import Place, Terms
 from pellucid.decode.translate import Translator
 from pellucid.decode.words import EDGE, Words
-from pellucid.text.markup import Marked
+from pellucid.text.markup import TAG, Marked
+from pellucid.text.markup import kept as kept_of
 from tests.decode.models import LINES, random_model, small_tokenizer
 
 # The vocabulary of these cases: each letter is a word of one piece. The source of a small letter is written as it, the
@@ -155,6 +157,40 @@ def test_sentences_are_searched_together_and_each_gets_its_own():
     assert texts(with_terms(parts, writes.search, align, WORDS)) == [["aBcd"], ["abC"], ["abcD"]]
     assert len([call for call in writes.calls if call]) == 3
     assert with_terms([], writes.search, align, WORDS) == []
+
+
+@pytest.mark.parametrize("count", [3, 11])
+@pytest.mark.parametrize("line", ["{{n}} ", "the {{a{}}} ball, ", "https://x.y/{} is <b>{{n}}</b>. "])
+def test_however_many_terms_a_line_has_it_takes_a_few_searches(monkeypatch, count: int, line: str):
+    tokenizer = small_tokenizer()
+    vocabularies = tokenizer.source_vocabulary, tokenizer.target_vocabulary
+    translator = Translator(
+        random_model(5, *vocabularies, max_positions=997, encoder_layers=1, decoder_layers=1), tokenizer
+    )
+    searched: list[Sequence[Request]] = []
+    hypotheses = Translator.hypotheses
+
+    def counted(self, requests, config):
+        searched.append(requests)
+        return hypotheses(self, requests, config)
+
+    monkeypatch.setattr(Translator, "hypotheses", counted)
+    terms = Terms.of([("ball", "bola nueva")])
+    [found] = translator.translate(
+        ["".join(line.format(n) for n in range(count))],
+        SearchConfig(beam=1, repetition="keep", max_extra=120),
+        terms=terms,
+    )
+    text = TAG.sub("", found.text).lower()
+    assert all(text.count(each) >= times for each, times in kept_in(line, count).items())
+    assert len([some for some in searched if some]) <= ONE_BY_ONE + 3
+    assert all(sum(len(term[0]) for term in each.terms) <= FEW for some in searched for each in some)
+
+
+def kept_in(line: str, count: int) -> Counter[str]:
+    """What must stand in the translation of so many of these, and how often."""
+    text = "".join(line.format(n) for n in range(count))
+    return Counter(kept_of(text)) + Counter({"bola nueva": text.count("ball")})
 
 
 def test_terms_are_words_of_their_own_for_the_alignment():

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pellucid.decode.required import Required, Term, pieces_needed, refuse_crowded
+from pellucid.decode.required import Required, Term, crowded, pieces_needed
 from pellucid.decode.words import EDGE, Words
 from tests.decode.placed import placed
 
@@ -92,13 +92,9 @@ def test_room_is_what_the_prefix_leaves():
     assert pieces_needed((), (), Words()) == 0
     assert pieces_needed((C, A), [((A, B),), ((C,),)], Words()) == 3  # C is there, A is begun
     assert pieces_needed((C, A, C), [((A, B),)], Words()) == 5
-    refuse_crowded([(1, (C, A), [((A, B),)], 3), (2, (), (), 0)], Words())
-    with pytest.raises(
-        ValueError, match=r"line 3 takes 2 for its 1 terms, it may have 1; line 4 takes 3 .*raise max_ex"
-    ):
-        refuse_crowded([(3, (), [((A, B),)], 1), (4, (C,), [((A, B),)], 2), (5, (), (), 1)], Words())
-    with pytest.raises(ValueError, match="and 2 more lines; raise"):
-        refuse_crowded([(line, (), [((A,),)], 0) for line in range(7)], Words())
+    assert crowded((C, A), [((A, B),)], 3, Words()) == ""
+    assert crowded((), [((A, B),)], 1, Words()).startswith("its 1 terms take 2 pieces, it may have 1; raise max_extra")
+    assert "terms after its prefix take 3 pieces" in crowded((C,), [((A, B),)], 2, Words())
 
 
 def test_many_equal_terms_take_no_time():

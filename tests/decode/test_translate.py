@@ -7,6 +7,7 @@ import torch
 from pellucid.data.tokenizer import BOS, EOS
 from pellucid.decode.assemble import Translation
 from pellucid.decode.config import SearchConfig
+from pellucid.decode.terms import Terms
 from pellucid.decode.translate import Translator, batches
 from tests.decode.models import LINES, model_that_writes, random_model, small_tokenizer
 
@@ -198,10 +199,52 @@ def test_a_damaged_model_is_refused_not_believed():
         model.output_embedding.weight[:] = math.nan
     translator = Translator(model, tokenizer)
     for config in (SHORT, SearchConfig(method="greedy"), SearchConfig(method="sample")):
-        with pytest.raises(ValueError, match="its weights are damaged"):
+        with pytest.raises(
+            ValueError, match=r"the model is damaged: it has weights that are .* not a number, in output"
+        ):
             translator.translate(["Yes."], config)
-    with pytest.raises(ValueError, match="its weights are damaged"):
+    with pytest.raises(ValueError, match=r"the model is damaged: it has weights that are .* not a number, in output"):
         translator.score(["Yes."], ["Sí."], batch=1)
+
+
+def spoiled_by(translator: Translator, piece: str) -> Translator:
+    """As a model that computes no number for a source with this piece, but does for all others."""
+    tokenizer = translator.tokenizer
+    model = random_model(5, tokenizer.source_vocabulary, tokenizer.target_vocabulary)
+    with torch.no_grad():
+        model.source_embedding.weight[tokenizer.source_names.index(piece)] = 3e38
+    return Translator(model, tokenizer)
+
+
+@pytest.mark.parametrize("method", ["beam", "greedy", "sample"])
+def test_a_line_that_gets_no_probability_stays_as_it_is_and_spoils_no_other(translator, method):
+    config = dataclasses.replace(SHORT, method=method, n_best=1)
+    lines = ["The ball is blue.", "It costs \\ 3.", "Yes."]
+    [piece] = {*translator.tokenizer.source_pieces(translator.tokenizer.encode_source(["\\"])[0])} - {"▁", "</s>"}
+    heard: list[int] = []
+    one, odd, other = spoiled_by(translator, piece).translate(lines, config, heard.append)
+    assert (odd.text, odd.stop, odd.notes) == (
+        lines[1],
+        "failed",
+        ("the model gives no translation of it a probability",),
+    )
+    whole = translator.translate(lines, config)
+    assert [one.text, other.text] == [whole[0].text, whole[2].text]
+    assert heard == [1, 2, 3]
+    with pytest.raises(ValueError, match="the model gives line 2 the log-probability nan, where a finite number is"):
+        spoiled_by(translator, piece).score(lines, lines, batch=0)
+
+
+def test_terms_without_room_leave_their_line_as_it_is_and_the_others_are_translated(translator):
+    terms = Terms.of([("ball", "bola y bola y bola y bola y bola y bola y bola y bola y bola")])
+    config = dataclasses.replace(SHORT, max_extra=3)
+    lines = ["Yes.", "The ball.", "Where is the house?"]
+    heard: list[int] = []
+    one, odd, other = translator.translate(lines, config, heard.append, terms=terms)
+    assert (odd.text, odd.stop) == ("The ball.", "failed")
+    assert "its 1 terms take" in odd.notes[0]
+    assert [one, other] == translator.translate([lines[0], lines[2]], config)
+    assert sorted(heard) == [1, 2, 3]
 
 
 def test_a_model_in_training_translates_without_dropout_and_trains_on(translator):

@@ -61,6 +61,15 @@ def test_terms_of_the_server_and_of_a_request_are_in_its_translation_and_in_no_o
             assert (answer.status_code, "terms" in answer.json()["error"]) == (422, True)
 
 
+def test_a_text_that_cannot_be_translated_as_asked_is_named_in_its_own_answer():
+    terms = {LINES[0].split()[0]: "1 " * 80 + "1"}
+    with client() as server:
+        found = server.post("/translate", json=asked([LINES[-1], LINES[0]], terms=terms)).json()
+        assert found["translatedText"] == [small_model().translate(LINES[-1]).text, LINES[0]]
+        assert found["stop"][1] == "failed"
+        assert found["notes"][1][0].startswith("its 1 terms take ")
+
+
 @pytest.mark.parametrize("path", ["/translate", "/detect"])
 def test_a_field_that_nobody_knows_is_refused(server, path):
     fields = asked("Yes.") if path == "/translate" else {"q": "Yes."}

@@ -165,6 +165,21 @@ def test_tags_go_where_a_reader_would_put_them(source: str, translation: str, al
 
 
 @pytest.mark.parametrize(
+    ("source", "translation", "expected"),
+    [
+        ("{na<b>me</b>} is blue.", "{name} limón es azul.", "{na<b>me</b>} limón es azul."),
+        ("x{na<b>me</b>}", "y {name} z", "y {na<b>me</b>} z"),
+        ("{n<b>ame</b>} and {na<i>me</i>}", "{name} y {name}", "{n<b>ame</b>} y {na<i>me</i>}"),
+    ],
+)
+def test_tags_inside_of_a_placeholder_stay_where_they_stood_in_it(source, translation, expected):
+    marked = take_out(source)
+    words = range(len(translation.split()))
+    for alignment in ([], [(0, 0)], [(0, n) for n in words]):
+        assert put_back(marked, translation, alignment) == expected
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "a < b and c > d",

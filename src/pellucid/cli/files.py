@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,13 +71,27 @@ def into(path: str | None) -> Iterator[Callable[[str], Any] | None]:
 
 @contextmanager
 def named(path: str) -> Iterator[None]:
-    """Errors about a line are told with its file."""
+    """Errors about a line, and warnings that one was not translated, are told with its file."""
+    from pellucid.decode.assemble import NotTranslated
+
+    name = "standard input" if path == "-" else path
+    show = warnings.showwarning
+
+    def with_name(message: Warning | str, category: type[Warning], *place: Any) -> None:
+        if issubclass(category, NotTranslated):
+            typer.echo(f"pellucid: {name}: {message}", err=True)
+        else:
+            show(message, category, *place)
+
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", NotTranslated)
+            warnings.showwarning = with_name
+            yield
     except ValueError as error:
         if str(error).startswith(f"{path}:"):
             raise
-        raise ValueError(f"{'standard input' if path == '-' else path}: {error}") from None
+        raise ValueError(f"{name}: {error}") from None
 
 
 def write_lines(lines: Iterable[str]) -> None:

@@ -74,7 +74,8 @@ def run(
     With --n-best N, the N best of each line are written as "number ||| text ||| score", counted from 0 and best first,
     as Moses does. With --json each line becomes {"text", "score", "stop", "pieces", "notes", "alternatives"}: the score
     it was ranked by; "eos" where the model ended the sentence, "length" where the limit did, "empty" for a blank line;
-    and what was done that was not plain, such as "split into 3 parts".
+    "failed" for one that could not be translated as asked and stays as it is, which standard error names with its
+    number and the reason; and what was done that was not plain, such as "split into 3 parts".
     """
     search = {
         "beam": beam,
@@ -143,7 +144,7 @@ def described(translation: "Translation") -> dict[str, Any]:
     """What `--json` says of one translation."""
     return {
         "text": translation.text,
-        "score": translation.score,
+        "score": None if translation.stop == "failed" else translation.score,
         "stop": translation.stop,
         "pieces": translation.pieces,
         "notes": list(translation.notes),

@@ -15,6 +15,10 @@ from pellucid.text.lines import join
 from pellucid.text.markup import TAG, put_back
 
 
+class NotTranslated(UserWarning):
+    """A line could not be translated as asked and stays as it is."""
+
+
 @dataclass(frozen=True)
 class Translation:
     """One translation of one line, why it stopped, and what the model thought of each piece.
@@ -25,12 +29,14 @@ class Translation:
     other, and scores are sums. Only the best of a line has `alternatives`: the other n - 1, best first. `alignment`,
     when asked for, pairs a source word with a word of the translation; words are what white space separates in `line`
     and `text`, from 0. `notes` say what was done that was not plain.
+
+    A line that stopped as "failed" could not be translated as asked: `text` is the line as it was, `notes` say why.
     """
 
     text: str
     score: float
     log_prob: float
-    stop: Literal["eos", "length", "empty"]
+    stop: Literal["eos", "length", "empty", "failed"]
     pieces: list[str]
     piece_log_probs: list[float]
     source_pieces: list[str]
@@ -51,8 +57,12 @@ class Found:
 
 def assemble(prepared: Prepared, found: Sequence[Found], tokenizer: Tokenizer, config: SearchConfig) -> Translation:
     """The translation of a line, and its alternatives: the n-th is made of the n-th of each part."""
+    nothing: Links | None = [] if config.alignments else None
     if not found:
-        return Translation(prepared.line, 0.0, 0.0, "empty", [], [], [], alignment=[] if config.alignments else None)
+        return Translation(prepared.line, 0.0, 0.0, "empty", [], [], [], alignment=nothing)
+    if not all(each.hypotheses for each in found):
+        reasons = tuple(dict.fromkeys(note for each in found if not each.hypotheses for note in each.notes))
+        return Translation(prepared.line, nan, nan, "failed", [], [], [], notes=reasons, alignment=nothing)
     ranks = max(len(each.hypotheses) for each in found)
     best, *others = (ranked(prepared, found, rank, tokenizer, config) for rank in range(ranks))
     notes = tuple(dict.fromkeys((*prepared.notes, *(note for each in found for note in each.notes))))

@@ -15,7 +15,9 @@ NO_REPEAT = 4
 
 def in_circles(part: Part, found: Sequence[Hypothesis], config: SearchConfig) -> bool:
     """Whether the best of these repeats itself where the source does not, and is not to be kept as it is."""
-    return config.repetition == "retry" and repeats(found[0].tokens) and not repeats(part.request.source)
+    return (
+        config.repetition == "retry" and bool(found) and repeats(found[0].tokens) and not repeats(part.request.source)
+    )
 
 
 def again(part: Part) -> Part:

@@ -40,7 +40,7 @@ def constrained_search(
     what has not. Only what lacks nothing may end, and no candidate lacks more pieces than it may still write.
 
     The beam of a sentence is `width` and one more for each piece of its terms. Without terms this is beam search. The
-    terms must fit (`refuse_crowded`); a sentence has no hypothesis only if a rule forbids what its terms need.
+    terms must fit (`crowded`); a sentence has no hypothesis only if a rule forbids what its terms need.
     """
     assert 1 <= n_best <= width and length_penalty >= 0.0
     progress = Progress(terms, words, limits.device)

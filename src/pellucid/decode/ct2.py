@@ -4,13 +4,13 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from math import fsum, nan
+from math import fsum, isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.hypothesis import Hypothesis, penalty, usable
+from pellucid.decode.hypothesis import Hypothesis, penalty
 from pellucid.decode.question import Question, best
 from pellucid.decode.request import CLOSE_CALL, Bounds, Request
 from pellucid.interop.converted import converted
@@ -221,8 +221,8 @@ class CTranslate2Engine:
         if long:
             exact = self.fallback().log_probs([requests[i].source for i in long], [found[i] for i in long])
             log_probs.update(zip(long, exact, strict=True))
-        totals = {number: usable(fsum(log_probs[number][: len(ids)])) for number, ids in found.items()}
-        return {number: [hypothesis(ids, totals[number], config)] for number, ids in found.items()}
+        totals = {number: fsum(log_probs[number][: len(ids)]) for number, ids in found.items()}
+        return {n: [hypothesis(ids, totals[n], config)] for n, ids in found.items() if isfinite(totals[n])}
 
 
 def hypothesis(ids: list[int], log_prob: float, config: SearchConfig) -> Hypothesis:

@@ -38,10 +38,8 @@ def penalty(length: Any, alpha: float) -> Any:
     return ((5 + length) / 6) ** alpha
 
 
-def usable(log_prob: float) -> float:
-    """The same number, or ValueError if it is none that a sound model could give."""
+def usable(log_prob: float, text: str) -> float:
+    """The same number, or ValueError, naming the text, if it is none that a sound model could give."""
     if not isfinite(log_prob):
-        raise ValueError(
-            f"the model gave a text the log-probability {log_prob}; its weights are damaged, train it again"
-        )
+        raise ValueError(f"the model gives {text} the log-probability {log_prob}, where a finite number is expected")
     return log_prob

@@ -6,11 +6,11 @@ from functools import cache, partial
 
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.prefix import prefix_pieces, refuse_long_prefixes
+from pellucid.decode.prefix import prefix_pieces
 from pellucid.decode.request import Request
-from pellucid.decode.required import Term, refuse_crowded
+from pellucid.decode.required import Term
 from pellucid.decode.terms import Place, Terms, place_to_keep, spellings
-from pellucid.decode.words import Words, joins
+from pellucid.decode.words import joins
 from pellucid.text.lines import Line, cut, note
 from pellucid.text.markup import Marked, keeps, take_out
 
@@ -108,12 +108,6 @@ def with_words(line: Line, tags: bool) -> tuple[Line, list[Marked]]:
         else:
             between[-1] += part + gap
     return Line(tuple(parts), tuple(between)), marked
-
-
-def refuse_what_has_no_room(requests: Sequence[Request], limit: Callable[[Request], int], words: Words) -> None:
-    """ValueError, naming the lines, if prefixes or terms do not fit into their translations."""
-    refuse_long_prefixes((each.number, each.prefix, limit(each)) for each in requests if each.prefix)
-    refuse_crowded(((each.number, each.prefix, each.terms, limit(each)) for each in requests if each.terms), words)
 
 
 @dataclass(frozen=True)

@@ -121,13 +121,10 @@ def pieces_needed(prefix: Sequence[int], terms: Sequence[Term], words: Words) ->
     return len(prefix) + required.lacking(readings)
 
 
-def refuse_crowded(asked: Iterable[tuple[int, Sequence[int], Sequence[Term], int]], words: Words) -> None:
-    """ValueError if terms do not fit into a translation; each comes as (line, prefix, terms, limit)."""
-    crowded = [
-        f"line {line} takes {needs} for its {len(terms)} terms{' after its prefix' * bool(prefix)}, it may have {limit}"
-        for line, prefix, terms, limit in asked
-        if (needs := pieces_needed(prefix, terms, words)) > limit
-    ]
-    if crowded:
-        more = f", and {len(crowded) - 5} more lines" if len(crowded) > 5 else ""
-        raise ValueError(f"terms of too many pieces: {'; '.join(crowded[:5])}{more}; raise max_extra or ask for fewer")
+def crowded(prefix: Sequence[int], terms: Sequence[Term], limit: int, words: Words) -> str:
+    """What to say where terms do not fit into a translation of at most `limit` pieces; nothing where they do."""
+    needs = pieces_needed(prefix, terms, words)
+    if needs <= limit:
+        return ""
+    behind = " after its prefix" if prefix else ""
+    return f"its {len(terms)} terms{behind} take {needs} pieces, it may have {limit}; raise max_extra or split the line"

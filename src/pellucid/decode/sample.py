@@ -42,7 +42,7 @@ def sample_search(
         return drawn, torch.full_like(log_probs[:, 0], torch.inf)
 
     found = follow(step, state, limits[rows], choose, length_penalty, start, end, [of_draws(r, copies) for r in rules])
-    drawn = [[hypothesis for [hypothesis] in found[i : i + copies]] for i in range(0, len(found), copies)]
+    drawn = [[each for some in found[i : i + copies] for each in some] for i in range(0, len(found), copies)]
     return [ranked(some) for some in drawn]
 
 

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from math import fsum, inf
+from math import fsum, inf, isfinite
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pellucid.decode.hypothesis import FORBIDDEN, Hypothesis, penalty, usable
+from pellucid.decode.hypothesis import FORBIDDEN, Hypothesis, penalty
 
 
 @runtime_checkable
@@ -136,18 +136,21 @@ class Finished:
         self.margins.append((sentences, margins))
 
     def lists(self, n_best: int) -> list[list[Hypothesis]]:
-        """For each sentence its best, at most n_best.
-
-        ValueError if the step gave numbers that are no probabilities.
-        """
+        """For each sentence its best, at most n_best; none where the step gave numbers that are no probabilities."""
         margins = {n: m for some, each in self.margins for n, m in zip(some.tolist(), each.tolist(), strict=True)}
         found: list[list[Hypothesis]] = [[] for _ in range(self.sentences)]
+        unsound = set[int]()
         for numbers, pieces, log_probs, stop in self.parts:
             for number, tokens, each in zip(numbers.tolist(), pieces.tolist(), log_probs.tolist(), strict=True):
-                log_prob = usable(fsum(each))
+                log_prob = fsum(each)
+                if not isfinite(log_prob):
+                    unsound.add(number)
                 score = log_prob / penalty(len(each), self.length_penalty)
                 found[number].append(Hypothesis(tokens[:-1] if stop == "eos" else tokens, score, log_prob, stop, each))
-        return [chosen(some, n_best, margins.get(number, inf)) for number, some in enumerate(found)]
+        return [
+            [] if number in unsound else chosen(some, n_best, margins.get(number, inf))
+            for number, some in enumerate(found)
+        ]
 
 
 def chosen(found: list[Hypothesis], n_best: int, margin: float) -> list[Hypothesis]:

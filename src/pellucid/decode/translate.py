@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
-from math import fsum
+from math import fsum, isfinite
 from typing import TYPE_CHECKING, TypeVar
 
 from pellucid.data.tokenizer import EOS, Tokenizer
@@ -14,8 +14,10 @@ from pellucid.decode.assemble import Found, Translation, assemble
 from pellucid.decode.circles import again, in_circles, without_circles
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.hypothesis import FORBIDDEN, Hypothesis, usable
-from pellucid.decode.prepare import Lengths, Part, Prepared, prepare, refuse_long, refuse_what_has_no_room
+from pellucid.decode.prefix import refuse_long_prefixes
+from pellucid.decode.prepare import Lengths, Part, Prepared, prepare, refuse_long
 from pellucid.decode.request import Bounds, Engine, Request
+from pellucid.decode.required import crowded
 from pellucid.decode.terms import Terms
 from pellucid.decode.words import Links, Words
 from pellucid.stored import Stored
@@ -110,10 +112,12 @@ class Translator:
     ) -> list[Translation]:
         """One translation for each line, in their order; a blank line stays as it is, with stop = "empty".
 
+        So does one that cannot be translated as asked, with stop = "failed" and the reason in its notes.
+
         `progress` hears how many lines are done. Lines are counted from `first_line`: that number is what an error
         names, and what the draws of sampling depend on together with the seed. The translation of a line has what
         `terms` ask of it (`with_terms` says where), and begins with its text of `prefixes`. ValueError, naming the
-        lines, for those that cannot be translated as asked.
+        lines, for those that the model cannot take, and for weights that are no numbers.
         """
         return self.begin(lines, config, progress, first_line, terms, prefixes)()
 
@@ -134,19 +138,41 @@ class Translator:
         prepared = prepare(lines, first_line, self.tokenizer, self.lengths, config, terms, prefixes)
         parts = [part for line in prepared for part in line.parts]
         limit = partial(self.bounds.limit, config=config)
-        bound = [part.request for part in parts if part.request.prefix or part.request.terms]
-        if bound:
-            refuse_what_has_no_room(bound, limit, self.words)
+        asked = [part.request for part in parts]
+        refuse_long_prefixes((each.number, each.prefix, limit(each)) for each in asked if each.prefix)
+        no_room = [crowded(each.prefix, each.terms, limit(each), self.words) if each.terms else "" for each in asked]
+        fits = [i for i, reason in enumerate(no_room) if not reason]
+        done = Done(prepared, progress)
         with self.reading():
-            searched = self.begin_search(parts, config, Done(prepared, progress))
+            searched = self.begin_search([parts[i] for i in fits], config, lambda n: done(fits[n]))
 
         def finish() -> list[Translation]:
+            found = [Found([], notes=(reason,) if reason else ()) for reason in no_room]
+            for i, reason in enumerate(no_room):
+                if reason:
+                    done(i)
             with self.reading():
-                found = self.linked(parts, self.written(searched()), config)
+                for i, each in zip(fits, searched(), strict=True):
+                    found[i] = each if each.hypotheses else self.failed(parts[i])
+                found = self.linked(parts, self.written(found), config)
             rest = iter(found)
             return [assemble(line, [next(rest) for _ in line.parts], self.tokenizer, config) for line in prepared]
 
         return finish
+
+    def failed(self, part: Part) -> Found:
+        """What is said of a part for which no search found anything; ValueError where weights are no numbers."""
+        if part.request.terms or part.request.prefix:
+            return Found([], notes=("no translation was found that has its terms and begins as it must",))
+        self.refuse_damaged()
+        return Found([], notes=("the model gives no translation of it a probability",))
+
+    def refuse_damaged(self) -> None:
+        """ValueError for weights that are infinite or no numbers."""
+        from pellucid.weights import refuse_non_finite
+
+        for model in self.models:
+            refuse_non_finite(dict(model.named_parameters()), "the model is damaged: it")
 
     def begin_search(
         self, parts: Sequence[Part], config: SearchConfig, done: Callable[[int], None] = lambda _: None
@@ -309,7 +335,11 @@ class Translator:
             for chosen in batches(sizes, batch or self.torch.suited, tokens=4096):
                 asked = [read[i] for i in chosen], [written[i] for i in chosen]
                 for i, each in zip(chosen, self.torch.log_probs(*asked), strict=True):
-                    scores[i] = Score(usable(fsum(each)), self.tokenizer.target_pieces(written[i]), each)
+                    log_prob = fsum(each)
+                    if not isfinite(log_prob):
+                        self.refuse_damaged()
+                    log_prob = usable(log_prob, f"line {i + 1}")
+                    scores[i] = Score(log_prob, self.tokenizer.target_pieces(written[i]), each)
         return [scores[i] for i in range(len(read))]
 
 

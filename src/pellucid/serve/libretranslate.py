@@ -19,7 +19,7 @@ from pellucid.serve.service import Service
 from pellucid.serve.work import Texts
 
 BEAM = SearchConfig().beam
-STOPS = ("empty", "eos", "length")
+STOPS = ("empty", "eos", "length", "failed")
 """Why translations stopped; of several, the last of these is said."""
 
 
@@ -68,7 +68,9 @@ class Translated(BaseModel):
     translatedText: str | list[str]
     alternatives: list[str] | list[list[str]] | None = None
     detectedLanguage: Detected | list[Detected] | None = None
-    stop: str | list[str] = Field(description='"eos" where the model ended, "length" where its limit did, or "empty"')
+    stop: str | list[str] = Field(
+        description='"eos" where the model ended, "length" where its limit did, "empty", or "failed"'
+    )
     notes: list[str] | list[list[str]] = Field(description="what was done that was not plain, such as a split")
 
 

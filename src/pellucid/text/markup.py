@@ -2,13 +2,13 @@
 
 import re
 import unicodedata
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from pellucid.text.links import Pair, Span, linked
-from pellucid.text.placing import Tag, leaning, placed
+from pellucid.text.placing import Tag, leaning, partners, placed
 
 VALUE = r"""(?:"[^"]*+"|'[^']*+'|(?:[^\s"'<>=`/]|/(?!>))++)"""
 TAG = re.compile(rf"<(/?)([A-Za-z][\w:.-]*+|\d++)(?:\s++[\w:.@-]++\s*+=\s*+{VALUE})*+\s*+(/?)>", re.ASCII)
@@ -121,6 +121,49 @@ def put_back(marked: Marked, translation: str, alignment: Sequence[Pair]) -> str
     >>> put_back(marked, "La casa blanca, aquí.", [(0, 0), (1, 2), (2, 1), (3, 3)])
     'La <b>casa</b> <i>blanca</i>, <br/>aquí.'
     """
+    if not marked.tags:
+        return translation
+    within = within_kept(marked)
+    others = Marked(marked.text, tuple(tag for i, tag in enumerate(marked.tags) if i not in within))
+    around = beside_words(others, translation, alignment)
+    whole = put_within(around, marked.tags, within)
+    return beside_words(marked, translation, alignment) if whole is None else whole
+
+
+def within_kept(marked: Marked) -> dict[int, tuple[str, int, int]]:
+    """The tags that stand, with their partners, inside of what must not change.
+
+    For each, that text, how often the same stood before it, and how far inside the tag is.
+    """
+    seen, inside = Counter[str](), dict[int, tuple[str, int, int]]()
+    for match in keeps(marked.text):
+        for i, tag in enumerate(marked.tags):
+            if match.start() < tag.at < match.end():
+                inside[i] = match[0], seen[match[0]], tag.at - match.start()
+        seen[match[0]] += 1
+    pairs = partners(marked.tags)
+    other = pairs | {closing: opening for opening, closing in pairs.items()}
+    return {i: place for i, place in inside.items() if i not in other or inside.get(other[i], ())[:2] == place[:2]}
+
+
+def put_within(text: str, tags: Sequence[Tag], within: Mapping[int, tuple[str, int, int]]) -> str | None:
+    """The text with these tags where they stood in what is kept; None where that does not stand there whole."""
+    cuts: list[tuple[int, int]] = []
+    for number, (kept_text, before, offset) in within.items():
+        places = [match.start() for match in re.finditer(re.escape(kept_text), text)]
+        if len(places) <= before:
+            return None
+        cuts.append((places[before] + offset, number))
+    out, done = [], 0
+    for at, number in sorted(cuts):
+        tag = tags[number]
+        out += [text[done:at], tag.before, tag.text, tag.after]
+        done = at
+    return "".join([*out, text[done:]])
+
+
+def beside_words(marked: Marked, translation: str, alignment: Sequence[Pair]) -> str:
+    """The translation with each tag before or behind a word, or in a word that is the same in both texts."""
     if not marked.tags:
         return translation
     cuts = {tag.at for tag in marked.tags}

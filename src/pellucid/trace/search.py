@@ -54,6 +54,8 @@ def sought(
     watched = copy(translator)
     watched.engine = observed = Observed(engine, tuple(prefix_ids))
     [translation] = watched.translate([sentence], config, prefixes=[prefix])
+    if translation.stop == "failed":
+        raise ValueError(f"the sentence is not translated: {'; '.join(translation.notes)}")
     for search in reversed(observed.searches):
         target = [*search.found[0].tokens, *[EOS] * (search.found[0].stop == "eos")] if search.found else []
         if translator.tokenizer.target_pieces(target) == translation.pieces:

@@ -10,8 +10,9 @@ from torch import Tensor
 from pellucid.data.tokenizer import BOS, EOS, PAD
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.engines import Request
+from pellucid.decode.hypothesis import penalty, usable
 from pellucid.decode.prepare import refuse_long
-from pellucid.decode.search import log_probabilities, penalty, usable
+from pellucid.decode.search import log_probabilities
 from pellucid.decode.step import forced
 from pellucid.decode.translate import Translator, reading
 from pellucid.trace.edits import EditSpec, Prefix, edit_of
@@ -121,6 +122,6 @@ def rescored(written: Written, logits: Tensor, config: SearchConfig) -> Written:
 
 def scored(written: Written, log_probs: list[float], config: SearchConfig) -> Written:
     """With these log-probabilities, their sum and the score that follows."""
-    total = usable(fsum(log_probs))
+    total = usable(fsum(log_probs), "the translation")
     score = total / penalty(len(log_probs), config.length_penalty)
     return replace(written, log_probs=log_probs, log_prob=total, score=score)
