@@ -10,6 +10,7 @@ from torch import nn
 
 from pellucid import bundle
 from pellucid.api import Model, load
+from pellucid.cli.explain import told
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.engines import TorchEngine
 from pellucid.decode.request import Request
@@ -22,6 +23,7 @@ from pellucid.model.attention import SelfAttention
 from pellucid.model.layers import FeedForward
 from pellucid.model.positions import Positions
 from pellucid.model.watch import unseen
+from pellucid.page.html import whole
 from pellucid.sizes import ModelConfig
 from tests.decode.models import LINES, random_model, small_tokenizer
 
@@ -46,6 +48,11 @@ class Doubled(FeedForward):
 class Turned(SelfAttention):
     def merge(self, z, watch):
         return super().merge(z.flip(1), watch)
+
+
+class Backwards(nn.Embedding):
+    def forward(self, input):
+        return super().forward(input).flip(-1)
 
 
 class Louder(Transformer):
@@ -75,6 +82,7 @@ FOREIGN = {
     "positions": foreign_positions,
     "feed-forward": lambda model: with_class(model.encoder[0].ffn, Doubled),
     "attention": lambda model: with_class(model.decoder[0].self, Turned),
+    "embedding": lambda model: with_class(model.source_embedding, Backwards),
     "model": lambda model: with_class(model, Louder),
     "hook": lambda model: model.decoder[0].ffn.register_forward_hook(lambda part, given, made: -made),
 }
@@ -116,30 +124,30 @@ def choices() -> list[tuple[str, str | bool]]:
 
 
 @pytest.mark.parametrize(("option", "value"), [*choices(), ("fewer_heads", "encoder.0.self:1 decoder.0.cross:0")])
-def test_every_choice_gives_the_same_text_everywhere_or_is_refused(option, value, tmp_path, request):
-    if value == "silu":
-        request.applymarker(pytest.mark.xfail(reason="one line differs when imported back from Marian; not yet traced"))
+def test_every_choice_gives_the_same_text_everywhere_or_is_refused(option, value, tmp_path):
     tokenizer = small_tokenizer()
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 31, "d_model": 8, "tie": "decoder"}
     config = ModelConfig(*[tokenizer.source_vocabulary] * 2, d_ff=11, heads=2, **{**sizes, option: value})
     torch.manual_seed(7)
     bundle.save(tmp_path / "best", Transformer(config).eval(), tokenizer, step=0)
     model = load(tmp_path / "best", engine="torch")
-    expected = [each.text for each in model.translate(LINES[:3], max_extra=5)]
     assert model.trace(LINES[0]).translation.text == model.translate(LINES[0]).text
     ways = {
-        "ctranslate2": lambda: load(tmp_path / "best", engine="ctranslate2"),
-        "exported": lambda: exported(tmp_path),
-        "marian": lambda: imported(tmp_path),
+        "ctranslate2": (lambda: load(tmp_path / "best", engine="ctranslate2"), 4),
+        "exported": (lambda: exported(tmp_path), 4),
+        # Marian's vocabulary lacks a piece that is never written: every log-probability is a little higher, and texts
+        # of different lengths weigh otherwise in a beam.
+        "marian": (lambda: imported(tmp_path), 1),
     }
-    for name, way in ways.items():
+    for name, (way, beam) in ways.items():
         try:
             other = way()
         except ValueError as error:
             assert "cannot" in str(error), name  # noqa: PT017
             assert "\n" not in str(error), name  # noqa: PT017
         else:
-            assert [each.text for each in other.translate(LINES[:3], max_extra=5)] == expected, name
+            found, expected = (each.translate(LINES[:3], max_extra=5, beam=beam) for each in (other, model))
+            assert [each.pieces for each in found] == [each.pieces for each in expected], name
 
 
 def exported(folder: Path) -> Model:
@@ -153,9 +161,7 @@ def imported(folder: Path) -> Model:
     return load(folder / "back", engine="torch")
 
 
-def test_a_trace_shows_a_model_with_foreign_parts_or_refuses_it_in_a_sentence(model, request):
-    if type(model.source_positions) is Distance:
-        request.applymarker(pytest.mark.xfail(reason="a trace wants encoder.positions, which this one does not record"))
+def test_a_trace_shows_a_model_with_foreign_parts_or_refuses_it_in_a_sentence(model):
     tokenizer = small_tokenizer()
     translator = Translator(model, tokenizer)
     found = Model(bundle.Bundle(model, tokenizer, {"sha256": "", "files": {}}, Path("best")), translator)
@@ -165,6 +171,8 @@ def test_a_trace_shows_a_model_with_foreign_parts_or_refuses_it_in_a_sentence(mo
         assert "\n" not in str(error)  # noqa: PT017
     else:
         assert trace.translation.text == found.translate(LINES[0], beam=1).text
+        assert all(isinstance(line, str) for line in told(trace))  # what `explain` prints, the verdict among it
+        assert whole(trace)["checks"]
 
 
 def test_auto_takes_torch_for_what_ctranslate2_does_not_know_and_says_so_once(tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ from pellucid.decode.step import padded
 from pellucid.decode.translate import reading
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.glossary import Row, glossary
+from pellucid.model.parts import unknown_parts
 from pellucid.trace.edits import attention_names
 from pellucid.trace.facts import Candidate, Step
 from pellucid.trace.record import Chain, Edit, Record
@@ -110,6 +111,11 @@ def captured(
         logits = model(padded([list(source)], device), padded([list(inputs)], device), watch)[0]
     if edit is not None:
         edit.require_used()
+    if missing := [row.name for row in rows if row.name not in record]:
+        raise ValueError(
+            f"this model computes no {missing[0]}, which a trace of such a model shows; "
+            f"a part of it is another one: {'; '.join(unknown_parts(model)) or 'none is known to be'}"
+        )
     tensors = {}
     for row in rows:
         value = record[row.name].cpu().numpy()

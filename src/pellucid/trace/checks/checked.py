@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from pellucid.model import ModelConfig, Transformer
+from pellucid.model.parts import unknown_parts
 from pellucid.trace.facts import Step, Tree
 
 
@@ -66,15 +67,18 @@ class Seen:
         """How far apart two ways of computing the same number may be, relative to the largest of its kind."""
         return 1e-10 if all(x.dtype in (np.float64, np.bool_) for x in self.tensors.values()) else 1e-5
 
-    def lacks(self, *names: str, edits: bool = False, model: bool = False) -> str | None:
+    def lacks(self, *names: str, edits: bool = False, model: bool = False, formulas: bool = False) -> str | None:
         """Why a check that needs these tensors cannot be made: the first thing missing, if there is one.
 
-        With `edits`, edited tensors are in its way; with `model`, it needs the model.
+        With `edits`, edited tensors are in its way; with `model`, it needs the model; with `formulas`, one of which
+        every part is known, for they are computed again.
         """
         if edits and self.replaced:
             return f"an edit stands in {listed(self.replaced)}"
-        if model and self.model is None:
+        if (model or formulas) and self.model is None:
             return "the model is not at hand, only what was captured of it"
+        if formulas and self.model is not None and (foreign := unknown_parts(self.model)):
+            return f"the model has a part of its own, which is not computed again here: {foreign[0]}"
         missing = [name for name in names if name not in self.tensors]
         return f"{listed(missing)} not captured" if missing else None
 

@@ -46,7 +46,7 @@ def allowed_in(seen: Seen, pattern: str) -> np.ndarray:
 def recomputed_check(seen: Seen) -> Check:
     """Every captured tensor once more from the captured ones it is made of."""
     name = "every number follows from its inputs"
-    if reason := seen.lacks(model=True):
+    if reason := seen.lacks(formulas=True):
         return unmade(name, reason)
     ids = {"source": seen.source, "target": seen.read}
     errors: dict[str, float] = {}
@@ -75,7 +75,7 @@ def account_checks(seen: Seen) -> Iterator[Check]:
     limit = 1e-10 if seen.rounding < 1e-9 else 1e-4
     sums, control = "the parts of every written piece's logit add up", "an account that lacks its largest part is off"
     needed = [name for name in operations(seen.config) if name == "logits" or name.startswith("decoder.")]
-    if reason := seen.lacks(*needed, model=True):
+    if reason := seen.lacks(*needed, formulas=True):
         yield from (unmade(sums, reason), unmade(control, reason))
         return
     questions = [Question(step, number) for step, number in enumerate(seen.written)]
