@@ -118,10 +118,13 @@ def test_no_sentences_give_no_hypotheses():
     assert search(step_from(random_logits(1, 7)), torch.empty(0, dtype=torch.int64), []) == []
 
 
-def test_a_step_that_gives_nan_is_refused():
-    step = step_from(lambda sentence, prefix: torch.full((7,), torch.nan if prefix else 0.0))
-    with pytest.raises(ValueError, match="its weights are damaged"):
-        search(step, limit(3), [[((A,),)]])
+def test_a_sentence_whose_step_gives_nan_has_no_hypothesis_and_the_others_have():
+    def logits(sentence, prefix):
+        return torch.full((7,), torch.nan if prefix and sentence == 0 else 0.0)
+
+    nothing, found = search(step_from(logits), limit(3, 3), [[((A,),)], [((A,),)]])
+    assert nothing == []
+    assert A in found[0].tokens
 
 
 @pytest.mark.parametrize(
