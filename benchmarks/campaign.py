@@ -178,7 +178,7 @@ def undisturbed(settings: RunConfig, out: Path, workers: int = 1) -> None:
 
 def on_shards(settings: RunConfig, folder: Path) -> RunConfig:
     """The same run on shards, which this makes."""
-    from pellucid.train.prepare import prepare
+    from pellucid.train.shard_writing import prepare
 
     prepare(settings, folder, 1, lambda message: None)
     return replace(settings, data=replace(settings.data, shards=str(folder)))

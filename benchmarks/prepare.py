@@ -93,7 +93,7 @@ def memory() -> dict[str, float]:
 def preparing(run_file: str, workers: int) -> dict[str, Any]:
     """CPU and wall seconds of each stage, and memory."""
     from pellucid.train.config import read_run
-    from pellucid.train.prepare import prepare
+    from pellucid.train.shard_writing import prepare
 
     run, stages = read_run(Path(run_file)), []
     began = memory()["VmRSS"]

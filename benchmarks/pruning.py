@@ -18,10 +18,10 @@ from benchmarks.quality import HOUSE, RESULTS, machine
 from pellucid import bundle
 from pellucid.cli.files import equal_lines
 from pellucid.cli.inspecting.prune import compared, learned, ranked
-from pellucid.cli.inspecting.prune_told import Result
-from pellucid.cli.inspecting.removed import Curve, Removing
+from pellucid.cli.inspecting.prune_report import Result
+from pellucid.cli.inspecting.pruning_measurer import Curve, Removing
 from pellucid.inspect.importance import heads_of
-from pellucid.inspect.pairs import prepare, some_of
+from pellucid.inspect.study_pairs import prepare, some_of
 
 AMONG, BEAM, RANDOM, SEED = "encoder", 4, 5, 1
 COUNTS = (16, 12, 8, 4, 0)

@@ -26,9 +26,9 @@ from benchmarks.translate_setup import environment
 from pellucid.data.batching import Encoded
 from pellucid.model import PRESETS, ModelConfig
 from pellucid.train.config import RunConfig, read_run
+from pellucid.train.costs import training_flops
 from pellucid.train.data import read_data
 from pellucid.train.pairs import Data, encode
-from pellucid.train.work import training_flops
 
 RECIPE, VOCABULARY, BATCH = HOUSE / "recipes/multi30k-en-de.toml", 8000, 4096
 PACKAGES = {
@@ -179,7 +179,8 @@ def page(
         "Target pieces without padding a second after three updates that are not counted: median of the rounds and",
         "(least-most). *best peer*: ratio to the fastest peer in float32, and in bfloat16, within each round. *of the",
         "peak*: operations of useful pieces (three times those of a forward pass without padding,",
-        "`pellucid.train.work.training_flops`) as a share of a large matrix product's in the same precision, which did",
+        "`pellucid.train.costs.training_flops`) as a share of a large matrix product's in the same "
+        "precision, which did",
         f"{' and '.join(f'{peak / 1e9:,.0f} ({kind})' for kind, peak in peaks.items())} GFLOP/s here. *first*:",
         "from the start of the process to the end of the first update, the pairs cut into pieces before.",
         "",

@@ -18,7 +18,7 @@ from pellucid.api import Form, Model, run_settings
 from pellucid.decode.config import Search, SearchConfig
 from pellucid.decode.translate import Translator
 from pellucid.evaluate.scores import corpus_scores
-from pellucid.stored import Stored
+from pellucid.lazy_bundle import Stored
 from pellucid.train.log import read_log
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.train.corpora import write_corpus

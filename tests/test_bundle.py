@@ -10,7 +10,7 @@ from random import Random
 import pytest
 import torch
 
-from pellucid import bundle, sealed, stored
+from pellucid import atomic, bundle, lazy_bundle
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.model import ModelConfig, Transformer
 from tests.decode.models import LINES, random_model, small_tokenizer
@@ -80,7 +80,7 @@ def test_shared_weights_are_stored_once(saved: Path):
 
 def test_the_manifest_says_what_is_known_of_a_model(saved: Path):
     manifest = bundle.load(saved).manifest
-    assert manifest == sealed.manifest_of(saved)
+    assert manifest == atomic.manifest_of(saved)
     assert (manifest["step"], manifest["dev"]) == (7, {"bleu": 31.5})
     assert set(manifest["files"]) == {"model.safetensors", "config.json", "tokenizer.model"}
     assert manifest["versions"]["torch"] == torch.__version__
@@ -123,7 +123,7 @@ def test_a_failure_while_writing_leaves_the_old_model(saved: Path):
     def also(folder: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(sealed.NotWritten, match=r"written: no space left on device; what stood there is"):
+    with pytest.raises(atomic.NotWritten, match=r"written: no space left on device; what stood there is"):
         bundle.save(saved, model(seed=2), small_tokenizer(), also=also)
     assert bundle.load(saved).manifest["step"] == 7
     assert [path.name for path in saved.parent.iterdir()] == ["model"]
@@ -223,7 +223,7 @@ def test_any_changed_byte_is_noticed(saved: Path):
 def signed(directory: Path) -> None:
     """A manifest as a stranger would write it, true to the files."""
     (directory / "manifest.json").unlink()
-    sealed.write_manifest(directory, {})
+    atomic.write_manifest(directory, {})
 
 
 def test_changed_files_with_a_true_manifest_load_as_valid_models_or_not_at_all(saved: Path):
@@ -240,10 +240,10 @@ def test_changed_files_with_a_true_manifest_load_as_valid_models_or_not_at_all(s
                 found = bundle.load(saved)
             except ValueError:
                 with pytest.raises(ValueError, match="model"):
-                    _ = stored.load(saved).model
+                    _ = lazy_bundle.load(saved).model
                 continue
             assert logits(found.model).isfinite().all()
-            assert torch.equal(logits(stored.load(saved).model), logits(found.model))
+            assert torch.equal(logits(lazy_bundle.load(saved).model), logits(found.model))
         (saved / name).write_bytes(good)
 
 
@@ -283,7 +283,7 @@ def test_sizes_that_do_not_fit_the_weights_are_refused_before_memory_is_taken(sa
     with pytest.raises(ValueError, match=re.escape(message)):
         bundle.load(saved)
     with pytest.raises(ValueError, match=re.escape(message)):
-        _ = stored.load(saved).model
+        _ = lazy_bundle.load(saved).model
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ def test_weights_that_are_no_numbers_are_refused_in_both_directions(saved: Path,
     with pytest.raises(ValueError, match="infinite or not a number"):
         bundle.load(saved)
     with pytest.raises(ValueError, match="infinite or not a number"):
-        _ = stored.load(saved).model
+        _ = lazy_bundle.load(saved).model
 
 
 def test_weights_of_another_precision_are_refused(saved: Path):
@@ -326,7 +326,7 @@ def test_weights_of_another_precision_are_refused(saved: Path):
     with pytest.raises(ValueError, match="is F16, not F32"):
         bundle.load(saved)
     with pytest.raises(ValueError, match="is F16, not F32"):
-        _ = stored.load(saved).model
+        _ = lazy_bundle.load(saved).model
 
 
 def hostile_layers(saved: Path) -> None:
@@ -343,7 +343,7 @@ def hostile_file(saved: Path) -> None:
         file.truncate(50 * 2**30)
     manifest = json.loads((saved / "manifest.json").read_text(encoding="utf-8"))
     manifest["files"]["model.safetensors"]["bytes"] = 50 * 2**30
-    manifest["sha256"] = sealed.own_sha256(manifest)
+    manifest["sha256"] = atomic.own_sha256(manifest)
     (saved / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
 
 
@@ -352,16 +352,16 @@ def hostile_table(saved: Path) -> None:
 
 
 @pytest.mark.parametrize("made", [hostile_layers, hostile_file, hostile_table])
-@pytest.mark.parametrize("load", [bundle.load, stored.load])
+@pytest.mark.parametrize("load", [bundle.load, lazy_bundle.load])
 def test_a_model_made_to_cost_much_is_refused_before_it_is_hashed_read_or_built(saved: Path, monkeypatch, made, load):
     made(saved)
-    hashed, sha256, read_bytes = [], sealed.sha256, Path.read_bytes
+    hashed, sha256, read_bytes = [], atomic.sha256, Path.read_bytes
 
     def small_only(path: Path) -> bytes:
         assert path.stat().st_size < 2**20
         return read_bytes(path)
 
-    monkeypatch.setattr(sealed, "sha256", lambda path: hashed.append(path.stat().st_size) or sha256(path))
+    monkeypatch.setattr(atomic, "sha256", lambda path: hashed.append(path.stat().st_size) or sha256(path))
     monkeypatch.setattr(Path, "read_bytes", small_only)
     monkeypatch.setattr("pellucid.weights.Transformer", None)
     with pytest.raises(ValueError, match=r"the same model|not a safetensors file|a table of positions"):
@@ -384,12 +384,12 @@ def long_texts(table, keys: tuple = ()):
 
 
 @pytest.mark.parametrize("file", ["config.json", "manifest.json"])
-@pytest.mark.parametrize("load", [bundle.load, stored.load])
+@pytest.mark.parametrize("load", [bundle.load, lazy_bundle.load])
 def test_no_message_repeats_more_than_a_line_of_what_came(saved: Path, file: str, load):
     good = (saved / file).read_bytes()
     for place, table in long_texts(json.loads(good)):
         if file == "manifest.json" and place != ("sha256",):
-            table["sha256"] = sealed.own_sha256(table)
+            table["sha256"] = atomic.own_sha256(table)
         (saved / file).write_text(json.dumps(table), encoding="utf-8")
         if file == "config.json":
             signed(saved)
@@ -408,7 +408,7 @@ def test_a_manifest_may_not_name_files_elsewhere(saved: Path):
     for name in ("../secret", "/etc/passwd", "a/b", "..", "", "c:\\x"):
         manifest = json.loads((saved / "manifest.json").read_text(encoding="utf-8"))
         manifest["files"][name] = {"bytes": 0, "sha256": ""}
-        manifest["sha256"] = sealed.own_sha256(manifest)
+        manifest["sha256"] = atomic.own_sha256(manifest)
         (saved.parent / "hostile").mkdir(exist_ok=True)
         (saved.parent / "hostile" / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
         with pytest.raises(ValueError, match="does not list the files of this directory"):
@@ -434,7 +434,7 @@ def test_what_is_not_a_model_is_told_from_what_is_meant(saved: Path, tmp_path):
         for file in files:
             (tmp_path / name / file).write_bytes(b"")
         if about is not None:
-            sealed.write_manifest(tmp_path / name, about)
+            atomic.write_manifest(tmp_path / name, about)
     cases = {
         tmp_path / "nowhere": "does not exist; a model is a directory such as runs/demo/best",
         saved / "config.json": "is a file; a model is a directory such as",

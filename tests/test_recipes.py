@@ -10,11 +10,11 @@ import pytest
 from benchmarks.ablations import CHANGES
 from benchmarks.reproduce import TARGETS, judged, plain_bleu, written
 from pellucid.train.config import RunConfig, read_run
+from pellucid.train.costs import parameters
 from pellucid.train.log import read_log
 from pellucid.train.loop import train
 from pellucid.train.plan import plan
 from pellucid.train.stand_in import long_pairs, stand_in_data, stand_in_run
-from pellucid.train.work import parameters
 
 HOUSE = Path(__file__).resolve().parent.parent
 FOLDER = HOUSE / "recipes"

@@ -7,14 +7,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
-from pellucid import stored
+from pellucid import lazy_bundle
 from pellucid.decode.assemble import NotTranslated, Translation
-from pellucid.decode.choose import choose, refuse
 from pellucid.decode.config import Search, SearchConfig, refuse_unknown
-from pellucid.decode.ct2 import CTranslate2Engine
+from pellucid.decode.ctranslate2_engine import CTranslate2Engine
+from pellucid.decode.engine_choice import choose, refuse
 from pellucid.decode.terms import Terms
 from pellucid.decode.translate import Score, Translator
-from pellucid.stored import Stored
+from pellucid.lazy_bundle import Stored
 
 if TYPE_CHECKING:
     from pellucid.bundle import Bundle
@@ -239,9 +239,9 @@ class Model:
 
 def beside() -> "Beside":
     """What a page may ask of the whole model, beside a trace."""
-    from pellucid.inspect import asked
+    from pellucid.inspect import model_queries
 
-    return asked
+    return model_queries
 
 
 def load(
@@ -275,7 +275,7 @@ def load(
         found, *_ = every
         translator = Translator(models[0], found.tokenizer, *models[1:], trained=trained_on(found.manifest))
     else:
-        found, *_ = every = [stored.load(directory)]
+        found, *_ = every = [lazy_bundle.load(directory)]
         translator = Translator(found, found.tokenizer, trained=trained_on(found.manifest))
     translator.engine = choose(engine, precision, found, translator, place, workers)
     options = {
@@ -384,8 +384,8 @@ def run_settings(
     from pellucid.data.corpus import holds_pairs
     from pellucid.train.config import changed, make_run, read_run
     from pellucid.train.defaults import choose, choose_on
-    from pellucid.train.reading import pairs_left
-    from pellucid.train.start import said_by
+    from pellucid.train.initial_model import said_by
+    from pellucid.train.text_reading import pairs_left
 
     if run is None:
         data = data_of(source, target, dev_source, dev_target)

@@ -8,10 +8,10 @@ from typing import Any
 
 from safetensors.torch import save_file
 
+from pellucid.atomic import FORMAT, written_whole
 from pellucid.data.tokenizer import Tokenizer
+from pellucid.lazy_bundle import CONFIG, WEIGHTS, about, steady
 from pellucid.model import Transformer
-from pellucid.sealed import FORMAT, written_whole
-from pellucid.stored import CONFIG, WEIGHTS, about, steady
 from pellucid.weights import read_model, refuse_non_finite
 
 

@@ -10,8 +10,8 @@ from safetensors.torch import load
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from pellucid.atomic import listed
 from pellucid.model import ModelConfig, Transformer
-from pellucid.sealed import listed
 
 Shapes = Mapping[str, tuple[int, ...]]
 

@@ -9,7 +9,7 @@ import pytest
 from pellucid import bundle
 from pellucid.api import load
 from pellucid.cli.files import LINE_BREAKERS
-from pellucid.cli.gated import translated
+from pellucid.cli.quality_gate import translated
 from pellucid.evaluate.scores import corpus_scores
 from tests.decode.models import model_that_writes, random_model, small_tokenizer
 from tests.interop.hostile import with_an_outlier
@@ -108,15 +108,15 @@ def test_int8_that_passes_is_written_with_its_numbers(call, steady, tmp_path):
 
 
 def test_what_was_measured_is_what_is_written(call, model, tmp_path, monkeypatch):
-    monkeypatch.setattr("pellucid.evaluate.gate.LARGEST_DROP", 100.0)
-    monkeypatch.setattr("pellucid.evaluate.gate.repetition_rate", lambda texts: 0.0)
+    monkeypatch.setattr("pellucid.evaluate.quality_gate.LARGEST_DROP", 100.0)
+    monkeypatch.setattr("pellucid.evaluate.quality_gate.repetition_rate", lambda texts: 0.0)
     measured = []
 
     def kept(*given, **options):
         measured.append(translated(*given, **options))
         return measured[-1]
 
-    monkeypatch.setattr("pellucid.cli.gated.translated", kept)
+    monkeypatch.setattr("pellucid.cli.quality_gate.translated", kept)
     done = call("export", model, "out", "--to", "ctranslate2", "--precision", "int8", *DEV, *SHORTLIST)
     assert done.exit_code == 0, done.stderr
     found = bundle.load(model)

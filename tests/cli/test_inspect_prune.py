@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from pellucid import bundle
-from pellucid.cli.inspecting.removed import Point, Removing
+from pellucid.cli.inspecting.pruning_measurer import Point, Removing
 from pellucid.inspect.importance import Head
 
 SENTENCES = ["The ball.", "Yes.", "the dog drank", "The cat.", "a house", "No."]
@@ -15,7 +15,7 @@ FEW = ["--points", "2", "--random", "1", "--beam", "1", "--samples", "20"]
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Speeds are measured once, not well."""
-    monkeypatch.setattr("pellucid.cli.inspecting.removed.ROUNDS", 1)
+    monkeypatch.setattr("pellucid.cli.inspecting.pruning_measurer.ROUNDS", 1)
 
 
 @pytest.fixture

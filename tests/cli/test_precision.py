@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import pellucid
-from pellucid.decode import product
+from pellucid.decode import packed_linear
 from pellucid.model import bfloat16
 
 SAID = "precision = bfloat16, which this processor does not have built in: torch imitates it, and float32 is faster"
@@ -12,7 +12,7 @@ SAID = "precision = bfloat16, which this processor does not have built in: torch
 
 @pytest.fixture(autouse=True)
 def imitated(monkeypatch: pytest.MonkeyPatch) -> None:
-    for asks in (bfloat16, product):
+    for asks in (bfloat16, packed_linear):
         monkeypatch.setattr(asks, "built_in", lambda device: False)
 
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from pellucid.atomic import verify
 from pellucid.data import shards
-from pellucid.sealed import verify
-from pellucid.train import prepare
+from pellucid.train import shard_writing
 from tests.train.corpora import write_corpus
 
 SLOWLY = """
 import sys, time
-from pellucid.train import prepare
+from pellucid.train import shard_writing as prepare
 prepare.PART = 7
 real = prepare.cut_part
 def slow(*arguments):
@@ -33,7 +33,7 @@ app(["prepare", "small.toml", "--out", "shards", "--workers", "2"])
 
 @pytest.fixture
 def run_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(prepare, "PART", 7)
+    monkeypatch.setattr(shard_writing, "PART", 7)
     data = write_corpus(tmp_path, pairs=211)
     toml = "".join(f"{key} = {Path(value).name!r}\n" for key, value in data.items())
     (tmp_path / "small.toml").write_text(
@@ -70,7 +70,7 @@ def test_without_out_the_run_says_where_or_its_name_does(call, run_file, tmp_pat
 @pytest.mark.parametrize("workers", [1, 3])
 def test_any_number_of_threads_writes_the_same(call, run_file, tmp_path, workers, monkeypatch):
     call("prepare", "small.toml", "--out", "one", "--workers", workers)
-    monkeypatch.setattr(prepare, "PART", 100)
+    monkeypatch.setattr(shard_writing, "PART", 100)
     call("prepare", "small.toml", "--out", "other", "--workers", 2)
     assert ids(tmp_path / "one") == ids(tmp_path / "other")
 
@@ -110,17 +110,17 @@ def test_a_killed_command_goes_on_with_what_is_whole(call, run_file, tmp_path, n
     assert not (tmp_path / "shards").exists()
     whole = {path: path.stat().st_ino for path in work.glob("parts/0/*.npz")}
     assert 5 < len(whole) < 31
-    real, kept = prepare.put_together, {}
+    real, kept = shard_writing.put_together, {}
 
     def looking(*arguments):
         kept.update({path: path.stat().st_ino for path in whole})
         return real(*arguments)
 
-    prepare.put_together = looking
+    shard_writing.put_together = looking
     try:
         done = call("prepare", "small.toml", "--out", "shards")
     finally:
-        prepare.put_together = real
+        shard_writing.put_together = real
     assert done.exit_code == 0, done.stderr
     assert f"going on with {work}" in done.stderr
     assert "learning the vocabulary" not in done.stderr
@@ -134,7 +134,7 @@ def test_other_text_or_settings_begin_anew(call, run_file, tmp_path, monkeypatch
         raise OSError(28, "No space left on device", "shards")
 
     with monkeypatch.context() as patch:
-        patch.setattr(prepare, "write_part", full)
+        patch.setattr(shard_writing, "write_part", full)
         done = call("prepare", "small.toml", "--out", "shards")
     assert (done.exit_code, done.stdout) == (1, "")
     assert "no space left on device" in done.stderr
@@ -154,7 +154,7 @@ def test_shards_are_replaced_when_the_text_has_changed_and_only_when_the_new_are
         source.write("one six\n")
         target.write("seis uno\n")
     with monkeypatch.context() as patch:
-        patch.setattr(prepare, "put_together", lambda *arguments: 1 / 0)
+        patch.setattr(shard_writing, "put_together", lambda *arguments: 1 / 0)
         assert isinstance(call("prepare", "small.toml", "--out", "shards").exception, ZeroDivisionError)
     assert ids(tmp_path / "shards") == before
     assert call("prepare", "small.toml", "--out", "shards").exit_code == 0
@@ -163,7 +163,7 @@ def test_shards_are_replaced_when_the_text_has_changed_and_only_when_the_new_are
 
 @pytest.mark.parametrize("renamed", [False, True])
 def test_a_crash_around_the_last_rename_is_mended(call, run_file, tmp_path, monkeypatch, renamed):
-    real = prepare.take_the_place
+    real = shard_writing.take_the_place
 
     def crash(*arguments):
         if renamed:
@@ -171,7 +171,7 @@ def test_a_crash_around_the_last_rename_is_mended(call, run_file, tmp_path, monk
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(prepare, "take_the_place", crash)
+        patch.setattr(shard_writing, "take_the_place", crash)
         assert call("prepare", "small.toml", "--out", "shards").exit_code == 130
     assert (tmp_path / "shards").exists() == renamed
     assert (tmp_path / "shards.unfinished").exists()
@@ -227,14 +227,14 @@ def test_a_corpus_of_pairs_that_are_all_too_long_is_refused(call, run_file, tmp_
 
 
 def test_a_file_that_changes_meanwhile_is_named(call, run_file, tmp_path, monkeypatch):
-    real = prepare.cut
+    real = shard_writing.cut
 
     def meddled(*arguments):
         found = real(*arguments)
         (tmp_path / "target.txt").write_text("other\n" * 211, encoding="utf-8")
         return found
 
-    monkeypatch.setattr(prepare, "cut", meddled)
+    monkeypatch.setattr(shard_writing, "cut", meddled)
     done = call("prepare", "small.toml", "--out", "shards")
     assert done.exit_code == 2
     assert "target.txt changed while it was prepared; run the command again" in done.stderr
@@ -253,7 +253,7 @@ def test_other_things_are_not_replaced(call, run_file, tmp_path, there):
 
 def test_no_more_blocks_wait_than_there_are_threads(call, run_file, monkeypatch):
     running, most, lock = [0], [0], threading.Lock()
-    real_blocks, real_cut = prepare.blocks, prepare.cut_part
+    real_blocks, real_cut = shard_writing.blocks, shard_writing.cut_part
     made, done = [0], [0]
 
     def counting(*arguments):
@@ -269,8 +269,8 @@ def test_no_more_blocks_wait_than_there_are_threads(call, run_file, monkeypatch)
             running[0] += 1
             done[0] += 1
 
-    monkeypatch.setattr(prepare, "blocks", counting)
-    monkeypatch.setattr(prepare, "cut_part", cut)
+    monkeypatch.setattr(shard_writing, "blocks", counting)
+    monkeypatch.setattr(shard_writing, "cut_part", cut)
     assert call("prepare", "small.toml", "--out", "shards", "--workers", 2).exit_code == 0
     assert made[0] == 31
     assert most[0] <= 2 * 2 + 2

@@ -140,7 +140,7 @@ def test_mistakes_are_said_before_a_model_is_loaded(call, tmp_path: Path, option
 def served(monkeypatch) -> list[dict]:
     """What would have been served."""
     found: list[dict] = []
-    monkeypatch.setattr("pellucid.serve.run.run", lambda app, listening, limits: found.append(app))
+    monkeypatch.setattr("pellucid.serve.running.run", lambda app, listening, limits: found.append(app))
     return found
 
 

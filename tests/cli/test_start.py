@@ -8,8 +8,8 @@ import pytest
 
 import pellucid
 from pellucid import bundle
+from pellucid.atomic import manifest_of
 from pellucid.model import Transformer
-from pellucid.sealed import manifest_of
 from pellucid.train.config import read_run
 from pellucid.train.data import read_data
 from pellucid.train.log import read_log

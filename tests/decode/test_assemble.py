@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pellucid.decode.assemble import numbers
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.translate import Translator
-from pellucid.text.lines import cut
+from pellucid.text.line_splitting import cut
 from pellucid.text.markup import take_out
 from tests.decode.models import random_model, small_tokenizer
 

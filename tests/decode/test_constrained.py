@@ -8,9 +8,9 @@ import torch
 
 from pellucid.data.tokenizer import EOS
 from pellucid.decode.constrained import constrained_search, shared
-from pellucid.decode.required import Required, Term, detached, pieces_needed
+from pellucid.decode.required_terms import Required, Term, detached, pieces_needed
 from pellucid.decode.search import never
-from pellucid.decode.words import EDGE, Words
+from pellucid.decode.word_edges import EDGE, Words
 from tests.decode.placed import placed
 from tests.decode.tables import Prefixes, limit, random_logits, step_from, step_from_table, words
 

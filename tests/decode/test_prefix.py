@@ -6,7 +6,7 @@ import torch
 from pellucid.data.tokenizer import EOS, UNK
 from pellucid.decode.prefix import prefix_pieces, refuse_long_prefixes
 from pellucid.decode.rules import begins_with
-from pellucid.decode.words import EDGE, NEW_WORD, Words
+from pellucid.decode.word_edges import EDGE, NEW_WORD, Words
 from tests.decode.models import small_tokenizer
 
 INF = torch.inf

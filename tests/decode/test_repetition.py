@@ -16,7 +16,7 @@ from pellucid.decode.rules import begins_with, no_repeats
 from pellucid.decode.sample import sample_search
 from pellucid.decode.search import log_probabilities, never
 from pellucid.decode.search import ruled as under_rules
-from pellucid.decode.words import EDGE, NEW_WORD, Words
+from pellucid.decode.word_edges import EDGE, NEW_WORD, Words
 from tests.decode.tables import Prefixes, limit, random_logits, step_from
 
 law = settings(derandomize=True, deadline=None, max_examples=300)

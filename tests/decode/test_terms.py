@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pellucid.data.tokenizer import EOS, UNK, Tokenizer, TokenizerConfig
 from pellucid.decode.terms import Place, Terms, place_to_keep, spellings
-from pellucid.decode.words import EDGE
+from pellucid.decode.word_edges import EDGE
 from tests.decode.models import LINES, small_tokenizer
 
 TERMS = Terms.of(

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS, PAD
-from pellucid.inspect.pairs import Commonness, Pairs, Side, prepare
+from pellucid.inspect.study_pairs import Commonness, Pairs, Side, prepare
 from pellucid.model import ModelConfig
 from tests.decode.models import small_tokenizer
 

@@ -4,7 +4,7 @@ import pytest
 
 from pellucid import bundle
 from pellucid.inspect.badges import badges_beside, heads_of, place_of
-from pellucid.trace.acts import act
+from pellucid.trace.page_api import act
 from tests.decode.models import small_tokenizer
 from tests.trace.traced import small_traced
 

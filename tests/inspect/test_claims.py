@@ -6,7 +6,7 @@ import torch
 
 from pellucid.data.tokenizer import BOS
 from pellucid.inspect.claims import diagonal, diagonals, masking
-from pellucid.trace.acts import act
+from pellucid.trace.page_api import act
 from tests.trace.traced import small_traced
 
 MODEL = small_traced(ends=12.0, double=True)

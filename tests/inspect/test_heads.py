@@ -4,8 +4,8 @@ import torch
 
 from pellucid.inspect import heads as study
 from pellucid.inspect.importance import Head, heads_of, kept_counts
-from pellucid.inspect.pairs import AT_ONCE, batch, batches_of, prepare
 from pellucid.inspect.relations import Count
+from pellucid.inspect.study_pairs import AT_ONCE, batch, batches_of, prepare
 from tests.decode.models import small_tokenizer
 from tests.inspect.studied import SOURCES, TARGETS, small_pairs
 from tests.trace.copying import WORDS, copying_model, word_tokenizer
@@ -26,7 +26,7 @@ def numbers(found: study.Looked) -> list:
 
 def test_neighbours_in_a_batch_change_nothing(monkeypatch):
     together = looked()
-    monkeypatch.setattr("pellucid.inspect.pairs.AT_ONCE", 1)
+    monkeypatch.setattr("pellucid.inspect.study_pairs.AT_ONCE", 1)
     alone = looked()
     np.testing.assert_allclose(*(np.array(numbers(each), dtype=float) for each in (together, alone)), rtol=1e-9)
     np.testing.assert_allclose(

@@ -7,7 +7,7 @@ import torch
 from pellucid.decode.translate import Translator, reading
 from pellucid.inspect import importance
 from pellucid.inspect.importance import Head, gate, heads_of, losses, silence, without
-from pellucid.inspect.pairs import batches
+from pellucid.inspect.study_pairs import batches
 from pellucid.model import Transformer
 from pellucid.trace.edits import attention_names
 from pellucid.trace.record import Edit
@@ -143,7 +143,7 @@ def test_neighbours_in_a_batch_change_nothing(monkeypatch):
     model, pairs = model_and_pairs(double=True)
     heads = heads_of(model.config)[::5]
     together = losses(model, pairs, [[head] for head in heads]), importance.gradients(model, pairs)
-    monkeypatch.setattr("pellucid.inspect.pairs.AT_ONCE", 1)
+    monkeypatch.setattr("pellucid.inspect.study_pairs.AT_ONCE", 1)
     alone = losses(model, pairs, [[head] for head in heads]), importance.gradients(model, pairs)
     for a, b in zip(together, alone, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)

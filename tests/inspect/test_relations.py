@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from pellucid.inspect import measures, relations
+from pellucid.inspect import pattern_measures, relations
 from pellucid.inspect.conllu import Relation, read, words_of
 from pellucid.inspect.relations import Count, followed_in_syntax
 from pellucid.inspect.roles import follows
@@ -107,7 +107,7 @@ def test_a_head_that_follows_a_relation_is_found(monkeypatch):
         asked.append(best.shape)
         return best
 
-    monkeypatch.setattr(measures, "chosen", chosen)
+    monkeypatch.setattr(pattern_measures, "chosen", chosen)
     found, notes = followed_in_syntax(model, small_tokenizer(), read(CAT + BALL))
     assert notes == []
     assert asked == [(2, 3, 5)] * 2

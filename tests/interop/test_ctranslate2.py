@@ -12,12 +12,12 @@ from pellucid import bundle
 from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
 from pellucid.decode.step import forced
-from pellucid.interop import converted as keeping
+from pellucid.interop import conversion_cache as keeping
 from pellucid.interop import ctranslate2 as conversion
-from pellucid.interop.converted import converted
+from pellucid.interop.conversion_cache import converted
 from pellucid.interop.ctranslate2 import convert
-from pellucid.interop.filled import removed, with_all_heads
-from pellucid.interop.library import precision_of
+from pellucid.interop.ctranslate2_library import precision_of
+from pellucid.interop.padded_heads import removed, with_all_heads
 from pellucid.model import Transformer
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.model.models import shaken

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from pellucid import bundle, sealed
+from pellucid import atomic, bundle
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.interop.marian import export_marian, import_marian
 from pellucid.model import ModelConfig, Transformer
@@ -297,7 +297,7 @@ def test_a_memory_of_the_import_that_is_not_true_is_refused(theirs: Path, tmp_pa
     damage(kept)
     write(tmp_path / "ours" / "marian.json", kept)
     (tmp_path / "ours" / "manifest.json").unlink()
-    sealed.write_manifest(tmp_path / "ours", {})
+    atomic.write_manifest(tmp_path / "ours", {})
     with pytest.raises(ValueError, match=re.escape(message)):
         export_marian(bundle.load(tmp_path / "ours"), tmp_path / "again")
     assert not (tmp_path / "again").exists()

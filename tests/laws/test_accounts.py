@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from pellucid import api, bundle
-from pellucid.train import prepare
+from pellucid.train import shard_writing
 from pellucid.train.config import RunConfig, make_run
 from pellucid.train.data import read_data
 from pellucid.train.loop import train
@@ -95,8 +95,8 @@ def told_in(notes: tuple[str, ...]) -> int:
 
 
 def shards_of(run: RunConfig, place: Path, monkeypatch: pytest.MonkeyPatch) -> Data:
-    monkeypatch.setattr(prepare, "PART", 29)
-    prepare.prepare(run, place, 2, lambda message: None)
+    monkeypatch.setattr(shard_writing, "PART", 29)
+    shard_writing.prepare(run, place, 2, lambda message: None)
     return read_data(replace(run, data=replace(run.data, shards=str(place))))
 
 
@@ -167,7 +167,7 @@ def test_a_corpus_of_which_nothing_is_left_is_refused(tmp_path):
     (tmp_path / "a.en").write_text("".join(f"sentence {i}\n" for i in range(40)), encoding="utf-8")
     (tmp_path / "a.es").write_text("yes\n" * 40, encoding="utf-8")
     run = run_on({"source": str(tmp_path / "a.en"), "target": str(tmp_path / "a.es")}, seed=1)
-    for read in (read_data, lambda run: prepare.prepare(run, tmp_path / "shards", 1, lambda message: None)):
+    for read in (read_data, lambda run: shard_writing.prepare(run, tmp_path / "shards", 1, lambda message: None)):
         with pytest.raises(
             ValueError, match="every pair shares a sentence with another; name dev_source and dev_target"
         ):

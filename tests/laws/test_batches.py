@@ -7,9 +7,9 @@ import torch
 
 from pellucid.decode.beam import beam_search
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.engines import CLOSE_CALL, Request, TorchEngine
 from pellucid.decode.greedy import greedy_search
 from pellucid.decode.search import Hypothesis
+from pellucid.decode.torch_engine import CLOSE_CALL, Request, TorchEngine
 from pellucid.model import Transformer
 from tests.decode.models import random_model
 from tests.decode.tables import Prefixes, limit, random_logits, step_from

@@ -12,13 +12,13 @@ from pellucid.decode.beam import beam_search
 from pellucid.decode.constrained import constrained_search
 from pellucid.decode.greedy import greedy_search
 from pellucid.decode.prefix import prefix_pieces
-from pellucid.decode.required import pieces_needed
+from pellucid.decode.required_terms import pieces_needed
 from pellucid.decode.rules import begins_with
 from pellucid.decode.sample import sample_search
 from pellucid.decode.search import FORBIDDEN, never
 from pellucid.decode.step import ModelState, forced, padded, step_of
 from pellucid.decode.terms import spellings
-from pellucid.decode.words import Words
+from pellucid.decode.word_edges import Words
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.decode.placed import placed
 from tests.decode.tables import Prefixes, limit, random_logits, step_from

@@ -11,7 +11,7 @@ from pellucid import bundle
 from pellucid.api import load
 from pellucid.data.batching import Batch
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.engines import Request, TorchEngine
+from pellucid.decode.torch_engine import Request, TorchEngine
 from pellucid.model import ModelConfig, Transformer, attention
 from pellucid.train.config import OptimConfig
 from pellucid.train.optim import adam

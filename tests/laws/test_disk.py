@@ -14,9 +14,9 @@ from pellucid import bundle
 from pellucid.cli.train import trained
 from pellucid.train import log, loop, state
 from pellucid.train.config import RunConfig
+from pellucid.train.failures import TrainingFailed
 from pellucid.train.log import Silent
 from pellucid.train.loop import train
-from pellucid.train.trouble import TrainingFailed
 from tests.laws.runs import assert_same_end, same, timeless, weights
 from tests.train.corpora import small_run
 

@@ -14,13 +14,13 @@ import pytest
 from safetensors import SafetensorError
 from typer.testing import CliRunner, Result
 
-from pellucid import bundle, sealed
+from pellucid import atomic, bundle
 from pellucid.cli import app, demo
 from pellucid.config import to_toml
 from pellucid.data import phrasebook
 from pellucid.interop import marian_weights
-from pellucid.trace import saved as traces
-from pellucid.train import prepare, state
+from pellucid.trace import storage as traces
+from pellucid.train import shard_writing, state
 from pellucid.train.state import checkpoints
 from tests.decode.models import random_model, small_tokenizer
 from tests.laws.runs import same, weights
@@ -144,7 +144,7 @@ def test_whichever_write_a_disk_refuses_the_directory_is_old_or_new(models, tmp_
             assert result.exit_code == 0
             break
         refused += 1
-        assert contents(sealed.whole(out)) in (before, after)
+        assert contents(atomic.whole(out)) in (before, after)
         if result.exit_code == 0:  # only what was replaced could not be removed
             assert contents(out) == after
         else:
@@ -154,7 +154,7 @@ def test_whichever_write_a_disk_refuses_the_directory_is_old_or_new(models, tmp_
             assert line.startswith(f"pellucid: {out} ")
             assert "no space left on device; " in line
         if out.parent.exists():
-            with sealed.written_whole(out):  # the next write clears away whatever is beside it
+            with atomic.written_whole(out):  # the next write clears away whatever is beside it
                 pass
             assert [path.name for path in out.parent.iterdir()] == ["out"]
         else:
@@ -294,8 +294,8 @@ def disturb(training: Training, command: Callable[[Training, Path], list[object]
     if disk.calls < n:
         return False
     for place in [*checkpoints(out), *(out / name for name in ("last", "best", "average"))]:
-        if sealed.whole(place).exists():
-            bundle.load(sealed.whole(place))  # whatever stands there is whole
+        if atomic.whole(place).exists():
+            bundle.load(atomic.whole(place))  # whatever stands there is whole
     if result.exit_code:
         line = refused_at(result)
         assert str(out) in line
@@ -311,9 +311,9 @@ def disturb(training: Training, command: Callable[[Training, Path], list[object]
             words = ["train", training.folder / "small.toml", "--out", out, "--resume"]
         again = run(*words)
         assert again.exit_code == 0, again.output
-    assert same(weights(sealed.whole(out / "last")), weights(training.folder / "whole" / "last"))
-    assert bundle.load(sealed.whole(out / "best")).manifest["pairs"]
-    assert bundle.load(sealed.whole(out / "average")).manifest["step"] == 6
+    assert same(weights(atomic.whole(out / "last")), weights(training.folder / "whole" / "last"))
+    assert bundle.load(atomic.whole(out / "best")).manifest["pairs"]
+    assert bundle.load(atomic.whole(out / "average")).manifest["step"] == 6
     return True
 
 
@@ -349,7 +349,7 @@ def disturb_prepare(folder: Path, n: int, whole: dict[str, str] | None) -> bool:
         result = run(*words)
     if disk.calls < n:
         return False
-    assert contents(sealed.whole(place)) in (None, whole)
+    assert contents(atomic.whole(place)) in (None, whole)
     if result.exit_code:
         line = refused_at(result)
         assert line.startswith(f"pellucid: {place} ")
@@ -366,7 +366,7 @@ def disturb_prepare(folder: Path, n: int, whole: dict[str, str] | None) -> bool:
 @pytest.fixture
 def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[str, str]]:
     """A folder with a run file, and what its shards are."""
-    monkeypatch.setattr(prepare, "PART", 97)
+    monkeypatch.setattr(shard_writing, "PART", 97)
     (tmp_path / "small.toml").write_text(to_toml(small_run(tmp_path / "data")), encoding="utf-8")
     place = tmp_path / "shards" / "out"
     assert run("prepare", tmp_path / "small.toml", "--out", place).exit_code == 0

@@ -12,9 +12,9 @@ from pellucid import bundle
 from pellucid.api import Model, load
 from pellucid.cli.explain import told
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.engines import TorchEngine
 from pellucid.decode.request import Request
 from pellucid.decode.stepper import Stepper
+from pellucid.decode.torch_engine import TorchEngine
 from pellucid.decode.translate import Translator
 from pellucid.interop.ctranslate2 import convert
 from pellucid.interop.marian import export_marian, import_marian
@@ -183,7 +183,7 @@ def test_auto_takes_torch_for_what_ctranslate2_does_not_know_and_says_so_once(tm
     bundle.save(tmp_path / "best", random_model(7, vocabulary, vocabulary, **sizes), small_tokenizer(), step=0)
     plain = load(tmp_path / "best", engine="auto").translate(LINES)
     monkeypatch.setitem(transformer.POSITIONS, "none", Distance)
-    monkeypatch.setattr("pellucid.interop.converted._LAYOUT", 10**6)  # the other hash that an edit gives
+    monkeypatch.setattr("pellucid.interop.conversion_cache._LAYOUT", 10**6)  # the other hash that an edit gives
     torchs = load(tmp_path / "best", engine="torch").translate(LINES)
     assert [each.text for each in torchs] != [each.text for each in plain]
     with warnings.catch_warnings(record=True) as said:

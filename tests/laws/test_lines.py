@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pellucid.data.tokenizer import EOS
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.translate import Translator
-from pellucid.text.lines import cut
+from pellucid.text.line_splitting import cut
 from pellucid.text.markup import TAG, kept
 from tests.decode.models import model_that_writes, random_model, small_tokenizer
 

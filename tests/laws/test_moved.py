@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pellucid.config import to_toml
-from pellucid.train import prepare
+from pellucid.train import shard_writing
 from pellucid.train.config import RunConfig, read_run
 from pellucid.train.loop import train
 from pellucid.train.state import checkpoints
@@ -25,8 +25,8 @@ def mixed_run(folder: Path) -> RunConfig:
 
 def on_shards(run: RunConfig, place: Path, part: int, workers: int, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
     """The same run on shards, written in parts of so many pairs by so many threads."""
-    monkeypatch.setattr(prepare, "PART", part)
-    prepare.prepare(run, place, workers, lambda message: None)
+    monkeypatch.setattr(shard_writing, "PART", part)
+    shard_writing.prepare(run, place, workers, lambda message: None)
     return replace(run, data=replace(run.data, shards=str(place)))
 
 

@@ -11,14 +11,14 @@ import torch
 import torch.nn.functional as F
 
 from pellucid import bundle
+from pellucid.atomic import manifest_of
 from pellucid.config import to_toml
 from pellucid.data.tokenizer import PAD
 from pellucid.model import Transformer
-from pellucid.sealed import manifest_of
-from pellucid.train import loop, prepare, state
+from pellucid.train import loop, shard_writing, state
 from pellucid.train.config import RunConfig, make_run, read_run
 from pellucid.train.data import read_data
-from pellucid.train.dev import Evaluation
+from pellucid.train.dev_set import Evaluation
 from pellucid.train.log import read_log
 from pellucid.train.loop import train
 from pellucid.train.loss import loss_sum, r_drop_loss, smoothed_cross_entropy
@@ -311,7 +311,7 @@ def test_a_damaged_start_is_refused_before_anything_is_written(name, models, tmp
 
 
 def with_shards(run: RunConfig, place: Path) -> RunConfig:
-    prepare.prepare(run, place, 1, lambda message: None)
+    shard_writing.prepare(run, place, 1, lambda message: None)
     return replace(run, data=replace(run.data, shards=str(place)))
 
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from pellucid.decode.engines import TorchEngine
 from pellucid.decode.step import ModelState, padded, step_of
 from pellucid.decode.stepper import Stepper
+from pellucid.decode.torch_engine import TorchEngine
 from pellucid.model.positions import Positions
 from tests.decode.models import random_model
 

@@ -16,10 +16,10 @@ from pellucid import bundle
 from pellucid.cli.train import trained
 from pellucid.data.batching import Batch
 from pellucid.train import log, loop, recovery, state, update
+from pellucid.train.failures import TrainingFailed
 from pellucid.train.log import Silent
 from pellucid.train.loop import train
 from pellucid.train.optim import learning_rate
-from pellucid.train.trouble import TrainingFailed
 from pellucid.train.update import batch_loss
 from tests.laws.runs import assert_same_end, same, timeless, train_until, weights
 from tests.train.corpora import small_run

@@ -10,7 +10,7 @@ from pellucid.api import Model
 from pellucid.inspect.claims import diagonals, masking
 from pellucid.inspect.embeddings import embeddings
 from pellucid.inspect.positions import table_of, wrong_beside_right
-from pellucid.inspect.wordmap import cosines_of
+from pellucid.inspect.word_maps import cosines_of
 from pellucid.trace.trace import Trace
 from tests.page.studied import SENTENCE, TARGET, Reader, served, studied, study_of
 

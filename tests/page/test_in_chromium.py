@@ -11,7 +11,7 @@ from pellucid.decode.translate import Translator
 from pellucid.page.assets import BUNDLE, bundle
 from pellucid.page.html import KEPT, page_html, save_html, whole
 from pellucid.page.widget import Asked, frame
-from pellucid.trace.acts import act
+from pellucid.trace.page_api import act
 from tests.decode.models import random_model, small_tokenizer
 from tests.page.browser import page
 

@@ -11,7 +11,7 @@ import pytest
 from pellucid.page import widget as module
 from pellucid.page.html import page_of
 from pellucid.page.widget import REMEMBERED, Asked, Frame, frame, show
-from pellucid.trace import acts
+from pellucid.trace import page_api
 from tests.page.traces import HOSTILE, SCRIPT, HandMade, built
 from tests.trace.traced import small_traced
 
@@ -67,9 +67,9 @@ def test_the_words_and_the_claims_of_a_model_are_asked_like_everything_else():
     trace = small_traced().trace("Yes.", target="Si.")
     asked = {"words": {"side": "source"}, "masking": {}, "heads": {}}
     for verb, args in asked.items():
-        [answer] = ask(Asked(trace, acts.act), ask="act", verb=verb, args=args)
-        assert answer == {"value": acts.act(trace, verb, args)}
-    [answer] = ask(Asked(trace, acts.act), ask="act", verb="words", args={"side": "left"})
+        [answer] = ask(Asked(trace, page_api.act), ask="act", verb=verb, args=args)
+        assert answer == {"value": page_api.act(trace, verb, args)}
+    [answer] = ask(Asked(trace, page_api.act), ask="act", verb="words", args={"side": "left"})
     assert answer["problem"].startswith("side is 'left'")
 
 

@@ -19,7 +19,7 @@ from pellucid.decode.terms import Terms
 from pellucid.serve.app import create_app
 from pellucid.serve.languages import Languages
 from pellucid.serve.limits import Limits
-from pellucid.serve.run import server_of, taken
+from pellucid.serve.running import server_of, taken
 from tests.decode.models import random_model, small_tokenizer
 
 EN_ES = Languages("en", "es")

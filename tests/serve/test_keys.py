@@ -40,7 +40,7 @@ def test_clients_of_libretranslate_send_the_key_as_they_do(server, path: str, fo
     "headers", [basic(KEY), basic(KEY, "anna"), basic("", KEY), {"Authorization": f"Bearer {KEY}"}]
 )
 def test_everything_takes_the_key_in_the_header(server, headers, monkeypatch):
-    monkeypatch.setattr("pellucid.serve.static.bundle", lambda: "export default 1;")
+    monkeypatch.setattr("pellucid.serve.page_routes.bundle", lambda: "export default 1;")
     assert server.post("/translate", json=asked("Yes."), headers=headers).status_code == 200
     traced = server.post("/trace", json={"sentence": "The ball is blue."}, headers=headers)
     paths = ("/", "/pellucid.js", "/metrics", f"/trace/{traced.json()['id']}/manifest.json")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from pellucid.text.links import linked
 from pellucid.text.markup import KEPT, TAG, kept, put_back, take_out
+from pellucid.text.piece_links import linked
 
 law = settings(derandomize=True, deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 

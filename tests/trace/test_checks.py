@@ -15,11 +15,11 @@ from pellucid.decode.translate import Translator
 from pellucid.model import Transformer, attention
 from pellucid.trace import Chain, Edit, Record
 from pellucid.trace.capture import steps_of
-from pellucid.trace.causes.logits import Account, AccountPart, Question, accounts
-from pellucid.trace.checks import numbers as checks_numbers
-from pellucid.trace.checks import runs as checks_runs
-from pellucid.trace.checks.checked import Check, Seen
-from pellucid.trace.checks.checks import checks, checks_of, seen_in
+from pellucid.trace.causes.logit_accounts import Account, AccountPart, Question, accounts
+from pellucid.trace.checks import number_checks as checks_numbers
+from pellucid.trace.checks import rerun_checks as checks_runs
+from pellucid.trace.checks.all_checks import checks, checks_of, seen_in
+from pellucid.trace.checks.captured_run import Check, Seen
 from pellucid.trace.trace import Trace
 from pellucid.trace.tracing import trace
 from tests.decode.models import random_model, small_tokenizer

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pellucid.trace import Edit, Record
-from pellucid.trace.causes.logits import Account, Piece, Question, accounts, of_every_step, of_record
+from pellucid.trace.causes.logit_accounts import Account, Piece, Question, accounts, of_every_step, of_record
 from pellucid.trace.edits import Silence
 from pellucid.trace.record import Chain
 from pellucid.trace.trace import Trace

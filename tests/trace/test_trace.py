@@ -16,7 +16,7 @@ from pellucid.decode.translate import Translator
 from pellucid.model.glossary import glossary
 from pellucid.trace import Record
 from pellucid.trace import capture as capture_module
-from pellucid.trace.about import side_of
+from pellucid.trace.provenance import side_of
 from pellucid.trace.tracing import trace
 from tests.model.models import every_option
 from tests.trace.traced import SENTENCES, ball, model_of, small_traced, tree_of_ball

@@ -18,8 +18,8 @@ from pellucid.data.tokenizer import BOS, EOS, UNK, Tokenizer
 from pellucid.decode.translate import Translator
 from pellucid.model import ModelConfig, Transformer
 from pellucid.trace.causes.case import Case, Effects
-from pellucid.trace.causes.causes import against, detached, lost, odd_pieces, omitted, repeated, twice
 from pellucid.trace.causes.erasure import without_prefix, without_source
+from pellucid.trace.causes.findings import against, detached, lost, odd_pieces, omitted, repeated, twice
 from pellucid.trace.edits import Hide, Prefix
 from pellucid.trace.facts import Tree, TreeNode
 from pellucid.trace.trace import Trace

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from pellucid.train import distributed
-from pellucid.train.trouble import TrainingFailed
+from pellucid.train.failures import TrainingFailed
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from pellucid.config import to_toml
 from pellucid.data.stream import Stream
-from pellucid.train import loop, pairs, prepare
+from pellucid.train import loop, pairs, shard_writing
 from pellucid.train.config import RunConfig, make_run, read_run
 from pellucid.train.data import read_data
 from pellucid.train.log import read_log
@@ -20,7 +20,7 @@ from tests.train.corpora import mixed, small_run
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepare, "PART", 37)
+    monkeypatch.setattr(shard_writing, "PART", 37)
 
 
 def quick_run(folder: Path, **changes: dict) -> RunConfig:
@@ -47,7 +47,7 @@ RUNS = {
 
 
 def with_shards(run: RunConfig, place: Path) -> RunConfig:
-    prepare.prepare(run, place, 2, lambda message: None)
+    shard_writing.prepare(run, place, 2, lambda message: None)
     return replace(run, data=replace(run.data, shards=str(place)))
 
 

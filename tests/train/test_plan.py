@@ -14,11 +14,11 @@ from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.train import precision, trial
 from pellucid.train.advice import advice
 from pellucid.train.config import OptimConfig
-from pellucid.train.epoch import Epoch
+from pellucid.train.costs import memory, parameters, training_flops
+from pellucid.train.epoch_batches import Epoch
 from pellucid.train.plan import Plan, plan, times
 from pellucid.train.stand_in import NEWS_LENGTH, long_pairs, stand_in_data, stand_in_run
 from pellucid.train.update import batch_loss
-from pellucid.train.work import memory, parameters, training_flops
 from tests.train.corpora import small_run
 
 

@@ -8,7 +8,7 @@ from pellucid.data.stream import Stream
 from pellucid.train import loop
 from pellucid.train.data import read_data
 from pellucid.train.loop import train
-from pellucid.train.prepare import prepare
+from pellucid.train.shard_writing import prepare
 from tests.laws.runs import assert_same_end, same, train_until, weights
 from tests.train.corpora import small_run
 

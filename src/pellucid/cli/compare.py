@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from pellucid.atomic import written_file
 from pellucid.cli.files import json_line, lines_of, named, write_lines
 from pellucid.cli.options import ENGINE, JSON, PRECISIONS, default, meaning
 from pellucid.cli.progress import counted
-from pellucid.sealed import written_file
 
 EXAMPLES = """\
   pellucid compare runs/demo/best runs/quick/best --source test.en --reference test.es

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import typer
 
-from pellucid.sealed import is_failed_write
+from pellucid.atomic import is_failed_write
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

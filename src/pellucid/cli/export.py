@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pellucid.cli.files import equal_lines, existing, write_lines
-from pellucid.cli.gated import Pairs, refuse, refuse_long, table, verdicts
 from pellucid.cli.options import MODEL
+from pellucid.cli.quality_gate import Pairs, refuse, refuse_long, table, verdicts
 
 if TYPE_CHECKING:
     from pellucid.bundle import Bundle
@@ -83,7 +83,7 @@ def run(
 
 def heads_put_back(found: "Bundle") -> list[str]:
     """What to know of a pruned model that was exported."""
-    from pellucid.interop.filled import NOTE, removed
+    from pellucid.interop.padded_heads import NOTE, removed
 
     count = removed(found.model.config)
     return [f"note: {NOTE.format(count=count)}"] if count else []
@@ -127,11 +127,11 @@ def check(to: str, precision: str | None, no_gate: bool, files: dict[str, str | 
 
 def refuse_to_replace(out: Path, to: str) -> None:
     """ValueError for a place where something other than an export to this format stands."""
-    from pellucid import sealed
+    from pellucid import atomic
 
-    sealed.refuse_to_replace(out)
-    if (out / sealed.MANIFEST).exists():
-        manifest = sealed.manifest_of(out)
+    atomic.refuse_to_replace(out)
+    if (out / atomic.MANIFEST).exists():
+        manifest = atomic.manifest_of(out)
         if FILES[to] not in manifest["files"] or manifest.get("exported") is None:
             raise ValueError(f"{out} is no export to {to} and is not replaced; choose another place")
 

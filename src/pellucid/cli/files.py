@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from pellucid.sealed import written_file
+from pellucid.atomic import written_file
 
 LINE_SEPARATORS = str.maketrans({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
 """Characters that some readers take for the end of a line; JSON may write them as escapes."""

@@ -120,7 +120,7 @@ def data_lines(plan: "Plan") -> Iterator[str]:
 
 def cost_lines(plan: "Plan") -> Iterator[str]:
     """What it costs."""
-    from pellucid.train.figures import as_bytes, as_count, as_time
+    from pellucid.train.units import as_bytes, as_count, as_time
 
     p, m, trial = plan.parameters, plan.memory, plan.trial
     yield (

@@ -92,7 +92,7 @@ def run(
         trace_bytes, trace_minutes,
     )  # fmt: skip
     from pellucid.decode.terms import Terms
-    from pellucid.serve import run as runner
+    from pellucid.serve import running as runner
     from pellucid.serve.keys import Keys
     from pellucid.serve.languages import Languages
 
@@ -103,7 +103,7 @@ def run(
     with runner.taken(host, port) as listening:
         from pellucid.api import load
         from pellucid.serve.app import create_app
-        from pellucid.serve.gate import LOOPBACK
+        from pellucid.serve.middleware import LOOPBACK
 
         loaded = load(model, precision, engine, exported=exported)
         languages = Languages.of(loaded.manifest, source, target)

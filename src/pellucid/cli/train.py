@@ -96,8 +96,8 @@ def trained(settings: "RunConfig", directory: Path, resume: bool, reasons: Seque
 
     Exit code 1 and one message if it cannot go on; 130 or 143, as shells have it, if a signal stopped it.
     """
+    from pellucid.train.failures import TrainingFailed
     from pellucid.train.loop import train
-    from pellucid.train.trouble import TrainingFailed
 
     try:
         outcome = train(settings, directory, resume=resume, reasons=reasons)

@@ -14,7 +14,7 @@ from typing import Annotated, Literal, TypeVar
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer, set_random_generator_seed
 
-from pellucid.data.pieces import BOS, EOS, PAD, UNK, ListedPieces
+from pellucid.data.listed_pieces import BOS, EOS, PAD, UNK, ListedPieces
 
 _RESERVED = 4 + 256
 """Special pieces, and one piece for every byte, so that no character is unknown."""

@@ -9,9 +9,9 @@ from typing import Literal
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.hypothesis import Hypothesis
-from pellucid.decode.prepare import Prepared
-from pellucid.decode.words import Links
-from pellucid.text.lines import join
+from pellucid.decode.line_preparation import Prepared
+from pellucid.decode.word_edges import Links
+from pellucid.text.line_splitting import join
 from pellucid.text.markup import TAG, put_back
 
 

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS
 from pellucid.decode.hypothesis import Hypothesis, penalty
-from pellucid.decode.observe import Looked, Observe
 from pellucid.decode.search import Finished, Rule, State, Step, largest, never, ruled
+from pellucid.decode.search_steps import Looked, Observe
 
 
 def beam_search(

@@ -10,10 +10,10 @@ from torch import Tensor
 from pellucid.data.tokenizer import BOS, EOS
 from pellucid.decode.beam import along, closest
 from pellucid.decode.hypothesis import Hypothesis, penalty
-from pellucid.decode.progress import NO_PIECE, Progress
-from pellucid.decode.required import Term
+from pellucid.decode.required_terms import Term
 from pellucid.decode.search import Finished, Rule, State, Step, largest, never, ruled
-from pellucid.decode.words import Words
+from pellucid.decode.term_progress import NO_PIECE, Progress
+from pellucid.decode.word_edges import Words
 
 NEVER = 2**62
 

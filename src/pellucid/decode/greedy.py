@@ -8,8 +8,8 @@ from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS
 from pellucid.decode.hypothesis import Hypothesis
-from pellucid.decode.observe import Looked, Observe
 from pellucid.decode.search import Finished, Rule, State, Step, largest, never, ruled
+from pellucid.decode.search_steps import Looked, Observe
 
 Choose = Callable[[Float[Tensor, "R V"], Int[Tensor, " R"], int], tuple[Int[Tensor, " R"], Float[Tensor, " R"]]]
 """Log-probabilities, the sentence of each row and the position (0 first): the piece each row goes on with, and how near

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from pellucid.data.tokenizer import UNK, Tokenizer
-from pellucid.decode.words import NEW_WORD
+from pellucid.decode.word_edges import NEW_WORD
 
 
 def prefix_pieces(tokenizer: Tokenizer, text: str) -> tuple[int, ...]:

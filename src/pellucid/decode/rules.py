@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pellucid.decode.search import Rule
-from pellucid.decode.words import EDGE, NEW_WORD, Words
+from pellucid.decode.word_edges import EDGE, NEW_WORD, Words
 
 _ANYTHING = -3
 

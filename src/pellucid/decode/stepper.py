@@ -4,11 +4,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pellucid.decode.packed import PackedDecoderLayer, PackedEncoderLayer, norm
-from pellucid.decode.product import Product
+from pellucid.decode.packed_layers import PackedDecoderLayer, PackedEncoderLayer, norm
+from pellucid.decode.packed_linear import Product
 from pellucid.model import Transformer, masks
+from pellucid.model.known_parts import unknown_parts
 from pellucid.model.layers import DecoderLayer, EncoderLayer
-from pellucid.model.parts import unknown_parts
 from pellucid.model.watch import unseen
 
 _ROOM = 16

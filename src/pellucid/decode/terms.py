@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pellucid.data.corpus import read_lines
 from pellucid.data.tokenizer import UNK, Tokenizer
-from pellucid.decode.required import Spelling, Term
-from pellucid.decode.words import EDGE, edges
+from pellucid.decode.required_terms import Spelling, Term
+from pellucid.decode.word_edges import EDGE, edges
 
 
 @dataclass(frozen=True)

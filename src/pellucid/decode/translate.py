@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.assemble import Found, Translation, assemble
-from pellucid.decode.circles import again, in_circles, without_circles
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.hypothesis import FORBIDDEN, Hypothesis, usable
+from pellucid.decode.line_preparation import Lengths, Part, Prepared, prepare, refuse_long
 from pellucid.decode.prefix import refuse_long_prefixes
-from pellucid.decode.prepare import Lengths, Part, Prepared, prepare, refuse_long
+from pellucid.decode.repetition_retry import again, in_circles, without_circles
 from pellucid.decode.request import Bounds, Engine, Request
-from pellucid.decode.required import crowded
+from pellucid.decode.required_terms import crowded
 from pellucid.decode.terms import Terms
-from pellucid.decode.words import Links, Words
-from pellucid.stored import Stored
+from pellucid.decode.word_edges import Links, Words
+from pellucid.lazy_bundle import Stored
 
 if TYPE_CHECKING:
-    from pellucid.decode.engines import TorchEngine
-    from pellucid.decode.placement import Aligned
+    from pellucid.decode.term_placement import Aligned
+    from pellucid.decode.torch_engine import TorchEngine
     from pellucid.model import Transformer
 
 LARGE = 512
@@ -84,7 +84,7 @@ class Translator:
         """The engine that runs them, and does all that no other can."""
         import torch
 
-        from pellucid.decode.engines import TorchEngine
+        from pellucid.decode.torch_engine import TorchEngine
 
         if self.threads is not None:
             torch.set_num_threads(self.threads)
@@ -245,14 +245,14 @@ class Translator:
         """The hypotheses of parts that have terms, with these in their places."""
         if not parts:
             return []
-        from pellucid.decode.placement import with_terms
+        from pellucid.decode.term_placement import with_terms
 
         search, align = partial(self.hypotheses, config=config), partial(self.aligned, config=config)
         return with_terms(parts, search, align, self.words)
 
     def aligned(self, parts: Sequence[Part], targets: Sequence[list[int]], config: SearchConfig) -> "list[Aligned]":
         """Which words of each translation are aligned with the sources of its terms."""
-        from pellucid.decode.placement import aligned
+        from pellucid.decode.term_placement import aligned
 
         sizes = {i: max(len(part.request.source), len(targets[i]) + 1) for i, part in enumerate(parts)}
         found: dict[int, Aligned] = {}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pellucid.evaluate.bootstrap import Interval, Paired
 from pellucid.evaluate.compare import Bucket, Change, Comparison, Grouping
-from pellucid.evaluate.picture import bar, reach, whisker
+from pellucid.evaluate.difference_svg import bar, reach, whisker
 from pellucid.evaluate.report import headline, method, same, signed
 
 MOST_WORDS = 500

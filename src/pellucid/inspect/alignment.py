@@ -28,7 +28,7 @@ from pellucid.decode.alignment import (
     shares,
 )
 from pellucid.decode.translate import reading as at_rest
-from pellucid.inspect.pairs import batches_of
+from pellucid.inspect.study_pairs import batches_of
 from pellucid.model import ModelConfig, Transformer
 
 SIDES = ("output", "input")

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 
 from pellucid.decode.alignment import sent
-from pellucid.inspect.wordwise import Axis, axes, merged, readable
+from pellucid.inspect.word_axes import Axis, axes, merged, readable
 from pellucid.model import ModelConfig
 from pellucid.trace.edits import attention_names
 from pellucid.trace.trace import Trace

@@ -1,7 +1,7 @@
 """What each head of a model does and how much it matters, measured on sentence pairs.
 
 Roles are those of Voita et al. 2019, importance is that of Michel et al. 2019; what counts as what stands in
-`measures.py`, `relations.py`, `importance.py` and `roles.py`.
+`pattern_measures.py`, `relations.py`, `importance.py` and `roles.py`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,12 +14,12 @@ from numpy import ndarray
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.alignment import Links, align
 from pellucid.decode.translate import reading
-from pellucid.inspect import importance, measures, roles
+from pellucid.inspect import importance, pattern_measures, roles
 from pellucid.inspect.importance import Change, Curve, Head
-from pellucid.inspect.measures import OFFSETS, Sums
-from pellucid.inspect.pairs import Batch, Pairs, Side, batches
+from pellucid.inspect.pattern_measures import OFFSETS, Sums
 from pellucid.inspect.relations import Count, Followed
 from pellucid.inspect.roles import Badge, Share
+from pellucid.inspect.study_pairs import Batch, Pairs, Side, batches
 from pellucid.model import ModelConfig, Transformer
 from pellucid.trace.edits import attention_names
 from pellucid.trace.record import Record
@@ -104,7 +104,7 @@ def look(
                 summed(sums[name], record[f"{name}.pattern"], *sides(batch, name), causal=is_causal(name))
             for kind, some in of_kinds.items():
                 queries = sides(batch, some[0])[0].real
-                found = measures.affinities([record[f"{name}.pattern"] for name in some], queries).numpy()
+                found = pattern_measures.affinities([record[f"{name}.pattern"] for name in some], queries).numpy()
                 alike[kind] = alike[kind][0] + found, alike[kind][1] + float(queries.sum())
             right = links_of(model, tokenizer, pairs, batch, links)
             for name, count in counts.items():
@@ -135,12 +135,12 @@ def sides(batch: Batch, name: str) -> tuple[Side, Side]:
 
 def summed(sums: Sums, pattern, queries: Side, keys: Side, causal: bool) -> None:
     """Add everything measured in one attention of one batch."""
-    v = measures.view(queries, keys, causal)
-    measures.strength(sums, pattern, v, keys.there & ~keys.real)
-    measures.offsets(sums, pattern, v, "pieces")
-    measures.rarity(sums, pattern, v, keys)
-    by_words = measures.by_words(pattern, queries.words, keys.words)
-    measures.offsets(sums, by_words, measures.view_of_words(queries, keys, causal), "words")
+    v = pattern_measures.view(queries, keys, causal)
+    pattern_measures.strength(sums, pattern, v, keys.there & ~keys.real)
+    pattern_measures.offsets(sums, pattern, v, "pieces")
+    pattern_measures.rarity(sums, pattern, v, keys)
+    by_words = pattern_measures.by_words(pattern, queries.words, keys.words)
+    pattern_measures.offsets(sums, by_words, pattern_measures.view_of_words(queries, keys, causal), "words")
 
 
 def seen_in(name: str, sums: Sums, heads: int) -> list[Seen]:
@@ -152,7 +152,7 @@ def seen_in(name: str, sums: Sums, heads: int) -> list[Seen]:
     by = {unit: {d: share(f"{unit}{d:+d}") for d in OFFSETS} for unit in ("pieces", "words")}
     means = {measure: sums.means(measure, heads) for measure in ("confidence", "entropy", "sink")}
     chances = [sums.means(f"{measure}_chance", 1)[0] for measure in ("rarest", "two_rarest")]
-    errors = [measures.standard_error(sums, measure) for measure in ("rarest", "two_rarest")]
+    errors = [pattern_measures.standard_error(sums, measure) for measure in ("rarest", "two_rarest")]
     rarest, two_rarest = share("rarest"), share("two_rarest")
     return [
         Seen(
@@ -208,9 +208,9 @@ def count_alignment(count: Count, batch: Batch, pattern, links: Sequence[Links])
     A row reads one piece and writes the next (Chen et al. 2020 call these the input side and the output side).
     """
     for relation, side in (("word it reads", batch.begun), ("word it writes", batch.asked)):
-        found = measures.by_words(pattern, side.words, batch.read.words)
-        v = measures.view_of_words(side, batch.read, causal=False)
-        for best, right, there in zip(measures.chosen(found, v).cpu(), links, v.queries.tolist(), strict=True):
+        found = pattern_measures.by_words(pattern, side.words, batch.read.words)
+        v = pattern_measures.view_of_words(side, batch.read, causal=False)
+        for best, right, there in zip(pattern_measures.chosen(found, v).cpu(), links, v.queries.tolist(), strict=True):
             wanted: dict[int, list[int]] = {}
             for source, target in right:
                 if target < len(there) and there[target]:

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from pellucid.inspect.attention import allowed_in, through_output
-from pellucid.inspect.wordwise import Axis, Group, axes, bared, merged
+from pellucid.inspect.word_axes import Axis, Group, axes, bared, merged
 from pellucid.model import ModelConfig
 from pellucid.trace.edits import attention_names
 from pellucid.trace.trace import Trace

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.translate import reading
-from pellucid.inspect import measures
+from pellucid.inspect import pattern_measures
 from pellucid.inspect.conllu import Parsed, words_of
-from pellucid.inspect.pairs import Commonness, Of, batches_of, side
+from pellucid.inspect.study_pairs import Commonness, Of, batches_of, side
 from pellucid.model import Transformer
 from pellucid.trace.record import Record
 
@@ -100,8 +100,8 @@ def followed_in_syntax(
         with reading(model):
             model.encode(read.ids, record)
         for name, count in counts.items():
-            pattern = measures.by_words(record[f"{name}.pattern"], read.words, read.words)
-            best = measures.chosen(pattern, measures.view_of_words(read, read, causal=False)).cpu()
+            pattern = pattern_measures.by_words(record[f"{name}.pattern"], read.words, read.words)
+            best = pattern_measures.chosen(pattern, pattern_measures.view_of_words(read, read, causal=False)).cpu()
             for row, n in zip(best, numbers, strict=True):
                 count_syntax(count, row, sentences[n], rows[n])
     found = [

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, read_pieces
-from pellucid.trace.about import side_of
 from pellucid.trace.facts import Side
+from pellucid.trace.provenance import side_of
 
 MANY = 3
 """Pieces of a word above which it is told, as of a rare one."""

@@ -8,15 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pellucid.atomic import listed, written_whole
 from pellucid.data.tokenizer import BOS, EOS, UNK, Tokenizer
-from pellucid.interop.filled import with_all_heads
+from pellucid.interop.ctranslate2_library import PRECISIONS, installed
 from pellucid.interop.int8 import LARGEST_OF_WEIGHTS, as_bytes
-from pellucid.interop.library import PRECISIONS, installed
+from pellucid.interop.padded_heads import with_all_heads
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.attention import Attention
+from pellucid.model.known_parts import unknown_parts
 from pellucid.model.layers import EPSILON, DecoderLayer, EncoderLayer, FeedForward, Residual
-from pellucid.model.parts import unknown_parts
-from pellucid.sealed import listed, written_whole
 from pellucid.weights import refuse_non_finite
 
 _LARGEST_TENSOR = 2**32 - 1

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from pellucid import bundle
+from pellucid.atomic import listed, read_json, refuse_to_replace, written_whole
 from pellucid.bundle import Bundle
-from pellucid.interop.filled import with_all_heads
 from pellucid.interop.marian_config import config_of, model_of, unable
 from pellucid.interop.marian_vocabulary import MODELS, START, files_of, tokenizer_of, vocabularies
 from pellucid.interop.marian_weights import DTYPES, WEIGHTS, Plan, Stored, read, started_by_padding, usual, write
+from pellucid.interop.padded_heads import with_all_heads
 from pellucid.model import ModelConfig, Transformer
-from pellucid.model.parts import unknown_parts
-from pellucid.sealed import listed, read_json, refuse_to_replace, written_whole
+from pellucid.model.known_parts import unknown_parts
 
 KEPT = "marian.json"
 """The file of a model directory that holds what an imported model's own files said, so that it can be written again."""

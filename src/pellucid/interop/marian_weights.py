@@ -11,12 +11,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from pellucid.atomic import listed
 from pellucid.data.tokenizer import BOS, PAD
+from pellucid.interop.marian_names import BIAS, POSITIONS, SHARED, Row, places, rows, to_ours, to_theirs
 from pellucid.interop.marian_vocabulary import Vocabulary
-from pellucid.interop.names import BIAS, POSITIONS, SHARED, Row, places, rows, to_ours, to_theirs
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.positions import sinusoids
-from pellucid.sealed import listed
 from pellucid.weights import refuse_non_finite, without_weights
 
 WEIGHTS = "model.safetensors"

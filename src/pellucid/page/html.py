@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pellucid.atomic import written_file
 from pellucid.page.assets import bundle
 from pellucid.page.blocks import STORED, block, halved, json_block, rounded, script_json, script_text
-from pellucid.sealed import written_file
 
 KEPT = ("maps", "float16", "float32", "weights")
 """What a file can keep, from little to all: maps, every tensor rounded or whole, and every tensor and weight."""

@@ -4,7 +4,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from pellucid.sealed import written_file
+from pellucid.atomic import written_file
 
 # Okabe and Ito 2008: told apart by everyone.
 BLUE, VERMILION, GREEN, ORANGE, SKY, PURPLE, BLACK = (

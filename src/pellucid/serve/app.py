@@ -11,12 +11,12 @@ from starlette.responses import JSONResponse, Response
 
 from pellucid.api import Model
 from pellucid.decode.terms import Terms
-from pellucid.serve import libretranslate, static, tracing
-from pellucid.serve.gate import LOOPBACK, Addressed, Bounded, Guarded, Headed
+from pellucid.serve import libretranslate, page_routes, trace_routes
 from pellucid.serve.keys import Keys
 from pellucid.serve.languages import Languages
 from pellucid.serve.limits import Limits
 from pellucid.serve.metrics import Measured
+from pellucid.serve.middleware import LOOPBACK, Addressed, Bounded, Guarded, Headed
 from pellucid.serve.problems import Problem, Refusal, say_problems
 from pellucid.serve.service import Service
 
@@ -55,7 +55,7 @@ def create_app(
     )
     say_problems(app)
     app.include_router(libretranslate.routes(service))
-    for router in (static.routes(), tracing.routes(service), counters(service)):
+    for router in (page_routes.routes(), trace_routes.routes(service), counters(service)):
         app.include_router(router, **service.keys.in_header())
 
     @app.get("/health", tags=["operation"], responses={503: {"model": Problem, "description": "it does not work"}})

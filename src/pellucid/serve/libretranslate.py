@@ -10,13 +10,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from pellucid.decode.assemble import Translation
 from pellucid.decode.config import SearchConfig
-from pellucid.serve.bodies import ENCODED, JSON, PARTS, read
 from pellucid.serve.html import Text, cut, filled
 from pellucid.serve.languages import name_of
 from pellucid.serve.limits import Limits
 from pellucid.serve.problems import Refusal, documented
+from pellucid.serve.request_bodies import ENCODED, JSON, PARTS, read
 from pellucid.serve.service import Service
-from pellucid.serve.work import Texts
+from pellucid.serve.worker import Texts
 
 BEAM = SearchConfig().beam
 STOPS = ("empty", "eos", "length", "failed")

@@ -16,9 +16,9 @@ from pellucid.serve.languages import Languages
 from pellucid.serve.limits import Limits
 from pellucid.serve.metrics import Metrics
 from pellucid.serve.problems import Refusal
-from pellucid.serve.traces import Kept, Traces
-from pellucid.serve.work import Full, Texts, Worker, fit_together, translated
-from pellucid.trace.acts import act
+from pellucid.serve.trace_store import Kept, Traces
+from pellucid.serve.worker import Full, Texts, Worker, fit_together, translated
+from pellucid.trace.page_api import act
 from pellucid.trace.trace import Trace
 
 Asked = TypeVar("Asked")

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from pellucid.text.links import Pair, Span, linked
-from pellucid.text.placing import Tag, leaning, partners, placed
+from pellucid.text.piece_links import Pair, Span, linked
+from pellucid.text.tag_placement import Tag, leaning, partners, placed
 
 VALUE = r"""(?:"[^"]*+"|'[^']*+'|(?:[^\s"'<>=`/]|/(?!>))++)"""
 TAG = re.compile(rf"<(/?)([A-Za-z][\w:.-]*+|\d++)(?:\s++[\w:.@-]++\s*+=\s*+{VALUE})*+\s*+(/?)>", re.ASCII)

@@ -13,7 +13,7 @@ from pellucid.decode.step import padded
 from pellucid.decode.translate import reading
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.glossary import Row, glossary
-from pellucid.model.parts import unknown_parts
+from pellucid.model.known_parts import unknown_parts
 from pellucid.trace.edits import attention_names
 from pellucid.trace.facts import Candidate, Step
 from pellucid.trace.record import Chain, Edit, Record

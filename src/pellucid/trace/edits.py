@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pellucid.model import ModelConfig
-from pellucid.trace.reading import read_as
+from pellucid.trace.json_types import read_as
 from pellucid.trace.record import Edit
 
 Change = Callable[[Tensor], Tensor]

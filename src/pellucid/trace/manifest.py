@@ -9,7 +9,7 @@ from pellucid.model import ModelConfig
 from pellucid.model.glossary import LEGEND, Row, glossary
 from pellucid.trace.capture import dims_of, shape_of, sizes
 from pellucid.trace.checks.graph import operations
-from pellucid.trace.checks.source import code_of
+from pellucid.trace.checks.source_lines import code_of
 from pellucid.weights import without_weights
 
 if TYPE_CHECKING:

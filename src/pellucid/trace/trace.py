@@ -16,21 +16,21 @@ from pellucid.model import ModelConfig, Transformer
 from pellucid.model.glossary import glossary
 from pellucid.trace.capture import dims_of
 from pellucid.trace.edits import EditSpec, as_edits, replaced
+from pellucid.trace.fact_properties import Told
 from pellucid.trace.facts import Facts
 from pellucid.trace.manifest import manifest_of
-from pellucid.trace.named import Named
-from pellucid.trace.told import Told
+from pellucid.trace.named_array import Named
 
 if TYPE_CHECKING:
-    from pellucid.trace.causes.logits import Account
+    from pellucid.trace.causes.logit_accounts import Account
     from pellucid.trace.causes.verdict import Verdict
-    from pellucid.trace.checks.checks import Check
+    from pellucid.trace.checks.all_checks import Check
 
 
 class Beside(Protocol):
     """What a page asks beside a trace, of the whole model: verbs as in `acts`, and their answers for a file.
 
-    They stand above traces (pellucid.inspect.asked), so whoever opens a model hands them down.
+    They stand above traces (pellucid.inspect.model_queries), so whoever opens a model hands them down.
     """
 
     @property
@@ -150,7 +150,7 @@ class Trace(Told, Mapping[str, Named]):
 
     def account(self, step: int, piece: int | None = None, other: int | None = None) -> "Account":
         """Where the logit of a piece (by default the one written) came from, or its difference to another's."""
-        from pellucid.trace.causes.logits import account
+        from pellucid.trace.causes.logit_accounts import account
 
         return account(self, step, piece, other)
 
@@ -162,7 +162,7 @@ class Trace(Told, Mapping[str, Named]):
 
     def answers(self) -> dict[str, Any]:
         """What can be asked of a trace, answered ahead for a file; what cannot be answered is left out."""
-        from pellucid.trace.causes.logits import of_every_step
+        from pellucid.trace.causes.logit_accounts import of_every_step
 
         found: dict[str, Any] = {}
         for name, answer in (("accounts", lambda: of_every_step(self)), ("verdict", lambda: self.verdict().as_json())):
@@ -228,21 +228,21 @@ class Trace(Told, Mapping[str, Named]):
 
     def save(self, path: str | Path) -> None:
         """Write it into a directory of its own, whole or not at all; a trace that is there is replaced."""
-        from pellucid.trace.saved import save
+        from pellucid.trace.storage import save
 
         save(self, path)
 
     @staticmethod
     def load(path: str | Path) -> "Trace":
         """A trace as `save` wrote it, read as a stranger's; ValueError, saying what is wrong, for anything else."""
-        from pellucid.trace.saved import load
+        from pellucid.trace.storage import load
 
         return load(path)
 
     def show(self) -> Any:
         """The page in a notebook."""
         from pellucid.page.widget import show
-        from pellucid.trace.acts import act
+        from pellucid.trace.page_api import act
 
         return show(self, act=act)
 
@@ -258,6 +258,6 @@ class Trace(Told, Mapping[str, Named]):
 
     @cached_property
     def _checks(self) -> list["Check"]:
-        from pellucid.trace.checks.checks import checks
+        from pellucid.trace.checks.all_checks import checks
 
         return checks(self)

@@ -10,13 +10,13 @@ from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import BOS
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.translate import Translator
-from pellucid.trace.about import hashed, of_bundle, run_of, settings, side_of
 from pellucid.trace.capture import captured, steps_of, what_to_keep
 from pellucid.trace.edits import EditSpec, Prefix, as_edits, edit_of, refuse_rows_beyond
 from pellucid.trace.facts import Facts, Inputs, Side
-from pellucid.trace.search import only_part
+from pellucid.trace.observed_search import only_part
+from pellucid.trace.provenance import hashed, of_bundle, run_of, settings, side_of
 from pellucid.trace.trace import Beside, Origin, Trace
-from pellucid.trace.written import found, given, rescored
+from pellucid.trace.traced_translation import found, given, rescored
 
 
 def trace(

@@ -5,9 +5,9 @@ from math import ceil
 
 from pellucid.train.defaults import SCALES
 from pellucid.train.distributed import ALONE
-from pellucid.train.figures import as_bytes, as_count, as_time
 from pellucid.train.plan import OFTEN, Plan
 from pellucid.train.precision import replaced
+from pellucid.train.units import as_bytes, as_count, as_time
 
 LONG = 24 * 3600.0
 """Seconds after which a run is worth a word on how to shorten it."""

@@ -11,7 +11,7 @@ from pellucid.config import build, overridden, read_toml
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.model import PRESETS, ModelConfig
 from pellucid.sizes import Activation, Norm, Positions, Tie
-from pellucid.train.start import filled
+from pellucid.train.initial_model import filled
 
 MOST_WEIGHT = 1000
 """Of a corpus among others. A weight takes memory: an epoch is put in order as a whole."""

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pellucid.data.bpe_dropout import with_bpe_dropout
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.train.config import RunConfig
+from pellucid.train.initial_model import tokenizer_of
 from pellucid.train.pairs import Data, encode_all, learn_tokenizer, read_corpus
-from pellucid.train.sharded import read_shards
-from pellucid.train.start import tokenizer_of
+from pellucid.train.shard_reading import read_shards
 
 
 def read_data(run: RunConfig, tokenizer: Tokenizer | None = None) -> Data:

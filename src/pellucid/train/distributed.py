@@ -25,7 +25,7 @@ from torch import Tensor, distributed
 from pellucid.data.batching import Batch, collate
 from pellucid.data.stream import Place
 from pellucid.data.tokenizer import BOS, EOS, PAD
-from pellucid.train.trouble import TrainingFailed
+from pellucid.train.failures import TrainingFailed
 
 BUCKET = 2**24
 """Numbers that are sent at a time."""

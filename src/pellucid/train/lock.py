@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
-from pellucid.sealed import NotWritten, is_failed_write, reason
+from pellucid.atomic import NotWritten, is_failed_write, reason
 
 NAME = "run.lock"
 

@@ -6,8 +6,8 @@ from math import inf, nan
 from pathlib import Path
 from typing import Any, Protocol
 
-from pellucid.sealed import NotWritten, reason
-from pellucid.train.dev import Evaluation
+from pellucid.atomic import NotWritten, reason
+from pellucid.train.dev_set import Evaluation
 from pellucid.train.state import Counts, Since, replace_text
 from pellucid.train.update import Update
 

@@ -11,17 +11,19 @@ from typing import Any
 import torch
 
 from pellucid import bundle
+from pellucid.atomic import NotWritten, is_failed_write, manifest_of, reason
 from pellucid.config import to_toml
 from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
 from pellucid.model.dropout import drop_only
-from pellucid.sealed import NotWritten, is_failed_write, manifest_of, reason
 from pellucid.train.config import RunConfig
 from pellucid.train.data import read_data
-from pellucid.train.dev import Dev, Evaluation, evaluate
+from pellucid.train.dev_set import Dev, Evaluation, evaluate
 from pellucid.train.distributed import ALONE, Workers, joined
+from pellucid.train.failures import TrainingFailed, out_of_memory, written
 from pellucid.train.fsdp import is_sharded, placed
+from pellucid.train.initial_model import opened, since
 from pellucid.train.lock import locked
 from pellucid.train.log import Log, Silent, Voice, voice
 from pellucid.train.optim import adam, dropout_part, learning_rate
@@ -30,10 +32,8 @@ from pellucid.train.precision import replaced
 from pellucid.train.process import interruptible, spare_memory
 from pellucid.train.progress import due, progress, worthwhile
 from pellucid.train.recovery import account, found_by_all, good, newest_sound, rate_factor, recover
-from pellucid.train.start import opened, since
+from pellucid.train.resume_checks import TEXTS, note_text, refuse_other_settings, refuse_other_text
 from pellucid.train.state import State, average, checkpoint, checkpoints, gathered, prune, replace_text, restore, save
-from pellucid.train.trouble import TrainingFailed, out_of_memory, written
-from pellucid.train.unchanged import TEXTS, note_text, refuse_other_settings, refuse_other_text
 from pellucid.train.update import compiled, update
 
 WRITES = ("run.toml", TEXTS, "log.jsonl", "checkpoints", "last", "best", "average")

@@ -13,14 +13,14 @@ from pellucid.data.batching import Encoded
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import ModelConfig
 from pellucid.train.config import RunConfig
+from pellucid.train.costs import FLOAT, Memory, Parameters, memory, parameters, training_flops
 from pellucid.train.data import read_data
 from pellucid.train.distributed import ALONE
-from pellucid.train.epoch import Epoch
+from pellucid.train.epoch_batches import Epoch
 from pellucid.train.pairs import Data
 from pellucid.train.progress import EVALUATIONS
 from pellucid.train.resources import free_memory
 from pellucid.train.trial import Trial, try_updates
-from pellucid.train.work import FLOAT, Memory, Parameters, memory, parameters, training_flops
 
 TRIAL_SECONDS = 5.0
 

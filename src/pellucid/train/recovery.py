@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Protocol
 
 from pellucid import bundle
-from pellucid.sealed import manifest_of
+from pellucid.atomic import manifest_of
 from pellucid.train.distributed import ALONE, Workers
+from pellucid.train.failures import TrainingFailed
 from pellucid.train.log import Lines
 from pellucid.train.state import Counts, State, checkpoint, checkpoints, return_to
-from pellucid.train.trouble import TrainingFailed
 from pellucid.train.update import Update
 
 IN_A_ROW = 20

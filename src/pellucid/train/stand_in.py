@@ -9,8 +9,8 @@ from pellucid.config import read_toml
 from pellucid.data.corpus import Pairs, fingerprint
 from pellucid.data.phrasebook import phrases
 from pellucid.train.config import RunConfig, changed, make_run
+from pellucid.train.initial_model import tokenizer_of
 from pellucid.train.pairs import Data, encode, learn
-from pellucid.train.start import tokenizer_of
 
 NEWS_LENGTH = 2.87, 0.65
 """Mean and standard deviation of the logarithm of an English line's words, newstest2008 to 2013: median 19, mean 21."""

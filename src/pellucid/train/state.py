@@ -11,14 +11,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from pellucid import bundle
+from pellucid.atomic import beside, written_file
 from pellucid.data.batching import Batch
 from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
-from pellucid.sealed import beside, written_file
-from pellucid.train.ahead import Ahead
 from pellucid.train.distributed import ALONE, Workers
 from pellucid.train.fsdp import is_sharded, part_of, whole
+from pellucid.train.prefetch import Ahead
 
 
 @dataclass

@@ -15,8 +15,8 @@ import torch
 
 from pellucid.data.batching import Batch
 from pellucid.model import Transformer
+from pellucid.train.failures import rows
 from pellucid.train.fsdp import is_sharded
-from pellucid.train.trouble import rows
 
 LEAST = 800
 """Target positions that are worth a thread: a batch costs something for being a batch, however short.

@@ -12,7 +12,7 @@ from pellucid.data.batching import collate
 from pellucid.model import ModelConfig, Transformer
 from pellucid.train.config import RunConfig
 from pellucid.train.distributed import ALONE
-from pellucid.train.epoch import Epoch
+from pellucid.train.epoch_batches import Epoch
 from pellucid.train.optim import adam, learning_rate
 from pellucid.train.process import spare_memory
 from pellucid.train.resources import forget_peak, peak_memory

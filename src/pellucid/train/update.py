@@ -12,11 +12,11 @@ from pellucid.model import Transformer
 from pellucid.model.dropout import drawn_from
 from pellucid.train.config import OptimConfig
 from pellucid.train.distributed import ALONE, Workers
+from pellucid.train.failures import halves, out_of_memory
 from pellucid.train.fsdp import gather_embeddings, is_sharded, whole
 from pellucid.train.loss import loss_of_rows, loss_sum
 from pellucid.train.precision import products_in
 from pellucid.train.threads import share, sharing, together
-from pellucid.train.trouble import halves, out_of_memory
 
 FUSED_LOSS = "fused_loss"
 """Where `compiled` leaves on the model what makes loss and gradient of some logits."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pellucid.cli.files import equal_lines, into, lines_beside, named, write_lines
-from pellucid.cli.inspecting.shown import JSON, PLOT, require_figure, save_figure, write_objects, write_table
+from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
 from pellucid.cli.options import MODEL
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import lines_of, named, write_lines
-from pellucid.cli.inspecting.shown import JSON, write_objects, write_table
+from pellucid.cli.inspecting.output import JSON, write_objects, write_table
 from pellucid.cli.inspecting.similar import SIDE
 from pellucid.cli.options import MODEL
 

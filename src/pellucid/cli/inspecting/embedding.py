@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.inspecting.shown import JSON, PLOT, aligned, require_figure, save_figure, write_objects
+from pellucid.cli.inspecting.output import JSON, PLOT, aligned, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL
 from pellucid.cli.terminal import Terminal, visible
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from pellucid.inspect.vectors import Vector
+    from pellucid.inspect.input_vectors import Vector
 
 EXAMPLES = """\
   pellucid inspect embedding runs/demo/best blue
@@ -37,7 +37,7 @@ def run(
     vector of its position. Of a word of several pieces each piece has its own.
     """
     from pellucid.bundle import load
-    from pellucid.inspect.vectors import vectors
+    from pellucid.inspect.input_vectors import vectors
 
     require_figure(plot)
     found = vectors(load(model), word, side, at or 0)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import equal_lines, existing, into, json_line, lines_of, named, write_lines
-from pellucid.cli.inspecting.shown import JSON, PLOT, require_figure, save_figure, write_objects
-from pellucid.cli.inspecting.working import working
+from pellucid.cli.inspecting.measurement_bar import working
+from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL
 
 if TYPE_CHECKING:
@@ -70,13 +70,13 @@ def run(
     by itself, as sink. Loss is in nats a piece, with the true translation before it.
     """
     from pellucid.bundle import load
-    from pellucid.cli.inspecting.heads_told import Report, badges_of, objects, told
-    from pellucid.cli.inspecting.silenced import Silenced
+    from pellucid.cli.inspecting.heads_report import Report, badges_of, objects, told
+    from pellucid.cli.inspecting.silenced_scores import Silenced
     from pellucid.inspect import conllu as parsing
     from pellucid.inspect import heads as study
     from pellucid.inspect import importance
-    from pellucid.inspect.pairs import batches_in, prepare, some_of
     from pellucid.inspect.relations import followed_in_syntax
+    from pellucid.inspect.study_pairs import batches_in, prepare, some_of
 
     if curve not in CURVES:
         raise ValueError(f"--curve {curve!r} is nothing that can be drawn; choose one of {', '.join(CURVES)}")

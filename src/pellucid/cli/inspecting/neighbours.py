@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.inspecting.shown import JSON, write_objects, write_table
+from pellucid.cli.inspecting.output import JSON, write_objects, write_table
 from pellucid.cli.inspecting.similar import SIDE
 from pellucid.cli.options import MODEL
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.inspecting.shown import JSON, PLOT, require_figure, save_figure, write_objects
-from pellucid.cli.inspecting.tabled import SIDE, TARGET, WHERE, head_line, traced
+from pellucid.cli.inspecting.attention_tables import SIDE, TARGET, WHERE, head_line, traced
+from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL
 
 if TYPE_CHECKING:
-    from pellucid.inspect.products import Pair, Plane
+    from pellucid.inspect.query_key_products import Pair, Plane
 
 EXAMPLES = """\
   pellucid inspect pair runs/demo/best "The black cat drank the milk." milk drank
@@ -42,7 +42,7 @@ def run(
     """
     from pellucid.api import load
     from pellucid.inspect.attention import require_head
-    from pellucid.inspect.products import pair, plane
+    from pellucid.inspect.query_key_products import pair, plane
 
     require_figure(plot)
     if count < 1:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pellucid.cli.files import existing, write_lines
-from pellucid.cli.inspecting.shown import JSON, PLOT, aligned, require_figure, save_figure, write_objects
+from pellucid.cli.inspecting.output import JSON, PLOT, aligned, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL
 from pellucid.cli.terminal import Terminal, flowing, visible
 
@@ -184,7 +184,7 @@ def summary(found: "Sequence[Result]") -> Iterator[str]:
 
 def as_object(result: "Result") -> dict[str, Any]:
     """For JSON: the probe, the words, every head by weights and by norms."""
-    from pellucid.cli.inspecting.shown import plain
+    from pellucid.cli.inspecting.output import plain
 
     judged = {
         each.kind: {"count": each.count, "mean": plain(each.mean), "best": plain(each.best), "heads": plain(each.heads)}

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pellucid.cli.files import equal_lines, existing, named, write_lines
-from pellucid.cli.inspecting.shown import JSON, PLOT, require_figure, save_figure, write_objects
-from pellucid.cli.inspecting.working import working
+from pellucid.cli.inspecting.measurement_bar import working
+from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL
 
 if TYPE_CHECKING:
     from pellucid.bundle import Bundle
-    from pellucid.cli.inspecting.prune_told import Result, Study
-    from pellucid.cli.inspecting.removed import Removing
+    from pellucid.cli.inspecting.prune_report import Result, Study
+    from pellucid.cli.inspecting.pruning_measurer import Removing
     from pellucid.inspect.gates import Gated
     from pellucid.inspect.importance import Head
-    from pellucid.inspect.pairs import Pairs
+    from pellucid.inspect.study_pairs import Pairs
     from pellucid.model import Transformer
 
 EXAMPLES = """\
@@ -81,15 +81,15 @@ def run(
     for path in (rank_source, rank_target, train_source, train_target):
         existing(path or "-")
     from pellucid.bundle import load
-    from pellucid.cli.inspecting import prune_told
-    from pellucid.cli.inspecting.removed import Removing
+    from pellucid.cli.inspecting import prune_report
+    from pellucid.cli.inspecting.pruning_measurer import Removing
     from pellucid.inspect import importance
 
     rank_files = (rank_source, rank_target) if rank_source and rank_target else None
     bundle = load(model)
     heads = importance.heads_of(bundle.model.config, among)
     if len(heads) < (keep or 1):
-        raise ValueError(f"{model} has {len(heads)} {prune_told.KINDS[among]}: too few to keep {keep or 1} of them")
+        raise ValueError(f"{model} has {len(heads)} {prune_report.KINDS[among]}: too few to keep {keep or 1} of them")
     ranking, measured = ranked_and_measured(bundle, (source, target), rank_files, lines)
     removing = Removing(bundle, measured, beam, len(heads))
     orders, counts = ranked(bundle, ranking, among, random, seed), importance.kept_counts(len(heads), points)
@@ -105,7 +105,7 @@ def run(
     if keep is not None:
         removed = sorted(orders[by][keep:], key=heads.index)
     result = None if removed is None else compared(removing, trained, by, removed, samples, seed)
-    study = prune_told.Study(
+    study = prune_report.Study(
         model,
         among,
         len(heads),
@@ -157,7 +157,7 @@ def ranked_and_measured(
     bundle: "Bundle", files: tuple[str, str], rank_files: tuple[str, str] | None, lines: int
 ) -> "tuple[Pairs, Pairs]":
     """Pairs to rank the heads on, and other pairs to measure with."""
-    from pellucid.inspect.pairs import prepare, some_of
+    from pellucid.inspect.study_pairs import prepare, some_of
 
     def prepared(files: tuple[str, str], texts: tuple[list[str], list[str]], chosen: Sequence[int]) -> "Pairs":
         with named(" and ".join(files)):
@@ -179,7 +179,7 @@ def ranked(bundle: "Bundle", pairs: "Pairs", among: str, random: int, seed: int)
     """The heads by what their silence costs, by the gradient, and in random orders, those to be kept longest first."""
     from pellucid.inspect import heads as study
     from pellucid.inspect import importance
-    from pellucid.inspect.pairs import batches_in
+    from pellucid.inspect.study_pairs import batches_in
 
     config = bundle.model.config
     with working("importance", batches_in(pairs, config) * (len(importance.heads_of(config)) + 2)) as done:
@@ -206,7 +206,7 @@ def compared(
     removing: "Removing", trained: "Transformer | None", by: str, removed: "Sequence[Head]", samples: int, seed: int
 ) -> "Result":
     """The smaller model beside the whole one; its weights are those of the whole one, or else of `trained`."""
-    from pellucid.cli.inspecting.prune_told import Result
+    from pellucid.cli.inspecting.prune_report import Result
     from pellucid.inspect.pruning import pruned
 
     whole = removing.bundle.model
@@ -228,7 +228,7 @@ def compared(
 def write(out: str, bundle: "Bundle", result: "Result", study: "Study", strength: float | None) -> None:
     """The model directory, whole or not at all; its manifest says what it was made from, and how."""
     from pellucid.bundle import save
-    from pellucid.trace.about import of_bundle
+    from pellucid.trace.provenance import of_bundle
 
     of = of_bundle(bundle)
     kept = {key: value for key, value in bundle.manifest.items() if key in ("data", "step", "imported")}
@@ -252,17 +252,17 @@ def write(out: str, bundle: "Bundle", result: "Result", study: "Study", strength
 
 def show(study: "Study", result: "Result | None", out: str | None, json: bool, plot: str | None) -> None:
     """Tables or objects, and the figure."""
-    from pellucid.cli.inspecting import prune_told
+    from pellucid.cli.inspecting import prune_report
 
     if plot:
         from pellucid.plots.pruning import pruning_curves
 
         curves = {
             title: {each.order: [getattr(point, score) for point in each.points] for each in study.curves}
-            for score, (title, _) in prune_told.SCORES.items()
+            for score, (title, _) in prune_report.SCORES.items()
         }
         point = study.learned
-        titles = prune_told.SCORES.items()
+        titles = prune_report.SCORES.items()
         learned = (
             None if point is None else (point.kept, {title: getattr(point, score) for score, (title, _) in titles})
         )
@@ -273,11 +273,11 @@ def show(study: "Study", result: "Result | None", out: str | None, json: bool, p
         )
     if json:
         write_objects(
-            [*prune_told.objects(study), *([] if result is None else [prune_told.result_object(result, out)])]
+            [*prune_report.objects(study), *([] if result is None else [prune_report.result_object(result, out)])]
         )
         return
-    write_lines(prune_told.told(study))
+    write_lines(prune_report.told(study))
     if result is not None:
-        write_lines(["", *prune_told.result_told(result)])
+        write_lines(["", *prune_report.result_told(result)])
         if out is not None:
             write_lines([f"written: {out}"])

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.inspecting.shown import JSON, PLOT, require_figure, save_figure, write_objects, write_table
+from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
 from pellucid.cli.options import MODEL
 
 EXAMPLES = """\

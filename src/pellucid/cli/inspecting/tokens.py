@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import lines_of, write_lines
-from pellucid.cli.inspecting.shown import JSON, write_objects
+from pellucid.cli.inspecting.output import JSON, write_objects
 from pellucid.cli.terminal import Terminal, blocks, flowing, visible
 
 if TYPE_CHECKING:

@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
+from pellucid.atomic import written_file
 from pellucid.data.phrasebook.chunk import Phrase, finish, words
 from pellucid.data.phrasebook.patterns import Patterns
-from pellucid.sealed import written_file
 
 __all__ = ["HELD_OUT", "Phrase", "Split", "is_held_back", "phrases", "split", "words", "write"]
 

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from pellucid.trace.causes.causes import Case, Finding, against, detached, fine, odd_pieces, omitted, repeated
+from pellucid.trace.causes.findings import Case, Finding, against, detached, fine, odd_pieces, omitted, repeated
 
 if TYPE_CHECKING:
     from pellucid.trace.trace import Trace

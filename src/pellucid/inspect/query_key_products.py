@@ -1,0 +1,132 @@
+"""One score taken apart: q . k as cosine and lengths, the dimensions that make it, and a plane to see them on."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from pellucid.inspect.attention import allowed_in, require_head
+from pellucid.inspect.word_axes import Axis, asked, axes, found_in
+from pellucid.trace.trace import Trace
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A query and a key of one head.
+
+    `product` is q . k = cosine * query_norm * key_norm = the sum of `by_dimension`; `score` is it divided by
+    sqrt(width); `weight` is the share of the query's attention that this key gets, `rank` its place among the keys
+    that may be read, 1 first.
+    """
+
+    attention: str
+    head: int
+    query: str
+    key: str
+    query_place: int
+    key_place: int
+    query_piece: str
+    key_piece: str
+    product: float
+    cosine: float
+    query_norm: float
+    key_norm: float
+    width: int
+    score: float
+    weight: float
+    rank: int
+    keys: int
+    by_dimension: list[float]
+    notes: list[str]
+
+    def largest(self, count: int, sign: int) -> list[tuple[int, float]]:
+        """The dimensions that add most (sign 1) or take most away (sign -1), with what they add."""
+        order = sorted(enumerate(self.by_dimension), key=lambda row: -sign * row[1])
+        return [(d, value) for d, value in order[:count] if sign * value > 0.0]
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Queries and keys of a head as arrows from one origin, in the plane that keeps most of their squared lengths.
+
+    It is not moved to their mean, so that angles and lengths stand for products: `kept` is the share of all squared
+    lengths that the plane holds, and products on it are as far from the true ones.
+    """
+
+    queries: Float[np.ndarray, "Q 2"]
+    keys: Float[np.ndarray, "K 2"]
+    query_labels: list[str]
+    key_labels: list[str]
+    kept: float
+
+
+def pair(trace: Trace, attention: str, head: int, query: str, key: str, *, side: str = "output") -> Pair:
+    """The score of one word's query and another's key; of a word of several pieces the first is taken, and told.
+
+    A word is also found by one of its pieces as it stands in the vocabulary. ValueError for a word, a head or an
+    attention that there is not, and for a key that the query may not read.
+    """
+    require_head(trace.config, attention, head)
+    queries, keys = axes(trace, attention, side)
+    row, row_note = place_of(queries, query)
+    column, column_note = place_of(keys, key)
+    may = allowed_in(trace, attention)[row]
+    if not may[column]:
+        raise ValueError(f"{query!r} may not read {key!r}: it stands later, and the decoder reads no future")
+    q, k = (trace.values_of(f"{attention}.{name}")[head].astype(np.float64) for name in ("q", "k"))
+    by_dimension = q[row] * k[column]
+    product = float(q[row] @ k[column])
+    lengths = float(np.linalg.norm(q[row])), float(np.linalg.norm(k[column]))
+    pattern = trace.values_of(f"{attention}.pattern")[head, row].astype(np.float64)
+    return Pair(
+        attention=attention,
+        head=head,
+        query=query,
+        key=key,
+        query_place=row,
+        key_place=column,
+        query_piece=queries.pieces[row],
+        key_piece=keys.pieces[column],
+        product=product,
+        cosine=product / (lengths[0] * lengths[1]) if all(lengths) else 0.0,
+        query_norm=lengths[0],
+        key_norm=lengths[1],
+        width=q.shape[1],
+        score=float(trace.values_of(f"{attention}.scores")[head, row, column]),
+        weight=float(pattern[column]),
+        rank=int((pattern[may] > pattern[column]).sum()) + 1,
+        keys=int(may.sum()),
+        by_dimension=by_dimension.tolist(),
+        notes=[note for note in dict.fromkeys((row_note, column_note)) if note],
+    )
+
+
+def place_of(axis: Axis, name: str) -> tuple[int, str]:
+    """The position of a piece, or of the first piece of a word, and what is to be said of that."""
+    labels = [group.label for group in axis.groups]
+    if any(word in axis.pieces and word not in labels for word, _ in asked(name)):
+        return found_in(axis.pieces, name), ""
+    group = axis.groups[axis.find(name)]
+    if len(group.places) == 1:
+        return group.places[0], ""
+    spelled = " ".join(group.pieces)
+    return group.places[0], f"{group.label} has {len(group.places)} pieces, {spelled}: its first is taken, name another"
+
+
+def plane(trace: Trace, attention: str, head: int, *, side: str = "output") -> Plane:
+    """All queries and keys of a head on the plane of their two largest singular vectors.
+
+    A position's query and key stand in one space, for products are taken between them. The largest number of a
+    direction is made positive, as its sign is free.
+    """
+    require_head(trace.config, attention, head)
+    queries, keys = axes(trace, attention, side)
+    q, k = (trace.values_of(f"{attention}.{name}")[head].astype(np.float64) for name in ("q", "k"))
+    _, strengths, directions = np.linalg.svd(np.concatenate([q, k]), full_matrices=False)
+    two = np.zeros((2, q.shape[1]))
+    two[: min(2, len(directions))] = directions[:2]
+    largest = two[range(2), np.abs(two).argmax(axis=1)]
+    two *= np.where(largest < 0.0, -1.0, 1.0)[:, None]
+    total = float((strengths**2).sum())
+    kept = float((strengths[:2] ** 2).sum()) / total if total else 1.0
+    return Plane(q @ two.T, k @ two.T, list(queries.pieces), list(keys.pieces), kept)

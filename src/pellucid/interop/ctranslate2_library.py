@@ -1,0 +1,30 @@
+"""CTranslate2 as it is installed, and what a directory made for it says of itself; without torch."""
+
+from pathlib import Path
+from types import ModuleType
+
+from pellucid.atomic import manifest_of
+
+PRECISIONS = ("float32", "bfloat16", "int8")
+
+VOCABULARY_MAP = "vmap.txt"
+"""The name under which CTranslate2 looks for a lexical shortlist."""
+
+
+def precision_of(directory: Path) -> str:
+    """The precision `convert` wrote this directory in; ValueError for one it did not write."""
+    precision = manifest_of(directory).get("precision")
+    if precision not in PRECISIONS:
+        raise ValueError(f"{directory} is not a model converted for CTranslate2")
+    return precision
+
+
+def installed() -> ModuleType:
+    """CTranslate2; ValueError, saying how to get it, where it is not installed."""
+    try:
+        import ctranslate2
+    except ImportError as error:
+        raise ValueError(
+            f"CTranslate2 cannot be used here ({error}); install it: pip install 'pellucid[ctranslate2]'"
+        ) from None
+    return ctranslate2

@@ -1,0 +1,104 @@
+"""The tree of a search: every candidate it looked at, what became of each, and the way to the translation."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from math import fsum
+
+from pellucid.data.tokenizer import EOS
+from pellucid.decode.config import SearchConfig
+from pellucid.decode.search import Hypothesis, penalty
+from pellucid.decode.search_steps import Looked
+from pellucid.decode.torch_engine import Request, TorchEngine
+from pellucid.trace.facts import Tree, TreeNode
+
+FORMULA = "total / ((5 + pieces) / 6) ^ {}"
+
+
+@dataclass
+class Search:
+    """One search that was made for one sentence: what was asked, what it looked at, what it found."""
+
+    request: Request
+    looked: list[Looked]
+    found: list[Hypothesis]
+
+
+@dataclass
+class Observed:
+    """An engine that searches for each sentence alone, as another one does, and remembers what that looked at.
+
+    With a `prefix` every translation begins with these pieces.
+    """
+
+    engine: TorchEngine
+    prefix: tuple[int, ...] = ()
+    searches: list[Search] = field(default_factory=list)
+    suited: int = 1
+
+    def search(self, requests: Sequence[Request], config: SearchConfig) -> list[list[Hypothesis]]:
+        for each in requests:
+            looked: list[Looked] = []
+            request = replace(each, prefix=self.prefix) if self.prefix else each
+            [found] = self.engine.together([request], config, looked.append)
+            self.searches.append(Search(request, looked, found))
+        return [each.found for each in self.searches[len(self.searches) - len(requests) :]]
+
+    def search_all(self, batches, config):
+        return (self.search(batch, config) for batch in batches)
+
+
+def tree_of(search: Search, config: SearchConfig, piece: Callable[[int], str]) -> Tree | None:
+    """The candidates of every step under their parents; None for a search that tells nobody what it looks at."""
+    if not search.looked:
+        return None
+    width = 1 if config.method == "greedy" else config.beam
+    nodes: list[TreeNode] = []
+    gains: list[list[float]] = []  # of each node, from the root
+    live: list[int | None] = [None]
+    for step, looked in enumerate(search.looked):
+        rows = zip(
+            *(x[0].tolist() for x in (looked.parents, looked.pieces, looked.gains, looked.totals)),
+            looked.kept[0].tolist(),
+            looked.finished[0].tolist(),
+            strict=True,
+        )
+        living: list[int | None] = []
+        for rank, (place, number, gain, total, kept, finished) in enumerate(rows, start=1):
+            if total == -float("inf") or rank > 2 * width:
+                continue
+            parent = live[place]
+            each = [*([] if parent is None else gains[parent]), gain]
+            fate = "kept" if kept else "finished" if finished else "pruned"
+            nodes.append(
+                TreeNode(
+                    id=len(nodes),
+                    parent=parent,
+                    step=step,
+                    piece=piece(number),
+                    piece_id=number,
+                    log_prob=gain,
+                    total=fsum(each),
+                    score=fsum(each) / penalty(len(each), config.length_penalty),
+                    rank=rank,
+                    fate=fate,
+                    best=False,
+                )
+            )
+            gains.append(each)
+            if kept:
+                living.append(len(nodes) - 1)
+        live = living
+    best = way(nodes, search.found[0])
+    nodes = [replace(node, best=node.id in best) for node in nodes]
+    return Tree(width, config.length_penalty, FORMULA.format(config.length_penalty), 2 * width, nodes)
+
+
+def way(nodes: Sequence[TreeNode], hypothesis: Hypothesis) -> set[int]:
+    """The nodes of one hypothesis, from the root to its last piece."""
+    wanted = [*hypothesis.tokens, *[EOS] * (hypothesis.stop == "eos")]
+    children: dict[tuple[int | None, int], int] = {(node.parent, node.piece_id): node.id for node in nodes}
+    found, at = set(), None
+    for number in wanted:
+        at = children[at, number]
+        found.add(at)
+    return found

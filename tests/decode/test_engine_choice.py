@@ -1,0 +1,119 @@
+"""The engine that is asked for is the one that runs, or there is a reason."""
+
+import json
+import sys
+from typing import Any
+
+import pytest
+import torch
+
+from pellucid import bundle
+from pellucid.api import load
+from pellucid.decode.ctranslate2_engine import CTranslate2Engine
+from pellucid.decode.torch_engine import TorchEngine
+from pellucid.interop.ctranslate2 import convert
+from pellucid.model import Transformer
+from tests.decode.models import LINES, random_model, small_tokenizer
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("models") / "best"
+    vocabulary = small_tokenizer().source_vocabulary
+    bundle.save(directory, random_model(1, vocabulary, vocabulary, max_positions=31), small_tokenizer())
+    return directory
+
+
+@pytest.fixture
+def exported(place, tmp_path):
+    found = bundle.load(place)
+    origin = {"exported": {"sha256": found.manifest["sha256"]}}
+    convert(found.model, found.tokenizer, tmp_path / "int8", "int8", vmap=None, **origin)
+    return tmp_path / "int8"
+
+
+@pytest.mark.parametrize(
+    ("engine", "precision", "kind"),
+    [
+        ("torch", "float32", TorchEngine),
+        ("torch", "bfloat16", TorchEngine),
+        ("ctranslate2", "float32", CTranslate2Engine),
+        ("ctranslate2", "int8", CTranslate2Engine),
+        ("auto", "float32", CTranslate2Engine),
+        ("auto", "int8", CTranslate2Engine),
+        ("auto", "bfloat16", TorchEngine),
+    ],
+)
+def test_auto_takes_what_is_fast_and_changes_no_text(place, engine, precision, kind):
+    loaded = load(place, precision, engine)
+    assert type(loaded.translator.engine) is kind
+    assert loaded.translator.threads == (1 if kind is CTranslate2Engine else None)
+    assert len(loaded.translate(LINES, max_extra=5)) == len(LINES)
+
+
+def test_auto_is_torch_where_ctranslate2_is_not_installed(place, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    loaded = load(place, engine="auto")
+    assert type(loaded.translator.engine) is TorchEngine
+    assert loaded.translator.threads is None, "it is not beside anything"
+    for precision, engine in (("float32", "ctranslate2"), ("int8", "auto")):
+        with pytest.raises(ValueError, match=r"pip install 'pellucid\[ctranslate2\]'"):
+            load(place, precision, engine)
+
+
+def test_an_export_is_used_with_the_precision_it_has(place, exported):
+    loaded = load(place, engine="auto", exported=exported)
+    assert isinstance(loaded.translator.engine, CTranslate2Engine)
+    assert not loaded.translator.engine.shortlist
+    assert len(loaded.translate(LINES, max_extra=5)) == len(LINES)
+    with pytest.raises(ValueError, match="is of precision int8, not bfloat16; leave the precision out"):
+        load(place, "bfloat16", "auto", exported=exported)
+
+
+def test_an_export_of_another_model_or_a_damaged_one_is_refused(place, exported, tmp_path):
+    vocabulary = small_tokenizer().source_vocabulary
+    bundle.save(tmp_path / "other", random_model(2, vocabulary, vocabulary, max_positions=31), small_tokenizer())
+    with pytest.raises(
+        ValueError, match=r"int8 was not exported from .*other as it is now; make it anew: pellucid export"
+    ):
+        load(tmp_path / "other", engine="auto", exported=exported)
+    weights = bytearray((exported / "model.bin").read_bytes())
+    weights[-9] ^= 1
+    (exported / "model.bin").write_bytes(weights)
+    with pytest.raises(ValueError, match=r"model\.bin was changed after it was written"):
+        load(place, engine="auto", exported=exported)
+    with pytest.raises(ValueError, match="does not exist"):
+        load(place, engine="auto", exported=tmp_path / "nowhere")
+
+
+def test_what_does_not_go_together_is_refused_all_at_once(place, exported):
+    with pytest.raises(ValueError, match="engine is 'onnx', it must be one of auto, torch, ctranslate2"):
+        load(place, engine="onnx")
+    with pytest.raises(ValueError, match="precision is 'int8', it must be one of float32, bfloat16"):
+        load(place, "int8", "torch")
+    with pytest.raises(ValueError, match="was exported for CTranslate2; leave it out"):
+        load(place, engine="torch", exported=exported)
+    with pytest.raises(ValueError, match="several models translate together with engine = 'torch' only"):
+        load(place, engine="ctranslate2", others=[place])
+
+
+def test_a_gpu_is_for_torch(place, exported, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    moved = []
+    monkeypatch.setattr(Transformer, "to", lambda self, device: moved.append(device) or self)
+    asked: list[dict[str, Any]] = [{"engine": "ctranslate2"}, {"precision": "int8"}, {"exported": exported}]
+    for words in asked:
+        with pytest.raises(ValueError, match="on cuda:1 take engine = 'torch', without an export"):
+            load(place, **words, device="cuda:1")
+    with pytest.raises(ValueError, match="device is 'cuda:2', and torch finds 2 CUDA devices here"):
+        load(place, device="cuda:2")
+    assert isinstance(load(place, engine="auto", device="cuda:1").translator.engine, TorchEngine)
+    assert moved == ["cuda:1"]
+
+
+def test_a_manifest_says_what_sources_the_model_was_trained_on(place, tmp_path):
+    found = bundle.load(place)
+    bundle.save(tmp_path / "short", found.model, found.tokenizer, longest_source=20)
+    assert json.loads((tmp_path / "short" / "manifest.json").read_text())["longest_source"] == 20
+    assert load(tmp_path / "short").translator.lengths.trained == 20
+    assert load(place).translator.lengths.trained == 31

@@ -1,0 +1,103 @@
+"""Terms in a sequence of pieces: found by reading it once, compared with every way to place them."""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from pellucid.decode.required_terms import Required, Term, crowded, pieces_needed
+from pellucid.decode.word_edges import EDGE, Words
+from tests.decode.placed import placed
+
+A, B, C = 4, 5, 6
+
+
+def lacking(text: Sequence[int], terms: Sequence[Term], words: Words | None = None) -> int:
+    required = Required(terms, words or Words())
+    readings, before = required.start, None
+    for piece in text:
+        readings, before = required.after(readings, before, piece), piece
+    return required.lacking(readings)
+
+
+@pytest.mark.parametrize(
+    ("terms", "text", "left"),
+    [
+        ([((A, B),)], [A, B], 0),
+        ([((A, B),)], [A, A], 1),
+        ([((A, B),)], [A, C], 2),  # what was begun is lost
+        ([((A, A, B),)], [A, A, A, B], 0),
+        ([((A,),), ((A,),)], [A, B], 1),  # twice asked, twice there
+        ([((A, B),), ((B, C),)], [A, B, C], 1 + 1),  # places do not overlap: one of them is there
+        ([((A, B),), ((B, C),)], [A, B, B, C], 0),
+        ([((A, B),), ((A,),)], [A, B], 1),  # one inside the other needs a place of its own
+        ([((A, B),), ((A,),)], [A, B, A], 0),
+        ([((A,),), ((A, B),)], [A, B, A], 0),
+        ([((A, B), (C,))], [C], 0),  # any spelling will do
+        ([((A, B), (C,))], [], 1),  # and the shortest is what must fit
+        ([((A, A),), ((A,),)], [A, A], 1),  # one of the two readings is complete but for the single one
+        ([((A, A),), ((A,),)], [A, A, A], 0),
+    ],
+)
+def test_terms_by_hand(terms, text, left):
+    assert lacking(text, terms) == left
+
+
+@pytest.mark.parametrize("seed", range(7))
+def test_nothing_is_lacking_exactly_when_all_terms_can_be_placed(seed):
+    draw = random.Random(seed)
+    counts = [0, 0]
+    for _ in range(300):
+        terms = [
+            tuple(tuple(draw.choices((A, B, C), k=draw.randint(1, 3))) for _ in range(draw.randint(1, 2)))
+            for _ in range(draw.randint(0, 3))
+        ]
+        text = draw.choices((A, B, C), k=draw.randint(0, 8))
+        found = placed(text, terms)
+        counts[found] += 1
+        assert (lacking(text, terms) == 0) == found, (terms, text)
+    assert min(counts) > 30
+
+
+def test_no_letter_touches_the_edge_of_a_term():
+    # 4 is " x", 5 is "y", 6 is ","; the term is the word "x", or "y" behind something that is no letter
+    words = Words(open=frozenset({4, 5}), going_on=frozenset({5}), unmarked=frozenset({5, 6}))
+    terms = [((EDGE, 4, EDGE), (EDGE, 5, EDGE))]
+    for text, left in (
+        ([4], 0), ([4, 6], 0), ([4, 4], 0), ([4, 5], 1), ([6, 5], 0), ([5], 0), ([5, 5], 1), ([4, 5, 6, 5, 4], 0),
+    ):  # fmt: skip
+        assert lacking(text, terms, words) == left, text
+
+
+def test_a_spelling_without_edges_may_be_touched():
+    words = Words(open=frozenset({4, 5}), going_on=frozenset({5}), unmarked=frozenset({5, 6}))
+    assert lacking([4, 5, 5], [((4, 5), (5,))], words) == 0
+
+
+def test_a_term_that_could_not_always_be_written_is_our_mistake():
+    with pytest.raises(AssertionError, match="no spelling of a term can follow any piece"):
+        Required([((EDGE, 5),)], Words(unmarked=frozenset({5})))
+
+
+def test_pieces_that_begin_a_term_or_go_on_with_it_are_offered():
+    required = Required([((EDGE, A, B, EDGE), (C, A)), ((B,),)], Words())
+    assert required.next_pieces(required.start) == {A, B, C}
+    assert required.next_pieces(required.after(required.start, None, B)) == {A, C}
+    done = required.after(required.after(required.after(required.start, None, B), B, A), A, B)
+    assert required.lacking(done) == 0
+    assert required.next_pieces(required.after(done, B, C)) == set()
+
+
+def test_room_is_what_the_prefix_leaves():
+    assert pieces_needed((), (), Words()) == 0
+    assert pieces_needed((C, A), [((A, B),), ((C,),)], Words()) == 3  # C is there, A is begun
+    assert pieces_needed((C, A, C), [((A, B),)], Words()) == 5
+    assert crowded((C, A), [((A, B),)], 3, Words()) == ""
+    assert crowded((), [((A, B),)], 1, Words()).startswith("its 1 terms take 2 pieces, it may have 1; raise max_extra")
+    assert "terms after its prefix take 3 pieces" in crowded((C,), [((A, B),)], 2, Words())
+
+
+def test_many_equal_terms_take_no_time():
+    terms = [((A, B), (A,)) for _ in range(23)] + [((B, A), (A, A, A)) for _ in range(23)]
+    assert lacking([A, B] * 200, terms) == 0
+    assert lacking([A] * 30, terms) > 0

@@ -1,0 +1,45 @@
+"""Where words begin and go on, between the pieces of a real vocabulary."""
+
+import pytest
+
+from pellucid.data.tokenizer import EOS
+from pellucid.decode.word_edges import Words, edges, joins
+from tests.decode.models import small_tokenizer
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("", [0]),
+        ("dog", [0, 3]),
+        ("a dog's", [0, 1, 2, 5, 6, 7]),
+        ("e\u0301te", [0, 4]),  # the accent is part of its letter
+        ("C++11", [0, 1, 2, 3, 5]),
+        ("犬です", [0, 1, 2, 3]),  # no spaces between words, so a word may end anywhere
+    ],
+)
+def test_edges_are_the_places_that_are_not_inside_a_word(text, places):
+    assert edges(text) == places
+
+
+def test_only_letters_and_digits_join():
+    assert all(map(joins, "aÄß9я한"))
+    assert not any(map(joins, " .,-'\"{(▁犬アไ😀"))
+
+
+def test_pieces_of_a_vocabulary_are_told_apart():
+    tokenizer = small_tokenizer()
+    words = Words.of(tokenizer)
+    [ids] = tokenizer.encode_target(["blue."])
+    pieces = dict(zip(tokenizer.target_pieces(ids), ids, strict=True))
+    *word, stop, end = ids
+    assert (tokenizer.target_pieces([stop, end]), end) == ([".", "</s>"], EOS)
+    assert set(word) <= words.open
+    assert not {stop, end} & (words.open | words.going_on)
+    assert {stop, end} <= words.unmarked
+    assert word[0] not in words.unmarked
+    assert set(word[1:]) <= words.going_on & words.unmarked, pieces
+    everything = tokenizer.target_names
+    byte = {number: everything.index(f"<0x{number:02X}>") for number in (0x2C, 0x41, 0xA9)}
+    assert byte[0x2C] not in words.open | words.going_on
+    assert {byte[0x41], byte[0xA9]} <= words.open & words.going_on & words.unmarked

@@ -1,0 +1,97 @@
+import numpy as np
+import pytest
+
+from pellucid.inspect.word_axes import Axis, Group, along, axes, bared, merged
+from tests.trace.traced import SENTENCES, ball, small_traced
+
+
+def axis(*words: str) -> Axis:
+    groups = [Group(word, (n,), (word,), "word", unknown=False) for n, word in enumerate(words)]
+    return Axis(list(words), groups)
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_every_piece_is_in_one_group(sentence: str):
+    trace = small_traced().trace(sentence, target="", keep="encoder.0.self.pattern")
+    found = along(trace.source)
+    assert [place for group in found.groups for place in group.places] == list(range(len(trace.source.ids)))
+    assert found.pieces == trace.source.pieces
+    assert [group.kind for group in found.groups].count("mark") == 1
+    assert found.groups[-1].label == "</s>"
+    words = [group.label for group in found.groups if group.kind == "word"]
+    assert words == [bared(word) for word in trace.source.text.split() if any(map(str.isalnum, word))]
+
+
+def test_punctuation_stands_beside_its_word():
+    trace = small_traced().trace("«the, ball»?! (Yes)", target="", keep="encoder.0.self.pattern")
+    groups = along(trace.source).groups
+    assert [group.label for group in groups] == ["«", "the", ",", "ball", "»?!", "(", "Yes", ")", "</s>"]
+    assert [group.kind for group in groups if not group.label.isalpha()] == ["punctuation"] * 5 + ["mark"]
+    assert groups[0].unknown  # no piece covers «, which is spelled in bytes
+    assert not groups[1].unknown
+
+
+def test_what_the_decoder_reads_is_what_it_wrote_one_place_on():
+    trace = small_traced().trace("Yes.", target="La bola es azul.", keep="*.pattern")
+    written, read = along(trace.target), axes(trace, "decoder.1.self")[0]
+    assert [group.label for group in read.groups] == ["<s>", "La", "bola", "es", "azul", "."]
+    for a, b in zip(written.groups, read.groups[1:], strict=False):
+        assert (a.label, [place + 1 for place in a.places]) == (b.label, list(b.places))
+    assert axes(trace, "decoder.1.cross")[0] == written
+    assert axes(trace, "decoder.1.cross", "input")[0] == read
+    assert axes(trace, "decoder.1.cross")[1] == axes(trace, "encoder.0.self")[1] == along(trace.source)
+
+
+def test_a_translation_without_its_end_loses_its_last_piece_as_it_is_read():
+    trace = small_traced().trace("Yes.", keep="*.pattern", beam=1)
+    cut = trace.again("Yes.", prefix_ids=trace.target.ids[:1])
+    read = axes(cut, "decoder.0.self")[0]
+    assert [place for group in read.groups for place in group.places] == list(range(len(cut.inputs.ids)))
+
+
+def test_merging_keeps_the_mass_of_every_row():
+    trace = small_traced().trace("zebra Ü 犬, the ball!", target="La bola es azul.")
+    for name in ("encoder.1.self", "decoder.2.self", "decoder.0.cross"):
+        pattern = trace.values_of(f"{name}.pattern").astype(np.float64)
+        queries, keys = axes(trace, name)
+        found = merged(pattern, queries, keys)
+        assert found.shape == (3, len(queries.groups), len(keys.groups))
+        assert found.sum(axis=-1) == pytest.approx(np.ones(found.shape[:2]), abs=1e-6)
+        for h, q, k in np.ndindex(found.shape):  # the same in other words
+            block = pattern[h][np.ix_(queries.groups[q].places, keys.groups[k].places)]
+            assert found[h, q, k] == pytest.approx(block.sum() / len(queries.groups[q].places))
+
+
+def test_one_word_of_several_is_found_by_its_number():
+    found = axis("the", "The", "cat", "the", "10:30", "a:2")
+    assert [found.find(name) for name in ("the:1", "the:2", "The", "cat", "CAT", "10:30", "a:2")] == [
+        0,
+        3,
+        1,
+        2,
+        2,
+        4,
+        5,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("the", "'the' stands here 2 times: say which one, the:1 to the:2"),
+        ("the:3", "'the' stands here 2 times"),
+        ("the:0", "'the' stands here 2 times"),
+        ("cats", "'cats' is not here; did you mean 'cat'? (here are the, cat, the)"),
+        ("cat:2", "'cat:2' is not here"),
+        ("", "'' is not here"),
+    ],
+)
+def test_a_word_that_is_not_there_is_told(name: str, message: str):
+    with pytest.raises(ValueError, match=r".") as raised:
+        axis("the", "cat", "the").find(name)
+    assert message in str(raised.value)
+
+
+def test_another_side_is_refused():
+    with pytest.raises(ValueError, match="the side is 'left', it must be output"):
+        axes(ball(), "decoder.0.cross", "left")

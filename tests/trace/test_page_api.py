@@ -1,0 +1,131 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from pellucid.trace.page_api import VERBS, act
+from pellucid.trace.trace import Trace
+from tests.serve.servers import small_model
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    return small_model().trace("The ball is blue.")
+
+
+def table(found) -> dict:
+    assert isinstance(found, dict)
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    return found
+
+
+def made(found) -> Trace:
+    assert isinstance(found, Trace)
+    return found
+
+
+def test_an_account_is_that_of_the_trace(trace):
+    piece = trace.steps[2].top[0].id
+    assert table(act(trace, "account", {"step": 2, "piece": piece})) == trace.account(2, piece).as_json()
+    assert table(act(trace, "account", {"step": 2, "piece": piece, "other": 7})) == trace.account(2, piece, 7).as_json()
+
+
+def test_a_verdict_is_that_of_the_trace(trace):
+    assert table(act(trace, "verdict", {})) == trace.verdict().as_json()
+    assert table(act(trace, "verdict", {"reference": "Sí."})) == trace.verdict("Sí.").as_json()
+
+
+def test_another_sentence_is_traced_by_the_same_model(trace):
+    found = made(act(trace, "trace", {"sentence": "Yes.", "beam": 2}))
+    assert found.model is trace.model
+    assert (found.source.text, found.manifest()["run"]["search"]["beam"]) == ("Yes.", 2)
+    found = made(act(trace, "trace", {"sentence": "Yes.", "target": "Sí.", "prefix_ids": None, "beam": None}))
+    assert (found.target.text, found.forced) == ("Sí.", True)
+    assert made(act(trace, "trace", {"sentence": "Yes.", "prefix_ids": [11, 12]})).target.ids[:2] == [11, 12]
+
+
+def test_edits_are_made_as_they_are_said(trace):
+    values = [0.0] * len(trace.source.pieces)
+    values[1] = 1
+    edits = [
+        {"kind": "hide", "word": 2},
+        {"kind": "pattern", "attention": "decoder.0.cross", "head": 0, "row": 1, "values": values},
+    ]
+    found = made(act(trace, "edit", {"edits": edits, "keep_target": True}))
+    assert found.target.ids == trace.target.ids
+    assert found.manifest()["edits"] == edits
+    assert found["decoder.0.cross.pattern"].values[0, 1].tolist() == values
+    assert made(act(trace, "edit", {"edits": [], "keep_target": True})).edits == []
+
+
+def test_a_prefix_begins_the_translation(trace):
+    found = made(act(trace, "edit", {"edits": [{"kind": "prefix", "text": "El gato"}], "keep_target": False}))
+    assert found.target.text.startswith("El gato")
+
+
+HIDE = {"kind": "hide", "word": 0}
+SILENCE = {"kind": "silence", "attention": "decoder.0.cross", "head": 0}
+ROW = {"kind": "pattern", "attention": "decoder.0.cross", "head": 0, "row": 0, "values": [0.5] * 9}
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "words"),
+    [
+        ("destroy", {}, "nothing a trace can do"),
+        ("__class__", {}, "nothing a trace can do"),
+        ("account", [], "expected a table"),
+        ("account", None, "expected a table"),
+        ("account", {}, "step is None"),
+        ("account", {"step": -1, "piece": 0}, "step is -1"),
+        ("account", {"step": 999, "piece": 0}, "step is 999"),
+        ("account", {"step": True, "piece": 0}, "step is True"),
+        ("account", {"step": 0.0, "piece": 0}, "step is 0.0"),
+        ("account", {"step": 0, "piece": 307}, "piece is 307"),
+        ("account", {"step": 0, "piece": 10**400}, "piece is 1000"),
+        ("account", {"step": 0, "piece": 0, "other": "x"}, "other is 'x'"),
+        ("account", {"step": 0, "piece": 0, "extra": 1}, "'extra' is none of them"),
+        ("verdict", {"reference": 5}, "reference is 5"),
+        ("verdict", {"reference": "\ud800"}, "surrogate"),
+        ("verdict", {"reference": "a" * 10**6}, "length of 1,000,000"),
+        ("trace", {}, "sentence is None"),
+        ("trace", {"sentence": ["Yes."]}, "sentence is"),
+        ("trace", {"sentence": "Yes.", "beam": 10**9}, "beam is 1000000000"),
+        ("trace", {"sentence": "Yes.", "prefix_ids": "1,2"}, "expected a list"),
+        ("trace", {"sentence": "Yes.", "prefix_ids": [0] * 10**5}, "expected a list"),
+        ("trace", {"sentence": "Yes.", "prefix_ids": [1.0]}, "prefix_ids is 1.0"),
+        ("trace", {"sentence": "Yes.", "prefix_ids": [9], "target": "No."}, "both given"),
+        ("edit", {"edits": [HIDE]}, "keep_target is None"),
+        ("edit", {"edits": [HIDE], "keep_target": 1}, "keep_target is 1"),
+        ("edit", {"edits": HIDE, "keep_target": True}, "expected a list"),
+        ("edit", {"edits": [HIDE] * 65, "keep_target": True}, "at most 64"),
+        ("edit", {"edits": [[]], "keep_target": True}, "is no edit"),
+        ("edit", {"edits": [{"kind": ["hide"]}], "keep_target": True}, "is no edit"),
+        ("edit", {"edits": [{"kind": "burn"}], "keep_target": True}, "is no edit"),
+        ("edit", {"edits": [{**HIDE, "word": 99}], "keep_target": True}, "word 99"),
+        ("edit", {"edits": [{**HIDE, "word": "0"}], "keep_target": True}, "word is '0'"),
+        ("edit", {"edits": [{**HIDE, "why": 1}], "keep_target": True}, "'why' is none of them"),
+        ("edit", {"edits": [{**SILENCE, "head": 2}], "keep_target": True}, "head 2"),
+        ("edit", {"edits": [{**SILENCE, "attention": "decoder.*.cross"}], "keep_target": True}, "no attention"),
+        ("edit", {"edits": [{**SILENCE, "attention": "encoder.0.cross"}], "keep_target": True}, "no attention"),
+        ("edit", {"edits": [{**ROW, "values": [float("nan")] * 9}], "keep_target": True}, "values is"),
+        ("edit", {"edits": [{**ROW, "values": [True] * 9}], "keep_target": True}, "values is"),
+        ("edit", {"edits": [{**ROW, "values": [10**400]}], "keep_target": True}, "values is"),
+        ("edit", {"edits": [{**ROW, "values": []}], "keep_target": True}, "weights"),
+        ("edit", {"edits": [{**ROW, "values": [0.0] * 10**5}], "keep_target": True}, "length of 100,000"),
+        ("edit", {"edits": [{**ROW, "row": 10**6}], "keep_target": True}, "row 1000000"),
+        ("edit", {"edits": [{"kind": "prefix", "text": " "}], "keep_target": False}, "blank"),
+    ],
+)
+def test_hostile_arguments_are_refused_with_a_sentence(trace, verb: str, arguments, words: str):
+    with pytest.raises(ValueError, match=re.escape(words)) as caught:
+        act(trace, verb, arguments)
+    assert len(str(caught.value)) < 300
+
+
+def test_the_verbs_are_those_that_the_page_knows():
+    types = (Path(__file__).parents[2] / "web" / "src" / "types.ts").read_text(encoding="utf-8")
+    acts = types.partition("export interface Acts {")[2].partition("\n}")[0]
+    for verb, (_, names) in VERBS.items():
+        arguments = acts.partition(f"  {verb}: {{ args: {{ ")[2].partition(" }; gives")[0]
+        assert {each.partition(":")[0].rstrip("?") for each in arguments.split("; ")} == set(names)
