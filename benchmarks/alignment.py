@@ -24,12 +24,20 @@ import torch
 from benchmarks.quality import HOUSE, RESULTS, machine
 from pellucid import bundle
 from pellucid.bundle import Bundle
-from pellucid.data.phrasebook import split
-from pellucid.data.phrasebook import words as tokens
-from pellucid.decode.alignment import is_mark
-from pellucid.evaluate.alignment import Alignment, Gold, rates, rates_of, read_links
-from pellucid.inspect.alignment import HOUSE as USED
-from pellucid.inspect.alignment import Counts, Pair, choose, house_links, measured, pairs_of, read_all
+from pellucid.data.phrasebook import split_into_words as tokens
+from pellucid.data.phrasebook import split_phrases
+from pellucid.decode.alignment import is_punctuation
+from pellucid.evaluate.alignment import Alignment, GoldLinks, alignment_rates, rates_of_counts, read_links
+from pellucid.inspect.alignment import DEFAULT_READING as USED
+from pellucid.inspect.alignment import (
+    EncodedPair,
+    LinkCounts,
+    choose_readings,
+    default_links,
+    encode_alignment_pairs,
+    measure_cross_attention,
+    measure_readings,
+)
 
 OFFSETS = (-2, -1, 0, 1, 2)
 """Rows looked at, from the one that writes a word; the next reads it."""
@@ -46,7 +54,7 @@ class Pairs:
     targets: list[str]
     source_words: list[str]
     target_words: list[str]
-    gold: Gold
+    gold: GoldLinks
 
 
 def main() -> None:
@@ -56,7 +64,7 @@ def main() -> None:
     data = Path(os.environ["PELLUCID_DATA"])
     grammar = phrasebook()
     sets = {"demo": grammar, "post": grammar, "tatoeba": grammar, "multi30k": pharaoh(data / "alignments", "de")}
-    models = {run: bundle.load(HOUSE / "runs" / run / "best") for run in sets}
+    models = {run: bundle.load_bundle(HOUSE / "runs" / run / "best") for run in sets}
     error_rates = {run: measure(models[run], pairs) for run, pairs in sets.items()}
     own = {
         "demo": grammar,
@@ -77,20 +85,20 @@ def measure(found: Bundle, pairs: Pairs) -> dict[str, float]:
         "word j to the word as far along": error_rate(diagonal(pairs), gold),
     }
     prepared = prepare(found, pairs)
-    reads = read_all(found.model, prepared, gold.sure, gold.possible)
+    reads = measure_readings(found.model, prepared, gold.sure, gold.possible)
     for each in reads:
         if each.reading.head is None:
-            table[f"{each.reading}, one each"] = aer(each.one_each)
-            table[f"{each.reading}, mutual"] = aer(each.best)
+            table[f"{each.reading}, one each"] = aer(each.best_source_word)
+            table[f"{each.reading}, mutual"] = aer(each.mutually_best)
     for name, chosen in zip(
-        ("the layer that disagrees least", "its layer of the largest norms"), choose(reads), strict=True
+        ("the layer that disagrees least", "its layer of the largest norms"), choose_readings(reads), strict=True
     ):
-        table[f"{name}, one each"], table[f"{name}, mutual"] = aer(chosen.one_each), aer(chosen.best)
+        table[f"{name}, one each"], table[f"{name}, mutual"] = aer(chosen.best_source_word), aer(chosen.mutually_best)
     for side in ("output", "input"):
         of_side = [each for each in reads if each.reading.side == side and each.reading.head is not None]
-        table[f"{side} side, the best head there is, one each"] = min(aer(each.one_each) for each in of_side)
-    ours = error_rate([set(some) for some in house_links(found.model, prepared)], gold)
-    assert ours == next(aer(each.best) for each in reads if each.reading == USED)
+        table[f"{side} side, the best head there is, one each"] = min(aer(each.best_source_word) for each in of_side)
+    ours = error_rate([set(some) for some in default_links(found.model, prepared)], gold)
+    assert ours == next(aer(each.mutually_best) for each in reads if each.reading == USED)
     return table
 
 
@@ -102,7 +110,7 @@ def look(found: Bundle, pairs: Pairs) -> dict[int, list[float]]:
     layers = found.model.config.decoder_layers
     right, asked = torch.zeros(layers, len(OFFSETS)), torch.zeros(len(OFFSETS))
     prepared = prepare(found, pairs)
-    for numbers, every in measured(found.model, prepared):
+    for numbers, every in measure_cross_attention(found.model, prepared):
         for n, norms in zip(numbers, every, strict=True):
             for column, offset in enumerate(OFFSETS):
                 hits, times = looked_at(norms[:, 0], prepared[n], pairs.gold.sure[n], offset)
@@ -111,19 +119,19 @@ def look(found: Bundle, pairs: Pairs) -> dict[int, list[float]]:
     return dict(enumerate((100 * right / asked).tolist()))
 
 
-def looked_at(norms: torch.Tensor, pair: Pair, gold: Alignment, offset: int) -> tuple[torch.Tensor, int]:
+def looked_at(norms: torch.Tensor, pair: EncodedPair, gold: Alignment, offset: int) -> tuple[torch.Tensor, int]:
     """Of one pair: in each layer how many words have a row at an offset that looks at a right word; and of how many."""
     wanted: dict[int, set[int]] = {}
     for i, j in gold:
         wanted.setdefault(j, set()).add(i)
     hits, times = torch.zeros(len(norms)), 0
-    heads = [i for i, word in enumerate(pair.read) if not word.mark]
+    heads = [i for i, word in enumerate(pair.source_words) if not word.punctuation]
     for j, some in wanted.items():
-        word = pair.written[j]
+        word = pair.target_words[j]
         row = (word.pieces.start if offset <= 0 else word.pieces.stop - 1) + offset
-        if word.mark or not 0 <= row < norms.shape[1]:
+        if word.punctuation or not 0 <= row < norms.shape[1]:
             continue
-        of_words = torch.stack([norms[:, row, pair.read[i].pieces].sum(dim=1) for i in heads], dim=1)
+        of_words = torch.stack([norms[:, row, pair.source_words[i].pieces].sum(dim=1) for i in heads], dim=1)
         hits += torch.tensor([float(heads[best] in some) for best in of_words.argmax(dim=1).tolist()])
         times += 1
     return hits, times
@@ -132,26 +140,26 @@ def looked_at(norms: torch.Tensor, pair: Pair, gold: Alignment, offset: int) -> 
 def best_heads(found: Bundle, pairs: Pairs) -> dict[str, tuple[str, float]]:
     """On each side the head that has its largest weight on a right word for most target words, and for how many."""
     best = {}
-    for each in read_all(found.model, prepare(found, pairs), pairs.gold.sure, pairs.gold.possible):
-        name, share = each.reading, each.one_each.right_sure / each.one_each.sure
+    for each in measure_readings(found.model, prepare(found, pairs), pairs.gold.sure, pairs.gold.possible):
+        name, share = each.reading, each.best_source_word.right_sure / each.best_source_word.sure
         if name.head is not None and name.kind == "weights" and share > best.get(name.side, ("", 0.0))[1]:
             best[name.side] = f"{name.layer}.{name.head}", share
     return best
 
 
-def prepare(found: Bundle, pairs: Pairs) -> list[Pair]:
-    return pairs_of(found.tokenizer, pairs.sources, pairs.targets, pairs.source_words, pairs.target_words)
+def prepare(found: Bundle, pairs: Pairs) -> list[EncodedPair]:
+    return encode_alignment_pairs(found.tokenizer, pairs.sources, pairs.targets, pairs.source_words, pairs.target_words)
 
 
-def aer(counts: Counts) -> float:
-    return rates_of(counts.drawn, counts.right_sure, counts.right_possible, counts.sure).aer or 0.0
+def aer(counts: LinkCounts) -> float:
+    return rates_of_counts(counts.drawn, counts.right_sure, counts.right_possible, counts.sure).aer or 0.0
 
 
-def error_rate(found: list[Alignment], gold: Gold) -> float:
-    return rates(found, gold).aer or 0.0
+def error_rate(found: list[Alignment], gold: GoldLinks) -> float:
+    return alignment_rates(found, gold).aer or 0.0
 
 
-def best_of_one(gold: Gold) -> list[Alignment]:
+def best_of_one(gold: GoldLinks) -> list[Alignment]:
     """What one link for each target word can reach: a right one where there is any."""
     return [{(i, j) for j, i in {j: i for i, j in sure}.items()} for sure in gold.sure]
 
@@ -164,10 +172,10 @@ def diagonal(pairs: Pairs) -> list[Alignment]:
 
 def phrasebook(count: int = 1000) -> Pairs:
     """Held-out sentences of the built-in grammar, whose words and marks have known links."""
-    drawn = split(train=0, dev=0, test=count).test
+    drawn = split_phrases(train=0, dev=0, test=count).test
     texts = [[each.source for each in drawn], [each.target for each in drawn]]
     links = [set(each.links) for each in drawn]
-    return Pairs(*texts, *([" ".join(tokens(text)) for text in some] for some in texts), Gold(links, links))
+    return Pairs(*texts, *([" ".join(tokens(text)) for text in some] for some in texts), GoldLinks(links, links))
 
 
 def pharaoh(folder: Path, language: str) -> Pairs:
@@ -203,12 +211,12 @@ def by_dictionary(folder: Path, language: str, test: str) -> Pairs:
         }
         rivals = {pair: max(v for (i, j), v in dice.items() if i == pair[0] or j == pair[1]) for pair in dice}
         links.append({pair for pair, value in dice.items() if value >= 0.4 and value == rivals[pair]})
-    return Pairs(*texts, *texts, Gold(links, links))
+    return Pairs(*texts, *texts, GoldLinks(links, links))
 
 
 def bare(word: str) -> str:
     """A word in small letters, without the marks around it."""
-    inside = [n for n, letter in enumerate(word) if not is_mark(letter)]
+    inside = [n for n, letter in enumerate(word) if not is_punctuation(letter)]
     return word[inside[0] : inside[-1] + 1].lower() if inside else ""
 
 

@@ -50,7 +50,7 @@ def measure(shape: tuple[int, ...], dtype: torch.dtype) -> dict[tuple[str, bool]
     """CPU milliseconds for each kind of pass, fused or not."""
     q, k, v = (torch.randn(shape, dtype=dtype, requires_grad=True) for _ in range(3))
     at = torch.arange(shape[2])
-    allowed = masks.causal(at, at)
+    allowed = masks.causal_mask(at, at)
     times: dict[tuple[str, bool], list[float]] = {}
     for _ in range(ROUNDS):
         for fused in (True, False):

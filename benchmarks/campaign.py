@@ -26,7 +26,7 @@ os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # that connections break is what is
 from pellucid.train import log, loop
 from pellucid.train.config import RunConfig, make_run
 from pellucid.train.log import read_log
-from pellucid.train.state import replace_text
+from pellucid.train.state import write_text_whole
 
 RESULTS = Path(__file__).parent / "results"
 WORDS = {"one": "uno", "two": "dos", "three": "tres", "four": "cuatro", "five": "cinco", "six": "seis"}
@@ -158,9 +158,9 @@ def start(settings: RunConfig, out: Path, workers: int = 1) -> Crew:
 def work(settings: RunConfig, out: Path, speaks: int) -> None:
     """What a worker does; it never returns."""
     try:
-        loop.voice = lambda: Pipe(speaks)  # type: ignore[assignment]
+        loop.choose_output = lambda: Pipe(speaks)  # type: ignore[assignment]
         log.REPORT_EVERY = 1
-        loop.train(settings, out, resume=(out / "run.toml").exists())
+        loop.train_run(settings, out, resume=(out / "run.toml").exists())
         os._exit(0)
     except BaseException as error:
         os.write(speaks, f"{type(error).__name__}: {error}\n".encode())
@@ -178,9 +178,9 @@ def undisturbed(settings: RunConfig, out: Path, workers: int = 1) -> None:
 
 def on_shards(settings: RunConfig, folder: Path) -> RunConfig:
     """The same run on shards, which this makes."""
-    from pellucid.train.shard_writing import prepare
+    from pellucid.train.shard_writing import prepare_shards
 
-    prepare(settings, folder, 1, lambda message: None)
+    prepare_shards(settings, folder, 1, lambda message: None)
     return replace(settings, data=replace(settings.data, shards=str(folder)))
 
 
@@ -203,7 +203,9 @@ class Rows:
     def __init__(self, path: Path):
         self.path, self.rows = path, read_log(path) if path.exists() else []
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(path, "".join(json.dumps(row) + "\n" for row in self.rows))  # without a line that was cut short
+        write_text_whole(
+            path, "".join(json.dumps(row) + "\n" for row in self.rows)
+        )  # without a line that was cut short
 
     def add(self, row: dict[str, Any]) -> None:
         """Note one, before the next is begun."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.quality import RESULTS, machine
-from pellucid.text.markup import TAG, kept, take_out
+from pellucid.text.markup import TAG, extract_tags, list_protected
 
 CONTROL = "The ball is blue."
 EVERY = 5
@@ -198,10 +198,10 @@ def differences(line: str, translation: str) -> list[str]:
     """Which placeholders, addresses and tags of a line its translation lacks, or has more often."""
     # A carriage return is written as a space: it would end the line for some readers.
     source, target = (text.replace("\r", " ") for text in (line, translation))
-    text = take_out(source).text
+    text = extract_tags(source).text
     # Where tags stand inside a placeholder, the space that they part words with is theirs.
     bare = "".join(TAG.sub("", target).split())
-    wanted = Counter("".join(each.split()) for each in kept(text))
+    wanted = Counter("".join(each.split()) for each in list_protected(text))
     problems = [f"{each} is lost" for each, times in wanted.items() if bare.count(each) < times]
     tags = (Counter(match[0] for match in TAG.finditer(each)) for each in (source, target))
     if len({tuple(sorted(each.items())) for each in tags}) > 1:
@@ -272,7 +272,7 @@ def main() -> None:
 def page(arguments: argparse.Namespace, lines: Sequence[tuple[str, str]], passes: Sequence[Passed]) -> Iterator[str]:
     """What was done, and what was found."""
     controls = sum(kind == "control" for kind, _ in lines)
-    markup = sum(len(kept(take_out(line).text)) for _, line in lines)
+    markup = sum(len(list_protected(extract_tags(line).text)) for _, line in lines)
     tags = sum(len(re.findall(TAG, line)) for _, line in lines)
     yield "# Lines that nobody wrote for a translator\n"
     yield f"Made by `python -m benchmarks.garbage --lines {len(lines)} --seed {arguments.seed}` on {machine()}, with"

@@ -23,8 +23,8 @@ from pellucid import bundle
 from pellucid.api import Model, load
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
 from pellucid.model import PRESETS, ModelConfig, Transformer
-from pellucid.page.assets import bundle as script
-from pellucid.page.html import page_of
+from pellucid.page.assets import read_script as script
+from pellucid.page.html import trace_page
 from tools.screenshots import chromium, served
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -74,7 +74,7 @@ def saved(place: Path, size: str) -> Path:
     model = Transformer(config).eval()
     with torch.no_grad():
         model.output_bias[EOS] = 2.0  # pyright: ignore[reportOptionalSubscript]
-    bundle.save(place / "best", model, tokenizer, step=0)
+    bundle.save_bundle(place / "best", model, tokenizer, step=0)
     return place / "best"
 
 
@@ -100,7 +100,7 @@ def size_of_the_script() -> Row:
 def size_of_a_file(name: str, model: Model) -> Row:
     """All attention weights, the candidates and the accounts of a sentence of twelve pieces a side."""
     trace = model.trace(sentence(12), target=sentence(12))
-    size = len(page_of(trace, "maps").encode())
+    size = len(trace_page(trace, "maps").encode())
     pieces = f"{len(trace.source.pieces)} and {len(trace.target.pieces)} pieces"
     return Row(f"HTML file of maps, {name}, {pieces}", f"{size / 1e6:.2f} MB", "1 MB", size <= 1e6)
 

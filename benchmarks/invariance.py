@@ -20,7 +20,7 @@ import pellucid
 from benchmarks.quality import RESULTS, machine
 from pellucid.data.corpus import read_lines
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.request import Engine, Request
+from pellucid.decode.request import Engine, SearchRequest
 
 SIZES = (1, 2, 7, 32, 128)
 ORDERS = ("by length", "shuffled", "shuffled again")
@@ -85,7 +85,7 @@ def searched(engine: Engine, sources: Sequence[list[int]], config: SearchConfig,
     if order != ORDERS[0]:
         random.Random(order).shuffle(places)
     batches = [places[at : at + size] for at in range(0, len(places), size)]
-    requests = [[Request(sources[i], i + 1) for i in batch] for batch in batches]
+    requests = [[SearchRequest(sources[i], i + 1) for i in batch] for batch in batches]
     found: dict[int, tuple[int, ...]] = {}
     for batch, hypotheses in zip(batches, engine.search_all(requests, config), strict=True):
         found |= {i: tuple(some[0].tokens) for i, some in zip(batch, hypotheses, strict=True)}

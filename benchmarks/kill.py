@@ -24,7 +24,7 @@ from pathlib import Path
 from benchmarks.campaign import MET, RESULTS, Crew, Rows, differences, start, tell, tiny_run, undisturbed
 from benchmarks.quality import machine
 from pellucid.train.config import RunConfig
-from pellucid.train.state import checkpoints
+from pellucid.train.state import list_checkpoints
 
 SAVE_EVERY, STEPS = 3, 25
 OFTEN = {"steps": STEPS, "evaluate_every": 13, "save_every": SAVE_EVERY, "keep": 3}
@@ -112,7 +112,7 @@ def killed_now(crew: Crew, out: Path, chance: random.Random, run: Disturbed) -> 
     run.kills += 1
     run.of_one += survived
     run.inside_a_save += saving if survived else any(half_written(out))
-    run.before_the_first_checkpoint += not checkpoints(out)
+    run.before_the_first_checkpoint += not list_checkpoints(out)
     if survived and met:
         heard_of(victims[0], crew, statuses, run)
     return statuses

@@ -51,7 +51,7 @@ def main() -> None:
 
 def written(folder: Path, pairs: int) -> Path:
     """A run file beside its corpus; each million of pairs has a seed of its own."""
-    from pellucid.data.phrasebook import phrases
+    from pellucid.data.phrasebook import generate_phrases
 
     folder.mkdir(parents=True, exist_ok=True)
     names = [folder / f"{pairs}.{language}" for language in ("en", "es")]
@@ -59,7 +59,7 @@ def written(folder: Path, pairs: int) -> Path:
         beside = [name.with_suffix(name.suffix + ".new") for name in names]
         with beside[0].open("w", encoding="utf-8") as source, beside[1].open("w", encoding="utf-8") as target:
             for first in range(0, pairs, SEEDS):
-                for phrase in islice(phrases(first // SEEDS), min(SEEDS, pairs - first)):
+                for phrase in islice(generate_phrases(first // SEEDS), min(SEEDS, pairs - first)):
                     source.write(phrase.source + "\n")
                     target.write(phrase.target + "\n")
         for new, name in zip(beside, names, strict=True):
@@ -93,7 +93,7 @@ def memory() -> dict[str, float]:
 def preparing(run_file: str, workers: int) -> dict[str, Any]:
     """CPU and wall seconds of each stage, and memory."""
     from pellucid.train.config import read_run
-    from pellucid.train.shard_writing import prepare
+    from pellucid.train.shard_writing import prepare_shards
 
     run, stages = read_run(Path(run_file)), []
     began = memory()["VmRSS"]
@@ -102,7 +102,7 @@ def preparing(run_file: str, workers: int) -> dict[str, Any]:
         stages.append((message.split()[0], time.process_time(), time.perf_counter(), memory()["VmHWM"]))
         Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # the most of each stage by itself
 
-    prepare(run, shards_of(Path(run_file)), workers, said)
+    prepare_shards(run, shards_of(Path(run_file)), workers, said)
     named = {}
     for (name, cpu, wall, _), (_, cpu_end, wall_end, most) in pairwise(stages):
         named[name] = {"cpu": cpu_end - cpu, "wall": wall_end - wall, "most": most}

@@ -17,11 +17,11 @@ from time import perf_counter
 from benchmarks.quality import HOUSE, RESULTS, machine
 from pellucid import bundle
 from pellucid.cli.files import equal_lines
-from pellucid.cli.inspecting.prune import compared, learned, ranked
-from pellucid.cli.inspecting.prune_report import Result
-from pellucid.cli.inspecting.pruning_measurer import Curve, Removing
-from pellucid.inspect.importance import heads_of
-from pellucid.inspect.study_pairs import prepare, some_of
+from pellucid.cli.inspecting.prune import compare_pruned, learn_which_heads, rank_heads
+from pellucid.cli.inspecting.prune_report import PruningResult
+from pellucid.cli.inspecting.pruning_measurer import PruningCurve, PruningMeasurer
+from pellucid.inspect.importance import list_heads
+from pellucid.inspect.study_pairs import encode_study_pairs, spread_evenly
 
 AMONG, BEAM, RANDOM, SEED = "encoder", 4, 5, 1
 COUNTS = (16, 12, 8, 4, 0)
@@ -40,7 +40,7 @@ class Learned:
 
     strength: float
     seconds: float
-    result: Result
+    result: PruningResult
 
 
 def main() -> None:
@@ -48,30 +48,34 @@ def main() -> None:
     if "PELLUCID_DATA" not in os.environ:
         sys.exit("usage: PELLUCID_DATA=... python -m benchmarks.pruning")
     data = Path(os.environ["PELLUCID_DATA"]) / "multi30k"
-    found = bundle.load(HOUSE / "runs" / "multi30k" / "best")
+    found = bundle.load_bundle(HOUSE / "runs" / "multi30k" / "best")
     config = found.model.config
     files = {name: tuple(str(data / f"{name}.{side}.gz") for side in ("en", "de")) for name in ("val", "train")}
     dev = equal_lines(files["val"][0], files["val"][1])
-    chosen = some_of(dev[0], RANKED)
+    chosen = spread_evenly(dev[0], RANKED)
     sources, targets = ([side[n] for n in chosen] for side in dev)
-    ranking = prepare(found.tokenizer, config, sources, targets)
+    ranking = encode_study_pairs(found.tokenizer, config, sources, targets)
     test = equal_lines(str(data / "test_2016_flickr.en.gz"), str(data / "test_2016_flickr.de.gz"))
-    removing = Removing(found, prepare(found.tokenizer, config, *test), BEAM, len(heads_of(config, AMONG)))
-    orders = ranked(found, ranking, AMONG, RANDOM, SEED)
+    removing = PruningMeasurer(
+        found, encode_study_pairs(found.tokenizer, config, *test), BEAM, len(list_heads(config, AMONG))
+    )
+    orders = rank_heads(found, ranking, AMONG, RANDOM, SEED)
     told("ranked")
     curves = removing.curves(orders, COUNTS, lambda: told("a point"))
     fewest = {name: removing.fewest_within(orders[name], COUNTS, LOSS) for name in ("ablation", "gradient")}
     results = {
-        name: compared(removing, None, name, orders[name][kept:], samples=1000, seed=SEED)
+        name: compare_pruned(removing, None, name, orders[name][kept:], samples=1000, seed=SEED)
         for name, kept in fewest.items()
     }
     told(f"kept {fewest}")
     gates = []
     for strength in STRENGTHS:
         start = perf_counter()
-        gated = learned(found, (files["train"][0], files["train"][1]), strength, AMONG, UPDATES, BATCH_TOKENS, SEED)
+        gated = learn_which_heads(
+            found, (files["train"][0], files["train"][1]), strength, AMONG, UPDATES, BATCH_TOKENS, SEED
+        )
         seconds = perf_counter() - start
-        result = compared(removing, gated.model, f"l0, {strength:g}", gated.closed, samples=1000, seed=SEED)
+        result = compare_pruned(removing, gated.model, f"l0, {strength:g}", gated.closed, samples=1000, seed=SEED)
         gates.append(Learned(strength, seconds, result))
         told(f"strength {strength:g}: {len(gated.kept)} kept in {seconds:.0f} s")
     text = page(removing, curves, results, gates, len(ranking))
@@ -84,10 +88,14 @@ def told(what: str) -> None:
 
 
 def page(
-    removing: Removing, curves: Sequence[Curve], results: dict[str, Result], gates: Sequence[Learned], ranked_on: int
+    removing: PruningMeasurer,
+    curves: Sequence[PruningCurve],
+    results: dict[str, PruningResult],
+    gates: Sequence[Learned],
+    ranked_on: int,
 ) -> Iterator[str]:
     """The whole of it."""
-    whole = removing.point([])
+    whole = removing.point_without([])
     yield "# Heads removed from the encoder"
     yield ""
     yield f"Made by `PELLUCID_DATA=... python -m benchmarks.pruning` on {machine()}."
@@ -116,7 +124,7 @@ def page(
     yield from sizes_page([*results.values(), *(each.result for each in gates)])
 
 
-def removed_page(removing: Removing, results: dict[str, Result], whole: float) -> Iterator[str]:
+def removed_page(removing: PruningMeasurer, results: dict[str, PruningResult], whole: float) -> Iterator[str]:
     """How many can go without further training."""
     yield f"## How many can go for {LOSS} BLEU"
     yield ""
@@ -150,7 +158,7 @@ def gates_page(gates: Sequence[Learned]) -> Iterator[str]:
     yield ""
 
 
-def sizes_page(results: Sequence[Result]) -> Iterator[str]:
+def sizes_page(results: Sequence[PruningResult]) -> Iterator[str]:
     """Size, speed and sameness of every smaller model."""
     yield "## Size and speed"
     yield ""
@@ -172,7 +180,7 @@ def sizes_page(results: Sequence[Result]) -> Iterator[str]:
         )
 
 
-def difference(result: Result) -> str:
+def difference(result: PruningResult) -> str:
     """Of BLEU, with its confidence interval."""
     bleu = result.scores[0]
     low, high = bleu.difference.low, bleu.difference.high

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pellucid
 from pellucid.evaluate.scores import corpus_scores
-from pellucid.train.state import checkpoints
+from pellucid.train.state import list_checkpoints
 
 HOUSE = Path(__file__).parent.parent
 RESULTS = HOUSE / "benchmarks" / "results"
@@ -98,7 +98,7 @@ def keep_models(run: Path, over: threading.Event) -> None:
     """Hard links to the files of every checkpoint, as soon as it is there."""
     while True:
         last_look = over.wait(timeout=3)
-        for place in checkpoints(run):
+        for place in list_checkpoints(run):
             kept = run / "curve" / place.name
             if not kept.exists():
                 kept.mkdir(parents=True)
@@ -195,13 +195,17 @@ def machine() -> str:
     """The processor, in words, and whether training in bfloat16 is what it does there."""
     import torch
 
-    from pellucid.model.bfloat16 import built_in
+    from pellucid.model.bfloat16 import has_native_bfloat16
 
     name, described = platform.processor(), Path("/proc/cpuinfo")
     if described.exists():
         known = re.search(r"model name\s*: (.*)", described.read_text(encoding="utf-8"))
         name = known[1] if known else name
-    without = "" if built_in(torch.device("cpu")) else " without bfloat16 (trained in float32 where it is asked for)"
+    without = (
+        ""
+        if has_native_bfloat16(torch.device("cpu"))
+        else " without bfloat16 (trained in float32 where it is asked for)"
+    )
     return f"{name}, {os.cpu_count()} cores{without}, torch {torch.__version__}"
 
 

@@ -23,14 +23,14 @@ from benchmarks.quality import HOUSE, RESULTS, lines, machine
 from benchmarks.recurrent_copy import LENGTHS, LONGEST, SYMBOLS, TESTED, copying
 from benchmarks.recurrent_model import Recurrent, Sizes
 from benchmarks.recurrent_race import Contender, Runner, Tried, greedy, tried
-from pellucid.cli.demo import PAIRS, RECIPE
+from pellucid.cli.demo import DEMO_PAIRS, DEMO_RECIPE
 from pellucid.data import phrasebook
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.evaluate.scores import corpus_scores
 from pellucid.model import Transformer
 from pellucid.train.config import RunConfig, make_run, read_run
 from pellucid.train.data import read_data
-from pellucid.train.pairs import encode
+from pellucid.train.pairs import encode_with_note
 
 KEPT = HOUSE / "runs" / "recurrent"
 
@@ -82,23 +82,23 @@ def told(each: Runner) -> None:
 
 def the_phrasebook(seconds: float, _: float) -> dict[str, Any]:
     """The sentences of `pellucid demo`."""
-    split = phrasebook.split(PAIRS)
+    split = phrasebook.split_phrases(DEMO_PAIRS)
     with tempfile.TemporaryDirectory() as folder:
-        paths = phrasebook.write(Path(folder), split)
+        paths = phrasebook.write_split(Path(folder), split)
         data = {
             "source": str(paths["train.en"]),
             "target": str(paths["train.es"]),
             "dev_source": str(paths["dev.en"]),
             "dev_target": str(paths["dev.es"]),
         }
-        run = make_run({**RECIPE, "train": {**RECIPE["train"], "minutes": 1.0}, "data": data})
+        run = make_run({**DEMO_RECIPE, "train": {**DEMO_RECIPE["train"], "minutes": 1.0}, "data": data})
         sides = [each.source for each in split.test], [each.target for each in split.test]
         return compared(Task("Phrasebook, English-Spanish", run, *sides), seconds)
 
 
 def multi30k(seconds: float, _: float) -> dict[str, Any]:
     """Image captions, as the recipe has them but for a warm-up that fits a short run."""
-    run = read_run(HOUSE / "recipes/multi30k-en-de.toml", [f"optim.warmup={RECIPE['optim']['warmup']}"])
+    run = read_run(HOUSE / "recipes/multi30k-en-de.toml", [f"optim.warmup={DEMO_RECIPE['optim']['warmup']}"])
     data = Path(os.environ["PELLUCID_DATA"]) / "multi30k"
     sides = (lines(data / f"test_2016_flickr.{language}.gz") for language in ("en", "de"))
     return compared(Task("Multi30k, English-German", run, *sides), seconds)
@@ -113,7 +113,7 @@ def compared(task: Task, seconds: float) -> dict[str, Any]:
         Contender("Transformer", lambda: Transformer(config), PEAKS),
         Contender("GRU with attention", lambda: Recurrent(sizes), PEAKS),
     )
-    dev, _ = encode(data.dev, data.tokenizer, task.run)
+    dev, _ = encode_with_note(data.dev, data.tokenizer, task.run)
     found = tried(contenders, task.run.optim, data.encoded, dev, BATCH, seconds, told)
     return {
         "title": task.title,

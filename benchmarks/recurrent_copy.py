@@ -7,8 +7,8 @@ import numpy as np
 
 from benchmarks.recurrent_model import Recurrent, Sizes
 from benchmarks.recurrent_race import Contender, Runner, greedy, race, runner, tried
-from pellucid.data.batching import Encoded
-from pellucid.data.stream import joined
+from pellucid.data.batching import EncodedPairs
+from pellucid.data.stream import pack_sentences
 from pellucid.data.tokenizer import EOS
 from pellucid.model import ModelConfig, Transformer
 from pellucid.train.config import OptimConfig
@@ -71,11 +71,11 @@ def copying(seconds: float, tuning: float, told: Callable[[Runner], object]) -> 
     return found
 
 
-def made(lines: int, seed: int) -> Encoded:
+def made(lines: int, seed: int) -> EncodedPairs:
     """Lines of 1 to `LONGEST` random pieces, each its own translation."""
     random = np.random.default_rng(seed)
     rows = [line(random, int(random.integers(1, LONGEST + 1))) for _ in range(lines)]
-    return Encoded(joined(rows, np.uint16), joined(rows, np.uint16))
+    return EncodedPairs(pack_sentences(rows, np.uint16), pack_sentences(rows, np.uint16))
 
 
 def line(random: np.random.Generator, length: int) -> list[int]:

@@ -13,16 +13,16 @@ import torch
 from torch import nn
 
 from benchmarks.recurrent_model import Recurrent, step
-from pellucid.data.batching import Encoded, collate, epoch_batches
+from pellucid.data.batching import EncodedPairs, collate, epoch_batches
 from pellucid.data.stream import Stream
 from pellucid.decode.greedy import greedy_search
-from pellucid.decode.step import ModelState, padded, step_of
-from pellucid.decode.translate import reading
+from pellucid.decode.step import ModelState, model_step, pad_sentences
+from pellucid.decode.translate import inference_only
 from pellucid.model import Transformer
-from pellucid.model.dropout import drop_only
+from pellucid.model.dropout import scale_dropout
 from pellucid.train.config import OptimConfig
-from pellucid.train.optim import adam, dropout_part, learning_rate
-from pellucid.train.update import batch_loss, update
+from pellucid.train.optim import dropout_factor, learning_rate, make_adam
+from pellucid.train.update import batch_loss, update_weights
 
 TURN = 4.0
 """Seconds of a turn."""
@@ -42,7 +42,7 @@ class Runner:
     optimizer: torch.optim.Optimizer = field(init=False)
 
     def __post_init__(self) -> None:
-        self.optimizer = adam(self.model, self.optim)
+        self.optimizer = make_adam(self.model, self.optim)
         self.model.train()
 
     @property
@@ -59,8 +59,8 @@ class Runner:
         while self.seconds < until:
             began = time.process_time()
             rate = learning_rate(self.updates, self.seconds / total, self.optim)
-            drop_only(self.model, dropout_part(self.stream.epochs, self.optim))
-            done = update(self.model, self.optimizer, [next(self.stream)], rate, self.optim, "float32")
+            scale_dropout(self.model, dropout_factor(self.stream.epochs, self.optim))
+            done = update_weights(self.model, self.optimizer, [next(self.stream)], rate, self.optim, "float32")
             self.seconds += time.process_time() - began
             self.updates += 1
             self.pieces += done.target_tokens
@@ -86,7 +86,7 @@ def race(runners: Sequence[Runner], total: float, told: Callable[[Runner], objec
         runner.model.eval()
 
 
-def runner(contender: Contender, peak: float, optim: OptimConfig, encoded: Encoded, batch_tokens: int) -> Runner:
+def runner(contender: Contender, peak: float, optim: OptimConfig, encoded: EncodedPairs, batch_tokens: int) -> Runner:
     """A fresh model at the beginning of the data; the same seed for all."""
     torch.manual_seed(1)
     return Runner(contender.name, contender.make(), replace(optim, peak=peak), Stream(encoded, batch_tokens, seed=1))
@@ -103,8 +103,8 @@ class Tried:
 def tried(
     contenders: Sequence[Contender],
     optim: OptimConfig,
-    encoded: Encoded,
-    dev: Encoded,
+    encoded: EncodedPairs,
+    dev: EncodedPairs,
     batch_tokens: int,
     total: float,
     told: Callable[[Runner], object] = lambda _: None,
@@ -118,11 +118,11 @@ def tried(
     return {name: sorted(some, key=lambda one: one.dev_loss) for name, some in found.items()}
 
 
-def dev_loss(model: Any, dev: Encoded, batch_tokens: int = 4096) -> float:
+def dev_loss(model: Any, dev: EncodedPairs, batch_tokens: int = 4096) -> float:
     """Nats a piece, without smoothing."""
     order = epoch_batches(dev.sources.lengths, dev.targets.lengths, batch_tokens, seed=0, epoch=0)
     batches = [collate(dev, each) for each in order]
-    with reading(model):
+    with inference_only(model):
         total = sum(batch_loss(model, each, smoothing=0.0).item() for each in batches)
     return total / sum(each.target_tokens for each in batches)
 
@@ -131,10 +131,10 @@ def greedy(model: Any, sources: Sequence[Sequence[int]], limits: Sequence[int], 
     """What the model writes by greedy search, end mark left out, at most so many pieces each."""
     found: list[list[int]] = [[] for _ in sources]
     order = sorted(range(len(sources)), key=lambda n: len(sources[n]))
-    with reading(model):
+    with inference_only(model):
         for first in range(0, len(order), at_once):
             some = order[first : first + at_once]
-            memory = model.encode(padded([list(sources[n]) for n in some], torch.device("cpu")))
+            memory = model.encode(pad_sentences([list(sources[n]) for n in some], torch.device("cpu")))
             searched = greedy_search(*begun(model, memory), torch.tensor([limits[n] for n in some]), length_penalty=0.0)
             for n, [best] in zip(some, searched, strict=True):
                 found[n] = best.tokens
@@ -144,6 +144,6 @@ def greedy(model: Any, sources: Sequence[Sequence[int]], limits: Sequence[int], 
 def begun(model: Any, memory: Any) -> tuple[Any, Any]:
     """The step of a search, and its state before the first."""
     if isinstance(model, Transformer):
-        return step_of(model), ModelState(memory)
+        return model_step(model), ModelState(memory)
     assert isinstance(model, Recurrent)
     return step(model), model.at_start(memory)

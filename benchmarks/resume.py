@@ -24,7 +24,7 @@ from typing import Any
 from benchmarks.campaign import RESULTS, Rows, differences, on_shards, reports, start, tell, tiny_run, undisturbed
 from benchmarks.quality import machine
 from pellucid.train.config import RunConfig
-from pellucid.train.state import checkpoint, checkpoints
+from pellucid.train.state import checkpoint_path, list_checkpoints
 
 STEPS = 23
 PLACES = range(1, 21)
@@ -110,9 +110,9 @@ def resumed(kind: Kind, processes: int, place: int) -> dict[str, Any]:
     out, begun = kind.folder / "moved", time.monotonic()
     shutil.rmtree(out, ignore_errors=True)
     shutil.copytree(kind.whole[began], out, ignore=shutil.ignore_patterns("last", "best", "average"))
-    for later in checkpoints(out)[place:]:
+    for later in list_checkpoints(out)[place:]:
         shutil.rmtree(later)
-    numbers = json.loads((checkpoint(out, place) / "training.json").read_text(encoding="utf-8"))
+    numbers = json.loads((checkpoint_path(out, place) / "training.json").read_text(encoding="utf-8"))
     crew = start(kind.shards if place % 2 else kind.text, out, processes)
     statuses = crew.end(within=3600)
     went_on = crew.began() == place and statuses == [0] * processes

@@ -23,12 +23,12 @@ import torch
 
 from benchmarks.quality import HOUSE, machine
 from benchmarks.translate_setup import environment
-from pellucid.data.batching import Encoded
+from pellucid.data.batching import EncodedPairs
 from pellucid.model import PRESETS, ModelConfig
 from pellucid.train.config import RunConfig, read_run
 from pellucid.train.costs import training_flops
 from pellucid.train.data import read_data
-from pellucid.train.pairs import Data, encode
+from pellucid.train.pairs import TrainingData, encode_with_note
 
 RECIPE, VOCABULARY, BATCH = HOUSE / "recipes/multi30k-en-de.toml", 8000, 4096
 PACKAGES = {
@@ -106,7 +106,7 @@ def prepared(folder: Path) -> tuple[dict[str, Any], tuple[float, float]]:
     """Multi30k as ids in files that every row reads, and the mean lengths of its sides."""
     run, data = multi30k()
     write(folder / "pairs.npz", data.encoded)
-    write(folder / "dev.npz", encode(data.dev, data.tokenizer, run)[0])
+    write(folder / "dev.npz", encode_with_note(data.dev, data.tokenizer, run)[0])
     task = {
         "pairs": str(folder / "pairs.npz"),
         "dev": str(folder / "dev.npz"),
@@ -119,13 +119,13 @@ def prepared(folder: Path) -> tuple[dict[str, Any], tuple[float, float]]:
     return task, (float(sides[0].lengths.mean()), float(sides[1].lengths.mean()))
 
 
-def multi30k() -> tuple[RunConfig, Data]:
+def multi30k() -> tuple[RunConfig, TrainingData]:
     """The recipe with the vocabulary of these benchmarks, and its pairs."""
     run = read_run(RECIPE, [f"tokenizer.vocabulary={VOCABULARY}"])
     return run, read_data(run)
 
 
-def write(path: Path, encoded: Encoded) -> None:
+def write(path: Path, encoded: EncodedPairs) -> None:
     """Pairs as four arrays."""
     sources, targets = encoded.sources, encoded.targets
     np.savez(path, source=sources.ids, source_starts=sources.starts, target=targets.ids, target_starts=targets.starts)

@@ -21,14 +21,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pellucid.data.batching import Batch, Encoded, Sentences
+from pellucid.data.batching import Batch, EncodedPairs, PackedSentences
 from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import PAD
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.train.config import OptimConfig
 from pellucid.train.costs import training_flops
-from pellucid.train.optim import adam
-from pellucid.train.update import compiled, update
+from pellucid.train.optim import make_adam
+from pellucid.train.update import compile_layers, update_weights
 
 VOCABULARY, BATCH, PAIRS, LONGEST = 37_000, 25_000, 200_000, 100
 WORDS, SPREAD, PIECES_A_WORD = (25.8, 24.4), 0.6, 1.2
@@ -80,7 +80,7 @@ def main() -> None:
         (Path(__file__).parent / "results" / "train_cuda.md").write_text("\n".join(text), encoding="utf-8")
 
 
-def pairs(number: int) -> Encoded:
+def pairs(number: int) -> EncodedPairs:
     """Random pieces; the two sides of a pair are about as long as each other, the end mark comes last."""
     random = np.random.default_rng(1)
     shared, own = random.standard_normal(number), random.standard_normal((2, number))
@@ -93,8 +93,8 @@ def pairs(number: int) -> Encoded:
         starts = np.concatenate([[0], lengths.cumsum()])
         ids = random.integers(4, VOCABULARY, size=starts[-1], dtype=np.int32)
         ids[starts[1:] - 1] = 3
-        sides.append(Sentences(ids, starts))
-    return Encoded(*sides)
+        sides.append(PackedSentences(ids, starts))
+    return EncodedPairs(*sides)
 
 
 def product_peak(device: torch.device) -> float:
@@ -121,7 +121,9 @@ Step = Callable[[Batch], int]
 Make = Callable[[str, torch.device], Step]
 
 
-def tried(make: Make, size: str, encoded: Encoded, options: argparse.Namespace, device: torch.device) -> Found | str:
+def tried(
+    make: Make, size: str, encoded: EncodedPairs, options: argparse.Namespace, device: torch.device
+) -> Found | str:
     """The row, or why there is none: one that fails leaves the others their time."""
     try:
         return measured(make, size, Stream(encoded, options.batch_tokens, seed=1), options.seconds, device)
@@ -153,10 +155,10 @@ def ours(size: str, device: torch.device, fused: bool = False) -> Step:
     """What `pellucid train` does in each update; `fused` with train.compile = true."""
     model = Transformer(ModelConfig(VOCABULARY, VOCABULARY, dropout=0.1, **PRESETS[size])).train().to(device)
     if fused:
-        compiled(model)
+        compile_layers(model)
     c = OptimConfig()
-    optimizer = adam(model, c)
-    return lambda batch: update(model, optimizer, [batch], 1e-4, c, "bfloat16").target_tokens
+    optimizer = make_adam(model, c)
+    return lambda batch: update_weights(model, optimizer, [batch], 1e-4, c, "bfloat16").target_tokens
 
 
 def plain(size: str, device: torch.device, fused: bool = False) -> Step:
@@ -222,7 +224,7 @@ ROWS: dict[str, Make] = {
 }
 
 
-def head(options: argparse.Namespace, device: torch.device, peak: float, encoded: Encoded) -> list[str]:
+def head(options: argparse.Namespace, device: torch.device, peak: float, encoded: EncodedPairs) -> list[str]:
     """What is measured, on what."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "a CPU"
     given = f"--sizes {' '.join(options.sizes)} --seconds {options.seconds:g}"
@@ -243,7 +245,7 @@ def head(options: argparse.Namespace, device: torch.device, peak: float, encoded
     ]
 
 
-def table(size: str, found: dict[str, Found | str], peak: float, encoded: Encoded) -> list[str]:
+def table(size: str, found: dict[str, Found | str], peak: float, encoded: EncodedPairs) -> list[str]:
     """The rows of one size."""
     s, t = (round(float(side.lengths.mean())) for side in (encoded.sources, encoded.targets))
     flops = training_flops(ModelConfig(VOCABULARY, VOCABULARY, **PRESETS[size]), s, t) / t

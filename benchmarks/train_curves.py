@@ -24,7 +24,7 @@ from benchmarks.quality import HOUSE, RESULTS, machine
 from benchmarks.train import BATCH, PACKAGES, VOCABULARY, prepared
 from benchmarks.translate_setup import environment
 from pellucid.model import PRESETS, ModelConfig, Transformer
-from pellucid.plots.figure import BLUE, GREEN, ORANGE, VERMILION, empty, save, tidy
+from pellucid.plots.figure import BLUE, GREEN, ORANGE, VERMILION, empty_figure, tidy_axes, write_figure
 
 RUNS = {
     "Pellucid, float32": ("pellucid", "float32"),
@@ -85,7 +85,7 @@ def trained(name: str, seed: int, task: dict[str, Any], python: Path) -> dict[st
 
 def draw(options: argparse.Namespace, found: Found, path: Path) -> None:
     """Loss against updates, a line a seed."""
-    figure = empty(6.4, 4.0)
+    figure = empty_figure(6.4, 4.0)
     axes = figure.subplots()
     at = np.arange(0, options.updates + 1, options.every)
     for (name, seed), run in found.items():
@@ -94,8 +94,8 @@ def draw(options: argparse.Namespace, found: Found, path: Path) -> None:
         axes.plot(at, run["losses"], color=colour, linestyle=line, linewidth=1.4, label=label)
     axes.set(xlabel="updates", ylabel="dev loss, nats a piece")
     axes.legend(frameon=False)
-    tidy(axes)
-    save(figure, path)
+    tidy_axes(axes)
+    write_figure(figure, path)
 
 
 def page(options: argparse.Namespace, found: Found, took: float) -> str:

@@ -27,7 +27,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.quality import RESULTS, machine
 from benchmarks.train import BATCH, VOCABULARY, multi30k
-from pellucid.data.batching import Batch, Encoded, collate
+from pellucid.data.batching import Batch, EncodedPairs, collate
 from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import PAD
 from pellucid.model import PRESETS, ModelConfig, Transformer, attention
@@ -36,8 +36,8 @@ from pellucid.model.dropout import Dropout
 from pellucid.model.watch import unseen
 from pellucid.train import update
 from pellucid.train.config import OptimConfig
-from pellucid.train.optim import adam
-from pellucid.train.process import keep_memory, spare_memory
+from pellucid.train.optim import make_adam
+from pellucid.train.process import keep_freed_memory, tune_memory
 
 UPDATES, SEEN = 2, 6
 """Updates of one turn, after one that is not timed; updates of a profile."""
@@ -46,21 +46,21 @@ UPDATES, SEEN = 2, 6
 class Training:
     """A model under way, with what the levers exchange: precision, optimiser, batches."""
 
-    def __init__(self, size: str, encoded: Encoded, dropout: float = 0.1):
+    def __init__(self, size: str, encoded: EncodedPairs, dropout: float = 0.1):
         torch.manual_seed(1)
         self.model = Transformer(ModelConfig(VOCABULARY, VOCABULARY, dropout=dropout, **PRESETS[size])).train()
         self.c, self.precision = OptimConfig(), "bfloat16"
-        self.adam = adam(self.model, self.c)
+        self.adam = make_adam(self.model, self.c)
         self.plain_adam = torch.optim.Adam(self.model.parameters(), betas=(self.c.beta1, self.c.beta2))
         self.alike, self.mixed = Stream(encoded, BATCH, seed=1), unsorted(encoded)
         self.optimizer, self.stream = self.adam, self.alike
 
     def step(self, batch: Batch) -> int:
         """One update; its target pieces."""
-        return update.update(self.model, self.optimizer, [batch], 1e-4, self.c, self.precision).target_tokens
+        return update.update_weights(self.model, self.optimizer, [batch], 1e-4, self.c, self.precision).target_tokens
 
 
-def unsorted(encoded: Encoded) -> Iterator[Batch]:
+def unsorted(encoded: EncodedPairs) -> Iterator[Batch]:
     """Pairs in random order, as many as fit into the budget with their padding."""
     random = np.random.default_rng(1)
     while True:
@@ -104,7 +104,7 @@ def three_products(self, x, allowed, at, positions, kept=None, watch=unseen):
 
 
 def torch_dropout(self: Dropout, x: Tensor) -> Tensor:
-    return F.dropout(x, self.share, self.training)
+    return F.dropout(x, self.rate, self.training)
 
 
 @contextmanager
@@ -117,7 +117,7 @@ def giving_back(_: Training) -> Iterator[None]:
             libc.mallopt(m_mmap_threshold, 2**25)
             libc.mallopt(m_trim_threshold, 2**26)
     yield
-    keep_memory()
+    keep_freed_memory()
 
 
 @contextmanager
@@ -242,7 +242,7 @@ def main() -> None:
     options = parser.parse_args()
     began = time.monotonic()
     encoded = multi30k()[1].encoded
-    spare_memory()
+    tune_memory()
     lines = []
     for size in options.sizes:
         training = Training(size, encoded)

@@ -73,25 +73,29 @@ def main(watcher: Callable[[dict[str, Any]], Any] = Clock) -> None:
 
 def pellucid(task: dict[str, Any], watcher: Watcher) -> None:
     """What `pellucid train` does in each update."""
-    from pellucid.data.batching import Encoded, Sentences
+    from pellucid.data.batching import EncodedPairs, PackedSentences
     from pellucid.data.stream import Stream
     from pellucid.model import ModelConfig, Transformer
     from pellucid.train.config import OptimConfig
-    from pellucid.train.optim import adam
-    from pellucid.train.process import spare_memory
-    from pellucid.train.update import update
+    from pellucid.train.optim import make_adam
+    from pellucid.train.process import tune_memory
+    from pellucid.train.update import update_weights
 
-    spare_memory()
+    tune_memory()
     with np.load(task["pairs"]) as found:
-        sides = [Sentences(found[side], found[f"{side}_starts"]) for side in ("source", "target")]
+        sides = [PackedSentences(found[side], found[f"{side}_starts"]) for side in ("source", "target")]
     vocabulary = task["vocabulary"]
     model = Transformer(ModelConfig(vocabulary, vocabulary, dropout=0.1, **task["size"]))
     watcher.takes(model, model)
     model.train()
     c = OptimConfig(clip=CLIP, epsilon=EPSILON)
-    optimizer, stream, number = adam(model, c), Stream(Encoded(*sides), task["batch_tokens"], seed=task["seed"]), 0
+    optimizer, stream, number = (
+        make_adam(model, c),
+        Stream(EncodedPairs(*sides), task["batch_tokens"], seed=task["seed"]),
+        0,
+    )
     while not watcher.over(
-        update(model, optimizer, [next(stream)], watcher.rate(number), c, task["precision"]).target_tokens
+        update_weights(model, optimizer, [next(stream)], watcher.rate(number), c, task["precision"]).target_tokens
     ):
         number += 1
 

@@ -18,14 +18,14 @@ import torch
 
 from benchmarks.quality import RESULTS, machine
 from benchmarks.train import VOCABULARY, multi30k
-from pellucid.data.batching import Batch, Encoded
+from pellucid.data.batching import Batch, EncodedPairs
 from pellucid.data.stream import Stream
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.train import threads
 from pellucid.train.config import OptimConfig
-from pellucid.train.optim import adam
-from pellucid.train.process import spare_memory
-from pellucid.train.update import update
+from pellucid.train.optim import make_adam
+from pellucid.train.process import tune_memory
+from pellucid.train.update import update_weights
 
 UPDATES = {"tiny": 4, "small": 3, "base": 1}
 """Of one turn, after one that is not timed."""
@@ -42,7 +42,7 @@ def main() -> None:
     options = parser.parse_args()
     began = time.monotonic()
     encoded = multi30k()[1].encoded
-    spare_memory()
+    tune_memory()
     rows = []
     for size in options.sizes:
         for precision in ("bfloat16", "float32"):
@@ -54,12 +54,12 @@ def main() -> None:
     print(text)
 
 
-def row(size: str, precision: str, budget: int, encoded: Encoded, rounds: int) -> str:
+def row(size: str, precision: str, budget: int, encoded: EncodedPairs, rounds: int) -> str:
     """Target pieces a second both ways, and the ratio within each round."""
     torch.manual_seed(1)
     model = Transformer(ModelConfig(VOCABULARY, VOCABULARY, dropout=0.1, **PRESETS[size])).train()
     c = OptimConfig()
-    optimizer, stream = adam(model, c), Stream(encoded, budget, seed=1)
+    optimizer, stream = make_adam(model, c), Stream(encoded, budget, seed=1)
     found: dict[int, list[float]] = {TOGETHER: [], EACH_PRODUCT: []}
     for number in range(rounds):
         batches = list(islice(stream, 1 + UPDATES[size]))
@@ -76,9 +76,9 @@ def speed(
     model: Transformer, optimizer: torch.optim.Optimizer, batches: list[Batch], c: OptimConfig, precision: str
 ) -> float:
     """Target pieces a second, the first batch not counted."""
-    update(model, optimizer, batches[:1], 1e-4, c, precision)
+    update_weights(model, optimizer, batches[:1], 1e-4, c, precision)
     began = time.perf_counter()
-    pieces = sum(update(model, optimizer, [each], 1e-4, c, precision).target_tokens for each in batches[1:])
+    pieces = sum(update_weights(model, optimizer, [each], 1e-4, c, precision).target_tokens for each in batches[1:])
     return pieces / (time.perf_counter() - began)
 
 
@@ -92,7 +92,7 @@ def head(options: argparse.Namespace, took: float) -> Iterator[str]:
     yield "ways in turn on the same batches. *products*: all threads work on one product, then on the next. *rows*:"
     yield "each has rows of the batch, and a gradient of its own; they are added (`train/threads.py`). Target pieces a"
     yield f"second: medians of {options.rounds} rounds; the ratio is taken within each: median (least-most). Training"
-    yield f"shares rows where a batch has {threads.LEAST:,} target positions or more for each thread.\n"
+    yield f"shares rows where a batch has {threads.POSITIONS_PER_THREAD:,} target positions or more for each thread.\n"
     yield "| size | precision | batch | products | rows | rows / products |"
     yield "|---|---|---|---|---|---|"
 

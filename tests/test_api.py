@@ -14,11 +14,11 @@ import torch
 
 import pellucid
 from pellucid import bundle
-from pellucid.api import Form, Model, run_settings
-from pellucid.decode.config import Search, SearchConfig
+from pellucid.api import Model, SimpleRunOptions, run_settings
+from pellucid.decode.config import SearchConfig, SearchOptions
 from pellucid.decode.translate import Translator
 from pellucid.evaluate.scores import corpus_scores
-from pellucid.lazy_bundle import Stored
+from pellucid.lazy_bundle import LazyBundle
 from pellucid.train.log import read_log
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.train.corpora import write_corpus
@@ -28,7 +28,7 @@ from tests.train.corpora import write_corpus
 def model(tmp_path_factory) -> pellucid.Model:
     place = tmp_path_factory.mktemp("api") / "best"
     vocabulary = small_tokenizer().source_vocabulary
-    bundle.save(place, random_model(1, vocabulary, vocabulary, max_positions=61), small_tokenizer(), step=41)
+    bundle.save_bundle(place, random_model(1, vocabulary, vocabulary, max_positions=61), small_tokenizer(), step=41)
     return pellucid.load(place)
 
 
@@ -131,10 +131,11 @@ def test_an_unknown_option_is_answered_with_the_nearest(model, tmp_path):
 
 
 def test_options_that_are_shown_are_those_there_are():
-    """Type checkers and completion read `Search` and `Form`; what is done follows `SearchConfig` and `run_settings`."""
-    assert get_type_hints(Search) == get_type_hints(SearchConfig)
+    """Type checkers and completion read `SearchOptions` and `SimpleRunOptions`; what is done follows `SearchConfig` and
+    `run_settings`."""
+    assert get_type_hints(SearchOptions) == get_type_hints(SearchConfig)
     taken = [each for each in signature(run_settings).parameters if each not in ("run", "overrides", "began")]
-    assert list(Form.__annotations__) == taken
+    assert list(SimpleRunOptions.__annotations__) == taken
 
 
 def test_what_is_known_of_a_model_comes_with_it(model):
@@ -208,7 +209,9 @@ def test_from_its_source_and_not_installed_it_still_has_a_version(monkeypatch):
 
 def another(place, seed: int, **manifest) -> None:
     vocabulary = small_tokenizer().source_vocabulary
-    bundle.save(place, random_model(seed, vocabulary, vocabulary, max_positions=61), small_tokenizer(), **manifest)
+    bundle.save_bundle(
+        place, random_model(seed, vocabulary, vocabulary, max_positions=61), small_tokenizer(), **manifest
+    )
 
 
 def received(sent: bytes) -> Model:
@@ -224,11 +227,11 @@ def test_a_model_says_in_three_lines_what_it_is(tmp_path):
     assert (first, third) == (f"<pellucid.Model {tmp_path / 'best'}", "  CTranslate2, float32, cpu>")
     assert second.endswith(pieces)
     assert "layers, d_model" in second
-    assert isinstance(model.found, Stored)
-    assert model.found.waits  # no weights are read for it
+    assert isinstance(model.lazy_bundle, LazyBundle)
+    assert model.lazy_bundle.is_unloaded  # no weights are read for it
     half = pellucid.load(tmp_path / "best", precision="bfloat16", others=[tmp_path / "best"])
     assert repr(half).endswith(f"  torch, bfloat16, cpu, with {tmp_path / 'best'}>")
-    assert repr(Model(half.found, half.translator)).endswith(f"{pieces}>")
+    assert repr(Model(half.lazy_bundle, half.translator)).endswith(f"{pieces}>")
 
 
 def test_a_worker_gets_a_model_as_its_path(tmp_path, monkeypatch):

@@ -25,7 +25,7 @@ def model(seed: int = 1, tie: str = "all", **sizes) -> Transformer:
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    bundle.save(tmp_path / "model", model(), small_tokenizer(), step=7, dev={"bleu": 31.5})
+    bundle.save_bundle(tmp_path / "model", model(), small_tokenizer(), step=7, dev={"bleu": 31.5})
     return tmp_path / "model"
 
 
@@ -38,9 +38,9 @@ def logits(transformer: Transformer) -> torch.Tensor:
 @pytest.mark.parametrize(("norm", "activation"), [("pre", "relu"), ("post", "swiglu")])
 def test_a_loaded_model_computes_what_the_saved_one_did(tmp_path, tie, positions, norm, activation):
     before = model(tie=tie, positions=positions, norm=norm, activation=activation).eval()
-    bundle.save(tmp_path / "m", before, small_tokenizer())
+    bundle.save_bundle(tmp_path / "m", before, small_tokenizer())
     generator = torch.get_rng_state()
-    after = bundle.load(tmp_path / "m").model
+    after = bundle.load_bundle(tmp_path / "m").model
     assert torch.equal(torch.get_rng_state(), generator)
     assert not after.training
     assert after.config == before.config
@@ -52,15 +52,17 @@ def test_a_loaded_model_computes_what_the_saved_one_did(tmp_path, tie, positions
 
 def test_rotary_positions_survive_too(tmp_path):
     before = model(positions="rotary", d_model=12).eval()
-    bundle.save(tmp_path / "m", before, small_tokenizer())
-    assert torch.equal(logits(bundle.load(tmp_path / "m").model), logits(before))
+    bundle.save_bundle(tmp_path / "m", before, small_tokenizer())
+    assert torch.equal(logits(bundle.load_bundle(tmp_path / "m").model), logits(before))
 
 
 def test_two_vocabularies_survive(tmp_path):
     config = TokenizerConfig(kind="unigram", vocabulary=293, joint=False)
     tokenizer = Tokenizer.train(LINES, [line.upper() for line in LINES], config, seed=1, max_sentences=100)
-    bundle.save(tmp_path / "m", random_model(1, tokenizer.source_vocabulary, tokenizer.target_vocabulary), tokenizer)
-    found = bundle.load(tmp_path / "m")
+    bundle.save_bundle(
+        tmp_path / "m", random_model(1, tokenizer.source_vocabulary, tokenizer.target_vocabulary), tokenizer
+    )
+    found = bundle.load_bundle(tmp_path / "m")
     assert found.tokenizer.config == config
     assert found.tokenizer.encode_target(LINES) == tokenizer.encode_target(LINES)
     assert {path.name for path in (tmp_path / "m").iterdir()} == {
@@ -79,8 +81,8 @@ def test_shared_weights_are_stored_once(saved: Path):
 
 
 def test_the_manifest_says_what_is_known_of_a_model(saved: Path):
-    manifest = bundle.load(saved).manifest
-    assert manifest == atomic.manifest_of(saved)
+    manifest = bundle.load_bundle(saved).manifest
+    assert manifest == atomic.read_manifest(saved)
     assert (manifest["step"], manifest["dev"]) == (7, {"bleu": 31.5})
     assert set(manifest["files"]) == {"model.safetensors", "config.json", "tokenizer.model"}
     assert manifest["versions"]["torch"] == torch.__version__
@@ -90,11 +92,11 @@ def test_files_written_by_the_caller_are_part_of_the_whole(tmp_path):
     def also(folder: Path) -> None:
         (folder / "training.json").write_text("{}", encoding="utf-8")
 
-    bundle.save(tmp_path / "m", model(), small_tokenizer(), also=also)
-    bundle.load(tmp_path / "m")
+    bundle.save_bundle(tmp_path / "m", model(), small_tokenizer(), also=also)
+    bundle.load_bundle(tmp_path / "m")
     (tmp_path / "m" / "training.json").write_text("[]", encoding="utf-8")
     with pytest.raises(ValueError, match=r"training\.json was changed"):
-        bundle.load(tmp_path / "m")
+        bundle.load_bundle(tmp_path / "m")
 
 
 def test_every_file_of_a_model_can_be_read_by_whoever_reads_the_first(saved: Path):
@@ -105,17 +107,17 @@ def test_every_file_of_a_model_can_be_read_by_whoever_reads_the_first(saved: Pat
 
 
 def test_a_save_replaces_the_model_that_is_there_and_leaves_nothing_beside_it(saved: Path):
-    bundle.save(saved, model(seed=2), small_tokenizer(), step=8)
-    assert torch.equal(logits(bundle.load(saved).model), logits(model(seed=2).eval()))
+    bundle.save_bundle(saved, model(seed=2), small_tokenizer(), step=8)
+    assert torch.equal(logits(bundle.load_bundle(saved).model), logits(model(seed=2).eval()))
     assert [path.name for path in saved.parent.iterdir()] == ["model"]
 
 
 def test_nothing_but_a_model_is_replaced(tmp_path):
     (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(ValueError, match="holds other things than a model"):
-        bundle.save(tmp_path, model(), small_tokenizer())
+        bundle.save_bundle(tmp_path, model(), small_tokenizer())
     with pytest.raises(ValueError, match="is a file"):
-        bundle.save(tmp_path / "notes.txt", model(), small_tokenizer())
+        bundle.save_bundle(tmp_path / "notes.txt", model(), small_tokenizer())
     assert (tmp_path / "notes.txt").read_text(encoding="utf-8") == "mine"
 
 
@@ -123,9 +125,9 @@ def test_a_failure_while_writing_leaves_the_old_model(saved: Path):
     def also(folder: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(atomic.NotWritten, match=r"written: no space left on device; what stood there is"):
-        bundle.save(saved, model(seed=2), small_tokenizer(), also=also)
-    assert bundle.load(saved).manifest["step"] == 7
+    with pytest.raises(atomic.WriteFailed, match=r"written: no space left on device; what stood there is"):
+        bundle.save_bundle(saved, model(seed=2), small_tokenizer(), also=also)
+    assert bundle.load_bundle(saved).manifest["step"] == 7
     assert [path.name for path in saved.parent.iterdir()] == ["model"]
 
 
@@ -139,7 +141,7 @@ def test_a_crash_at_any_call_leaves_one_whole_model(tmp_path, monkeypatch, exist
     while True:
         place = tmp_path / f"{calls}" / "model"
         if existing:
-            bundle.save(place, model(), small_tokenizer(), step=7)
+            bundle.save_bundle(place, model(), small_tokenizer(), step=7)
         with monkeypatch.context() as patched:
             left = calls
 
@@ -162,16 +164,16 @@ def test_a_crash_at_any_call_leaves_one_whole_model(tmp_path, monkeypatch, exist
             ):
                 patched.setattr(owner, name, until_the_crash(getattr(owner, name)))
             try:
-                bundle.save(place, model(seed=2), small_tokenizer(), step=8)
+                bundle.save_bundle(place, model(seed=2), small_tokenizer(), step=8)
             except Crash:
                 finished = False
             else:
                 finished = True
         if existing or finished:
             steps = {8} if finished else {7, 8}
-            assert bundle.load(place).manifest["step"] in steps
-        bundle.save(place, model(seed=2), small_tokenizer(), step=9)
-        assert bundle.load(place).manifest["step"] == 9
+            assert bundle.load_bundle(place).manifest["step"] in steps
+        bundle.save_bundle(place, model(seed=2), small_tokenizer(), step=9)
+        assert bundle.load_bundle(place).manifest["step"] == 9
         assert [path.name for path in place.parent.iterdir()] == ["model"]
         if finished:
             break
@@ -180,17 +182,17 @@ def test_a_crash_at_any_call_leaves_one_whole_model(tmp_path, monkeypatch, exist
 
 
 def test_a_model_replaced_while_it_is_read_is_read_again(saved: Path, monkeypatch):
-    read, times = bundle.read, 0
+    read, times = bundle.read_bundle, 0
 
     def interrupted(directory: Path):
         nonlocal times
         times += 1
         if times == 1:
-            bundle.save(saved, model(seed=2), small_tokenizer(), step=8)
+            bundle.save_bundle(saved, model(seed=2), small_tokenizer(), step=8)
         return read(directory)
 
-    monkeypatch.setattr(bundle, "read", interrupted)
-    assert bundle.load(saved).manifest["step"] == 8
+    monkeypatch.setattr(bundle, "read_bundle", interrupted)
+    assert bundle.load_bundle(saved).manifest["step"] == 8
     assert times == 2
 
 
@@ -198,7 +200,7 @@ def test_a_model_replaced_while_it_is_read_is_read_again(saved: Path, monkeypatc
 
 
 def test_any_changed_byte_is_noticed(saved: Path):
-    draw, whole = Random(5), bundle.load(saved).manifest
+    draw, whole = Random(5), bundle.load_bundle(saved).manifest
     for path in sorted(saved.iterdir()):
         good = path.read_bytes()
         for _ in range(60):
@@ -206,7 +208,7 @@ def test_any_changed_byte_is_noticed(saved: Path):
             bad[draw.randrange(len(bad))] ^= 1 << draw.randrange(8)
             path.write_bytes(bad)
             try:
-                found = bundle.load(saved)
+                found = bundle.load_bundle(saved)
             except ValueError:
                 continue
             else:  # a space of the manifest became another white space
@@ -215,9 +217,9 @@ def test_any_changed_byte_is_noticed(saved: Path):
         for _ in range(20):
             path.write_bytes(good[: draw.randrange(len(good) - 1)])
             with pytest.raises(ValueError, match="model"):
-                bundle.load(saved)
+                bundle.load_bundle(saved)
         path.write_bytes(good)
-    bundle.load(saved)
+    bundle.load_bundle(saved)
 
 
 def signed(directory: Path) -> None:
@@ -237,13 +239,13 @@ def test_changed_files_with_a_true_manifest_load_as_valid_models_or_not_at_all(s
             (saved / name).write_bytes(bad[: draw.choice([len(bad), draw.randrange(len(bad))])])
             signed(saved)
             try:
-                found = bundle.load(saved)
+                found = bundle.load_bundle(saved)
             except ValueError:
                 with pytest.raises(ValueError, match="model"):
-                    _ = lazy_bundle.load(saved).model
+                    _ = lazy_bundle.load_lazy_bundle(saved).model
                 continue
             assert logits(found.model).isfinite().all()
-            assert torch.equal(logits(lazy_bundle.load(saved).model), logits(found.model))
+            assert torch.equal(logits(lazy_bundle.load_lazy_bundle(saved).model), logits(found.model))
         (saved / name).write_bytes(good)
 
 
@@ -281,9 +283,9 @@ def rewritten(directory: Path, **changes) -> None:
 def test_sizes_that_do_not_fit_the_weights_are_refused_before_memory_is_taken(saved: Path, changes, message: str):
     rewritten(saved, **changes)
     with pytest.raises(ValueError, match=re.escape(message)):
-        bundle.load(saved)
+        bundle.load_bundle(saved)
     with pytest.raises(ValueError, match=re.escape(message)):
-        _ = lazy_bundle.load(saved).model
+        _ = lazy_bundle.load_lazy_bundle(saved).model
 
 
 @pytest.mark.parametrize(
@@ -293,14 +295,14 @@ def test_a_config_that_is_none_is_refused(saved: Path, text: str):
     (saved / "config.json").write_text(text, encoding="utf-8")
     signed(saved)
     with pytest.raises(ValueError, match=r"config\.json"):
-        bundle.load(saved)
+        bundle.load_bundle(saved)
 
 
 def test_a_config_too_large_is_not_read(saved: Path):
     (saved / "config.json").write_text(" " * (2**20 + 1), encoding="utf-8")
     signed(saved)
     with pytest.raises(ValueError, match="it should have less than 1,048,576"):
-        bundle.load(saved)
+        bundle.load_bundle(saved)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -309,14 +311,14 @@ def test_weights_that_are_no_numbers_are_refused_in_both_directions(saved: Path,
     with torch.no_grad():
         broken.get_parameter("decoder.1.cross.output.weight")[2, 3] = value
     with pytest.raises(ValueError, match=r"infinite or not a number, in decoder\.1\.cross\.output\.weight"):
-        bundle.save(saved, broken, small_tokenizer())
+        bundle.save_bundle(saved, broken, small_tokenizer())
     weights = {name: parameter.detach() for name, parameter in broken.named_parameters()}
     bundle.save_file(weights, saved / "model.safetensors")
     signed(saved)
     with pytest.raises(ValueError, match="infinite or not a number"):
-        bundle.load(saved)
+        bundle.load_bundle(saved)
     with pytest.raises(ValueError, match="infinite or not a number"):
-        _ = lazy_bundle.load(saved).model
+        _ = lazy_bundle.load_lazy_bundle(saved).model
 
 
 def test_weights_of_another_precision_are_refused(saved: Path):
@@ -324,9 +326,9 @@ def test_weights_of_another_precision_are_refused(saved: Path):
     bundle.save_file(weights, saved / "model.safetensors")
     signed(saved)
     with pytest.raises(ValueError, match="is F16, not F32"):
-        bundle.load(saved)
+        bundle.load_bundle(saved)
     with pytest.raises(ValueError, match="is F16, not F32"):
-        _ = lazy_bundle.load(saved).model
+        _ = lazy_bundle.load_lazy_bundle(saved).model
 
 
 def hostile_layers(saved: Path) -> None:
@@ -343,7 +345,7 @@ def hostile_file(saved: Path) -> None:
         file.truncate(50 * 2**30)
     manifest = json.loads((saved / "manifest.json").read_text(encoding="utf-8"))
     manifest["files"]["model.safetensors"]["bytes"] = 50 * 2**30
-    manifest["sha256"] = atomic.own_sha256(manifest)
+    manifest["sha256"] = atomic.manifest_sha256(manifest)
     (saved / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
 
 
@@ -352,16 +354,16 @@ def hostile_table(saved: Path) -> None:
 
 
 @pytest.mark.parametrize("made", [hostile_layers, hostile_file, hostile_table])
-@pytest.mark.parametrize("load", [bundle.load, lazy_bundle.load])
+@pytest.mark.parametrize("load", [bundle.load_bundle, lazy_bundle.load_lazy_bundle])
 def test_a_model_made_to_cost_much_is_refused_before_it_is_hashed_read_or_built(saved: Path, monkeypatch, made, load):
     made(saved)
-    hashed, sha256, read_bytes = [], atomic.sha256, Path.read_bytes
+    hashed, sha256, read_bytes = [], atomic.file_sha256, Path.read_bytes
 
     def small_only(path: Path) -> bytes:
         assert path.stat().st_size < 2**20
         return read_bytes(path)
 
-    monkeypatch.setattr(atomic, "sha256", lambda path: hashed.append(path.stat().st_size) or sha256(path))
+    monkeypatch.setattr(atomic, "file_sha256", lambda path: hashed.append(path.stat().st_size) or sha256(path))
     monkeypatch.setattr(Path, "read_bytes", small_only)
     monkeypatch.setattr("pellucid.weights.Transformer", None)
     with pytest.raises(ValueError, match=r"the same model|not a safetensors file|a table of positions"):
@@ -384,12 +386,12 @@ def long_texts(table, keys: tuple = ()):
 
 
 @pytest.mark.parametrize("file", ["config.json", "manifest.json"])
-@pytest.mark.parametrize("load", [bundle.load, lazy_bundle.load])
+@pytest.mark.parametrize("load", [bundle.load_bundle, lazy_bundle.load_lazy_bundle])
 def test_no_message_repeats_more_than_a_line_of_what_came(saved: Path, file: str, load):
     good = (saved / file).read_bytes()
     for place, table in long_texts(json.loads(good)):
         if file == "manifest.json" and place != ("sha256",):
-            table["sha256"] = atomic.own_sha256(table)
+            table["sha256"] = atomic.manifest_sha256(table)
         (saved / file).write_text(json.dumps(table), encoding="utf-8")
         if file == "config.json":
             signed(saved)
@@ -408,19 +410,19 @@ def test_a_manifest_may_not_name_files_elsewhere(saved: Path):
     for name in ("../secret", "/etc/passwd", "a/b", "..", "", "c:\\x"):
         manifest = json.loads((saved / "manifest.json").read_text(encoding="utf-8"))
         manifest["files"][name] = {"bytes": 0, "sha256": ""}
-        manifest["sha256"] = atomic.own_sha256(manifest)
+        manifest["sha256"] = atomic.manifest_sha256(manifest)
         (saved.parent / "hostile").mkdir(exist_ok=True)
         (saved.parent / "hostile" / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
         with pytest.raises(ValueError, match="does not list the files of this directory"):
-            bundle.load(saved.parent / "hostile")
+            bundle.load_bundle(saved.parent / "hostile")
 
 
 def test_what_is_not_a_model_is_told_from_what_is_meant(saved: Path, tmp_path):
-    bundle.save(tmp_path / "run" / "best", model(), small_tokenizer())
+    bundle.save_bundle(tmp_path / "run" / "best", model(), small_tokenizer())
     (tmp_path / "empty").mkdir()
     newest = tmp_path / "checkpoints" / "step-00000020"
     for place in (newest, newest.with_name("step-00000010")):
-        bundle.save(place, model(), small_tokenizer())
+        bundle.save_bundle(place, model(), small_tokenizer())
     exported = {"exported": {"from": "best"}}
     for name, files, about in (
         ("ct2", ("model.bin", "config.json"), exported),
@@ -450,21 +452,21 @@ def test_what_is_not_a_model_is_told_from_what_is_meant(saved: Path, tmp_path):
     }
     for place, message in cases.items():
         with pytest.raises(ValueError, match=re.escape(f"{place} {message}")):
-            bundle.load(place)
+            bundle.load_bundle(place)
 
 
 def test_all_missing_files_are_named_at_once(saved: Path):
     (saved / "config.json").unlink()
     (saved / "tokenizer.model").unlink()
     with pytest.raises(ValueError, match=r"config\.json is missing; tokenizer\.model is missing; restore it"):
-        bundle.load(saved)
+        bundle.load_bundle(saved)
 
 
 def test_a_model_without_its_tokenizer_is_refused(saved: Path):
     (saved / "tokenizer.model").unlink()
     signed(saved)
     with pytest.raises(ValueError, match=r"lacks tokenizer\.model"):
-        bundle.load(saved)
+        bundle.load_bundle(saved)
 
 
 def test_the_settings_of_a_model_are_those_it_was_saved_with(saved: Path):

@@ -10,10 +10,10 @@ import pytest
 from benchmarks.ablations import CHANGES
 from benchmarks.reproduce import TARGETS, judged, plain_bleu, written
 from pellucid.train.config import RunConfig, read_run
-from pellucid.train.costs import parameters
+from pellucid.train.costs import count_parameters
 from pellucid.train.log import read_log
-from pellucid.train.loop import train
-from pellucid.train.plan import plan
+from pellucid.train.loop import train_run
+from pellucid.train.plan import plan_run
 from pellucid.train.stand_in import long_pairs, stand_in_data, stand_in_run
 
 HOUSE = Path(__file__).resolve().parent.parent
@@ -39,7 +39,7 @@ def test_a_recipe_loads_and_can_be_planned_without_its_data(name: str):
     assert recipe(name).data.source is not None
     run = stand_in_run(FOLDER / f"{name}.toml", TINY)
     assert run.optim == recipe(name).optim
-    found = plan(run, stand_in_data(200, run), seconds=0.0, updates=1)
+    found = plan_run(run, stand_in_data(200, run), seconds=0.0, updates=1)
     assert found.trial is not None
     assert found.trial.loss < 8  # log 700 is 6.6
 
@@ -90,7 +90,9 @@ def test_the_paper_s_learning_rate_has_the_paper_s_peak(name: str):
 
 def test_the_big_model_of_the_paper_is_big():
     run = recipe("wmt14-en-de-big")
-    assert parameters(run.model.config(37_000, 37_000, joint=True)).total == pytest.approx(213e6, rel=0.01)  # table 3
+    assert count_parameters(run.model.config(37_000, 37_000, joint=True)).total == pytest.approx(
+        213e6, rel=0.01
+    )  # table 3
 
 
 def test_every_recipe_has_a_score_to_reproduce():
@@ -134,7 +136,7 @@ def test_a_large_recipe_makes_ten_steps_on_stand_in_data(name: str, tmp_path: Pa
     sets += ["train.evaluate_every=10", "train.save_every=10", "tokenizer.vocabulary=1500"]
     out = tmp_path / "run"
     try:
-        outcome = train(recipe(name, *sets), out)
+        outcome = train_run(recipe(name, *sets), out)
         assert outcome.stop == "done"
         assert read_log(out / "log.jsonl")[-1]["step"] == 10
     finally:

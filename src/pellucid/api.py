@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from pellucid import lazy_bundle
 from pellucid.decode.assemble import NotTranslated, Translation
-from pellucid.decode.config import Search, SearchConfig, refuse_unknown
+from pellucid.decode.config import SearchConfig, SearchOptions, refuse_unknown_options
 from pellucid.decode.ctranslate2_engine import CTranslate2Engine
-from pellucid.decode.engine_choice import choose, refuse
+from pellucid.decode.engine_choice import choose_engine, refuse_engine_options
 from pellucid.decode.terms import Terms
 from pellucid.decode.translate import Score, Translator
-from pellucid.lazy_bundle import Stored
+from pellucid.lazy_bundle import LazyBundle
 
 if TYPE_CHECKING:
     from pellucid.bundle import Bundle
     from pellucid.model import Transformer
     from pellucid.trace.edits import EditSpec
-    from pellucid.trace.trace import Beside, Trace
+    from pellucid.trace.trace import ModelQueries, Trace
     from pellucid.train.config import RunConfig
 
 
@@ -28,7 +28,7 @@ GivenTerms = Terms | Mapping[str, str] | Iterable[tuple[str, str]] | None
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadRequest:
     """What `load` was given, with whole paths that hold in another working directory, and the SHA-256 of its models."""
 
     directory: str
@@ -40,13 +40,13 @@ class Loaded:
 class Model:
     """A trained model and its tokenizer. `manifest` says what is known of it: data, step, dev scores, versions."""
 
-    found: "Bundle | Stored"
+    lazy_bundle: "Bundle | LazyBundle"
     translator: Translator
-    loaded: "Loaded | None" = None
+    load_request: "LoadRequest | None" = None
     """How it was loaded, so that it can be loaded again; None for one that was put together by hand."""
 
     def __repr__(self) -> str:
-        sizes, pieces = self.translator.given[0].config, len(self.translator.tokenizer.target_names)
+        sizes, pieces = self.translator.models_or_bundles[0].config, len(self.translator.tokenizer.target_names)
         lines = [
             f"<pellucid.Model {self.directory}",
             f"{sizes.encoder_layers} + {sizes.decoder_layers} layers, d_model {sizes.d_model}, {pieces:,} pieces",
@@ -54,9 +54,9 @@ class Model:
         languages = self.manifest.get("languages")
         if isinstance(languages, Mapping):
             lines[1] += f", {languages.get('source')} to {languages.get('target')}"
-        if self.loaded is not None:
+        if self.load_request is not None:
             engine = "CTranslate2" if isinstance(self.translator.engine, CTranslate2Engine) else "torch"
-            given = self.loaded.options
+            given = self.load_request.options
             lines.append(f"{engine}, {given['exported'] or given['precision']}, {given['device']}")
             lines[2] += "".join(f", with {each}" for each in given["others"])
         return "\n  ".join(lines) + ">"
@@ -66,28 +66,30 @@ class Model:
 
         What was changed in memory does not go with it. Raises TypeError for a model that was put together by hand.
         """
-        if self.loaded is None:
+        if self.load_request is None:
             raise TypeError("this model was put together by hand; only one from pellucid.load can be sent, as its path")
-        return load_again, (self.loaded,)
+        return reload_model, (self.load_request,)
 
     @cached_property
     def bundle(self) -> "Bundle":
         """The model itself, with what belongs to it; where CTranslate2 translates, only this has the weights read."""
-        if not isinstance(self.found, Stored):
-            return self.found
+        if not isinstance(self.lazy_bundle, LazyBundle):
+            return self.lazy_bundle
         from pellucid.bundle import Bundle
 
-        return Bundle(self.found.model, self.found.tokenizer, self.found.manifest, self.found.directory)
+        return Bundle(
+            self.lazy_bundle.model, self.lazy_bundle.tokenizer, self.lazy_bundle.manifest, self.lazy_bundle.directory
+        )
 
     @property
     def manifest(self) -> dict[str, Any]:
         """What stands in the model directory's manifest.json."""
-        return self.found.manifest
+        return self.lazy_bundle.manifest
 
     @property
     def directory(self) -> Path:
         """Where the model was loaded from."""
-        return self.found.directory
+        return self.lazy_bundle.directory
 
     @property
     def lowercase(self) -> bool:
@@ -101,7 +103,7 @@ class Model:
         *,
         terms: GivenTerms = None,
         prefixes: str | None = None,
-        **search: Unpack[Search],
+        **search: Unpack[SearchOptions],
     ) -> Translation: ...
 
     @overload
@@ -111,7 +113,7 @@ class Model:
         *,
         terms: GivenTerms = None,
         prefixes: Iterable[str] | None = None,
-        **search: Unpack[Search],
+        **search: Unpack[SearchOptions],
     ) -> list[Translation]: ...
 
     def translate(
@@ -120,7 +122,7 @@ class Model:
         *,
         terms: GivenTerms = None,
         prefixes: str | Iterable[str] | None = None,
-        **search: Unpack[Search],
+        **search: Unpack[SearchOptions],
     ) -> Translation | list[Translation]:
         """The translation of one text, or of each of several lines, in their order.
 
@@ -135,10 +137,12 @@ class Model:
             if not isinstance(prefixes, str | None):
                 raise ValueError("prefixes are several and lines is one text: give one prefix, as a text")
             begin = None if prefixes is None else [prefixes]
-            return next(said(self.translator.translate([lines], config, terms=terminology(terms), prefixes=begin)))
-        begin = None if prefixes is None else list(texts(prefixes, "prefixes"))
-        found = self.translator.translate(list(texts(lines)), config, terms=terminology(terms), prefixes=begin)
-        return list(said(found))
+            return next(
+                warn_of_failures(self.translator.translate([lines], config, terms=as_terms(terms), prefixes=begin))
+            )
+        begin = None if prefixes is None else list(check_texts(prefixes, "prefixes"))
+        found = self.translator.translate(list(check_texts(lines)), config, terms=as_terms(terms), prefixes=begin)
+        return list(warn_of_failures(found))
 
     def translate_stream(
         self,
@@ -147,15 +151,17 @@ class Model:
         *,
         terms: GivenTerms = None,
         prefixes: Iterable[str] | None = None,
-        **search: Unpack[Search],
+        **search: Unpack[SearchOptions],
     ) -> Iterator[Translation]:
         """As `translate`, for any number of lines in bounded memory: `block` of them at a time."""
         config = SearchConfig.of(search)
         if block < 1:
             raise ValueError(f"block is {block}, it must be 1 or more")
-        begin = None if prefixes is None else texts(prefixes, "prefixes")
-        given = terminology(terms)
-        return said(self.translator.translate_stream(texts(lines), config, block, terms=given, prefixes=begin))
+        begin = None if prefixes is None else check_texts(prefixes, "prefixes")
+        given = as_terms(terms)
+        return warn_of_failures(
+            self.translator.translate_stream(check_texts(lines), config, block, terms=given, prefixes=begin)
+        )
 
     @overload
     def score(  # pyright: ignore[reportOverlappingOverload]
@@ -174,7 +180,9 @@ class Model:
             raise ValueError(f"batch is {batch}, it must be 0 or more")
         if isinstance(sources, str) and isinstance(targets, str):
             return self.translator.score([sources], [targets], batch)[0]
-        return self.translator.score(list(texts(sources, "sources")), list(texts(targets, "targets")), batch)
+        return self.translator.score(
+            list(check_texts(sources, "sources")), list(check_texts(targets, "targets")), batch
+        )
 
     def trace(
         self,
@@ -202,23 +210,26 @@ class Model:
             trace.edited(Silence("decoder.3.cross", 2))   # the same again without that head
             trace.save_html("ball.html")                  # the page, in one file
         """
-        from pellucid.trace.edits import as_edits
-        from pellucid.trace.tracing import trace
+        from pellucid.trace.edits import check_edits
+        from pellucid.trace.tracing import trace_sentence
 
-        return trace(
+        return trace_sentence(
             self.translator,
             self.bundle,
             sentence,
             target=target,
             beam=beam,
             prefix_ids=prefix_ids,
-            edits=as_edits(edits),
+            edits=check_edits(edits),
             keep=keep,
-            beside=beside,
+            model_queries=import_model_queries,
         )
 
     def evaluate(
-        self, sources: Iterable[str], references: Iterable[str] | Iterable[Sequence[str]], **search: Unpack[Search]
+        self,
+        sources: Iterable[str],
+        references: Iterable[str] | Iterable[Sequence[str]],
+        **search: Unpack[SearchOptions],
     ) -> dict[str, dict[str, Any]]:
         """BLEU, chrF, TER and WER of the model's translations, each as {"score", "signature"}.
 
@@ -229,15 +240,15 @@ class Model:
         from pellucid.evaluate.scores import corpus_scores, reference_streams, refuse_unequal
 
         SearchConfig.of(search)
-        lines = list(texts(sources, "sources"))
-        streams = [list(texts(each, "references")) for each in reference_streams(references)]
+        lines = list(check_texts(sources, "sources"))
+        streams = [list(check_texts(each, "references")) for each in reference_streams(references)]
         refuse_unequal(len(lines), "sources", streams)
-        options: Search = {"scores": False, **search}
+        options: SearchOptions = {"scores": False, **search}
         translations = self.translate(lines, **options)
         return corpus_scores([each.text for each in translations], streams, lowercase=self.lowercase)
 
 
-def beside() -> "Beside":
+def import_model_queries() -> "ModelQueries":
     """What a page may ask of the whole model, beside a trace."""
     from pellucid.inspect import model_queries
 
@@ -266,18 +277,18 @@ def load(
     what is wrong and what to do, for a directory that holds no sound model, and for what does not go together.
     """
     place = None if exported is None else Path(exported)
-    refuse(engine, precision, place, bool(others), device)
+    refuse_engine_options(engine, precision, place, bool(others), device)
     half = precision == "bfloat16" and engine != "ctranslate2"
     if device != "cpu":
         engine = "torch"
     if engine == "torch" or others or half:
-        every, models = in_torch([directory, *others], half, device)
+        every, models = load_torch_models([directory, *others], half, device)
         found, *_ = every
-        translator = Translator(models[0], found.tokenizer, *models[1:], trained=trained_on(found.manifest))
+        translator = Translator(models[0], found.tokenizer, *models[1:], trained=longest_trained_source(found.manifest))
     else:
-        found, *_ = every = [lazy_bundle.load(directory)]
-        translator = Translator(found, found.tokenizer, trained=trained_on(found.manifest))
-    translator.engine = choose(engine, precision, found, translator, place, workers)
+        found, *_ = every = [lazy_bundle.load_lazy_bundle(directory)]
+        translator = Translator(found, found.tokenizer, trained=longest_trained_source(found.manifest))
+    translator.engine = choose_engine(engine, precision, found, translator, place, workers)
     options = {
         "precision": precision,
         "engine": engine,
@@ -287,48 +298,50 @@ def load(
         "device": device,
     }
     digests = [each.manifest["sha256"] for each in every]
-    return Model(found, translator, Loaded(str(Path(directory).resolve()), options, digests))
+    return Model(found, translator, LoadRequest(str(Path(directory).resolve()), options, digests))
 
 
-def load_again(loaded: Loaded) -> Model:
+def reload_model(loaded: LoadRequest) -> Model:
     """A model as it was loaded before, perhaps in another process; ValueError if other models stand there now."""
     found = load(loaded.directory, **loaded.options)
-    if found.loaded != loaded:
+    if found.load_request != loaded:
         places = " or ".join([loaded.directory, *loaded.options["others"]])
         raise ValueError(f"{places} holds another model than the one that was sent; load it again and send that")
     return found
 
 
-def in_torch(
-    directories: Sequence[str | Path], half: bool, device: str = "cpu"
+def load_torch_models(
+    directories: Sequence[str | Path], bfloat16: bool, device: str = "cpu"
 ) -> "tuple[list[Bundle], list[Transformer]]":
     """These model directories and their models, which have one tokenizer; half: in bfloat16."""
     from pellucid import bundle
     from pellucid.decode.ensemble import require_one_vocabulary
-    from pellucid.model.bfloat16 import built_in, lacking
+    from pellucid.model.bfloat16 import describe_missing_bfloat16, has_native_bfloat16
 
-    found = [bundle.load(each) for each in directories]
+    found = [bundle.load_bundle(each) for each in directories]
     require_one_vocabulary(found)
     models = [each.model.to(device) for each in found]
     place = models[0].output_embedding.weight.device
-    if half and not built_in(place):
-        said = f"precision = bfloat16, which {lacking(place)}: torch imitates it, and float32 is faster"
+    if bfloat16 and not has_native_bfloat16(place):
+        said = (
+            f"precision = bfloat16, which {describe_missing_bfloat16(place)}: torch imitates it, and float32 is faster"
+        )
         warnings.warn(said, stacklevel=3)
-    return found, [each.bfloat16() if half else each for each in models]
+    return found, [each.bfloat16() if bfloat16 else each for each in models]
 
 
-def trained_on(manifest: Mapping[str, Any]) -> int | None:
+def longest_trained_source(manifest: Mapping[str, Any]) -> int | None:
     """Pieces of the longest source the model was trained on, where its directory says so."""
     longest = manifest.get("longest_source")
     return longest if isinstance(longest, int) and longest > 1 else None
 
 
-def terminology(terms: GivenTerms) -> Terms | None:
+def as_terms(terms: GivenTerms) -> Terms | None:
     """Pairs as terms."""
     return terms if terms is None or isinstance(terms, Terms) else Terms.of(terms)
 
 
-class Form(TypedDict, total=False):
+class SimpleRunOptions(TypedDict, total=False):
     """What `run_settings` takes instead of a run file, for type checkers and completion; a test keeps them equal."""
 
     source: str | Path | None
@@ -342,7 +355,11 @@ class Form(TypedDict, total=False):
 
 
 def train(
-    run: str | Path | Mapping[str, Any] | None = None, *, out: str | Path, resume: bool = False, **form: Unpack[Form]
+    run: str | Path | Mapping[str, Any] | None = None,
+    *,
+    out: str | Path,
+    resume: bool = False,
+    **form: Unpack[SimpleRunOptions],
 ) -> Model:
     """Train and return the best model; what is written stands in the directory `out`.
 
@@ -351,9 +368,9 @@ def train(
     from the size of the corpus. Either takes steps or minutes. Raises ValueError for settings or data that cannot be
     trained with, KeyboardInterrupt when the run was interrupted: it is saved then, and goes on with `resume`.
     """
-    from pellucid.train.loop import train as train_run
+    from pellucid.train.loop import train_run as train_run
 
-    refuse_unknown(form, list(Form.__annotations__))
+    refuse_unknown_options(form, list(SimpleRunOptions.__annotations__))
     settings, reasons = run_settings(run, began=Path(out) if resume else None, **form)
     outcome = train_run(settings, Path(out), resume=resume, reasons=reasons)
     if outcome.evaluation is None:
@@ -382,23 +399,23 @@ def run_settings(
     is chosen by the size of the corpus: the reasons come back beside the settings.
     """
     from pellucid.data.corpus import holds_pairs
-    from pellucid.train.config import changed, make_run, read_run
-    from pellucid.train.defaults import choose, choose_on
-    from pellucid.train.initial_model import said_by
-    from pellucid.train.text_reading import pairs_left
+    from pellucid.train.config import make_run, override_run, read_run
+    from pellucid.train.defaults import choose_fine_tuning_settings, choose_settings
+    from pellucid.train.initial_model import initial_model_tables
+    from pellucid.train.text_reading import count_training_pairs
 
     if run is None:
-        data = data_of(source, target, dev_source, dev_target)
+        data = data_table(source, target, dev_source, dev_target)
         model = {"size": size, "start": None if start is None else str(start)}
         model = {key: value for key, value in model.items() if value is not None}
         if start is None:
             # What says which pairs are trained on; all else is still to be chosen.
-            known = make_run(changed({"data": data, "train": {"steps": 1}}, overrides))
-            choice = choose(data, pairs_left(known.data, known.seed), size, steps, minutes)
+            known = make_run(override_run({"data": data, "train": {"steps": 1}}, overrides))
+            choice = choose_settings(data, count_training_pairs(known.data, known.seed), size, steps, minutes)
         else:
-            its = said_by(str(Path(start).resolve()), began)["model"]
-            choice = choose_on(data, model, its, steps, minutes)
-        return make_run(changed(choice.tables, overrides), began=began), choice.reasons
+            its = initial_model_tables(str(Path(start).resolve()), began)["model"]
+            choice = choose_fine_tuning_settings(data, model, its, steps, minutes)
+        return make_run(override_run(choice.tables, overrides), began=began), choice.reasons
     tables = {
         "data": {"source": source, "target": target, "dev_source": dev_source, "dev_target": dev_target},
         "model": {"size": size, "start": start},
@@ -415,13 +432,13 @@ def run_settings(
     length = [f"train.{name}={value}" for name, value in (("steps", steps), ("minutes", minutes)) if value is not None]
     overrides = [*length, *overrides]
     if isinstance(run, Mapping):
-        return make_run(changed(run, overrides), began=began), ()
+        return make_run(override_run(run, overrides), began=began), ()
     if holds_pairs(run):
         raise ValueError(f"{run} is a file of pairs, not a run file; name it as the source: --source {run}")
     return read_run(Path(run), overrides, began), ()
 
 
-def data_of(
+def data_table(
     source: str | Path | None, target: str | Path | None, dev_source: str | Path | None, dev_target: str | Path | None
 ) -> dict[str, str]:
     """The table [data] of two files for training and two to measure with; instead of any two, one may hold pairs."""
@@ -449,7 +466,7 @@ def data_of(
     return data
 
 
-def said(translations: Iterable[Translation]) -> Iterator[Translation]:
+def warn_of_failures(translations: Iterable[Translation]) -> Iterator[Translation]:
     """The same; of a line that could not be translated, a warning says its number and why."""
     for number, each in enumerate(translations, start=1):
         if each.stop == "failed":
@@ -458,10 +475,10 @@ def said(translations: Iterable[Translation]) -> Iterator[Translation]:
         yield each
 
 
-def texts(given: Iterable[str], name: str = "lines") -> Iterator[str]:
+def check_texts(given: Iterable[str], name: str = "lines") -> Iterator[str]:
     """Several texts as they come; ValueError at once for what is not several texts, and later for one that is none.
 
-    >>> list(texts(["Yes.", None]))
+    >>> list(check_texts(["Yes.", None]))
     Traceback (most recent call last):
     ValueError: line 2 is None (NoneType); a text is expected
     """
@@ -470,10 +487,10 @@ def texts(given: Iterable[str], name: str = "lines") -> Iterator[str]:
     if isinstance(given, bytes) or not isinstance(given, Iterable):
         raise ValueError(f"{name} is {given!r:.40} ({type(given).__name__}); a list of texts is expected")
     one = {"prefixes": "prefix"}.get(name, name.removesuffix("s"))
-    return (text(each, f"{one} {number}") for number, each in enumerate(given, start=1))
+    return (check_text(each, f"{one} {number}") for number, each in enumerate(given, start=1))
 
 
-def text(given: str, name: str) -> str:
+def check_text(given: str, name: str) -> str:
     """The same text; ValueError for what is none."""
     if not isinstance(given, str):
         raise ValueError(f"{name} is {given!r:.40} ({type(given).__name__}); a text is expected")

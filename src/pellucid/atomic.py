@@ -17,28 +17,28 @@ MANIFEST = "manifest.json"
 FORMAT = 1
 _LARGEST_JSON = 2**20
 _LONGEST_NAME = 200
-_RECOVER = "restore it from a copy, or use another model of the same run (best, average, last, checkpoints)"
+_RECOVERY_ADVICE = "restore it from a copy, or use another model of the same run (best, average, last, checkpoints)"
 
 
-class NotWritten(OSError):
+class WriteFailed(OSError):
     """Something could not be written; the message says where, why, and what stands there now."""
 
 
 def is_failed_write(error: Exception) -> bool:
     """Whether a disk is full or broken, which no other argument of a command would mend."""
     full = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
-    return isinstance(error, NotWritten) or (isinstance(error, OSError) and error.errno in full)
+    return isinstance(error, WriteFailed) or (isinstance(error, OSError) and error.errno in full)
 
 
 @contextmanager
-def written_file(path: str | Path) -> Iterator[Callable[[bytes], None]]:
+def atomic_file(path: str | Path) -> Iterator[Callable[[bytes], None]]:
     """What writes the bytes of a file; afterwards the file stands at `path`, forced to the disk.
 
     Where anything goes wrong, `path` is what it was. Raises NotWritten where the disk refuses a write, and OSError for
     a place where no file can be.
     """
     path = Path(path)
-    new, now = beside(path)[0], "what stood there is as it was" if path.exists() else "nothing was left behind"
+    new, now = staging_paths(path)[0], "what stood there is as it was" if path.exists() else "nothing was left behind"
 
     @contextmanager
     def refusals() -> Iterator[None]:
@@ -47,7 +47,7 @@ def written_file(path: str | Path) -> Iterator[Callable[[bytes], None]]:
         except OSError as error:
             if not is_failed_write(error):
                 raise OSError(error.errno, error.strerror, str(path)) from error
-            raise NotWritten(f"{path} could not be written: {reason(error)}; {now}") from error
+            raise WriteFailed(f"{path} could not be written: {explain_write_error(error)}; {now}") from error
 
     with refusals():
         file = new.open("wb")
@@ -71,23 +71,23 @@ def written_file(path: str | Path) -> Iterator[Callable[[bytes], None]]:
 
 
 @contextmanager
-def written_whole(directory: str | Path, **manifest: Any) -> Iterator[Path]:
+def atomic_directory(directory: str | Path, **manifest: Any) -> Iterator[Path]:
     """A temporary folder to write files into; afterwards it stands at `directory`, with a manifest.
 
     Files and folders are forced to the disk before they are renamed, so after a crash `directory` is what it was, or
-    what it was to be. Replacing takes two renames; between them `whole` finds the new one. Raises NotWritten where the
-    disk refuses a write: `directory` is then what it was.
+    what it was to be. Replacing takes two renames; between them `resolve_directory` finds the new one. Raises
+    NotWritten where the disk refuses a write: `directory` is then what it was.
     """
     from safetensors import SafetensorError  # neither a ValueError nor an OSError, whatever the disk said
 
     place, directory = directory, Path(directory).resolve()
-    refuse_to_replace(directory)
-    new, old = beside(directory)
+    refuse_non_model_directory(directory)
+    new, old = staging_paths(directory)
     missing = [folder for folder in directory.parents if not folder.exists()]
-    replaces = whole(directory).exists()
+    replaces = resolve_directory(directory).exists()
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
-        if (there := whole(directory)) != directory:
+        if (there := resolve_directory(directory)) != directory:
             there.rename(directory)
         for left_over in (new, old):
             if left_over.exists():
@@ -95,23 +95,23 @@ def written_whole(directory: str | Path, **manifest: Any) -> Iterator[Path]:
         new.mkdir()
         yield new
         write_manifest(new, manifest)
-        take_the_place(new, directory)
+        replace_directory(new, directory)
     except BaseException as error:
         shutil.rmtree(new, ignore_errors=True)
         for folder in missing:
             with suppress(OSError):
                 folder.rmdir()
-        if isinstance(error, NotWritten) or not isinstance(error, OSError | SafetensorError):
+        if isinstance(error, WriteFailed) or not isinstance(error, OSError | SafetensorError):
             raise
         now = "what stood there is as it was" if replaces else "nothing was left behind"
         if new.exists():
             now = f"the next write removes what is left in {new}"
-        raise NotWritten(f"{place} could not be written: {reason(error)}; {now}") from error
+        raise WriteFailed(f"{place} could not be written: {explain_write_error(error)}; {now}") from error
 
 
-def take_the_place(new: Path, directory: Path) -> None:
+def replace_directory(new: Path, directory: Path) -> None:
     """Let `new` stand at `directory`; what stood there goes afterwards."""
-    _, old = beside(directory)
+    _, old = staging_paths(directory)
     if old.exists():
         shutil.rmtree(old)
     replaces = directory.exists()
@@ -127,44 +127,44 @@ def take_the_place(new: Path, directory: Path) -> None:
         force_to_disk(directory.parent)
     except OSError as error:
         # The old one stays until the next write: a power cut may still undo the renames.
-        raise NotWritten(
-            f"{directory} was written, but the disk did not confirm it: {reason(error)}; write it again"
+        raise WriteFailed(
+            f"{directory} was written, but the disk did not confirm it: {explain_write_error(error)}; write it again"
         ) from error
     shutil.rmtree(old, ignore_errors=True)  # what cannot be removed goes with the next write
 
 
-def reason(error: Exception) -> str:
+def explain_write_error(error: Exception) -> str:
     """Why something was not written, in words.
 
-    >>> reason(OSError(28, "No space left on device"))
+    >>> explain_write_error(OSError(28, "No space left on device"))
     'no space left on device'
-    >>> reason(ValueError("Error while serializing: I/O error: No space left on device (os error 28)"))
+    >>> explain_write_error(ValueError("Error while serializing: I/O error: No space left on device (os error 28)"))
     'no space left on device'
     """
-    if isinstance(error, NotWritten) and isinstance(error.__cause__, Exception):
+    if isinstance(error, WriteFailed) and isinstance(error.__cause__, Exception):
         error = error.__cause__
     from_rust = re.search(r"I/O error: (.*?) \(os error", str(error))
     words = from_rust[1] if from_rust else getattr(error, "strerror", None) or str(error) or type(error).__name__
     return words[0].lower() + words[1:]
 
 
-def beside(directory: Path) -> tuple[Path, Path]:
+def staging_paths(directory: Path) -> tuple[Path, Path]:
     """Where a directory is written, and where the one it replaces waits to be removed."""
     return directory.with_name(f".{directory.name}.new"), directory.with_name(f".{directory.name}.old")
 
 
-def whole(directory: str | Path) -> Path:
+def resolve_directory(directory: str | Path) -> Path:
     """Where `directory` is: itself, or, if a crash hit between the two renames of its replacement, the new one."""
     directory = Path(directory)
     if directory.exists():
         return directory
-    new, old = beside(directory.resolve())
+    new, old = staging_paths(directory.resolve())
     if not old.exists():
         return directory
     return new if (new / MANIFEST).exists() else old
 
 
-def identity(directory: Path) -> tuple[int, ...] | None:
+def directory_identity(directory: Path) -> tuple[int, ...] | None:
     """What changes when a directory is replaced by another of its name."""
     with suppress(FileNotFoundError):
         found = directory.stat()
@@ -172,7 +172,7 @@ def identity(directory: Path) -> tuple[int, ...] | None:
     return None
 
 
-def refuse_to_replace(directory: Path) -> None:
+def refuse_non_model_directory(directory: Path) -> None:
     """ValueError for a place where something other than a model stands."""
     if directory.is_dir() and any(directory.iterdir()) and not (directory / MANIFEST).exists():
         raise ValueError(f"{directory} holds other things than a model and is not replaced; choose another place")
@@ -186,10 +186,10 @@ def write_manifest(folder: Path, about: Mapping[str, Any]) -> None:
     manifest = {
         **about,
         "format": FORMAT,
-        "files": {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in paths},
-        "versions": {name: installed(name) for name in ("pellucid", "torch", "sentencepiece", "safetensors")},
+        "files": {path.name: {"bytes": path.stat().st_size, "sha256": file_sha256(path)} for path in paths},
+        "versions": {name: installed_version(name) for name in ("pellucid", "torch", "sentencepiece", "safetensors")},
     }
-    manifest["sha256"] = own_sha256(manifest)
+    manifest["sha256"] = manifest_sha256(manifest)
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     for path in paths:
         shutil.copymode(folder / MANIFEST, path)  # safetensors would have its files read by nobody else
@@ -197,7 +197,7 @@ def write_manifest(folder: Path, about: Mapping[str, Any]) -> None:
         force_to_disk(path)
 
 
-def manifest_of(directory: str | Path) -> dict[str, Any]:
+def read_manifest(directory: str | Path) -> dict[str, Any]:
     """What is known of a model directory: its files, the versions that wrote it, and what `save` was told.
 
     Raises ValueError for a directory without one, or with a damaged one.
@@ -205,12 +205,12 @@ def manifest_of(directory: str | Path) -> dict[str, Any]:
     directory = Path(directory)
     path = directory / MANIFEST
     if not path.is_file():
-        raise ValueError(not_a_model(directory))
+        raise ValueError(explain_no_model(directory))
     manifest = read_json(path)
     if manifest.get("format") != FORMAT:
         raise ValueError(f"{path} is of format {manifest.get('format')!r:.60}, this version reads {FORMAT}")
-    if manifest.get("sha256") != own_sha256(manifest):
-        raise ValueError(f"{path} was changed after it was written; {_RECOVER}")
+    if manifest.get("sha256") != manifest_sha256(manifest):
+        raise ValueError(f"{path} was changed after it was written; {_RECOVERY_ADVICE}")
     files = manifest.get("files")
     if not isinstance(files, dict) or not all(
         name == Path(name).name
@@ -224,13 +224,13 @@ def manifest_of(directory: str | Path) -> dict[str, Any]:
     return manifest
 
 
-def verify(directory: str | Path, needed: tuple[str, ...] = (), largest: float = inf) -> dict[str, Any]:
+def verify_directory(directory: str | Path, needed: tuple[str, ...] = (), largest: float = inf) -> dict[str, Any]:
     """The manifest, once every file it lists is there with the bytes it had; ValueError names those that are not.
 
     Of files of more than `largest` bytes only the size is compared.
     """
     directory = Path(directory)
-    manifest = manifest_of(directory)
+    manifest = read_manifest(directory)
     problems = [f"{name} is not listed in {MANIFEST}" for name in needed if name not in manifest["files"]]
     for name, written in manifest["files"].items():
         path = directory / name
@@ -238,21 +238,21 @@ def verify(directory: str | Path, needed: tuple[str, ...] = (), largest: float =
             problems.append(f"{name:.60} is missing")
         elif (size := path.stat().st_size) != written.get("bytes"):
             problems.append(f"{name} has {size:,} bytes, not {written.get('bytes')!r:.30}: it was cut or changed")
-        elif size <= largest and sha256(path) != written.get("sha256"):
+        elif size <= largest and file_sha256(path) != written.get("sha256"):
             problems.append(f"{name} was changed after it was written")
     if problems:
-        raise ValueError(f"{directory} is damaged: {listed(problems)}; {_RECOVER}")
+        raise ValueError(f"{directory} is damaged: {join_problems(problems)}; {_RECOVERY_ADVICE}")
     return manifest
 
 
-def not_a_model(directory: Path, manifest: Mapping[str, Any] | None = None) -> str:
+def explain_no_model(directory: Path, manifest: Mapping[str, Any] | None = None) -> str:
     """What a directory that is not a model is instead, as far as can be told, and what to give in its place."""
     if not directory.exists():
         return f"{directory} does not exist; a model is a directory such as runs/demo/best"
     if not directory.is_dir():
         return f"{directory} is a file; a model is a directory such as runs/demo/best"
     if manifest is not None:
-        return kind_of_manifest(directory, manifest)
+        return explain_manifest_kind(directory, manifest)
     inside = [name for name in ("best", "average", "last") if (directory / name / MANIFEST).exists()]
     if inside:
         return f"{directory} is a run, not a model; did you mean {directory / inside[0]}?"
@@ -265,7 +265,7 @@ def not_a_model(directory: Path, manifest: Mapping[str, Any] | None = None) -> s
     return f"{directory} is not a model directory: {MANIFEST} is missing"
 
 
-def kind_of_manifest(directory: Path, manifest: Mapping[str, Any]) -> str:
+def explain_manifest_kind(directory: Path, manifest: Mapping[str, Any]) -> str:
     """What a directory whose manifest is not that of a model holds."""
     exported, files = manifest.get("exported"), manifest["files"]
     made_of = exported.get("from") if isinstance(exported, dict) else None
@@ -299,19 +299,19 @@ def read_json(path: Path, largest: int = _LARGEST_JSON) -> dict[str, Any]:
     return found
 
 
-def own_sha256(manifest: Mapping[str, Any]) -> str:
+def manifest_sha256(manifest: Mapping[str, Any]) -> str:
     """SHA-256 of what a manifest says, apart from this number."""
     said = {key: value for key, value in manifest.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
-def sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     """SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def installed(package: str) -> str | None:
+def installed_version(package: str) -> str | None:
     """The version of a package, or None for one that runs without having been installed."""
     with suppress(PackageNotFoundError):
         return version(package)
@@ -329,6 +329,6 @@ def force_to_disk(path: Path) -> None:
         os.close(handle)
 
 
-def listed(problems: list[str], most: int = 8) -> str:
+def join_problems(problems: list[str], most: int = 8) -> str:
     """The problems as one sentence, the first of many."""
     return "; ".join(problems[:most]) + (f"; and {len(problems) - most} more" if len(problems) > most else "")

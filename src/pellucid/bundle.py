@@ -8,9 +8,9 @@ from typing import Any
 
 from safetensors.torch import save_file
 
-from pellucid.atomic import FORMAT, written_whole
+from pellucid.atomic import FORMAT, atomic_directory
 from pellucid.data.tokenizer import Tokenizer
-from pellucid.lazy_bundle import CONFIG, WEIGHTS, about, steady
+from pellucid.lazy_bundle import CONFIG, WEIGHTS, read_description, read_unreplaced
 from pellucid.model import Transformer
 from pellucid.weights import read_model, refuse_non_finite
 
@@ -25,7 +25,7 @@ class Bundle:
     directory: Path
 
 
-def save(
+def save_bundle(
     directory: str | Path,
     model: Transformer,
     tokenizer: Tokenizer,
@@ -42,7 +42,7 @@ def save(
     weights = {name: each.detach().cpu().contiguous() for name, each in model.named_parameters()}
     refuse_non_finite(weights, "the model to be saved")
     config = {"format": FORMAT, "model": asdict(model.config), "tokenizer": asdict(tokenizer.config)}
-    with written_whole(directory, **manifest) as folder:
+    with atomic_directory(directory, **manifest) as folder:
         save_file(weights, folder / WEIGHTS)
         (folder / CONFIG).write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
         tokenizer.save(folder)
@@ -50,17 +50,17 @@ def save(
             also(folder)
 
 
-def load(directory: str | Path) -> Bundle:
+def load_bundle(directory: str | Path) -> Bundle:
     """A model directory as `save` wrote it, in evaluation mode and on the CPU.
 
     It is read as a stranger's: checked whole, against its manifest and itself, before memory is taken for it. Raises
     ValueError, naming every problem found, for a directory that is no model, or is damaged, or does not agree with
-    itself. (`stored.load` is the same without torch, for what may need no model.)
+    itself. (`stored.load_bundle` is the same without torch, for what may need no model.)
     """
-    return steady(directory, read)
+    return read_unreplaced(directory, read_bundle)
 
 
-def read(directory: Path) -> Bundle:
-    """What `load` returns, unless the directory is replaced meanwhile."""
-    config, tokenizer, manifest = about(directory)
+def read_bundle(directory: Path) -> Bundle:
+    """What `load_bundle` returns, unless the directory is replaced meanwhile."""
+    config, tokenizer, manifest = read_description(directory)
     return Bundle(read_model(directory / WEIGHTS, config), tokenizer, manifest, directory)

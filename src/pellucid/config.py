@@ -21,10 +21,10 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not a TOML file: {error}") from None
 
 
-def overridden(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+def apply_overrides(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """The same tables with `section.key=value` written over them; values are read as TOML, or else as text.
 
-    >>> overridden({"train": {"steps": 9}}, ["train.steps=500", "model.size=tiny"])
+    >>> apply_overrides({"train": {"steps": 9}}, ["train.steps=500", "model.size=tiny"])
     {'train': {'steps': 500}, 'model': {'size': 'tiny'}}
     """
     result = {name: dict(value) if isinstance(value, Mapping) else value for name, value in tables.items()}
@@ -45,21 +45,21 @@ def overridden(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str,
     return result
 
 
-def build(kind: type[Settings], tables: Mapping[str, Any], where: str) -> Settings:
+def build_settings(kind: type[Settings], tables: Mapping[str, Any], where: str) -> Settings:
     """An instance of the dataclass `kind`, nested ones included; ValueError names every problem at once."""
     from pydantic import TypeAdapter, ValidationError
 
-    problems = list(_unknown(kind, tables, ""))
+    problems = list(_explain_unknown_keys(kind, tables, ""))
     try:
         settings = TypeAdapter(kind).validate_python(tables)
     except ValidationError as error:
-        raise ValueError(f"{where}: " + "; ".join([*problems, *map(_said, error.errors())])) from None
+        raise ValueError(f"{where}: " + "; ".join([*problems, *map(_explain_error, error.errors())])) from None
     if problems:
         raise ValueError(f"{where}: " + "; ".join(problems))
     return settings
 
 
-def _unknown(kind: Any, tables: Mapping[str, Any], prefix: str) -> Iterator[str]:
+def _explain_unknown_keys(kind: Any, tables: Mapping[str, Any], prefix: str) -> Iterator[str]:
     """A sentence for each key that the dataclass does not have."""
     fields = {field.name: field for field in dataclasses.fields(kind)}
     hints = typing.get_type_hints(kind)
@@ -69,19 +69,19 @@ def _unknown(kind: Any, tables: Mapping[str, Any], prefix: str) -> Iterator[str]
             meant = f"; did you mean {near[0]!r}?" if near else ""
             yield f"unknown key '{prefix}{key}'{meant} (known: {', '.join(fields)})"
         elif dataclasses.is_dataclass(hints[key]) and isinstance(value, Mapping):
-            yield from _unknown(hints[key], value, f"{prefix}{key}.")
-        elif (each := _table_in(hints[key])) and isinstance(value, list):
+            yield from _explain_unknown_keys(hints[key], value, f"{prefix}{key}.")
+        elif (each := _array_dataclass(hints[key])) and isinstance(value, list):
             for table in value:
-                yield from _unknown(each, table, f"{prefix}{key}.") if isinstance(table, Mapping) else ()
+                yield from _explain_unknown_keys(each, table, f"{prefix}{key}.") if isinstance(table, Mapping) else ()
 
 
-def _table_in(hint: Any) -> Any:
+def _array_dataclass(hint: Any) -> Any:
     """The dataclass that the tables of an array are, if that is what a field holds: tuple[dataclass, ...]."""
     kinds = [kind for kind in typing.get_args(hint) if dataclasses.is_dataclass(kind)]
     return kinds[0] if typing.get_origin(hint) is tuple and kinds else None
 
 
-def _said(error: Mapping[str, Any]) -> str:
+def _explain_error(error: Mapping[str, Any]) -> str:
     """One of pydantic's errors as a person would say it."""
     key = ".".join(str(part) for part in error["loc"])
     message = error["msg"].removeprefix("Value error, ")
@@ -102,17 +102,17 @@ def to_toml(settings: Any, section: str = "") -> str:
         elif isinstance(value, tuple):
             tables += [f"\n[[{place}]]\n{to_toml(each, place + '.')}" for each in value]
         elif value is not None:
-            meaning = _meaning(type(settings), field.name)
-            plain.append(f"{field.name} = {_literal(value)}" + (f"  # {meaning}" if meaning else "") + "\n")
+            meaning = _field_meaning(type(settings), field.name)
+            plain.append(f"{field.name} = {_toml_literal(value)}" + (f"  # {meaning}" if meaning else "") + "\n")
     return "".join(plain + tables)
 
 
-def _literal(value: Any) -> str:
+def _toml_literal(value: Any) -> str:
     # A JSON string, number or boolean is also a TOML one; only the infinite numbers differ, and no setting is one.
     return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False)
 
 
-def _meaning(kind: Any, name: str) -> str:
+def _field_meaning(kind: Any, name: str) -> str:
     """The words beside an annotated field."""
     hint = typing.get_type_hints(kind, include_extras=True)[name]
     if isinstance(hint, types.UnionType):

@@ -8,7 +8,16 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from pellucid.atomic import FORMAT, identity, listed, manifest_of, not_a_model, read_json, verify, whole
+from pellucid.atomic import (
+    FORMAT,
+    directory_identity,
+    explain_no_model,
+    join_problems,
+    read_json,
+    read_manifest,
+    resolve_directory,
+    verify_directory,
+)
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.sizes import ModelConfig
 
@@ -30,11 +39,11 @@ _LARGEST_NUMBER = 2**53
 """JSON's integers have no end, and a message that repeats one would have none either."""
 
 Settings = TypeVar("Settings", ModelConfig, TokenizerConfig)
-Read = TypeVar("Read")
+Result = TypeVar("Result")
 
 
 @dataclass
-class Stored:
+class LazyBundle:
     """What `bundle.Bundle` is, but the model is made when first asked for, and only then torch is imported.
 
     It is the model that was there when the directory was read, whatever has become of it since.
@@ -45,27 +54,27 @@ class Stored:
     manifest: dict[str, Any]
     directory: Path
     weights: bytes = field(repr=False)
-    _made: "Transformer | None" = field(default=None, init=False, repr=False)
-    _making: Lock = field(default_factory=Lock, init=False, repr=False)
+    _model: "Transformer | None" = field(default=None, init=False, repr=False)
+    _model_lock: Lock = field(default_factory=Lock, init=False, repr=False)
 
     @property
-    def waits(self) -> bool:
+    def is_unloaded(self) -> bool:
         """Whether nobody has asked for the model."""
-        return self._made is None
+        return self._model is None
 
     @property
     def model(self) -> "Transformer":
         """In evaluation mode and on the CPU; ValueError for weights that are not those of a model of these sizes."""
-        with self._making:
-            if self._made is None:
-                from pellucid.weights import model_of  # imports torch
+        with self._model_lock:
+            if self._model is None:
+                from pellucid.weights import model_from_bytes  # imports torch
 
-                self._made = model_of(self.weights, self.config, self.directory / WEIGHTS)
+                self._model = model_from_bytes(self.weights, self.config, self.directory / WEIGHTS)
                 self.weights = b""
-            return self._made
+            return self._model
 
 
-class About(NamedTuple):
+class BundleDescription(NamedTuple):
     """What a model directory says besides its weights."""
 
     config: ModelConfig
@@ -73,39 +82,41 @@ class About(NamedTuple):
     manifest: dict[str, Any]
 
 
-def load(directory: str | Path) -> Stored:
+def load_lazy_bundle(directory: str | Path) -> LazyBundle:
     """A model directory as `bundle.save` wrote it, checked as `bundle.load` does, but for what is in its weights."""
-    return steady(directory, lambda place: Stored(*about(place), place, (place / WEIGHTS).read_bytes()))
+    return read_unreplaced(
+        directory, lambda place: LazyBundle(*read_description(place), place, (place / WEIGHTS).read_bytes())
+    )
 
 
-def steady(directory: str | Path, read: Callable[[Path], Read]) -> Read:
+def read_unreplaced(directory: str | Path, read: Callable[[Path], Result]) -> Result:
     """What `read` makes of a directory; once more, if it is replaced meanwhile."""
     while True:
-        place = whole(directory)
-        before = identity(place)
+        place = resolve_directory(directory)
+        before = directory_identity(place)
         try:
             found = read(place)
         except (ValueError, OSError):
-            if identity(place) == before:
+            if directory_identity(place) == before:
                 raise
             continue
-        if identity(place) == before:
+        if directory_identity(place) == before:
             return found
 
 
-def about(directory: Path) -> About:
+def read_description(directory: Path) -> BundleDescription:
     """What a directory says, checked against its manifest and itself; ValueError, naming every problem found.
 
     What costs most comes last, so that a directory made to cost much is refused before: the small files, then the
     header of the weights against the sizes, then every byte.
     """
-    manifest = manifest_of(directory)
+    manifest = read_manifest(directory)
     if "exported" in manifest or not {WEIGHTS, CONFIG} <= manifest["files"].keys():
-        raise ValueError(not_a_model(directory, manifest))
-    verify(directory, largest=_SMALL_FILE)
+        raise ValueError(explain_no_model(directory, manifest))
+    verify_directory(directory, largest=_SMALL_FILE)
     config, tokenizer_config = read_config(directory / CONFIG)
     check_header(directory / WEIGHTS, config)
-    verify(directory)
+    verify_directory(directory)
     unlisted = [name for name in Tokenizer.files(tokenizer_config) if name not in manifest["files"]]
     if unlisted:
         raise ValueError(f"{directory} lacks {' and '.join(unlisted)}")
@@ -116,7 +127,7 @@ def about(directory: Path) -> About:
                 f"{directory}: the model's {side} is {getattr(config, side):,}, "
                 f"its tokenizer has {getattr(tokenizer, side):,} pieces; they do not belong together"
             )
-    return About(config, tokenizer, manifest)
+    return BundleDescription(config, tokenizer, manifest)
 
 
 def read_config(path: Path) -> tuple[ModelConfig, TokenizerConfig]:
@@ -124,7 +135,7 @@ def read_config(path: Path) -> tuple[ModelConfig, TokenizerConfig]:
     tables = read_json(path)
     if tables.get("format") != FORMAT:
         raise ValueError(f"{path} is of format {tables.get('format')!r:.60}, this version reads {FORMAT}")
-    config = settings(ModelConfig, tables.get("model"), f"{path}, model")
+    config = dataclass_from_json(ModelConfig, tables.get("model"), f"{path}, model")
     if config.max_positions * config.d_model > _LARGEST_TABLE:
         raise ValueError(
             f"{path}: max_positions {config.max_positions} with d_model {config.d_model} makes a table of positions "
@@ -132,7 +143,7 @@ def read_config(path: Path) -> tuple[ModelConfig, TokenizerConfig]:
         )
     if (layers := config.encoder_layers + config.decoder_layers) > _MOST_LAYERS:
         raise ValueError(f"{path}: a model of {layers:,} layers; at most {_MOST_LAYERS:,} are read")
-    return config, settings(TokenizerConfig, tables.get("tokenizer"), f"{path}, tokenizer")
+    return config, dataclass_from_json(TokenizerConfig, tables.get("tokenizer"), f"{path}, tokenizer")
 
 
 def check_header(path: Path, config: ModelConfig) -> None:
@@ -156,7 +167,7 @@ def check_header(path: Path, config: ModelConfig) -> None:
         )
 
 
-def settings(kind: type[Settings], table: Any, where: str) -> Settings:
+def dataclass_from_json(kind: type[Settings], table: Any, where: str) -> Settings:
     """The dataclass `kind` from a table that may hold anything; ValueError names every problem at once."""
     if not isinstance(table, dict):
         raise ValueError(f"{where}: expected an object")
@@ -166,23 +177,23 @@ def settings(kind: type[Settings], table: Any, where: str) -> Settings:
         if key not in hints:
             near = get_close_matches(key, hints, n=1)
             problems.append(f"unknown key {key!r:.60}" + (f", did you mean {near[0]!r}?" if near else ""))
-        elif not fits(value, hints[key]):
+        elif not matches_type(value, hints[key]):
             problems.append(f"{key} is {value!r:.60}, which it cannot be")
     problems += [
         f"{each.name} is missing" for each in fields(kind) if each.default is MISSING and each.name not in table
     ]
     if problems:
-        raise ValueError(f"{where}: {listed(problems)}")
+        raise ValueError(f"{where}: {join_problems(problems)}")
     try:
         return kind(**table)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
 
 
-def fits(value: Any, hint: Any) -> bool:
+def matches_type(value: Any, hint: Any) -> bool:
     """Whether a value read from JSON is of an annotated type; nothing is converted.
 
-    >>> fits(True, int), fits(1, float), fits("pre", Literal["pre", "post"])
+    >>> matches_type(True, int), matches_type(1, float), matches_type("pre", Literal["pre", "post"])
     (False, True, True)
     """
     if get_origin(hint) is Literal:

@@ -81,11 +81,11 @@ class ModelConfig:
                 f"tie = 'all' shares one matrix, but the vocabularies differ ({self.source_vocabulary} and "
                 f"{self.target_vocabulary}); use a joint tokenizer or tie = 'decoder'"
             )
-        problems += _problems_of_fewer(self)
+        problems += _fewer_heads_problems(self)
         if problems:
             raise ValueError("this is not a model: " + "; ".join(problems))
         # In one order, so that what is the same model compares as equal.
-        object.__setattr__(self, "fewer_heads", " ".join(sorted(self.fewer_heads.split(), key=_place)))
+        object.__setattr__(self, "fewer_heads", " ".join(sorted(self.fewer_heads.split(), key=_attention_order)))
 
     @property
     def head_width(self) -> int:
@@ -105,21 +105,21 @@ class ModelConfig:
         >>> config.heads_in("encoder.0.self"), config.heads_in("encoder.1.self")
         (3, 1)
         """
-        return self._fewer.get(attention, self.heads)
+        return self._heads_by_attention.get(attention, self.heads)
 
     @cached_property
-    def _fewer(self) -> dict[str, int]:
+    def _heads_by_attention(self) -> dict[str, int]:
         return {name: int(count) for name, _, count in (each.partition(":") for each in self.fewer_heads.split())}
 
 
-_ENTRY = re.compile(r"(encoder|decoder)\.(0|[1-9]\d{0,5})\.(self|cross):(0|[1-9]\d{0,5})", re.ASCII)
+_FEWER_HEADS_ENTRY = re.compile(r"(encoder|decoder)\.(0|[1-9]\d{0,5})\.(self|cross):(0|[1-9]\d{0,5})", re.ASCII)
 
 
-def _problems_of_fewer(c: ModelConfig) -> Iterator[str]:
+def _fewer_heads_problems(c: ModelConfig) -> Iterator[str]:
     """A sentence for each thing that `fewer_heads` cannot say."""
     seen = set[str]()
     for each in c.fewer_heads.split():
-        found = _ENTRY.fullmatch(each)
+        found = _FEWER_HEADS_ENTRY.fullmatch(each)
         if found is None:
             yield f"fewer_heads has {each!r:.60}, which is not like encoder.0.self:2"
             continue
@@ -135,7 +135,7 @@ def _problems_of_fewer(c: ModelConfig) -> Iterator[str]:
         seen.add(name)
 
 
-def _place(entry: str) -> tuple[bool, int, bool]:
+def _attention_order(entry: str) -> tuple[bool, int, bool]:
     """Where an attention stands in the order of computation."""
     stack, layer, part = entry.partition(":")[0].split(".")
     return stack == "decoder", int(layer), part == "cross"

@@ -8,15 +8,15 @@ import torch
 from torch import nn
 
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
-from pellucid.inspect.analogies import analogy, parsed
+from pellucid.inspect.analogies import parse_question, solve_analogy
 from pellucid.inspect.embeddings import Embeddings
-from pellucid.inspect.positions import doubled, right, wavelengths
-from pellucid.inspect.softmax import refuted, shares
+from pellucid.inspect.positions import doubled_exponent_table, paper_table, wavelengths
+from pellucid.inspect.softmax import explain_impossible, softmax_shares
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.model.attention import SelfAttention, attend, masked_softmax
 from pellucid.model.cache import Cache
 from pellucid.model.layers import ACTIVATIONS, DecoderLayer, EncoderLayer, FeedForward, Residual
-from pellucid.model.masks import causal
+from pellucid.model.masks import causal_mask
 from pellucid.model.positions import Positions, sinusoids
 from pellucid.trace import Record
 from pellucid.train.config import OptimConfig, read_run
@@ -36,17 +36,19 @@ def test_the_logits_have_the_probabilities_that_softmax_gives():
     logits = torch.tensor(list(LOGITS.values()), dtype=torch.float64)
     known = [1.669578e-05, 0.9996457, 3.353438e-04, 2.259529e-06]
     assert logits.softmax(0).tolist() == pytest.approx(known, rel=1e-6)
-    assert [each.probability for each in shares(list(LOGITS.values()), list(LOGITS))] == pytest.approx(known, rel=1e-6)
-    assert refuted(list(LOGITS.values()), list(PROBABILITIES.values()))
+    assert [each.probability for each in softmax_shares(list(LOGITS.values()), list(LOGITS))] == pytest.approx(
+        known, rel=1e-6
+    )
+    assert explain_impossible(list(LOGITS.values()), list(PROBABILITIES.values()))
 
 
 @pytest.mark.article("X2")
 def test_the_exponent_is_not_doubled():
-    third = right(4, 512)[3]
+    third = paper_table(4, 512)[3]
     assert sinusoids(4, 512)[3].numpy() == pytest.approx(third, abs=6e-8)
     assert third[2] == pytest.approx(0.245085, abs=5e-7)
-    assert doubled(4, 512)[3][2] == pytest.approx(0.342782, abs=5e-7)
-    assert (abs(third - doubled(4, 512)[3]) > 1e-6).sum() == 467
+    assert doubled_exponent_table(4, 512)[3][2] == pytest.approx(0.342782, abs=5e-7)
+    assert (abs(third - doubled_exponent_table(4, 512)[3]) > 1e-6).sum() == 467
 
 
 @pytest.mark.article("X3")
@@ -159,7 +161,7 @@ def test_the_triangle_is_the_same_in_training_and_in_use():
         for pattern in record.values():
             assert not pattern.triu(1).any()
             assert (pattern.tril() > 0).sum() == 3 * 7 * 8 / 2
-    assert causal(torch.tensor([6]), torch.arange(7)).all()  # alone, the last position has no future to be hidden
+    assert causal_mask(torch.tensor([6]), torch.arange(7)).all()  # alone, the last position has no future to be hidden
 
 
 @pytest.mark.article("X13", "X22")
@@ -168,7 +170,7 @@ def test_without_the_triangle_training_could_read_what_it_is_to_predict(monkeypa
     target = sentences([7], seed=2)
     changed = torch.cat([target[:, :3], other[:, 3:]], dim=1)
     assert torch.equal(model(memory, target)[:, :3], model(memory, changed)[:, :3])
-    monkeypatch.setattr("pellucid.model.masks.causal", lambda q, k: everyone(1, 1, len(q), len(k)))
+    monkeypatch.setattr("pellucid.model.masks.causal_mask", lambda q, k: everyone(1, 1, len(q), len(k)))
     assert not torch.allclose(model(memory, target)[:, :3], model(memory, changed)[:, :3])
 
 
@@ -195,7 +197,7 @@ def test_a_queen_is_a_king_without_the_man_and_with_the_woman():
     table = Embeddings("source", pieces, vectors, lambda text: [pieces.index(f"▁{text}")])
 
     def nearest(question: str) -> str:
-        return analogy(table, parsed(question.split(), table)).answers[0].piece
+        return solve_analogy(table, parse_question(question.split(), table)).answers[0].piece
 
     assert nearest("king - man + woman") == "▁queen"
     assert nearest("king - man") == "▁throne"
@@ -367,9 +369,9 @@ def test_scores_are_masked_and_embeddings_stay_finite():
 
 @pytest.mark.article("X29")
 def test_the_triangle_of_fewer_words_is_a_corner_of_that_of_more():
-    whole = causal(torch.arange(9), torch.arange(9))
+    whole = causal_mask(torch.arange(9), torch.arange(9))
     for n in range(1, 9):
-        assert torch.equal(causal(torch.arange(n), torch.arange(n)), whole[..., :n, :n])
+        assert torch.equal(causal_mask(torch.arange(n), torch.arange(n)), whole[..., :n, :n])
 
 
 @pytest.mark.article("X29", "C24")
@@ -444,7 +446,7 @@ def test_the_keys_of_a_sentence_are_made_once_and_kept():
     kept = []
     for step in range(3):
         model.decode(torch.tensor([[2 + step]]), memory, cache)
-        kept.append([cache.of_sentences(f"decoder.{layer}").all()[0] for layer in (0, 1)])
+        kept.append([cache.cross_attention(f"decoder.{layer}").keys_and_values()[0] for layer in (0, 1)])
     for layer in (0, 1):
         assert kept[0][layer] is kept[1][layer] is kept[2][layer]
     assert not torch.allclose(kept[0][0], kept[0][1], atol=1e-2)

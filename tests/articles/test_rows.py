@@ -14,7 +14,7 @@ from pellucid.model.layers import FeedForward, Residual
 from pellucid.model.positions import Positions
 from pellucid.trace import Record
 from pellucid.train.config import OptimConfig
-from pellucid.train.optim import adam
+from pellucid.train.optim import make_adam
 from tests.articles.printed import PATTERN, SCALED
 from tests.model.models import sentences, shaken, small_model
 
@@ -234,7 +234,7 @@ def test_the_first_step_knows_the_start_mark_and_the_third_two_words_more():
 
 @pytest.mark.article("A38")
 def test_adam_has_the_papers_numbers():
-    optimizer = adam(nn.Linear(2, 3), OptimConfig())
+    optimizer = make_adam(nn.Linear(2, 3), OptimConfig())
     assert isinstance(optimizer, torch.optim.Adam)
     assert (optimizer.defaults["betas"], optimizer.defaults["eps"]) == ((0.9, 0.98), 1e-9)
 

@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from benchmarks.recurrent_copy import LONGEST, line, made
 from benchmarks.recurrent_model import BothWays, Recurrent, Sizes, turned
 from benchmarks.recurrent_race import Contender, Runner, dev_loss, greedy, race, runner
-from pellucid.data.batching import Encoded
-from pellucid.data.stream import joined
+from pellucid.data.batching import EncodedPairs
+from pellucid.data.stream import pack_sentences
 from pellucid.data.tokenizer import BOS, EOS, PAD
 from pellucid.model import ModelConfig, Transformer
 from pellucid.train.config import OptimConfig
@@ -92,7 +92,9 @@ def test_turned_rows_leave_padding_where_it_is():
 
 def test_the_update_asks_the_recurrent_network_for_its_cross_entropy():
     model = small(attention=True)
-    encoded = Encoded(joined([[4, 9, EOS], [7, EOS]], np.uint16), joined([[5, EOS], [6, 8, 9, EOS]], np.uint16))
+    encoded = EncodedPairs(
+        pack_sentences([[4, 9, EOS], [7, EOS]], np.uint16), pack_sentences([[5, EOS], [6, 8, 9, EOS]], np.uint16)
+    )
     logits = [
         model.logits(model.decode(torch.tensor([[BOS, *ids[:-1]]]), model.encode(torch.tensor([read]))))[0]
         for read, ids in (([4, 9, EOS], [5, EOS]), ([7, EOS], [6, 8, 9, EOS]))
@@ -112,7 +114,7 @@ def racing(total: float, longest: int = 4) -> list[Runner]:
     random = np.random.default_rng(5)
     rows = [line(random, int(random.integers(1, longest + 1))) for _ in range(2000)]
     rows = [[4 + (i - 4) % 8 if i != EOS else i for i in row] for row in rows]
-    encoded = Encoded(joined(rows, np.uint16), joined(rows, np.uint16))
+    encoded = EncodedPairs(pack_sentences(rows, np.uint16), pack_sentences(rows, np.uint16))
     optim = OptimConfig(warmup=20, schedule="linear", label_smoothing=0.0)
     config = ModelConfig(12, 12, 32, 64, 4, encoder_layers=1, decoder_layers=1, dropout=0.0)
     contenders = [
@@ -150,6 +152,6 @@ def test_dropout_rises_with_the_epochs_for_both():
         found = runner(Contender(kind, make, (0.01,)), 0.01, OptimConfig(dropout_rise=10.0), encoded, 256)
         for done in range(3):
             found.run(found.seconds + 1e-9, 1.0)
-            shares[kind, done] = found.model.dropout.share, found.stream.batches_per_epoch
+            shares[kind, done] = found.model.dropout.rate, found.stream.batches_per_epoch
     for (_, done), (share, epoch) in shares.items():
         assert share == pytest.approx(0.5 * done / epoch / 10)

@@ -13,7 +13,7 @@ from tests.decode.models import LINES, random_model, small_tokenizer
 def test_a_server_that_is_asked_too_much_loses_nothing_and_is_wrong_nowhere(tmp_path: Path):
     vocabulary = small_tokenizer().source_vocabulary
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 31}
-    bundle.save(tmp_path / "best", random_model(5, vocabulary, vocabulary, **sizes), small_tokenizer(), step=0)
+    bundle.save_bundle(tmp_path / "best", random_model(5, vocabulary, vocabulary, **sizes), small_tokenizer(), step=0)
     few = ("--engine", "torch", "--arrival", "1", "--waiting", "32", "--each", "8")
     found = soak.run(str(tmp_path / "best"), LINES, 4.0, *few)
     assert found.tally.problems == []

@@ -10,7 +10,7 @@ import torch
 
 from benchmarks import train, train_curves, train_levers, train_peers, train_row
 from benchmarks.train_curves_row import Curve, begin_with
-from pellucid.data.batching import Encoded, Sentences
+from pellucid.data.batching import EncodedPairs, PackedSentences
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.dropout import Dropout
 
@@ -18,16 +18,16 @@ SIZE: dict[str, Any] = {"d_model": 12, "d_ff": 14, "heads": 3, "encoder_layers":
 VOCABULARY = 29
 
 
-def sentences(number: int, vocabulary: int, seed: int) -> Sentences:
+def sentences(number: int, vocabulary: int, seed: int) -> PackedSentences:
     random = np.random.default_rng(seed)
     starts = np.concatenate([[0], random.integers(2, 12, number).cumsum()])
     ids = random.integers(4, vocabulary, starts[-1])
     ids[starts[1:] - 1] = train_peers.END
-    return Sentences(ids, starts)
+    return PackedSentences(ids, starts)
 
 
-def encoded(number: int, vocabulary: int) -> Encoded:
-    return Encoded(sentences(number, vocabulary, 1), sentences(number, vocabulary, 2))
+def encoded(number: int, vocabulary: int) -> EncodedPairs:
+    return EncodedPairs(sentences(number, vocabulary, 1), sentences(number, vocabulary, 2))
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_torchs_own_drops_where_ours_does():
     theirs = train_peers.Plain(VOCABULARY, SIZE).modules()
     kept = [each for each in theirs if isinstance(each, torch.nn.Dropout) and each.p > 0]
     ours = Transformer(ModelConfig(VOCABULARY, VOCABULARY, **SIZE, dropout=0.1))
-    dropping = [each for each in ours.modules() if isinstance(each, Dropout) and each.share > 0]
+    dropping = [each for each in ours.modules() if isinstance(each, Dropout) and each.rate > 0]
     assert len(kept) == len(dropping) == 1 + 2 * SIZE["encoder_layers"] + 3 * SIZE["decoder_layers"]
 
 
@@ -152,6 +152,8 @@ def test_a_lever_changes_what_an_update_costs_and_not_what_it_does():
             if lever:
                 stack.enter_context(lever.without(training))
             training.step(batch)
-            done = train_levers.update.update(training.model, training.optimizer, [batch], 1e-4, training.c, "float32")
+            done = train_levers.update.update_weights(
+                training.model, training.optimizer, [batch], 1e-4, training.c, "float32"
+            )
         losses.append(done.loss)
     assert losses == [pytest.approx(losses[0], rel=1e-5)] * 6

@@ -27,7 +27,7 @@ def directory(tmp_path_factory) -> Path:
     tokenizer = Tokenizer.train(LINES, LINES, config, seed=1, max_sentences=10)
     pieces = tokenizer.source_vocabulary
     sizes = ModelConfig(pieces, pieces, d_model=6, d_ff=7, heads=2, encoder_layers=1, decoder_layers=1)
-    bundle.save(place := tmp_path_factory.mktemp("run") / "best", Transformer(sizes), tokenizer)
+    bundle.save_bundle(place := tmp_path_factory.mktemp("run") / "best", Transformer(sizes), tokenizer)
     return place
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pellucid.api import Model, load
-from pellucid.inspect.badges import place_of
+from pellucid.inspect.badges import badges_path
 from tests.browser.installed import installed, require_buildable, served
 from tests.browser.reading import Page
 from tests.browser.small import SENTENCE, save_trained
@@ -35,7 +35,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a small trained model, a made-up study of its heads beside it."""
     place = save_trained(tmp_path_factory.mktemp("runs") / "small" / "best")
     found = load(place)
-    place_of(found.bundle).write_text(json.dumps(study_of(found)), encoding="utf-8")
+    badges_path(found.bundle).write_text(json.dumps(study_of(found)), encoding="utf-8")
     return place
 
 

@@ -9,7 +9,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from pellucid import bundle
-from pellucid.data.phrasebook import Phrase, phrases
+from pellucid.data.phrasebook import Phrase, generate_phrases
 from pellucid.data.tokenizer import BOS, PAD, Tokenizer, TokenizerConfig
 from pellucid.model import ModelConfig, Transformer
 
@@ -36,7 +36,7 @@ def learned_pairs() -> list[Phrase]:
         words, written = len(phrase.source.split()), len(phrase.target.split())
         return 4 <= words <= 8 and words != written
 
-    return list(islice(filter(fits, phrases(seed=3)), LINES))
+    return list(islice(filter(fits, generate_phrases(seed=3)), LINES))
 
 
 @cache
@@ -74,5 +74,5 @@ def padded(rows: list[list[int]]) -> torch.Tensor:
 
 def save_trained(place: Path) -> Path:
     """The model as a directory."""
-    bundle.save(place, trained_model(), tokenizer(), step=STEPS)
+    bundle.save_bundle(place, trained_model(), tokenizer(), step=STEPS)
     return place

@@ -9,7 +9,7 @@ from pellucid.api import Model
 from pellucid.bundle import Bundle
 from pellucid.decode.translate import Translator
 from pellucid.model import PRESETS, ModelConfig, Transformer
-from pellucid.page.html import page_of
+from pellucid.page.html import trace_page
 from tests.browser.installed import require_buildable
 from tests.browser.small import learned_pairs, tokenizer
 
@@ -31,4 +31,4 @@ def test_a_file_of_maps_at_twelve_pieces_is_at_most_a_megabyte(size, tmp_path):
     target = next(pair.target for pair in learned_pairs() if len(tokenizer().encode_target([pair.target])[0]) >= 12)
     trace = found.trace(source, target=target)
     assert min(len(trace.source.pieces), len(trace.target.pieces)) >= 12
-    assert len(page_of(trace, "maps").encode()) <= 1_000_000
+    assert len(trace_page(trace, "maps").encode()) <= 1_000_000

@@ -38,7 +38,7 @@ def shown(browser: Any, model: Model) -> Iterator[Page]:
 @pytest.fixture
 def mutated(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Tensors], None]], None]:
     """Lets a function change what a trace has captured, before anything is told of it."""
-    real = tracing.captured
+    real = tracing.capture_tensors
 
     def mutate(change: Callable[[Tensors], None]) -> None:
         def changed(*given):
@@ -46,7 +46,7 @@ def mutated(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Tensors], No
             change(tensors)
             return tensors, logits
 
-        monkeypatch.setattr(tracing, "captured", changed)
+        monkeypatch.setattr(tracing, "capture_tensors", changed)
 
     return mutate
 

@@ -30,7 +30,7 @@ def stranger(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
     """A server of another model with the same pieces."""
     size = tokenizer().source_vocabulary
     place = tmp_path_factory.mktemp("runs") / "other" / "best"
-    bundle.save(place, random_model(7, size, size, encoder_layers=1, decoder_layers=1), tokenizer(), step=1)
+    bundle.save_bundle(place, random_model(7, size, size, encoder_layers=1, decoder_layers=1), tokenizer(), step=1)
     with served(site, place, tmp_path_factory.mktemp("third")) as address:
         yield address
 

@@ -21,7 +21,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run directory's best/; it writes nonsense, fast."""
     place = tmp_path_factory.mktemp("runs") / "random" / "best"
     vocabulary = small_tokenizer().source_vocabulary
-    bundle.save(place, random_model(1, vocabulary, vocabulary, max_positions=31), small_tokenizer(), step=0)
+    bundle.save_bundle(place, random_model(1, vocabulary, vocabulary, max_positions=31), small_tokenizer(), step=0)
     return place
 
 

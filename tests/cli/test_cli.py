@@ -1,6 +1,6 @@
 import pytest
 
-from pellucid.cli.errors import sentence
+from pellucid.cli.errors import describe_error
 
 COMMANDS = [
     "demo",
@@ -107,4 +107,4 @@ def test_an_interrupted_command_ends_as_shells_expect(call, monkeypatch, tmp_pat
     ],
 )
 def test_errors_are_told_as_sentences(error, words: str):
-    assert sentence(error) == words
+    assert describe_error(error) == words

@@ -4,9 +4,9 @@ import json
 import pytest
 
 from pellucid.api import Model, load
-from pellucid.evaluate.compare import compare
-from pellucid.evaluate.page import as_html
-from pellucid.evaluate.report import as_text
+from pellucid.evaluate.compare import compare_translations
+from pellucid.evaluate.page import comparison_as_html
+from pellucid.evaluate.report import comparison_as_text
 
 SOURCES = ["The ball is blue.", "", "Where is the house?", "Yes."]
 REFERENCES = ["La bola es azul.", "", "¿Dónde está la casa?", "Sí."]
@@ -23,14 +23,14 @@ def files(tmp_path):
 
 def test_two_files_are_compared(call, files):
     done = call("compare", "a.es", "b.es.gz", "--reference", "test.es", "--samples", 50, "--seed", 3)
-    expected = compare(A, B, REFERENCES, names=("a.es", "b.es.gz"), samples=50, seed=3)
+    expected = compare_translations(A, B, REFERENCES, names=("a.es", "b.es.gz"), samples=50, seed=3)
     assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == list(as_text(expected))
+    assert done.stdout.splitlines() == list(comparison_as_text(expected))
 
 
 def test_json_is_one_object(call, files):
     done = call("compare", "a.es", "b.es", "--reference", "test.es", "--source", "test.en", "--json", "--show", 1)
-    expected = compare(A, B, REFERENCES, SOURCES, names=("a.es", "b.es"), show=1)
+    expected = compare_translations(A, B, REFERENCES, SOURCES, names=("a.es", "b.es"), show=1)
     [line] = done.stdout.splitlines()
     assert json.loads(line) == json.loads(json.dumps(expected.to_json()))
 
@@ -38,7 +38,7 @@ def test_json_is_one_object(call, files):
 def test_a_directory_is_a_model_and_translates(call, model, files):
     done = call("compare", model, "b.es", "--reference", "test.es", "--source", "test.en", "--beam", 2, "--json")
     texts = [each.text for each in load(model).translate(SOURCES, beam=2)]
-    expected = compare(texts, B, REFERENCES, SOURCES, names=(f"{model} (beam 2)", "b.es"))
+    expected = compare_translations(texts, B, REFERENCES, SOURCES, names=(f"{model} (beam 2)", "b.es"))
     assert json.loads(done.stdout) == json.loads(json.dumps(expected.to_json()))
     assert "4 sentences translated in" in done.stderr
 
@@ -48,7 +48,7 @@ def test_case_is_left_out_of_account_if_that_is_said_or_a_model_writes_none(call
     (files / "loud.es").write_text("\n".join(loud) + "\n", encoding="utf-8")
     asked = "--reference", "loud.es", "--source", "test.en", "--json"
     done = call("compare", "a.es", "b.es", *asked, "--lowercase")
-    expected = compare(A, B, loud, SOURCES, names=("a.es", "b.es"), lowercase=True)
+    expected = compare_translations(A, B, loud, SOURCES, names=("a.es", "b.es"), lowercase=True)
     assert json.loads(done.stdout) == json.loads(json.dumps(expected.to_json()))
     cased = call("compare", "a.es", model, *asked)
     monkeypatch.setattr(Model, "lowercase", True)
@@ -67,7 +67,9 @@ def test_rare_words_may_be_told_by_the_training_text(call, files):
     (files / "train.es").write_text("la bola\nla casa\n", encoding="utf-8")
     done = call("compare", "a.es", "b.es", "--reference", "test.es", "--train-target", "train.es")
     assert done.stdout.splitlines() == list(
-        as_text(compare(A, B, REFERENCES, training=["la bola", "la casa"], names=("a.es", "b.es")))
+        comparison_as_text(
+            compare_translations(A, B, REFERENCES, training=["la bola", "la casa"], names=("a.es", "b.es"))
+        )
     )
 
 
@@ -75,8 +77,8 @@ def test_the_page_is_written_whole_and_replaces_the_old_one(call, files):
     (files / "page.html").write_text("old", encoding="utf-8")
     done = call("compare", "a.es", "b.es", "--reference", "test.es", "--html", "page.html")
     assert done.exit_code == 0
-    expected = compare(A, B, REFERENCES, names=("a.es", "b.es"))
-    assert (files / "page.html").read_text(encoding="utf-8") == as_html(expected)
+    expected = compare_translations(A, B, REFERENCES, names=("a.es", "b.es"))
+    assert (files / "page.html").read_text(encoding="utf-8") == comparison_as_html(expected)
     assert sorted(path.name for path in files.iterdir() if "page" in path.name) == ["page.html"]
 
 

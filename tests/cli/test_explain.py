@@ -4,9 +4,9 @@ import re
 import pytest
 
 from pellucid.api import load
-from pellucid.cli.terminal import Terminal, columns, cut, visible
-from pellucid.cli.walk import walk
-from pellucid.page.html import whole
+from pellucid.cli.terminal import Terminal, escape_controls, shorten_text, text_width
+from pellucid.cli.walk import walk_trace
+from pellucid.page.html import manifest_with_answers
 from tests.page.traces import Read, built
 
 __all__ = ["built"]
@@ -31,14 +31,14 @@ def trace(model):
 
 @pytest.fixture(scope="module")
 def manifest(trace):
-    return whole(trace)
+    return manifest_with_answers(trace)
 
 
 @pytest.fixture(scope="module")
 def walked(trace, manifest):
     """The walk in a terminal so wide, with or without colours, as one text."""
     return lambda width=100, colour=False, **changed: "\n".join(
-        walk({**manifest, **changed}, trace.tensor, [(0, 0)], Terminal(width, colour))
+        walk_trace({**manifest, **changed}, trace.tensor, [(0, 0)], Terminal(width, colour))
     )
 
 
@@ -124,7 +124,7 @@ def test_what_a_word_attends_to_is_the_mean_of_all_heads(walked, trace):
 
 
 def test_a_table_too_wide_becomes_a_line_for_each_word(walked, trace):
-    first = cut(visible(trace.target.text.split()[0]), 14)
+    first = shorten_text(escape_controls(trace.target.text.split()[0]), 14)
     wide, narrow = (section(walked(width), "What each word attends to") for width in (400, 38))
     assert f"\n  {first} " in wide
     assert f"\n  {first}:  " in f"\n{narrow}"
@@ -161,7 +161,7 @@ def test_a_translation_that_was_given_is_not_searched_for(call, model):
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_no_line_is_wider_than_the_terminal(walked, width: int):
     lines = walked(width, True).splitlines()[2:]  # a terminal wraps both texts as they are
-    assert [line for line in lines if columns(line) > width] == []
+    assert [line for line in lines if text_width(line) > width] == []
 
 
 def test_colours_change_nothing_but_colours(walked):
@@ -184,7 +184,7 @@ def test_text_that_would_steer_the_terminal_is_written_out(call, model):
     assert done.exit_code == 0
     assert "\x1b" not in done.stdout
     assert "\u202e" not in done.stdout
-    assert visible("\x9b\u2028\r") == r"\x9b\u2028\r"
+    assert escape_controls("\x9b\u2028\r") == r"\x9b\u2028\r"
 
 
 def test_json_is_the_manifest_with_all_answers(call, model, manifest):

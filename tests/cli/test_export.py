@@ -9,7 +9,7 @@ import pytest
 from pellucid import bundle
 from pellucid.api import load
 from pellucid.cli.files import LINE_BREAKERS
-from pellucid.cli.quality_gate import translated
+from pellucid.cli.quality_gate import translate_converted
 from pellucid.evaluate.scores import corpus_scores
 from tests.decode.models import model_that_writes, random_model, small_tokenizer
 from tests.interop.hostile import with_an_outlier
@@ -50,7 +50,7 @@ def hostile(tmp_path_factory):
 
 def saved(tmp_path_factory, model):
     place = tmp_path_factory.mktemp("models") / "best"
-    bundle.save(place, model, small_tokenizer())
+    bundle.save_bundle(place, model, small_tokenizer())
     return place
 
 
@@ -69,7 +69,7 @@ def test_float32_is_written_and_listed(call, model, tmp_path):
     assert done.stdout.startswith(f"out: {size:,} bytes (config.json ")
     assert ctranslate2.contains_model(str(tmp_path / "out"))
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))
-    origin = {"from": "best", "sha256": bundle.load(model).manifest["sha256"]}
+    origin = {"from": "best", "sha256": bundle.load_bundle(model).manifest["sha256"]}
     assert manifest["exported"] == {"format": "ctranslate2", **origin}
     assert manifest["precision"] == "float32"
     assert "measured" not in manifest
@@ -113,16 +113,16 @@ def test_what_was_measured_is_what_is_written(call, model, tmp_path, monkeypatch
     measured = []
 
     def kept(*given, **options):
-        measured.append(translated(*given, **options))
+        measured.append(translate_converted(*given, **options))
         return measured[-1]
 
-    monkeypatch.setattr("pellucid.cli.quality_gate.translated", kept)
+    monkeypatch.setattr("pellucid.cli.quality_gate.translate_converted", kept)
     done = call("export", model, "out", "--to", "ctranslate2", "--precision", "int8", *DEV, *SHORTLIST)
     assert done.exit_code == 0, done.stderr
-    found = bundle.load(model)
+    found = bundle.load_bundle(model)
     assert measured[0] != measured[1] != measured[2]
-    assert translated(found, tmp_path / "out", SOURCES) == measured[1]
-    assert translated(found, tmp_path / "out", SOURCES, shortlist=True) == measured[2]
+    assert translate_converted(found, tmp_path / "out", SOURCES) == measured[1]
+    assert translate_converted(found, tmp_path / "out", SOURCES, shortlist=True) == measured[2]
 
 
 def test_int8_that_ruins_a_layer_is_refused_and_the_layer_named(call, hostile, tmp_path):

@@ -33,7 +33,7 @@ def test_the_help_of_every_analysis_teaches_by_example(call):
 
 
 def test_the_parameters_of_a_model_are_counted(call, model, tmp_path):
-    loaded = bundle.load(model).model
+    loaded = bundle.load_bundle(model).model
     done = call("inspect", "model", model, "--plot", "a.svg")
     count = sum(each.numel() for each in loaded.parameters())
     assert f"\n{count:,} parameters, trained; {2 * 31 * 6} numbers computed and fixed\n" in done.stdout

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from pellucid import bundle
-from pellucid.cli.inspecting.pruning_measurer import Point, Removing
+from pellucid.cli.inspecting.pruning_measurer import PruningMeasurer, PruningPoint
 from pellucid.inspect.importance import Head
 
 SENTENCES = ["The ball.", "Yes.", "the dog drank", "The cat.", "a house", "No."]
@@ -15,7 +15,7 @@ FEW = ["--points", "2", "--random", "1", "--beam", "1", "--samples", "20"]
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Speeds are measured once, not well."""
-    monkeypatch.setattr("pellucid.cli.inspecting.pruning_measurer.ROUNDS", 1)
+    monkeypatch.setattr("pellucid.cli.inspecting.pruning_measurer.TIMING_ROUNDS", 1)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_the_smaller_model_is_written_whole_and_says_what_it_was(prune, call, mo
     found = json.loads(done.stdout.splitlines()[-1])
     assert (found["kind"], found["by"], found["kept"], len(found["removed"])) == ("pruned", "gradient", 10, 6)
     assert found["largest_difference"] < 1e-5 * found["largest_logit"]
-    whole, small = bundle.load(model), bundle.load(tmp_path / "small")
+    whole, small = bundle.load_bundle(model), bundle.load_bundle(tmp_path / "small")
     made = small.manifest["pruned"]
     assert made["heads"] == found["removed"]
     assert made["sha256"] == whole.manifest["files"]["model.safetensors"]["sha256"]
@@ -90,7 +90,7 @@ def test_a_pruned_model_can_be_pruned_again(prune, call, files, tmp_path):
     done = call("inspect", "prune", tmp_path / "five", *options)
     assert done.exit_code == 0, done.stderr
     assert done.stdout.startswith("5 heads ranked")
-    manifest = bundle.load(tmp_path / "none").manifest["pruned"]
+    manifest = bundle.load_bundle(tmp_path / "none").manifest["pruned"]
     assert len(manifest["heads"]) == 5
     assert len(manifest["of"]["heads"]) == 11
     last = call("inspect", "prune", tmp_path / "none", "--source", files[0], "--target", files[1])
@@ -112,7 +112,7 @@ def test_gates_are_learned_on_training_pairs(prune, files, tmp_path):
     objects = {each["kind"]: each for each in map(json.loads, done.stdout.splitlines())}
     assert objects["learned"]["kept"] == objects["pruned"]["kept"] == 4 - len(objects["pruned"]["removed"])
     assert objects["pruned"]["largest_difference"] < 1e-5 * objects["pruned"]["largest_logit"]
-    assert bundle.load(tmp_path / "gated").manifest["pruned"]["strength"] == 1.0
+    assert bundle.load_bundle(tmp_path / "gated").manifest["pruned"]["strength"] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -144,10 +144,10 @@ def test_the_fewest_heads_are_found_head_by_head(monkeypatch):
 
     def point(self, heads):
         asked.append(8 - len(list(heads)))
-        return Point(asked[-1], bleu[asked[-1]], 0.0, 0.0)
+        return PruningPoint(asked[-1], bleu[asked[-1]], 0.0, 0.0)
 
-    monkeypatch.setattr(Removing, "point", point)
-    removing = object.__new__(Removing)
+    monkeypatch.setattr(PruningMeasurer, "point_without", point)
+    removing = object.__new__(PruningMeasurer)
     assert removing.fewest_within(order, [8, 6, 4, 2, 0], 0.2) == 5
     assert 3 not in asked  # beyond the first that is not within, nobody looks
     assert removing.fewest_within(order, [8, 4, 0], 50.0) == 0

@@ -25,7 +25,7 @@ def roomy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model directory with room for every sentence of the gallery."""
     place = tmp_path_factory.mktemp("runs") / "roomy" / "best"
     vocabulary = small_tokenizer().source_vocabulary
-    bundle.save(place, random_model(2, vocabulary, vocabulary), small_tokenizer(), step=0)
+    bundle.save_bundle(place, random_model(2, vocabulary, vocabulary), small_tokenizer(), step=0)
     return place
 
 
@@ -73,13 +73,13 @@ def test_a_table_of_words_has_rows_that_sum_to_one(call, model, tmp_path):
 @pytest.mark.article("A3", "A24")
 @pytest.mark.parametrize("asked", [[], ["--html", "a.html"], ["--json"], ["--csv", "a.csv"]])
 def test_weights_that_do_not_sum_to_one_are_not_shown(call, model, tmp_path, monkeypatch, asked):
-    right = attention.table
+    right = attention.attention_table
 
     def doubled(*given, **options):
         found = right(*given, **options)
         return dataclasses.replace(found, values=found.values * 2)
 
-    monkeypatch.setattr(attention, "table", doubled)
+    monkeypatch.setattr(attention, "attention_table", doubled)
     done = call("inspect", "attention", model, BALL, *asked)
     assert (done.exit_code, done.stdout, list(tmp_path.iterdir())) == (2, "", [])
     assert "encoder.0.self: a row of weights sums to 2.000000, and should sum to 1" in done.stderr

@@ -13,7 +13,7 @@ SAID = "precision = bfloat16, which this processor does not have built in: torch
 @pytest.fixture(autouse=True)
 def imitated(monkeypatch: pytest.MonkeyPatch) -> None:
     for asks in (bfloat16, packed_linear):
-        monkeypatch.setattr(asks, "built_in", lambda device: False)
+        monkeypatch.setattr(asks, "has_native_bfloat16", lambda device: False)
 
 
 def test_a_model_warns_where_it_is_loaded(model, recwarn):
@@ -22,7 +22,7 @@ def test_a_model_warns_where_it_is_loaded(model, recwarn):
     loaded = pellucid.load(model, "bfloat16")
     assert [(str(each.message), each.filename) for each in recwarn] == [(SAID, __file__)]
     assert loaded.translator.torch.dtype == torch.bfloat16
-    assert all(stepper.logits.packed is None for stepper in loaded.translator.torch.prepare())
+    assert all(stepper.logits.packed is None for stepper in loaded.translator.torch.prepare_steppers())
 
 
 @pytest.mark.filterwarnings("always")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.atomic import verify
+from pellucid.atomic import verify_directory
 from pellucid.data import shards
 from pellucid.train import shard_writing
 from tests.train.corpora import write_corpus
@@ -20,12 +20,12 @@ from tests.train.corpora import write_corpus
 SLOWLY = """
 import sys, time
 from pellucid.train import shard_writing as prepare
-prepare.PART = 7
-real = prepare.cut_part
+prepare.PAIRS_PER_PART = 7
+real = prepare.encode_part
 def slow(*arguments):
     time.sleep(0.05)
     real(*arguments)
-prepare.cut_part = slow
+prepare.encode_part = slow
 from pellucid.cli import app
 app(["prepare", "small.toml", "--out", "shards", "--workers", "2"])
 """
@@ -33,7 +33,7 @@ app(["prepare", "small.toml", "--out", "shards", "--workers", "2"])
 
 @pytest.fixture
 def run_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(shard_writing, "PART", 7)
+    monkeypatch.setattr(shard_writing, "PAIRS_PER_PART", 7)
     data = write_corpus(tmp_path, pairs=211)
     toml = "".join(f"{key} = {Path(value).name!r}\n" for key, value in data.items())
     (tmp_path / "small.toml").write_text(
@@ -50,7 +50,7 @@ def test_the_directory_is_written_to_standard_output_and_holds_only_what_is_whol
     done = call("prepare", "small.toml", "--out", "shards")
     assert (done.exit_code, done.stdout) == (0, "shards\n"), done.stderr
     assert f'data.shards = "{tmp_path / "shards"}"' in done.stderr
-    about = verify(tmp_path / "shards")
+    about = verify_directory(tmp_path / "shards")
     assert about["corpora"][0]["pairs"] == 211
     assert not list(tmp_path.glob("*unfinished*"))
     assert {path.name for path in (tmp_path / "shards").iterdir()} == {"manifest.json", *about["files"]}
@@ -70,7 +70,7 @@ def test_without_out_the_run_says_where_or_its_name_does(call, run_file, tmp_pat
 @pytest.mark.parametrize("workers", [1, 3])
 def test_any_number_of_threads_writes_the_same(call, run_file, tmp_path, workers, monkeypatch):
     call("prepare", "small.toml", "--out", "one", "--workers", workers)
-    monkeypatch.setattr(shard_writing, "PART", 100)
+    monkeypatch.setattr(shard_writing, "PAIRS_PER_PART", 100)
     call("prepare", "small.toml", "--out", "other", "--workers", 2)
     assert ids(tmp_path / "one") == ids(tmp_path / "other")
 
@@ -110,17 +110,17 @@ def test_a_killed_command_goes_on_with_what_is_whole(call, run_file, tmp_path, n
     assert not (tmp_path / "shards").exists()
     whole = {path: path.stat().st_ino for path in work.glob("parts/0/*.npz")}
     assert 5 < len(whole) < 31
-    real, kept = shard_writing.put_together, {}
+    real, kept = shard_writing.join_shards, {}
 
     def looking(*arguments):
         kept.update({path: path.stat().st_ino for path in whole})
         return real(*arguments)
 
-    shard_writing.put_together = looking
+    shard_writing.join_shards = looking
     try:
         done = call("prepare", "small.toml", "--out", "shards")
     finally:
-        shard_writing.put_together = real
+        shard_writing.join_shards = real
     assert done.exit_code == 0, done.stderr
     assert f"going on with {work}" in done.stderr
     assert "learning the vocabulary" not in done.stderr
@@ -142,7 +142,7 @@ def test_other_text_or_settings_begin_anew(call, run_file, tmp_path, monkeypatch
     again = call("prepare", "small.toml", "--out", "shards", "--set", "data.max_pieces=9")
     assert again.exit_code == 0, again.stderr
     assert "made from other text or settings; beginning anew" in again.stderr
-    assert "left out: " in str(verify(tmp_path / "shards")["notes"])
+    assert "left out: " in str(verify_directory(tmp_path / "shards")["notes"])
 
 
 def test_shards_are_replaced_when_the_text_has_changed_and_only_when_the_new_are_whole(
@@ -154,16 +154,16 @@ def test_shards_are_replaced_when_the_text_has_changed_and_only_when_the_new_are
         source.write("one six\n")
         target.write("seis uno\n")
     with monkeypatch.context() as patch:
-        patch.setattr(shard_writing, "put_together", lambda *arguments: 1 / 0)
+        patch.setattr(shard_writing, "join_shards", lambda *arguments: 1 / 0)
         assert isinstance(call("prepare", "small.toml", "--out", "shards").exception, ZeroDivisionError)
     assert ids(tmp_path / "shards") == before
     assert call("prepare", "small.toml", "--out", "shards").exit_code == 0
-    assert verify(tmp_path / "shards")["corpora"][0]["pairs"] == 212
+    assert verify_directory(tmp_path / "shards")["corpora"][0]["pairs"] == 212
 
 
 @pytest.mark.parametrize("renamed", [False, True])
 def test_a_crash_around_the_last_rename_is_mended(call, run_file, tmp_path, monkeypatch, renamed):
-    real = shard_writing.take_the_place
+    real = shard_writing.replace_directory
 
     def crash(*arguments):
         if renamed:
@@ -171,14 +171,14 @@ def test_a_crash_around_the_last_rename_is_mended(call, run_file, tmp_path, monk
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(shard_writing, "take_the_place", crash)
+        patch.setattr(shard_writing, "replace_directory", crash)
         assert call("prepare", "small.toml", "--out", "shards").exit_code == 130
     assert (tmp_path / "shards").exists() == renamed
     assert (tmp_path / "shards.unfinished").exists()
     done = call("prepare", "small.toml", "--out", "shards")
     assert done.exit_code == 0, done.stderr
     assert "learning" not in done.stderr
-    assert verify(tmp_path / "shards")["corpora"][0]["pairs"] == 211
+    assert verify_directory(tmp_path / "shards")["corpora"][0]["pairs"] == 211
     assert not (tmp_path / "shards.unfinished").exists()
 
 
@@ -213,7 +213,7 @@ def test_lines_that_are_left_out_are_counted_and_named_as_training_does(call, ru
     source[6], source[30] = " ", "one " * 700
     (tmp_path / "source.txt").write_text("\n".join(source), encoding="utf-8")
     call("prepare", "small.toml", "--out", "shards")
-    [note] = [note for note in verify(tmp_path / "shards")["notes"] if "training data" in note]
+    [note] = [note for note in verify_directory(tmp_path / "shards")["notes"] if "training data" in note]
     assert "2 pairs skipped" in note
     assert "source.txt:7 empty source" in note
     assert "source.txt:31 source of more than 2,000 characters" in note
@@ -227,14 +227,14 @@ def test_a_corpus_of_pairs_that_are_all_too_long_is_refused(call, run_file, tmp_
 
 
 def test_a_file_that_changes_meanwhile_is_named(call, run_file, tmp_path, monkeypatch):
-    real = shard_writing.cut
+    real = shard_writing.write_parts
 
     def meddled(*arguments):
         found = real(*arguments)
         (tmp_path / "target.txt").write_text("other\n" * 211, encoding="utf-8")
         return found
 
-    monkeypatch.setattr(shard_writing, "cut", meddled)
+    monkeypatch.setattr(shard_writing, "write_parts", meddled)
     done = call("prepare", "small.toml", "--out", "shards")
     assert done.exit_code == 2
     assert "target.txt changed while it was prepared; run the command again" in done.stderr
@@ -253,7 +253,7 @@ def test_other_things_are_not_replaced(call, run_file, tmp_path, there):
 
 def test_no_more_blocks_wait_than_there_are_threads(call, run_file, monkeypatch):
     running, most, lock = [0], [0], threading.Lock()
-    real_blocks, real_cut = shard_writing.blocks, shard_writing.cut_part
+    real_blocks, real_cut = shard_writing.pair_blocks, shard_writing.encode_part
     made, done = [0], [0]
 
     def counting(*arguments):
@@ -269,8 +269,8 @@ def test_no_more_blocks_wait_than_there_are_threads(call, run_file, monkeypatch)
             running[0] += 1
             done[0] += 1
 
-    monkeypatch.setattr(shard_writing, "blocks", counting)
-    monkeypatch.setattr(shard_writing, "cut_part", cut)
+    monkeypatch.setattr(shard_writing, "pair_blocks", counting)
+    monkeypatch.setattr(shard_writing, "encode_part", cut)
     assert call("prepare", "small.toml", "--out", "shards", "--workers", 2).exit_code == 0
     assert made[0] == 31
     assert most[0] <= 2 * 2 + 2

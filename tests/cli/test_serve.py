@@ -140,12 +140,12 @@ def test_mistakes_are_said_before_a_model_is_loaded(call, tmp_path: Path, option
 def served(monkeypatch) -> list[dict]:
     """What would have been served."""
     found: list[dict] = []
-    monkeypatch.setattr("pellucid.serve.running.run", lambda app, listening, limits: found.append(app))
+    monkeypatch.setattr("pellucid.serve.running.serve_until_stopped", lambda app, listening, limits: found.append(app))
     return found
 
 
 def test_an_unbuilt_page_is_one_clear_sentence(call, model: Path, monkeypatch, served):
-    monkeypatch.setattr("pellucid.page.assets.BUNDLE", Path("nowhere/pellucid.js"))
+    monkeypatch.setattr("pellucid.page.assets.SCRIPT_PATH", Path("nowhere/pellucid.js"))
     done = call("serve", model, "--port", 0, "--engine", "torch")
     assert done.exit_code == 0
     assert len([line for line in done.stderr.splitlines() if "the page is not built" in line]) == 1
@@ -167,8 +167,8 @@ def test_an_export_is_served_in_place_of_a_conversion(call, model: Path, served)
 
 def test_an_export_of_another_model_is_not_served(call, model: Path, tmp_path: Path, served):
     other = tmp_path / "other"
-    found = bundle.load(model)
-    bundle.save(other, found.model, found.tokenizer, step=1)
+    found = bundle.load_bundle(model)
+    bundle.save_bundle(other, found.model, found.tokenizer, step=1)
     assert call("export", other, "out", "--to", "ctranslate2").exit_code == 0
     done = call("serve", model, "--port", 0, "--exported", "out")
     assert done.exit_code == 2

@@ -8,7 +8,7 @@ import pytest
 
 import pellucid
 from pellucid import bundle
-from pellucid.atomic import manifest_of
+from pellucid.atomic import read_manifest
 from pellucid.model import Transformer
 from pellucid.train.config import read_run
 from pellucid.train.data import read_data
@@ -23,7 +23,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     run = small_run(folder / "data")
     tokenizer = read_data(run).tokenizer
-    bundle.save(folder / "old" / "best", Transformer(run.model_config(tokenizer)), tokenizer)
+    bundle.save_bundle(folder / "old" / "best", Transformer(run.model_config(tokenizer)), tokenizer)
     return folder / "old" / "best"
 
 
@@ -47,7 +47,7 @@ def test_two_files_and_a_model_are_enough(call, files):
     assert "step 0 after " in done.stderr
     run = read_run(files / "mine/run.toml")
     assert (run.model.d_model, run.tokenizer.vocabulary, run.optim.peak) == (14, 290, 0.0005)
-    assert manifest_of(files / "mine/last")["start"]["from"] == "old/best"
+    assert read_manifest(files / "mine/last")["start"]["from"] == "old/best"
     shutil.rmtree(files / "old")
     again = call("train", *words, "--steps", 4, *QUICK, "--resume")
     assert (again.exit_code, again.stdout) == (0, "mine/best\n"), again.stderr
@@ -78,7 +78,7 @@ def test_plan_and_prepare_take_the_model_s_tokenizer(call, files):
     planned = call("plan", "small.toml", "--seconds", 0, "--json")
     assert planned.exit_code == 0, planned.stderr
     said = json.loads(planned.stdout)
-    found = bundle.load(files / "old/best")
+    found = bundle.load_bundle(files / "old/best")
     assert said["data"]["vocabulary"] == [found.tokenizer.source_vocabulary]
     assert said["parameters"]["total"] == sum(each.numel() for each in found.model.parameters())
     assert not any("vocabulary" in each for each in said["advice"])

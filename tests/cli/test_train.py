@@ -47,7 +47,7 @@ def test_a_run_file_gives_a_run_directory_and_its_best_model(call, files, tmp_pa
     done = call("train", "small.toml", *SETS, "--set", "optim.peak=2e-3")
     assert (done.exit_code, done.stdout) == (0, "runs/small/best\n"), done.stderr
     out = tmp_path / "runs" / "small"
-    assert bundle.load(out / "best").manifest["dev"]["signatures"]["bleu"].startswith("nrefs:1")
+    assert bundle.load_bundle(out / "best").manifest["dev"]["signatures"]["bleu"].startswith("nrefs:1")
     assert {"run.toml", "log.jsonl", "training.png", "best", "last", "average"} <= {path.name for path in out.iterdir()}
     assert read_log(out / "log.jsonl")[-1]["step"] == 3
     assert "runs/small/training.png" in done.stderr
@@ -220,7 +220,7 @@ def test_without_matplotlib_a_run_ends_with_a_hint(call, files, monkeypatch):
     def missing(*arguments: object) -> None:
         raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
 
-    monkeypatch.setattr("pellucid.plots.training.training_curve", missing)
+    monkeypatch.setattr("pellucid.plots.training.draw_training_curve", missing)
     done = call("train", "small.toml", *SETS)
     assert (done.exit_code, done.stdout) == (0, "runs/small/best\n")
     assert "no plot was drawn, for lack of matplotlib: pip install 'pellucid[plots]'" in done.stderr
@@ -228,15 +228,15 @@ def test_without_matplotlib_a_run_ends_with_a_hint(call, files, monkeypatch):
 
 def small_demo(monkeypatch) -> None:
     """A demo of 101 pairs and a model of a few numbers."""
-    whole = phrasebook.split
-    monkeypatch.setattr(phrasebook, "split", lambda train: whole(train, dev=13, test=11))
-    monkeypatch.setattr(demo, "PAIRS", 101)
+    whole = phrasebook.split_phrases
+    monkeypatch.setattr(phrasebook, "split_phrases", lambda train: whole(train, dev=13, test=11))
+    monkeypatch.setattr(demo, "DEMO_PAIRS", 101)
     recipe: dict = {}
     for key, value in SMALL.items():
         section, name = key.split(".")
         recipe.setdefault(section, {})[name] = value
     recipe["tokenizer"]["vocabulary"] = 401
-    monkeypatch.setattr(demo, "RECIPE", recipe)
+    monkeypatch.setattr(demo, "DEMO_RECIPE", recipe)
 
 
 def test_the_demo_trains_scores_translates_and_says_what_next(call, monkeypatch, tmp_path):
@@ -262,10 +262,10 @@ def test_the_demo_trains_scores_translates_and_says_what_next(call, monkeypatch,
 
 def test_a_demo_is_so_many_updates_on_every_machine_or_the_length_that_is_asked_for():
     def length(**given: float) -> tuple[int | None, float | None]:
-        train = demo.run_of(Path("nowhere"), {"steps": None, "minutes": None, **given}).train
+        train = demo.demo_settings(Path("nowhere"), {"steps": None, "minutes": None, **given}).train
         return train.steps, train.minutes
 
-    assert length() == (demo.STEPS, None)
+    assert length() == (demo.DEMO_STEPS, None)
     assert length(steps=7) == (7, None)
     assert length(minutes=0.5) == (None, 0.5)
 

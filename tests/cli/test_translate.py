@@ -11,7 +11,7 @@ import torch
 
 from pellucid.api import load
 from pellucid.cli.files import write_lines
-from pellucid.cli.translate import as_json, as_n_best, as_text
+from pellucid.cli.translate import translations_as_json, translations_as_n_best, translations_as_text
 from pellucid.decode.assemble import Translation
 
 LINES = ["The ball is blue.", "", "Where is the house?", "Yes.", "  ", "The black cat drank the milk."]
@@ -67,7 +67,13 @@ def test_n_best_lists_look_like_those_of_moses(call, model, text):
 def test_nothing_in_a_translation_ends_a_line(capsysbinary):
     text = "a\nb\rc\0d\u2028e\x85f"
     translation = Translation(text, -1.5, -3.0, "eos", ["a"], [-3.0], ["b"])
-    write_lines([*as_text([translation]), *as_n_best([translation]), *as_json([translation])])
+    write_lines(
+        [
+            *translations_as_text([translation]),
+            *translations_as_n_best([translation]),
+            *translations_as_json([translation]),
+        ]
+    )
     plain, n_best, as_object, rest = capsysbinary.readouterr().out.decode().split("\n")
     assert plain == "a b c d\u2028e\x85f"
     assert n_best == f"0 ||| {plain} ||| -1.500000"

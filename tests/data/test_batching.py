@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pellucid.data.batching import Encoded, Sentences, collate, epoch_batches
+from pellucid.data.batching import EncodedPairs, PackedSentences, collate, epoch_batches
 from pellucid.data.corpus import read_pairs
 from pellucid.data.stream import encode_pairs
 from pellucid.data.tokenizer import BOS, EOS, PAD, Tokenizer, TokenizerConfig
@@ -22,12 +22,12 @@ def columns(lengths: list[tuple[int, int]]) -> tuple[NDArray[np.int64], NDArray[
     return pairs[:, 0], pairs[:, 1]
 
 
-def sentences(lengths: NDArray[np.int64], seed: int) -> Sentences:
+def sentences(lengths: NDArray[np.int64], seed: int) -> PackedSentences:
     """Random sentences of these lengths, each with its end mark."""
     starts = np.concatenate([[0], np.cumsum(lengths)])
     ids = np.random.default_rng(seed).integers(4, 101, starts[-1], dtype=np.int32)
     ids[starts[1:] - 1] = EOS
-    return Sentences(ids, starts)
+    return PackedSentences(ids, starts)
 
 
 @law
@@ -100,7 +100,7 @@ def test_bands_of_length_are_computed_by_length_as_they_were_by_pair():
     assert (by_pair == (np.log(lengths) / np.log(1.13)).astype(np.int64)).all()
 
 
-def padding(encoded: Encoded, budget: int, epoch: int) -> tuple[float, float]:
+def padding(encoded: EncodedPairs, budget: int, epoch: int) -> tuple[float, float]:
     """The share of source and of target positions that hold no piece."""
     sources, targets = encoded.sources.lengths, encoded.targets.lengths
     batches = epoch_batches(sources, targets, budget, 1, epoch)
@@ -113,7 +113,7 @@ def test_little_is_padding():
     random = np.random.default_rng(5)
     targets = np.clip(random.lognormal(2.65, 0.4, 29_000), 2, 97).astype(np.int64)
     sources = np.clip(targets * random.lognormal(0, 0.17, 29_000), 2, 97).astype(np.int64)
-    source, target = padding(Encoded(sentences(sources, 1), sentences(targets, 2)), 4096, epoch=0)
+    source, target = padding(EncodedPairs(sentences(sources, 1), sentences(targets, 2)), 4096, epoch=0)
     assert source < 0.05
     assert target < 0.05
 
@@ -137,7 +137,7 @@ def test_a_budget_below_one_token_is_refused():
 @given(LENGTHS)
 def test_a_batch_holds_each_sentence_and_then_padding(lengths: list[tuple[int, int]]):
     sources, targets = columns(lengths)
-    encoded = Encoded(sentences(sources, 1), sentences(targets, 2))
+    encoded = EncodedPairs(sentences(sources, 1), sentences(targets, 2))
     indices = np.random.default_rng(3).permutation(len(encoded))[:13]
     batch = collate(encoded, indices)
     assert batch.source.shape == (len(indices), sources[indices].max())
@@ -152,7 +152,7 @@ def test_a_batch_holds_each_sentence_and_then_padding(lengths: list[tuple[int, i
 
 
 def test_a_batch_moves_whole():
-    encoded = Encoded(sentences(np.array([2, 3]), 1), sentences(np.array([5, 4]), 2))
+    encoded = EncodedPairs(sentences(np.array([2, 3]), 1), sentences(np.array([5, 4]), 2))
     batch = collate(encoded, np.array([1, 0]))
     moved = batch.to("meta")
     assert moved.source.device.type == moved.target_in.device.type == moved.target_out.device.type == "meta"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from pellucid.data.batching import Encoded, Sentences
+from pellucid.data.batching import EncodedPairs, PackedSentences
 from pellucid.data.bpe_dropout import with_bpe_dropout
-from pellucid.data.corpus import Pairs
+from pellucid.data.corpus import SentencePairs
 from pellucid.data.stream import Stream, encode_pairs
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
 
@@ -23,25 +23,25 @@ def tokenizer() -> Tokenizer:
 
 
 @pytest.fixture(scope="module")
-def encoded(tokenizer: Tokenizer) -> Encoded:
-    return encode_pairs(Pairs.of(SOURCES, TARGETS), tokenizer, limit=97)[0]
+def encoded(tokenizer: Tokenizer) -> EncodedPairs:
+    return encode_pairs(SentencePairs.from_lists(SOURCES, TARGETS), tokenizer, limit=97)[0]
 
 
-def rows(side: Sentences) -> list[list[int]]:
+def rows(side: PackedSentences) -> list[list[int]]:
     return [side[i].tolist() for i in range(len(side))]
 
 
-def test_pieces_change_and_the_text_stays(tokenizer: Tokenizer, encoded: Encoded):
-    anew = with_bpe_dropout(encoded, tokenizer, 0.3, limit=97).in_epoch(seed=1, epoch=0)
+def test_pieces_change_and_the_text_stays(tokenizer: Tokenizer, encoded: EncodedPairs):
+    anew = with_bpe_dropout(encoded, tokenizer, 0.3, limit=97).for_epoch(seed=1, epoch=0)
     assert [tokenizer.decode_source(row) for row in rows(anew.sources)] == SOURCES
     assert [tokenizer.decode_target(row) for row in rows(anew.targets)] == TARGETS
     assert all(row[-1] == EOS for row in rows(anew.sources) + rows(anew.targets))
     assert len(anew.sources.ids) > 1.2 * len(encoded.sources.ids)
 
 
-def test_an_epoch_is_a_function_of_the_seed_and_its_number(tokenizer: Tokenizer, encoded: Encoded):
+def test_an_epoch_is_a_function_of_the_seed_and_its_number(tokenizer: Tokenizer, encoded: EncodedPairs):
     def epoch(seed: int, number: int) -> Sequence[list[int]]:
-        return rows(with_bpe_dropout(encoded, tokenizer, 0.2, limit=97).in_epoch(seed, number).sources)
+        return rows(with_bpe_dropout(encoded, tokenizer, 0.2, limit=97).for_epoch(seed, number).sources)
 
     first = epoch(1, 0)
     assert epoch(1, 1) != first != epoch(2, 0)
@@ -62,15 +62,15 @@ def test_each_merge_is_left_out_as_often_as_asked(tokenizer: Tokenizer):
     assert shares == pytest.approx([1 - 0.9**merges, 1 - 0.5**merges], abs=0.02)
 
 
-def test_a_sentence_that_would_grow_too_long_stays_as_it_is(tokenizer: Tokenizer, encoded: Encoded):
+def test_a_sentence_that_would_grow_too_long_stays_as_it_is(tokenizer: Tokenizer, encoded: EncodedPairs):
     limit = int(encoded.sources.lengths.max())
-    anew = with_bpe_dropout(encoded, tokenizer, 0.5, limit).in_epoch(seed=1, epoch=0)
+    anew = with_bpe_dropout(encoded, tokenizer, 0.5, limit).for_epoch(seed=1, epoch=0)
     pairs = list(zip(rows(encoded.sources), rows(anew.sources), strict=True))
     assert max(len(new) for _, new in pairs) <= limit
     assert {old == new for old, new in pairs} == {True, False}
 
 
-def test_a_stream_cuts_each_epoch_anew_and_goes_on_from_any_place(tokenizer: Tokenizer, encoded: Encoded):
+def test_a_stream_cuts_each_epoch_anew_and_goes_on_from_any_place(tokenizer: Tokenizer, encoded: EncodedPairs):
     dropped = with_bpe_dropout(encoded, tokenizer, 0.2, limit=97)
     stream, seen = Stream(dropped, 257, seed=3), []
     for _ in range(3 * stream.batches_per_epoch):

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from pellucid.data import corpus
-from pellucid.data.corpus import Pairs, Skipped, fingerprint, read_lines, read_pairs
-from pellucid.data.phrasebook import phrases
+from pellucid.data.corpus import SentencePairs, SkippedPairs, fingerprint_pairs, read_lines, read_pairs
+from pellucid.data.phrasebook import generate_phrases
 
 law = settings(derandomize=True, deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 
@@ -162,8 +162,8 @@ def test_what_is_skipped_is_counted_by_reason_and_named(tmp_path: Path):
     assert pairs.skipped.examples[:2] == [f"{source}:2 empty source", f"{target}:3 empty target"]
     assert str(pairs.skipped).startswith("5 pairs skipped: 2 with empty source, ")
     assert pairs.where(1, "target") == f"{target}:7"
-    assert not Skipped()
-    assert str(Skipped()) == "no pairs skipped"
+    assert not SkippedPairs()
+    assert str(SkippedPairs()) == "no pairs skipped"
 
 
 def test_only_the_first_skipped_pairs_are_named(tmp_path: Path):
@@ -276,15 +276,19 @@ def test_the_fingerprint_is_of_the_text_alone(tmp_path: Path):
         written(tmp_path / "s", b"a\n\nb\n"), written(tmp_path / "t.gz", gzip.compress(b"A\nx\nB")), max_characters=9
     )
     tabs = read_pairs(written(tmp_path / "p.tsv", b"a\tA\r\nb\tB\r\n"), max_characters=9)
-    assert fingerprint(plain) == fingerprint(tabs) == fingerprint(Pairs.of(["a", "b"], ["A", "B"]))
-    assert fingerprint(tabs) != fingerprint(Pairs.of(["b", "a"], ["B", "A"]))
-    assert fingerprint(tabs) != fingerprint(Pairs.of(["A", "B"], ["a", "b"]))
+    assert (
+        fingerprint_pairs(plain)
+        == fingerprint_pairs(tabs)
+        == fingerprint_pairs(SentencePairs.from_lists(["a", "b"], ["A", "B"]))
+    )
+    assert fingerprint_pairs(tabs) != fingerprint_pairs(SentencePairs.from_lists(["b", "a"], ["B", "A"]))
+    assert fingerprint_pairs(tabs) != fingerprint_pairs(SentencePairs.from_lists(["A", "B"], ["a", "b"]))
 
 
 def test_pairs_from_memory_know_their_place():
-    assert Pairs.of(["a", "b"], ["A", "B"]).where(1, "source") == "pair:2"
+    assert SentencePairs.from_lists(["a", "b"], ["A", "B"]).where(1, "source") == "pair:2"
     with pytest.raises(ValueError, match="2 source and 1 target sentences do not make pairs"):
-        Pairs.of(["a", "b"], ["A"])
+        SentencePairs.from_lists(["a", "b"], ["A"])
 
 
 def test_real_messy_files_give_their_lines_or_a_message(pellucid_data: Path):
@@ -399,7 +403,7 @@ def test_a_place_to_look_is_named_only_if_it_makes_the_difference(tmp_path: Path
 @pytest.mark.parametrize("missing", [(150, 151), (150, 153), (297, 300)])
 def test_of_unequal_files_the_place_is_named_from_which_on_they_do_not_fit(tmp_path: Path, missing: tuple[int, int]):
     """The empty lines of both, which are as many as are missing, are not taken for the reason."""
-    pairs = list(islice(phrases(seed=3), 300))
+    pairs = list(islice(generate_phrases(seed=3), 300))
     sources, targets = [each.source for each in pairs], [each.target for each in pairs]
     first, end = missing
     for i in range(end - first):

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.data.mixture import Share, count, epoch_pairs, index_type
+from pellucid.data.mixture import CorpusShare, count_by_corpus, epoch_pairs, index_type
 
 law = settings(derandomize=True, deadline=None, max_examples=100)
 WEIGHTS = st.sampled_from([0.1, 0.3, 0.5, 1.0, 1.1, 2.0, 2.5, 3.0])
 SHARES = st.lists(st.tuples(st.integers(11, 37), WEIGHTS), min_size=1, max_size=3).map(
-    lambda pairs: tuple(Share(f"corpus {i}", *each) for i, each in enumerate(pairs))
+    lambda pairs: tuple(CorpusShare(f"corpus {i}", *each) for i, each in enumerate(pairs))
 )
 
 
@@ -31,12 +31,12 @@ def test_over_any_epochs_each_pair_is_seen_as_its_weight_says_to_within_one(shar
 @law
 @given(SHARES, st.integers(0, 3), st.integers(1, 12))
 def test_how_many_of_each_corpus_were_seen_follows_from_the_epoch(shares, seed: int, epochs: int):
-    brute = sum(count(shares, epoch_pairs(shares, seed, epoch)) for epoch in range(epochs))
+    brute = sum(count_by_corpus(shares, epoch_pairs(shares, seed, epoch)) for epoch in range(epochs))
     assert [share.seen(epochs) for share in shares] == np.asarray(brute).tolist()
 
 
 def test_half_a_weight_shows_the_other_half_in_the_next_epoch():
-    shares = (Share("a", 12, 0.5), Share("b", 5, 2.0))
+    shares = (CorpusShare("a", 12, 0.5), CorpusShare("b", 5, 2.0))
     first, second = (epoch_pairs(shares, 7, epoch).tolist() for epoch in range(2))
     assert sorted(i for i in first + second if i < 12) == list(range(12))
     assert sorted(first) != list(range(6)) + sorted([*range(12, 17)] * 2)  # drawn, not the first half of the file
@@ -44,24 +44,26 @@ def test_half_a_weight_shows_the_other_half_in_the_next_epoch():
 
 
 def test_which_half_depends_on_the_seed():
-    halves = {tuple(sorted(epoch_pairs((Share("a", 40, 0.5),), seed, 0).tolist())) for seed in range(5)}
+    halves = {tuple(sorted(epoch_pairs((CorpusShare("a", 40, 0.5),), seed, 0).tolist())) for seed in range(5)}
     assert len(halves) == 5
 
 
 def test_a_weight_of_tenths_is_taken_as_it_is_written():
-    assert Share("a", 10, 0.1).seen(3) == 3  # 3 * 10 * 0.1 is 3.0000000000000004 in floating point, and 0.7 less
-    assert Share("a", 10, 0.7).seen(1) == 7
+    assert (
+        CorpusShare("a", 10, 0.1).pairs_seen(3) == 3
+    )  # 3 * 10 * 0.1 is 3.0000000000000004 in floating point, and 0.7 less
+    assert CorpusShare("a", 10, 0.7).pairs_seen(1) == 7
 
 
 def test_a_corpus_that_an_epoch_never_shows_is_refused():
     with pytest.raises(ValueError, match=r"of web, 9 pairs, a weight of 0\.1 shows less than one an epoch"):
-        Share("web", 9, 0.1)
+        CorpusShare("web", 9, 0.1)
 
 
 def test_pairs_are_counted_by_corpus():
-    shares = (Share("a", 3), Share("b", 2), Share("c", 4))
-    assert count(shares, np.array([0, 2, 3, 8, 8, 5])).tolist() == [2, 1, 3]
-    assert count(shares, np.array([], dtype=np.int64)).tolist() == [0, 0, 0]
+    shares = (CorpusShare("a", 3), CorpusShare("b", 2), CorpusShare("c", 4))
+    assert count_by_corpus(shares, np.array([0, 2, 3, 8, 8, 5])).tolist() == [2, 1, 3]
+    assert count_by_corpus(shares, np.array([], dtype=np.int64)).tolist() == [0, 0, 0]
 
 
 def test_indices_take_four_bytes_as_long_as_they_can():

@@ -7,10 +7,17 @@ from itertools import islice, pairwise
 
 import pytest
 
-from pellucid.data.phrasebook import HELD_OUT, is_held_back, phrases, split, words, write
-from pellucid.data.phrasebook.chunk import Chunk, Frame, Phrase, finish, together, word
+from pellucid.data.phrasebook import (
+    HELD_OUT,
+    generate_phrases,
+    is_held_back,
+    split_into_words,
+    split_phrases,
+    write_split,
+)
+from pellucid.data.phrasebook.chunk import Chunk, PatternFrame, Phrase, finish_phrase, join_chunks, word_chunk
 from pellucid.data.phrasebook.grammar import NOUN, PRONOUNS, Grammar
-from pellucid.data.phrasebook.lexicon import conjugate, nouns_of, verbs
+from pellucid.data.phrasebook.lexicon import conjugate, find_verbs, nouns_of
 from pellucid.data.phrasebook.patterns import PATTERNS, Patterns
 
 DRAWS = 110_017
@@ -19,19 +26,19 @@ WELCOME = "you are welcome"
 
 @pytest.fixture(scope="module")
 def drawn() -> list[Phrase]:
-    return list(islice(phrases(seed=5), DRAWS))
+    return list(islice(generate_phrases(seed=5), DRAWS))
 
 
 @pytest.fixture(scope="module")
 def parts():
-    return split(train=30_011, dev=101, test=307, seed=11)
+    return split_phrases(train=30_011, dev=101, test=307, seed=11)
 
 
 # ---------------------------------------------------------------- what is drawn
 
 
 def test_the_same_seed_draws_the_same_sentences():
-    first, again, other = (list(islice(phrases(seed), 499)) for seed in (7, 7, 8))
+    first, again, other = (list(islice(generate_phrases(seed), 499)) for seed in (7, 7, 8))
     assert first == again
     assert first != other
 
@@ -48,11 +55,11 @@ def test_there_are_hundreds_of_thousands_of_sentences(drawn):
 
 
 def test_there_are_several_hundred_words(drawn):
-    assert 500 < len({word for phrase in drawn for word in words(phrase.source.lower())}) < 1000
+    assert 500 < len({word for phrase in drawn for word in split_into_words(phrase.source.lower())}) < 1000
 
 
 def test_sentences_have_four_to_twenty_five_words(drawn):
-    lengths = [len(words(phrase.source)) for phrase in drawn]
+    lengths = [len(split_into_words(phrase.source)) for phrase in drawn]
     assert 4 <= min(lengths) <= max(lengths) <= 27
     assert 8 < sum(lengths) / len(lengths) < 11
 
@@ -71,7 +78,7 @@ def test_the_idiom_comes_often_and_always_inside_something_longer(drawn):
     idiom = [phrase for phrase in drawn if WELCOME in phrase.source.lower()]
     assert len(idiom) > 0.02 * DRAWS
     assert all("de nada" in phrase.target.lower() for phrase in idiom)
-    assert all(len(words(phrase.source)) > 4 for phrase in idiom)
+    assert all(len(split_into_words(phrase.source)) > 4 for phrase in idiom)
     assert any(phrase.source.startswith("You are welcome") for phrase in idiom)
     assert any(phrase.source.endswith("You are welcome.") for phrase in idiom)
 
@@ -80,7 +87,7 @@ def test_the_idiom_comes_often_and_always_inside_something_longer(drawn):
 def test_every_pattern_draws_whole_lines(name):
     patterns = Patterns(random.Random(3))
     for _ in range(53):
-        source, target, _ = finish(getattr(patterns, name)())
+        source, target, _ = finish_phrase(getattr(patterns, name)())
         assert source[0].isupper() or source[0] == '"'
         assert re.search(r'[.?!]"?$', source), source
         assert re.search(r"[.?!]$", target), target
@@ -107,7 +114,7 @@ FORM |= {noun + "s": 2 + feminine for noun, feminine in GENDER.items() if noun[-
 DETERMINERS = "el la los las, un una _ _, este esta estos estas, ese esa esos esas, nuestro nuestra nuestros nuestras, "
 DETERMINERS += "_ _ algunos algunas, _ _ varios varias, _ _ muchos muchas, mi mi mis mis, tu tu tus tus, su su sus sus"
 AGREEING = [group.split() for group in DETERMINERS.split(", ")]
-STEMS = words(
+STEMS = split_into_words(
     "roj negr blanc amarill viej nuev pequeñ car barat hermos suci rot fresc frí cansad enferm nervios famos modern "
     "delicios vací llen abiert cerrad inspirad preocupad ocupad"
 )
@@ -117,7 +124,7 @@ ADJECTIVES = [[stem + end for end in ("o", "a", "os", "as")] for stem in STEMS] 
                       ("feliz", "felices"), ("triste", "tristes"), ("dulce", "dulces"), ("marrón", "marrones"),
                       ("joven", "jóvenes"))
 ]  # fmt: skip
-IS = words("es era será está estaba estará son eran serán están estaban estarán")
+IS = split_into_words("es era será está estaba estará son eran serán están estaban estarán")
 
 
 def agrees(word: str, tables: Sequence[Sequence[str]], form: int) -> bool:
@@ -128,7 +135,7 @@ def agrees(word: str, tables: Sequence[Sequence[str]], form: int) -> bool:
 def test_every_determiner_and_adjective_agrees_with_its_noun(drawn):
     seen = [0, 0, 0, 0]
     for phrase in drawn:
-        tokens = words(phrase.target.lower())
+        tokens = split_into_words(phrase.target.lower())
         for before, noun, after in zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False):
             if noun in FORM:
                 form = FORM[noun]
@@ -204,22 +211,24 @@ def test_verbs_are_conjugated_as_in_the_grammar_book(infinitive, stem, tense, fo
 def test_links_stay_inside_their_sentence(drawn):
     for source, target, links in drawn:
         assert links == tuple(sorted(set(links)))
-        assert all(0 <= i < len(words(source)) and 0 <= j < len(words(target)) for i, j in links), source
+        assert all(
+            0 <= i < len(split_into_words(source)) and 0 <= j < len(split_into_words(target)) for i, j in links
+        ), source
 
 
 def test_only_what_the_other_language_does_not_say_is_left_without_a_link(drawn):
     english, spanish = set(), set()
     for source, target, links in drawn:
         left, right = {i for i, _ in links}, {j for _, j in links}
-        english |= {token.lower() for i, token in enumerate(words(source)) if i not in left}
-        spanish |= {token.lower() for j, token in enumerate(words(target)) if j not in right}
+        english |= {token.lower() for i, token in enumerate(split_into_words(source)) if i not in left}
+        spanish |= {token.lower() for j, token in enumerate(split_into_words(target)) if j not in right}
     assert english <= {"a", "an"}
     assert spanish <= {"a", "le", "les", "se", "tan", "el", "la", "los", "las"}
 
 
 def test_punctuation_is_linked_to_punctuation(drawn):
     for source, target, links in drawn:
-        left, right = words(source), words(target)
+        left, right = split_into_words(source), split_into_words(target)
         assert all(left[i].replace("'", "").isalnum() == right[j].isalnum() for i, j in links), source
 
 
@@ -235,7 +244,7 @@ class Told(Grammar):
 
     def act(self, subject, infinitive: str, tense: str, target=None, **how) -> Chunk:
         while True:
-            chunk = self.clause(subject, verbs(infinitive)[0], tense, target and target.chunk, **how)
+            chunk = self.clause(subject, find_verbs(infinitive)[0], tense, target and target.chunk, **how)
             if not any("'" in token for token in chunk.english):
                 return chunk
 
@@ -245,7 +254,7 @@ def by_hand() -> list[tuple[Chunk, str]]:
     he, they = PRONOUNS["he"], PRONOUNS["they"]
     cat, milk, girl = say.the("cat", "black"), say.the("milk"), say.the("girl")
     apples, house = say.the("apple", "red", "this", many=True), say.the("house", determiner="our")
-    red = word("red", "rojas")
+    red = word_chunk("red", "rojas")
     return [
         (cat.chunk, "the-el black-negro cat-gato"),
         (apples.chunk, "these-estas red-rojas apples-manzanas"),
@@ -260,37 +269,38 @@ def by_hand() -> list[tuple[Chunk, str]]:
         (say.act(he, "comprar", "past", clitic=("them", "las")), "he-compró bought-compró them-las"),
         (say.act(girl, "buscar", "past", house), "the-la girl-niña looked-buscó for-buscó our-nuestra house-casa"),
         (say.be(apples, "ser", red, "past"), "these-estas red-rojas apples-manzanas were-eran"),
-        (Frame("next1 to1 {x} | al1 lado1 de1 {x}")(x=cat.chunk),
+        (PatternFrame("next1 to1 {x} | al1 lado1 de1 {x}")(x=cat.chunk),
          "next-al next-lado next-del to-al to-lado to-del the-del black-negro cat-gato"),
-        (together(word("you are welcome", "de nada")), "you-de you-nada are-de are-nada welcome-de welcome-nada"),
+        (join_chunks(word_chunk("you are welcome", "de nada")),
+         "you-de you-nada are-de are-nada welcome-de welcome-nada"),
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", range(14))
 def test_the_links_are_those_one_draws_by_hand(case):
     chunk, links = by_hand()[case]
-    source, target, found = finish(chunk)
-    left, right = words(source.lower()), words(target.lower())
+    source, target, found = finish_phrase(chunk)
+    left, right = split_into_words(source.lower()), split_into_words(target.lower())
     assert {f"{left[i]}-{right[j]}" for i, j in found} == set(links.split())
 
 
 def test_the_links_of_the_six_follow_the_rules():
     for source, target, links in HELD_OUT:
-        left, right = words(source), words(target)
+        left, right = split_into_words(source), split_into_words(target)
         assert {i for i, _ in links} == set(range(len(left)))
         assert {j for _, j in links} == set(range(len(right)))
-    left, right = words(HELD_OUT[5].source), words(HELD_OUT[5].target)
+    left, right = split_into_words(HELD_OUT[5].source), split_into_words(HELD_OUT[5].target)
     pairs = {(left[i], right[j]) for i, j in HELD_OUT[5].links}
     assert {("I", "Fui"), ("They", "Sabían"), ("furniture", "muebles"), ("bought", "compré")} <= pairs
 
 
 def test_contractions_are_linked_to_both_of_their_words():
-    phrase = finish(Frame("of1 the2 king3 | de1 el2 rey3")())
+    phrase = finish_phrase(PatternFrame("of1 the2 king3 | de1 el2 rey3")())
     assert phrase == Phrase("Of the king", "Del rey", ((0, 0), (1, 0), (2, 1)))
 
 
 def test_y_becomes_e_before_an_i():
-    assert finish(Frame("rare1 and2 amazing3 | rara1 y2 increíble3")()).target == "Rara e increíble"
+    assert finish_phrase(PatternFrame("rare1 and2 amazing3 | rara1 y2 increíble3")()).target == "Rara e increíble"
 
 
 def test_no_noun_is_spelled_in_two_ways():
@@ -312,8 +322,8 @@ def test_the_parts_share_no_sentence_and_have_the_sizes_asked_for(parts):
 
 def test_every_word_of_the_six_occurs_in_training(parts):
     for side in ("source", "target"):
-        known = {word.lower() for phrase in parts.train for word in words(getattr(phrase, side))}
-        assert {word.lower() for held in HELD_OUT for word in words(getattr(held, side))} <= known
+        known = {word.lower() for phrase in parts.train for word in split_into_words(getattr(phrase, side))}
+        assert {word.lower() for held in HELD_OUT for word in split_into_words(getattr(held, side))} <= known
 
 
 def test_every_held_out_sentence_has_a_combination_of_words_never_seen_in_training(parts):
@@ -322,7 +332,7 @@ def test_every_held_out_sentence_has_a_combination_of_words_never_seen_in_traini
     assert not any(is_held_back(phrase.source) for phrase in parts.train)
 
     def threes(phrase: Phrase) -> set[tuple[str, ...]]:
-        tokens = words(phrase.source.lower())
+        tokens = split_into_words(phrase.source.lower())
         return set(zip(tokens, tokens[1:], tokens[2:], strict=False))
 
     known = {three for phrase in parts.train for three in threes(phrase)}
@@ -330,12 +340,14 @@ def test_every_held_out_sentence_has_a_combination_of_words_never_seen_in_traini
 
 
 def test_the_same_combinations_are_kept_back_whatever_the_seed():
-    assert not {p.source for p in split(503, 0, 0, seed=2).train} & {p.source for p in split(0, 0, 53, seed=3).test}
+    assert not {p.source for p in split_phrases(503, 0, 0, seed=2).train} & {
+        p.source for p in split_phrases(0, 0, 53, seed=3).test
+    }
 
 
 def test_files_hold_one_sentence_a_line_with_links_beside(tmp_path):
-    parts = split(train=97, dev=5, test=11)
-    paths = write(tmp_path / "book", parts)
+    parts = split_phrases(train=97, dev=5, test=11)
+    paths = write_split(tmp_path / "book", parts)
     assert sorted(paths) == sorted(
         f"{part}.{kind}" for part in ("train", "dev", "test") for kind in ("en", "es", "align")
     )
@@ -349,7 +361,7 @@ def test_files_hold_one_sentence_a_line_with_links_beside(tmp_path):
 
 
 def test_words_take_text_apart_and_nothing_is_lost():
-    assert words('"I don\'t," she said.') == ['"', "I", "don't", ",", '"', "she", "said", "."]
-    assert words("«¿Cuándo?», preguntó.") == ["«", "¿", "Cuándo", "?", "»", ",", "preguntó", "."]
+    assert split_into_words('"I don\'t," she said.') == ['"', "I", "don't", ",", '"', "she", "said", "."]
+    assert split_into_words("«¿Cuándo?», preguntó.") == ["«", "¿", "Cuándo", "?", "»", ",", "preguntó", "."]
     for left, right in pairwise(HELD_OUT):
-        assert "".join(words(left.target + right.target)) == (left.target + right.target).replace(" ", "")
+        assert "".join(split_into_words(left.target + right.target)) == (left.target + right.target).replace(" ", "")

@@ -6,24 +6,24 @@ import numpy as np
 import pytest
 
 from pellucid.data import shards
-from pellucid.data.batching import Encoded, collate
-from pellucid.data.corpus import Skipped
-from pellucid.data.shards import join, mapped, read_part, write_part
-from pellucid.data.stream import joined, one_after_another
+from pellucid.data.batching import EncodedPairs, collate
+from pellucid.data.corpus import SkippedPairs
+from pellucid.data.shards import join_parts, map_shards, read_part, write_part
+from pellucid.data.stream import concatenate_corpora, pack_sentences
 
 TYPES = {"source": "<u2", "target": "<i4"}
 
 
-def some_pairs(seed: int, pairs: int) -> Encoded:
+def some_pairs(seed: int, pairs: int) -> EncodedPairs:
     random = np.random.default_rng(seed)
     sources, targets = (
         [random.integers(4, most, random.integers(1, 12)).tolist() for _ in range(pairs)] for most in (65_536, 70_001)
     )
-    return Encoded(joined(sources, np.uint16), joined(targets, np.int32))
+    return EncodedPairs(pack_sentences(sources, np.uint16), pack_sentences(targets, np.int32))
 
 
-def left_out(count: int) -> Skipped:
-    skipped = Skipped()
+def left_out(count: int) -> SkippedPairs:
+    skipped = SkippedPairs()
     for number in range(count):
         skipped.add("source of more than 9 pieces", f"a.en:{number}")
     return skipped
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
     """Three parts, the second of them empty, joined."""
     for i, pairs in enumerate((13, 0, 5)):
         write_part(tmp_path / f"{i}.npz", some_pairs(i, pairs), left_out(i))
-    assert [(n, s.counts.total()) for n, s in join(sorted(tmp_path.glob("*.npz")), tmp_path)] == [
+    assert [(n, s.counts.total()) for n, s in join_parts(sorted(tmp_path.glob("*.npz")), tmp_path)] == [
         (13, 0),
         (0, 1),
         (5, 2),
@@ -43,8 +43,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_what_is_mapped_is_what_was_written(folder: Path):
-    expected = one_after_another([some_pairs(i, n) for i, n in ((0, 13), (1, 0), (2, 5))])
-    found = mapped(folder, 18, TYPES)
+    expected = concatenate_corpora([some_pairs(i, n) for i, n in ((0, 13), (1, 0), (2, 5))])
+    found = map_shards(folder, 18, TYPES)
     for side in ("sources", "targets"):
         one, other = getattr(expected, side), getattr(found, side)
         assert one.ids.tolist() == other.ids.tolist()
@@ -56,7 +56,7 @@ def test_what_is_mapped_is_what_was_written(folder: Path):
 
 
 def test_mapped_ids_lie_in_the_file_and_cannot_be_written(folder: Path):
-    found = mapped(folder, 18, TYPES)
+    found = map_shards(folder, 18, TYPES)
     assert not found.sources.ids.flags.owndata
     assert found.sources.ids.dtype == np.uint16
     with pytest.raises(ValueError, match="read-only"):
@@ -67,7 +67,7 @@ def test_a_part_knows_what_was_left_out(tmp_path: Path):
     write_part(tmp_path / "0.npz", some_pairs(1, 3), left_out(7))
     _, skipped = read_part(tmp_path / "0.npz")
     assert str(skipped) == str(left_out(7))
-    skipped.merge(left_out(1))
+    skipped.add_later(left_out(1))
     assert skipped.counts.total() == 8
     assert len(skipped.examples) == 5
 
@@ -78,14 +78,14 @@ def test_a_part_that_cannot_be_written_whole_is_not_there(tmp_path: Path, monkey
 
     monkeypatch.setattr(shards.os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        write_part(tmp_path / "0.npz", some_pairs(1, 3), Skipped())
+        write_part(tmp_path / "0.npz", some_pairs(1, 3), SkippedPairs())
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("keep", [0, 1, 100, -1])
 def test_a_part_that_was_cut_is_named(tmp_path: Path, keep: int):
     place = tmp_path / "0.npz"
-    write_part(place, some_pairs(1, 30), Skipped())
+    write_part(place, some_pairs(1, 30), SkippedPairs())
     place.write_bytes(place.read_bytes()[:keep])
     with pytest.raises(ValueError, match=r"0\.npz is damaged .* prepare again: only it is made anew"):
         read_part(place)
@@ -97,7 +97,7 @@ def test_files_that_were_cut_are_refused(folder: Path, name: str):
     for size in (len(whole) - 8, 8, 0):
         (folder / name).write_bytes(whole[:size])
         with pytest.raises(ValueError, match=r"were cut or changed|is empty"):
-            mapped(folder, 18, TYPES)
+            map_shards(folder, 18, TYPES)
 
 
 def test_starts_that_go_backwards_are_refused(folder: Path):
@@ -105,9 +105,9 @@ def test_starts_that_go_backwards_are_refused(folder: Path):
     starts[7] = starts[9]
     starts.tofile(folder / "source.starts")
     with pytest.raises(ValueError, match="were cut or changed"):
-        mapped(folder, 18, TYPES)
+        map_shards(folder, 18, TYPES)
 
 
 def test_an_unknown_type_of_ids_is_refused(folder: Path):
     with pytest.raises(ValueError, match="stores target ids as '<f8'"):
-        mapped(folder, 18, {**TYPES, "target": "<f8"})
+        map_shards(folder, 18, {**TYPES, "target": "<f8"})

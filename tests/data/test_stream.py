@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.data.batching import Encoded
-from pellucid.data.corpus import Pairs
-from pellucid.data.mixture import Share
-from pellucid.data.stream import Stream, encode_pairs, id_type, joined, one_after_another
+from pellucid.data.batching import EncodedPairs
+from pellucid.data.corpus import SentencePairs
+from pellucid.data.mixture import CorpusShare
+from pellucid.data.stream import Stream, concatenate_corpora, encode_pairs, id_type, pack_sentences
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
 
 law = settings(derandomize=True, deadline=None, max_examples=50)
@@ -27,12 +27,12 @@ def tokenizer() -> Tokenizer:
 
 
 @pytest.fixture(scope="module")
-def encoded(tokenizer: Tokenizer) -> Encoded:
-    encoded, _ = encode_pairs(Pairs.of(SOURCES, TARGETS), tokenizer, limit=97)
+def encoded(tokenizer: Tokenizer) -> EncodedPairs:
+    encoded, _ = encode_pairs(SentencePairs.from_lists(SOURCES, TARGETS), tokenizer, limit=97)
     return encoded
 
 
-def test_pairs_become_their_ids(tokenizer: Tokenizer, encoded: Encoded):
+def test_pairs_become_their_ids(tokenizer: Tokenizer, encoded: EncodedPairs):
     assert len(encoded) == len(encoded.targets) == 31
     for i in (0, 7, 30):
         assert encoded.sources[i].tolist() == tokenizer.encode_source([SOURCES[i]])[0]
@@ -42,7 +42,7 @@ def test_pairs_become_their_ids(tokenizer: Tokenizer, encoded: Encoded):
 
 
 def test_pairs_with_too_many_pieces_are_counted_and_named(tokenizer: Tokenizer):
-    pairs = Pairs.of(["a", "b c d e f g h i j", "b", "c"], ["a", "b", "c", "b c d e f g h i j"])
+    pairs = SentencePairs.from_lists(["a", "b c d e f g h i j", "b", "c"], ["a", "b", "c", "b c d e f g h i j"])
     encoded, skipped = encode_pairs(pairs, tokenizer, limit=11)
     assert len(encoded) == 2
     assert skipped.examples == ["pair:2 source of more than 11 pieces", "pair:4 target of more than 11 pieces"]
@@ -52,7 +52,7 @@ def test_pairs_with_too_many_pieces_are_counted_and_named(tokenizer: Tokenizer):
 
 @law
 @given(seed=st.integers(0, 5), budget=st.integers(1, 97), batches=st.integers(0, 79))
-def test_a_stream_goes_on_where_another_stood(encoded: Encoded, seed: int, budget: int, batches: int):
+def test_a_stream_goes_on_where_another_stood(encoded: EncodedPairs, seed: int, budget: int, batches: int):
     stream = Stream(encoded, budget, seed)
     for _ in range(batches):
         next(stream)
@@ -65,7 +65,7 @@ def test_a_stream_goes_on_where_another_stood(encoded: Encoded, seed: int, budge
     assert stream.position == resumed.position
 
 
-def test_every_epoch_has_every_pair_once(encoded: Encoded):
+def test_every_epoch_has_every_pair_once(encoded: EncodedPairs):
     stream = Stream(encoded, 61, seed=2)
     for epoch in range(3):
         assert stream.position == (2, epoch, 0)
@@ -73,7 +73,7 @@ def test_every_epoch_has_every_pair_once(encoded: Encoded):
         assert sorted(seen) == list(range(31))
 
 
-def test_a_position_the_data_does_not_have_is_refused(encoded: Encoded):
+def test_a_position_the_data_does_not_have_is_refused(encoded: EncodedPairs):
     count = Stream(encoded, 61, seed=1).batches_per_epoch
     with pytest.raises(ValueError, match=f"batch {count} of epoch 3 does not exist: an epoch of this data has {count}"):
         Stream(encoded, 61, 1, 3, count)
@@ -83,11 +83,11 @@ MIXTURES = [((23, 1.0), (8, 0.5)), ((23, 0.3), (8, 2.0)), ((31, 1.5),), ((11, 1.
 
 
 @pytest.fixture(params=MIXTURES, ids=str)
-def mixed(request: pytest.FixtureRequest, encoded: Encoded) -> Encoded:
-    return replace(encoded, shares=tuple(Share(f"c{i}", *each) for i, each in enumerate(request.param)))
+def mixed(request: pytest.FixtureRequest, encoded: EncodedPairs) -> EncodedPairs:
+    return replace(encoded, corpora=tuple(CorpusShare(f"c{i}", *each) for i, each in enumerate(request.param)))
 
 
-def test_a_mixed_stream_goes_on_from_any_position(mixed: Encoded):
+def test_a_mixed_stream_goes_on_from_any_position(mixed: EncodedPairs):
     stream, positions, rest = Stream(mixed, 61, seed=3), [], []
     for _ in range(41):
         positions.append(stream.position)
@@ -100,37 +100,37 @@ def test_a_mixed_stream_goes_on_from_any_position(mixed: Encoded):
             assert batch.target_out.equal(expected.target_out)
 
 
-def test_the_ledger_of_a_stream_is_what_counting_gives(mixed: Encoded):
-    ends = np.cumsum([share.pairs for share in mixed.shares])
-    stream, seen = Stream(mixed, 61, seed=3), Counter({share.name: 0 for share in mixed.shares})
+def test_the_ledger_of_a_stream_is_what_counting_gives(mixed: EncodedPairs):
+    ends = np.cumsum([share.pairs for share in mixed.corpora])
+    stream, seen = Stream(mixed, 61, seed=3), Counter({share.name: 0 for share in mixed.corpora})
     for _ in range(97):
         assert stream.ledger == dict(seen)
         assert Stream(mixed, 61, *stream.position).ledger == dict(seen)
         for i in next(stream).indices:
-            seen[mixed.shares[int((i >= ends).sum())].name] += 1
+            seen[mixed.corpora[int((i >= ends).sum())].name] += 1
     assert stream.epoch >= 3
 
 
-def test_the_ledger_reads_as_a_sentence(encoded: Encoded):
-    stream = Stream(replace(encoded, shares=(Share("news", 21), Share("web", 10, 0.5))), 61, 1, 3)
-    assert stream.seen == "63 pairs of news (3.00 times 21), 15 pairs of web (1.50 times 10)"
+def test_the_ledger_reads_as_a_sentence(encoded: EncodedPairs):
+    stream = Stream(replace(encoded, corpora=(CorpusShare("news", 21), CorpusShare("web", 10, 0.5))), 61, 1, 3)
+    assert stream.describe_ledger == "63 pairs of news (3.00 times 21), 15 pairs of web (1.50 times 10)"
 
 
-def test_a_corpus_of_weight_one_is_streamed_as_if_it_had_none(encoded: Encoded):
-    plain, weighed = Stream(encoded, 61, 5), Stream(replace(encoded, shares=(Share("all", 31, 1.0),)), 61, 5)
+def test_a_corpus_of_weight_one_is_streamed_as_if_it_had_none(encoded: EncodedPairs):
+    plain, weighed = Stream(encoded, 61, 5), Stream(replace(encoded, corpora=(CorpusShare("all", 31, 1.0),)), 61, 5)
     for one, other in itertools.islice(zip(plain, weighed, strict=False), 40):
         assert one.indices.tolist() == other.indices.tolist()
 
 
-def test_ids_take_two_bytes_where_the_vocabulary_allows(encoded: Encoded):
+def test_ids_take_two_bytes_where_the_vocabulary_allows(encoded: EncodedPairs):
     assert encoded.sources.ids.dtype == encoded.targets.ids.dtype == np.uint16
     assert (id_type(65_536), id_type(65_537)) == (np.uint16, np.int32)
-    large = joined([[65_536, 3], [3]], id_type(65_537))
-    assert large.padded(np.array([0, 1])).tolist() == [[65_536, 3], [3, 0]]
+    large = pack_sentences([[65_536, 3], [3]], id_type(65_537))
+    assert large.pad_rows(np.array([0, 1])).tolist() == [[65_536, 3], [3, 0]]
 
 
-def test_corpora_one_after_another_keep_their_pairs(encoded: Encoded):
-    both = one_after_another([encoded, encoded])
+def test_corpora_one_after_another_keep_their_pairs(encoded: EncodedPairs):
+    both = concatenate_corpora([encoded, encoded])
     assert len(both) == 62
     for i in range(31):
         assert both.sources[i].tolist() == both.sources[i + 31].tolist() == encoded.sources[i].tolist()

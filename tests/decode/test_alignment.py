@@ -15,19 +15,19 @@ from benchmarks.alignment import Pairs, phrasebook
 from pellucid import bundle
 from pellucid.data.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
 from pellucid.decode.alignment import (
-    Word,
-    align,
-    bare_words,
+    AlignedWord,
+    align_sentences,
+    contribution_norms,
     cross_norms,
-    is_mark,
-    links,
-    listed,
-    moved,
-    mutual,
+    is_punctuation,
+    link_words,
+    list_links,
+    mark_row_and_column_maxima,
     piece_alignments,
-    words,
+    word_piece_ranges,
+    words_without_punctuation,
 )
-from pellucid.evaluate.alignment import Gold, rates
+from pellucid.evaluate.alignment import GoldLinks, alignment_rates
 from pellucid.model import ModelConfig, Transformer
 from pellucid.trace.record import Record
 from pellucid.train.loss import loss_sum
@@ -46,7 +46,7 @@ def test_the_norms_are_those_of_the_vectors_written_out():
     pattern = torch.rand(2, 3, 5, 7, dtype=torch.float64)
     v = torch.randn(2, 3, 7, 4, dtype=torch.float64)
     output = torch.randn(12, 12, dtype=torch.float64)
-    found = moved(pattern, v, output)
+    found = contribution_norms(pattern, v, output)
     for b, t, s in ((0, 0, 0), (1, 4, 6), (0, 3, 5), (1, 2, 1)):
         vector = sum(pattern[b, h, t, s] * (output[:, 4 * h : 4 * h + 4] @ v[b, h, s]) for h in range(3))
         assert isinstance(vector, Tensor)
@@ -124,57 +124,59 @@ def test_each_piece_has_the_row_that_writes_it():
 # ---------------------------------------------------------------- links
 
 
-def one(*starts: int) -> list[Word]:
-    return [Word(range(a, b)) for a, b in pairwise(starts)]
+def one(*starts: int) -> list[AlignedWord]:
+    return [AlignedWord(range(a, b)) for a, b in pairwise(starts)]
 
 
 def test_the_links_one_can_find_by_hand():
     """Both rows look most at the first column; shares of row times column: .457 .067 over .257 .267."""
     matrix = torch.tensor([[[4.0, 1.0], [3.0, 2.0]]])
-    assert links(matrix, one(0, 1, 2), one(0, 1, 2)) == [(0, 0), (1, 1)]
+    assert link_words(matrix, one(0, 1, 2), one(0, 1, 2)) == [(0, 0), (1, 1)]
 
 
 def test_words_of_several_pieces_add_up_on_the_source_side_and_are_averaged_on_the_target_side():
     """As [[3, 2], [1, 2]]: rows .6 .4 / .333 .667, columns .75 .5 / .25 .5, so .45 .2 / .083 .333."""
     matrix = torch.tensor([[[1.0, 2.0, 1.0], [2.0, 1.0, 3.0], [1.0, 0.0, 2.0]]])
-    assert links(matrix, one(0, 2, 3), one(0, 2, 3)) == [(0, 0), (1, 1)]
+    assert link_words(matrix, one(0, 2, 3), one(0, 2, 3)) == [(0, 0), (1, 1)]
 
 
 def test_a_word_can_have_several_links():
     matrix = torch.tensor([[[5.0, 5.0, 1.0], [1.0, 1.0, 5.0]]])
-    assert links(matrix, one(0, 1, 2, 3), one(0, 1, 2)) == [(0, 0), (1, 0), (2, 1)]
-    assert links(matrix.mT, one(0, 1, 2), one(0, 1, 2, 3)) == [(0, 0), (0, 1), (1, 2)]
+    assert link_words(matrix, one(0, 1, 2, 3), one(0, 1, 2)) == [(0, 0), (1, 0), (2, 1)]
+    assert link_words(matrix.mT, one(0, 1, 2), one(0, 1, 2, 3)) == [(0, 0), (0, 1), (1, 2)]
 
 
 def test_a_layer_that_looks_everywhere_says_nothing():
     sharp = torch.eye(3) + 0.01
     even = torch.full((3, 3), 100.0)
-    assert links(torch.stack([even, sharp, even]), one(0, 1, 2, 3), one(0, 1, 2, 3)) == [(0, 0), (1, 1), (2, 2)]
+    assert link_words(torch.stack([even, sharp, even]), one(0, 1, 2, 3), one(0, 1, 2, 3)) == [(0, 0), (1, 1), (2, 2)]
 
 
 def test_words_that_take_or_give_nothing_have_no_link():
     matrix = torch.tensor([[[0.0, 1.0], [0.0, 0.0]]])
-    assert links(matrix, one(0, 1, 2), one(0, 1, 2)) == [(1, 0)]
-    assert links(matrix, [Word(range(0)), Word(range(1, 2))], [Word(range(1)), Word(range(1, 1))]) == [(1, 0)]
-    assert links(matrix, [], one(0, 1, 2)) == links(matrix, one(0, 1, 2), []) == []
+    assert link_words(matrix, one(0, 1, 2), one(0, 1, 2)) == [(1, 0)]
+    assert link_words(
+        matrix, [AlignedWord(range(0)), AlignedWord(range(1, 2))], [AlignedWord(range(1)), AlignedWord(range(1, 1))]
+    ) == [(1, 0)]
+    assert link_words(matrix, [], one(0, 1, 2)) == link_words(matrix, one(0, 1, 2), []) == []
 
 
 def test_marks_go_with_marks_and_words_with_words():
     """Without that, the largest of each row and column would be a mark of the other kind."""
     matrix = torch.tensor([[[1.0, 9.0], [9.0, 1.0]]])
-    word, mark = Word(range(1)), Word(range(1, 2), mark=True)
-    assert links(matrix, one(0, 1, 2), one(0, 1, 2)) == [(0, 1), (1, 0)]
-    assert links(matrix, [word, mark], [word, mark]) == [(0, 0), (1, 1)]
-    assert links(matrix, [word], [mark]) == []
+    word, mark = AlignedWord(range(1)), AlignedWord(range(1, 2), punctuation=True)
+    assert link_words(matrix, one(0, 1, 2), one(0, 1, 2)) == [(0, 1), (1, 0)]
+    assert link_words(matrix, [word, mark], [word, mark]) == [(0, 0), (1, 1)]
+    assert link_words(matrix, [word], [mark]) == []
 
 
 def test_other_marks_change_no_link_between_words():
     torch.manual_seed(5)
     matrix = torch.rand(2, 4, 4)
-    words_only = [Word(range(i, i + 1)) for i in range(3)]
-    expected = links(matrix[:, :3, :3], words_only, words_only)
-    last = Word(range(3, 4), mark=True)
-    assert links(matrix, [*words_only, last], [*words_only, last]) == [*expected, (3, 3)]
+    words_only = [AlignedWord(range(i, i + 1)) for i in range(3)]
+    expected = link_words(matrix[:, :3, :3], words_only, words_only)
+    last = AlignedWord(range(3, 4), punctuation=True)
+    assert link_words(matrix, [*words_only, last], [*words_only, last]) == [*expected, (3, 3)]
 
 
 @law
@@ -187,7 +189,7 @@ def test_the_best_are_those_of_every_row_and_every_column(rows: int, columns: in
         for j in range(rows)
         if values[j, i] > 0 and (values[j, i] == values[j].max() or values[j, i] == values[:, i].max())
     ]
-    assert listed(mutual(values)) == expected
+    assert list_links(mark_row_and_column_maxima(values)) == expected
 
 
 # ---------------------------------------------------------------- whose piece is whose
@@ -219,7 +221,7 @@ def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
 
 def checked(pieces: list[str], text: str, spell: Callable[[range], str]) -> None:
     """Every word has its pieces, in order, and they spell it; pieces between words are white space."""
-    found = words(pieces, text)
+    found = word_piece_ranges(pieces, text)
     assert len(found) == len(text.split())
     for word, its in zip(text.split(), found, strict=True):
         assert word in spell(its)
@@ -245,7 +247,7 @@ def test_every_word_of_a_text_has_the_pieces_that_spell_it(tokenizer: Tokenizer,
     checked(
         tokenizer.target_pieces(target[:-1]), as_read, lambda its: tokenizer.decode_target(target[its.start : its.stop])
     )
-    assert len(words(tokenizer.source_pieces(source[:-1]), text)) == len(text.split())
+    assert len(word_piece_ranges(tokenizer.source_pieces(source[:-1]), text)) == len(text.split())
 
 
 @law
@@ -272,7 +274,7 @@ def test_so_has_every_word_a_model_writes_even_of_bytes_that_are_no_text(tokeniz
     ],
 )
 def test_pieces_that_do_not_spell_the_text_are_matched_with_it(pieces: str, text: str, expected: list[range]):
-    found = words(pieces.split(" "), text)
+    found = word_piece_ranges(pieces.split(" "), text)
     assert [list(each) for each in found] == [list(each) for each in expected]
 
 
@@ -284,13 +286,13 @@ def test_the_letters_of_a_word_have_the_pieces_that_spell_them_and_a_mark_alone_
 ):
     [source] = tokenizer.encode_source([text])
     pieces = tokenizer.source_pieces(source[:-1])
-    whole, found = words(pieces, text), bare_words(pieces, text)
+    whole, found = word_piece_ranges(pieces, text), words_without_punctuation(pieces, text)
     assert len(found) == len(whole)
     for word, all_of_it, bare in zip(text.split(), whole, found, strict=True):
         assert all_of_it.start <= bare.pieces.start < bare.pieces.stop <= all_of_it.stop
-        marks = [is_mark(letter) for letter in word]
-        assert bare.mark == all(marks)
-        if bare.mark or not (marks[0] or marks[-1]):
+        marks = [is_punctuation(letter) for letter in word]
+        assert bare.punctuation == all(marks)
+        if bare.punctuation or not (marks[0] or marks[-1]):
             assert bare.pieces == all_of_it
         first, last = (0, len(word)) if all(marks) else (marks.index(False), len(word) - marks[::-1].index(False))
         letters = word[first:last].lower() if tokenizer.config.lowercase else word[first:last]
@@ -298,15 +300,20 @@ def test_the_letters_of_a_word_have_the_pieces_that_spell_them_and_a_mark_alone_
 
 
 def test_punctuation_is_taken_from_words_and_a_mark_alone_stays():
-    found = bare_words(["▁«", "No", "»,", "▁—", "▁5", "%", ".", "▁don", "'", "t", "▁("], "«No», — 5%. don't (")
+    found = words_without_punctuation(
+        ["▁«", "No", "»,", "▁—", "▁5", "%", ".", "▁don", "'", "t", "▁("], "«No», — 5%. don't ("
+    )
     assert found == [
-        Word(range(1, 2)),
-        Word(range(3, 4), mark=True),
-        Word(range(4, 6)),
-        Word(range(7, 10)),
-        Word(range(10, 11), mark=True),
+        AlignedWord(range(1, 2)),
+        AlignedWord(range(3, 4), punctuation=True),
+        AlignedWord(range(4, 6)),
+        AlignedWord(range(7, 10)),
+        AlignedWord(range(10, 11), punctuation=True),
     ]
-    assert bare_words(["▁Hola"], "Hola <b> Ana")[1:] == [Word(range(1, 1)), Word(range(1, 1))]
+    assert words_without_punctuation(["▁Hola"], "Hola <b> Ana")[1:] == [
+        AlignedWord(range(1, 1)),
+        AlignedWord(range(1, 1)),
+    ]
 
 
 def test_sentences_are_aligned_from_end_to_end():
@@ -317,14 +324,14 @@ def test_sentences_are_aligned_from_end_to_end():
         ["El gato negro.", "", "Sí", "La\tbola es"],
     )
     read, written = tokenizer.encode_source(sources), tokenizer.encode_target(targets)
-    found = align(model, tokenizer, read, written, sources, targets)
+    found = align_sentences(model, tokenizer, read, written, sources, targets)
     for source, target, drawn in zip(sources, targets, found, strict=True):
         assert drawn == sorted(set(drawn))
         assert {j for _, j in drawn} == set(range(len(target.split())))
         assert {i for i, _ in drawn} == (set(range(len(source.split()))) if target else set())
-    alone = [align(model, tokenizer, read[i:], written[i:], sources[i:], targets[i:])[0] for i in range(4)]
+    alone = [align_sentences(model, tokenizer, read[i:], written[i:], sources[i:], targets[i:])[0] for i in range(4)]
     assert alone == found
-    assert align(model, tokenizer, [], [], [], []) == []
+    assert align_sentences(model, tokenizer, [], [], [], []) == []
 
 
 # ---------------------------------------------------------------- links that are known
@@ -385,17 +392,17 @@ def test_what_a_tiny_model_learned_is_seen_in_its_links(task: str, norm: str):
     sources, targets, known = drawn(task, 101, torch.Generator().manual_seed(3))
     found = []
     for source, target, norms in zip(sources, targets, piece_alignments(model.eval(), sources, targets), strict=True):
-        found.append(set(links(norms, one(*range(len(source))), one(*range(len(target))))))
-    rate = rates(found, Gold(known, known)).aer
+        found.append(set(link_words(norms, one(*range(len(source))), one(*range(len(target))))))
+    rate = alignment_rates(found, GoldLinks(known, known)).aer
     assert rate is not None
     assert rate <= 0.05
 
 
 def error_rate(model: Path, pairs: Pairs) -> float:
-    found = bundle.load(model)
+    found = bundle.load_bundle(model)
     read, written = found.tokenizer.encode_source(pairs.sources), found.tokenizer.encode_target(pairs.targets)
-    every = align(found.model, found.tokenizer, read, written, pairs.source_words, pairs.target_words)
-    rate = rates([set(each) for each in every], pairs.gold).aer
+    every = align_sentences(found.model, found.tokenizer, read, written, pairs.source_words, pairs.target_words)
+    rate = alignment_rates([set(each) for each in every], pairs.gold).aer
     assert rate is not None
     return rate
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.decode.assemble import numbers
+from pellucid.decode.assemble import word_indices_in_line
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.translate import Translator
-from pellucid.text.line_splitting import cut
-from pellucid.text.markup import take_out
+from pellucid.text.line_splitting import split_line
+from pellucid.text.markup import extract_tags
 from tests.decode.models import random_model, small_tokenizer
 
 WORDS = st.lists(st.sampled_from(["a", "b.", "<b>", "</b>", " ", "\t", "😀", "<br/>", "é", "\u3000"]), max_size=12)
@@ -20,9 +20,9 @@ WORDS = st.lists(st.sampled_from(["a", "b.", "<b>", "</b>", " ", "\t", "😀", "
 @settings(derandomize=True, deadline=None)
 @given(WORDS.map("".join))
 def test_every_word_of_a_part_has_the_number_it_has_in_the_line(line):
-    parts = [part for part in cut(line, lambda _: True).parts if take_out(part).text.split()]
-    plain = [take_out(part).text for part in parts]
-    for part, found in zip(plain, numbers(plain, parts, line), strict=True):
+    parts = [part for part in split_line(line, lambda _: True).segments if extract_tags(part).text.split()]
+    plain = [extract_tags(part).text for part in parts]
+    for part, found in zip(plain, word_indices_in_line(plain, parts, line), strict=True):
         assert len(found) == len(part.split())
         for word, number in zip(part.split(), found, strict=True):
             shown = line.split()[number]

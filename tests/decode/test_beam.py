@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import BOS, EOS, PAD, UNK
-from pellucid.decode.beam import beam_search, candidates
-from pellucid.decode.search import never
+from pellucid.decode.beam import beam_search, best_continuations
+from pellucid.decode.search import forbidden_rule
 from tests.decode.tables import Prefixes, limit, random_logits, step_from, step_from_table, words
 
 
@@ -13,7 +13,7 @@ def beam(step, state, limits, width, n_best=None, alpha=0.0, **others):
 
 def test_candidates_are_the_likeliest_continuations_with_their_parents():
     log_probs = torch.tensor([[0.5, 0.2, 0.3], [0.1, 0.6, 0.3]]).log()
-    totals, parents, pieces, gains = candidates(log_probs, torch.tensor([[0.5, 0.4]]).log(), 4)
+    totals, parents, pieces, gains = best_continuations(log_probs, torch.tensor([[0.5, 0.4]]).log(), 4)
     assert totals.exp()[0].tolist() == pytest.approx([0.25, 0.24, 0.15, 0.12])
     assert (parents[0].tolist(), pieces[0].tolist()) == ([0, 1, 0, 1], [0, 1, 2, 2])
     assert gains.exp()[0].tolist() == pytest.approx([0.5, 0.6, 0.3, 0.3])
@@ -40,7 +40,7 @@ def test_only_end_marks_among_the_first_w_finish():
 
 def test_what_never_ends_is_cut_at_its_own_limit():
     step = step_from(random_logits(2, 7))
-    rules = [never((PAD, UNK, BOS, EOS))]
+    rules = [forbidden_rule((PAD, UNK, BOS, EOS))]
     found = beam(step, Prefixes([0, 1, 2]), limit(5, 2, 7), width=3, rules=rules)
     assert [[(h.stop, len(h.tokens)) for h in some] for some in found] == [[("length", n)] * 3 for n in (5, 2, 7)]
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import EOS
-from pellucid.decode.constrained import constrained_search, shared
-from pellucid.decode.required_terms import Required, Term, detached, pieces_needed
-from pellucid.decode.search import never
-from pellucid.decode.word_edges import EDGE, Words
+from pellucid.decode.constrained import constrained_search, share_beam
+from pellucid.decode.required_terms import RequiredTerms, Term, can_follow_any_piece, pieces_needed
+from pellucid.decode.search import forbidden_rule
+from pellucid.decode.word_edges import EDGE, WordEdges
 from tests.decode.placed import placed
 from tests.decode.tables import Prefixes, limit, random_logits, step_from, step_from_table, words
 
@@ -96,7 +96,9 @@ def test_any_of_its_spellings_satisfies_a_term():
 
 def test_a_letter_right_after_a_word_makes_it_another_word():
     # "a" starts a word, "b" goes on with one, "c" is a comma
-    parts = Words(open=frozenset({A, B}), going_on=frozenset({B}), unmarked=frozenset({B, C, EOS}))
+    parts = WordEdges(
+        ends_in_letter=frozenset({A, B}), begins_with_letter=frozenset({B}), without_space_mark=frozenset({B, C, EOS})
+    )
     step = step_from_table({"": {"a": 1.0}, "a": {"b": 0.9, ".": 0.1}})
     whole, part = ((EDGE, A, EDGE),), ((A,),)
     assert [words(each[0].tokens) for each in search(step, limit(5, 5), [[whole], [part]], words=parts)] == ["a", "ab"]
@@ -110,7 +112,7 @@ def test_only_what_has_every_term_may_end():
 
 
 def test_a_rule_that_forbids_what_a_term_needs_leaves_nothing():
-    found = search(step_from(random_logits(1, 7)), limit(4, 4), [[((A,),)], []], rules=[never((0, 1, 2, A))])
+    found = search(step_from(random_logits(1, 7)), limit(4, 4), [[((A,),)], []], rules=[forbidden_rule((0, 1, 2, A))])
     assert [bool(some) for some in found] == [False, True]
 
 
@@ -135,7 +137,7 @@ def test_banks_share_the_beam_evenly_and_what_one_cannot_use_goes_to_the_others(
     nowhere = len(sizes)
     banks = torch.tensor([[bank for bank, size in enumerate(sizes) for _ in range(size)] + [nowhere] * 2])
     mixed = banks[:, torch.randperm(banks.shape[1], generator=torch.Generator().manual_seed(3))]
-    assert shared(mixed, limit(places), nowhere).tolist() == [[*given, 0]]
+    assert share_beam(mixed, limit(places), nowhere).tolist() == [[*given, 0]]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -143,7 +145,11 @@ def test_the_tables_find_what_lists_find(seed):
     draw = random.Random(seed)
     size, width = draw.choice([7, 11, 37]), draw.choice([1, 2, 4])
     some = [frozenset(piece for piece in range(4, size) if draw.random() < 0.4) for _ in range(2)]
-    parts = Words(open=some[0], going_on=some[1], unmarked=some[1] | {EOS}) if draw.random() < 0.7 else Words()
+    parts = (
+        WordEdges(ends_in_letter=some[0], begins_with_letter=some[1], without_space_mark=some[1] | {EOS})
+        if draw.random() < 0.7
+        else WordEdges()
+    )
     terms = [random_terms(draw, size, parts) for _ in range(3)]
     limits = [max(1, pieces_needed((), each, parts)) + draw.choice([0, 1, 3, 6]) for each in terms]
     logits = random_logits(seed, size)
@@ -154,22 +160,24 @@ def test_the_tables_find_what_lists_find(seed):
         assert [each.score for each in hypotheses] == pytest.approx([each[2] for each in expected], abs=1e-4)
 
 
-def random_terms(draw: random.Random, size: int, parts: Words) -> list[Term]:
+def random_terms(draw: random.Random, size: int, parts: WordEdges) -> list[Term]:
     """Up to three terms, some of their spellings with edges; each can follow any piece."""
     terms: list[Term] = []
     for _ in range(draw.randint(0, 3)):
         lengths = [draw.randint(1, 3) for _ in range(draw.randint(1, 2))]
         edges = [draw.choice([(), (EDGE,)]) for _ in range(2)]
         term = tuple((*edges[0], *draw.choices(range(4, size), k=length), *edges[1]) for length in lengths)
-        terms += [term] if any(detached(spelling, parts) for spelling in term) else []
+        terms += [term] if any(can_follow_any_piece(spelling, parts) for spelling in term) else []
     return terms
 
 
-def with_lists(logits, room: int, terms: list[Term], width: int, parts: Words) -> list[tuple[list[int], str, float]]:
+def with_lists(
+    logits, room: int, terms: list[Term], width: int, parts: WordEdges
+) -> list[tuple[list[int], str, float]]:
     """The same search for one sentence, hypothesis by hypothesis and place by place."""
-    required = Required(terms, parts)
+    required = RequiredTerms(terms, parts)
     beam = [(0.0, (), required.start)]
-    n_best, width = width, width + required.lacking(required.start)
+    n_best, width = width, width + required.pieces_lacking(required.start)
     ended: list[tuple[list[int], str, float]] = []
     for length in range(1, room + 1):
         banks: dict[int, list] = {}
@@ -177,12 +185,12 @@ def with_lists(logits, room: int, terms: list[Term], width: int, parts: Words) -
             gains = logits(text).float().log_softmax(0).tolist()
             allowed = range(3, len(gains))
             offered = set(sorted(allowed, key=lambda piece: -gains[piece])[: 2 * width + 1])
-            offered |= required.next_pieces(readings) if required.lacking(readings) else set()
+            offered |= required.next_pieces(readings) if required.pieces_lacking(readings) else set()
             for piece in offered:
-                after = required.after(readings, text[-1] if text else None, piece)
-                if required.lacking(after) <= (0 if piece == EOS else room - length):
+                after = required.advance(readings, text[-1] if text else None, piece)
+                if required.pieces_lacking(after) <= (0 if piece == EOS else room - length):
                     new = (total + gains[piece], (*text, piece), after)
-                    banks.setdefault(required.lacking(after), []).append(new)
+                    banks.setdefault(required.pieces_lacking(after), []).append(new)
         places, turn = dict.fromkeys(sorted(banks), 0), 0
         while sum(places.values()) < min(width, sum(map(len, banks.values()))):
             bank = sorted(banks)[turn % len(banks)]

@@ -15,12 +15,12 @@ from pellucid.data.tokenizer import BOS, EOS, PAD, UNK
 from pellucid.decode import ctranslate2_engine
 from pellucid.decode.beam import beam_search
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.ctranslate2_engine import CTranslate2Engine, processors
-from pellucid.decode.ctranslate2_query import Question, best
-from pellucid.decode.hypothesis import FORBIDDEN, Hypothesis, penalty
-from pellucid.decode.request import Request
+from pellucid.decode.ctranslate2_engine import CTranslate2Engine, count_processors
+from pellucid.decode.ctranslate2_query import CTranslate2Query, rank_like_beam_search
+from pellucid.decode.hypothesis import FORBIDDEN, Hypothesis, length_divisor
+from pellucid.decode.request import SearchRequest
 from pellucid.decode.torch_engine import TorchEngine
-from pellucid.interop.ctranslate2 import convert
+from pellucid.interop.ctranslate2 import convert_to_ctranslate2
 from pellucid.model import Transformer
 from tests.decode.models import model_that_writes, random_model, small_tokenizer
 from tests.decode.tables import Prefixes, limit, random_logits, step_from
@@ -60,16 +60,16 @@ def ending_model(**options) -> Transformer:
 def engines(
     model: Transformer, directory: Path, forbidden: tuple[int, ...] = (), precision: str = "float32"
 ) -> tuple[Counting, CTranslate2Engine]:
-    convert(model, TOKENIZER, directory, precision)
+    convert_to_ctranslate2(model, TOKENIZER, directory, precision)
     fallback = Counting([model], forbidden)
     return fallback, CTranslate2Engine(directory, TOKENIZER, fallback.bounds, lambda: fallback, workers=1)
 
 
-def requests(seed: int, count: int = 31) -> list[Request]:
+def requests(seed: int, count: int = 31) -> list[SearchRequest]:
     """Random sentences of up to 11 pieces, an empty one among them."""
     draw = random.Random(seed)
     lengths = [0, *(draw.randrange(1, 12) for _ in range(count - 1))]
-    return [Request([*(draw.randrange(4, V) for _ in range(n)), EOS], i) for i, n in enumerate(lengths, start=1)]
+    return [SearchRequest([*(draw.randrange(4, V) for _ in range(n)), EOS], i) for i, n in enumerate(lengths, start=1)]
 
 
 def texts(found: list[list[Hypothesis]]) -> list[list[tuple[list[int], str]]]:
@@ -149,7 +149,7 @@ def test_beams_are_cut_and_searched_without_repeats_there_where_the_same_text_is
         [expected] = fallback.log_probs([request.source], [each.tokens])
         pieces = len(each.tokens) + (each.stop == "eos")
         assert each.log_prob == pytest.approx(sum(expected[:pieces]), rel=0.05)  # rounded weights, the same text
-        assert each.score == pytest.approx(each.log_prob / penalty(pieces, config.length_penalty))
+        assert each.score == pytest.approx(each.log_prob / length_divisor(pieces, config.length_penalty))
     assert engine.search(asked, replace(config, n_best=2))
     assert fallback.asked > 0, "of several the others have no such score"
 
@@ -171,7 +171,7 @@ def twice(found: Hypothesis) -> bool:
     return len(pairs) > len(set(pairs))
 
 
-def ctranslate2_beam(logits, question: Question) -> list[tuple[list[int], float]]:
+def ctranslate2_beam(logits, question: CTranslate2Query) -> list[tuple[list[int], float]]:
     """CTranslate2's beam search on a table, in words of its own: what it returns, pieces and log-probabilities."""
     live: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
     ended: list[tuple[tuple[int, ...], float]] = []
@@ -197,9 +197,9 @@ def test_what_is_called_sure_is_what_beam_search_returns(n_best: int, alpha: flo
     config, sure = SearchConfig(beam=4, n_best=n_best, length_penalty=alpha), 0
     for seed in range(40):
         logits = random_logits(seed, 9)
-        question, own_limit = Question.of(config, limit=8), (8, 5)[seed % 2]
+        question, own_limit = CTranslate2Query.for_config(config, limit=8), (8, 5)[seed % 2]
         answer = ctranslate2_beam(logits, question)
-        order = best(
+        order = rank_like_beam_search(
             [len(pieces) for pieces, _ in answer],
             [log_prob for _, log_prob in answer],
             [pieces[-1] == EOS for pieces, _ in answer],
@@ -225,11 +225,11 @@ def test_what_is_called_sure_is_what_beam_search_returns(n_best: int, alpha: flo
 
 def test_what_is_not_sure_by_hand():
     config = SearchConfig(beam=2, length_penalty=1.0)
-    question = Question.of(config, limit=9)
+    question = CTranslate2Query.for_config(config, limit=9)
 
     def sure(*hypotheses: tuple[int, float, bool], own_limit: int = 9) -> list[int] | None:
         lengths, log_probs, ended = map(list, zip(*hypotheses, strict=True))
-        return best(lengths, log_probs, ended, question, own_limit, config)
+        return rank_like_beam_search(lengths, log_probs, ended, question, own_limit, config)
 
     assert sure((7, -3.0, True), (1, -3.5, True)) == [0]  # -3.0 / 2 beats -3.5; what was dropped has -3.5 / 2 at most
     assert (
@@ -259,7 +259,7 @@ def test_close_calls_are_searched_again_where_the_same_text_is_promised(tmp_path
 def test_a_text_that_fills_every_position_has_its_score_too(tmp_path: Path):
     fallback, engine = engines(model_that_writes(7, V, V), tmp_path / "out")
     longest, config = fallback.bounds.longest, SearchConfig(method="greedy", max_extra=10**6)
-    asked = [Request([5, EOS], 1), Request([6, 8, EOS], 2)]
+    asked = [SearchRequest([5, EOS], 1), SearchRequest([6, 8, EOS], 2)]
     for some in (asked, asked[:1]):
         found, expected = engine.search(some, config), fallback.search(some, config)
         assert [len(each.tokens) for [each] in found] == [longest] * len(some)
@@ -279,10 +279,10 @@ def test_forbidden_pieces_are_never_written(tmp_path: Path):
 def test_what_ctranslate2_cannot_do_goes_to_torch(tmp_path: Path):
     fallback, engine = engines(random_model(1, V, V), tmp_path / "out")
     asked = [
-        Request([5, 6, EOS], 1, prefix=(9,)),
-        Request([5, 6, EOS], 2, terms=(((9, 10),),)),
-        Request([5, 6, EOS], 3, no_repeat=2),
-        Request([EOS], 4),
+        SearchRequest([5, 6, EOS], 1, prefix=(9,)),
+        SearchRequest([5, 6, EOS], 2, terms=(((9, 10),),)),
+        SearchRequest([5, 6, EOS], 3, no_repeat=2),
+        SearchRequest([EOS], 4),
     ]
     config = SearchConfig(beam=2, max_extra=4)
     expected = fallback.search(asked, config)
@@ -291,9 +291,11 @@ def test_what_ctranslate2_cannot_do_goes_to_torch(tmp_path: Path):
     sampling = SearchConfig(method="sample", n_best=2, max_extra=4)
     assert texts(engine.search(requests(3, 4), sampling)) == texts(fallback.search(requests(3, 4), sampling))
     wide = SearchConfig(beam=V, max_extra=1)
-    assert texts(engine.search([Request([5, EOS], 1)], wide)) == texts(fallback.search([Request([5, EOS], 1)], wide))
+    assert texts(engine.search([SearchRequest([5, EOS], 1)], wide)) == texts(
+        fallback.search([SearchRequest([5, EOS], 1)], wide)
+    )
     with pytest.raises(ValueError, match="the sequence has 98 pieces, this model takes 97"):
-        engine.search([Request([5] * 97 + [EOS], 1)], config)
+        engine.search([SearchRequest([5] * 97 + [EOS], 1)], config)
 
 
 def test_batches_come_back_in_their_order_whichever_is_asked_for_first(tmp_path: Path):
@@ -314,9 +316,9 @@ def test_what_is_asked_for_between_two_batches_comes_before_the_last(tmp_path: P
     begun, submit = [], engine.submit
     monkeypatch.setattr(engine, "submit", lambda batch, config: [begun.append(batch), submit(batch, config)][1])
     found = engine.search_all(batches, config)
-    assert begun == batches[: ctranslate2_engine.BEGUN], "before anything is waited for, and not all"
+    assert begun == batches[: ctranslate2_engine.BATCHES_PER_WORKER], "before anything is waited for, and not all"
     assert texts(next(found)) == expected[0]
-    assert begun == batches[: ctranslate2_engine.BEGUN + 1]
+    assert begun == batches[: ctranslate2_engine.BATCHES_PER_WORKER + 1]
     assert [texts(some) for some in found] == expected[1:]
 
 
@@ -324,30 +326,33 @@ def test_a_shortlist_is_what_may_be_written(tmp_path: Path):
     model = random_model(4, V, V)
     offered = TOKENIZER.target_pieces([EOS, *range(260, 275)])
     (tmp_path / "vmap.txt").write_text("\t" + " ".join(offered) + "\n", encoding="utf-8")
-    convert(model, TOKENIZER, tmp_path / "out", "float32", vmap=tmp_path / "vmap.txt")
+    convert_to_ctranslate2(model, TOKENIZER, tmp_path / "out", "float32", vmap=tmp_path / "vmap.txt")
     fallback = TorchEngine([model], ())
     config = SearchConfig(method="greedy", max_extra=20)
     short = CTranslate2Engine(tmp_path / "out", TOKENIZER, fallback.bounds, lambda: fallback, shortlist=True, workers=1)
     full = CTranslate2Engine(tmp_path / "out", TOKENIZER, fallback.bounds, lambda: fallback, workers=1)
-    question = Question.of(config, 20)
+    question = CTranslate2Query.for_config(config, 20)
     sources = [request.source for request in requests(5) if len(request.source) > 1]
-    written = {piece for each in short.ask(sources, question, 0) for piece in each.result().hypotheses[0]}
+    written = {piece for each in short.begin_batch(sources, question, 0) for piece in each.result().hypotheses[0]}
     always = {"<unk>", "<s>"}  # CTranslate2 offers these whatever the list says; they are forbidden here
     assert len(written - always) > 2
     assert written <= always.union(offered)
-    assert not {piece for each in full.ask(sources, question, 0) for piece in each.result().hypotheses[0]} <= written
+    assert (
+        not {piece for each in full.begin_batch(sources, question, 0) for piece in each.result().hypotheses[0]}
+        <= written
+    )
 
 
 def test_a_model_directory_becomes_an_engine_and_is_kept(tmp_path: Path):
-    bundle.save(tmp_path / "model", random_model(1, V, V), TOKENIZER)
-    found = bundle.load(tmp_path / "model")
+    bundle.save_bundle(tmp_path / "model", random_model(1, V, V), TOKENIZER)
+    found = bundle.load_bundle(tmp_path / "model")
     fallback = TorchEngine([found.model], FORBIDDEN)
     for precision in ("float32", "bfloat16", "int8"):
-        engine = CTranslate2Engine.of(found, fallback.bounds, lambda: fallback, precision, workers=1)
+        engine = CTranslate2Engine.for_bundle(found, fallback.bounds, lambda: fallback, precision, workers=1)
         assert len(engine.search(requests(6, 5), SearchConfig(beam=2, max_extra=3))) == 5
     assert len(list((tmp_path / ".model.ctranslate2").iterdir())) == 3
     with pytest.raises(ValueError, match="precision is 'int3'"):
-        CTranslate2Engine.of(found, fallback.bounds, lambda: fallback, "int3")
+        CTranslate2Engine.for_bundle(found, fallback.bounds, lambda: fallback, "int3")
 
 
 def test_a_directory_that_does_not_load_is_refused(tmp_path: Path):
@@ -361,7 +366,7 @@ def test_a_directory_that_does_not_load_is_refused(tmp_path: Path):
 
 
 def test_there_is_a_worker_for_each_processor():
-    assert processors() >= 1
+    assert count_processors() >= 1
 
 
 TRAINED = Path(__file__).parents[2] / "runs" / "multi30k" / "best"
@@ -372,12 +377,14 @@ TRAINED = Path(__file__).parents[2] / "runs" / "multi30k" / "best"
 def test_both_engines_find_the_same_on_a_thousand_sentences(config, pellucid_data: Path, tmp_path: Path):
     if not TRAINED.exists():
         pytest.skip(f"no trained model in {TRAINED}")
-    found = bundle.load(TRAINED)
+    found = bundle.load_bundle(TRAINED)
     with gzip.open(pellucid_data / "multi30k" / "test_2016_flickr.en.gz", "rt", encoding="utf-8") as lines:
         sources = found.tokenizer.encode_source([line.strip() for line in lines])
-    asked = sorted((Request(ids, i) for i, ids in enumerate(sources, start=1)), key=lambda each: -len(each.source))
+    asked = sorted(
+        (SearchRequest(ids, i) for i, ids in enumerate(sources, start=1)), key=lambda each: -len(each.source)
+    )
     batches = [asked[i : i + 64] for i in range(0, len(asked), 64)]
-    convert(found.model, found.tokenizer, tmp_path / "out", "float32")
+    convert_to_ctranslate2(found.model, found.tokenizer, tmp_path / "out", "float32")
     fallback = Counting([found.model], FORBIDDEN)
     engine = CTranslate2Engine(tmp_path / "out", found.tokenizer, fallback.bounds, lambda: fallback)
     ours = [each for some in engine.search_all(batches, config) for each in some]

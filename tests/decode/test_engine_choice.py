@@ -11,7 +11,7 @@ from pellucid import bundle
 from pellucid.api import load
 from pellucid.decode.ctranslate2_engine import CTranslate2Engine
 from pellucid.decode.torch_engine import TorchEngine
-from pellucid.interop.ctranslate2 import convert
+from pellucid.interop.ctranslate2 import convert_to_ctranslate2
 from pellucid.model import Transformer
 from tests.decode.models import LINES, random_model, small_tokenizer
 
@@ -20,15 +20,15 @@ from tests.decode.models import LINES, random_model, small_tokenizer
 def place(tmp_path_factory):
     directory = tmp_path_factory.mktemp("models") / "best"
     vocabulary = small_tokenizer().source_vocabulary
-    bundle.save(directory, random_model(1, vocabulary, vocabulary, max_positions=31), small_tokenizer())
+    bundle.save_bundle(directory, random_model(1, vocabulary, vocabulary, max_positions=31), small_tokenizer())
     return directory
 
 
 @pytest.fixture
 def exported(place, tmp_path):
-    found = bundle.load(place)
+    found = bundle.load_bundle(place)
     origin = {"exported": {"sha256": found.manifest["sha256"]}}
-    convert(found.model, found.tokenizer, tmp_path / "int8", "int8", vmap=None, **origin)
+    convert_to_ctranslate2(found.model, found.tokenizer, tmp_path / "int8", "int8", vmap=None, **origin)
     return tmp_path / "int8"
 
 
@@ -72,7 +72,7 @@ def test_an_export_is_used_with_the_precision_it_has(place, exported):
 
 def test_an_export_of_another_model_or_a_damaged_one_is_refused(place, exported, tmp_path):
     vocabulary = small_tokenizer().source_vocabulary
-    bundle.save(tmp_path / "other", random_model(2, vocabulary, vocabulary, max_positions=31), small_tokenizer())
+    bundle.save_bundle(tmp_path / "other", random_model(2, vocabulary, vocabulary, max_positions=31), small_tokenizer())
     with pytest.raises(
         ValueError, match=r"int8 was not exported from .*other as it is now; make it anew: pellucid export"
     ):
@@ -112,8 +112,8 @@ def test_a_gpu_is_for_torch(place, exported, monkeypatch):
 
 
 def test_a_manifest_says_what_sources_the_model_was_trained_on(place, tmp_path):
-    found = bundle.load(place)
-    bundle.save(tmp_path / "short", found.model, found.tokenizer, longest_source=20)
+    found = bundle.load_bundle(place)
+    bundle.save_bundle(tmp_path / "short", found.model, found.tokenizer, longest_source=20)
     assert json.loads((tmp_path / "short" / "manifest.json").read_text())["longest_source"] == 20
     assert load(tmp_path / "short").translator.lengths.trained == 20
     assert load(place).translator.lengths.trained == 31

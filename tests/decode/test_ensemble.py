@@ -13,8 +13,8 @@ from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
 from pellucid.decode.beam import beam_search
 from pellucid.decode.ensemble import EnsembleState, ensemble_step, mean_log_probs, require_one_vocabulary
 from pellucid.decode.greedy import greedy_search
-from pellucid.decode.search import Hypothesis, State, Step
-from pellucid.decode.step import ModelState, forced, padded, step_of
+from pellucid.decode.search import Hypothesis, SearchState, Step
+from pellucid.decode.step import ModelState, model_step, pad_sentences, score_targets
 from pellucid.model import Transformer
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.decode.tables import Prefixes, limit, random_logits, step_from, step_from_table, words
@@ -23,13 +23,13 @@ SOURCES = [[4, 7, 9, 3], [5, 3], [11, 8, 4, 12, 3]]
 LIMITS = limit(7, 11, 5)
 
 
-def together(models: list[Transformer]) -> tuple[Step, State]:
-    read = padded(SOURCES, torch.device("cpu"))
+def together(models: list[Transformer]) -> tuple[Step, SearchState]:
+    read = pad_sentences(SOURCES, torch.device("cpu"))
     states = [ModelState(model.encode(read)) for model in models]
-    return ensemble_step([step_of(model) for model in models]), EnsembleState(states)
+    return ensemble_step([model_step(model) for model in models]), EnsembleState(states)
 
 
-def searched(step: Step, state: State, width: int) -> list[list[Hypothesis]]:
+def searched(step: Step, state: SearchState, width: int) -> list[list[Hypothesis]]:
     with torch.inference_mode():
         if width == 1:
             return greedy_search(step, state, LIMITS, length_penalty=0.6)
@@ -49,7 +49,7 @@ def same(left: list[list[Hypothesis]], right: list[list[Hypothesis]]) -> bool:
 def test_a_model_and_itself_translate_as_the_model(count: int, width: int):
     model = random_model(3, 13, 11, d_model=14)
     step, state = together([model])
-    alone = searched(step_of(model), ModelState(model.encode(padded(SOURCES, torch.device("cpu")))), width)
+    alone = searched(model_step(model), ModelState(model.encode(pad_sentences(SOURCES, torch.device("cpu")))), width)
     assert same(searched(*together([model] * count), width), alone)
     assert same(searched(step, state, width), alone)
 
@@ -106,7 +106,7 @@ def test_models_of_several_sizes_give_the_mean_of_their_probabilities():
     ended = [(s, h.tokens + [EOS] * (h.stop == "eos"), h) for s, some in zip(SOURCES, found, strict=True) for h in some]
     assert len(ended) == 12
     with torch.inference_mode():
-        scored = [forced(model, [s for s, _, _ in ended], [t for _, t, _ in ended]) for model in models]
+        scored = [score_targets(model, [s for s, _, _ in ended], [t for _, t, _ in ended]) for model in models]
     for i, (_, _, hypothesis) in enumerate(ended):
         means = [log(sum(map(exp, each)) / 3) for each in zip(*(one[i] for one in scored), strict=True)]
         assert hypothesis.log_probs == pytest.approx(means, abs=1e-5)

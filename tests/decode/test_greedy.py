@@ -3,7 +3,7 @@ import torch
 
 from pellucid.data.tokenizer import BOS, EOS, PAD, UNK
 from pellucid.decode.greedy import greedy_search
-from pellucid.decode.search import never
+from pellucid.decode.search import forbidden_rule
 from tests.decode.tables import Prefixes, limit, random_logits, step_from, step_from_table, words
 
 TABLE = {"": {"a": 0.75, "b": 0.25}, "a": {"b": 0.5, ".": 0.5}, "ab": {".": 0.75, "c": 0.25}}
@@ -31,7 +31,7 @@ def test_the_limit_counts_the_end_mark():
 def test_without_an_end_mark_every_sentence_stops_at_its_own_limit():
     step = step_from(random_logits(1, 7))
     found = greedy_search(
-        step, Prefixes([0, 1, 2]), limit(5, 1, 11), length_penalty=0.6, rules=[never((PAD, UNK, BOS, EOS))]
+        step, Prefixes([0, 1, 2]), limit(5, 1, 11), length_penalty=0.6, rules=[forbidden_rule((PAD, UNK, BOS, EOS))]
     )
     assert [(h.stop, len(h.tokens)) for [h] in found] == [("length", 5), ("length", 1), ("length", 11)]
 

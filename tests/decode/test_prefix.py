@@ -5,8 +5,8 @@ import torch
 
 from pellucid.data.tokenizer import EOS, UNK
 from pellucid.decode.prefix import prefix_pieces, refuse_long_prefixes
-from pellucid.decode.rules import begins_with
-from pellucid.decode.word_edges import EDGE, NEW_WORD, Words
+from pellucid.decode.rules import prefix_rule
+from pellucid.decode.word_edges import EDGE, NEW_WORD, WordEdges
 from tests.decode.models import small_tokenizer
 
 INF = torch.inf
@@ -19,7 +19,7 @@ def ruled(rule, written: list[list[int]], sentences: list[int]) -> torch.Tensor:
 
 
 def test_each_row_follows_the_prefix_of_its_own_sentence():
-    rule = begins_with([(4, 5), (), (6,)], Words())
+    rule = prefix_rule([(4, 5), (), (6,)], WordEdges())
     first = ruled(rule, [[]] * 5, [0, 0, 1, 2, 2])
     for row, piece in enumerate([4, 4, None, 6, 6]):
         expected = [float(i) if piece in (i, None) else -INF for i in range(7)]
@@ -31,24 +31,28 @@ def test_each_row_follows_the_prefix_of_its_own_sentence():
 
 def test_what_another_rule_forbids_stays_forbidden():
     log_probs = torch.full((1, 7), -INF)
-    begins_with([(4,)], Words())(log_probs, torch.empty(1, 0, dtype=torch.int64), torch.tensor([0]))
+    prefix_rule([(4,)], WordEdges())(log_probs, torch.empty(1, 0, dtype=torch.int64), torch.tensor([0]))
     assert log_probs.tolist() == [[-INF] * 7]
 
 
 def test_a_new_word_is_any_piece_that_starts_one():
-    rule = begins_with([(4, NEW_WORD), (4,)], Words(unmarked=frozenset({0, 1, 2, EOS, 5})))
+    rule = prefix_rule([(4, NEW_WORD), (4,)], WordEdges(without_space_mark=frozenset({0, 1, 2, EOS, 5})))
     assert ruled(rule, [[4], [4]], [0, 1]).tolist() == [[-INF] * 4 + [4.0, -INF, 6.0], list(map(float, range(7)))]
 
 
 def test_an_edge_is_any_piece_that_does_not_go_on_with_the_word():
-    rule = begins_with([(4, EDGE), (4,)], Words(going_on=frozenset({2, 5}), unmarked=frozenset({2, EOS, 5})))
+    rule = prefix_rule(
+        [(4, EDGE), (4,)], WordEdges(begins_with_letter=frozenset({2, 5}), without_space_mark=frozenset({2, EOS, 5}))
+    )
     expected = [0.0, 1.0, -INF, 3.0, 4.0, -INF, 6.0]
     assert ruled(rule, [[4], [4]], [0, 1]).tolist() == [expected, list(map(float, range(7)))]
 
 
 def test_no_prefix_at_all_forbids_nothing():
     for prefixes in ([()], [(), ()]):
-        assert ruled(begins_with(prefixes, Words()), [[]] * len(prefixes), list(range(len(prefixes)))).isfinite().all()
+        assert (
+            ruled(prefix_rule(prefixes, WordEdges()), [[]] * len(prefixes), list(range(len(prefixes)))).isfinite().all()
+        )
 
 
 def test_a_text_becomes_the_pieces_it_is_encoded_to_without_the_end_mark():

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
 from pellucid.decode.beam import beam_search
 from pellucid.decode.greedy import greedy_search
-from pellucid.decode.repetition import repeats
-from pellucid.decode.rules import begins_with, no_repeats
+from pellucid.decode.repetition import has_repetition
+from pellucid.decode.rules import no_repeat_rule, prefix_rule
 from pellucid.decode.sample import sample_search
-from pellucid.decode.search import log_probabilities, never
-from pellucid.decode.search import ruled as under_rules
-from pellucid.decode.word_edges import EDGE, NEW_WORD, Words
+from pellucid.decode.search import apply_rules as under_rules
+from pellucid.decode.search import forbidden_rule, log_probabilities
+from pellucid.decode.word_edges import EDGE, NEW_WORD, WordEdges
 from tests.decode.tables import Prefixes, limit, random_logits, step_from
 
 law = settings(derandomize=True, deadline=None, max_examples=300)
@@ -57,7 +57,7 @@ def searches(step, sentences: int, most: int, rules):
 @example([*range(16)] * 4)
 @example([*range(17)] * 5)
 def test_repetition_is_what_it_says(tokens: list[int]):
-    assert repeats(tokens) == round_in_circles(tokens)
+    assert has_repetition(tokens) == round_in_circles(tokens)
 
 
 @pytest.mark.parametrize("size", range(1, 17))
@@ -66,8 +66,8 @@ def test_a_block_is_noticed_wherever_it_begins_and_ends(size: int):
     for before in range(3):
         for after in range(3):
             around = [*range(before)], [*range(50, 50 + after)]
-            assert repeats(around[0] + block * times + around[1])
-            assert not repeats(around[0] + block * (times - 1) + around[1])
+            assert has_repetition(around[0] + block * times + around[1])
+            assert not has_repetition(around[0] + block * (times - 1) + around[1])
 
 
 def test_nobody_writes_as_a_model_gone_round_in_circles_does(pellucid_data: Path):
@@ -82,11 +82,13 @@ def test_nobody_writes_as_a_model_gone_round_in_circles_does(pellucid_data: Path
     tokenizer = Tokenizer.train(learned, learned, config, seed=1, max_sentences=10_000)
     assert sum(map(len, texts.values())) > 19_000
     for lines in texts.values():
-        assert [line for line, ids in zip(lines, tokenizer.encode_target(lines), strict=True) if repeats(ids)] == []
+        assert [
+            line for line, ids in zip(lines, tokenizer.encode_target(lines), strict=True) if has_repetition(ids)
+        ] == []
     # Manuals write tables and 999999999: there the sources do so too.
     sources, targets = (read(f"pydocs_en-es/test.{side}") for side in ("en", "es"))
     pairs = zip(tokenizer.encode_source(sources), tokenizer.encode_target(targets), strict=True)
-    assert not any(repeats(target) and not repeats(source) for source, target in pairs)
+    assert not any(has_repetition(target) and not has_repetition(source) for source, target in pairs)
 
 
 @law
@@ -98,7 +100,7 @@ def test_the_rule_forbids_what_would_complete_a_run_that_stands_already(seed: in
     before = torch.randn(5, 4, generator=generator)
     before[:, 3] = -torch.inf  # what others forbade stays forbidden
     after = before.clone()
-    no_repeats(sizes)(after, written, sentences)
+    no_repeat_rule(sizes)(after, written, sentences)
     for row in range(5):
         size, tokens = sizes[sentences[row]], written[row].tolist()
         # Runs that end with the new piece; the others are no matter of this piece.
@@ -114,7 +116,9 @@ def test_a_search_under_the_rule_never_repeats_a_run():
     for seed in range(7):
         step = step_from(random_logits(seed, 7))
         for ruled, free in zip(
-            searches(step, 6, 17, (never(), no_repeats(sizes))), searches(step, 6, 17, (never(),)), strict=True
+            searches(step, 6, 17, (forbidden_rule(), no_repeat_rule(sizes))),
+            searches(step, 6, 17, (forbidden_rule(),)),
+            strict=True,
         ):
             for size, with_rule, without in zip(sizes, ruled, free, strict=True):
                 assert with_rule
@@ -136,8 +140,8 @@ MARKS = st.sampled_from([(), (EDGE,), (NEW_WORD,)])
 @example(0, [((4, 4), (NEW_WORD,), 1)])
 def test_a_prefix_and_the_rule_together_always_leave_a_piece(seed: int, asked):
     prefixes, sizes = [prefix + mark for prefix, mark, _ in asked], [size for *_, size in asked]
-    words = Words(going_on=frozenset({5}), unmarked=frozenset({EOS, 5, 6}))
-    together = (never(), begins_with(prefixes, words), no_repeats(sizes, prefixes))
+    words = WordEdges(begins_with_letter=frozenset({5}), without_space_mark=frozenset({EOS, 5, 6}))
+    together = (forbidden_rule(), prefix_rule(prefixes, words), no_repeat_rule(sizes, prefixes))
     step = step_from(random_logits(seed, 7))
     for found in searches(step, len(asked), 17, together):
         for (prefix, *_), some in zip(asked, found, strict=True):
@@ -152,7 +156,7 @@ def test_a_prefix_and_the_rule_together_always_leave_a_piece(seed: int, asked):
 def test_no_step_is_without_a_piece_that_is_allowed(seed: int, prefix, mark, size: int, written: list[int]):
     wanted = prefix + mark
     text = [*prefix, *written]
-    rules = (never(), begins_with([wanted], Words()), no_repeats([size], [wanted]))
+    rules = (forbidden_rule(), prefix_rule([wanted], WordEdges()), no_repeat_rule([size], [wanted]))
     for length in range(len(text) + 1):
         row = torch.tensor([text[:length]], dtype=torch.int64).view(1, length)
         logits = torch.randn(1, 7, generator=torch.Generator().manual_seed(seed))
@@ -168,9 +172,11 @@ def test_no_step_is_without_a_piece_that_is_allowed(seed: int, prefix, mark, siz
 def test_a_wide_beam_under_the_rule_finds_the_best_that_obey_it(size: int):
     for seed in range(3):
         step, numbers = step_from(random_logits(seed, 7)), {"width": 131, "n_best": 131, "length_penalty": 0.6}
-        [everything] = beam_search(step, Prefixes([0]), limit(4), rules=(never(),), **numbers)
+        [everything] = beam_search(step, Prefixes([0]), limit(4), rules=(forbidden_rule(),), **numbers)
         assert len(everything) == 1 + 3 + 9 + 27 + 81
-        [found] = beam_search(step, Prefixes([0]), limit(4), rules=(never(), no_repeats([size])), **numbers)
+        [found] = beam_search(
+            step, Prefixes([0]), limit(4), rules=(forbidden_rule(), no_repeat_rule([size])), **numbers
+        )
         obeying = [hypothesis for hypothesis in everything if not repeated(hypothesis.tokens, size)]
         assert [(h.tokens, h.score) for h in found] == [(h.tokens, h.score) for h in obeying]
         assert 0 < len(obeying) < len(everything)

@@ -5,19 +5,19 @@ from collections.abc import Sequence
 
 import pytest
 
-from pellucid.decode.required_terms import Required, Term, crowded, pieces_needed
-from pellucid.decode.word_edges import EDGE, Words
+from pellucid.decode.required_terms import RequiredTerms, Term, explain_no_room, pieces_needed
+from pellucid.decode.word_edges import EDGE, WordEdges
 from tests.decode.placed import placed
 
 A, B, C = 4, 5, 6
 
 
-def lacking(text: Sequence[int], terms: Sequence[Term], words: Words | None = None) -> int:
-    required = Required(terms, words or Words())
+def lacking(text: Sequence[int], terms: Sequence[Term], words: WordEdges | None = None) -> int:
+    required = RequiredTerms(terms, words or WordEdges())
     readings, before = required.start, None
     for piece in text:
-        readings, before = required.after(readings, before, piece), piece
-    return required.lacking(readings)
+        readings, before = required.advance(readings, before, piece), piece
+    return required.pieces_lacking(readings)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,9 @@ def test_nothing_is_lacking_exactly_when_all_terms_can_be_placed(seed):
 
 def test_no_letter_touches_the_edge_of_a_term():
     # 4 is " x", 5 is "y", 6 is ","; the term is the word "x", or "y" behind something that is no letter
-    words = Words(open=frozenset({4, 5}), going_on=frozenset({5}), unmarked=frozenset({5, 6}))
+    words = WordEdges(
+        ends_in_letter=frozenset({4, 5}), begins_with_letter=frozenset({5}), without_space_mark=frozenset({5, 6})
+    )
     terms = [((EDGE, 4, EDGE), (EDGE, 5, EDGE))]
     for text, left in (
         ([4], 0), ([4, 6], 0), ([4, 4], 0), ([4, 5], 1), ([6, 5], 0), ([5], 0), ([5, 5], 1), ([4, 5, 6, 5, 4], 0),
@@ -70,31 +72,35 @@ def test_no_letter_touches_the_edge_of_a_term():
 
 
 def test_a_spelling_without_edges_may_be_touched():
-    words = Words(open=frozenset({4, 5}), going_on=frozenset({5}), unmarked=frozenset({5, 6}))
+    words = WordEdges(
+        ends_in_letter=frozenset({4, 5}), begins_with_letter=frozenset({5}), without_space_mark=frozenset({5, 6})
+    )
     assert lacking([4, 5, 5], [((4, 5), (5,))], words) == 0
 
 
 def test_a_term_that_could_not_always_be_written_is_our_mistake():
     with pytest.raises(AssertionError, match="no spelling of a term can follow any piece"):
-        Required([((EDGE, 5),)], Words(unmarked=frozenset({5})))
+        RequiredTerms([((EDGE, 5),)], WordEdges(without_space_mark=frozenset({5})))
 
 
 def test_pieces_that_begin_a_term_or_go_on_with_it_are_offered():
-    required = Required([((EDGE, A, B, EDGE), (C, A)), ((B,),)], Words())
+    required = RequiredTerms([((EDGE, A, B, EDGE), (C, A)), ((B,),)], WordEdges())
     assert required.next_pieces(required.start) == {A, B, C}
-    assert required.next_pieces(required.after(required.start, None, B)) == {A, C}
-    done = required.after(required.after(required.after(required.start, None, B), B, A), A, B)
-    assert required.lacking(done) == 0
-    assert required.next_pieces(required.after(done, B, C)) == set()
+    assert required.next_pieces(required.advance(required.start, None, B)) == {A, C}
+    done = required.advance(required.advance(required.advance(required.start, None, B), B, A), A, B)
+    assert required.pieces_lacking(done) == 0
+    assert required.next_pieces(required.advance(done, B, C)) == set()
 
 
 def test_room_is_what_the_prefix_leaves():
-    assert pieces_needed((), (), Words()) == 0
-    assert pieces_needed((C, A), [((A, B),), ((C,),)], Words()) == 3  # C is there, A is begun
-    assert pieces_needed((C, A, C), [((A, B),)], Words()) == 5
-    assert crowded((C, A), [((A, B),)], 3, Words()) == ""
-    assert crowded((), [((A, B),)], 1, Words()).startswith("its 1 terms take 2 pieces, it may have 1; raise max_extra")
-    assert "terms after its prefix take 3 pieces" in crowded((C,), [((A, B),)], 2, Words())
+    assert pieces_needed((), (), WordEdges()) == 0
+    assert pieces_needed((C, A), [((A, B),), ((C,),)], WordEdges()) == 3  # C is there, A is begun
+    assert pieces_needed((C, A, C), [((A, B),)], WordEdges()) == 5
+    assert explain_no_room((C, A), [((A, B),)], 3, WordEdges()) == ""
+    assert explain_no_room((), [((A, B),)], 1, WordEdges()).startswith(
+        "its 1 terms take 2 pieces, it may have 1; raise max_extra"
+    )
+    assert "terms after its prefix take 3 pieces" in explain_no_room((C,), [((A, B),)], 2, WordEdges())
 
 
 def test_many_equal_terms_take_no_time():

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from pellucid.decode.greedy import greedy_search
-from pellucid.decode.sample import draw, sample_search
+from pellucid.decode.sample import draw_piece, sample_search
 from tests.decode.tables import Prefixes, limit, random_logits, step_from
 
 PROBABILITIES = torch.tensor([0.05, 0.4, 0.15, 0.3, 0.1])
@@ -14,7 +14,7 @@ def uniform(seed, *shape):
 
 def shares(temperature=1.0, top_k=0, top_p=1.0, draws=20011):
     log_probs = PROBABILITIES.log().expand(draws, -1)
-    drawn = draw(log_probs, uniform(1, draws), temperature, top_k, top_p)
+    drawn = draw_piece(log_probs, uniform(1, draws), temperature, top_k, top_p)
     return drawn.bincount(minlength=5) / draws
 
 
@@ -47,7 +47,7 @@ def test_the_largest_draw_never_takes_what_was_cut():
     almost_one = torch.nextafter(torch.tensor([1.0]), torch.tensor([0.0]))
     for top in ({"top_k": 1, "top_p": 1.0}, {"top_k": 0, "top_p": 0.3}):
         for value in (almost_one, torch.tensor([1.0]), torch.tensor([0.0])):
-            assert draw(PROBABILITIES.log()[None], value, 1.0, **top).item() == 1
+            assert draw_piece(PROBABILITIES.log()[None], value, 1.0, **top).item() == 1
 
 
 def test_drawing_from_one_piece_is_greedy_search():

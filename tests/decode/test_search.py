@@ -2,32 +2,32 @@ import pytest
 import torch
 
 from pellucid.decode.greedy import greedy_search
-from pellucid.decode.hypothesis import usable
+from pellucid.decode.hypothesis import require_finite
 from pellucid.decode.search import (
-    Finished,
+    FinishedHypotheses,
     Hypothesis,
-    largest,
+    apply_rules,
+    forbidden_rule,
+    length_divisor,
     log_probabilities,
-    never,
-    penalty,
-    ranked,
-    ruled,
+    rank_hypotheses,
+    stable_topk,
 )
 from tests.decode.tables import Prefixes, limit, step_from
 
 
 def test_the_length_penalty_is_the_formula():
-    assert penalty(1, 0.6) == 1.0  # (6 / 6) ^ alpha
-    assert penalty(7, 1.0) == 2.0  # 12 / 6
-    assert penalty(19, 0.5) == 2.0  # (24 / 6) ^ 1/2
-    assert penalty(13, 0.0) == 1.0
-    assert penalty(torch.tensor([1, 7]), 1.0).tolist() == [1.0, 2.0]
+    assert length_divisor(1, 0.6) == 1.0  # (6 / 6) ^ alpha
+    assert length_divisor(7, 1.0) == 2.0  # 12 / 6
+    assert length_divisor(19, 0.5) == 2.0  # (24 / 6) ^ 1/2
+    assert length_divisor(13, 0.0) == 1.0
+    assert length_divisor(torch.tensor([1, 7]), 1.0).tolist() == [1.0, 2.0]
 
 
 def test_forbidden_ids_get_nothing_and_the_others_keep_what_they_had():
     logits = torch.tensor([[1.0, 2.0, 3.0, 2.0]])
     before = logits.clone()
-    log_probs = ruled(logits, [never((0, 2))], torch.empty(1, 0, dtype=torch.int64), torch.tensor([0]))
+    log_probs = apply_rules(logits, [forbidden_rule((0, 2))], torch.empty(1, 0, dtype=torch.int64), torch.tensor([0]))
     assert log_probs[0, 0] == log_probs[0, 2] == -torch.inf
     assert log_probs[0, 1].item() == pytest.approx(before.log_softmax(1)[0, 1].item())
     assert torch.equal(logits, before)
@@ -46,7 +46,7 @@ def test_the_largest_are_those_a_stable_sort_puts_first():
     for k in (1, 2, 5, 11):
         x = torch.randint(0, 7, (13, 11), generator=generator).float()  # full of ties
         x[3, 5:] = -torch.inf
-        values, indices = largest(x, k)
+        values, indices = stable_topk(x, k)
         expected = x.sort(dim=1, descending=True, stable=True)
         possible = values != -torch.inf
         assert torch.equal(values, expected.values[:, :k])
@@ -61,7 +61,7 @@ def test_the_largest_of_long_rows_too(vocabulary):
         values[3, -1] = 1e9  # behind the last whole block
         for k in (1, 2, 9):
             expected = values.sort(dim=1, descending=True, stable=True)
-            found = largest(values, k)
+            found = stable_topk(values, k)
             possible = found[0] != -torch.inf
             assert torch.equal(found[0], expected.values[:, :k])
             assert torch.equal(found[1][possible], expected.indices[:, :k][possible])
@@ -70,27 +70,27 @@ def test_the_largest_of_long_rows_too(vocabulary):
 def test_ended_hypotheses_rank_before_cut_ones_then_by_score_then_as_they_came():
     cut = Hypothesis([4], -0.1, -0.1, "length", [-0.1])
     low, high, again = (Hypothesis([i], s, s, "eos", [s]) for i, s in ((5, -2.0), (6, -1.0), (7, -1.0)))
-    assert ranked([cut, low, high, again]) == [high, again, low, cut]
+    assert rank_hypotheses([cut, low, high, again]) == [high, again, low, cut]
 
 
 def test_finished_hypotheses_come_back_by_sentence():
-    finished = Finished(length_penalty=1.0, sentences=2)
+    finished = FinishedHypotheses(length_penalty=1.0, sentences=2)
     finished.add(
         torch.tensor([1, 0]), torch.tensor([[4, 3], [5, 3]]), torch.tensor([[-1.0, -0.5], [-2.0, -0.5]]), "eos"
     )
     finished.add(torch.tensor([1]), torch.tensor([[4, 4, 5]]), torch.tensor([[-1.0, -1.0, -2.0]]), "length")
-    [[first], [second, third]] = finished.lists(n_best=5)
+    [[first], [second, third]] = finished.best_lists(n_best=5)
     assert (first.tokens, first.log_prob, first.stop, first.log_probs) == ([5], -2.5, "eos", [-2.0, -0.5])
     assert (second.tokens, second.log_prob, second.stop) == ([4], -1.5, "eos")
     assert (third.tokens, third.log_prob, third.stop) == ([4, 4, 5], -4.0, "length")
     assert [h.score for h in (first, second, third)] == pytest.approx([-2.5 / (7 / 6), -1.5 / (7 / 6), -4.0 / (8 / 6)])
-    assert finished.lists(n_best=1) == [[first], [second]]
+    assert finished.best_lists(n_best=1) == [[first], [second]]
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("-inf"), float("inf")])
 def test_a_log_probability_that_is_none_is_refused(number):
     with pytest.raises(ValueError, match=r"line 3 the log-probability .*, where a finite number is expected"):
-        usable(number, "line 3")
+        require_finite(number, "line 3")
 
 
 def test_what_a_step_gives_nan_has_no_hypothesis():

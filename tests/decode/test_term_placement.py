@@ -6,20 +6,26 @@ from collections.abc import Sequence
 import pytest
 
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.line_preparation import Part
+from pellucid.decode.line_preparation import Segment
 from pellucid.decode.search import Hypothesis
-from pellucid.decode.term_placement import FEW, ONE_BY_ONE, Aligned, cut_at_terms, with_terms
-from pellucid.decode.terms import Place, Terms
-from pellucid.decode.torch_engine import Request
+from pellucid.decode.term_placement import (
+    SEARCHES_BEFORE_ALL,
+    SHORT_TERMS,
+    TermAlignment,
+    cut_at_terms,
+    search_with_terms,
+)
+from pellucid.decode.terms import Terms, TermSpan
+from pellucid.decode.torch_engine import SearchRequest
 from pellucid.decode.translate import Translator
-from pellucid.decode.word_edges import EDGE, Words
-from pellucid.text.markup import TAG, Marked
-from pellucid.text.markup import kept as kept_of
+from pellucid.decode.word_edges import EDGE, WordEdges
+from pellucid.text.markup import TAG, TaggedText
+from pellucid.text.markup import list_protected as kept_of
 from tests.decode.models import LINES, random_model, small_tokenizer
 
 # The vocabulary of these cases: each letter is a word of one piece. The source of a small letter is written as it, the
 # term that translates it is its capital, and "~" is a letter that goes on with a word.
-WORDS = Words(open=frozenset(map(ord, "abcdefghxyABCDEFGHXY~")), going_on=frozenset({ord("~")}))
+WORDS = WordEdges(ends_in_letter=frozenset(map(ord, "abcdefghxyABCDEFGHXY~")), begins_with_letter=frozenset({ord("~")}))
 
 
 def hypothesis(text: str, score: float = -1.0) -> Hypothesis:
@@ -33,7 +39,7 @@ class Writes:
         self.found = found
         self.calls: list[list[tuple[str, str]]] = []
 
-    def search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+    def search(self, requests: Sequence[SearchRequest]) -> list[list[Hypothesis]]:
         self.calls.append([(shown(each.prefix), "".join(shown(term[0]) for term in each.terms)) for each in requests])
         return [self.answer(self.found[asked]) for asked in self.calls[-1]]
 
@@ -46,25 +52,25 @@ def shown(pieces: Sequence[int]) -> str:
     return "".join("|" if piece == EDGE else chr(piece) for piece in pieces)
 
 
-def align(parts: Sequence[Part], targets: Sequence[list[int]]) -> list[Aligned]:
+def align(parts: Sequence[Segment], targets: Sequence[list[int]]) -> list[TermAlignment]:
     """A term of the source at n is written as the n-th small letter, or as its capital where that is not there."""
     found = []
     for part, target in zip(parts, targets, strict=True):
         text = shown(target)
-        letters = ["abcdefgh"[place.start] for place in part.places]
+        letters = ["abcdefgh"[place.start] for place in part.term_spans]
         of_terms = [[i for i, each in enumerate(text) if each == letter] for letter in letters]
         alone = [[i for i, each in enumerate(text) if each == letter.upper()] for letter in letters]
         pairs = zip(of_terms, alone, strict=True)
-        found.append(Aligned([range(i, i + 1) for i in range(len(text))], [a or b for a, b in pairs]))
+        found.append(TermAlignment([range(i, i + 1) for i in range(len(text))], [a or b for a, b in pairs]))
     return found
 
 
-def part(terms: str, *, kept: bool = False, edge: bool = False, prefix: str = "") -> Part:
+def part(terms: str, *, kept: bool = False, edge: bool = False, prefix: str = "") -> Segment:
     """A sentence whose letters at these places are terms."""
     sides = (EDGE,) if edge else ()
     asked = tuple(((*sides, ord(letter.upper()), *sides),) for letter in terms)
-    places = tuple(Place("abcdefgh".index(letter), "abcdefgh".index(letter) + 1, kept) for letter in terms)
-    return Part(Marked("abcdefgh"), Request([7, 3], 1, tuple(map(ord, prefix)), asked), places)
+    places = tuple(TermSpan("abcdefgh".index(letter), "abcdefgh".index(letter) + 1, kept) for letter in terms)
+    return Segment(TaggedText("abcdefgh"), SearchRequest([7, 3], 1, tuple(map(ord, prefix)), asked), places)
 
 
 def texts(found: list[list[Hypothesis]]) -> list[list[str]]:
@@ -73,13 +79,13 @@ def texts(found: list[list[Hypothesis]]) -> list[list[str]]:
 
 def test_what_stands_where_its_source_is_aligned_to_stays():
     writes = Writes({("", "B"): "xBc"})
-    assert texts(with_terms([part("b")], writes.search, align, WORDS)) == [["xBc"]]
+    assert texts(search_with_terms([part("b")], writes.search, align, WORDS)) == [["xBc"]]
     assert [call for call in writes.calls if call] == [[("", "B")]]
 
 
 def test_what_stands_elsewhere_is_forced_into_its_place():
     writes = Writes({("", "B"): "abc.B", ("", ""): "abc", ("aB", ""): "aBc"})
-    assert texts(with_terms([part("b")], writes.search, align, WORDS)) == [["aBc"]]
+    assert texts(search_with_terms([part("b")], writes.search, align, WORDS)) == [["aBc"]]
 
 
 def test_what_stands_beside_the_word_it_translates_is_forced_too():
@@ -87,34 +93,34 @@ def test_what_stands_beside_the_word_it_translates_is_forced_too():
 
     def both(parts, targets):
         return [
-            Aligned(each.words, [[i for i, piece in enumerate(target) if chr(piece) in "Bb"]])
+            TermAlignment(each.words, [[i for i, piece in enumerate(target) if chr(piece) in "Bb"]])
             for each, target in zip(align(parts, targets), targets, strict=True)
         ]
 
-    assert texts(with_terms([part("b")], writes.search, both, WORDS)) == [["aBc"]]
+    assert texts(search_with_terms([part("b")], writes.search, both, WORDS)) == [["aBc"]]
 
 
 def test_a_placeholder_is_put_in_its_place_from_the_start():
     writes = Writes({("", ""): "abc", ("aB", ""): "aBbc"})
-    found = with_terms([part("b", kept=True)], writes.search, align, WORDS)
+    found = search_with_terms([part("b", kept=True)], writes.search, align, WORDS)
     assert texts(found) == [["aBbc"]]  # and the word behind it is its neighbour's
     assert [call for call in writes.calls if call] == [[("", "")], [("aB", "")]]
 
 
 def test_terms_are_forced_one_after_the_other_from_the_left():
     writes = Writes({("", "CA"): "abAC", ("", ""): "abc", ("A", ""): "Axbc", ("AxbC", ""): "AxbC."})
-    assert texts(with_terms([part("ca")], writes.search, align, WORDS)) == [["AxbC."]]
+    assert texts(search_with_terms([part("ca")], writes.search, align, WORDS)) == [["AxbC."]]
 
 
 def test_the_word_a_term_replaces_is_not_written_behind_it():
     writes = Writes({("", "|B|"): "abcB", ("", ""): "abc", ("aB|", ""): "aBbd", ("aBd", ""): "aBde"})
-    assert texts(with_terms([part("b", edge=True)], writes.search, align, WORDS)) == [["aBde"]]
+    assert texts(search_with_terms([part("b", edge=True)], writes.search, align, WORDS)) == [["aBde"]]
 
 
 def test_what_cannot_be_left_out_is_kept():
     for behind in ("b", "b~"):  # nothing follows, or something that would go on with the term
         writes = Writes({("", "B"): "abcB", ("", ""): "abc", ("aB", ""): "aB" + behind})
-        assert texts(with_terms([part("b")], writes.search, align, WORDS)) == [["aB" + behind]]
+        assert texts(search_with_terms([part("b")], writes.search, align, WORDS)) == [["aB" + behind]]
 
 
 def test_where_nothing_is_aligned_the_search_for_terms_has_the_last_word():
@@ -122,31 +128,31 @@ def test_where_nothing_is_aligned_the_search_for_terms_has_the_last_word():
         writes = Writes({("", "B"): "acB", ("", ""): "ac"})
 
         def nowhere(parts, targets):
-            return [Aligned(each.words, [[]]) for each in align(parts, targets)]
+            return [TermAlignment(each.words, [[]]) for each in align(parts, targets)]
 
-        assert texts(with_terms([part("b", kept=kept)], writes.search, nowhere, WORDS)) == [["acB"]]
+        assert texts(search_with_terms([part("b", kept=kept)], writes.search, nowhere, WORDS)) == [["acB"]]
 
 
 def test_of_several_spellings_the_best_is_taken():
     several = part("b")
     terms = (((ord("B"),), (ord("X"),), (EDGE, ord("~"), EDGE)),)  # the last cannot stand behind a word
-    several = Part(several.marked, Request([7, 3], 1, terms=terms), several.places)
-    marked = Words(WORDS.open, WORDS.going_on, WORDS.going_on)
+    several = Segment(several.marked, SearchRequest([7, 3], 1, terms=terms), several.term_spans)
+    marked = WordEdges(WORDS.ends_in_letter, WORDS.begins_with_letter, WORDS.begins_with_letter)
     writes = Writes({("", "B"): "abcB", ("", ""): "abc", ("aB", ""): {"aBc": -2.0}, ("aX", ""): {"aXc": -1.5}})
-    assert texts(with_terms([several], writes.search, align, marked)) == [["aXc"]]
+    assert texts(search_with_terms([several], writes.search, align, marked)) == [["aXc"]]
     writes.found["aB", ""] = {"aBc": -1.0}
-    assert texts(with_terms([several], writes.search, align, marked)) == [["aBc"]]
+    assert texts(search_with_terms([several], writes.search, align, marked)) == [["aBc"]]
 
 
 def test_what_the_prefix_gives_is_not_taken_back():
     writes = Writes({("ab", "B"): "abcB", ("ab", ""): "abc", ("abB", ""): "abBc"})
-    assert texts(with_terms([part("b", prefix="ab")], writes.search, align, WORDS)) == [["abBc"]]
+    assert texts(search_with_terms([part("b", prefix="ab")], writes.search, align, WORDS)) == [["abBc"]]
 
 
 def test_alternatives_without_the_terms_are_left_out():
     writes = Writes({("", ""): "abc", ("aB", ""): "x"})
     writes.found["", ""] = {"aBc": -1.0, "abc": -2.0, "cB": -3.0}
-    assert texts(with_terms([part("b", kept=True)], writes.search, align, WORDS)) == [["aBc", "cB"]]
+    assert texts(search_with_terms([part("b", kept=True)], writes.search, align, WORDS)) == [["aBc", "cB"]]
 
 
 def test_sentences_are_searched_together_and_each_gets_its_own():
@@ -154,9 +160,9 @@ def test_sentences_are_searched_together_and_each_gets_its_own():
         ("", "B"): "abcB", ("", "C"): "abC", ("", "D"): "D", ("", ""): "abcd", ("aB", ""): "aBcd", ("abcD", ""): "abcD",
     })  # fmt: skip
     parts = [part("b"), part("c"), part("d", kept=True)]
-    assert texts(with_terms(parts, writes.search, align, WORDS)) == [["aBcd"], ["abC"], ["abcD"]]
+    assert texts(search_with_terms(parts, writes.search, align, WORDS)) == [["aBcd"], ["abC"], ["abcD"]]
     assert len([call for call in writes.calls if call]) == 3
-    assert with_terms([], writes.search, align, WORDS) == []
+    assert search_with_terms([], writes.search, align, WORDS) == []
 
 
 @pytest.mark.parametrize("count", [3, 11])
@@ -167,14 +173,14 @@ def test_however_many_terms_a_line_has_it_takes_a_few_searches(monkeypatch, coun
     translator = Translator(
         random_model(5, *vocabularies, max_positions=997, encoder_layers=1, decoder_layers=1), tokenizer
     )
-    searched: list[Sequence[Request]] = []
-    hypotheses = Translator.hypotheses
+    searched: list[Sequence[SearchRequest]] = []
+    hypotheses = Translator.search_requests
 
     def counted(self, requests, config):
         searched.append(requests)
         return hypotheses(self, requests, config)
 
-    monkeypatch.setattr(Translator, "hypotheses", counted)
+    monkeypatch.setattr(Translator, "search_requests", counted)
     terms = Terms.of([("ball", "bola nueva")])
     [found] = translator.translate(
         ["".join(line.format(n) for n in range(count))],
@@ -183,8 +189,8 @@ def test_however_many_terms_a_line_has_it_takes_a_few_searches(monkeypatch, coun
     )
     text = TAG.sub("", found.text).lower()
     assert all(text.count(each) >= times for each, times in kept_in(line, count).items())
-    assert len([some for some in searched if some]) <= ONE_BY_ONE + 3
-    assert all(sum(len(term[0]) for term in each.terms) <= FEW for some in searched for each in some)
+    assert len([some for some in searched if some]) <= SEARCHES_BEFORE_ALL + 3
+    assert all(sum(len(term[0]) for term in each.terms) <= SHORT_TERMS for some in searched for each in some)
 
 
 def kept_in(line: str, count: int) -> Counter[str]:
@@ -194,12 +200,12 @@ def kept_in(line: str, count: int) -> Counter[str]:
 
 
 def test_terms_are_words_of_their_own_for_the_alignment():
-    places = (Place(2, 5), Place(10, 16, kept=True))
-    text, numbers = cut_at_terms(Part(Marked("A  dog's. ({name})"), Request([7, 3], 1), places))
+    places = (TermSpan(2, 5), TermSpan(10, 16, protected=True))
+    text, numbers = cut_at_terms(Segment(TaggedText("A  dog's. ({name})"), SearchRequest([7, 3], 1), places))
     assert (text.split(), numbers) == (["A", "dog", "'s.", "(", "{name}", ")"], [range(1, 2), range(4, 5)])
-    text, numbers = cut_at_terms(Part(Marked("我有一只狗。"), Request([7, 3], 1), (Place(4, 5),)))
+    text, numbers = cut_at_terms(Segment(TaggedText("我有一只狗。"), SearchRequest([7, 3], 1), (TermSpan(4, 5),)))
     assert (text.split(), numbers) == (["我有一只", "狗", "。"], [range(1, 2)])
-    _, numbers = cut_at_terms(Part(Marked("to New York"), Request([7, 3], 1), (Place(3, 11),)))
+    _, numbers = cut_at_terms(Segment(TaggedText("to New York"), SearchRequest([7, 3], 1), (TermSpan(3, 11),)))
     assert numbers == [range(1, 3)]
 
 

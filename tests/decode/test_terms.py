@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.data.tokenizer import EOS, UNK, Tokenizer, TokenizerConfig
-from pellucid.decode.terms import Place, Terms, place_to_keep, spellings
+from pellucid.decode.terms import Terms, TermSpan, protected_span, term_spellings
 from pellucid.decode.word_edges import EDGE
 from tests.decode.models import LINES, small_tokenizer
 
@@ -83,8 +83,8 @@ def test_a_match_says_what_stands_in_the_source():
 
 def test_places_are_those_in_single_spaces_and_composed_accents():
     [match] = Terms.of([("dog", "Köter")]).matches("  The  cafe\u0301 dog.")
-    assert match.place == Place(9, 12)
-    assert place_to_keep("  The  cafe\u0301 {x}.", 13, 16) == Place(9, 12, kept=True)
+    assert match.span == TermSpan(9, 12)
+    assert protected_span("  The  cafe\u0301 {x}.", 13, 16) == TermSpan(9, 12, protected=True)
 
 
 def test_a_file_of_terms(tmp_path):
@@ -152,7 +152,7 @@ def test_no_terms_ask_for_nothing():
 
 def test_a_sentence_asks_for_its_targets_in_pieces():
     tokenizer = small_tokenizer()
-    bola, casa, gato = (spellings(tokenizer, text, capital=True) for text in ("bola", "casa", "gato"))
+    bola, casa, gato = (term_spellings(tokenizer, text, capital=True) for text in ("bola", "casa", "gato"))
     terms = Terms.of([("ball", "bola"), ("house", "casa"), ("cat", "gato"), ("cat", "casa")])
     found = [match.pieces(tokenizer) for match in terms.matches("The house, the ball, the house. A cat.")]
     assert found == [casa, bola, casa, (*gato, *casa)]
@@ -181,13 +181,13 @@ around = st.lists(st.integers(4, 306), max_size=4)
 @given(TEXT.map("".join).map(str.strip), around, around)
 def test_whatever_stands_around_a_spelling_the_text_has_the_term(text, before, after):
     tokenizer = small_tokenizer()
-    for spelling in spellings(tokenizer, text, touching=True):
+    for spelling in term_spellings(tokenizer, text, touching=True):
         assert text in tokenizer.decode_target([*before, *spelling, *after])
 
 
 def test_a_term_is_spelled_with_a_word_start_and_without():
     tokenizer = small_tokenizer()
-    marked, unmarked = spellings(tokenizer, "bola", touching=True)
+    marked, unmarked = term_spellings(tokenizer, "bola", touching=True)
     assert tokenizer.target_pieces(marked)[0].startswith("▁")
     assert "".join(tokenizer.target_pieces(unmarked)) == "bola"
     [quoted] = tokenizer.encode_target(['("bola" x'])
@@ -196,14 +196,14 @@ def test_a_term_is_spelled_with_a_word_start_and_without():
 
 def test_a_term_has_edges_unless_it_may_be_touched():
     tokenizer = small_tokenizer()
-    edged = spellings(tokenizer, "{x}")
+    edged = term_spellings(tokenizer, "{x}")
     assert all(each[0] == each[-1] == EDGE for each in edged)
-    assert tuple(each[1:-1] for each in edged) == spellings(tokenizer, "{x}", touching=True)
+    assert tuple(each[1:-1] for each in edged) == term_spellings(tokenizer, "{x}", touching=True)
 
 
 def test_small_letters_may_be_capital_at_the_start():
     tokenizer = small_tokenizer()
-    texts = lambda text: {tokenizer.decode_target(each[1:-1]) for each in spellings(tokenizer, text, capital=True)}  # noqa: E731
+    texts = lambda text: {tokenizer.decode_target(each[1:-1]) for each in term_spellings(tokenizer, text, capital=True)}  # noqa: E731
     assert texts("bola azul") == {"bola azul", "Bola azul"}
     for fixed in ("Bola", "https://a.b", "{x}", "x1", "1"):
         assert texts(fixed) == {fixed}
@@ -213,7 +213,7 @@ def test_a_capital_is_never_what_the_search_insists_on():
     lines = ["Q Q Q Q Qx Qx Qx"] * 3 + LINES
     tokenizer = Tokenizer.train(lines, lines, TokenizerConfig(vocabulary=320), seed=1, max_sentences=100)
     for text in ("qx", "la"):
-        shortest = min(spellings(tokenizer, text, capital=True), key=len)
+        shortest = min(term_spellings(tokenizer, text, capital=True), key=len)
         assert tokenizer.decode_target(shortest[1:-1]) == text
 
 
@@ -224,10 +224,10 @@ def lower() -> Tokenizer:
 
 
 def test_a_tokenizer_without_capitals_writes_terms_in_small_letters():
-    assert lower().decode_target(spellings(lower(), "La Bola")[0][1:-1]) == "la bola"
+    assert lower().decode_target(term_spellings(lower(), "La Bola")[0][1:-1]) == "la bola"
 
 
 @pytest.mark.parametrize("text", ["a\nb", "a  b", " a", "a ", "", " "])
 def test_what_no_pieces_write_is_refused(text):
     with pytest.raises(ValueError, match=re.escape(f"the term {text!r} cannot be written by this model")):
-        spellings(small_tokenizer(), text)
+        term_spellings(small_tokenizer(), text)

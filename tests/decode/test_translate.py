@@ -8,7 +8,7 @@ from pellucid.data.tokenizer import BOS, EOS
 from pellucid.decode.assemble import Translation
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.terms import Terms
-from pellucid.decode.translate import Translator, batches
+from pellucid.decode.translate import Translator, batch_by_length
 from tests.decode.models import LINES, model_that_writes, random_model, small_tokenizer
 
 SHORT = SearchConfig(beam=3, max_extra=5)
@@ -262,7 +262,7 @@ def test_a_model_in_training_translates_without_dropout_and_trains_on(translator
 def test_batches_hold_what_they_may_and_lose_nothing():
     lengths = {i: 1 + i * 7 % 13 for i in range(29)}
     for sentences, tokens in ((1, 100), (3, 17), (64, 1), (64, 10**6)):
-        made = list(batches(lengths, sentences, tokens))
+        made = list(batch_by_length(lengths, sentences, tokens))
         assert sorted(i for some in made for i in some) == list(range(29))
         for some in made:
             assert len(some) <= sentences

@@ -3,7 +3,7 @@
 import pytest
 
 from pellucid.data.tokenizer import EOS
-from pellucid.decode.word_edges import Words, edges, joins
+from pellucid.decode.word_edges import WordEdges, edge_positions, joins_word
 from tests.decode.models import small_tokenizer
 
 
@@ -19,27 +19,27 @@ from tests.decode.models import small_tokenizer
     ],
 )
 def test_edges_are_the_places_that_are_not_inside_a_word(text, places):
-    assert edges(text) == places
+    assert edge_positions(text) == places
 
 
 def test_only_letters_and_digits_join():
-    assert all(map(joins, "aÄß9я한"))
-    assert not any(map(joins, " .,-'\"{(▁犬アไ😀"))
+    assert all(map(joins_word, "aÄß9я한"))
+    assert not any(map(joins_word, " .,-'\"{(▁犬アไ😀"))
 
 
 def test_pieces_of_a_vocabulary_are_told_apart():
     tokenizer = small_tokenizer()
-    words = Words.of(tokenizer)
+    words = WordEdges.of(tokenizer)
     [ids] = tokenizer.encode_target(["blue."])
     pieces = dict(zip(tokenizer.target_pieces(ids), ids, strict=True))
     *word, stop, end = ids
     assert (tokenizer.target_pieces([stop, end]), end) == ([".", "</s>"], EOS)
-    assert set(word) <= words.open
-    assert not {stop, end} & (words.open | words.going_on)
-    assert {stop, end} <= words.unmarked
-    assert word[0] not in words.unmarked
-    assert set(word[1:]) <= words.going_on & words.unmarked, pieces
+    assert set(word) <= words.ends_in_letter
+    assert not {stop, end} & (words.ends_in_letter | words.begins_with_letter)
+    assert {stop, end} <= words.without_space_mark
+    assert word[0] not in words.without_space_mark
+    assert set(word[1:]) <= words.begins_with_letter & words.without_space_mark, pieces
     everything = tokenizer.target_names
     byte = {number: everything.index(f"<0x{number:02X}>") for number in (0x2C, 0x41, 0xA9)}
-    assert byte[0x2C] not in words.open | words.going_on
-    assert {byte[0x41], byte[0xA9]} <= words.open & words.going_on & words.unmarked
+    assert byte[0x2C] not in words.ends_in_letter | words.begins_with_letter
+    assert {byte[0x41], byte[0xA9]} <= words.ends_in_letter & words.begins_with_letter & words.without_space_mark

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.evaluate.alignment import Gold, Rates, rates, rates_of, read_links, require_inside
+from pellucid.evaluate.alignment import (
+    AlignmentRates,
+    GoldLinks,
+    alignment_rates,
+    rates_of_counts,
+    read_links,
+    require_inside,
+)
 
 LINKS = st.sets(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=9)
 
@@ -31,7 +38,7 @@ def test_the_rates_are_those_of_published_alignments(
     gold = read_links(lines(folder / "hansards_en-fr.en-fr.align.gz"))
     found = read_links(lines(folder / f"hansards_en-fr.{hypothesis}.align.gz"))
     assert (sum(map(len, gold.sure)), sum(map(len, gold.possible))) == (1963, 9164)
-    scored = rates(found.sure, gold)
+    scored = alignment_rates(found.sure, gold)
     assert [round(each or 0.0, 4) for each in (scored.aer, scored.precision, scored.recall)] == [aer, precision, recall]
 
 
@@ -48,50 +55,50 @@ def test_the_floor_is_that_of_one_link_for_each_english_word(
     found = [
         {(i, (2 * i + 1) * len(b) // (2 * len(a))) for i in range(len(a))} for a, b in zip(english, other, strict=True)
     ]
-    assert rates(found, gold).aer == pytest.approx(expected, abs=5e-5)
+    assert alignment_rates(found, gold).aer == pytest.approx(expected, abs=5e-5)
 
 
 @pytest.mark.article("A35")
 def test_the_formula_by_hand():
     """A = {a b c}, S = {a d}, P = {a b d}: 1 - (1 + 2) / (3 + 2)."""
     a, b, c, d = (0, 0), (1, 1), (2, 1), (2, 2)
-    assert rates([{a, b, c}], Gold([{a, d}], [{a, b, d}])) == Rates(1 - 3 / 5, 2 / 3, 1 / 2, 3)
+    assert alignment_rates([{a, b, c}], GoldLinks([{a, d}], [{a, b, d}])) == AlignmentRates(1 - 3 / 5, 2 / 3, 1 / 2, 3)
 
 
 def test_it_is_not_symmetric():
     few, many = [{(0, 0)}], [{(0, 0), (1, 1), (2, 2)}]
-    assert rates(many, Gold(few, many)).aer == 0.0
-    assert rates(few, Gold(many, many)).aer == pytest.approx(1 - 2 / 4)
+    assert alignment_rates(many, GoldLinks(few, many)).aer == 0.0
+    assert alignment_rates(few, GoldLinks(many, many)).aer == pytest.approx(1 - 2 / 4)
     turned = [{(j, i) for i, j in links} for links in [{(0, 1), (1, 1)}]]
-    assert rates(turned, Gold([{(0, 1), (1, 1)}], [{(0, 1), (1, 1)}])).aer == pytest.approx(1 - 2 / 4)
+    assert alignment_rates(turned, GoldLinks([{(0, 1), (1, 1)}], [{(0, 1), (1, 1)}])).aer == pytest.approx(1 - 2 / 4)
 
 
 def test_a_sure_link_that_is_not_possible_is_refused():
-    gold = Gold([set(), {(0, 0), (1, 2)}], [set(), {(0, 0)}])
+    gold = GoldLinks([set(), {(0, 0), (1, 2)}], [set(), {(0, 0)}])
     with pytest.raises(ValueError, match="sentence 2: 1-2 is a sure link and no possible one"):
-        rates([set(), set()], gold)
+        alignment_rates([set(), set()], gold)
     with pytest.raises(ValueError, match="links of 1 sentences, gold of 2"):
-        rates([set()], gold)
+        alignment_rates([set()], gold)
 
 
 @settings(derandomize=True, deadline=None)
 @given(st.lists(st.tuples(LINKS, LINKS, LINKS), min_size=1, max_size=4))
 def test_the_rates_are_sums_over_sentences(several: list):
     found = [a for a, _, _ in several]
-    gold = Gold([s for _, s, _ in several], [s | p for _, s, p in several])
+    gold = GoldLinks([s for _, s, _ in several], [s | p for _, s, p in several])
     numbered = [
         {(n, *link) for n, some in enumerate(links) for link in some} for links in (found, gold.sure, gold.possible)
     ]
     a, s, p = numbered
-    scored = rates(found, gold)
-    assert scored == rates_of(len(a), len(a & s), len(a & p), len(s))
+    scored = alignment_rates(found, gold)
+    assert scored == rates_of_counts(len(a), len(a & s), len(a & p), len(s))
     assert scored.aer == (1 - (len(a & s) + len(a & p)) / (len(a) + len(s)) if a or s else None)
     assert scored.aer is None or 0.0 <= scored.aer <= 1.0
 
 
 def test_what_nothing_was_counted_for_is_none():
-    assert rates([set()], Gold([set()], [set()])) == Rates(None, None, None, 0)
-    assert rates([set()], Gold([{(0, 0)}], [{(0, 0)}])) == Rates(1.0, None, 0.0, 0)
+    assert alignment_rates([set()], GoldLinks([set()], [set()])) == AlignmentRates(None, None, None, 0)
+    assert alignment_rates([set()], GoldLinks([{(0, 0)}], [{(0, 0)}])) == AlignmentRates(1.0, None, 0.0, 0)
 
 
 def test_links_are_read_with_sure_ones_possible_too():
@@ -107,7 +114,7 @@ def test_what_is_no_link_is_refused_with_its_line(line: str):
 
 
 def test_a_link_beyond_its_sentence_is_refused_with_its_line():
-    gold = Gold([{(0, 0)}, {(0, 2)}], [{(0, 0)}, {(0, 2)}])
+    gold = GoldLinks([{(0, 0)}, {(0, 2)}], [{(0, 0)}, {(0, 2)}])
     with pytest.raises(
         ValueError, match="line 2: link 0-2 is not among 1 source and 2 target words, counted from 0; so"
     ):

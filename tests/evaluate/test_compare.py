@@ -3,8 +3,8 @@ import json
 import pytest
 from sacrebleu.metrics.chrf import CHRF
 
-from pellucid.evaluate.compare import Comparison, compare
-from pellucid.evaluate.report import as_text, headline
+from pellucid.evaluate.compare import Comparison, compare_translations
+from pellucid.evaluate.report import comparison_as_text, headline
 from pellucid.evaluate.scores import corpus_scores
 from tests.evaluate.sentences import references, translated
 
@@ -13,7 +13,7 @@ A, B = (translated(LINES, wrong, seed=2) for wrong in (0.6, 0.2))
 
 
 def found(**more) -> Comparison:
-    return compare(A, B, LINES, sources=LINES, **{"samples": 97, **more})
+    return compare_translations(A, B, LINES, sources=LINES, **{"samples": 97, **more})
 
 
 def test_scores_are_those_of_evaluate():
@@ -26,9 +26,9 @@ def test_scores_are_those_of_evaluate():
 def test_without_case_everything_is_as_if_all_were_lower_case_but_what_is_shown():
     loud = [line.upper() if n % 3 else line for n, line in enumerate(LINES)]
     training = ["The end", "THE cat"]
-    with_case = compare(A, B, loud, samples=97, training=training)
-    without = compare(A, B, loud, samples=97, training=training, lowercase=True)
-    lower = compare(
+    with_case = compare_translations(A, B, loud, samples=97, training=training)
+    without = compare_translations(A, B, loud, samples=97, training=training, lowercase=True)
+    lower = compare_translations(
         *([each.lower() for each in side] for side in (A, B, loud)), samples=97, training=["the end the cat"]
     )
     for name, expected in corpus_scores(A, loud, lowercase=True).items():
@@ -64,7 +64,7 @@ def test_show_limits_what_is_kept():
 
 
 def test_exchanged_sides_exchange_gains_and_losses():
-    one, other = found(show=99), compare(B, A, LINES, sources=LINES, samples=97, show=99)
+    one, other = found(show=99), compare_translations(B, A, LINES, sources=LINES, samples=97, show=99)
     assert [each.line for each in one.gained] == [each.line for each in other.lost]
     assert [each.line for each in one.lost] == [each.line for each in other.gained]
 
@@ -82,8 +82,8 @@ def test_the_groups_are_scored_like_the_whole():
 
 
 def test_what_groups_are_by_follows_what_is_at_hand():
-    with_all = compare(A, B, LINES, sources=["one"] * len(LINES), training=["the"], samples=9).groupings
-    without = compare(A, B, LINES, samples=9).groupings
+    with_all = compare_translations(A, B, LINES, sources=["one"] * len(LINES), training=["the"], samples=9).groupings
+    without = compare_translations(A, B, LINES, samples=9).groupings
     assert [each.title for each in with_all.values()] == [
         "length of the source, in words",
         "how often the rarest word of the reference occurs in the training text",
@@ -96,14 +96,14 @@ def test_what_groups_are_by_follows_what_is_at_hand():
 
 
 def test_one_against_itself_shows_nothing():
-    same = compare(A, A, LINES, samples=97)
+    same = compare_translations(A, A, LINES, samples=97)
     assert (same.identical, same.gained, same.lost) == (len(LINES), [], [])
     assert headline(same) == "A and B are the same."
-    assert not any("Where" in line for line in as_text(same))
+    assert not any("Where" in line for line in comparison_as_text(same))
 
 
 def test_translations_that_are_the_same_are_counted():
-    assert compare(["x", "y", "z "], ["x", "Y", "z"], ["x", "y", "z"], samples=9).identical == 1
+    assert compare_translations(["x", "y", "z "], ["x", "Y", "z"], ["x", "y", "z"], samples=9).identical == 1
 
 
 def test_the_json_holds_everything_and_survives_a_round_trip():
@@ -117,14 +117,14 @@ def test_the_json_holds_everything_and_survives_a_round_trip():
 
 
 def test_the_text_says_who_is_better_and_how_surely():
-    text = list(as_text(found(names=("old", "new"))))
+    text = list(comparison_as_text(found(names=("old", "new"))))
     assert text[:2] == ["A: old", "B: new"]
     assert text[2].endswith("translated the same by both. B is better by BLEU, chrF, TER and WER.")
     rows = {line.split()[0]: line for line in text[4:9] if line.split()}
     assert rows["chrF"].endswith("B is better, p = 0.010")
     assert rows["TER"].endswith("B is better, p = 0.010 (lower is better)")
     assert len({row.index("[") for row in (rows["BLEU"], rows["chrF"], rows["TER"], rows["WER"])}) == 1
-    few = compare(["x"], ["y"], ["x"], samples=9)
+    few = compare_translations(["x"], ["y"], ["x"], samples=9)
     assert headline(few) == "No score can tell A and B apart."
 
 
@@ -139,12 +139,12 @@ def test_the_text_says_who_is_better_and_how_surely():
 )
 def test_what_does_not_belong_together_is_refused(arguments, message: str):
     with pytest.raises(ValueError, match="nothing to compare: ") as error:
-        compare(*arguments)
+        compare_translations(*arguments)
     assert message in str(error.value)
 
 
 def test_all_problems_are_told_at_once():
     with pytest.raises(ValueError, match="nothing to compare") as error:
-        compare(["x"], [], [""], samples=0, seed=-1, show=-2)
+        compare_translations(["x"], [], [""], samples=0, seed=-1, show=-2)
     for part in ("each needs its own", "no reference", "samples is 0, it must be 1", "seed is -1", "show is -2"):
         assert part in str(error.value)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pellucid.evaluate import page
-from pellucid.evaluate.compare import compare
-from pellucid.evaluate.page import as_html, marked
+from pellucid.evaluate.compare import compare_translations
+from pellucid.evaluate.page import comparison_as_html, mark_differences
 from tests.evaluate.sentences import references, translated
 
 HOSTILE = "</script></style><img src=x onerror=alert(1)> \"'& <svg onload=alert(2)>"
@@ -46,8 +46,8 @@ class Page(HTMLParser):
 
 
 def test_every_tag_is_closed_and_every_number_is_there():
-    comparison = compare(A, B, LINES, sources=LINES, samples=97, show=3)
-    read = Page(as_html(comparison))
+    comparison = compare_translations(A, B, LINES, sources=LINES, samples=97, show=3)
+    read = Page(comparison_as_html(comparison))
     for score in comparison.scores.values():
         assert f"{score.a.score:.2f}" in read.text
         assert score.signature in read.text
@@ -62,17 +62,17 @@ def test_every_tag_is_closed_and_every_number_is_there():
 
 def test_texts_of_others_stay_text():
     lines = [HOSTILE, *LINES]
-    comparison = compare(
+    comparison = compare_translations(
         [f"{HOSTILE} a", *A], [f"b {HOSTILE}", *B], lines, sources=lines, samples=9, show=99, names=(HOSTILE, HOSTILE)
     )
-    read = Page(as_html(comparison))
+    read = Page(comparison_as_html(comparison))
     assert {tag for tag, _ in read.tags} & {"script", "img", "iframe", "a", "link"} == set()
     assert [key for _, attributes in read.tags for key in attributes if key.startswith("on")] == []
     assert read.text.count(HOSTILE) >= 4  # title and both names; the source, the reference
 
 
 def test_nothing_is_fetched():
-    html = as_html(compare(A, B, LINES, samples=9))
+    html = comparison_as_html(compare_translations(A, B, LINES, samples=9))
     assert re.findall(r"https?:|//|@import|url\(|src=|href=", html) == []
     assert "default-src 'none'" in html
 
@@ -88,7 +88,7 @@ def test_nothing_is_fetched():
     ],
 )
 def test_what_differs_is_marked(a: str, b: str, left: str, right: str):
-    assert marked(a, b) == (left, right)
+    assert mark_differences(a, b) == (left, right)
 
 
 def luminance(colour: str) -> float:

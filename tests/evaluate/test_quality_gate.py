@@ -1,7 +1,7 @@
 import pytest
 from sacrebleu.metrics.chrf import CHRF
 
-from pellucid.evaluate.quality_gate import Verdict, gate
+from pellucid.evaluate.quality_gate import GateVerdict, judge_smaller_model
 
 REFERENCES = ["La bola es azul.", "¿Dónde está la casa?", "El gato negro bebió la leche."]
 WORSE = ["La bola es azul.", "¿Dónde está el caso?", "El gato negro bebe leche."]
@@ -9,7 +9,7 @@ LOOP = ["La bola es azul.", "la la la la", "El gato negro bebió la leche."]
 
 
 def test_the_numbers_are_those_of_sacrebleu():
-    found = gate(REFERENCES, WORSE, REFERENCES)
+    found = judge_smaller_model(REFERENCES, WORSE, REFERENCES)
     assert found.chrf_full == pytest.approx(100.0)
     assert found.chrf_small == CHRF().corpus_score(WORSE, [REFERENCES]).score
     assert (found.sentences, found.repetition_full, found.repetition_small) == (3, 0.0, 0.0)
@@ -17,22 +17,22 @@ def test_the_numbers_are_those_of_sacrebleu():
 
 def test_a_model_that_writes_lower_case_is_not_measured_by_its_case():
     small = [each.lower() for each in REFERENCES]
-    assert gate(small, small, REFERENCES).chrf_full < 99
-    assert gate(small, small, REFERENCES, lowercase=True).chrf_full == pytest.approx(100.0)
+    assert judge_smaller_model(small, small, REFERENCES).chrf_full < 99
+    assert judge_smaller_model(small, small, REFERENCES, lowercase=True).chrf_full == pytest.approx(100.0)
 
 
 def test_the_same_translations_pass_whatever_they_are():
-    assert gate(WORSE, WORSE, REFERENCES).passed
-    assert gate(LOOP, LOOP, REFERENCES).passed
+    assert judge_smaller_model(WORSE, WORSE, REFERENCES).passed
+    assert judge_smaller_model(LOOP, LOOP, REFERENCES).passed
 
 
 def test_better_ones_pass():
-    assert gate(WORSE, REFERENCES, REFERENCES).reasons == []
-    assert gate(LOOP, REFERENCES, REFERENCES).reasons == []
+    assert judge_smaller_model(WORSE, REFERENCES, REFERENCES).reasons == []
+    assert judge_smaller_model(LOOP, REFERENCES, REFERENCES).reasons == []
 
 
 def test_a_drop_of_chrf_is_refused_and_said():
-    found = gate(REFERENCES, WORSE, REFERENCES)
+    found = judge_smaller_model(REFERENCES, WORSE, REFERENCES)
     drop = found.chrf_full - found.chrf_small
     assert not found.passed
     assert found.reasons == [f"chrF falls by {drop:.2f} to {found.chrf_small:.2f}, 0.3 is allowed"]
@@ -40,19 +40,19 @@ def test_a_drop_of_chrf_is_refused_and_said():
 
 @pytest.mark.parametrize(("small", "passed"), [(61.71, True), (61.69, False)])
 def test_three_tenths_are_allowed(small: float, passed: bool):
-    assert Verdict(100, 62.0, small, 0.0, 0.0).passed is passed
+    assert GateVerdict(100, 62.0, small, 0.0, 0.0).passed is passed
 
 
 def test_more_loops_are_refused_even_at_equal_chrf():
-    found = Verdict(1000, 62.0, 62.5, 0.002, 0.003)
+    found = GateVerdict(1000, 62.0, 62.5, 0.002, 0.003)
     assert found.reasons == ["translations that run in a loop rise from 0.20% to 0.30%"]
-    assert Verdict(1000, 62.0, 62.5, 0.003, 0.002).passed
+    assert GateVerdict(1000, 62.0, 62.5, 0.003, 0.002).passed
 
 
 def test_each_reason_is_given():
-    assert len(gate(REFERENCES, LOOP, REFERENCES).reasons) == 2
+    assert len(judge_smaller_model(REFERENCES, LOOP, REFERENCES).reasons) == 2
 
 
 def test_other_numbers_of_lines_are_refused():
     with pytest.raises(ValueError, match="2 translations and 3 references"):
-        gate(REFERENCES, WORSE[:2], REFERENCES)
+        judge_smaller_model(REFERENCES, WORSE[:2], REFERENCES)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
 
 from pellucid.evaluate.scores import METRICS, corpus_scores
-from pellucid.evaluate.statistics import COMPARED, rows, signature
+from pellucid.evaluate.statistics import COMPARED_METRICS, metric_signature, sentence_counts
 from tests.evaluate.sentences import references, translated
 
 LINES = references(61, seed=1)
@@ -17,23 +17,23 @@ lines = st.text(st.sampled_from("abcä ,.'\t\u3000漢🙂"), max_size=12)
 
 
 def from_sums(metric: str, hypotheses: list[str], texts: list[str]) -> float:
-    [found] = COMPARED[metric].score(rows(metric, hypotheses, texts).sum(axis=0, keepdims=True))
+    [found] = COMPARED_METRICS[metric].score(sentence_counts(metric, hypotheses, texts).sum(axis=0, keepdims=True))
     return found
 
 
 def test_every_metric_is_compared():
-    assert set(COMPARED) == set(METRICS)
+    assert set(COMPARED_METRICS) == set(METRICS)
 
 
-@pytest.mark.parametrize("metric", COMPARED)
+@pytest.mark.parametrize("metric", COMPARED_METRICS)
 @pytest.mark.parametrize("part", [slice(None), slice(0, 5), slice(7, 8), slice(20, 43)])
 def test_sums_give_the_score_of_the_corpus(metric: str, part: slice):
     expected = corpus_scores(OUTPUTS[part], LINES[part], [metric])[metric]
     assert from_sums(metric, OUTPUTS[part], LINES[part]) == pytest.approx(expected["score"], rel=1e-12)
-    assert signature(metric) == expected["signature"]
+    assert metric_signature(metric) == expected["signature"]
 
 
-@pytest.mark.parametrize("metric", COMPARED)
+@pytest.mark.parametrize("metric", COMPARED_METRICS)
 @settings(max_examples=60, deadline=None)
 @given(pairs=st.lists(st.tuples(lines, lines), min_size=1, max_size=4))
 def test_sums_give_the_score_of_any_text(metric: str, pairs: list[tuple[str, str]]):
@@ -45,7 +45,7 @@ def test_sums_give_the_score_of_any_text(metric: str, pairs: list[tuple[str, str
 def test_each_row_of_chrf_gives_the_score_of_its_sentence():
     metric = CHRF()
     expected = [metric.sentence_score(left, [right]).score for left, right in zip(OUTPUTS, LINES, strict=True)]
-    assert COMPARED["chrf"].score(rows("chrf", OUTPUTS, LINES)) == pytest.approx(expected)
+    assert COMPARED_METRICS["chrf"].score(sentence_counts("chrf", OUTPUTS, LINES)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("hypothesis", "expected"), [("", 0), ("a word", 100)])
@@ -55,8 +55,8 @@ def test_against_no_words_any_edit_is_all(metric: str, hypothesis: str, expected
 
 
 def test_rows_are_scored_one_by_one():
-    counts = rows("bleu", OUTPUTS, LINES)
-    together = COMPARED["bleu"].score(np.stack([counts[:9].sum(axis=0), counts[9:].sum(axis=0)]))
+    counts = sentence_counts("bleu", OUTPUTS, LINES)
+    together = COMPARED_METRICS["bleu"].score(np.stack([counts[:9].sum(axis=0), counts[9:].sum(axis=0)]))
     assert together.tolist() == [
         from_sums("bleu", OUTPUTS[:9], LINES[:9]),
         from_sums("bleu", OUTPUTS[9:], LINES[9:]),

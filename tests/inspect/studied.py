@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS, PAD
-from pellucid.inspect.study_pairs import Commonness, Pairs, Side, prepare
+from pellucid.inspect.study_pairs import BatchSide, PieceFrequencies, StudyPairs, encode_study_pairs
 from pellucid.model import ModelConfig
 from tests.decode.models import small_tokenizer
 
@@ -12,12 +12,12 @@ SOURCES = ["The ball is blue.", "Yes.", "The black cat drank the milk.", "Where 
 TARGETS = ["La bola es azul.", "Sí.", "El gato negro bebió la leche.", "¿Dónde está la casa?", "el perro bebió"]
 
 
-def small_pairs(config: ModelConfig) -> Pairs:
+def small_pairs(config: ModelConfig) -> StudyPairs:
     """Of five lengths, so that every batch has padding."""
-    return prepare(small_tokenizer(), config, SOURCES, TARGETS)
+    return encode_study_pairs(small_tokenizer(), config, SOURCES, TARGETS)
 
 
-def source_side(lengths: list[int], vocabulary: int = 101, seed: int = 1) -> Side:
+def source_side(lengths: list[int], vocabulary: int = 101, seed: int = 1) -> BatchSide:
     """Random pieces from 4 on, the end mark last, then padding; each piece a word. Piece i stands i times in the text,
     and none is common."""
     torch.manual_seed(seed)
@@ -28,34 +28,36 @@ def source_side(lengths: list[int], vocabulary: int = 101, seed: int = 1) -> Sid
         row[length] = EOS
         numbers[:length] = torch.arange(length)
     counts = torch.arange(vocabulary).float()
-    return Side(ids, words, torch.arange(ids.shape[1]), Commonness(counts, torch.zeros(vocabulary, dtype=torch.bool)))
+    return BatchSide(
+        ids, words, torch.arange(ids.shape[1]), PieceFrequencies(counts, torch.zeros(vocabulary, dtype=torch.bool))
+    )
 
 
-def target_side(lengths: list[int]) -> Side:
+def target_side(lengths: list[int]) -> BatchSide:
     """The same after a start mark, as a decoder reads it."""
     read = source_side(lengths)
     ids, words = torch.roll(read.ids, 1, dims=1), torch.roll(read.words, 1, dims=1)
     ids[ids == EOS] = PAD
     ids[:, 0], words[:, 0] = BOS, -1
-    return Side(ids, words, torch.arange(ids.shape[1]) - 1, read.commonness)
+    return BatchSide(ids, words, torch.arange(ids.shape[1]) - 1, read.commonness)
 
 
-def random_pattern(queries: Side, keys: Side, heads: int, causal: bool = False, seed: int = 1) -> Tensor:
+def random_pattern(queries: BatchSide, keys: BatchSide, heads: int, causal: bool = False, seed: int = 1) -> Tensor:
     """Weights that add up to 1 over the keys that are there."""
     generator = torch.Generator().manual_seed(seed)
     shape = len(keys.ids), heads, queries.ids.shape[1], keys.ids.shape[1]
-    allowed = keys.there[:, None, None, :].expand(shape)
+    allowed = keys.not_padding[:, None, None, :].expand(shape)
     if causal:
         allowed = allowed & (keys.places[None, :] <= queries.places[:, None])
     scores = 2 * torch.randn(shape, generator=generator, dtype=torch.float64)
     return scores.masked_fill(~allowed, -torch.inf).softmax(dim=-1)
 
 
-def shifted(side: Side, offset: int) -> Tensor:
+def shifted(side: BatchSide, offset: int) -> Tensor:
     """A head that reads the piece so many places on; the end mark where there is none."""
     length = side.ids.shape[1]
     pattern = torch.zeros(len(side.ids), 1, length, length, dtype=torch.float64)
-    for row, own in zip(pattern[:, 0], side.real.tolist(), strict=True):
+    for row, own in zip(pattern[:, 0], side.not_special.tolist(), strict=True):
         pieces = sum(own)
         for query in range(length):
             key = query + offset

@@ -3,7 +3,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pellucid.inspect.analogies import accuracy, analogy, parsed, random_like, ranks, summed
+from pellucid.inspect.analogies import (
+    answer_ranks,
+    measure_accuracy,
+    parse_question,
+    random_table,
+    solve_analogy,
+    sum_of_words,
+)
 from pellucid.inspect.embeddings import Embeddings
 from tests.inspect.test_embeddings import table
 
@@ -19,14 +26,16 @@ def planted() -> Embeddings:
 
 def questions(table: Embeddings, ends: range, right: int) -> list:
     """x - y + z is the word `right` places further."""
-    return [(parsed([f"a{n - 3}", f"a{n - 2}", f"a{n - 1}"], table), table.word(f"a{n - 1 + right}")) for n in ends]
+    return [
+        (parse_question([f"a{n - 3}", f"a{n - 2}", f"a{n - 1}"], table), table.word(f"a{n - 1 + right}")) for n in ends
+    ]
 
 
 def test_an_analogy_is_that_of_brute_force():
     found = table()
     for words in (["a1", "a2", "a3"], ["a5", "-", "a6"], ["a7", "+", "a8", "-", "a9 a3", "+", "a2"]):
-        terms = parsed(words, found)
-        answer = analogy(found, terms, count=41)
+        terms = parse_question(words, found)
+        answer = solve_analogy(found, terms, count=41)
         total = np.zeros(7)
         for term in terms:
             vector = np.mean([found.vectors[i] for i in term.word.ids], axis=0)
@@ -41,21 +50,21 @@ def test_an_analogy_is_that_of_brute_force():
 
 def test_three_words_and_signs_say_the_same():
     found = table()
-    assert parsed(["a1", "a2", "a3"], found) == parsed(["a1", "-", "a2", "+", "a3"], found)
-    assert analogy(found, parsed(["a1", "a2", "a3"], found)).question == "a1 - a2 + a3"
+    assert parse_question(["a1", "a2", "a3"], found) == parse_question(["a1", "-", "a2", "+", "a3"], found)
+    assert solve_analogy(found, parse_question(["a1", "a2", "a3"], found)).question == "a1 - a2 + a3"
 
 
 @pytest.mark.article("B11", "X15")
 def test_a_planted_analogy_is_found_and_said_to_be():
     found = planted()
-    answer = analogy(found, parsed(["a1", "a2", "a3"], found), found.word("a4"))
+    answer = solve_analogy(found, parse_question(["a1", "a2", "a3"], found), found.word("a4"))
     assert (answer.rank, answer.rank_with_inputs, answer.candidates, answer.holds) == (1, 1, 38, True)
     assert answer.verdict == "this model does: a4 comes first, the words of the question left out"
 
 
 def test_without_leaving_inputs_out_the_answer_is_often_one_of_them():
     found = table(width=101)  # so wide that no two words have anything in common
-    answer = analogy(found, parsed(["a1", "a2", "a3"], found))
+    answer = solve_analogy(found, parse_question(["a1", "a2", "a3"], found))
     assert answer.answers_with_inputs[0].id in (1, 3)
     assert answer.answers[0].id not in (1, 2, 3)
     assert "is one of them" in answer.verdict
@@ -63,21 +72,21 @@ def test_without_leaving_inputs_out_the_answer_is_often_one_of_them():
 
 def test_a_model_that_does_not_is_said_not_to():
     found = table()
-    terms = parsed(["a1", "a2", "a3"], found)
-    last = analogy(found, terms, count=41).answers[-1]
-    answer = analogy(found, terms, found.word(last.piece))
+    terms = parse_question(["a1", "a2", "a3"], found)
+    last = solve_analogy(found, terms, count=41).answers[-1]
+    answer = solve_analogy(found, terms, found.word(last.piece))
     assert (answer.rank, answer.by_chance) == (38, 1.0)
     assert answer.verdict.startswith("this model does not: ")
 
 
 def test_the_chance_of_a_rank_is_what_random_tables_give():
     found = table()
-    terms, draw = parsed(["a1", "a2", "a3"], found), np.random.default_rng(3)
+    terms, draw = parse_question(["a1", "a2", "a3"], found), np.random.default_rng(3)
     words = found.words(["a4", "a7 a8"])
     places = []
     for _ in range(2000):
-        other = random_like(found, draw)
-        places.append([ranks(other, summed(other, terms), word, [1, 2, 3])[0] for word in words])
+        other = random_table(found, draw)
+        places.append([answer_ranks(other, sum_of_words(other, terms), word, [1, 2, 3])[0] for word in words])
     one, several = np.array(places).T
     for rank in (1, 10, 19, 30):  # binomial: three deviations are below 0.034
         assert np.mean(one <= rank) == pytest.approx(rank / 38, abs=0.034)
@@ -86,9 +95,9 @@ def test_the_chance_of_a_rank_is_what_random_tables_give():
 
 def test_a_word_of_several_pieces_stands_where_their_mean_would():
     found = table()
-    terms = parsed(["a1", "a2", "a3"], found)
-    answer = analogy(found, terms, found.word("a7 a8"), count=41)
-    total, mean = summed(found, terms), (found.vectors[7] + found.vectors[8]) / 2
+    terms = parse_question(["a1", "a2", "a3"], found)
+    answer = solve_analogy(found, terms, found.word("a7 a8"), count=41)
+    total, mean = sum_of_words(found, terms), (found.vectors[7] + found.vectors[8]) / 2
     cosine = float(total @ mean / np.sqrt((total**2).sum() * (mean**2).sum()))
     assert answer.rank == 1 + sum(each.cosine > cosine for each in answer.answers)
     assert answer.rank_with_inputs == 1 + sum(each.cosine > cosine for each in answer.answers_with_inputs)
@@ -98,30 +107,30 @@ def test_a_word_of_several_pieces_stands_where_their_mean_would():
 def test_accuracy_is_counted_and_compared_with_random_tables():
     found = planted()
     good, bad = questions(found, range(4, 37, 4), right=1), questions(found, range(4, 37), right=3)
-    counted = accuracy(found, good + bad)
-    by_hand = sum(analogy(found, terms, expected).rank == 1 for terms, expected in good + bad)
+    counted = measure_accuracy(found, good + bad)
+    by_hand = sum(solve_analogy(found, terms, expected).rank == 1 for terms, expected in good + bad)
     assert (counted.count, counted.right) == (42, by_hand)
     assert 9 <= by_hand < 42
     assert 0.0 < counted.random <= counted.most_random < 9
-    assert accuracy(found, good).verdict.startswith("more than chance: 9 of 9 come out")
-    wrong = accuracy(table(), bad)
-    assert wrong == accuracy(table(), bad)
+    assert measure_accuracy(found, good).verdict.startswith("more than chance: 9 of 9 come out")
+    wrong = measure_accuracy(table(), bad)
+    assert wrong == measure_accuracy(table(), bad)
     assert ("does not" in wrong.verdict) == (wrong.right <= wrong.most_random)
-    assert accuracy(table(), bad[:1]).verdict.startswith("this model does not: 0 of 1")
+    assert measure_accuracy(table(), bad[:1]).verdict.startswith("this model does not: 0 of 1")
 
 
 @pytest.mark.parametrize("words", [[], ["a1"], ["a1", "-"], ["a1", "a2"], ["-", "-", "a1"], ["a1", "-", "a2", "a3"]])
 def test_what_is_no_analogy_is_refused(words: list[str]):
     with pytest.raises(ValueError, match="is no analogy; write it as: king - man \\+ woman"):
-        parsed(words, table())
+        parse_question(words, table())
 
 
 def test_questions_without_an_answer_are_refused():
     found = table()
     with pytest.raises(ValueError, match="cancel out"):
-        analogy(found, parsed(["a1", "-", "a1"], found))
+        solve_analogy(found, parse_question(["a1", "-", "a1"], found))
     for word in ("a2", "a5 a2"):
         with pytest.raises(ValueError, match=f"'{word}' shares a piece with the question"):
-            analogy(found, parsed(["a1", "a2", "a3"], found), found.word(word))
+            solve_analogy(found, parse_question(["a1", "a2", "a3"], found), found.word(word))
     with pytest.raises(ValueError, match="there is no analogy"):
-        accuracy(found, [])
+        measure_accuracy(found, [])

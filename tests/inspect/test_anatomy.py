@@ -3,7 +3,14 @@ from itertools import chain
 import pytest
 import torch
 
-from pellucid.inspect.anatomy import Box, Layers, arrays, fixed_numbers, picture, trained_numbers
+from pellucid.inspect.anatomy import (
+    ArchitectureBox,
+    EqualLayers,
+    count_fixed,
+    count_trained,
+    list_arrays,
+    read_architecture,
+)
 from pellucid.model import Transformer
 from tests.model.models import every_option, small_config, small_model
 
@@ -12,9 +19,9 @@ from tests.model.models import every_option, small_config, small_model
 @every_option
 def test_parameters_are_counted_as_torch_counts_them(options):
     model = small_model(**options)
-    found = arrays(model)
-    assert trained_numbers(found) == sum(each.numel() for each in model.parameters())
-    assert fixed_numbers(found) == sum(each.numel() for each in model.buffers())
+    found = list_arrays(model)
+    assert count_trained(found) == sum(each.numel() for each in model.parameters())
+    assert count_fixed(found) == sum(each.numel() for each in model.buffers())
     names = [name for name, _ in model.named_parameters(remove_duplicate=False)]
     assert [each.name for each in found if each.trained] == sorted(names, key=[e.name for e in found].index)
     for each in found:
@@ -25,10 +32,10 @@ def test_parameters_are_counted_as_torch_counts_them(options):
 @every_option
 def test_the_picture_s_boxes_hold_every_parameter_once(options):
     model = small_model(**options)
-    drawn = picture(model)
+    drawn = read_architecture(model)
     total = 0
     for part in (*drawn.encoder, *drawn.decoder):
-        if isinstance(part, Box):
+        if isinstance(part, ArchitectureBox):
             total += part.parameters
         else:
             total += part.times * sum(box.parameters for box in chain(*part.parts))
@@ -37,7 +44,8 @@ def test_the_picture_s_boxes_hold_every_parameter_once(options):
 
 def test_shared_arrays_are_said_to_be_shared():
     of = {
-        tie: [(a.name, a.shared_with) for a in arrays(small_model(tie=tie)) if a.shared_with] for tie in ("all", "none")
+        tie: [(a.name, a.shared_with) for a in list_arrays(small_model(tie=tie)) if a.shared_with]
+        for tie in ("all", "none")
     }
     first = "source_embedding.weight"
     assert of == {"all": [("target_embedding.weight", first), ("output_embedding.weight", first)], "none": []}
@@ -46,18 +54,18 @@ def test_shared_arrays_are_said_to_be_shared():
 @pytest.mark.article("D3", "X6", "X30")
 def test_fixed_and_frozen_arrays_are_not_said_to_be_trained():
     model = small_model(positions="sinusoidal")
-    tables = [each for each in arrays(model) if each.kind == "Sinusoidal"]
+    tables = [each for each in list_arrays(model) if each.kind == "Sinusoidal"]
     assert [(each.name, each.trained) for each in tables] == [
         ("source_positions.table", False),
         ("target_positions.table", False),
     ]
-    assert all(each.trained for each in arrays(small_model(positions="learned")) if each.kind == "Learned")
+    assert all(each.trained for each in list_arrays(small_model(positions="learned")) if each.kind == "Learned")
     model.get_parameter("encoder_norm.bias").requires_grad_(False)
-    assert [each.name for each in arrays(model) if not each.trained][-1] == "encoder_norm.bias"
+    assert [each.name for each in list_arrays(model) if not each.trained][-1] == "encoder_norm.bias"
 
 
-def layers(model: Transformer, stack: str) -> list[Layers]:
-    return [part for part in getattr(picture(model), stack) if isinstance(part, Layers)]
+def layers(model: Transformer, stack: str) -> list[EqualLayers]:
+    return [part for part in getattr(read_architecture(model), stack) if isinstance(part, EqualLayers)]
 
 
 def test_layers_are_drawn_in_the_order_of_computation():
@@ -69,7 +77,9 @@ def test_layers_are_drawn_in_the_order_of_computation():
     names = ["masked self-attention", "cross-attention", "feed-forward"]
     assert titles("pre") == [["norm", name] for name in names]
     assert titles("post") == [[name, "add, norm"] for name in names]
-    assert [box.title for box in picture(small_model(norm="post")).encoder if isinstance(box, Box)] == [
+    assert [
+        box.title for box in read_architecture(small_model(norm="post")).encoder if isinstance(box, ArchitectureBox)
+    ] == [
         "source embedding",
         "+ positions",
     ]
@@ -99,5 +109,9 @@ def test_a_layer_unlike_the_others_is_drawn_apart():
     ],
 )
 def test_positions_are_drawn_as_they_are(positions: str, words: list[str]):
-    boxes = [part for part in picture(small_model(positions=positions)).encoder if isinstance(part, Box)]
+    boxes = [
+        part
+        for part in read_architecture(small_model(positions=positions)).encoder
+        if isinstance(part, ArchitectureBox)
+    ]
     assert [box.detail for box in boxes if box.kind == "positions"] == words

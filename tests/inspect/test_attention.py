@@ -5,7 +5,15 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.inspect.attention import STAGES, distances, mean_distance, rollout, rollout_table, row_as_sum, table
+from pellucid.inspect.attention import (
+    STAGES,
+    attention_rollout,
+    attention_row_as_sum,
+    attention_table,
+    mean_distance,
+    reading_distances,
+    rollout_table,
+)
 from pellucid.trace import Trace
 from pellucid.trace.edits import attention_names
 from tests.trace.traced import ball, small_traced
@@ -35,24 +43,24 @@ def planted(trace: Trace, **patterns: np.ndarray) -> Trace:
 @pytest.mark.parametrize("head", [None, 0, 2])
 @pytest.mark.parametrize("pieces", [False, True])
 def test_every_row_of_weights_sums_to_one(name: str, head: int | None, pieces: bool):
-    assert table(long(), name, head, pieces=pieces).sums == pytest.approx(1.0, abs=1e-6)
+    assert attention_table(long(), name, head, pieces=pieces).sums == pytest.approx(1.0, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", ATTENTIONS)
 def test_pieces_and_stages_are_those_of_the_trace(name: str):
     trace, head = ball(), 1
     for stage in STAGES:
-        found = table(trace, name, head, stage=stage, pieces=True)
+        found = attention_table(trace, name, head, stage=stage, pieces=True)
         values = trace.values_of(f"{name}.{stage}")[head]
         seen = np.isfinite(found.values)
         np.testing.assert_allclose(found.values[seen], values[seen], rtol=1e-12)
         assert seen.all() == (not (name.startswith("decoder") and name.endswith("self")))
-    raw, scaled = (table(trace, name, head, stage=stage).values for stage in ("products", "scores"))
+    raw, scaled = (attention_table(trace, name, head, stage=stage).values for stage in ("products", "scores"))
     width = trace.config.d_model // trace.config.heads
     np.testing.assert_allclose(scaled * width**0.5, raw, rtol=1e-5)
     np.testing.assert_allclose(
         torch.from_numpy(np.nan_to_num(scaled, nan=-np.inf)).softmax(dim=-1).numpy(),
-        np.nan_to_num(table(trace, name, head, pieces=True).values),
+        np.nan_to_num(attention_table(trace, name, head, pieces=True).values),
         atol=1e-6,
     )
 
@@ -61,18 +69,18 @@ def test_pieces_and_stages_are_those_of_the_trace(name: str):
 def test_no_future_is_shown_in_the_decoder():
     trace = long()
     for pieces in (False, True):
-        found = table(trace, "decoder.1.self", 0, pieces=pieces)
+        found = attention_table(trace, "decoder.1.self", 0, pieces=pieces)
         future = np.triu(np.ones_like(found.values, dtype=bool), k=1)
         assert np.isnan(found.values[future]).all()
         assert np.isfinite(found.values[~future]).all()
-        assert np.isfinite(table(trace, "decoder.1.cross", 0, pieces=pieces).values).all()
+        assert np.isfinite(attention_table(trace, "decoder.1.cross", 0, pieces=pieces).values).all()
 
 
 @pytest.mark.article("A3")
 def test_the_mean_is_the_mean_of_the_heads():
     trace = long()
-    heads = [table(trace, "encoder.1.self", head).values for head in range(3)]
-    np.testing.assert_allclose(table(trace, "encoder.1.self").values, np.mean(heads, axis=0))
+    heads = [attention_table(trace, "encoder.1.self", head).values for head in range(3)]
+    np.testing.assert_allclose(attention_table(trace, "encoder.1.self").values, np.mean(heads, axis=0))
 
 
 @pytest.mark.article("B23", "D5", "D6")
@@ -82,7 +90,7 @@ def test_the_terms_sum_to_what_the_model_computed(name: str, pieces: bool):
     trace = exact()
     for word in ("ball", "zebra") if name.startswith("encoder") else ("bola", "azul"):
         for head in (None, 0, 1):
-            found = row_as_sum(trace, name, word, head, pieces=pieces)
+            found = attention_row_as_sum(trace, name, word, head, pieces=pieces)
             assert found.error < 1e-12
             assert sum(term.weight for term in found.terms) == pytest.approx(1.0)
             assert sum(term.share for term in found.terms) == pytest.approx(1.0)
@@ -93,7 +101,7 @@ def test_the_terms_sum_to_what_the_model_computed(name: str, pieces: bool):
 
 def test_the_value_of_a_piece_is_as_long_as_the_value_the_model_made():
     trace = ball()
-    found = row_as_sum(trace, "encoder.0.self", "blue", 2, pieces=True)
+    found = attention_row_as_sum(trace, "encoder.0.self", "blue", 2, pieces=True)
     lengths = np.linalg.norm(trace.values_of("encoder.0.self.v")[2], axis=-1)
     assert [term.value for term in found.terms] == pytest.approx(lengths, rel=1e-5)
 
@@ -103,12 +111,12 @@ def test_a_wrong_value_does_not_sum_to_the_head_s_output():
     tensors = {name: np.array(trace.values_of(name)) for name in trace}
     tensors["encoder.0.self.v"][:, 0] += 1.0
     wrong = Trace(replace(trace.facts), trace.config, tensors, trace.origin)
-    assert row_as_sum(wrong, "encoder.0.self", "blue", 0).error > 1e-3
-    assert row_as_sum(trace, "encoder.0.self", "blue", 0).error < 1e-5
+    assert attention_row_as_sum(wrong, "encoder.0.self", "blue", 0).error > 1e-3
+    assert attention_row_as_sum(trace, "encoder.0.self", "blue", 0).error < 1e-5
 
 
 def test_the_future_is_no_term():
-    found = row_as_sum(long(), "decoder.0.self", "es", 0)
+    found = attention_row_as_sum(long(), "decoder.0.self", "es", 0)
     assert [term.label for term in found.terms] == ["<s>", "La", "bola", "es"]
 
 
@@ -116,7 +124,7 @@ def test_the_future_is_no_term():
 @pytest.mark.parametrize("name", [name for name in ATTENTIONS if name.endswith("self")])
 def test_rows_of_rollout_sum_to_one(name: str):
     trace = long()
-    assert rollout(trace, name).sum(axis=1) == pytest.approx(1.0, abs=1e-6)
+    assert attention_rollout(trace, name).sum(axis=1) == pytest.approx(1.0, abs=1e-6)
     assert rollout_table(trace, name).sums == pytest.approx(1.0, abs=1e-6)
     assert rollout_table(trace, name, pieces=True).values[0, 0] > 0.0
 
@@ -129,7 +137,7 @@ def test_rollout_by_hand():
     last = np.zeros((length, length))
     last[:, -1] = 1.0
     one, two = (np.repeat(each[None], heads, axis=0) for each in (before, last))
-    found = rollout(planted(trace, encoder_0_self=one, encoder_1_self=two), "encoder.1.self")
+    found = attention_rollout(planted(trace, encoder_0_self=one, encoder_1_self=two), "encoder.1.self")
     for i in range(length):
         expected = np.zeros(length)  # half stays, of which half is from before; half comes from the last, likewise
         expected[i] += 0.25
@@ -138,7 +146,7 @@ def test_rollout_by_hand():
         expected[-2] += 0.25
         assert found[i] == pytest.approx(expected)
     untouched = planted(trace, encoder_0_self=np.repeat(np.eye(length)[None], heads, axis=0))
-    assert rollout(untouched, "encoder.0.self") == pytest.approx(np.eye(length))
+    assert attention_rollout(untouched, "encoder.0.self") == pytest.approx(np.eye(length))
 
 
 @pytest.mark.article("C28")
@@ -157,12 +165,12 @@ def test_heads_that_read_a_neighbour_are_one_piece_away():
     pattern[0, :, -1] = 1.0
     pattern[1, range(length), range(length)] = 1.0
     pattern[2, 1:length, : length - 1] = np.eye(length - 1)
-    found = distances(planted(trace, encoder_0_self=pattern), "encoder")
+    found = reading_distances(planted(trace, encoder_0_self=pattern), "encoder")
     assert found[0].heads == [None, 0.0, 1.0]
     assert found[0].mean == 0.5
     assert [each.attention for each in found] == ["encoder.0.self", "encoder.1.self"]
     assert found[1].even == pytest.approx(np.abs(np.subtract.outer(range(length), range(length))).mean())
-    decoder = distances(trace, "decoder")
+    decoder = reading_distances(trace, "decoder")
     rows = len(trace.inputs.ids) - 1
     assert decoder[0].even == pytest.approx(np.mean([np.mean(range(n + 1)) for n in range(rows)]))
 
@@ -170,24 +178,27 @@ def test_heads_that_read_a_neighbour_are_one_piece_away():
 def test_attentions_without_heads_are_told_and_passed_over():
     model = small_traced(fewer_heads="encoder.0.self:1 encoder.1.self:0")
     trace = model.trace("The ball is blue.", target="La bola es azul.")
-    assert table(trace, "encoder.0.self").sums == pytest.approx(1.0, abs=1e-6)
+    assert attention_table(trace, "encoder.0.self").sums == pytest.approx(1.0, abs=1e-6)
     with pytest.raises(ValueError, match=r"encoder\.1\.self has no head left"):
-        table(trace, "encoder.1.self")
+        attention_table(trace, "encoder.1.self")
     with pytest.raises(ValueError, match="has heads 0 to 0; head 1 is none"):
-        table(trace, "encoder.0.self", 1)
-    assert [len(each.heads) for each in distances(trace, "encoder")] == [1, 0]
+        attention_table(trace, "encoder.0.self", 1)
+    assert [len(each.heads) for each in reading_distances(trace, "encoder")] == [1, 0]
 
 
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda t: table(t, "encoder.7.self"), "'encoder.7.self' is no attention of this model; did you mean"),
-        (lambda t: table(t, "encoder.0.self", 3), "encoder.0.self has heads 0 to 2; head 3 is none"),
-        (lambda t: table(t, "encoder.0.self", 0, stage="softmax"), "it must be products, scores, pattern"),
-        (lambda t: table(t, "encoder.0.self", stage="scores"), "scores are looked at head by head"),
-        (lambda t: row_as_sum(t, "encoder.0.self", "red"), "'red' is not here"),
-        (lambda t: row_as_sum(t, "encoder.0.self", "blue", -1), "head -1 is none"),
-        (lambda t: rollout(t, "decoder.0.cross"), "decoder.0.cross joins two"),
+        (
+            lambda t: attention_table(t, "encoder.7.self"),
+            "'encoder.7.self' is no attention of this model; did you mean",
+        ),
+        (lambda t: attention_table(t, "encoder.0.self", 3), "encoder.0.self has heads 0 to 2; head 3 is none"),
+        (lambda t: attention_table(t, "encoder.0.self", 0, stage="softmax"), "it must be products, scores, pattern"),
+        (lambda t: attention_table(t, "encoder.0.self", stage="scores"), "scores are looked at head by head"),
+        (lambda t: attention_row_as_sum(t, "encoder.0.self", "red"), "'red' is not here"),
+        (lambda t: attention_row_as_sum(t, "encoder.0.self", "blue", -1), "head -1 is none"),
+        (lambda t: attention_rollout(t, "decoder.0.cross"), "decoder.0.cross joins two"),
     ],
 )
 def test_what_there_is_not_is_told(ask, message: str):

@@ -3,8 +3,8 @@ import json
 import pytest
 
 from pellucid import bundle
-from pellucid.inspect.badges import badges_beside, heads_of, place_of
-from pellucid.trace.page_api import act
+from pellucid.inspect.badges import badges_path, list_heads, read_badges
+from pellucid.trace.page_api import perform_act
 from tests.decode.models import small_tokenizer
 from tests.trace.traced import small_traced
 
@@ -14,8 +14,8 @@ def saved(tmp_path):
     """A model directory."""
     model = small_traced(fewer_heads="encoder.1.self:1")
     place = tmp_path / "best"
-    bundle.save(place, model.bundle.model, small_tokenizer(), step=0)
-    return bundle.load(place)
+    bundle.save_bundle(place, model.bundle.model, small_tokenizer(), step=0)
+    return bundle.load_bundle(place)
 
 
 def study(saved, **changes):
@@ -28,7 +28,7 @@ def study(saved, **changes):
             "error": None,
             "gradient": 0.5,
         }
-        for attention, head in heads_of(saved.model.config)
+        for attention, head in list_heads(saved.model.config)
     ]
     files = saved.manifest["files"]
     table = {"format": 1, "sha256": files["model.safetensors"]["sha256"], "pairs": 31, "loss": 2.5, "rules": {"R": "x"}}
@@ -36,13 +36,13 @@ def study(saved, **changes):
 
 
 def written(saved, table):
-    place_of(saved).write_text(table if isinstance(table, str) else json.dumps(table), encoding="utf-8")
+    badges_path(saved).write_text(table if isinstance(table, str) else json.dumps(table), encoding="utf-8")
 
 
 def test_badges_stand_beside_the_model_directory(saved):
-    assert place_of(saved) == saved.directory.parent / "best.heads.json"
+    assert badges_path(saved) == saved.directory.parent / "best.heads.json"
     written(saved, study(saved))
-    found = badges_beside(saved)
+    found = read_badges(saved)
     assert len(found["heads"]) == 3 * (2 + 2 * 3) - 2
     assert found["pairs"] == 31
 
@@ -72,22 +72,22 @@ def broken_head(saved, **changes):
 def test_a_file_that_is_not_of_this_model_is_told_and_how_to_make_one(saved, made, says):
     written(saved, made(saved))
     with pytest.raises(ValueError, match=says) as error:
-        badges_beside(saved)
+        read_badges(saved)
     assert f"pellucid inspect heads {saved.directory}" in str(error.value)
 
 
 def test_where_there_is_none_the_page_is_told_the_command(saved):
     with pytest.raises(ValueError, match="were not studied; run: pellucid inspect heads"):
-        badges_beside(saved)
+        read_badges(saved)
     trace = small_traced().trace("Yes.", beam=1)
-    found = act(trace, "heads", {})
+    found = perform_act(trace, "heads", {})
     assert isinstance(found, dict)
     assert found["study"] is None
     assert "were not studied" in found["says"]
 
 
 def test_a_file_too_large_to_be_one_is_not_read(saved, monkeypatch):
-    monkeypatch.setattr("pellucid.inspect.badges.LARGEST", 10)
+    monkeypatch.setattr("pellucid.inspect.badges.LARGEST_FILE", 10)
     written(saved, study(saved))
     with pytest.raises(ValueError, match="more than 10 bytes"):
-        badges_beside(saved)
+        read_badges(saved)

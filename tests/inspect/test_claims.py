@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import BOS
-from pellucid.inspect.claims import diagonal, diagonals, masking
-from pellucid.trace.page_api import act
+from pellucid.inspect.claims import compare_masking, cross_attention_diagonals, mean_diagonal
+from pellucid.trace.page_api import perform_act
 from tests.trace.traced import small_traced
 
 MODEL = small_traced(ends=12.0, double=True)
@@ -15,7 +15,7 @@ TRACE = MODEL.trace("The ball is blue.", target="La bola es azul.")
 
 @pytest.mark.article("A33", "B29", "B31", "X13", "X22")
 def test_one_row_with_kept_keys_is_the_row_of_the_masked_run_and_not_that_of_the_run_without_a_mask():
-    found = masking(TRACE)
+    found = compare_masking(TRACE)
     assert len(found["kept"]) == len(TRACE.inputs.ids)
     assert max(found["kept"]) < 1e-11 * found["size"]
     assert max(found["unmasked"]) > 0.01
@@ -28,7 +28,7 @@ def test_without_a_mask_the_first_row_depends_on_what_comes_later():
     other[-1] = (other[-1] + 1) % 100 + 4
     changed = replace(TRACE.facts, inputs=replace(TRACE.inputs, ids=other))
     again = type(TRACE)(changed, TRACE.config, {}, TRACE.origin)
-    first, second = masking(TRACE), masking(again)
+    first, second = compare_masking(TRACE), compare_masking(again)
     assert first["unmasked"][0] != second["unmasked"][0]
     with torch.inference_mode():
         source = torch.tensor([TRACE.source.ids])
@@ -37,7 +37,7 @@ def test_without_a_mask_the_first_row_depends_on_what_comes_later():
 
 
 def test_a_translation_of_one_piece_has_nothing_to_mask():
-    found = masking(MODEL.trace("Yes.", target=""))
+    found = compare_masking(MODEL.trace("Yes.", target=""))
     assert TRACE.inputs.ids[0] == BOS
     assert found["unmasked"] == pytest.approx([0.0], abs=1e-12)
     assert found["parted"] == 0
@@ -45,7 +45,7 @@ def test_a_translation_of_one_piece_has_nothing_to_mask():
 
 @pytest.mark.article("C26")
 def test_the_products_are_unmasked_and_make_the_pattern_wherever_infinity_is_added():
-    found = masking(TRACE)["products"]
+    found = compare_masking(TRACE)["products"]
     assert found is not None
     products = np.array(found["rows"])
     np.testing.assert_allclose(products, TRACE["decoder.0.self.products"].values[0], rtol=1e-6)
@@ -59,26 +59,26 @@ def test_the_products_are_unmasked_and_make_the_pattern_wherever_infinity_is_add
 
 def test_where_no_head_is_left_the_next_attention_gives_its_products():
     model = small_traced(fewer_heads="decoder.0.self:0 decoder.1.self:1")
-    found = masking(model.trace("Yes.", target="Si."))["products"]
+    found = compare_masking(model.trace("Yes.", target="Si."))["products"]
     assert found is not None
     assert found["section"] == "decoder.1.self"
     none = small_traced(decoder_layers=1, fewer_heads="decoder.0.self:0")
-    assert masking(none.trace("Yes.", target="Si."))["products"] is None
+    assert compare_masking(none.trace("Yes.", target="Si."))["products"] is None
 
 
 @pytest.mark.article("A35", "X14")
 def test_the_diagonal_of_the_identity_is_one_and_of_a_reversal_little():
     identity = torch.eye(5, dtype=torch.float64)[None]
-    assert diagonal(identity, 0).tolist() == [1.0]
-    assert diagonal(identity, -1).tolist() == [0.0]
-    assert diagonal(identity.flip(-1), 0).tolist() == [0.2]  # the middle one
-    assert diagonal(torch.eye(3, 7)[None], 0).tolist() == [1.0]
-    assert diagonal(torch.ones(2, 1, 4) / 4, -1).tolist() == [0.0, 0.0]
+    assert mean_diagonal(identity, 0).tolist() == [1.0]
+    assert mean_diagonal(identity, -1).tolist() == [0.0]
+    assert mean_diagonal(identity.flip(-1), 0).tolist() == [0.2]  # the middle one
+    assert mean_diagonal(torch.eye(3, 7)[None], 0).tolist() == [1.0]
+    assert mean_diagonal(torch.ones(2, 1, 4) / 4, -1).tolist() == [0.0, 0.0]
 
 
 @pytest.mark.article("A35", "X14")
 def test_diagonals_are_those_of_the_patterns_captured():
-    found = act(TRACE, "identity", {"sentence": "blue is The ball", "target": "azul"})
+    found = perform_act(TRACE, "identity", {"sentence": "blue is The ball", "target": "azul"})
     assert isinstance(found, dict)
     other = MODEL.trace("blue is The ball", target="azul")
     assert (found["source"], found["target"]) == (other.source.text, other.target.text)
@@ -92,4 +92,4 @@ def test_diagonals_are_those_of_the_patterns_captured():
             for head in pattern
         ]
         assert each["read"] == pytest.approx(shifted, rel=1e-9)
-    assert diagonals(other) == found
+    assert cross_attention_diagonals(other) == found

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pellucid.inspect.embeddings import Embeddings, embeddings
+from pellucid.inspect.embeddings import Embeddings, embedding_table
 from tests.trace.traced import small_traced
 
 
@@ -74,14 +74,14 @@ def test_a_row_of_zeros_is_near_nothing():
 @pytest.mark.parametrize("side", ["source", "target", "output"])
 def test_each_table_of_a_model_is_its_own(side: str):
     bundle = small_traced(tie="none").bundle
-    found = embeddings(bundle, side)
+    found = embedding_table(bundle, side)
     weight = bundle.model.get_parameter(f"{side}_embedding.weight").detach().numpy()
     assert found.vectors == pytest.approx(weight)
     assert found.pieces[3] == "</s>"
 
 
 def test_words_and_pieces_are_told_apart():
-    found = embeddings(small_traced().bundle)
+    found = embedding_table(small_traced().bundle)
     assert found.word("the").pieces == ("▁the",)
     assert found.word("▁the").ids == found.word("the").ids
     assert found.word("</s>").ids == (3,)
@@ -90,10 +90,10 @@ def test_words_and_pieces_are_told_apart():
 
 
 def test_what_cannot_be_looked_up_is_refused():
-    found = embeddings(small_traced().bundle)
+    found = embedding_table(small_traced().bundle)
     with pytest.raises(ValueError, match="' ' is no word"):
         found.word(" ")
     with pytest.raises(ValueError, match="0 neighbours were asked for"):
         found.neighbours(found.vectors[3], 0)
     with pytest.raises(ValueError, match="side is 'left', it must be source, target or output"):
-        embeddings(small_traced().bundle, "left")
+        embedding_table(small_traced().bundle, "left")

@@ -3,9 +3,9 @@ import pytest
 import torch
 
 from pellucid.inspect import heads as study
-from pellucid.inspect.importance import Head, heads_of, kept_counts
-from pellucid.inspect.relations import Count
-from pellucid.inspect.study_pairs import AT_ONCE, batch, batches_of, prepare
+from pellucid.inspect.importance import Head, kept_counts, list_heads
+from pellucid.inspect.relations import RelationCounts
+from pellucid.inspect.study_pairs import NUMBERS_PER_BATCH, batch_numbers, encode_study_pairs, make_study_batch
 from tests.decode.models import small_tokenizer
 from tests.inspect.studied import SOURCES, TARGETS, small_pairs
 from tests.trace.copying import WORDS, copying_model, word_tokenizer
@@ -14,10 +14,10 @@ from tests.trace.traced import small_traced
 
 def looked(**options):
     model = small_traced(double=True, **options).bundle.model
-    return study.look(model, small_tokenizer(), small_pairs(model.config), None)
+    return study.study_patterns(model, small_tokenizer(), small_pairs(model.config), None)
 
 
-def numbers(found: study.Looked) -> list:
+def numbers(found: study.HeadStudy) -> list:
     return [
         [each.confidence, each.entropy, each.sink, each.rarest.value, *(share.value for share in each.pieces.values())]
         for each in found.seen
@@ -26,7 +26,7 @@ def numbers(found: study.Looked) -> list:
 
 def test_neighbours_in_a_batch_change_nothing(monkeypatch):
     together = looked()
-    monkeypatch.setattr("pellucid.inspect.study_pairs.AT_ONCE", 1)
+    monkeypatch.setattr("pellucid.inspect.study_pairs.NUMBERS_PER_BATCH", 1)
     alone = looked()
     np.testing.assert_allclose(*(np.array(numbers(each), dtype=float) for each in (together, alone)), rtol=1e-9)
     np.testing.assert_allclose(
@@ -37,8 +37,8 @@ def test_neighbours_in_a_batch_change_nothing(monkeypatch):
 
 def test_what_is_seen_is_what_a_trace_shows():
     model = small_traced(double=True)
-    pairs = prepare(small_tokenizer(), model.bundle.model.config, SOURCES[:1], TARGETS[:1])
-    found = study.look(model.bundle.model, small_tokenizer(), pairs, None)
+    pairs = encode_study_pairs(small_tokenizer(), model.bundle.model.config, SOURCES[:1], TARGETS[:1])
+    found = study.study_patterns(model.bundle.model, small_tokenizer(), pairs, None)
     trace = model.trace(SOURCES[0], target=TARGETS[0])
     for each in found.seen:
         pattern = trace[f"{each.head.attention}.pattern"].values[each.head.number]
@@ -52,9 +52,9 @@ def test_what_is_seen_is_what_a_trace_shows():
 
 def test_only_heads_that_read_the_same_are_compared():
     found, config = looked(), small_traced().bundle.model.config
-    every = heads_of(config)
+    every = list_heads(config)
     assert [each.head for each in found.seen] == every
-    kind = {head: n for n, name in enumerate(("encoder", "decoder", "cross")) for head in heads_of(config, name)}
+    kind = {head: n for n, name in enumerate(("encoder", "decoder", "cross")) for head in list_heads(config, name)}
     for a, row in zip(every, found.similarity, strict=True):
         for b, value in zip(every, row, strict=True):
             assert (value is None) == (kind[a] != kind[b])
@@ -67,16 +67,16 @@ def test_gold_links_are_hit_by_the_row_that_reads_and_the_row_that_writes():
     config = small_traced().bundle.model.config
     pairs = small_pairs(config)
     numbers = list(range(len(pairs)))
-    some = batch(pairs, numbers, torch.device("cpu"))
+    some = make_study_batch(pairs, numbers, torch.device("cpu"))
     links = [[(i, i) for i in range(min(len(a.split()), len(b.split())))] for a, b in pairs.texts]
-    shape = len(numbers), 2, some.begun.ids.shape[1], some.read.ids.shape[1]
+    shape = len(numbers), 2, some.target_in.ids.shape[1], some.source.ids.shape[1]
     pattern = torch.zeros(shape)
-    for head, side in enumerate((some.begun, some.asked)):
-        same = (side.words[:, :, None] == some.read.words[:, None, :]) & (side.words[:, :, None] >= 0)
+    for head, side in enumerate((some.target_in, some.target_out)):
+        same = (side.words[:, :, None] == some.source.words[:, None, :]) & (side.words[:, :, None] >= 0)
         pattern[:, head] = same.float()
-    count = Count()
+    count = RelationCounts()
     study.count_alignment(count, some, pattern, links)
-    read, written = (count.followed(name, "decoder.0.cross") for name in ("word it reads", "word it writes"))
+    read, written = (count.as_followed(name, "decoder.0.cross") for name in ("word it reads", "word it writes"))
     assert read is not None
     assert written is not None
     assert read.shares[0] == written.shares[1] == 1.0
@@ -87,9 +87,13 @@ def test_gold_links_are_hit_by_the_row_that_reads_and_the_row_that_writes():
 
 def test_the_first_piece_of_each_side_has_the_place_0():
     pairs = small_pairs(small_traced().bundle.model.config)
-    some = batch(pairs, [2, 0], torch.device("cpu"))
-    for side, sentences in ((some.read, pairs.sources), (some.begun, pairs.targets), (some.asked, pairs.targets)):
-        for row, real, number in zip(side.ids, side.real, (2, 0), strict=True):
+    some = make_study_batch(pairs, [2, 0], torch.device("cpu"))
+    for side, sentences in (
+        (some.source, pairs.sources),
+        (some.target_in, pairs.targets),
+        (some.target_out, pairs.targets),
+    ):
+        for row, real, number in zip(side.ids, side.not_special, (2, 0), strict=True):
             assert side.places[real].tolist() == list(range(int(real.sum())))
             assert row[real].tolist() == sentences[number][0][:-1]
 
@@ -99,24 +103,24 @@ def test_heads_that_copy_align_and_matter():
     model, tokenizer = copying_model(), word_tokenizer()
     generator = np.random.default_rng(1)
     lines = [" ".join(generator.permutation(WORDS)[: 3 + n % 4]) for n in range(24)]
-    pairs = prepare(tokenizer, model.config, lines, lines)
+    pairs = encode_study_pairs(tokenizer, model.config, lines, lines)
     links = [[(i, i) for i in range(len(line.split()))] for line in lines]
-    found = study.look(model, tokenizer, pairs, links)
+    found = study.study_patterns(model, tokenizer, pairs, links)
     written = next(each for each in found.aligned if each.relation == "word it writes")
     assert max(written.shares) > 0.9
     aligning = Head("decoder.0.cross", written.shares.index(max(written.shares)))
-    weighed = study.weigh(model, pairs)
-    by_head = dict(zip(heads_of(model.config), (each.value for each in weighed.ablation), strict=True))
+    weighed = study.measure_importance(model, pairs)
+    by_head = dict(zip(list_heads(model.config), (each.value for each in weighed.ablation), strict=True))
     assert by_head[aligning] > 10 * weighed.loss
     assert weighed.correlation["gradient"] == pytest.approx(
-        study.importance.spearman(list(by_head.values()), weighed.gradient)
+        study.importance.spearman_correlation(list(by_head.values()), weighed.gradient)
     )
 
 
 def test_curves_begin_at_the_model_and_end_at_the_same_nothing():
     model = small_traced().bundle.model
-    pairs, every = small_pairs(model.config), heads_of(model.config)
-    weighed = study.weigh(model, pairs)
+    pairs, every = small_pairs(model.config), list_heads(model.config)
+    weighed = study.measure_importance(model, pairs)
     in_order = weighed.orders(model.config, "all", 2, seed=3)
     found = study.loss_curves(model, pairs, in_order, kept_counts(len(every), 5), lambda: None)
     assert [each.order for each in found] == ["ablation", "gradient", "random 1", "random 2"]
@@ -131,32 +135,32 @@ def test_curves_begin_at_the_model_and_end_at_the_same_nothing():
 
 def test_heads_outside_of_an_order_stay():
     model = small_traced().bundle.model
-    pairs, cross = small_pairs(model.config), heads_of(model.config, "cross")
+    pairs, cross = small_pairs(model.config), list_heads(model.config, "cross")
     found = study.loss_curves(model, pairs, {"some": cross}, [len(cross), 0], lambda: None)[0].values
-    whole, without = study.importance.losses(model, pairs, [(), cross]).sum(axis=1) / pairs.pieces
+    whole, without = study.importance.pair_losses(model, pairs, [(), cross]).sum(axis=1) / pairs.pieces
     assert found == pytest.approx([whole, without])
 
 
 def test_pairs_that_cannot_be_looked_at_are_told():
     config = small_traced(max_positions=9).bundle.model.config
-    pairs = prepare(small_tokenizer(), config, ["Yes.", " ", "the " * 20], ["Sí.", "Sí.", "Sí."])
+    pairs = encode_study_pairs(small_tokenizer(), config, ["Yes.", " ", "the " * 20], ["Sí.", "Sí.", "Sí."])
     assert pairs.lines == [0]
     assert pairs.notes == (
         "1 pairs left out: a side is blank, the first in line 2",
         "1 pairs left out: more than 9 pieces, the first in line 3",
     )
-    later = prepare(small_tokenizer(), config, ["Yes.", " "], ["Sí.", "Sí."], numbers=[4, 6])
+    later = encode_study_pairs(small_tokenizer(), config, ["Yes.", " "], ["Sí.", "Sí."], numbers=[4, 6])
     assert later.notes == ("1 pairs left out: a side is blank, the first in line 7",)
     with pytest.raises(ValueError, match="no pair to look at: 1 pairs left out: a side is blank"):
-        prepare(small_tokenizer(), config, [""], ["Sí."])
+        encode_study_pairs(small_tokenizer(), config, [""], ["Sí."])
     with pytest.raises(ValueError, match="2 sources and 1 targets"):
-        prepare(small_tokenizer(), config, ["a", "b"], ["a"])
+        encode_study_pairs(small_tokenizer(), config, ["a", "b"], ["a"])
 
 
 def test_commonness_is_that_of_the_text_that_is_named():
     config = small_traced().bundle.model.config
-    own = prepare(small_tokenizer(), config, ["Yes."], ["Sí."])
-    other = prepare(small_tokenizer(), config, ["Yes."], ["Sí."], ["Yes. Yes. Yes."])
+    own = encode_study_pairs(small_tokenizer(), config, ["Yes."], ["Sí."])
+    other = encode_study_pairs(small_tokenizer(), config, ["Yes."], ["Sí."], ["Yes. Yes. Yes."])
     ids = own.sources[0][0][:-1]
     assert [float(own.of_sources.counts[i]) for i in ids] == [1.0] * len(ids)
     assert [float(other.of_sources.counts[i]) for i in ids] == [3.0] * len(ids)
@@ -168,9 +172,11 @@ def test_no_batch_is_larger_than_its_bound():
     lengths = {n: 1 + (n * 37) % 90 for n in range(700)}
     heads = 8 * 3
     seen = []
-    for some in batches_of(lengths, config):
+    for some in batch_numbers(lengths, config):
         longest = max(lengths[n] for n in some)
-        assert len(some) == 1 or len(some) * longest * max(heads * longest, config.target_vocabulary) <= AT_ONCE
+        assert (
+            len(some) == 1 or len(some) * longest * max(heads * longest, config.target_vocabulary) <= NUMBERS_PER_BATCH
+        )
         assert len(some) <= 64
         seen += some
     assert sorted(seen) == sorted(lengths)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.decode.translate import Translator, reading
+from pellucid.decode.translate import Translator, inference_only
 from pellucid.inspect import importance
-from pellucid.inspect.importance import Head, gate, heads_of, losses, silence, without
-from pellucid.inspect.study_pairs import batches
+from pellucid.inspect.importance import Head, gate_heads, list_heads, pair_losses, silence_in_weights, silence_watcher
+from pellucid.inspect.study_pairs import study_batches
 from pellucid.model import Transformer
 from pellucid.trace.edits import attention_names
 from pellucid.trace.record import Edit
@@ -31,20 +31,20 @@ def zeroed(model: Transformer, head: Head) -> None:
 def with_factor(model: Transformer, pairs, head: Head, factor: float) -> np.ndarray:
     """The loss of each pair, a piece, with one head times a factor."""
     found = np.zeros(len(pairs))
-    with reading(model):
-        for batch in batches(pairs, model.config, torch.device("cpu")):
+    with inference_only(model):
+        for batch in study_batches(pairs, model.config, torch.device("cpu")):
             ones = torch.ones(len(batch.numbers), model.config.heads, dtype=model.output_embedding.weight.dtype)
             ones[:, head.number] = factor
-            watch = gate({head.attention: ones})
-            of_pairs = importance.batch_losses(model, model.encode(batch.read.ids, watch), batch, watch)
-            found[batch.numbers] = (of_pairs / batch.asked.there.sum(dim=1)).numpy()
+            watch = gate_heads({head.attention: ones})
+            of_pairs = importance.batch_losses(model, model.encode(batch.source.ids, watch), batch, watch)
+            found[batch.numbers] = (of_pairs / batch.target_out.not_padding.sum(dim=1)).numpy()
     return found
 
 
 def test_the_loss_is_that_of_scoring():
     model, pairs = model_and_pairs(double=True)
     scores = Translator(model, small_tokenizer()).score(SOURCES, TARGETS, batch=2)
-    [found] = losses(model, pairs, [()])
+    [found] = pair_losses(model, pairs, [()])
     assert found == pytest.approx([-each.log_prob for each in scores], rel=1e-5)
     assert pairs.pieces == sum(len(each.pieces) for each in scores)
 
@@ -52,10 +52,13 @@ def test_the_loss_is_that_of_scoring():
 def test_factors_of_one_change_no_bit():
     model, pairs = model_and_pairs()
     names = attention_names(model.config)
-    for batch in batches(pairs, model.config, torch.device("cpu")):
+    for batch in study_batches(pairs, model.config, torch.device("cpu")):
         ones = {name: torch.ones(len(batch.numbers), model.config.heads) for name in names}
-        with reading(model):
-            runs = [model(batch.read.ids, batch.begun.ids, watch) for watch in (Edit({}), silence([]), gate(ones))]
+        with inference_only(model):
+            runs = [
+                model(batch.source.ids, batch.target_in.ids, watch)
+                for watch in (Edit({}), silence_watcher([]), gate_heads(ones))
+            ]
         assert all(torch.equal(runs[0], each) for each in runs[1:])
 
 
@@ -63,10 +66,10 @@ def test_a_head_that_is_not_read_matters_nothing_at_all():
     model, pairs = model_and_pairs()
     for head in (Head("encoder.1.self", 2), Head("decoder.0.self", 1), Head("decoder.2.cross", 0)):
         zeroed(model, head)
-        base, silent = losses(model, pairs, [(), [head]])
+        base, silent = pair_losses(model, pairs, [(), [head]])
         assert np.array_equal(base, silent)
-        assert importance.ablation(base, silent, pairs.pieces).value == 0.0
-        assert np.all(importance.gradients(model, pairs)[:, heads_of(model.config).index(head)] == 0.0)
+        assert importance.loss_change(base, silent, pairs.pieces).value == 0.0
+        assert np.all(importance.head_gradients(model, pairs)[:, list_heads(model.config).index(head)] == 0.0)
 
 
 @pytest.mark.parametrize(
@@ -80,13 +83,13 @@ def test_a_head_that_is_not_read_matters_nothing_at_all():
 )
 def test_gradients_are_finite_differences(options, step: float):
     model, pairs = model_and_pairs(double=True, **options)
-    found = importance.gradients(model, pairs)
+    found = importance.head_gradients(model, pairs)
     for head in (Head("encoder.0.self", 1), Head("decoder.1.self", 0), Head("decoder.2.cross", 2)):
         up, down = (with_factor(model, pairs, head, 1 + sign * step) for sign in (1, -1))
         slope = (up - down) / (2 * step)
-        column = found[:, heads_of(model.config).index(head)]
+        column = found[:, list_heads(model.config).index(head)]
         assert np.abs(column - slope).max() <= 1e-4 * np.abs(slope).max()
-    expected = importance.expected(found)
+    expected = importance.expected_gradient(found)
     assert expected == pytest.approx([np.mean([abs(row[n]) for row in found]) for n in range(len(expected))])
 
 
@@ -94,7 +97,7 @@ def test_gradients_leave_the_model_as_it_was():
     model, pairs = model_and_pairs()
     model.train()
     first = next(model.parameters()).requires_grad_(False)
-    importance.gradients(model, pairs)
+    importance.head_gradients(model, pairs)
     assert model.training
     assert all(each.grad is None for each in model.parameters())
     assert [each.requires_grad for each in model.parameters()] == [each is not first for each in model.parameters()]
@@ -108,20 +111,23 @@ def test_a_factor_of_zero_is_silence_and_so_is_a_head_without_weights():
         Head("decoder.1.cross", 1),
         Head("decoder.2.self", 0),
     ]
-    every = losses(model, pairs, [[head] for head in heads])
+    every = pair_losses(model, pairs, [[head] for head in heads])
     for head, silent in zip(heads, every, strict=True):
         a_piece = [loss / len(ids) for loss, (ids, _) in zip(silent, pairs.targets, strict=True)]
         assert with_factor(model, pairs, head, 0.0) == pytest.approx(a_piece, rel=1e-12)
-        [weightless] = losses(without(model, [head]), pairs, [()])
+        [weightless] = pair_losses(silence_in_weights(model, [head]), pairs, [()])
         assert weightless == pytest.approx(silent, rel=1e-12)
-    [together], [weightless] = losses(model, pairs, [heads]), losses(without(model, heads), pairs, [()])
+    [together], [weightless] = (
+        pair_losses(model, pairs, [heads]),
+        pair_losses(silence_in_weights(model, heads), pairs, [()]),
+    )
     assert weightless == pytest.approx(together, rel=1e-12)
 
 
 def test_a_silent_copy_shares_all_other_weights():
     model, _ = model_and_pairs(tie="all")
     before = {name: each.clone() for name, each in model.named_parameters()}
-    copy = without(model, [Head("decoder.0.cross", 1)])
+    copy = silence_in_weights(model, [Head("decoder.0.cross", 1)])
     assert all(torch.equal(each, before[name]) for name, each in model.named_parameters())
     apart = [name for name, each in copy.named_parameters() if each is not model.get_parameter(name)]
     assert apart == ["decoder.0.cross.output.weight"]
@@ -131,60 +137,60 @@ def test_a_silent_copy_shares_all_other_weights():
 
 def test_each_variant_stands_for_itself():
     model, pairs = model_and_pairs()
-    heads = heads_of(model.config)
+    heads = list_heads(model.config)
     variants = [heads[:1], heads[-2:], heads[:4], heads[3:9], (), heads[:1] + heads[-2:], heads, ()]
-    together = losses(model, pairs, variants)
+    together = pair_losses(model, pairs, variants)
     for variant, row in zip(variants, together, strict=True):
-        assert np.array_equal(row, losses(model, pairs, [variant])[0])
+        assert np.array_equal(row, pair_losses(model, pairs, [variant])[0])
     assert len({row.sum() for row in together}) == len(variants) - 1
 
 
 def test_neighbours_in_a_batch_change_nothing(monkeypatch):
     model, pairs = model_and_pairs(double=True)
-    heads = heads_of(model.config)[::5]
-    together = losses(model, pairs, [[head] for head in heads]), importance.gradients(model, pairs)
-    monkeypatch.setattr("pellucid.inspect.study_pairs.AT_ONCE", 1)
-    alone = losses(model, pairs, [[head] for head in heads]), importance.gradients(model, pairs)
+    heads = list_heads(model.config)[::5]
+    together = pair_losses(model, pairs, [[head] for head in heads]), importance.head_gradients(model, pairs)
+    monkeypatch.setattr("pellucid.inspect.study_pairs.NUMBERS_PER_BATCH", 1)
+    alone = pair_losses(model, pairs, [[head] for head in heads]), importance.head_gradients(model, pairs)
     for a, b in zip(together, alone, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
 def test_a_change_has_the_error_of_its_mean():
-    change = importance.ablation(np.array([1.0, 2.0, 3.0]), np.array([1.5, 2.0, 4.0]), pieces=10)
+    change = importance.loss_change(np.array([1.0, 2.0, 3.0]), np.array([1.5, 2.0, 4.0]), pieces=10)
     assert change.value == pytest.approx(0.15)
     assert change.error == pytest.approx(math.sqrt(3) * 0.5 / 10)
 
 
 def test_each_attention_has_length_one():
-    found = importance.normalised(np.array([3.0, 4.0, 0.0, 0.0, 1.0, 0.0]), [2, 2, 2])
+    found = importance.normalise_by_attention(np.array([3.0, 4.0, 0.0, 0.0, 1.0, 0.0]), [2, 2, 2])
     assert found.tolist() == [0.6, 0.8, 0.0, 0.0, 1.0, 0.0]
 
 
 def test_spearman_is_the_correlation_of_ranks():
-    assert importance.spearman([1, 2, 3], [9, 8, 7]) == pytest.approx(-1.0)
-    assert importance.spearman([1, 5, 3], [10, 1e9, 20]) == pytest.approx(1.0)
+    assert importance.spearman_correlation([1, 2, 3], [9, 8, 7]) == pytest.approx(-1.0)
+    assert importance.spearman_correlation([1, 5, 3], [10, 1e9, 20]) == pytest.approx(1.0)
     # ranks 0, 1.5, 1.5, 3 and 0, 1, 2, 3, by hand: 4.5 / sqrt(4.5 * 5)
-    assert importance.spearman([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(4.5 / math.sqrt(22.5))
-    assert math.isnan(importance.spearman([1, 1], [1, 2]))
+    assert importance.spearman_correlation([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(4.5 / math.sqrt(22.5))
+    assert math.isnan(importance.spearman_correlation([1, 1], [1, 2]))
 
 
 def test_kinds_share_all_heads_among_them():
     config = small_traced().bundle.model.config
-    parts = [heads_of(config, kind) for kind in ("encoder", "decoder", "cross")]
+    parts = [list_heads(config, kind) for kind in ("encoder", "decoder", "cross")]
     assert [len(part) for part in parts] == [6, 9, 9]
-    assert sorted([*parts[0], *parts[1], *parts[2]]) == sorted(heads_of(config))
+    assert sorted([*parts[0], *parts[1], *parts[2]]) == sorted(list_heads(config))
     with pytest.raises(ValueError, match="'feet' is no kind of heads; choose one of all, encoder, decoder, cross"):
-        heads_of(config, "feet")
+        list_heads(config, "feet")
 
 
 def test_orders_begin_with_what_matters_most():
     heads = [Head("encoder.0.self", n) for n in range(5)]
-    found = importance.orders(heads, {"ablation": [0.1, 0.5, -0.2, 0.3, 0.0]}, random=2, seed=7)
+    found = importance.head_orders(heads, {"ablation": [0.1, 0.5, -0.2, 0.3, 0.0]}, random=2, seed=7)
     assert [head.number for head in found["ablation"]] == [1, 3, 0, 4, 2]
     assert list(found) == ["ablation", "random 1", "random 2"]
     assert sorted(found["random 1"]) == heads
-    assert found == importance.orders(heads, {"ablation": [0.1, 0.5, -0.2, 0.3, 0.0]}, random=2, seed=7)
-    assert found["random 1"] != importance.orders(heads, {}, random=1, seed=8)["random 1"]
+    assert found == importance.head_orders(heads, {"ablation": [0.1, 0.5, -0.2, 0.3, 0.0]}, random=2, seed=7)
+    assert found["random 1"] != importance.head_orders(heads, {}, random=1, seed=8)["random 1"]
 
 
 @pytest.mark.parametrize(("heads", "points"), [(48, 9), (3, 9), (1, 2), (144, 5)])

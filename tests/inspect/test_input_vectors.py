@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pellucid.inspect.input_vectors import vectors
+from pellucid.inspect.input_vectors import input_vectors
 from tests.trace.traced import small_traced
 
 
@@ -14,7 +14,7 @@ def test_a_word_at_its_place_is_what_the_first_layer_reads(positions: str, side:
     stack, place = ("encoder", 0) if side == "source" else ("decoder", 1)
     trace = model.trace("Yes.", target=text) if side == "target" else model.trace(text, target="")
     for word in text.split():
-        for each in vectors(model.bundle, word, side, place):
+        for each in input_vectors(model.bundle, word, side, place):
             assert each.input == pytest.approx(trace.values_of(f"{stack}.input")[place], rel=1e-6)
             assert each.scaled == pytest.approx(trace.values_of(f"{stack}.embedding")[place], rel=1e-6)
             assert each.at == place
@@ -23,7 +23,7 @@ def test_a_word_at_its_place_is_what_the_first_layer_reads(positions: str, side:
 
 def test_scaled_is_the_row_times_the_root_and_the_input_adds_the_position():
     model = small_traced()
-    [found, *_] = vectors(model.bundle, "the", at=5)
+    [found, *_] = input_vectors(model.bundle, "the", at=5)
     table = model.bundle.model.get_parameter("source_embedding.weight").detach().numpy()
     assert found.row.tolist() == table[found.id].tolist()
     assert found.scaled == pytest.approx(found.row * 12**0.5, rel=1e-6)
@@ -35,7 +35,7 @@ def test_scaled_is_the_row_times_the_root_and_the_input_adds_the_position():
 
 
 def test_without_added_positions_the_input_is_the_scaled_row():
-    [found, *_] = vectors(small_traced(positions="rotary").bundle, "the", at=5)
+    [found, *_] = input_vectors(small_traced(positions="rotary").bundle, "the", at=5)
     assert found.position is None
     assert found.input.tolist() == found.scaled.tolist()
 
@@ -51,5 +51,5 @@ def test_without_added_positions_the_input_is_the_scaled_row():
 )
 def test_what_there_is_not_is_told(asked, message: str):
     with pytest.raises(ValueError, match=r".") as raised:
-        vectors(small_traced().bundle, *asked)
+        input_vectors(small_traced().bundle, *asked)
     assert message in str(raised.value)

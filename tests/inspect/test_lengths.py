@@ -2,17 +2,17 @@ import math
 
 import pytest
 
-from pellucid.inspect.lengths import Measured, by_length, joined
+from pellucid.inspect.lengths import MeasuredSentence, bucket_by_length, join_lines
 
 
-def of(pieces: int, log_prob: float = -2.0, translation: str = "ab", reference: str = "abcd") -> Measured:
-    return Measured(pieces, log_prob, 4, translation, reference)
+def of(pieces: int, log_prob: float = -2.0, translation: str = "ab", reference: str = "abcd") -> MeasuredSentence:
+    return MeasuredSentence(pieces, log_prob, 4, translation, reference)
 
 
 @pytest.mark.article("B15")
 def test_each_sentence_is_in_the_bucket_of_its_length():
     sizes = [1, 4, 5, 8, 9, 16, 17, 40]
-    found = by_length([of(size) for size in sizes], lambda texts, references: float(len(texts)), longest_seen=10)
+    found = bucket_by_length([of(size) for size in sizes], lambda texts, references: float(len(texts)), longest_seen=10)
     assert [(b.first, b.last, b.sentences, b.unseen) for b in found] == [
         (1, 4, 2, False),
         (5, 8, 2, False),
@@ -22,14 +22,14 @@ def test_each_sentence_is_in_the_bucket_of_its_length():
         (33, 40, 1, True),
     ]
     assert sum(b.sentences for b in found) == len(sizes)
-    longest = by_length([of(size) for size in sizes], lambda *_: 0.0, longest_seen=17)
+    longest = bucket_by_length([of(size) for size in sizes], lambda *_: 0.0, longest_seen=17)
     assert [b.unseen for b in longest if b.first == b.last == 17] == [False]
 
 
 @pytest.mark.article("B15")
 def test_losses_are_added_up_and_divided_once():
-    short, long = Measured(3, -1.0, 2, "a", "abc"), Measured(4, -6.5, 8, "abcde", "a")
-    [bucket] = by_length([short, long], lambda texts, references: 7.0)
+    short, long = MeasuredSentence(3, -1.0, 2, "a", "abc"), MeasuredSentence(4, -6.5, 8, "abcde", "a")
+    [bucket] = bucket_by_length([short, long], lambda texts, references: 7.0)
     assert bucket.loss == pytest.approx(7.5 / 10)
     assert (bucket.chrf, bucket.unseen) == (7.0, None)
     assert math.isclose(bucket.ratio, 6 / 4)
@@ -37,22 +37,22 @@ def test_losses_are_added_up_and_divided_once():
 
 def test_the_score_is_of_the_texts_of_the_bucket():
     asked = []
-    by_length([of(2, translation="x"), of(20, translation="y")], lambda *texts: asked.append(texts) or 0.0)
+    bucket_by_length([of(2, translation="x"), of(20, translation="y")], lambda *texts: asked.append(texts) or 0.0)
     assert asked == [(["x"], ["abcd"]), (["y"], ["abcd"])]
 
 
 def test_edges_may_be_given():
-    found = by_length([of(n) for n in range(1, 8)], lambda *_: 0.0, edges=[2, 5])
+    found = bucket_by_length([of(n) for n in range(1, 8)], lambda *_: 0.0, edges=[2, 5])
     assert [(b.first, b.last, b.sentences) for b in found] == [(1, 2, 2), (3, 5, 3), (6, 7, 2)]
 
 
 def test_lines_put_together_stay_in_order_and_none_is_used_twice_at_once():
     lines = ["a ", "b", "c", "d", "e"]
-    found = joined(lines, most=3)
+    found = join_lines(lines, most=3)
     assert found == ["a", "b", "c", "d", "e", "a b", "c d", "a b c"]
-    assert joined(lines, most=9)[-1] == "a b c d e"
+    assert join_lines(lines, most=9)[-1] == "a b c d e"
 
 
 def test_nothing_to_measure_is_refused():
     with pytest.raises(ValueError, match="no sentence to measure"):
-        by_length([], lambda *_: 0.0)
+        bucket_by_length([], lambda *_: 0.0)

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from pellucid.api import Model
-from pellucid.inspect.lens import lens, logits_at, states
+from pellucid.inspect.lens import early_logits, logit_lens, residual_tensors
 from pellucid.trace.trace import Trace
 from tests.trace.copying import copying_model, word_tokenizer
 from tests.trace.traced import ball, small_traced
@@ -11,7 +11,7 @@ from tests.trace.traced import ball, small_traced
 
 def seen(model: Model, sentence: str = "The ball is blue.") -> Trace:
     """A trace that keeps what the lens needs, and no more."""
-    return model.trace(sentence, keep=[*states(model.bundle.model.config).values(), "logits"])
+    return model.trace(sentence, keep=[*residual_tensors(model.bundle.model.config).values(), "logits"])
 
 
 @pytest.mark.article("B37")
@@ -20,11 +20,11 @@ def seen(model: Model, sentence: str = "The ball is blue.") -> Trace:
 def test_the_last_layer_says_what_the_model_says(norm: str, tie: str):
     model = small_traced(norm=norm, tie=tie)
     trace = seen(model)
-    places = states(model.bundle.model.config)
+    places = residual_tensors(model.bundle.model.config)
     assert list(places) == ["input", "layer 0", "layer 1", "layer 2"]
-    last = logits_at(model.bundle.model, trace.values_of(places["layer 2"])).numpy()
+    last = early_logits(model.bundle.model, trace.values_of(places["layer 2"])).numpy()
     assert last == pytest.approx(trace.values_of("logits"), rel=1e-6, abs=1e-6)
-    found = lens(trace, count=4)
+    found = logit_lens(trace, count=4)
     for saying, step in zip(found.rows[-1], trace.steps, strict=True):
         assert [each.id for each in saying.top] == [each.id for each in step.top[:4]]
         assert [each.prob for each in saying.top] == pytest.approx([each.prob for each in step.top[:4]], rel=1e-5)
@@ -42,12 +42,12 @@ def test_a_row_is_the_norm_and_the_output_by_hand():
     centred = stream - stream.mean(axis=1, keepdims=True)
     normal = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-5) * weight + bias
     logits = normal @ output.T + shift
-    assert logits_at(model, trace.values_of("decoder.1.ffn_residual.sum")).numpy() == pytest.approx(
+    assert early_logits(model, trace.values_of("decoder.1.ffn_residual.sum")).numpy() == pytest.approx(
         logits, rel=1e-4, abs=1e-4
     )
     probs = np.exp(logits - logits.max(axis=1, keepdims=True))
     probs /= probs.sum(axis=1, keepdims=True)
-    row = lens(trace).rows[2]
+    row = logit_lens(trace).rows[2]
     ids = trace.target.ids
     assert [each.prob for each in row] == pytest.approx([probs[t, i] for t, i in enumerate(ids)], rel=1e-3)
     assert [each.rank for each in row] == [1 + int((logits[t] > logits[t, i]).sum()) for t, i in enumerate(ids)]
@@ -65,12 +65,12 @@ def test_a_layer_that_adds_nothing_says_what_the_one_before_said():
         for name in ("self.output", "cross.output", "ffn.outer"):
             layer.get_parameter(f"{name}.weight").zero_()
             layer.get_parameter(f"{name}.bias").zero_()
-    found = lens(seen(model))
+    found = logit_lens(seen(model))
     assert found.rows[3] == found.rows[2] != found.rows[1]
 
 
 def test_a_piece_is_settled_from_where_on_it_stays_first():
-    found = lens(ball())
+    found = logit_lens(ball())
     for step, place in enumerate(found.settled):
         ranks = [row[step].rank for row in found.rows]
         expected = next((n for n in range(4) if set(ranks[n:]) == {1}), None)
@@ -84,7 +84,7 @@ def test_a_model_that_learned_to_copy_settles_at_its_last_layer():
     from pellucid.decode.translate import Translator
 
     bundle = Bundle(copying_model(), word_tokenizer(), {}, Path("runs/copy/best"))
-    found = lens(seen(Model(bundle, Translator(bundle.model, bundle.tokenizer)), "kima lopu tesa"))
+    found = logit_lens(seen(Model(bundle, Translator(bundle.model, bundle.tokenizer)), "kima lopu tesa"))
     assert found.written == ["▁kima", "▁lopu", "▁tesa", "</s>"]
     assert found.settled == ["layer 0"] * 4
     assert [saying.top[0].piece for saying in found.rows[-1]] == found.written
@@ -92,9 +92,9 @@ def test_a_model_that_learned_to_copy_settles_at_its_last_layer():
 
 def test_a_lens_needs_its_tensors_and_a_model(tmp_path):
     with pytest.raises(ValueError, match="was not captured"):
-        lens(small_traced().trace("Yes.", keep="logits"))
+        logit_lens(small_traced().trace("Yes.", keep="logits"))
     with pytest.raises(ValueError, match="count is 0"):
-        lens(ball(), count=0)
+        logit_lens(ball(), count=0)
     ball().save(tmp_path / "trace")
     with pytest.raises(ValueError, match="no model to run"):
-        lens(Trace.load(tmp_path / "trace"))
+        logit_lens(Trace.load(tmp_path / "trace"))

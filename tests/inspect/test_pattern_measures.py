@@ -4,34 +4,34 @@ import pytest
 import torch
 
 from pellucid.inspect import pattern_measures
-from pellucid.inspect.pattern_measures import OFFSETS, Sums
-from pellucid.inspect.roles import Share, positional, rare
-from pellucid.inspect.study_pairs import Commonness, Side
+from pellucid.inspect.pattern_measures import OFFSETS, MeasureSums
+from pellucid.inspect.roles import QueryShare, positional_badges, rare_word_badges
+from pellucid.inspect.study_pairs import BatchSide, PieceFrequencies
 from tests.inspect.studied import random_pattern, shifted, source_side, target_side
 
 LENGTHS = [7, 1, 5, 3]
 
 
-def measured(pattern, queries: Side, keys: Side, causal: bool = False) -> Sums:
-    sums = Sums()
-    v = pattern_measures.view(queries, keys, causal)
-    pattern_measures.strength(sums, pattern, v, keys.there & ~keys.real)
-    pattern_measures.offsets(sums, pattern, v, "pieces")
-    pattern_measures.rarity(sums, pattern, v, keys)
-    words = pattern_measures.by_words(pattern, queries.words, keys.words)
-    pattern_measures.offsets(sums, words, pattern_measures.view_of_words(queries, keys, causal), "words")
+def measured(pattern, queries: BatchSide, keys: BatchSide, causal: bool = False) -> MeasureSums:
+    sums = MeasureSums()
+    v = pattern_measures.view_of_pieces(queries, keys, causal)
+    pattern_measures.add_strength(sums, pattern, v, keys.not_padding & ~keys.not_special)
+    pattern_measures.add_offsets(sums, pattern, v, "pieces")
+    pattern_measures.add_rarity(sums, pattern, v, keys)
+    words = pattern_measures.merge_to_words(pattern, queries.words, keys.words)
+    pattern_measures.add_offsets(sums, words, pattern_measures.view_of_words(queries, keys, causal), "words")
     return sums
 
 
-def shares(sums: Sums, name: str) -> list[dict[int, Share]]:
+def shares(sums: MeasureSums, name: str) -> list[dict[int, QueryShare]]:
     heads = len(next(iter(sums.totals.values())))
     by = {d: sums.means(f"{name}{d:+d}", heads) for d in OFFSETS}
-    return [{d: Share(by[d][h], int(sums.counts[f"{name}{d:+d}"])) for d in OFFSETS} for h in range(heads)]
+    return [{d: QueryShare(by[d][h], int(sums.counts[f"{name}{d:+d}"])) for d in OFFSETS} for h in range(heads)]
 
 
-def marks_of(sums: Sums) -> list[list[str]]:
+def marks_of(sums: MeasureSums) -> list[list[str]]:
     both = zip(shares(sums, "pieces"), shares(sums, "words"), strict=True)
-    return [[badge.mark for badge in positional({"piece": pieces, "word": words})] for pieces, words in both]
+    return [[badge.mark for badge in positional_badges({"piece": pieces, "word": words})] for pieces, words in both]
 
 
 def test_attention_to_oneself_is_sure():
@@ -81,7 +81,7 @@ def test_shuffled_keys_are_not_positional():
     side = source_side([11, 13, 12, 14])
     torch.manual_seed(1)
     pattern = torch.cat([shifted(side, offset) for offset in OFFSETS], dim=1)
-    for row, own in zip(pattern, side.real.sum(dim=1).tolist(), strict=True):
+    for row, own in zip(pattern, side.not_special.sum(dim=1).tolist(), strict=True):
         for query in range(own):
             row[:, query, :own] = row[:, query, torch.randperm(own)]
     assert marks_of(measured(pattern, side, side)) == [[]] * len(OFFSETS)
@@ -94,7 +94,7 @@ def test_few_queries_earn_no_name():
 
 def test_a_word_reads_with_all_its_pieces_and_is_read_in_all():
     pattern = torch.tensor([[[[0.2, 0.3, 0.5], [0.6, 0.0, 0.4], [0.1, 0.1, 0.8]]]])
-    found = pattern_measures.by_words(pattern, torch.tensor([[0, 0, 1]]), torch.tensor([[0, 1, 1]]))
+    found = pattern_measures.merge_to_words(pattern, torch.tensor([[0, 0, 1]]), torch.tensor([[0, 1, 1]]))
     torch.testing.assert_close(found, torch.tensor([[[[0.4, 0.6], [0.1, 0.9]]]]))
 
 
@@ -102,14 +102,14 @@ def test_positions_of_words_are_not_those_of_pieces():
     """Two pieces a word: a head that reads the piece before reads its own word half the time."""
     side = source_side([12, 14, 16])
     words = torch.where(side.words >= 0, side.words // 2, side.words)
-    side = Side(side.ids, words, side.places, side.commonness)
+    side = BatchSide(side.ids, words, side.places, side.commonness)
     pieces, by_words = (shares(measured(shifted(side, -2), side, side), name)[0] for name in ("pieces", "words"))
     assert (pieces[-2].value, by_words[-1].value) == (1.0, 1.0)
 
 
 def test_the_rarest_pieces_are_found():
     side = source_side([11, 13, 12, 14])
-    best = side.commonness.counts[side.ids].masked_fill(~side.real, torch.inf).sort(dim=1).indices
+    best = side.commonness.counts[side.ids].masked_fill(~side.not_special, torch.inf).sort(dim=1).indices
     pattern = torch.zeros(4, 2, side.ids.shape[1], side.ids.shape[1])
     for row, order in zip(pattern, best, strict=True):
         row[0, :, order[0]] = 1.0
@@ -121,7 +121,9 @@ def test_the_rarest_pieces_are_found():
     assert chance == pytest.approx([4 / 50, 8 / 50])
     error = pattern_measures.standard_error(sums, "two_rarest")
     for share in (1.0, 0.0):
-        assert [each.mark for each in rare(Share(share, 50), Share(1.0, 50), chance[1], error)] == ["R"]
+        assert [
+            each.mark for each in rare_word_badges(QueryShare(share, 50), QueryShare(1.0, 50), chance[1], error)
+        ] == ["R"]
 
 
 def test_random_attention_reads_rare_pieces_as_often_as_by_chance():
@@ -134,7 +136,7 @@ def test_random_attention_reads_rare_pieces_as_often_as_by_chance():
         for share in sums.means(name, 7):
             assert share is not None
             assert abs(share - chance) < 3 * error
-            assert rare(Share(share, 99), Share(share, 99), chance, error) == []
+            assert rare_word_badges(QueryShare(share, 99), QueryShare(share, 99), chance, error) == []
 
 
 @pytest.mark.parametrize(
@@ -149,7 +151,9 @@ def test_random_attention_reads_rare_pieces_as_often_as_by_chance():
     ],
 )
 def test_rare_heads_are_far_above_chance(share, queries, chance, error, found: list[str]):
-    assert [each.mark for each in rare(Share(0.3, queries), Share(share, queries), chance, error)] == found
+    assert [
+        each.mark for each in rare_word_badges(QueryShare(0.3, queries), QueryShare(share, queries), chance, error)
+    ] == found
 
 
 def test_sentences_of_common_pieces_do_not_count_and_equally_rare_pieces_all_do():
@@ -173,8 +177,8 @@ def test_of_two_equally_rare_pieces_both_are_the_rarest_and_no_third_is_among_th
         assert sums.means(f"{name}_chance", 1) == pytest.approx([2 / 3])
 
 
-def _with(side: Side, counts, common) -> Side:
-    return Side(side.ids, side.words, side.places, Commonness(counts, common))
+def _with(side: BatchSide, counts, common) -> BatchSide:
+    return BatchSide(side.ids, side.words, side.places, PieceFrequencies(counts, common))
 
 
 @pytest.mark.article("B25")
@@ -192,8 +196,8 @@ def test_every_measure_is_what_it_says(kind: str):
     for head in range(2):
         rows: dict[str, list[float]] = {}
         for b in range(4):
-            real = [k for k, each in enumerate(keys.real[b].tolist()) if each]
-            for q, counted in enumerate(queries.real[b].tolist()):
+            real = [k for k, each in enumerate(keys.not_special[b].tolist()) if each]
+            for q, counted in enumerate(queries.not_special[b].tolist()):
                 if not counted:
                     continue
                 weights = pattern[b, head, q].tolist()
@@ -228,14 +232,14 @@ def test_every_measure_is_what_it_says(kind: str):
 def test_heads_that_read_alike_are_alike():
     side = source_side([6, 4])
     same, other = random_pattern(side, side, 1), shifted(side, 1)
-    found = pattern_measures.affinities(
-        [torch.cat([same, same], dim=1), torch.cat([other, shifted(side, 2)], dim=1)], side.real
+    found = pattern_measures.pattern_similarities(
+        [torch.cat([same, same], dim=1), torch.cat([other, shifted(side, 2)], dim=1)], side.not_special
     )
     found = found / 10
     torch.testing.assert_close(found.diagonal(), torch.ones(4, dtype=torch.float64))
     torch.testing.assert_close(found, found.T)
     assert found[0, 1] == pytest.approx(1.0)
-    by_hand = (same * other).sqrt().sum(dim=-1)[:, 0][side.real].mean()
+    by_hand = (same * other).sqrt().sum(dim=-1)[:, 0][side.not_special].mean()
     assert found[0, 2] == pytest.approx(float(by_hand))
     # the two shifts meet at the end mark alone, from the last piece of each sentence
     assert found[2, 3] == pytest.approx(2 / 10)

@@ -3,7 +3,14 @@ import math
 import numpy as np
 import pytest
 
-from pellucid.inspect.positions import doubled, interleaved, right, table_of, wavelengths, wrong_beside_right
+from pellucid.inspect.positions import (
+    compare_with_wrong_table,
+    doubled_exponent_table,
+    interleave_sine_cosine,
+    paper_table,
+    position_vectors,
+    wavelengths,
+)
 from tests.model.models import small_model
 
 
@@ -24,40 +31,40 @@ def formula(position: int, dimension: int, d_model: int) -> float:
 
 @pytest.mark.article("A10-12")
 def test_the_table_of_a_model_is_the_formula():
-    found = table_of(small_model(positions="sinusoidal"), 11)
+    found = position_vectors(small_model(positions="sinusoidal"), 11)
     assert (found.kind, found.trained, found.values.shape) == ("sinusoidal", False, (11, 30))
     for position in range(11):
         assert found.values[position] == pytest.approx([formula(position, d, 30) for d in range(30)], abs=1e-7)
-    assert right(11, 30) == pytest.approx(found.values, abs=1e-7)
+    assert paper_table(11, 30) == pytest.approx(found.values, abs=1e-7)
 
 
 def test_learned_positions_are_the_trained_ones_of_their_side():
     model = small_model(positions="learned")
     for side in ("source", "target"):
-        found = table_of(model, 5, side)
+        found = position_vectors(model, 5, side)
         assert found.trained
         assert (found.values == model.get_parameter(f"{side}_positions.table")[:5].detach().numpy()).all()
 
 
 def test_rotary_angles_are_those_of_one_head():
-    found = table_of(small_model(positions="rotary"), 7)
-    assert found.values == pytest.approx(right(7, 10), abs=1e-7)
+    found = position_vectors(small_model(positions="rotary"), 7)
+    assert found.values == pytest.approx(paper_table(7, 10), abs=1e-7)
 
 
 def test_a_model_without_positions_has_nothing_to_show():
     with pytest.raises(ValueError, match="no positions: it reads a bag of pieces"):
-        table_of(small_model(positions="none"), 3)
+        position_vectors(small_model(positions="none"), 3)
     with pytest.raises(ValueError, match="54 positions were asked for, this model has 1 to 53"):
-        table_of(small_model(), 54)
+        position_vectors(small_model(), 54)
     with pytest.raises(ValueError, match="side is 'left'"):
-        table_of(small_model(), 5, "left")
+        position_vectors(small_model(), 5, "left")
 
 
 @pytest.mark.article("C7", "X25")
 def test_each_pair_comes_round_after_its_wavelength():
     waves = wavelengths(30)
     for pair, wave in enumerate(waves):
-        turned = interleaved(np.array([[(5 + wave) / 10000 ** (2 * pair / 30)]]))
+        turned = interleave_sine_cosine(np.array([[(5 + wave) / 10000 ** (2 * pair / 30)]]))
         assert turned[0] == pytest.approx([formula(5, 2 * pair, 30), formula(5, 2 * pair + 1, 30)], abs=1e-9)
     assert waves[0] == pytest.approx(2 * math.pi)
     assert wavelengths(512)[-1] == pytest.approx(60_611, abs=1)
@@ -65,27 +72,27 @@ def test_each_pair_comes_round_after_its_wavelength():
 
 @pytest.mark.article("B16")
 def test_similarity_depends_on_distance_alone_and_does_not_only_fall():
-    from pellucid.inspect.positions import Table
+    from pellucid.inspect.positions import PositionTable
 
-    table = Table("sinusoidal", right(60, 512), trained=False)
+    table = PositionTable("sinusoidal", paper_table(60, 512), trained=False)
     by_distance, cosines = table.by_distance(), table.similarity
     for d in range(60):
         assert cosines.diagonal(d) == pytest.approx(by_distance[d])
     numbers = {0: 1.0, 1: 0.973, 2: 0.905, 5: 0.741, 10: 0.679, 20: 0.616, 50: 0.512}
     assert {d: round(float(by_distance[d]), 3) for d in numbers} == numbers
     assert table.first_rise == 44
-    assert Table("sinusoidal", right(44, 512), trained=False).first_rise is None
+    assert PositionTable("sinusoidal", paper_table(44, 512), trained=False).first_rise is None
 
 
 @pytest.mark.article("A13", "X2")
 def test_the_article_s_code_is_the_table_with_the_doubled_exponent():
     for position in (0, 3, 49):
-        assert doubled(50, 512)[position] == pytest.approx(positional_encoding(position, 512), abs=1e-13)
+        assert doubled_exponent_table(50, 512)[position] == pytest.approx(positional_encoding(position, 512), abs=1e-13)
 
 
 @pytest.mark.article("A13", "X2")
 def test_the_numbers_of_the_article_s_mistake():
-    found = wrong_beside_right(512)
+    found = compare_with_wrong_table(512)
     assert (found.position, found.positions, found.entries) == (3, 50, 512)
     assert (found.different, round(found.largest, 2), found.first_dimension) == (467, 0.70, 2)
     assert found.first_wrong == pytest.approx(0.342782, abs=5e-7)
@@ -98,12 +105,15 @@ def test_the_numbers_of_the_article_s_mistake():
 
 def test_a_few_more_dims_have_merely_come_round():
     # Whoever compares only the last of 50 positions with the first counts 312 and 116 constant dims.
-    ends = [int((np.abs(table[49] - table[0]) < 0.01).sum()) for table in (doubled(50, 512), right(50, 512))]
+    ends = [
+        int((np.abs(table[49] - table[0]) < 0.01).sum())
+        for table in (doubled_exponent_table(50, 512), paper_table(50, 512))
+    ]
     assert ends == [312, 116]
 
 
 def test_the_two_tables_agree_where_the_exponent_is_zero():
-    assert (doubled(50, 512)[:, :2] == right(50, 512)[:, :2]).all()
-    assert np.abs(doubled(50, 512) - right(50, 512))[1:].max(axis=0)[2:].min() > 0.0
-    nothing = wrong_beside_right(2)
+    assert (doubled_exponent_table(50, 512)[:, :2] == paper_table(50, 512)[:, :2]).all()
+    assert np.abs(doubled_exponent_table(50, 512) - paper_table(50, 512))[1:].max(axis=0)[2:].min() > 0.0
+    nothing = compare_with_wrong_table(2)
     assert (nothing.different, nothing.largest) == (0, 0.0)

@@ -6,8 +6,17 @@ import numpy as np
 import pytest
 
 from pellucid.inspect import probes
-from pellucid.inspect.attention import table
-from pellucid.inspect.probes import Probe, as_wished, chance_of, gallery, judge, read, run, tail
+from pellucid.inspect.attention import attention_table
+from pellucid.inspect.probes import (
+    Probe,
+    binomial_tail,
+    chance_of_wish,
+    does_as_wished,
+    judge_heads,
+    read_gallery,
+    read_probes,
+    run_probe,
+)
 from pellucid.trace import Trace
 from tests.trace.traced import small_traced
 
@@ -24,7 +33,7 @@ def planted(reads: dict[str, float], heads: tuple[int, ...] = (0, 1, 2)):
 
     def asked(sentence: str, target: str, keep: list[str]) -> Trace:
         trace = ask(sentence, target, keep)
-        groups = probes.axes(trace, "encoder.0.self")[1].groups
+        groups = probes.attention_axes(trace, "encoder.0.self")[1].groups
         tensors = {name: np.array(trace.values_of(name)) for name in trace}
         for name, pattern in tensors.items():
             if name.endswith("pattern"):
@@ -42,19 +51,19 @@ def planted(reads: dict[str, float], heads: tuple[int, ...] = (0, 1, 2)):
 
 @pytest.mark.article("A18", "A26", "B17", "B18", "C11", "D8")
 def test_planted_attention_gives_the_planted_verdict():
-    found = run(CATS, planted({"cat": 0.4, "drank": 0.5, "and": 0.1}), MODEL.bundle.model.config)
+    found = run_probe(CATS, planted({"cat": 0.4, "drank": 0.5, "and": 0.1}), MODEL.bundle.model.config)
     weights, _ = found.judged
     assert (weights.count, len(weights.heads), weights.mean.wished) == (6, 6, True)
     assert weights.best.margin == pytest.approx(0.3)
     assert [found.words[n] for n in found.wanted] == ["cat", "drank", "and"]
     assert found.verdict.startswith("this model does in the mean of all heads")
     assert "6 of 6 heads do" in found.verdict
-    other = run(CATS, planted({"The": 0.45, "cat": 0.4, "drank": 0.05, "and": 0.1}), MODEL.bundle.model.config)
+    other = run_probe(CATS, planted({"The": 0.45, "cat": 0.4, "drank": 0.05, "and": 0.1}), MODEL.bundle.model.config)
     assert other.judged[0].count == 0
     assert other.verdict.startswith("this model does not in the mean of all heads")
     assert "no more than chance explains" in other.verdict
     assert other.judged[0].best.margin == pytest.approx(-0.05)
-    some = run(CATS, planted({"cat": 0.4, "drank": 0.5, "and": 0.1}, heads=(1,)), MODEL.bundle.model.config)
+    some = run_probe(CATS, planted({"cat": 0.4, "drank": 0.5, "and": 0.1}, heads=(1,)), MODEL.bundle.model.config)
     assert [(head.attention, head.head) for head in some.judged[0].heads if head.wished] == [
         ("encoder.0.self", 1),
         ("encoder.1.self", 1),
@@ -62,22 +71,22 @@ def test_planted_attention_gives_the_planted_verdict():
 
 
 def test_even_attention_is_not_as_wished():
-    assert not as_wished(np.full((1, 1, 5), 0.2), [[0], [1]], [])[0]
-    assert not as_wished(np.full((1, 2, 5), 0.2), [], [0, 1, 2])[0]
+    assert not does_as_wished(np.full((1, 1, 5), 0.2), [[0], [1]], [])[0]
+    assert not does_as_wished(np.full((1, 2, 5), 0.2), [], [0, 1, 2])[0]
 
 
 def test_a_chain_is_kept_from_end_to_end():
     ranks = [[0], [1, 2], [3]]
     rows = np.array([[0.5, 0.2, 0.3, 0.1], [0.5, 0.2, 0.3, 0.25], [0.3, 0.2, 0.3, 0.1], [0.1, 0.2, 0.3, 0.5]])
-    assert as_wished(rows[:, None], ranks, []).tolist() == [True, False, False, False]
+    assert does_as_wished(rows[:, None], ranks, []).tolist() == [True, False, False, False]
 
 
 @pytest.mark.article("A26", "C30")
 def test_words_that_differ_each_read_their_own():
     shares = np.array([[[0.6, 0.3, 0.1], [0.2, 0.5, 0.3]], [[0.6, 0.3, 0.1], [0.5, 0.3, 0.2]]])
-    assert as_wished(shares, [], [0, 1, 2]).tolist() == [True, False]
+    assert does_as_wished(shares, [], [0, 1, 2]).tolist() == [True, False]
     marked = np.array([[[0.2, 0.1, 0.7], [0.1, 0.2, 0.7]]])  # both read a mark most, which is no word
-    assert as_wished(marked, [], [0, 1]).tolist() == [True]
+    assert does_as_wished(marked, [], [0, 1]).tolist() == [True]
 
 
 def random_rows(sizes: list[int], readers: int, count: int = 20_000, seed: int = 7) -> np.ndarray:
@@ -106,34 +115,34 @@ def test_random_attention_is_as_wished_as_often_as_by_chance(sizes: list[int], r
     readers = 1 if ranks else 2
     words = list(range(len(sizes)))
     rows = random_rows(sizes, readers)
-    chance = chance_of(np.array(sizes), ranks, words, readers, np.ones((readers, len(sizes)), dtype=bool))
-    share = as_wished(rows, ranks, words).mean()
+    chance = chance_of_wish(np.array(sizes), ranks, words, readers, np.ones((readers, len(sizes)), dtype=bool))
+    share = does_as_wished(rows, ranks, words).mean()
     assert abs(share - chance) < 4 * (2 * chance * (1 - chance) / len(rows)) ** 0.5
-    judged = judge("weights", {"encoder.0.self": rows[:3000]}, ranks, words)
+    judged = judge_heads("weights", {"encoder.0.self": rows[:3000]}, ranks, words)
     assert abs(judged.count - 3000 * chance) < 5 * (3000 * chance * (1 - chance)) ** 0.5
 
 
 def test_chances_by_hand():
     even, may = np.ones(5, dtype=int), np.ones((1, 5), dtype=bool)
-    assert chance_of(even, [[0], [1]], [], 1, may) == 1 / 2
-    assert chance_of(even, [[0, 1], [2]], [], 1, may) == pytest.approx(1 / 3)
-    assert chance_of(even, [[0], [1], [2]], [], 1, may) == pytest.approx(1 / 6)
-    assert chance_of(even, [], [0, 1, 2, 3], 2, np.ones((2, 5), dtype=bool)) == pytest.approx(3 / 4)
-    two_to_one = chance_of(np.array([2, 1]), [[0], [1]], [], 1, np.ones((1, 2), dtype=bool))
+    assert chance_of_wish(even, [[0], [1]], [], 1, may) == 1 / 2
+    assert chance_of_wish(even, [[0, 1], [2]], [], 1, may) == pytest.approx(1 / 3)
+    assert chance_of_wish(even, [[0], [1], [2]], [], 1, may) == pytest.approx(1 / 6)
+    assert chance_of_wish(even, [], [0, 1, 2, 3], 2, np.ones((2, 5), dtype=bool)) == pytest.approx(3 / 4)
+    two_to_one = chance_of_wish(np.array([2, 1]), [[0], [1]], [], 1, np.ones((1, 2), dtype=bool))
     assert two_to_one == pytest.approx(3 / 4, abs=0.01)  # a sum of two exponentials is above a third: 1 - 1/4
 
 
 @pytest.mark.parametrize(("count", "total", "chance"), [(3, 5, 0.2), (0, 4, 0.7), (9, 9, 0.5)])
 def test_the_tail_is_the_rest_of_the_binomial(count: int, total: int, chance: float):
     rest = sum(comb(total, n) * chance**n * (1 - chance) ** (total - n) for n in range(count, total + 1))
-    assert tail(count, total, chance) == pytest.approx(rest)
+    assert binomial_tail(count, total, chance) == pytest.approx(rest)
 
 
 def test_the_numbers_are_those_of_the_attention_tables():
-    found = run(CATS, ask, MODEL.bundle.model.config)
+    found = run_probe(CATS, ask, MODEL.bundle.model.config)
     trace = MODEL.trace(CATS.sentence, target="")
     for head in found.judged[0].heads:
-        seen = table(trace, head.attention, head.head)
+        seen = attention_table(trace, head.attention, head.head)
         row = seen.rows.index("dog")
         assert head.shares[0] == pytest.approx(seen.values[row].tolist())
     mean = np.mean([head.shares[0] for head in found.judged[0].heads], axis=0)
@@ -143,13 +152,13 @@ def test_the_numbers_are_those_of_the_attention_tables():
 
 
 def test_norms_are_weights_times_what_the_value_adds():
-    found = run(CATS, ask, MODEL.bundle.model.config)
+    found = run_probe(CATS, ask, MODEL.bundle.model.config)
     trace = MODEL.trace(CATS.sentence, target="")
     [head] = [h for h in found.judged[1].heads if (h.attention, h.head) == ("encoder.1.self", 2)]
     v = trace.values_of("encoder.1.self.v")[2].astype(np.float64)
     output = trace.parameter("encoder.1.self.output.weight")[:, 8:12].astype(np.float64)
     rows = trace.values_of("encoder.1.self.pattern")[2] * np.linalg.norm(v @ output.T, axis=1)
-    groups = probes.axes(trace, "encoder.1.self")[1].groups
+    groups = probes.attention_axes(trace, "encoder.1.self")[1].groups
     dog = [n for n, group in enumerate(groups) if group.label == "dog"]
     by_word = np.array([rows[list(groups[dog[0]].places)][:, list(g.places)].sum(1).mean() for g in groups])
     assert head.shares[0] == pytest.approx((by_word / by_word.sum()).tolist(), rel=1e-5)
@@ -157,10 +166,10 @@ def test_norms_are_weights_times_what_the_value_adds():
 
 @pytest.mark.article("A18", "A26", "B17", "B18", "C11", "C30", "D8")
 def test_the_gallery_runs_on_any_model():
-    every = gallery()
+    every = read_gallery()
     assert {row for probe in every for row in probe.article} == {"A18", "A26", "B17", "B18", "C11", "C30", "D8"}
     for probe in every:
-        found = run(probe, ask, MODEL.bundle.model.config)
+        found = run_probe(probe, ask, MODEL.bundle.model.config)
         heads = 9 if probe.where == "cross" else 6
         assert len(found.judged[0].heads) == heads
         assert f" of {heads} heads do, {found.chance * heads:.1f} would by chance" in found.verdict
@@ -170,7 +179,7 @@ def test_the_gallery_runs_on_any_model():
 
 def test_a_word_that_no_piece_covers_is_told():
     probe = Probe("zoo", "zebra Ü 犬 dog", word="dog", order=(("犬",), ("Ü",)))
-    found = run(probe, ask, MODEL.bundle.model.config)
+    found = run_probe(probe, ask, MODEL.bundle.model.config)
     [animal] = [note for note in found.notes if "犬" in note]
     assert animal == "the vocabulary has no piece for all of 犬: it reads ▁ <0xE7> <0x8A> <0xAC>"
 
@@ -180,16 +189,16 @@ def decoding(word: str, more: str, less: str) -> Probe:
 
 
 def test_a_decoder_reads_no_future():
-    found = run(decoding("azul", "bola", "La"), ask, MODEL.bundle.model.config)
+    found = run_probe(decoding("azul", "bola", "La"), ask, MODEL.bundle.model.config)
     assert found.words == ["<s>", "La", "bola", "es", "azul", "."]
     with pytest.raises(ValueError, match="probe 'a': 'bola' cannot read 'azul', which stands later"):
-        run(decoding("bola", "azul", "La"), ask, MODEL.bundle.model.config)
+        run_probe(decoding("bola", "azul", "La"), ask, MODEL.bundle.model.config)
 
 
 def test_a_model_without_heads_there_is_told():
     model = small_traced(fewer_heads="encoder.0.self:0 encoder.1.self:0")
     with pytest.raises(ValueError, match="this model has no heads in the self-attention of the encoder"):
-        run(CATS, ask, model.bundle.model.config)
+        run_probe(CATS, ask, model.bundle.model.config)
 
 
 GOOD = 'name = "a"\nsentence = "The cat sat and sat."\nword = "cat"\norder = ["The", ["sat:2", "and"]]\n'
@@ -202,7 +211,7 @@ def but(old: str, new: str) -> str:
 
 def test_a_file_of_one_s_own_is_read(tmp_path):
     (tmp_path / "a.toml").write_text(f"[[probe]]\n{GOOD}", encoding="utf-8")
-    [probe] = read(tmp_path / "a.toml")
+    [probe] = read_probes(tmp_path / "a.toml")
     assert probe == Probe("a", "The cat sat and sat.", word="cat", order=(("The",), ("sat:2", "and")))
     assert probe.wish == "cat should read The more than sat:2 and and"
 
@@ -239,7 +248,7 @@ def test_a_file_of_one_s_own_is_read(tmp_path):
 def test_every_mistake_of_a_file_is_one_sentence(tmp_path, text: str, message: str):
     (tmp_path / "a.toml").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=re.escape(str(tmp_path / "a.toml"))) as raised:
-        read(tmp_path / "a.toml")
+        read_probes(tmp_path / "a.toml")
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
 
@@ -247,10 +256,10 @@ def test_every_mistake_of_a_file_is_one_sentence(tmp_path, text: str, message: s
 def test_all_mistakes_are_told_at_once(tmp_path):
     (tmp_path / "a.toml").write_text(f"[[probe]]\n{GOOD}x = 1\n[[probe]]\nname = 'b'\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"probe 1 \(a\): unknown key 'x'.*; probe 2 \(b\): sentence is missing"):
-        read(tmp_path / "a.toml")
+        read_probes(tmp_path / "a.toml")
 
 
 def test_a_large_file_is_not_read(tmp_path):
     (tmp_path / "a.toml").write_bytes(b"#" * (2**20 + 1))
     with pytest.raises(ValueError, match="a file of probes has at most 1,048,576"):
-        read(tmp_path / "a.toml")
+        read_probes(tmp_path / "a.toml")

@@ -5,7 +5,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from pellucid.inspect.projection import projection
+from pellucid.inspect.projection import project_vectors
 
 
 def rows(seed: int = 1, count: int = 31, width: int = 7) -> np.ndarray:
@@ -19,7 +19,7 @@ def rows(seed: int = 1, count: int = 31, width: int = 7) -> np.ndarray:
 def test_principal_components_are_those_of_the_singular_values(dims: int, shape: tuple[int, int]):
     vectors = rows(1, *shape)
     u, s, _ = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
-    made = projection(vectors, dims=dims)
+    made = project_vectors(vectors, dims=dims)
     for k in range(dims):
         expected = u[:, k] * s[k]
         sign = np.sign(expected @ made.places[:, k])
@@ -30,7 +30,7 @@ def test_principal_components_are_those_of_the_singular_values(dims: int, shape:
 def test_a_map_of_what_is_flat_already_keeps_every_distance():
     flat = np.zeros((11, 7))
     flat[:, [2, 5]] = rows(3, 11, 2)
-    made = projection(flat)
+    made = project_vectors(flat)
     before, after = (np.linalg.norm(x[:, None] - x[None], axis=-1) for x in (flat, made.places))
     assert after == pytest.approx(before)
     assert sum(made.shares) == pytest.approx(1.0)
@@ -38,11 +38,11 @@ def test_a_map_of_what_is_flat_already_keeps_every_distance():
 
 def test_the_same_vectors_give_the_same_map_whatever_their_order():
     vectors, order = rows(), np.random.default_rng(4).permutation(31)
-    assert projection(vectors[order]).places == pytest.approx(projection(vectors).places[order])
+    assert project_vectors(vectors[order]).places == pytest.approx(project_vectors(vectors).places[order])
 
 
 def test_equal_vectors_are_all_at_one_place():
-    made = projection(np.ones((5, 3)))
+    made = project_vectors(np.ones((5, 3)))
     assert (made.places, made.shares) == (pytest.approx(0.0), (0.0, 0.0))
 
 
@@ -56,14 +56,14 @@ def test_equal_vectors_are_all_at_one_place():
 )
 def test_what_cannot_be_drawn_is_refused(arguments: dict, message: str):
     with pytest.raises(ValueError, match=message):
-        projection(**{"vectors": rows(), **arguments})
+        project_vectors(**{"vectors": rows(), **arguments})
 
 
 @pytest.mark.parametrize(("method", "package"), [("tsne", "scikit-learn"), ("umap", "umap-learn")])
 def test_a_method_that_is_not_installed_says_how_to_get_it(method: str, package: str, monkeypatch):
     monkeypatch.setattr("pellucid.inspect.projection.find_spec", lambda name: None)
     with pytest.raises(ValueError, match=f"{method} needs {package}, which is not installed: pip install {package}"):
-        projection(rows(), method)
+        project_vectors(rows(), method)
 
 
 @pytest.mark.parametrize(("method", "module"), [("tsne", "sklearn"), ("umap", "umap")])
@@ -81,7 +81,7 @@ def test_a_method_that_is_installed_is_asked(method: str, module: str, monkeypat
     monkeypatch.setitem(sys.modules, module, fake)
     monkeypatch.setitem(sys.modules, "sklearn.manifold", inner)
     monkeypatch.setattr("pellucid.inspect.projection.find_spec", lambda name: fake)
-    made = projection(rows(), method, 3, seed=7)
+    made = project_vectors(rows(), method, 3, seed=7)
     assert made.places.shape == (31, 3)
     assert (made.shares, asked["random_state"], asked["metric"]) == ((), 7, "cosine")
 
@@ -89,5 +89,5 @@ def test_a_method_that_is_installed_is_asked(method: str, module: str, monkeypat
 @pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-learn is not installed")
 def test_tsne_keeps_two_clouds_apart():
     vectors = np.concatenate([rows(1, 20) + 100.0, rows(2, 20) - 100.0])
-    places = projection(vectors, "tsne").places
+    places = project_vectors(vectors, "tsne").places
     assert np.linalg.norm(places[:20].mean(axis=0) - places[20:].mean(axis=0)) > places[:20].std()

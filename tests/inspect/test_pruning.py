@@ -9,8 +9,8 @@ from pellucid.decode.config import SearchConfig
 from pellucid.decode.stepper import Stepper
 from pellucid.decode.translate import Translator
 from pellucid.inspect import alignment, heads
-from pellucid.inspect.importance import Head, heads_of, silence, without
-from pellucid.inspect.pruning import parameters_of_a_head, pruned, without_heads
+from pellucid.inspect.importance import Head, list_heads, silence_in_weights, silence_watcher
+from pellucid.inspect.pruning import config_without_heads, count_head_parameters, remove_heads
 from pellucid.model import Transformer
 from pellucid.model.glossary import glossary
 from pellucid.trace import Trace
@@ -40,14 +40,14 @@ def logits(model: Transformer, watch=None):
 @every_option
 def test_removing_heads_is_silencing_them(options):
     model = small_model(**options)
-    smaller = pruned(model, SOME)
-    expected = logits(model, silence(SOME))
+    smaller = remove_heads(model, SOME)
+    expected = logits(model, silence_watcher(SOME))
     assert (expected - logits(model)).abs().max() > 1e-3  # they did something
-    for found in (logits(smaller), logits(smaller, silence([])), logits(without(model, SOME))):
+    for found in (logits(smaller), logits(smaller, silence_watcher([])), logits(silence_in_weights(model, SOME))):
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
     torch.testing.assert_close(
-        logits(pruned(model.float(), SOME)),
-        logits(model, silence(SOME)),
+        logits(remove_heads(model.float(), SOME)),
+        logits(model, silence_watcher(SOME)),
         rtol=0,
         atol=1e-5 * float(expected.abs().max()),
     )
@@ -56,7 +56,7 @@ def test_removing_heads_is_silencing_them(options):
 @pytest.mark.parametrize("options", EVERY_OPTION[::4])
 def test_removing_none_changes_no_bit(options):
     model = small_model(**options)
-    same = pruned(model, [])
+    same = remove_heads(model, [])
     assert same.config == model.config
     assert same is not model
     own, copied = dict(model.named_parameters()), dict(same.named_parameters())
@@ -67,16 +67,16 @@ def test_removing_none_changes_no_bit(options):
 
 def test_each_head_is_the_one_that_goes():
     model = small_model()
-    found = [logits(pruned(model, [head])) for head in heads_of(model.config)]
-    for head, each in zip(heads_of(model.config), found, strict=True):
-        torch.testing.assert_close(each, logits(model, silence([head])), rtol=0, atol=1e-12)
+    found = [logits(remove_heads(model, [head])) for head in list_heads(model.config)]
+    for head, each in zip(list_heads(model.config), found, strict=True):
+        torch.testing.assert_close(each, logits(model, silence_watcher([head])), rtol=0, atol=1e-12)
     assert len({float(each.sum()) for each in found}) == len(found)
 
 
 def test_heads_may_go_one_after_the_other():
     model = small_model(positions="rotary")
-    smaller = pruned(model, SOME)
-    after = pruned(pruned(model, SOME[1:]), SOME[:1])
+    smaller = remove_heads(model, SOME)
+    after = remove_heads(remove_heads(model, SOME[1:]), SOME[:1])
     assert after.config == smaller.config
     assert torch.equal(logits(after), logits(smaller))
 
@@ -84,14 +84,14 @@ def test_heads_may_go_one_after_the_other():
 @pytest.mark.parametrize("bias", [False, True])
 def test_the_parameters_that_go_are_counted(bias: bool):
     model = small_model(output_bias=bias)
-    before, after = (sum(each.numel() for each in some.parameters()) for some in (model, pruned(model, SOME)))
+    before, after = (sum(each.numel() for each in some.parameters()) for some in (model, remove_heads(model, SOME)))
     # By hand: a head of 10 in a model of 30 has 3 times 10 rows of 30 and 10 biases, and 10 columns of 30.
-    assert parameters_of_a_head(model.config) == 3 * (10 * 30 + 10) + 10 * 30
-    assert before - after == len(SOME) * parameters_of_a_head(model.config)
+    assert count_head_parameters(model.config) == 3 * (10 * 30 + 10) + 10 * 30
+    assert before - after == len(SOME) * count_head_parameters(model.config)
 
 
 def test_an_attention_without_heads_adds_its_bias():
-    model = pruned(small_model(), [Head("encoder.0.self", number) for number in range(3)])
+    model = remove_heads(small_model(), [Head("encoder.0.self", number) for number in range(3)])
     attention = model.get_submodule("encoder.0.self")
     x = torch.randn(2, 5, 30, dtype=torch.float64)
     allowed = torch.ones(2, 1, 1, 5, dtype=torch.bool)
@@ -102,7 +102,7 @@ def test_an_attention_without_heads_adds_its_bias():
 def test_the_two_share_nothing_and_agree_in_mode_and_type():
     model = small_model().train()
     first = next(model.parameters()).requires_grad_(False)
-    smaller = pruned(model, SOME)
+    smaller = remove_heads(model, SOME)
     assert smaller.training
     assert next(smaller.parameters()).dtype == first.dtype
     assert [each.requires_grad for each in smaller.parameters()] == [each is not first for each in model.parameters()]
@@ -114,18 +114,18 @@ def test_the_two_share_nothing_and_agree_in_mode_and_type():
 def test_a_head_that_is_not_there_is_refused():
     model = small_model()
     with pytest.raises(ValueError, match=r"the model has no head decoder\.0\.self\.3, encoder\.9\.self\.0$"):
-        pruned(model, [Head("encoder.9.self", 0), Head("decoder.0.self", 3)])
+        remove_heads(model, [Head("encoder.9.self", 0), Head("decoder.0.self", 3)])
     with pytest.raises(ValueError, match=r"no head encoder\.0\.self\.2$"):
-        pruned(pruned(model, SOME[:1]), [Head("encoder.0.self", 2)])
+        remove_heads(remove_heads(model, SOME[:1]), [Head("encoder.0.self", 2)])
 
 
 def test_the_config_says_how_many_are_left():
-    config = without_heads(small_model().config, SOME)
+    config = config_without_heads(small_model().config, SOME)
     assert (
         config.fewer_heads == "encoder.0.self:2 decoder.0.self:0 decoder.0.cross:1 decoder.1.self:2 decoder.1.cross:0"
     )
     assert [config.heads_in(name) for name in attention_names(config)] == [2, 0, 1, 2, 0]
-    assert heads_of(config) == [
+    assert list_heads(config) == [
         Head("encoder.0.self", 0),
         Head("encoder.0.self", 1),
         Head("decoder.0.cross", 0),
@@ -141,8 +141,8 @@ def test_every_step_of_a_search_is_that_of_the_whole_model(norm, positions):
     """Fast decoding too: the stepper has a store of its own for each layer."""
     model = small_traced(double=True, norm=norm, positions=positions).bundle.model
     out = [Head("encoder.1.self", 0), *(Head("decoder.1.cross", n) for n in range(3)), Head("decoder.2.self", 1)]
-    smaller, silent = pruned(model, out), without(model, out)
-    assert Stepper.serves(smaller)
+    smaller, silent = remove_heads(model, out), silence_in_weights(model, out)
+    assert Stepper.supports(smaller)
     found, expected = (
         Translator(each, small_tokenizer()).translate(SOURCES, SearchConfig(beam=3)) for each in (smaller, silent)
     )
@@ -153,7 +153,7 @@ def test_every_step_of_a_search_is_that_of_the_whole_model(norm, positions):
 def test_a_trace_of_it_is_a_trace_and_its_checks_pass(tmp_path):
     whole = small_traced(double=True)
     out = [Head("decoder.0.self", n) for n in range(3)] + [Head("decoder.1.cross", 1), Head("encoder.0.self", 0)]
-    smaller = model_of(pruned(whole.bundle.model, out))
+    smaller = model_of(remove_heads(whole.bundle.model, out))
     trace = smaller.trace("The ball is blue.", beam=3)
     assert all(check.passed for check in trace.checks()), [each for each in trace.checks() if not each.passed]
     edits = [Silence(head.attention, head.number) for head in out]
@@ -178,33 +178,33 @@ def test_a_trace_of_it_is_a_trace_and_its_checks_pass(tmp_path):
 def test_it_can_be_studied_pruned_and_aligned_again():
     model = small_traced(double=True).bundle.model
     out = [Head("encoder.0.self", 2), *(Head("decoder.1.cross", n) for n in range(3)), Head("decoder.2.self", 0)]
-    smaller, pairs = pruned(model, out), small_pairs(model.config)
-    left = [head for head in heads_of(model.config) if head not in out]
-    weighed, of_silent = (heads.weigh(each, pairs) for each in (smaller, without(model, out)))
-    places = [heads_of(model.config).index(head) for head in left]
+    smaller, pairs = remove_heads(model, out), small_pairs(model.config)
+    left = [head for head in list_heads(model.config) if head not in out]
+    weighed, of_silent = (heads.measure_importance(each, pairs) for each in (smaller, silence_in_weights(model, out)))
+    places = [list_heads(model.config).index(head) for head in left]
     assert len(weighed.ablation) == len(left)
     # Heads left stand in the same order, so what was measured of them is the same.
     assert [each.value for each in weighed.ablation] == pytest.approx([of_silent.ablation[n].value for n in places])
     assert weighed.gradient == pytest.approx([of_silent.gradient[n] for n in places])
-    looked = heads.look(smaller, small_tokenizer(), pairs, None)
-    assert [each.head for each in looked.seen] == heads_of(smaller.config)
+    looked = heads.study_patterns(smaller, small_tokenizer(), pairs, None)
+    assert [each.head for each in looked.seen] == list_heads(smaller.config)
     assert len(looked.similarity) == len(left)
     assert [len(each.shares) for each in looked.aligned if each.attention == "decoder.1.cross"] == [0, 0]
-    read = alignment.pairs_of(small_tokenizer(), SOURCES, TARGETS)
-    found = {each.reading: each for each in alignment.read_all(smaller, read)}
-    expected = {each.reading: each for each in alignment.read_all(without(model, out), read)}
+    read = alignment.encode_alignment_pairs(small_tokenizer(), SOURCES, TARGETS)
+    found = {each.reading: each for each in alignment.measure_readings(smaller, read)}
+    expected = {each.reading: each for each in alignment.measure_readings(silence_in_weights(model, out), read)}
     assert not any(name.layer == 1 and name.head is not None for name in found)
     for name, each in found.items():
         if name.kind == "norms":  # silent heads still have weights, and move nothing
             assert each.disagreement == pytest.approx(expected[name].disagreement)
-            assert each.best == expected[name].best
+            assert each.mutually_best == expected[name].mutually_best
 
 
 def test_a_model_directory_keeps_it(tmp_path):
     model = small_traced(positions="rotary").bundle.model
-    smaller = pruned(model, [Head("encoder.0.self", 1), *(Head("decoder.2.cross", n) for n in range(3))])
-    bundle.save(tmp_path / "small", smaller, small_tokenizer(), step=0)
-    loaded = bundle.load(tmp_path / "small").model
+    smaller = remove_heads(model, [Head("encoder.0.self", 1), *(Head("decoder.2.cross", n) for n in range(3))])
+    bundle.save_bundle(tmp_path / "small", smaller, small_tokenizer(), step=0)
+    loaded = bundle.load_bundle(tmp_path / "small").model
     assert loaded.config == smaller.config
     own = dict(smaller.named_parameters())
     assert all(torch.equal(each, own[name]) for name, each in loaded.named_parameters())
@@ -212,7 +212,7 @@ def test_a_model_directory_keeps_it(tmp_path):
 
 def test_it_can_be_trained_further():
     torch.manual_seed(1)
-    model = pruned(small_model(dropout=0.1), SOME).train()
+    model = remove_heads(small_model(dropout=0.1), SOME).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, fused=True)
     source, target = sentences([5, 8, 3]), sentences([7, 4, 6], seed=2)
     losses = []

@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from pellucid.inspect import pattern_measures, relations
-from pellucid.inspect.conllu import Relation, read, words_of
-from pellucid.inspect.relations import Count, followed_in_syntax
-from pellucid.inspect.roles import follows
+from pellucid.inspect.conllu import Relation, read_conllu, word_of_each_piece
+from pellucid.inspect.relations import RelationCounts, follow_syntax
+from pellucid.inspect.roles import relation_badges
 from tests.decode.models import small_tokenizer
 from tests.trace.traced import small_traced
 
@@ -33,7 +33,7 @@ BALL = rows([("ball", 3, "nsubj:pass"), ("is", 3, "cop"), ("blue", 0, "root")])
 
 
 def test_contractions_are_one_word_and_what_is_left_out_is_none():
-    sentence, yes = read(CONTRACTED.replace(" ", "\t").splitlines())
+    sentence, yes = read_conllu(CONTRACTED.replace(" ", "\t").splitlines())
     assert sentence.words == ("Vio", "el", "gato", "del", "perro", ".")
     assert sentence.text == "Vio el gato del perro."
     assert [(each.name, each.dependent, each.head) for each in sentence.relations] == [
@@ -61,37 +61,37 @@ def test_contractions_are_one_word_and_what_is_left_out_is_none():
 )
 def test_what_is_no_parse_is_named(line: str, words: str | None):
     if words is None:
-        assert [each.words for each in read(["# a", line])] == [("Yes",)]
+        assert [each.words for each in read_conllu(["# a", line])] == [("Yes",)]
         return
     with pytest.raises(ValueError, match=words):
-        list(read(["# a", line]))
+        list(read_conllu(["# a", line]))
 
 
 def test_pieces_find_their_words_by_letters():
-    assert words_of(["▁Th", "e", "▁", "ca", "t", "."], ["The", "cat", "."]) == [0, 0, -1, 1, 1, 2]
-    assert words_of(["▁the", "▁cat"], ["The", "Cat"]) == [0, 1]
-    assert words_of(["▁<0xC3>"[1:], "<0xA9>", "t", "é"], ["ét", "é"]) == [0, -1, 0, 1]
-    assert words_of(["▁the", "▁dog"], ["the", "cat"]) is None
-    assert words_of(["▁the"], ["the", "cat"]) is None
+    assert word_of_each_piece(["▁Th", "e", "▁", "ca", "t", "."], ["The", "cat", "."]) == [0, 0, -1, 1, 1, 2]
+    assert word_of_each_piece(["▁the", "▁cat"], ["The", "Cat"]) == [0, 1]
+    assert word_of_each_piece(["▁<0xC3>"[1:], "<0xA9>", "t", "é"], ["ét", "é"]) == [0, -1, 0, 1]
+    assert word_of_each_piece(["▁the", "▁dog"], ["the", "cat"]) is None
+    assert word_of_each_piece(["▁the"], ["the", "cat"]) is None
 
 
 def test_hits_are_counted_instance_by_instance():
     """Two heads: one reads the right word of the first two instances, the other always the word before."""
-    count = Count()
+    count = RelationCounts()
     count.add("obj", torch.tensor([[2, 0, 1], [0, 0, 1]]), {0: [2], 2: [1]})
     count.add("obj", torch.tensor([[0, 1, 0, 0], [0, 0, 1, 2]]), {3: [2]})
-    found = count.followed("obj", "encoder.0.self")
+    found = count.as_followed("obj", "encoder.0.self")
     assert found is not None
     assert found.shares == pytest.approx([2 / 3, 2 / 3])
     # two of three are one place before
     assert (found.baseline, found.offset, found.instances) == (pytest.approx(2 / 3), -1, 3)
-    assert count.followed("nsubj", "encoder.0.self") is None
+    assert count.as_followed("nsubj", "encoder.0.self") is None
 
 
 def test_a_name_takes_ten_points_more_than_a_fixed_place():
-    assert [each.mark for each in follows("S", "obj", 0.71, 0.6, 1, 50)] == ["S"]
-    assert follows("S", "obj", 0.69, 0.6, 1, 50) == []
-    assert follows("S", "obj", 1.0, 0.6, 1, 29) == []
+    assert [each.mark for each in relation_badges("S", "obj", 0.71, 0.6, 1, 50)] == ["S"]
+    assert relation_badges("S", "obj", 0.69, 0.6, 1, 50) == []
+    assert relation_badges("S", "obj", 1.0, 0.6, 1, 29) == []
 
 
 def test_a_head_that_follows_a_relation_is_found(monkeypatch):
@@ -107,8 +107,8 @@ def test_a_head_that_follows_a_relation_is_found(monkeypatch):
         asked.append(best.shape)
         return best
 
-    monkeypatch.setattr(pattern_measures, "chosen", chosen)
-    found, notes = followed_in_syntax(model, small_tokenizer(), read(CAT + BALL))
+    monkeypatch.setattr(pattern_measures, "most_read_keys", chosen)
+    found, notes = follow_syntax(model, small_tokenizer(), read_conllu(CAT + BALL))
     assert notes == []
     assert asked == [(2, 3, 5)] * 2
     shares = {(each.relation, each.attention): (each.shares[0], each.baseline, each.instances) for each in found}
@@ -124,12 +124,12 @@ def test_a_head_that_follows_a_relation_is_found(monkeypatch):
 def test_hits_are_those_of_the_patterns():
     """Against loops over the pattern of each sentence alone."""
     model, tokenizer = small_traced(double=True).bundle.model, small_tokenizer()
-    sentences = list(read(CAT + BALL))
-    found, _ = followed_in_syntax(model, tokenizer, sentences)
+    sentences = list(read_conllu(CAT + BALL))
+    found, _ = follow_syntax(model, tokenizer, sentences)
     hits = {}
     for each in sentences:
         trace = small_traced(double=True).trace(each.text, target="Sí.")
-        words = words_of(trace.source.pieces[:-1], each.words)
+        words = word_of_each_piece(trace.source.pieces[:-1], each.words)
         assert words is not None
         for layer in range(2):
             pattern = trace[f"encoder.{layer}.self.pattern"].values
@@ -156,12 +156,12 @@ def test_hits_are_those_of_the_patterns():
 
 def test_sentences_that_cannot_be_read_are_told():
     model = small_traced(max_positions=5).bundle.model
-    found, notes = followed_in_syntax(model, small_tokenizer(), read(CAT))
+    found, notes = follow_syntax(model, small_tokenizer(), read_conllu(CAT))
     assert (found, notes) == ([], ["1 parsed sentences left out: more than 5 pieces"])
     strange = [Relation("obj", 0, 1)]
-    odd = next(read(CAT))
+    odd = next(read_conllu(CAT))
     odd = type(odd)(("The", "  "), "The dog", tuple(strange), 1)
-    assert followed_in_syntax(model, small_tokenizer(), [odd])[1] == [
+    assert follow_syntax(model, small_tokenizer(), [odd])[1] == [
         "1 parsed sentences left out: the tokenizer spells other words"
     ]
 

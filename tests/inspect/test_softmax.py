@@ -4,14 +4,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pellucid.inspect.softmax import refuted, shares
+from pellucid.inspect.softmax import explain_impossible, softmax_shares
 
 ARTICLE = [40.0, 51.0, 43.0, 38.0]
 CLAIMED = [0.005, 0.973, 0.015, 0.007]
 
 
 def probabilities(logits: list[float], temperature: float = 1.0) -> list[float]:
-    return [share.probability for share in shares(logits, [str(n) for n in logits], temperature)]
+    return [share.probability for share in softmax_shares(logits, [str(n) for n in logits], temperature)]
 
 
 def exponential(x: Fraction) -> Fraction:
@@ -50,7 +50,7 @@ def test_a_temperature_divides_the_logits():
 
 @pytest.mark.article("X1")
 def test_the_article_s_probabilities_are_those_of_no_temperature():
-    assert refuted(ARTICLE, CLAIMED) == "40 > 38, but 0.005 < 0.007; no temperature does that"
+    assert explain_impossible(ARTICLE, CLAIMED) == "40 > 38, but 0.005 < 0.007; no temperature does that"
 
 
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5, 8.0])
@@ -58,15 +58,17 @@ def test_what_softmax_gives_is_never_refuted(temperature: float):
     draw = np.random.default_rng(1)
     for _ in range(50):
         logits = draw.normal(scale=3.0, size=5).round(2).tolist()
-        assert refuted(logits, [round(p, 3) for p in probabilities(logits, temperature)]) is None
+        assert explain_impossible(logits, [round(p, 3) for p in probabilities(logits, temperature)]) is None
 
 
 def test_one_temperature_must_serve_all_pairs():
     logits = [3.0, 2.0, 0.0]
     [a, _, _] = probabilities(logits, 1.0)
     mixed = [a, 0.6 * (1 - a), 0.4 * (1 - a)]
-    assert "one pair asks for a temperature of at least" in (refuted(logits, [round(p, 3) for p in mixed]) or "")
-    assert "they add up to" in (refuted(logits, [0.5, 0.3, 0.1]) or "")
+    assert "one pair asks for a temperature of at least" in (
+        explain_impossible(logits, [round(p, 3) for p in mixed]) or ""
+    )
+    assert "they add up to" in (explain_impossible(logits, [0.5, 0.3, 0.1]) or "")
 
 
 @pytest.mark.parametrize(
@@ -75,8 +77,8 @@ def test_one_temperature_must_serve_all_pairs():
         (lambda: probabilities([]), "there is no logit"),
         (lambda: probabilities([math.nan]), "nan is no logit"),
         (lambda: probabilities([1.0], 0.0), "the temperature is 0.0, it must be above 0"),
-        (lambda: refuted([1.0], [0.5, 0.5]), "1 logits and 2 probabilities"),
-        (lambda: refuted([1.0], [1.5]), "1.5 is no probability"),
+        (lambda: explain_impossible([1.0], [0.5, 0.5]), "1 logits and 2 probabilities"),
+        (lambda: explain_impossible([1.0], [1.5]), "1.5 is no probability"),
     ],
 )
 def test_what_has_no_softmax_is_refused(call, message: str):

@@ -1,7 +1,7 @@
 import pytest
 
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
-from pellucid.inspect.tokens import counted, of_file, of_tokenizer
+from pellucid.inspect.tokens import count_words_and_pieces, cutter_of_file, cutter_of_tokenizer
 from tests.decode.models import LINES, small_tokenizer
 
 ROSES = "Roses are red and violets are blue"
@@ -11,37 +11,37 @@ ROSES = "Roses are red and violets are blue"
 def test_the_roses_are_seven_words_and_equal_words_are_equal_ids():
     config = TokenizerConfig(kind="bpe", vocabulary=400)
     tokenizer = Tokenizer.train([ROSES] * 3, [ROSES] * 3, config, seed=1, max_sentences=9)
-    cut = of_tokenizer(tokenizer)(ROSES)
+    cut = cutter_of_tokenizer(tokenizer)(ROSES)
     assert cut.ids[-1] == EOS
     assert cut.back == cut.text == cut.normalised == ROSES
     whole = dict(zip(cut.words, cut.ids, strict=True))
     assert cut.words == [*range(7), None]  # each a piece of its own
     assert whole[1] == whole[5]  # are
     assert len({whole[n] for n in range(7)}) == 6
-    assert counted([cut]) == (7, 7, 0)
+    assert count_words_and_pieces([cut]) == (7, 7, 0)
 
 
 @pytest.mark.parametrize("text", ["The ball is blue.", "", "zebra Ü 犬", "  two   spaces "])
 def test_pieces_spell_the_text_again(text: str):
-    cut = of_tokenizer(small_tokenizer(), "target")(text)
+    cut = cutter_of_tokenizer(small_tokenizer(), "target")(text)
     assert cut.back == cut.normalised == " ".join(text.split())
     assert len(cut.pieces) == len(cut.ids) == len(cut.words) == len(cut.unknown)
     assert small_tokenizer().decode_target(cut.ids) == cut.back
 
 
 def test_many_pieces_and_bytes_are_told():
-    cut = of_tokenizer(small_tokenizer())("the unquestionably 犬")
+    cut = cutter_of_tokenizer(small_tokenizer())("the unquestionably 犬")
     assert [word for word, _ in cut.many] == ["unquestionably", "犬"]
     assert [count for _, count in cut.many] == [cut.words.count(1), cut.words.count(2)]
     odd = [piece for piece, unknown in zip(cut.pieces, cut.unknown, strict=True) if unknown]
     assert odd == [piece for piece in cut.pieces if piece.startswith("<0x")]
     assert odd[-3:] == ["<0xE7>", "<0x8A>", "<0xAC>"]
-    assert counted([cut, cut])[2] == 2 * len(odd)
+    assert count_words_and_pieces([cut, cut])[2] == 2 * len(odd)
 
 
 def test_lowercase_shows_in_what_is_cut():
     config = TokenizerConfig(kind="unigram", vocabulary=320, lowercase=True)
-    cut = of_tokenizer(Tokenizer.train(LINES, LINES, config, seed=1, max_sentences=99))("The BALL")
+    cut = cutter_of_tokenizer(Tokenizer.train(LINES, LINES, config, seed=1, max_sentences=99))("The BALL")
     assert cut.normalised == cut.back == "the ball"
     assert cut.text == "The BALL"
 
@@ -49,7 +49,7 @@ def test_lowercase_shows_in_what_is_cut():
 def test_a_file_by_itself_cuts_as_its_model_does(tmp_path):
     small_tokenizer().save(tmp_path)
     for text in (ROSES, "Ü 犬", ""):
-        own, beside = of_file(tmp_path / "tokenizer.model")(text), of_tokenizer(small_tokenizer())(text)
+        own, beside = cutter_of_file(tmp_path / "tokenizer.model")(text), cutter_of_tokenizer(small_tokenizer())(text)
         assert (own.ids, own.pieces) == (beside.ids[:-1], beside.pieces[:-1])
         assert (own.words, own.unknown, own.back) == (beside.words[:-1], beside.unknown[:-1], beside.back)
 
@@ -64,7 +64,7 @@ def test_a_stranger_s_numbers_of_marks_are_not_ours(tmp_path):
         sentence_iterator=iter(LINES * 9), model_writer=model, vocab_size=60, hard_vocab_limit=False, minloglevel=2
     )  # unknown 0, start 1, end 2; 3 is a piece
     (tmp_path / "s.model").write_bytes(model.getvalue())
-    cut = of_file(tmp_path / "s.model")("The ball 犬")
+    cut = cutter_of_file(tmp_path / "s.model")("The ball 犬")
     assert [piece for piece, odd in zip(cut.pieces, cut.unknown, strict=True) if odd] == ["<unk>"]
     assert None not in cut.words
 
@@ -72,6 +72,6 @@ def test_a_stranger_s_numbers_of_marks_are_not_ours(tmp_path):
 def test_what_is_no_tokenizer_is_told(tmp_path):
     (tmp_path / "a").write_text("no model", encoding="utf-8")
     with pytest.raises(ValueError, match="a is not a SentencePiece model"):
-        of_file(tmp_path / "a")
+        cutter_of_file(tmp_path / "a")
     with pytest.raises(ValueError, match="side is 'both', it must be source or target"):
-        of_tokenizer(small_tokenizer(), "both")
+        cutter_of_tokenizer(small_tokenizer(), "both")

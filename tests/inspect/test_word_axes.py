@@ -1,30 +1,30 @@
 import numpy as np
 import pytest
 
-from pellucid.inspect.word_axes import Axis, Group, along, axes, bared, merged
+from pellucid.inspect.word_axes import PieceGroup, WordAxis, attention_axes, axis_of_side, merge_words, strip_word
 from tests.trace.traced import SENTENCES, ball, small_traced
 
 
-def axis(*words: str) -> Axis:
-    groups = [Group(word, (n,), (word,), "word", unknown=False) for n, word in enumerate(words)]
-    return Axis(list(words), groups)
+def axis(*words: str) -> WordAxis:
+    groups = [PieceGroup(word, (n,), (word,), "word", unknown=False) for n, word in enumerate(words)]
+    return WordAxis(list(words), groups)
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
 def test_every_piece_is_in_one_group(sentence: str):
     trace = small_traced().trace(sentence, target="", keep="encoder.0.self.pattern")
-    found = along(trace.source)
+    found = axis_of_side(trace.source)
     assert [place for group in found.groups for place in group.places] == list(range(len(trace.source.ids)))
     assert found.pieces == trace.source.pieces
     assert [group.kind for group in found.groups].count("mark") == 1
     assert found.groups[-1].label == "</s>"
     words = [group.label for group in found.groups if group.kind == "word"]
-    assert words == [bared(word) for word in trace.source.text.split() if any(map(str.isalnum, word))]
+    assert words == [strip_word(word) for word in trace.source.text.split() if any(map(str.isalnum, word))]
 
 
 def test_punctuation_stands_beside_its_word():
     trace = small_traced().trace("«the, ball»?! (Yes)", target="", keep="encoder.0.self.pattern")
-    groups = along(trace.source).groups
+    groups = axis_of_side(trace.source).groups
     assert [group.label for group in groups] == ["«", "the", ",", "ball", "»?!", "(", "Yes", ")", "</s>"]
     assert [group.kind for group in groups if not group.label.isalpha()] == ["punctuation"] * 5 + ["mark"]
     assert groups[0].unknown  # no piece covers «, which is spelled in bytes
@@ -33,19 +33,23 @@ def test_punctuation_stands_beside_its_word():
 
 def test_what_the_decoder_reads_is_what_it_wrote_one_place_on():
     trace = small_traced().trace("Yes.", target="La bola es azul.", keep="*.pattern")
-    written, read = along(trace.target), axes(trace, "decoder.1.self")[0]
+    written, read = axis_of_side(trace.target), attention_axes(trace, "decoder.1.self")[0]
     assert [group.label for group in read.groups] == ["<s>", "La", "bola", "es", "azul", "."]
     for a, b in zip(written.groups, read.groups[1:], strict=False):
         assert (a.label, [place + 1 for place in a.places]) == (b.label, list(b.places))
-    assert axes(trace, "decoder.1.cross")[0] == written
-    assert axes(trace, "decoder.1.cross", "input")[0] == read
-    assert axes(trace, "decoder.1.cross")[1] == axes(trace, "encoder.0.self")[1] == along(trace.source)
+    assert attention_axes(trace, "decoder.1.cross")[0] == written
+    assert attention_axes(trace, "decoder.1.cross", "input")[0] == read
+    assert (
+        attention_axes(trace, "decoder.1.cross")[1]
+        == attention_axes(trace, "encoder.0.self")[1]
+        == axis_of_side(trace.source)
+    )
 
 
 def test_a_translation_without_its_end_loses_its_last_piece_as_it_is_read():
     trace = small_traced().trace("Yes.", keep="*.pattern", beam=1)
     cut = trace.again("Yes.", prefix_ids=trace.target.ids[:1])
-    read = axes(cut, "decoder.0.self")[0]
+    read = attention_axes(cut, "decoder.0.self")[0]
     assert [place for group in read.groups for place in group.places] == list(range(len(cut.inputs.ids)))
 
 
@@ -53,8 +57,8 @@ def test_merging_keeps_the_mass_of_every_row():
     trace = small_traced().trace("zebra Ü 犬, the ball!", target="La bola es azul.")
     for name in ("encoder.1.self", "decoder.2.self", "decoder.0.cross"):
         pattern = trace.values_of(f"{name}.pattern").astype(np.float64)
-        queries, keys = axes(trace, name)
-        found = merged(pattern, queries, keys)
+        queries, keys = attention_axes(trace, name)
+        found = merge_words(pattern, queries, keys)
         assert found.shape == (3, len(queries.groups), len(keys.groups))
         assert found.sum(axis=-1) == pytest.approx(np.ones(found.shape[:2]), abs=1e-6)
         for h, q, k in np.ndindex(found.shape):  # the same in other words
@@ -94,4 +98,4 @@ def test_a_word_that_is_not_there_is_told(name: str, message: str):
 
 def test_another_side_is_refused():
     with pytest.raises(ValueError, match="the side is 'left', it must be output"):
-        axes(ball(), "decoder.0.cross", "left")
+        attention_axes(ball(), "decoder.0.cross", "left")

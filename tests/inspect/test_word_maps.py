@@ -4,10 +4,18 @@ import re
 import numpy as np
 import pytest
 
-from pellucid.inspect.embeddings import embeddings
-from pellucid.inspect.model_queries import VERBS, answered
-from pellucid.inspect.word_maps import IN_FILE, cosines_of, listed, map_of, near_to, sides_of, table_of
-from pellucid.trace.page_api import act
+from pellucid.inspect.embeddings import embedding_table
+from pellucid.inspect.model_queries import VERBS, answers_for_file
+from pellucid.inspect.word_maps import (
+    MOST_PIECES_IN_FILE,
+    choose_ids,
+    cosine_table,
+    distinct_table,
+    distinct_tables,
+    neighbours_by_id,
+    word_map,
+)
+from pellucid.trace.page_api import perform_act
 from tests.trace.traced import small_traced
 
 MODEL = small_traced(ends=12.0)
@@ -15,8 +23,8 @@ TRACE = MODEL.trace("The ball is blue.", target="La bola es azul.")
 
 
 def test_the_map_is_the_two_largest_principal_components_of_the_whole_table():
-    made = map_of(MODEL.bundle, "target")
-    table = embeddings(MODEL.bundle, "target").vectors
+    made = word_map(MODEL.bundle, "target")
+    table = embedding_table(MODEL.bundle, "target").vectors
     centred = table - table.mean(axis=0)
     left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
     places = np.array(made["places"]).reshape(-1, 2)
@@ -28,7 +36,7 @@ def test_the_map_is_the_two_largest_principal_components_of_the_whole_table():
 
 
 def test_a_part_of_a_map_has_the_places_of_the_whole():
-    whole, part = map_of(MODEL.bundle, "source"), map_of(MODEL.bundle, "source", 17, [200, 3, 250])
+    whole, part = word_map(MODEL.bundle, "source"), word_map(MODEL.bundle, "source", 17, [200, 3, 250])
     assert part["ids"] == [*range(15), 200, 250]
     for point, number in enumerate(part["ids"]):
         assert part["pieces"][point] == whole["pieces"][number]
@@ -38,21 +46,21 @@ def test_a_part_of_a_map_has_the_places_of_the_whole():
 
 
 def test_what_must_be_listed_is_listed_first():
-    assert listed(100, 5, [99, 2, 400, -1]).tolist() == [0, 1, 2, 3, 99]
-    assert listed(3, 5, []).tolist() == [0, 1, 2]
+    assert choose_ids(100, 5, [99, 2, 400, -1]).tolist() == [0, 1, 2, 3, 99]
+    assert choose_ids(3, 5, []).tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize(("tie", "sides"), [("all", 1), ("decoder", 2), ("none", 3)])
 def test_only_tables_that_differ_are_sides(tie, sides):
     model = small_traced(tie=tie)
-    assert len(sides_of(model.bundle)) == sides
+    assert len(distinct_tables(model.bundle)) == sides
     with pytest.raises(ValueError, match="this model has tables for source"):
-        table_of(model.bundle, "sideways")
+        distinct_table(model.bundle, "sideways")
 
 
 def test_neighbours_leave_the_piece_itself_out_and_are_those_of_numpy():
-    table = table_of(MODEL.bundle, "source")
-    near = near_to(table, [42, 42, 7])
+    table = distinct_table(MODEL.bundle, "source")
+    near = neighbours_by_id(table, [42, 42, 7])
     assert list(near) == ["42", "7"]
     vectors = table.vectors / np.linalg.norm(table.vectors, axis=1, keepdims=True)
     cosines = vectors @ vectors[42]
@@ -62,14 +70,14 @@ def test_neighbours_leave_the_piece_itself_out_and_are_those_of_numpy():
 
 
 def test_cosines_are_symmetric_and_words_without_a_piece_are_named():
-    found = cosines_of(table_of(MODEL.bundle, "source"), ["ball", "blue", "ball", ""])
+    found = cosine_table(distinct_table(MODEL.bundle, "source"), ["ball", "blue", "ball", ""])
     cosines = np.array(found["cosines"])
     assert found["words"] == ["ball", "blue"]
     assert found["unknown"] == [""]
     np.testing.assert_array_equal(cosines, cosines.T)
     np.testing.assert_allclose(np.diag(cosines), 1.0, atol=1e-5)
     with pytest.raises(ValueError, match="none of these words"):
-        cosines_of(table_of(MODEL.bundle, "source"), [""])
+        cosine_table(distinct_table(MODEL.bundle, "source"), [""])
 
 
 @pytest.mark.parametrize(
@@ -89,7 +97,7 @@ def test_cosines_are_symmetric_and_words_without_a_piece_are_named():
 )
 def test_what_cannot_be_asked_is_refused_in_a_sentence(verb, arguments, says):
     with pytest.raises(ValueError, match=re.escape(says)):
-        act(TRACE, verb, arguments)
+        perform_act(TRACE, verb, arguments)
 
 
 def test_every_answer_is_plain_json():
@@ -104,39 +112,39 @@ def test_every_answer_is_plain_json():
     }
     assert asked.keys() == VERBS.keys()
     for verb, arguments in asked.items():
-        found = act(TRACE, verb, arguments)
+        found = perform_act(TRACE, verb, arguments)
         assert json.loads(json.dumps(found, allow_nan=False)) == found, verb
 
 
 def test_an_expected_word_with_a_piece_of_the_question_is_not_looked_for():
     asked = {"side": "source", "question": "king - man + woman", "expected": "queen"}
-    found = act(TRACE, "analogy", asked)
+    found = perform_act(TRACE, "analogy", asked)
     assert isinstance(found, dict)
     assert found["rank"] is None
     assert found["verdict"].startswith("queen has a piece of the question, so it is not looked for; ")
-    distinct = act(TRACE, "analogy", {"side": "source", "question": "<s> - <pad>", "expected": "</s>"})
+    distinct = perform_act(TRACE, "analogy", {"side": "source", "question": "<s> - <pad>", "expected": "</s>"})
     assert isinstance(distinct, dict)
     assert 1 <= distinct["rank"] <= distinct["candidates"]
     assert distinct["by_chance"] == distinct["rank"] / distinct["candidates"]
 
 
 def test_an_analogy_says_its_chance_level():
-    found = act(TRACE, "analogy", {"side": "source", "question": "is - the + ball"})
+    found = perform_act(TRACE, "analogy", {"side": "source", "question": "is - the + ball"})
     assert isinstance(found, dict)
-    assert found["candidates"] == len(table_of(MODEL.bundle, "source").pieces) - len(
-        {i for word in ("is", "the", "ball") for i in table_of(MODEL.bundle, "source").word(word).ids}
+    assert found["candidates"] == len(distinct_table(MODEL.bundle, "source").pieces) - len(
+        {i for word in ("is", "the", "ball") for i in distinct_table(MODEL.bundle, "source").word(word).ids}
     )
     assert len(found["answers"]) == 8
 
 
 def test_a_file_has_the_neighbours_of_the_sentence_and_their_places():
-    found = answered(TRACE)["words"]
+    found = answers_for_file(TRACE)["words"]
     assert [each["side"] for each in found] == ["source", "target"]
     for each, side in zip(found, (TRACE.source, TRACE.target), strict=True):
         assert set(each["near"]) == set(map(str, side.ids))
         listed_ids = set(each["ids"] or range(each["count"]))
         assert {near["id"] for some in each["near"].values() for near in some} <= listed_ids
-        assert len(each["pieces"]) <= IN_FILE
+        assert len(each["pieces"]) <= MOST_PIECES_IN_FILE
     assert [each["words"] for each in (found[0]["similar"],)] == [["The", "ball", "is", "blue"]]
 
 
@@ -144,7 +152,7 @@ def test_a_trace_without_its_model_has_nothing_beside(tmp_path):
     from pellucid.trace.trace import Trace
 
     TRACE.save(tmp_path / "ball.trace")
-    assert answered(Trace.load(tmp_path / "ball.trace")) == {
+    assert answers_for_file(Trace.load(tmp_path / "ball.trace")) == {
         "heads": {
             "study": None,
             "says": "this trace was loaded from disk and has no model to run; trace the sentence again",

@@ -11,13 +11,13 @@ import torch
 from pellucid import bundle
 from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
-from pellucid.decode.step import forced
+from pellucid.decode.step import score_targets
 from pellucid.interop import conversion_cache as keeping
 from pellucid.interop import ctranslate2 as conversion
-from pellucid.interop.conversion_cache import converted
-from pellucid.interop.ctranslate2 import convert
+from pellucid.interop.conversion_cache import converted_directory
+from pellucid.interop.ctranslate2 import convert_to_ctranslate2
 from pellucid.interop.ctranslate2_library import precision_of
-from pellucid.interop.padded_heads import removed, with_all_heads
+from pellucid.interop.padded_heads import count_removed_heads, with_all_heads
 from pellucid.model import Transformer
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.model.models import shaken
@@ -58,7 +58,7 @@ def difference(model: Transformer, tokenizer: Tokenizer, directory: Path) -> flo
         max_input_length=0,
     )
     with torch.inference_mode():
-        own = forced(model, sources, targets)
+        own = score_targets(model, sources, targets)
     assert [len(each.log_probs) for each in scored] == [len(each) for each in own]
     return max(
         abs(a - b) for each, row in zip(scored, own, strict=True) for a, b in zip(each.log_probs, row, strict=True)
@@ -69,7 +69,7 @@ def difference(model: Transformer, tokenizer: Tokenizer, directory: Path) -> flo
 def test_a_converted_model_gives_each_piece_the_same_probability(options, tmp_path: Path):
     tokenizer = small_tokenizer()
     model = model_for(tokenizer, **options)
-    convert(model, tokenizer, tmp_path / "out", "float32")
+    convert_to_ctranslate2(model, tokenizer, tmp_path / "out", "float32")
     assert difference(model, tokenizer, tmp_path / "out") < 5e-5
 
 
@@ -79,7 +79,7 @@ def test_every_way_of_tying_is_converted(tie, tmp_path: Path):
     torch.manual_seed(2)
     config = model_for(tokenizer, output_bias=True).config
     model = shaken(Transformer(replace(config, tie=tie)).eval())
-    convert(model, tokenizer, tmp_path / "out", "float32")
+    convert_to_ctranslate2(model, tokenizer, tmp_path / "out", "float32")
     assert difference(model, tokenizer, tmp_path / "out") < 5e-5
 
 
@@ -93,13 +93,13 @@ def test_odd_pieces_keep_their_numbers(tmp_path: Path):
     ]
     tokenizer = Tokenizer.train(odd, odd, TokenizerConfig(vocabulary=360), seed=1, max_sentences=9)
     model = model_for(tokenizer, max_positions=400)
-    convert(model, tokenizer, tmp_path / "out", "float32")
+    convert_to_ctranslate2(model, tokenizer, tmp_path / "out", "float32")
     every = [*range(4, tokenizer.source_vocabulary), EOS]
     [scored] = ctranslate2.Translator(str(tmp_path / "out"), intra_threads=1).score_batch(
         [tokenizer.source_pieces(every)], [tokenizer.target_pieces(every[:80])], max_input_length=0
     )
     with torch.inference_mode():
-        [own] = forced(model, [every], [[*every[:80], EOS]])
+        [own] = score_targets(model, [every], [[*every[:80], EOS]])
     assert scored.log_probs == pytest.approx(own, abs=5e-5)
 
 
@@ -108,7 +108,7 @@ def test_a_smaller_precision_makes_a_smaller_file_and_a_larger_difference(tmp_pa
     model = model_for(tokenizer)
     sizes, differences = {}, {}
     for precision in ("float32", "bfloat16", "int8"):
-        convert(model, tokenizer, tmp_path / precision, precision)
+        convert_to_ctranslate2(model, tokenizer, tmp_path / precision, precision)
         sizes[precision] = (tmp_path / precision / "model.bin").stat().st_size
         differences[precision] = difference(model, tokenizer, tmp_path / precision)
         assert precision_of(tmp_path / precision) == precision
@@ -120,7 +120,7 @@ def test_every_reason_against_a_conversion_is_named_before_anything_is_written(t
     tokenizer = small_tokenizer()
     model = random_model(1, 283, tokenizer.target_vocabulary).bfloat16()
     with pytest.raises(ValueError, match="CTranslate2 cannot hold this model") as refusal:
-        convert(model, tokenizer, tmp_path / "out", "int4", vmap=tmp_path / "absent")
+        convert_to_ctranslate2(model, tokenizer, tmp_path / "out", "int4", vmap=tmp_path / "absent")
     for reason in (
         "precision is 'int4', it must be one of float32, bfloat16, int8",
         "the model was loaded as bfloat16; load it in float32",
@@ -136,7 +136,7 @@ def test_pieces_with_the_same_text_are_refused(tmp_path: Path, monkeypatch: pyte
     names = tokenizer.target_names
     monkeypatch.setattr(Tokenizer, "target_names", property(lambda self: [*names[:-1], "<s>"]))
     with pytest.raises(ValueError, match="target pieces repeat: '<s>'"):
-        convert(model_for(tokenizer), tokenizer, tmp_path / "out", "float32")
+        convert_to_ctranslate2(model_for(tokenizer), tokenizer, tmp_path / "out", "float32")
 
 
 def test_weights_that_are_no_numbers_or_too_large_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -145,21 +145,21 @@ def test_weights_that_are_no_numbers_or_too_large_are_refused(tmp_path: Path, mo
     with torch.no_grad():
         model.decoder_norm.get_parameter("bias")[3] = torch.nan
     with pytest.raises(ValueError, match=r"not a number, in decoder_norm\.bias"):
-        convert(model, tokenizer, tmp_path / "out", "float32")
+        convert_to_ctranslate2(model, tokenizer, tmp_path / "out", "float32")
     monkeypatch.setattr(conversion, "_LARGEST_TENSOR", 4 * 20 * tokenizer.source_vocabulary - 1)
     with pytest.raises(ValueError, match=r"does not fit its files: source_embedding\.weight; target_embedding"):
-        convert(model, tokenizer, tmp_path / "out", "float32")
+        convert_to_ctranslate2(model, tokenizer, tmp_path / "out", "float32")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_missing_library_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(ValueError, match=r"pip install 'pellucid\[ctranslate2\]'"):
-        convert(model_for(small_tokenizer()), small_tokenizer(), tmp_path / "out", "float32")
+        convert_to_ctranslate2(model_for(small_tokenizer()), small_tokenizer(), tmp_path / "out", "float32")
 
 
 def test_a_directory_of_something_else_is_no_conversion(tmp_path: Path):
-    bundle.save(tmp_path / "model", model_for(small_tokenizer()), small_tokenizer())
+    bundle.save_bundle(tmp_path / "model", model_for(small_tokenizer()), small_tokenizer())
     with pytest.raises(ValueError, match="not a model converted for CTranslate2"):
         precision_of(tmp_path / "model")
 
@@ -176,22 +176,24 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def saved(directory: Path, seed: int) -> Bundle:
     tokenizer = small_tokenizer()
-    bundle.save(directory, random_model(seed, tokenizer.source_vocabulary, tokenizer.target_vocabulary), tokenizer)
-    return bundle.load(directory)
+    bundle.save_bundle(
+        directory, random_model(seed, tokenizer.source_vocabulary, tokenizer.target_vocabulary), tokenizer
+    )
+    return bundle.load_bundle(directory)
 
 
 def test_a_conversion_is_kept_beside_the_model_and_found_again(model: Bundle):
-    place = converted(model, "float32")
+    place = converted_directory(model, "float32")
     assert place.parent == model.directory.parent / ".best.ctranslate2"
     assert difference(model.model, model.tokenizer, place) < 5e-5
     written = (place / "model.bin").stat().st_mtime_ns
-    assert converted(bundle.load(model.directory), "float32") == place
+    assert converted_directory(bundle.load_bundle(model.directory), "float32") == place
     assert (place / "model.bin").stat().st_mtime_ns == written
 
 
 @pytest.mark.parametrize("damage", ["changed", "cut off", "missing", "no manifest"])
 def test_a_damaged_conversion_is_made_anew(model: Bundle, damage: str):
-    place = converted(model, "float32")
+    place = converted_directory(model, "float32")
     whole = (place / "model.bin").read_bytes()
     if damage == "changed":
         (place / "model.bin").write_bytes(whole[:-9] + b"\x55" + whole[-8:])
@@ -199,26 +201,26 @@ def test_a_damaged_conversion_is_made_anew(model: Bundle, damage: str):
         (place / "model.bin").write_bytes(whole[:-1])
     else:
         (place / ("model.bin" if damage == "missing" else "manifest.json")).unlink()
-    assert converted(model, "float32") == place
+    assert converted_directory(model, "float32") == place
     assert (place / "model.bin").read_bytes() == whole
     assert [each.name for each in place.parent.iterdir()] == [place.name]
 
 
 def test_another_model_at_the_same_place_gets_a_conversion_of_its_own(model: Bundle):
-    first, other_precision = converted(model, "float32"), converted(model, "int8")
+    first, other_precision = converted_directory(model, "float32"), converted_directory(model, "int8")
     trained = saved(model.directory, seed=2)
-    second = converted(trained, "float32")
+    second = converted_directory(trained, "float32")
     assert second != first
     assert difference(trained.model, trained.tokenizer, second) < 5e-5
     assert {each.name for each in second.parent.iterdir()} == {second.name, other_precision.name}
-    assert converted(model, "float32") == first  # a process that still holds the old model goes on with it
+    assert converted_directory(model, "float32") == first  # a process that still holds the old model goes on with it
 
 
 def test_a_place_that_cannot_be_written_is_replaced_by_the_next(model: Bundle, tmp_path: Path):
     (model.directory.parent / ".best.ctranslate2").write_text("a file where a folder should be")
-    place = converted(model, "float32")
+    place = converted_directory(model, "float32")
     assert place.parent.parent == tmp_path / "cache" / "pellucid"
-    assert converted(model, "float32") == place
+    assert converted_directory(model, "float32") == place
 
 
 @pytest.mark.parametrize("home", ["cannot be written", "does not exist"])
@@ -232,7 +234,7 @@ def test_without_any_place_it_goes_when_the_program_ends(
         monkeypatch.setenv("XDG_CACHE_HOME", "~nobody-of-this-name/cache")
     at_exit = []
     monkeypatch.setattr(keeping.atexit, "register", lambda *call, **named: at_exit.append((call, named)))
-    place = converted(model, "float32")
+    place = converted_directory(model, "float32")
     assert difference(model.model, model.tokenizer, place) < 5e-5
     ((remove, *what), named) = at_exit[0]
     remove(*what, **named)
@@ -241,7 +243,7 @@ def test_without_any_place_it_goes_when_the_program_ends(
 
 def test_many_at_once_do_not_break_each_other(model: Bundle):
     with ThreadPoolExecutor(8) as threads:
-        places = set(threads.map(lambda _: converted(model, "float32"), range(16)))
+        places = set(threads.map(lambda _: converted_directory(model, "float32"), range(16)))
     (place,) = places
     assert [each.name for each in place.parent.iterdir()] == [place.name]
     assert difference(model.model, model.tokenizer, place) < 5e-5
@@ -250,11 +252,11 @@ def test_many_at_once_do_not_break_each_other(model: Bundle):
 def test_what_a_crash_left_is_removed_a_day_later(model: Bundle, monkeypatch: pytest.MonkeyPatch):
     folder = model.directory.parent / ".best.ctranslate2"
     (folder / "new-crashed").mkdir(parents=True)
-    converted(model, "float32")
+    converted_directory(model, "float32")
     assert (folder / "new-crashed").exists()
     tomorrow = keeping.time.time() + 25 * 3600
     monkeypatch.setattr(keeping.time, "time", lambda: tomorrow)
-    converted(model, "int8")
+    converted_directory(model, "int8")
     assert not (folder / "new-crashed").exists()
 
 
@@ -265,13 +267,13 @@ def test_heads_that_were_removed_are_zeros_there(options, precision, tmp_path: P
     torch.manual_seed(3)
     fewer = "encoder.0.self:2 decoder.0.self:0 decoder.0.cross:3"
     model = shaken(Transformer(replace(model_for(tokenizer, **options).config, fewer_heads=fewer)).eval())
-    convert(model, tokenizer, tmp_path / "out", precision)
+    convert_to_ctranslate2(model, tokenizer, tmp_path / "out", precision)
     filled = with_all_heads(model)
     with torch.inference_mode():
         ids = torch.tensor([[5, 6, 7, EOS]])
         torch.testing.assert_close(filled(ids, ids), model(ids, ids), rtol=0, atol=1e-5)
     assert filled.config == replace(model.config, fewer_heads="")
-    assert removed(model.config) == 3 + 5 + 2
+    assert count_removed_heads(model.config) == 3 + 5 + 2
     if precision == "float32":
         assert difference(model, tokenizer, tmp_path / "out") < 5e-5
     else:

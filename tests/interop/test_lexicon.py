@@ -9,13 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.bundle import load
+from pellucid.bundle import load_bundle
 from pellucid.data.corpus import read_lines
-from pellucid.data.phrasebook import phrases, words
+from pellucid.data.phrasebook import generate_phrases, split_into_words
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
 from pellucid.interop import lexicon as module
-from pellucid.interop.ctranslate2 import convert
-from pellucid.interop.lexicon import Lexicon, Shortlist, best, coverage, lexicon, shortlist, write_vmap
+from pellucid.interop.ctranslate2 import convert_to_ctranslate2
+from pellucid.interop.lexicon import (
+    Lexicon,
+    Shortlist,
+    likeliest_targets,
+    make_shortlist,
+    measure_coverage,
+    train_lexicon,
+    write_vmap,
+)
 from tests.decode.models import LINES, random_model, small_tokenizer
 
 DEMO = Path(__file__).parents[2] / "runs" / "demo"
@@ -48,7 +56,7 @@ def test_two_iterations_come_out_as_by_hand():
     # 5 is written 7, twice; 6 is written 8; the end mark (3) is the empty word. First all are shared in halves, so
     # p(7|3) = 2/3 and p(8|3) = 1/3. Then 7 is shared as 1 : 2/3 and 8 as 1 : 1/3, so the empty word gets
     # 2 * 2/5 = 4/5 of 7 and 1/4 of 8: p(7|3) = 16/21 and p(8|3) = 5/21.
-    found = as_dict(lexicon([[5, 3], [6, 3], [5, 3]], [[7, 3], [8, 3], [7, 3]], iterations=2))
+    found = as_dict(train_lexicon([[5, 3], [6, 3], [5, 3]], [[7, 3], [8, 3], [7, 3]], iterations=2))
     assert found == {(5, 7): 1.0, (6, 8): 1.0, (3, 7): pytest.approx(16 / 21), (3, 8): pytest.approx(5 / 21)}
 
 
@@ -58,7 +66,7 @@ def test_the_table_is_that_of_plain_loops_whatever_the_chunks(corpus, chunk):
     sources, targets = [s for s, _ in corpus], [t for _, t in corpus]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_LINKS_AT_ONCE", chunk)
-        found = as_dict(lexicon(sources, targets, iterations=3))
+        found = as_dict(train_lexicon(sources, targets, iterations=3))
     assert found == pytest.approx(by_loops(sources, targets, iterations=3))
 
 
@@ -68,7 +76,7 @@ def test_each_iteration_makes_the_corpus_likelier(corpus):
     sources, targets = [s for s, _ in corpus], [t for _, t in corpus]
     likelihoods = []
     for n in range(1, 6):
-        p = as_dict(lexicon(sources, targets, iterations=n))
+        p = as_dict(train_lexicon(sources, targets, iterations=n))
         likelihoods.append(sum(log(sum(p[s, t] for s in read)) for read, written in corpus for t in written[:-1]))
     assert all(later >= earlier - 1e-9 for earlier, later in pairwise(likelihoods))
 
@@ -76,23 +84,23 @@ def test_each_iteration_makes_the_corpus_likelier(corpus):
 def test_of_a_large_corpus_every_nth_pair_is_read():
     draw = np.random.default_rng(1)
     sources, targets = ([[*draw.integers(4, 30, size=5).tolist(), EOS] for _ in range(40)] for _ in range(2))
-    some = lexicon(sources, targets, most_links=400)  # 40 pairs of 6 * 5 links: every third is read
-    assert as_dict(some) == as_dict(lexicon(sources[::3], targets[::3]))
+    some = train_lexicon(sources, targets, most_links=400)  # 40 pairs of 6 * 5 links: every third is read
+    assert as_dict(some) == as_dict(train_lexicon(sources[::3], targets[::3]))
 
 
 def test_no_pair_at_all_makes_an_empty_table():
-    assert as_dict(lexicon([[EOS]], [[EOS]])) == {}
-    assert best(lexicon([], []), 3) == {}
+    assert as_dict(train_lexicon([[EOS]], [[EOS]])) == {}
+    assert likeliest_targets(train_lexicon([], []), 3) == {}
 
 
 def test_words_of_the_phrasebook_find_their_translations():
-    pairs = list(islice(phrases(1), 3000))
+    pairs = list(islice(generate_phrases(1), 3000))
     ids: dict[str, int] = defaultdict(lambda: len(ids) + 4)
     sources, targets = (
-        [[*(ids[word] for word in words(text.lower())), EOS] for text in side]
+        [[*(ids[word] for word in split_into_words(text.lower())), EOS] for text in side]
         for side in ((pair.source for pair in pairs), (pair.target for pair in pairs))
     )
-    first = best(lexicon(sources, targets), 1)
+    first = likeliest_targets(train_lexicon(sources, targets), 1)
     pairs_of_words = {"cat": "gato", "dog": "perro", "water": "agua", "milk": "leche", "house": "casa", "and": "y"}
     assert {en: ids[es] in first[ids[en]] for en, es in pairs_of_words.items()} == dict.fromkeys(pairs_of_words, True)
 
@@ -118,7 +126,7 @@ def is_plain(tokenizer: Tokenizer, source: list[int]) -> bool:
 
 def of_lines(joint: bool) -> tuple[Tokenizer, Shortlist]:
     tokenizer = small_tokenizer() if joint else separate()
-    return tokenizer, shortlist(lexicon([], []), [], tokenizer)
+    return tokenizer, make_shortlist(train_lexicon([], []), [], tokenizer)
 
 
 def separate(tokenizers: list[Tokenizer] = []) -> Tokenizer:  # noqa: B006  (made once)
@@ -130,18 +138,18 @@ def separate(tokenizers: list[Tokenizer] = []) -> Tokenizer:  # noqa: B006  (mad
 
 def test_coverage_counts_the_pieces_of_references():
     short = Shortlist(frozenset({EOS, 4}), {5: frozenset({6, 7}), 8: frozenset({7})})
-    found = coverage(short, [[5, EOS], [8, EOS]], [[6, 4, EOS], [6, 9, EOS]])
+    found = measure_coverage(short, [[5, EOS], [8, EOS]], [[6, 4, EOS], [6, 9, EOS]])
     assert (found.share, found.pieces) == (4 / 6, (4 + 3) / 2)
 
 
 def test_the_file_says_what_the_shortlist_says(tmp_path):
     tokenizer = small_tokenizer()
     ids = tokenizer.encode_source(LINES)
-    short = shortlist(lexicon(ids, ids), ids, tokenizer, each=3, always=5)
+    short = make_shortlist(train_lexicon(ids, ids), ids, tokenizer, each=3, always=5)
     assert write_vmap(tmp_path / "vmap.txt", short, tokenizer) == []
     rows = dict(line.split("\t") for line in (tmp_path / "vmap.txt").read_text("utf-8").split("\n")[:-1])
     assert set(rows[""].split(" ")) == set(tokenizer.target_pieces(short.always))
-    for i, targets in short.of.items():
+    for i, targets in short.by_source.items():
         assert set(rows[tokenizer.source_pieces([i])[0]].split(" ")) == set(tokenizer.target_pieces(targets))
 
 
@@ -160,7 +168,9 @@ def test_ctranslate2_writes_only_what_the_shortlist_allows(tmp_path):
     some = {i: frozenset({7 * i % 290 + 10, 5 * i % 290 + 10}) for i in range(4, size)}
     short = Shortlist(frozenset({EOS}), some)
     write_vmap(tmp_path / "vmap.txt", short, tokenizer)
-    convert(random_model(3, size, size), tokenizer, tmp_path / "out", "float32", vmap=tmp_path / "vmap.txt")
+    convert_to_ctranslate2(
+        random_model(3, size, size), tokenizer, tmp_path / "out", "float32", vmap=tmp_path / "vmap.txt"
+    )
     translator = ctranslate2.Translator(str(tmp_path / "out"), intra_threads=1)
     others = 0
     for source in tokenizer.encode_source(LINES):
@@ -177,13 +187,13 @@ def test_ctranslate2_writes_only_what_the_shortlist_allows(tmp_path):
 
 @pytest.mark.skipif(not (DEMO / "best").is_dir(), reason="no model of `pellucid demo` is here")
 def test_the_phrasebook_model_writes_the_same_with_its_shortlist(tmp_path):
-    found = load(DEMO / "best")
+    found = load_bundle(DEMO / "best")
     tokenizer = found.tokenizer
     read = tokenizer.encode_source(list(read_lines(DEMO / "data" / "train.en"))[:8_000])
     written = tokenizer.encode_target(list(read_lines(DEMO / "data" / "train.es"))[:8_000])
-    short = shortlist(lexicon(read, written), written, tokenizer)
+    short = make_shortlist(train_lexicon(read, written), written, tokenizer)
     write_vmap(tmp_path / "vmap.txt", short, tokenizer)
-    convert(found.model, tokenizer, tmp_path / "out", "float32", vmap=tmp_path / "vmap.txt")
+    convert_to_ctranslate2(found.model, tokenizer, tmp_path / "out", "float32", vmap=tmp_path / "vmap.txt")
     translator = ctranslate2.Translator(str(tmp_path / "out"), intra_threads=1)
     test = tokenizer.encode_source(list(read_lines(DEMO / "data" / "test.en"))[:200])
     lines = [tokenizer.source_pieces(source) for source in test]

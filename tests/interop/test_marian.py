@@ -15,7 +15,7 @@ from pellucid.api import load
 from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, TokenizerConfig
 from pellucid.inspect.importance import Head
-from pellucid.inspect.pruning import pruned
+from pellucid.inspect.pruning import remove_heads
 from pellucid.interop.marian import export_marian, import_marian
 from pellucid.model import ModelConfig, Transformer
 from tests.decode.models import LINES
@@ -207,8 +207,8 @@ def saved(place: Path, tokenizer_config: TokenizerConfig, **options: Any) -> Bun
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.2)
-    bundle.save(place, model, tokenizer)
-    return bundle.load(place)
+    bundle.save_bundle(place, model, tokenizer)
+    return bundle.load_bundle(place)
 
 
 @of_ours
@@ -269,8 +269,8 @@ def test_export_then_import_is_the_same_model(tmp_path: Path, name: str):
 def test_what_was_imported_and_saved_anew_can_be_exported(tmp_path: Path):
     """As after training goes on: the files of the first import are no longer beside it."""
     found = import_marian(written(tmp_path / "theirs"), tmp_path / "ours")
-    bundle.save(tmp_path / "trained", found.model, found.tokenizer)
-    export_marian(bundle.load(tmp_path / "trained"), tmp_path / "again")
+    bundle.save_bundle(tmp_path / "trained", found.model, found.tokenizer)
+    export_marian(bundle.load_bundle(tmp_path / "trained"), tmp_path / "again")
     model, tokenizer = of_transformers(tmp_path / "again")
     source, target = numbers(tmp_path / "again", found)
     read = found.tokenizer.encode_source(SOURCES)
@@ -284,9 +284,9 @@ def test_what_was_imported_and_saved_anew_can_be_exported(tmp_path: Path):
 def test_heads_that_were_removed_are_zeros_in_transformers(tmp_path: Path, name: str):
     whole = saved(tmp_path / "whole", OURS[name][0], **OURS[name][1])
     gone = [Head("encoder.0.self", 0), Head("encoder.0.self", 1), Head("decoder.0.self", 0), Head("decoder.1.cross", 1)]
-    model = pruned(whole.model, gone)
-    bundle.save(tmp_path / "pruned", model, whole.tokenizer)
-    export_marian(bundle.load(tmp_path / "pruned"), tmp_path / "theirs")
+    model = remove_heads(whole.model, gone)
+    bundle.save_bundle(tmp_path / "pruned", model, whole.tokenizer)
+    export_marian(bundle.load_bundle(tmp_path / "pruned"), tmp_path / "theirs")
     theirs, _ = of_transformers(tmp_path / "theirs")
     source, target = numbers(tmp_path / "theirs", whole)
     assert_same_shares(model, theirs, source, target, [[5, 6, 7, EOS]], [[BOS, 8, 9, 7]])

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from pellucid import bundle
 from pellucid.api import load
 from pellucid.data.tokenizer import BOS, PAD, Tokenizer, TokenizerConfig
-from pellucid.interop.marian import export_marian, read_files
+from pellucid.interop.marian import export_marian, read_json_files
 from pellucid.model import ModelConfig, Transformer
 from tests.interop.marian_models import filled, of_transformers, quiet
 
@@ -58,12 +58,12 @@ def trained(place: Path, norm: Literal["pre", "post"]) -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    bundle.save(place, model.eval(), tokenizer)
+    bundle.save_bundle(place, model.eval(), tokenizer)
 
 
 def assert_same_text(place: Path, folder: Path, lines: list[str]) -> None:
     """Ours, transformers and CTranslate2 write the same for every line."""
-    export_marian(bundle.load(place), folder / "hf")
+    export_marian(bundle.load_bundle(place), folder / "hf")
     converter = Path(sys.executable).with_name("ct2-transformers-converter")
     command = [converter, "--model", folder / "hf", "--output_dir", folder / "ct2"]
     subprocess.run(command, check=True, capture_output=True)
@@ -105,4 +105,4 @@ def test_the_demo_model_is_the_same_there(tmp_path: Path):
 def test_a_name_of_the_hub_is_answered_with_how_to_fetch_it(name: str):
     wanted = "hf download Helsinki-NLP/opus-mt-en-es --local-dir opus-mt-en-es"
     with pytest.raises(ValueError, match=wanted):
-        read_files(Path(name))
+        read_json_files(Path(name))

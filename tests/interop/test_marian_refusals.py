@@ -228,11 +228,11 @@ def test_nothing_but_a_model_is_replaced(theirs: Path, tmp_path: Path):
     (tmp_path / "notes" / "a.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(ValueError, match="holds other things than a model"):
         import_marian(theirs, tmp_path / "notes")
-    bundle.save(tmp_path / "m", random_model(1, 307, 307, norm="post"), small_tokenizer())
+    bundle.save_bundle(tmp_path / "m", random_model(1, 307, 307, norm="post"), small_tokenizer())
     with pytest.raises(ValueError, match="holds other things than a model"):
-        export_marian(bundle.load(tmp_path / "m"), tmp_path / "notes")
+        export_marian(bundle.load_bundle(tmp_path / "m"), tmp_path / "notes")
     assert [path.name for path in (tmp_path / "notes").iterdir()] == ["a.txt"]
-    export_marian(bundle.load(tmp_path / "m"), tmp_path / "exported")
+    export_marian(bundle.load_bundle(tmp_path / "m"), tmp_path / "exported")
     with pytest.raises(ValueError, match="exported would replace what is imported"):
         import_marian(tmp_path / "exported", tmp_path / "exported")
 
@@ -269,11 +269,11 @@ def test_a_model_that_neither_format_holds_is_refused(
     pieces = Tokenizer.train(LINES, [line.upper() for line in LINES], tokenizer, seed=1, max_sentences=100)
     sizes = {"d_model": 12, "d_ff": 11, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "tie": "none"}
     config = ModelConfig(pieces.source_vocabulary, pieces.target_vocabulary, **{**sizes, **options})
-    bundle.save(tmp_path / "ours", Transformer(config), pieces)
+    bundle.save_bundle(tmp_path / "ours", Transformer(config), pieces)
     with pytest.raises(
         ValueError, match=".*".join(["ours cannot be exported for transformers: ", *map(re.escape, messages)])
     ):
-        export_marian(bundle.load(tmp_path / "ours"), tmp_path / "theirs")
+        export_marian(bundle.load_bundle(tmp_path / "ours"), tmp_path / "theirs")
     assert not (tmp_path / "theirs").exists()
 
 
@@ -299,5 +299,5 @@ def test_a_memory_of_the_import_that_is_not_true_is_refused(theirs: Path, tmp_pa
     (tmp_path / "ours" / "manifest.json").unlink()
     atomic.write_manifest(tmp_path / "ours", {})
     with pytest.raises(ValueError, match=re.escape(message)):
-        export_marian(bundle.load(tmp_path / "ours"), tmp_path / "again")
+        export_marian(bundle.load_bundle(tmp_path / "ours"), tmp_path / "again")
     assert not (tmp_path / "again").exists()

@@ -15,7 +15,7 @@ from pellucid.interop.marian import export_marian, import_marian
 from pellucid.train import shard_writing
 from pellucid.train.config import RunConfig, make_run, read_run
 from pellucid.train.data import read_data
-from pellucid.train.loop import train
+from pellucid.train.loop import train_run
 from tests.interop.marian_models import SOURCES, TARGETS, filled, of_transformers, quiet, write, written
 from tests.interop.test_marian import numbers
 
@@ -40,11 +40,13 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> RunConfig:
 
 
 def test_an_imported_model_is_trained_on_and_exported_again(run, tmp_path):
-    out = train(run, tmp_path / "out").out
-    found = bundle.load(out / "last")
+    out = train_run(run, tmp_path / "out").out
+    found = bundle.load_bundle(out / "last")
     assert read_run(out / "run.toml") == run
-    assert found.tokenizer.encode_target(TARGETS) == bundle.load(tmp_path / "start").tokenizer.encode_target(TARGETS)
-    biases = [each.model.get_parameter("output_bias") for each in (found, bundle.load(tmp_path / "start"))]
+    assert found.tokenizer.encode_target(TARGETS) == bundle.load_bundle(tmp_path / "start").tokenizer.encode_target(
+        TARGETS
+    )
+    biases = [each.model.get_parameter("output_bias") for each in (found, bundle.load_bundle(tmp_path / "start"))]
     assert not torch.equal(*biases), "theirs has one, and it learns too"
     export_marian(found, tmp_path / "again")
     theirs, tokenizer = of_transformers(tmp_path / "again")
@@ -67,7 +69,7 @@ def test_an_imported_model_is_trained_on_and_exported_again(run, tmp_path):
 
 def test_shards_of_other_numbers_for_the_same_pieces_are_refused(run, tmp_path):
     """The models that cut are the same, the list of pieces is not."""
-    shard_writing.prepare(run, tmp_path / "shards", 1, lambda message: None)
+    shard_writing.prepare_shards(run, tmp_path / "shards", 1, lambda message: None)
     sharded = replace(run, data=replace(run.data, shards=str(tmp_path / "shards")))
     assert read_data(sharded).encoded.targets.ids.tolist() == read_data(run).encoded.targets.ids.tolist()
     for path in (tmp_path / "theirs").glob("*vocab.json"):

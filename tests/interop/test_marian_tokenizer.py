@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pellucid.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
-from pellucid.interop.marian import read_files
-from pellucid.interop.marian_vocabulary import renumbered, tokenizer_of, vocabularies
+from pellucid.interop.marian import read_json_files
+from pellucid.interop.marian_vocabulary import load_marian_tokenizer, read_vocabularies, renumber_pieces
 from tests.interop.marian_models import SOURCES, TARGETS, pieces, quiet, sentencepiece, written
 
 pytestmark = quiet
@@ -34,10 +34,10 @@ def both(folder: Path, separate: bool) -> tuple[Tokenizer, Any, list[dict[int, i
     """Our tokenizer, theirs, and for each side our number of each of theirs, found by the name of the piece."""
     options: dict[str, Any] = {"share_encoder_decoder_embeddings": False} if separate else {}
     place = written(folder / f"{separate}", separate=separate, **options)
-    files = read_files(place)
-    sides, problems = vocabularies(files)
+    files = read_json_files(place)
+    sides, problems = read_vocabularies(files)
     assert not problems
-    ours = tokenizer_of(place, *sides)
+    ours = load_marian_tokenizer(place, *sides)
     theirs = transformers.AutoTokenizer.from_pretrained(place, split_special_tokens=True)
     tables = [files["vocab.json"], files["target_vocab.json" if separate else "vocab.json"]]
     names = [ours.source_names, ours.target_names]
@@ -123,11 +123,11 @@ def test_a_saved_imported_tokenizer_is_loaded_whole(tokenizers, tmp_path: Path):
 
 
 def test_a_start_mark_of_its_own_moves_and_any_other_is_copied():
-    own = renumbered({"</s>": 0, "<unk>": 1, "cat": 2, "<s>": 3, "<pad>": 4}, start=3)
+    own = renumber_pieces({"</s>": 0, "<unk>": 1, "cat": 2, "<s>": 3, "<pad>": 4}, start=3)
     assert (own.names, own.order, own.copied) == (["<pad>", "<unk>", "<s>", "</s>", "cat"], [4, 1, 3, 0, 2], False)
-    word = renumbered({"</s>": 0, "<unk>": 1, "cat": 2, "<s>": 3, "<pad>": 4}, start=2)
+    word = renumber_pieces({"</s>": 0, "<unk>": 1, "cat": 2, "<s>": 3, "<pad>": 4}, start=2)
     assert word.names == ["<pad>", "<unk>", "<<s>>", "</s>", "cat", "<s>"]
     assert (word.order, word.copied, word.rows) == ([4, 1, 2, 0, 2, 3], True, [3, 1, 4, 5, 0])
     known = pieces(sentencepiece("joint"))
-    usual = renumbered(known, start=known["<pad>"])
+    usual = renumber_pieces(known, start=known["<pad>"])
     assert [usual.names[i] for i in usual.rows] == list(known)

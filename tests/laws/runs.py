@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from pellucid.train import loop
 from pellucid.train.config import RunConfig
-from pellucid.train.loop import train
+from pellucid.train.loop import train_run
 
 
 def weights(directory: Path) -> dict[str, torch.Tensor]:
@@ -40,7 +40,7 @@ class Killed(BaseException):
 
 def train_until(updates: int, run: RunConfig, out: Path, monkeypatch: pytest.MonkeyPatch, resume: bool = False) -> None:
     """Train, and die right after so many updates and one, before anything about it is written."""
-    real, made = loop.update, count()
+    real, made = loop.update_weights, count()
 
     def dying(*arguments):
         if next(made) == updates:
@@ -48,6 +48,6 @@ def train_until(updates: int, run: RunConfig, out: Path, monkeypatch: pytest.Mon
         return real(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "update", dying)
+        patch.setattr(loop, "update_weights", dying)
         with pytest.raises(Killed):
-            train(run, out, resume=resume)
+            train_run(run, out, resume=resume)

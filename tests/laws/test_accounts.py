@@ -13,8 +13,8 @@ from pellucid import api, bundle
 from pellucid.train import shard_writing
 from pellucid.train.config import RunConfig, make_run
 from pellucid.train.data import read_data
-from pellucid.train.loop import train
-from pellucid.train.pairs import SHARED, Data
+from pellucid.train.loop import train_run
+from pellucid.train.pairs import SHARED_SENTENCE, TrainingData
 from tests.train.corpora import small_run
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven"]
@@ -94,9 +94,9 @@ def told_in(notes: tuple[str, ...]) -> int:
     return sum(int("".join(filter(None, count.groups())).replace(",", "")) for count in counts if count)
 
 
-def shards_of(run: RunConfig, place: Path, monkeypatch: pytest.MonkeyPatch) -> Data:
-    monkeypatch.setattr(shard_writing, "PART", 29)
-    shard_writing.prepare(run, place, 2, lambda message: None)
+def shards_of(run: RunConfig, place: Path, monkeypatch: pytest.MonkeyPatch) -> TrainingData:
+    monkeypatch.setattr(shard_writing, "PAIRS_PER_PART", 29)
+    shard_writing.prepare_shards(run, place, 2, lambda message: None)
     return read_data(replace(run, data=replace(run.data, shards=str(place))))
 
 
@@ -114,7 +114,7 @@ def test_pairs_read_are_those_trained_on_and_those_that_were_told(kind, seed, tm
         assert [each.held_out for each in data.accounts] == [held_out] + [0] * (len(rows) - 1)
     reasons = sum((Counter(each.left_out) for each in text.accounts), Counter())
     assert {"empty source", "target of more than 40 characters", "source of more than 17 pieces"} <= reasons.keys()
-    assert (reasons[SHARED] > 20) == ("dev" not in kind)
+    assert (reasons[SHARED_SENTENCE] > 20) == ("dev" not in kind)
 
 
 @pytest.mark.parametrize("kind", ["one corpus", "a mixture"])
@@ -131,7 +131,7 @@ def test_what_shares_a_sentence_is_counted_as_a_reader_would_count_it(kind, tmp_
         ]
         others = [row for row in sound if number or row[0] not in held]
         expected = sum(source in sides[0] or target in sides[1] for _, source, target in others)
-        assert account.left_out.get(SHARED, 0) == expected
+        assert account.left_out.get(SHARED_SENTENCE, 0) == expected
 
 
 def test_size_and_schedule_follow_from_the_pairs_that_are_left(tmp_path):
@@ -144,7 +144,7 @@ def test_size_and_schedule_follow_from_the_pairs_that_are_left(tmp_path):
         source=tmp_path / "h.en", target=tmp_path / "h.es", steps=1, overrides=["data.held_out=50"]
     )
     [account] = read_data(run).accounts
-    assert account.left_out[SHARED] > 1500
+    assert account.left_out[SHARED_SENTENCE] > 1500
     assert account.read == 2000
     assert f"enough for the {account.trained_on:,} pairs left to train on" in reasons[0]
 
@@ -152,14 +152,14 @@ def test_size_and_schedule_follow_from_the_pairs_that_are_left(tmp_path):
 def test_a_run_says_it_and_its_models_and_its_directory_know_it(tmp_path, capsys):
     run = small_run(tmp_path / "data", train={"steps": 1})
     run = replace(run, data=replace(run.data, dev_source=None, dev_target=None, held_out=11))
-    train(run, tmp_path / "out")
-    [account] = bundle.load(tmp_path / "out" / "best").manifest["pairs"]
-    assert account["read"] == 211 == account["trained_on"] + 11 + account["left_out"][SHARED]
+    train_run(run, tmp_path / "out")
+    [account] = bundle.load_bundle(tmp_path / "out" / "best").manifest["pairs"]
+    assert account["read"] == 211 == account["trained_on"] + 11 + account["left_out"][SHARED_SENTENCE]
     [same] = json.loads((tmp_path / "out" / "texts.json").read_text(encoding="utf-8"))["pairs"]
     assert same == account
     said = capsys.readouterr().err
     assert f"211 pairs read, {account['trained_on']} of them to train on; " in said
-    assert f"{account['left_out'][SHARED]} with {SHARED} (" in said
+    assert f"{account['left_out'][SHARED_SENTENCE]} with {SHARED_SENTENCE} (" in said
     assert "no dev set named: 11 pairs are held out of training to measure progress" in said
 
 
@@ -167,7 +167,10 @@ def test_a_corpus_of_which_nothing_is_left_is_refused(tmp_path):
     (tmp_path / "a.en").write_text("".join(f"sentence {i}\n" for i in range(40)), encoding="utf-8")
     (tmp_path / "a.es").write_text("yes\n" * 40, encoding="utf-8")
     run = run_on({"source": str(tmp_path / "a.en"), "target": str(tmp_path / "a.es")}, seed=1)
-    for read in (read_data, lambda run: shard_writing.prepare(run, tmp_path / "shards", 1, lambda message: None)):
+    for read in (
+        read_data,
+        lambda run: shard_writing.prepare_shards(run, tmp_path / "shards", 1, lambda message: None),
+    ):
         with pytest.raises(
             ValueError, match="every pair shares a sentence with another; name dev_source and dev_target"
         ):

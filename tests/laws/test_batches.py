@@ -9,7 +9,7 @@ from pellucid.decode.beam import beam_search
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.greedy import greedy_search
 from pellucid.decode.search import Hypothesis
-from pellucid.decode.torch_engine import CLOSE_CALL, Request, TorchEngine
+from pellucid.decode.torch_engine import CLOSE_CALL, SearchRequest, TorchEngine
 from pellucid.model import Transformer
 from tests.decode.models import random_model
 from tests.decode.tables import Prefixes, limit, random_logits, step_from
@@ -61,7 +61,7 @@ def test_any_batch_in_any_order_gives_each_sentence_the_same(config):
     model = undecided_model()
     draw = random.Random(1)
     sources = [[*(draw.randrange(4, 53) for _ in range(draw.randrange(1, 14))), 3] for _ in range(24)]
-    requests = [Request(source, number) for number, source in enumerate(sources, start=1)]
+    requests = [SearchRequest(source, number) for number, source in enumerate(sources, start=1)]
     engine = TorchEngine([model], ())
     alone = {each.number: texts(engine.search([each], config)) for each in requests}
     close = sum(some[0].margin < CLOSE_CALL for some in engine.search(requests, config))
@@ -79,17 +79,17 @@ def test_without_the_second_look_neighbours_do_decide():
     draw, differing = random.Random(1), 0
     for _ in range(3):
         sources = [[*(draw.randrange(4, 53) for _ in range(draw.randrange(1, 14))), 3] for _ in range(30)]
-        requests = [Request(source, 1) for source in sources]
+        requests = [SearchRequest(source, 1) for source in sources]
         with torch.inference_mode():
-            together = texts(engine.together(requests, config))
-            alone = [texts(engine.together([each], config))[0] for each in requests]
+            together = texts(engine.search_batch(requests, config))
+            alone = [texts(engine.search_batch([each], config))[0] for each in requests]
         differing += sum(a != b for a, b in zip(together, alone, strict=True))
     assert differing > 0
 
 
 def test_several_threads_give_what_one_gives(monkeypatch):
     model = random_model(5, 53, 47, d_model=32, d_ff=64)
-    requests = [Request([*range(4, 4 + n), 3], n) for n in range(1, 30)]
+    requests = [SearchRequest([*range(4, 4 + n), 3], n) for n in range(1, 30)]
     batches = [requests[i : i + 5] for i in range(0, 29, 5)]
     engine, config = TorchEngine([model], ()), SearchConfig(beam=3, n_best=2, max_extra=5)
     one = list(engine.search_all(batches, config))

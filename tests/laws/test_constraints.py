@@ -13,12 +13,12 @@ from pellucid.decode.constrained import constrained_search
 from pellucid.decode.greedy import greedy_search
 from pellucid.decode.prefix import prefix_pieces
 from pellucid.decode.required_terms import pieces_needed
-from pellucid.decode.rules import begins_with
+from pellucid.decode.rules import prefix_rule
 from pellucid.decode.sample import sample_search
-from pellucid.decode.search import FORBIDDEN, never
-from pellucid.decode.step import ModelState, forced, padded, step_of
-from pellucid.decode.terms import spellings
-from pellucid.decode.word_edges import Words
+from pellucid.decode.search import FORBIDDEN, forbidden_rule
+from pellucid.decode.step import ModelState, model_step, pad_sentences, score_targets
+from pellucid.decode.terms import term_spellings
+from pellucid.decode.word_edges import WordEdges
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.decode.placed import placed
 from tests.decode.tables import Prefixes, limit, random_logits, step_from
@@ -75,13 +75,13 @@ def test_every_translation_begins_with_its_prefix(method):
 def test_an_empty_prefix_changes_nothing(method):
     step = step_from(random_logits(3, VOCABULARY))
     search = searches(limit(7, 5))[method]
-    free = search(step, Prefixes([0, 1]), [never()])
+    free = search(step, Prefixes([0, 1]), [forbidden_rule()])
     assert search(step, Prefixes([0, 1]), rules([(), ()])) == free
     assert search(step, Prefixes([0, 1]), rules([(), (C, C)]))[0] == free[0]  # nor does that of a neighbour
 
 
 def rules(prefixes):
-    return [never(), begins_with(prefixes, Words())]
+    return [forbidden_rule(), prefix_rule(prefixes, WordEdges())]
 
 
 @pytest.mark.parametrize("prefix", [(), (A,), (C, A), (B, B, A, C)])
@@ -102,10 +102,10 @@ def test_a_text_begins_with_the_prefix_as_it_was_given(method):
     prefixes = [prefix_pieces(tokenizer, text) for text in texts]
     sources = tokenizer.encode_source(LINES)
     with torch.inference_mode():
-        state = ModelState(model.encode(padded(sources, torch.device("cpu"))))
+        state = ModelState(model.encode(pad_sentences(sources, torch.device("cpu"))))
         limits = limit(*[len(prefix) + 3 for prefix in prefixes])
-        rule = begins_with(prefixes, Words.of(tokenizer))
-        found = searches(limits)[method](step_of(model), state, [never(), rule])
+        rule = prefix_rule(prefixes, WordEdges.of(tokenizer))
+        found = searches(limits)[method](model_step(model), state, [forbidden_rule(), rule])
     for text, some in zip(texts, found, strict=True):
         assert some
         for each in some:
@@ -136,7 +136,7 @@ def test_a_wide_beam_finds_the_best_sentences_that_have_the_terms(name, prefix, 
             for each in every_sentence(seed, 0, 4, alpha)
             if placed(each.tokens, terms) and tuple(each.tokens[: len(prefix)]) == prefix
         ]
-        if pieces_needed(prefix, terms, Words()) > 4:
+        if pieces_needed(prefix, terms, WordEdges()) > 4:
             assert every == []
             continue
         assert every
@@ -154,7 +154,7 @@ def test_every_hypothesis_has_every_term(width):
             for _ in range(draw.randint(0, 3))
         ]
         prefix = tuple(draw.choices((A, B, C), k=draw.randint(0, 2)))
-        room = max(1, pieces_needed(prefix, terms, Words())) + draw.choice((0, 0, 1, 5))
+        room = max(1, pieces_needed(prefix, terms, WordEdges())) + draw.choice((0, 0, 1, 5))
         step = step_from(random_logits(seed, VOCABULARY))
         [found] = constrained(step, limit(room), [terms], width, rules=rules([prefix]))
         assert 1 <= len(found) <= width
@@ -183,26 +183,26 @@ def test_on_a_model_hypotheses_have_their_terms_as_words_and_the_models_own_numb
     tokenizer = small_tokenizer()
     model = random_model(5, tokenizer.source_vocabulary, tokenizer.target_vocabulary).double()
     texts = [["bola"], [], ["agua", "leche"], ["casa", "casa"], ["la"], ["gato negro", "gato"], ["é"]]
-    terms = [tuple(spellings(tokenizer, text, capital=True) for text in some) for some in texts]
+    terms = [tuple(term_spellings(tokenizer, text, capital=True) for text in some) for some in texts]
     sources = tokenizer.encode_source(LINES)
-    parts = Words.of(tokenizer)
+    parts = WordEdges.of(tokenizer)
     limits = [pieces_needed((), some, parts) + 4 for some in terms]
     newline = tokenizer.target_names.index("<0x0A>")
     with torch.inference_mode():
         found = constrained_search(
-            step_of(model),
-            ModelState(model.encode(padded(sources, torch.device("cpu")))),
+            model_step(model),
+            ModelState(model.encode(pad_sentences(sources, torch.device("cpu")))),
             limit(*limits),
             terms,
             width=4,
             n_best=4,
             length_penalty=0.6,
-            rules=[never((*FORBIDDEN, newline))],
+            rules=[forbidden_rule((*FORBIDDEN, newline))],
             words=parts,
         )
         pairs = [(source, each) for source, some in zip(sources, found, strict=True) for each in some]
         written = [[*each.tokens, EOS][: len(each.log_probs)] for _, each in pairs]
-        scored = forced(model, [source for source, _ in pairs], written)
+        scored = score_targets(model, [source for source, _ in pairs], written)
     for (_, each), expected in zip(pairs, scored, strict=True):
         assert each.log_probs == pytest.approx(expected, abs=1e-6)
     for some, hypotheses in zip(texts, found, strict=True):

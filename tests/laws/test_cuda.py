@@ -11,11 +11,11 @@ from pellucid import bundle
 from pellucid.api import load
 from pellucid.data.batching import Batch
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.torch_engine import Request, TorchEngine
+from pellucid.decode.torch_engine import SearchRequest, TorchEngine
 from pellucid.model import ModelConfig, Transformer, attention
 from pellucid.train.config import OptimConfig
-from pellucid.train.optim import adam
-from pellucid.train.update import compiled, update
+from pellucid.train.optim import make_adam
+from pellucid.train.update import compile_layers, update_weights
 from tests.decode.models import LINES, random_model, small_tokenizer
 
 pytestmark = pytest.mark.gpu
@@ -40,9 +40,9 @@ def trained(device: str, precision: str = "float32", fused: bool = False, **more
     c = OptimConfig(peak=1e-3, **more)
     model = Transformer(SIZES).train().to(device)
     if fused:
-        compiled(model)
-    optimizer = adam(model, c)
-    losses = [update(model, optimizer, [batch(n % 4)], 1e-3, c, precision).loss for n in range(12)]
+        compile_layers(model)
+    optimizer = make_adam(model, c)
+    losses = [update_weights(model, optimizer, [batch(n % 4)], 1e-3, c, precision).loss for n in range(12)]
     return losses, [each.detach().cpu() for each in model.parameters()]
 
 
@@ -82,7 +82,7 @@ def test_the_kernel_is_the_formula(dtype, monkeypatch):
 def test_a_model_directory_is_translated_alike_on_either(tmp_path):
     tokenizer = small_tokenizer()
     model = random_model(1, tokenizer.source_vocabulary, tokenizer.target_vocabulary, max_positions=31)
-    bundle.save(tmp_path / "model", model, tokenizer, step=0)
+    bundle.save_bundle(tmp_path / "model", model, tokenizer, step=0)
     one, other = (load(tmp_path / "model", device=device) for device in ("cpu", "cuda"))
     assert [each.text for each in other.translate(LINES)] == [each.text for each in one.translate(LINES)]
     assert other.score(LINES, LINES[::-1])[0].log_prob == pytest.approx(one.score(LINES, LINES[::-1])[0].log_prob)
@@ -100,7 +100,7 @@ SEARCHES = [
 def test_searches_find_what_they_find_on_a_processor(config):
     model = random_model(5, 53, 48, d_model=32, d_ff=64)
     generator = np.random.default_rng(2)
-    requests = [Request([*generator.integers(4, 53, size=n % 11 + 1).tolist(), 3], number=n) for n in range(40)]
+    requests = [SearchRequest([*generator.integers(4, 53, size=n % 11 + 1).tolist(), 3], number=n) for n in range(40)]
     expected = TorchEngine([model], (0, 1, 2)).search(requests, config)
     found = TorchEngine([copy.deepcopy(model).cuda()], (0, 1, 2)).search(requests, config)
     assert [[each.tokens for each in some] for some in found] == [[each.tokens for each in some] for some in expected]

@@ -11,12 +11,12 @@ import torch
 import typer
 
 from pellucid import bundle
-from pellucid.cli.train import trained
+from pellucid.cli.train import train_and_plot
 from pellucid.train import log, loop, state
 from pellucid.train.config import RunConfig
 from pellucid.train.failures import TrainingFailed
-from pellucid.train.log import Silent
-from pellucid.train.loop import train
+from pellucid.train.log import NoOutput
+from pellucid.train.loop import train_run
 from tests.laws.runs import assert_same_end, same, timeless, weights
 from tests.train.corpora import small_run
 
@@ -27,7 +27,7 @@ FULL = OSError(28, "No space left on device")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that nothing happened to."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    return train(small_run(folder / "data"), folder / "out").out
+    return train_run(small_run(folder / "data"), folder / "out").out
 
 
 @pytest.fixture
@@ -122,17 +122,17 @@ class Proxy:
 
 def test_whichever_write_finds_the_disk_full_the_last_state_is_whole(run, tmp_path, monkeypatch):
     out = tmp_path / "out"
-    setup, made = loop.begin(run, out, Silent())
+    setup, made = loop.begin_run(run, out, NoOutput())
     made.counts.step = 4
     loop.save_checkpoint(setup, made)
-    bundle.save(out / "best", made.model, setup.tokenizer, step=4)
+    bundle.save_bundle(out / "best", made.model, setup.tokenizer, step=4)
     made.counts.step = 8
     with torch.no_grad():
         next(made.model.parameters()).add_(1.0)
     disk, refused = FullDisk(monkeypatch, out), 0
     for write, place in (
         (lambda: loop.save_checkpoint(setup, made), out / "checkpoints/step-00000008"),
-        (lambda: bundle.save(out / "best", made.model, setup.tokenizer, step=8), out / "best"),
+        (lambda: bundle.save_bundle(out / "best", made.model, setup.tokenizer, step=8), out / "best"),
     ):
         for room in range(1000):
             disk.writes, disk.room = 0, room
@@ -141,16 +141,16 @@ def test_whichever_write_finds_the_disk_full_the_last_state_is_whole(run, tmp_pa
             except OSError:
                 refused += 1
             disk.room = 10**9
-            newest, found = loop.newest_sound(state.checkpoints(out), Silent())
+            newest, found = loop.load_newest_sound(state.list_checkpoints(out), NoOutput())
             assert found.manifest["step"] in (4, 8)
-            assert bundle.load(out / "best").manifest["step"] in (4, 8)
-            state.restore(made, newest)
+            assert bundle.load_bundle(out / "best").manifest["step"] in (4, 8)
+            state.restore_state(made, newest)
             made.counts.step = 8
             if disk.writes <= room:
                 break
             if place.name.startswith("step") and place.exists():
                 shutil.rmtree(place)
-        assert bundle.load(place).manifest["step"] == 8
+        assert bundle.load_bundle(place).manifest["step"] == 8
     assert refused > 20
 
 
@@ -158,7 +158,7 @@ def test_a_periodic_save_that_fails_is_said_and_the_next_one_tries_again(
     run, undisturbed, tmp_path, monkeypatch, capsys
 ):
     out = tmp_path / "out"
-    real, refused = state.bundle.save, set()
+    real, refused = state.bundle.save_bundle, set()
 
     def full_at_times(directory, *arguments, **more):
         if directory.name in ("step-00000004", "best") and directory not in refused:
@@ -167,13 +167,13 @@ def test_a_periodic_save_that_fails_is_said_and_the_next_one_tries_again(
         return real(directory, *arguments, **more)
 
     monkeypatch.setattr(state.bundle, "save", full_at_times)
-    train(run, out)
+    train_run(run, out)
     said = capsys.readouterr().err
     for name, megabytes in (("checkpoints/step-00000004", "0.1"), ("best", "0.0")):
         assert f"{out / name} could not be written: no space left on device (it takes about {megabytes} MB, " in said
     assert said.count("training goes on, and the next save tries again") == 2
     assert same(weights(out / "last"), weights(undisturbed / "last"))
-    assert [place.name for place in state.checkpoints(out)] == ["step-00000008", "step-00000012"]
+    assert [place.name for place in state.list_checkpoints(out)] == ["step-00000008", "step-00000012"]
 
 
 def test_a_last_save_that_fails_ends_the_run_with_exit_code_1_and_can_be_made_up_for(
@@ -190,13 +190,13 @@ def test_a_last_save_that_fails_ends_the_run_with_exit_code_1_and_can_be_made_up
 
         patch.setattr(state, "save_file", full)
         with pytest.raises(typer.Exit) as ended:
-            trained(run, out, resume=False)
+            train_and_plot(run, out, resume=False)
     assert ended.value.exit_code == 1
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith(f"pellucid: {out}/checkpoints/step-00000012 could not be written: no space left on device")
     assert ". The newest checkpoint is step-00000008. Go on with: " in last
     assert last.endswith(f": pellucid train {out}/run.toml --out {out} --resume")
-    train(run, out, resume=True)
+    train_run(run, out, resume=True)
     assert_same_end(undisturbed, out)
 
 
@@ -209,7 +209,7 @@ def test_a_limit_of_the_system_itself_is_told_alike(run, tmp_path, capsys):
         with pytest.raises(
             TrainingFailed, match=r"step-00000012 could not be written: file too large \(it takes about"
         ):
-            train(run, out)
+            train_run(run, out)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert capsys.readouterr().err.count("training goes on, and the next save tries again") == 3
@@ -237,8 +237,8 @@ def test_reports_that_a_full_disk_refused_are_written_when_there_is_room(
 
     refusals: list = []
     with monkeypatch.context() as patch:
-        train(run, tmp_path / "roomy")
+        train_run(run, tmp_path / "roomy")
         patch.setattr(io, "open", full_for_reports)
-        train(run, tmp_path / "tight")
+        train_run(run, tmp_path / "tight")
     assert timeless(tmp_path / "tight") == timeless(tmp_path / "roomy")
     assert capsys.readouterr().err.count("its reports are kept until they can be written") == 1

@@ -21,7 +21,7 @@ from pellucid.data import phrasebook
 from pellucid.interop import marian_weights
 from pellucid.trace import storage as traces
 from pellucid.train import shard_writing, state
-from pellucid.train.state import checkpoints
+from pellucid.train.state import list_checkpoints
 from tests.decode.models import random_model, small_tokenizer
 from tests.laws.runs import same, weights
 from tests.page.traces import built
@@ -100,7 +100,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("models")
     size = small_tokenizer().source_vocabulary
     for seed in (1, 2):
-        bundle.save(folder / f"{seed}", random_model(seed, size, size), small_tokenizer(), step=seed)
+        bundle.save_bundle(folder / f"{seed}", random_model(seed, size, size), small_tokenizer(), step=seed)
     return folder / "1", folder / "2"
 
 
@@ -144,7 +144,7 @@ def test_whichever_write_a_disk_refuses_the_directory_is_old_or_new(models, tmp_
             assert result.exit_code == 0
             break
         refused += 1
-        assert contents(atomic.whole(out)) in (before, after)
+        assert contents(atomic.resolve_directory(out)) in (before, after)
         if result.exit_code == 0:  # only what was replaced could not be removed
             assert contents(out) == after
         else:
@@ -154,7 +154,7 @@ def test_whichever_write_a_disk_refuses_the_directory_is_old_or_new(models, tmp_
             assert line.startswith(f"pellucid: {out} ")
             assert "no space left on device; " in line
         if out.parent.exists():
-            with atomic.written_whole(out):  # the next write clears away whatever is beside it
+            with atomic.atomic_directory(out):  # the next write clears away whatever is beside it
                 pass
             assert [path.name for path in out.parent.iterdir()] == ["out"]
         else:
@@ -293,9 +293,9 @@ def disturb(training: Training, command: Callable[[Training, Path], list[object]
         result = run(*words)
     if disk.calls < n:
         return False
-    for place in [*checkpoints(out), *(out / name for name in ("last", "best", "average"))]:
-        if atomic.whole(place).exists():
-            bundle.load(atomic.whole(place))  # whatever stands there is whole
+    for place in [*list_checkpoints(out), *(out / name for name in ("last", "best", "average"))]:
+        if atomic.resolve_directory(place).exists():
+            bundle.load_bundle(atomic.resolve_directory(place))  # whatever stands there is whole
     if result.exit_code:
         line = refused_at(result)
         assert str(out) in line
@@ -311,9 +311,9 @@ def disturb(training: Training, command: Callable[[Training, Path], list[object]
             words = ["train", training.folder / "small.toml", "--out", out, "--resume"]
         again = run(*words)
         assert again.exit_code == 0, again.output
-    assert same(weights(atomic.whole(out / "last")), weights(training.folder / "whole" / "last"))
-    assert bundle.load(atomic.whole(out / "best")).manifest["pairs"]
-    assert bundle.load(atomic.whole(out / "average")).manifest["step"] == 6
+    assert same(weights(atomic.resolve_directory(out / "last")), weights(training.folder / "whole" / "last"))
+    assert bundle.load_bundle(atomic.resolve_directory(out / "best")).manifest["pairs"]
+    assert bundle.load_bundle(atomic.resolve_directory(out / "average")).manifest["step"] == 6
     return True
 
 
@@ -349,7 +349,7 @@ def disturb_prepare(folder: Path, n: int, whole: dict[str, str] | None) -> bool:
         result = run(*words)
     if disk.calls < n:
         return False
-    assert contents(atomic.whole(place)) in (None, whole)
+    assert contents(atomic.resolve_directory(place)) in (None, whole)
     if result.exit_code:
         line = refused_at(result)
         assert line.startswith(f"pellucid: {place} ")
@@ -366,7 +366,7 @@ def disturb_prepare(folder: Path, n: int, whole: dict[str, str] | None) -> bool:
 @pytest.fixture
 def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[str, str]]:
     """A folder with a run file, and what its shards are."""
-    monkeypatch.setattr(shard_writing, "PART", 97)
+    monkeypatch.setattr(shard_writing, "PAIRS_PER_PART", 97)
     (tmp_path / "small.toml").write_text(to_toml(small_run(tmp_path / "data")), encoding="utf-8")
     place = tmp_path / "shards" / "out"
     assert run("prepare", tmp_path / "small.toml", "--out", place).exit_code == 0
@@ -402,9 +402,9 @@ def test_every_single_write_of_prepare_may_be_refused(shards):
 
 
 def test_whichever_write_a_disk_refuses_no_half_of_the_demos_text_is_trained_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "PAIRS", 101)
-    real = phrasebook.split
-    monkeypatch.setattr(phrasebook, "split", lambda train: real(train, dev=13, test=11))
+    monkeypatch.setattr(demo, "DEMO_PAIRS", 101)
+    real = phrasebook.split_phrases
+    monkeypatch.setattr(phrasebook, "split_phrases", lambda train: real(train, dev=13, test=11))
     demo.write_data(tmp_path / "whole")
     whole, folder = contents(tmp_path / "whole"), tmp_path / "data"
     assert whole is not None

@@ -10,20 +10,20 @@ from torch import nn
 
 from pellucid import bundle
 from pellucid.api import Model, load
-from pellucid.cli.explain import told
+from pellucid.cli.explain import walk_lines
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.request import Request
+from pellucid.decode.request import SearchRequest
 from pellucid.decode.stepper import Stepper
 from pellucid.decode.torch_engine import TorchEngine
 from pellucid.decode.translate import Translator
-from pellucid.interop.ctranslate2 import convert
+from pellucid.interop.ctranslate2 import convert_to_ctranslate2
 from pellucid.interop.marian import export_marian, import_marian
 from pellucid.model import Transformer
 from pellucid.model.attention import SelfAttention
 from pellucid.model.layers import FeedForward
 from pellucid.model.positions import Positions
 from pellucid.model.watch import unseen
-from pellucid.page.html import whole
+from pellucid.page.html import manifest_with_answers
 from pellucid.sizes import ModelConfig
 from tests.decode.models import LINES, random_model, small_tokenizer
 
@@ -98,7 +98,7 @@ def model(request) -> Transformer:
 
 def test_no_format_writes_a_model_with_a_part_it_does_not_know(model, tmp_path):
     with pytest.raises(ValueError, match=r"CTranslate2 cannot hold this model: .*which it does not know"):
-        convert(model, small_tokenizer(), tmp_path / "ct2", "float32")
+        convert_to_ctranslate2(model, small_tokenizer(), tmp_path / "ct2", "float32")
     found = bundle.Bundle(model, small_tokenizer(), {"sha256": ""}, tmp_path / "best")
     with pytest.raises(ValueError, match=r"cannot be exported for transformers: .*which neither format knows"):
         export_marian(found, tmp_path / "marian")
@@ -108,7 +108,7 @@ def test_no_format_writes_a_model_with_a_part_it_does_not_know(model, tmp_path):
 def test_the_torch_engine_searches_with_the_models_own_parts(model):
     tokenizer = small_tokenizer()
     engine = TorchEngine([model], forbidden=(0, 1, 2))
-    requests = [Request(ids, number) for number, ids in enumerate(tokenizer.encode_source(LINES[:4]), start=1)]
+    requests = [SearchRequest(ids, number) for number, ids in enumerate(tokenizer.encode_source(LINES[:4]), start=1)]
     found = [hypotheses[0] for hypotheses in engine.search(requests, SearchConfig(beam=1))]
     for request, hypothesis in zip(requests, found, strict=True):
         tokens = [*hypothesis.tokens, *([3] if hypothesis.stop == "eos" else [])]
@@ -129,7 +129,7 @@ def test_every_choice_gives_the_same_text_everywhere_or_is_refused(option, value
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 31, "d_model": 8, "tie": "decoder"}
     config = ModelConfig(*[tokenizer.source_vocabulary] * 2, d_ff=11, heads=2, **{**sizes, option: value})
     torch.manual_seed(7)
-    bundle.save(tmp_path / "best", Transformer(config).eval(), tokenizer, step=0)
+    bundle.save_bundle(tmp_path / "best", Transformer(config).eval(), tokenizer, step=0)
     model = load(tmp_path / "best", engine="torch")
     assert model.trace(LINES[0]).translation.text == model.translate(LINES[0]).text
     ways = {
@@ -151,12 +151,12 @@ def test_every_choice_gives_the_same_text_everywhere_or_is_refused(option, value
 
 
 def exported(folder: Path) -> Model:
-    convert(bundle.load(folder / "best").model, small_tokenizer(), folder / "ct2", "float32")
+    convert_to_ctranslate2(bundle.load_bundle(folder / "best").model, small_tokenizer(), folder / "ct2", "float32")
     return load(folder / "best", engine="ctranslate2")
 
 
 def imported(folder: Path) -> Model:
-    export_marian(bundle.load(folder / "best"), folder / "marian")
+    export_marian(bundle.load_bundle(folder / "best"), folder / "marian")
     import_marian(folder / "marian", folder / "back")
     return load(folder / "back", engine="torch")
 
@@ -171,8 +171,8 @@ def test_a_trace_shows_a_model_with_foreign_parts_or_refuses_it_in_a_sentence(mo
         assert "\n" not in str(error)  # noqa: PT017
     else:
         assert trace.translation.text == found.translate(LINES[0], beam=1).text
-        assert all(isinstance(line, str) for line in told(trace))  # what `explain` prints, the verdict among it
-        assert whole(trace)["checks"]
+        assert all(isinstance(line, str) for line in walk_lines(trace))  # what `explain` prints, the verdict among it
+        assert manifest_with_answers(trace)["checks"]
 
 
 def test_auto_takes_torch_for_what_ctranslate2_does_not_know_and_says_so_once(tmp_path, monkeypatch):
@@ -180,10 +180,10 @@ def test_auto_takes_torch_for_what_ctranslate2_does_not_know_and_says_so_once(tm
 
     vocabulary = small_tokenizer().source_vocabulary
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 31, "positions": "none"}
-    bundle.save(tmp_path / "best", random_model(7, vocabulary, vocabulary, **sizes), small_tokenizer(), step=0)
+    bundle.save_bundle(tmp_path / "best", random_model(7, vocabulary, vocabulary, **sizes), small_tokenizer(), step=0)
     plain = load(tmp_path / "best", engine="auto").translate(LINES)
     monkeypatch.setitem(transformer.POSITIONS, "none", Distance)
-    monkeypatch.setattr("pellucid.interop.conversion_cache._LAYOUT", 10**6)  # the other hash that an edit gives
+    monkeypatch.setattr("pellucid.interop.conversion_cache._LAYOUT_VERSION", 10**6)  # the other hash that an edit gives
     torchs = load(tmp_path / "best", engine="torch").translate(LINES)
     assert [each.text for each in torchs] != [each.text for each in plain]
     with warnings.catch_warnings(record=True) as said:
@@ -195,4 +195,4 @@ def test_auto_takes_torch_for_what_ctranslate2_does_not_know_and_says_so_once(tm
     ]
     with pytest.raises(ValueError, match="source_positions is Distance, which it does not know"):
         load(tmp_path / "best", engine="ctranslate2")
-    assert Stepper.serves(load(tmp_path / "best").bundle.model) is False
+    assert Stepper.supports(load(tmp_path / "best").bundle.model) is False

@@ -14,7 +14,7 @@ from tests.decode.models import random_model, small_tokenizer
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer = small_tokenizer()
     made = tmp_path_factory.mktemp("garbage") / "model"
-    bundle.save(
+    bundle.save_bundle(
         made,
         random_model(5, tokenizer.source_vocabulary, tokenizer.target_vocabulary, encoder_layers=1, decoder_layers=1),
         tokenizer,

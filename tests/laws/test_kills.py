@@ -24,19 +24,19 @@ def resumed_at(places: list[int], train: dict, tmp_path: Path, monkeypatch: pyte
     often = {**train, "steps": 23, "evaluate_every": 23, "save_every": 1, "keep": 99, "dev_sentences": 1}
     run = mixed(small_run(tmp_path / "data", model={"dropout": 0.2}, train=often), tmp_path / "data")
     whole = tmp_path / "whole"
-    loop.train(run, whole)
+    loop.train_run(run, whole)
     losses = [row["loss"] for row in timeless(whole) if "loss" in row]
     assert len(set(losses)) == 23
     if 1 in places:
-        assert any(at_the_end_of_an_epoch(state.checkpoint(whole, step)) for step in places)
+        assert any(at_the_end_of_an_epoch(state.checkpoint_path(whole, step)) for step in places)
     for step in places:
         out = tmp_path / f"from-{step}"
         shutil.copytree(whole, out)
-        for place in state.checkpoints(out)[step:]:
+        for place in state.list_checkpoints(out)[step:]:
             shutil.rmtree(place)
-        assert state.checkpoints(out)[-1].name == f"step-{step:08d}"
+        assert state.list_checkpoints(out)[-1].name == f"step-{step:08d}"
         torch.manual_seed(step)
-        loop.train(run, out, resume=True)
+        loop.train_run(run, out, resume=True)
         assert_same_end(whole, out)
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pellucid.data.tokenizer import EOS
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.translate import Translator
-from pellucid.text.line_splitting import cut
-from pellucid.text.markup import TAG, kept
+from pellucid.text.line_splitting import split_line
+from pellucid.text.markup import TAG, list_protected
 from tests.decode.models import model_that_writes, random_model, small_tokenizer
 
 law = settings(derandomize=True, deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
@@ -53,7 +53,7 @@ def silent() -> Translator:
 
 
 def around(line: str) -> tuple[str, ...]:
-    return cut(line, lambda text: True).between
+    return split_line(line, lambda text: True).gaps
 
 
 def stands_in(gaps: tuple[str, ...], text: str) -> bool:
@@ -74,7 +74,7 @@ def test_any_lines_come_out_as_many_in_their_order(talkative: Translator, lines:
     found = talkative.translate(lines, FAST)
     assert len(found) == len(lines)
     for line, translation in zip(lines, found, strict=True):
-        if cut(line, lambda text: True).parts:
+        if split_line(line, lambda text: True).segments:
             assert stands_in(around(line), translation.text)
         else:
             assert (translation.text, translation.stop) == (line, "empty")
@@ -140,7 +140,7 @@ def test_files_of_any_kind_come_out_line_for_line(silent: Translator, pellucid_d
     for line, found in zip(lines, silent.translate_stream(iter(lines), PLAIN), strict=True):
         if not found.notes:
             assert found.text == "".join(around(line))
-    few = [line for line in lines if not kept(line)][::3]  # placeholders take another search, and time
+    few = [line for line in lines if not list_protected(line)][::3]  # placeholders take another search, and time
     for line, found in zip(few, silent.translate_stream(iter(few), FAST), strict=True):
         gaps = around(line)
         assert stands_in(gaps if len(gaps) == 1 else (gaps[0], gaps[-1]), found.text)

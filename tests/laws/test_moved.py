@@ -9,8 +9,8 @@ import pytest
 from pellucid.config import to_toml
 from pellucid.train import shard_writing
 from pellucid.train.config import RunConfig, read_run
-from pellucid.train.loop import train
-from pellucid.train.state import checkpoints
+from pellucid.train.loop import train_run
+from pellucid.train.state import list_checkpoints
 from tests.laws.runs import assert_same_end, train_until
 from tests.laws.torchrun import train_alone, train_with
 from tests.train.corpora import mixed, small_run
@@ -25,8 +25,8 @@ def mixed_run(folder: Path) -> RunConfig:
 
 def on_shards(run: RunConfig, place: Path, part: int, workers: int, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
     """The same run on shards, written in parts of so many pairs by so many threads."""
-    monkeypatch.setattr(shard_writing, "PART", part)
-    shard_writing.prepare(run, place, workers, lambda message: None)
+    monkeypatch.setattr(shard_writing, "PAIRS_PER_PART", part)
+    shard_writing.prepare_shards(run, place, workers, lambda message: None)
     return replace(run, data=replace(run.data, shards=str(place)))
 
 
@@ -46,7 +46,7 @@ def test_a_killed_moved_and_resharded_run_ends_where_an_undisturbed_one_does(tmp
     moved.write_text(to_toml(run).replace(str(tmp_path / "data"), str(there / "data")), encoding="utf-8")
     shards = on_shards(read_run(moved), there / "shards", 61, 2, monkeypatch)
     train_until(3, shards, there / "out", monkeypatch, resume=True)
-    assert checkpoints(there / "out")[-1].name == "step-00000008"
+    assert list_checkpoints(there / "out")[-1].name == "step-00000008"
     assert read_run(there / "out/run.toml").data == shards.data, "what one is told to go on with names the new places"
 
     for name in ("source.txt", "target.txt", "rows.tsv"):
@@ -88,7 +88,7 @@ def test_of_several_files_the_one_that_changed_is_named(names, said, begun):
     for name in names:
         spoil(folder / name)
     with pytest.raises(ValueError, match=said) as refused:
-        train(run, out, resume=True)
+        train_run(run, out, resume=True)
     assert str(untouched) not in str(refused.value)
 
 
@@ -99,7 +99,7 @@ def test_other_weights_and_another_number_of_corpora_are_another_run(begun):
         with pytest.raises(
             ValueError, match=r"data\.corpus: weights is \[1\.0, 0\.3.*\], it began with \[1\.0, 0\.3, 2"
         ):
-            train(replace(run, data=replace(run.data, corpus=others)), out, resume=True)
+            train_run(replace(run, data=replace(run.data, corpus=others)), out, resume=True)
 
 
 def test_a_run_from_before_its_files_were_listed_names_them_all(begun):
@@ -107,4 +107,4 @@ def test_a_run_from_before_its_files_were_listed_names_them_all(begun):
     (out / "texts.json").unlink()
     spoil(out.parent / "data/rows.tsv")
     with pytest.raises(ValueError, match=r"look at \S*/source\.txt, \S*/target\.txt, \S*, \S*, \S*/rows\.tsv; restore"):
-        train(run, out, resume=True)
+        train_run(run, out, resume=True)

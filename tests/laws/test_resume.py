@@ -11,7 +11,7 @@ import torch
 
 from pellucid.train import loop, state
 from pellucid.train.config import RunConfig
-from pellucid.train.loop import train
+from pellucid.train.loop import train_run
 from tests.laws.runs import Killed, assert_same_end, same, train_until, weights
 from tests.train.corpora import small_run
 
@@ -20,7 +20,7 @@ from tests.train.corpora import small_run
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that nothing happened to."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    return train(small_run(folder / "data", model={"dropout": 0.2}), folder / "out").out
+    return train_run(small_run(folder / "data", model={"dropout": 0.2}), folder / "out").out
 
 
 @pytest.fixture
@@ -34,16 +34,16 @@ def test_resume_is_bit_exact(step, run, undisturbed, tmp_path, monkeypatch):
     broken = tmp_path / "broken"
     train_until(step, run, broken, monkeypatch)
     torch.manual_seed(99)  # what the generator is now must not matter
-    train(run, broken, resume=True)
+    train_run(run, broken, resume=True)
     assert_same_end(undisturbed, broken)
 
 
 def test_the_same_seed_trains_the_same_model_and_another_seed_another(run, undisturbed, tmp_path):
-    train(run, tmp_path / "two")
+    train_run(run, tmp_path / "two")
     assert (undisturbed / "last/model.safetensors").read_bytes() == (
         tmp_path / "two/last/model.safetensors"
     ).read_bytes()
-    train(replace(run, seed=2), tmp_path / "three")
+    train_run(replace(run, seed=2), tmp_path / "three")
     assert not same(weights(undisturbed / "last"), weights(tmp_path / "three/last"))
 
 
@@ -59,25 +59,25 @@ def test_a_crash_inside_a_save_leaves_the_checkpoint_before_it(run, undisturbed,
     with monkeypatch.context() as patch:
         patch.setattr(state, "save_file", power_cut)
         with pytest.raises(Killed):
-            train(run, out)
-    assert [path.name for path in state.checkpoints(out)] == ["step-00000004"]
-    train(run, out, resume=True)
+            train_run(run, out)
+    assert [path.name for path in state.list_checkpoints(out)] == ["step-00000004"]
+    train_run(run, out, resume=True)
     assert_same_end(undisturbed, out)
 
 
 def test_a_run_that_was_asked_to_stop_ends_where_an_undisturbed_one_does(run, undisturbed, tmp_path, monkeypatch):
-    real = loop.update
+    real = loop.update_weights
 
     def asked(*arguments):
         os.kill(os.getpid(), signal.SIGINT)
         return real(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "update", asked)
-        assert train(run, tmp_path / "out").stop == "SIGINT"
-        assert train(run, tmp_path / "out", resume=True).stop == "SIGINT"
-    assert [path.name for path in state.checkpoints(tmp_path / "out")] == ["step-00000002"]
-    train(run, tmp_path / "out", resume=True)
+        patch.setattr(loop, "update_weights", asked)
+        assert train_run(run, tmp_path / "out").stop == "SIGINT"
+        assert train_run(run, tmp_path / "out", resume=True).stop == "SIGINT"
+    assert [path.name for path in state.list_checkpoints(tmp_path / "out")] == ["step-00000002"]
+    train_run(run, tmp_path / "out", resume=True)
     assert_same_end(undisturbed, tmp_path / "out")
 
 
@@ -85,10 +85,10 @@ def test_a_run_killed_before_its_first_checkpoint_begins_again(run, undisturbed,
     out = tmp_path / "out"
     train_until(2, run, out, monkeypatch)
     with pytest.raises(ValueError, match="already holds a run"):
-        train(run, out)
+        train_run(run, out)
     with pytest.raises(ValueError, match="seed is 2, it began with 1"):
-        train(replace(run, seed=2), out, resume=True)
-    train(run, out, resume=True)
+        train_run(replace(run, seed=2), out, resume=True)
+    train_run(run, out, resume=True)
     assert f"{out} has no checkpoint yet: its run begins again" in capsys.readouterr().err
     assert_same_end(undisturbed, out)
 
@@ -99,64 +99,64 @@ def test_what_a_crash_left_half_written_or_half_removed_is_cleared_away(tmp_path
     shutil.copytree(out / "checkpoints/step-00000008", out / "checkpoints/.step-00000007.new")
     shutil.copytree(out / "checkpoints/step-00000008", out / "checkpoints/step-00000004")
     (out / "checkpoints/step-00000004/manifest.json").unlink()
-    train(run, out, resume=True)
+    train_run(run, out, resume=True)
     assert [path.name for path in (out / "checkpoints").iterdir()] == ["step-00000012"]
 
 
 def test_resume_refuses_other_data_and_other_settings(tmp_path):
     run, out = small_run(tmp_path / "data"), tmp_path / "out"
-    train(run, out)
+    train_run(run, out)
     other = small_run(tmp_path / "data", model={"dropout": 0.5}, train={"batch_tokens": 64})
     with pytest.raises(ValueError, match=r"batch_tokens is 64, it began with 257; model\.dropout is 0\.5"):
-        train(other, out, resume=True)
+        train_run(other, out, resume=True)
     source = tmp_path / "data" / "source.txt"
     source.write_text(source.read_text(encoding="utf-8").replace("six", "five", 1), encoding="utf-8")
     with pytest.raises(ValueError, match="training data is not what"):
-        train(run, out, resume=True)
+        train_run(run, out, resume=True)
 
 
 def test_resume_needs_a_checkpoint_and_a_new_run_never_writes_over_another(tmp_path):
     run, out = small_run(tmp_path / "data"), tmp_path / "out"
     with pytest.raises(ValueError, match="no checkpoint to resume from"):
-        train(run, out, resume=True)
+        train_run(run, out, resume=True)
     out.mkdir()
     (out / "log.jsonl").write_text("mine")
     with pytest.raises(ValueError, match=r"already holds a run \(log.jsonl\)"):
-        train(run, out)
+        train_run(run, out)
     assert (out / "log.jsonl").read_text() == "mine"
     assert [path.name for path in out.iterdir()] == ["log.jsonl"]
 
 
 def test_more_steps_than_planned_can_follow(tmp_path):
-    train(small_run(tmp_path / "data", train={"steps": 8}), tmp_path / "out")
-    train(small_run(tmp_path / "data", train={"steps": 12}), tmp_path / "out", resume=True)
-    train(small_run(tmp_path / "data", train={"steps": 12}), tmp_path / "whole")
+    train_run(small_run(tmp_path / "data", train={"steps": 8}), tmp_path / "out")
+    train_run(small_run(tmp_path / "data", train={"steps": 12}), tmp_path / "out", resume=True)
+    train_run(small_run(tmp_path / "data", train={"steps": 12}), tmp_path / "whole")
     assert same(weights(tmp_path / "out" / "last"), weights(tmp_path / "whole" / "last"))
 
 
 def test_a_damaged_checkpoint_is_said_and_the_one_before_it_taken(tmp_path, capsys):
     run, out = small_run(tmp_path / "data"), tmp_path / "out"
-    train(run, out)
+    train_run(run, out)
     undisturbed = weights(out / "last")
-    place = state.checkpoints(out)[-1] / "training.safetensors"
+    place = state.list_checkpoints(out)[-1] / "training.safetensors"
     flipped = bytearray(place.read_bytes())
     flipped[-5] ^= 1
     place.write_bytes(flipped)
-    train(run, out, resume=True)
+    train_run(run, out, resume=True)
     assert "training.safetensors was changed after it was written" in capsys.readouterr().err
     assert same(weights(out / "last"), undisturbed)
-    for each in state.checkpoints(out):
+    for each in state.list_checkpoints(out):
         (each / "model.safetensors").unlink()
     with pytest.raises(ValueError, match=r"no checkpoint in .* is sound"):
-        train(run, out, resume=True)
+        train_run(run, out, resume=True)
 
 
 def test_a_run_with_fewer_heads_resumes_too(tmp_path, monkeypatch):
     """An attention without heads has matrices without numbers; the optimiser, the checkpoint and the reader know."""
     run = small_run(tmp_path / "data", model={"fewer_heads": "encoder.0.self:1 decoder.0.self:0"})
-    train(run, tmp_path / "undisturbed")
+    train_run(run, tmp_path / "undisturbed")
     train_until(6, run, tmp_path / "broken", monkeypatch)
-    train(run, tmp_path / "broken", resume=True)
+    train_run(run, tmp_path / "broken", resume=True)
     assert_same_end(tmp_path / "undisturbed", tmp_path / "broken")
     assert weights(tmp_path / "broken" / "last")["decoder.0.self.qkv.weight"].shape[0] == 0
 
@@ -168,8 +168,8 @@ def test_a_run_that_died_while_it_began_begins_again(run, undisturbed, tmp_path,
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "note_text", power_cut)
+        patch.setattr(loop, "record_texts", power_cut)
         with pytest.raises(Killed):
-            train(run, out)
-    train(run, out, resume=True)
+            train_run(run, out)
+    train_run(run, out, resume=True)
     assert_same_end(undisturbed, out)

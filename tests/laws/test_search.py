@@ -10,7 +10,7 @@ from pellucid.decode.beam import beam_search
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.greedy import greedy_search
 from pellucid.decode.search import Hypothesis
-from pellucid.decode.step import ModelState, forced, padded, step_of
+from pellucid.decode.step import ModelState, model_step, pad_sentences, score_targets
 from pellucid.decode.translate import Translator
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.decode.tables import Prefixes, limit, random_logits, step_from, step_from_table, words
@@ -121,7 +121,7 @@ def test_sentences_that_leave_a_model_change_nothing(dtype, positions):
     limits = limit(11, 5, 17, 3, 7, 13)
 
     def search(source, limits, width):
-        return beam(step_of(model), ModelState(model.encode(source)), limits, width)
+        return beam(model_step(model), ModelState(model.encode(source)), limits, width)
 
     lengths = set()
     with torch.inference_mode():
@@ -143,7 +143,7 @@ def test_searching_with_a_cache_equals_searching_without(norm):
         return model(source[sentence : sentence + 1], target)[0, -1]
 
     with torch.inference_mode():
-        cached = beam(step_of(model), ModelState(model.encode(source)), limit(7, 11, 5), width=3)
+        cached = beam(model_step(model), ModelState(model.encode(source)), limit(7, 11, 5), width=3)
         full = beam(step_from(whole), Prefixes([0, 1, 2]), limit(7, 11, 5), width=3)
     assert all(same(a, b) for a, b in zip(cached, full, strict=True))
 
@@ -152,10 +152,10 @@ def test_a_hypothesis_has_the_log_probabilities_that_scoring_it_gives():
     model = random_model(2, 13, 11, d_model=14)
     sources = [[4, 7, 9, 3], [5, 3], [11, 8, 4, 12, 3]]
     with torch.inference_mode():
-        state = ModelState(model.encode(padded(sources, torch.device("cpu"))))
-        found = beam(step_of(model), state, limit(7, 11, 5), width=5)
+        state = ModelState(model.encode(pad_sentences(sources, torch.device("cpu"))))
+        found = beam(model_step(model), state, limit(7, 11, 5), width=5)
         pairs = [(source, h) for source, some in zip(sources, found, strict=True) for h in some if h.stop == "eos"]
-        scored = forced(model, [source for source, _ in pairs], [[*h.tokens, EOS] for _, h in pairs])
+        scored = score_targets(model, [source for source, _ in pairs], [[*h.tokens, EOS] for _, h in pairs])
     assert len(pairs) > 10
     for (_, hypothesis), each in zip(pairs, scored, strict=True):
         assert each == pytest.approx(hypothesis.log_probs, abs=1e-4)

@@ -15,11 +15,11 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from pellucid.model import ModelConfig, Transformer
 from pellucid.train import update as updating
 from pellucid.train.config import OptimConfig, RunConfig
-from pellucid.train.distributed import Workers, nothing
-from pellucid.train.fsdp import placed, whole
-from pellucid.train.optim import adam
-from pellucid.train.state import State, checkpoints, return_to
-from pellucid.train.update import batch_loss, update
+from pellucid.train.distributed import Workers, empty_batch
+from pellucid.train.fsdp import gather_tensor, place_model
+from pellucid.train.optim import make_adam
+from pellucid.train.state import TrainState, list_checkpoints, reset_weights
+from pellucid.train.update import batch_loss, update_weights
 from tests.laws.runs import timeless
 from tests.laws.torchrun import ended, started, train_alone, train_with, wait_for
 from tests.train.corpora import small_run
@@ -35,7 +35,7 @@ def sharded(run: RunConfig, **changes: object) -> RunConfig:
 def only_until(step: int, out: Path, into: Path) -> Path:
     """A run as it was when the checkpoint of an update was the newest."""
     shutil.copytree(out, into)
-    for place in checkpoints(into):
+    for place in list_checkpoints(into):
         if int(place.name.removeprefix("step-")) > step:
             shutil.rmtree(place)
     return into
@@ -101,14 +101,14 @@ def test_a_run_of_one_worker_goes_on_sharded_over_two_of_which_one_often_has_no_
 def first_of_two() -> Iterator[Workers]:
     """This process as if there were another."""
     distributed.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
-    yield Workers(rank=0, world=2)
+    yield Workers(rank=0, world_size=2)
     distributed.destroy_process_group()
 
 
 def test_each_of_two_keeps_half_of_weights_gradients_and_adam(first_of_two):
     all_of_it = sum(each.numel() for each in Transformer(CONFIG).parameters())
-    model = placed(Transformer(CONFIG), first_of_two, shard=True)
-    optimizer = adam(model, OptimConfig())
+    model = place_model(Transformer(CONFIG), first_of_two, shard=True)
+    optimizer = make_adam(model, OptimConfig())
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     optimizer.step()
@@ -121,9 +121,9 @@ def test_each_of_two_keeps_half_of_weights_gradients_and_adam(first_of_two):
 
 
 def test_going_back_gives_each_its_part_of_the_saved_weights(first_of_two, tmp_path):
-    model, saved = placed(Transformer(CONFIG), first_of_two, shard=True), Transformer(CONFIG)
+    model, saved = place_model(Transformer(CONFIG), first_of_two, shard=True), Transformer(CONFIG)
     save_file({}, tmp_path / "training.safetensors")
-    return_to(State(model, adam(model, OptimConfig()), stream=None), saved, tmp_path)  # pyright: ignore[reportArgumentType]
+    reset_weights(TrainState(model, make_adam(model, OptimConfig()), stream=None), saved, tmp_path)  # pyright: ignore[reportArgumentType]
     for mine, its in zip(model.parameters(), saved.parameters(), strict=True):
         assert torch.equal(mine.to_local(), its.chunk(2)[0])  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -132,22 +132,24 @@ def test_a_batch_that_does_not_fit_stops_a_sharded_run_and_says_what_to_do(first
     def full(*_):
         raise torch.OutOfMemoryError
 
-    model = placed(Transformer(CONFIG), first_of_two, shard=True)
+    model = place_model(Transformer(CONFIG), first_of_two, shard=True)
     monkeypatch.setattr(updating, "batch_loss", full)
     with pytest.raises(MemoryError, match="cannot split its batch; resume with more workers"):
-        update(model, adam(model, OptimConfig()), [nothing(1)], 0.1, OptimConfig(), "float32", first_of_two)
+        update_weights(
+            model, make_adam(model, OptimConfig()), [empty_batch(1)], 0.1, OptimConfig(), "float32", first_of_two
+        )
 
 
 def test_a_matrix_without_numbers_cannot_be_sharded(first_of_two):
     model = Transformer(replace(CONFIG, fewer_heads="decoder.0.cross:0"))
     with pytest.raises(ValueError, match=r"cannot cut decoder\.0\.cross\.qkv\.weight, which has no numbers"):
-        placed(model, first_of_two, shard=True)
+        place_model(model, first_of_two, shard=True)
 
 
 @pytest.mark.parametrize("r_drop", [0.0, 5.0])
 def test_a_batch_of_nothing_adds_nothing(r_drop):
     model = Transformer(CONFIG).train()
-    loss = batch_loss(model, nothing(seed=1), 0.1, r_drop)
+    loss = batch_loss(model, empty_batch(seed=1), 0.1, r_drop)
     loss.backward()
     assert loss.item() == 0
-    assert not any(whole(each.grad).any() for each in model.parameters() if each.grad is not None)
+    assert not any(gather_tensor(each.grad).any() for each in model.parameters() if each.grad is not None)

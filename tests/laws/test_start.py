@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from pellucid import bundle
-from pellucid.atomic import manifest_of
+from pellucid.atomic import read_manifest
 from pellucid.config import to_toml
 from pellucid.data.tokenizer import PAD
 from pellucid.model import Transformer
@@ -20,7 +20,7 @@ from pellucid.train.config import RunConfig, make_run, read_run
 from pellucid.train.data import read_data
 from pellucid.train.dev_set import Evaluation
 from pellucid.train.log import read_log
-from pellucid.train.loop import train
+from pellucid.train.loop import train_run
 from pellucid.train.loss import loss_sum, r_drop_loss, smoothed_cross_entropy
 from tests.laws.runs import Killed, assert_same_end, same, train_until, weights
 from tests.laws.torchrun import ended, started, train_alone, train_with
@@ -48,7 +48,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with torch.no_grad():
             for parameter in model.parameters():  # no norm and no bias is left as a new model has it
                 parameter.add_(torch.randn_like(parameter), alpha=0.2)
-        bundle.save(folder / kind, model, tokenizer, step=seed, longest_source=41)
+        bundle.save_bundle(folder / kind, model, tokenizer, step=seed, longest_source=41)
     return folder
 
 
@@ -73,13 +73,13 @@ def run(models: Path, tmp_path: Path) -> RunConfig:
 def undisturbed(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same run, to which nothing happened."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    return train(run_from(models / "one matrix", folder / "data", model={"dropout": 0.2}), folder / "out").out
+    return train_run(run_from(models / "one matrix", folder / "data", model={"dropout": 0.2}), folder / "out").out
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_first_update_begins_with_the_weights_and_the_loss_of_the_start(kind, models, tmp_path, monkeypatch):
     run, seen = run_from(models / kind, tmp_path / "data", model={"dropout": 0.0}), []
-    real = loop.update
+    real = loop.update_weights
 
     def looked_at(model, optimizer, parts, *more):
         assert not optimizer.state, "nothing of Adam's came along"
@@ -88,11 +88,11 @@ def test_the_first_update_begins_with_the_weights_and_the_loss_of_the_start(kind
         seen.append(done.loss)
         raise Killed
 
-    monkeypatch.setattr(loop, "update", looked_at)
+    monkeypatch.setattr(loop, "update_weights", looked_at)
     with pytest.raises(Killed):
-        train(run, tmp_path / "out")
+        train_run(run, tmp_path / "out")
     (begun, [part]), loss = seen
-    start = bundle.load(models / kind)
+    start = bundle.load_bundle(models / kind)
     assert same(begun, dict(start.model.named_parameters()))
     logits = start.model(part.source, part.target_in)
     formula = F.cross_entropy(logits.transpose(1, 2), part.target_out, ignore_index=PAD, label_smoothing=0.1)
@@ -101,12 +101,12 @@ def test_the_first_update_begins_with_the_weights_and_the_loss_of_the_start(kind
         assert (tmp_path / "out/best" / name).read_bytes() == (models / kind / name).read_bytes()
     [row] = read_log(tmp_path / "out/log.jsonl")
     assert row["step"] == 0
-    assert bundle.load(tmp_path / "out/best").manifest["dev"]["bleu"] == row["bleu"]
+    assert bundle.load_bundle(tmp_path / "out/best").manifest["dev"]["bleu"] == row["bleu"]
 
 
 def test_a_run_whose_steps_are_nothing_ends_where_it_began(models, tmp_path):
     run = run_from(models / "a bias", tmp_path / "data", optim={"peak": 1e-30})
-    out = train(run, tmp_path / "out").out
+    out = train_run(run, tmp_path / "out").out
     for name in ("last", "average", "best"):
         assert same(weights(out / name), weights(models / "a bias")), name
     scores = [(row["dev_loss"], row["bleu"]) for row in read_log(out / "log.jsonl") if "bleu" in row]
@@ -125,19 +125,19 @@ def test_it_resumes_to_the_bit_after_the_start_is_gone(step, models, undisturbed
     resumed = read_run(out / "run.toml", began=out)
     assert resumed == run
     torch.manual_seed(99)  # what the generator is now must not matter
-    train(resumed, out, resume=True)
+    train_run(resumed, out, resume=True)
     assert_same_end(undisturbed, out)
-    assert manifest_of(out / "last")["start"]["from"].endswith("/start")
+    assert read_manifest(out / "last")["start"]["from"].endswith("/start")
 
 
 def test_one_that_died_before_its_first_checkpoint_begins_again(run, undisturbed, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "attempt", dying_the_second_time(loop.attempt))
+        patch.setattr(loop, "try_to_write", dying_the_second_time(loop.try_to_write))
         with pytest.raises(Killed):
-            train(run, tmp_path / "out")
-    assert not state.checkpoints(tmp_path / "out")
+            train_run(run, tmp_path / "out")
+    assert not state.list_checkpoints(tmp_path / "out")
     assert len(read_log(tmp_path / "out/log.jsonl")) == 1
-    train(run, tmp_path / "out", resume=True)
+    train_run(run, tmp_path / "out", resume=True)
     assert_same_end(undisturbed, tmp_path / "out")
 
 
@@ -161,7 +161,7 @@ def test_the_start_must_be_there_for_one_that_begins_again(models, tmp_path, mon
     shutil.rmtree(out / "checkpoints")
     shutil.rmtree(start)
     with pytest.raises(ValueError, match=rf"^model\.start: {start} does not exist; a model is a directory such as"):
-        train(read_run(out / "run.toml", began=out), out, resume=True)
+        train_run(read_run(out / "run.toml", began=out), out, resume=True)
 
 
 def test_a_resume_refuses_another_start_and_needs_not_what_stands_there_now(models, undisturbed, tmp_path, monkeypatch):
@@ -172,37 +172,37 @@ def test_a_resume_refuses_another_start_and_needs_not_what_stands_there_now(mode
     other = run_from(models / "a bias", tmp_path / "data", model={"dropout": 0.2})
     said = rf"model\.start is '{models / 'a bias'}', it began with '{start}'; model\.output_bias is True"
     with pytest.raises(ValueError, match=said):
-        train(other, out, resume=True)
+        train_run(other, out, resume=True)
     shutil.rmtree(start)
     shutil.copytree(models / "three matrices, norms after", start)
     tables = {"data": {key: value for key, value in vars(run.data).items() if "source" in key or "target" in key}}
     tables |= {"model": {"start": str(start), "dropout": 0.2}, "train": QUICK, "optim": {"peak": 0.003, "warmup": 5}}
-    train(make_run(tables, began=out), out, resume=True)
+    train_run(make_run(tables, began=out), out, resume=True)
     assert_same_end(undisturbed, out)
 
 
 def test_best_never_becomes_worse_than_the_start(run, models, tmp_path, monkeypatch, capsys):
     bleu = count(50, -1)
-    monkeypatch.setattr(loop, "evaluate", lambda *arguments: Evaluation(1.0, next(bleu), 1.0, {}))
-    out = train(run, tmp_path / "out").out
+    monkeypatch.setattr(loop, "evaluate_model", lambda *arguments: Evaluation(1.0, next(bleu), 1.0, {}))
+    out = train_run(run, tmp_path / "out").out
     assert same(weights(out / "best"), weights(models / "one matrix"))
     assert not same(weights(out / "last"), weights(models / "one matrix"))
-    assert manifest_of(out / "best")["step"] == 0
+    assert read_manifest(out / "best")["step"] == 0
     assert "no evaluation was better than that of the model this run started from" in capsys.readouterr().err
 
 
 def test_a_better_one_takes_the_place_of_the_start(run, tmp_path, monkeypatch, capsys):
     bleu = count(50)
-    monkeypatch.setattr(loop, "evaluate", lambda *arguments: Evaluation(1.0, next(bleu), 1.0, {}))
-    out = train(run, tmp_path / "out").out
-    assert manifest_of(out / "best")["step"] == QUICK["steps"]
+    monkeypatch.setattr(loop, "evaluate_model", lambda *arguments: Evaluation(1.0, next(bleu), 1.0, {}))
+    out = train_run(run, tmp_path / "out").out
+    assert read_manifest(out / "best")["step"] == QUICK["steps"]
     assert "no evaluation was better" not in capsys.readouterr().err
 
 
 def test_models_say_what_they_started_from(undisturbed, models):
-    start = manifest_of(models / "one matrix")
+    start = read_manifest(models / "one matrix")
     for name in ("best", "last", "average"):
-        found = manifest_of(undisturbed / name)
+        found = read_manifest(undisturbed / name)
         assert found["start"] == {
             "from": "/".join((models / "one matrix").parts[-2:]),
             "sha256": start["files"]["model.safetensors"]["sha256"],
@@ -213,21 +213,21 @@ def test_models_say_what_they_started_from(undisturbed, models):
 
 
 def test_how_long_lines_may_be_is_unknown_where_the_start_does_not_say(models, tmp_path):
-    found = bundle.load(models / "one matrix")
-    bundle.save(tmp_path / "start", found.model, found.tokenizer)
-    out = train(run_from(tmp_path / "start", tmp_path / "data"), tmp_path / "out").out
-    assert manifest_of(out / "last")["longest_source"] is None
+    found = bundle.load_bundle(models / "one matrix")
+    bundle.save_bundle(tmp_path / "start", found.model, found.tokenizer)
+    out = train_run(run_from(tmp_path / "start", tmp_path / "data"), tmp_path / "out").out
+    assert read_manifest(out / "last")["longest_source"] is None
 
 
 def test_averages_and_rollbacks_leave_the_start_out(run, tmp_path):
-    out = train(replace(run, train=replace(run.train, keep=50)), tmp_path / "out").out
-    assert [path.name for path in state.checkpoints(out)] == ["step-00000002", "step-00000004", "step-00000006"]
+    out = train_run(replace(run, train=replace(run.train, keep=50)), tmp_path / "out").out
+    assert [path.name for path in state.list_checkpoints(out)] == ["step-00000002", "step-00000004", "step-00000006"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_settings_of_a_run_are_those_of_its_start(kind, models, tmp_path):
     run = run_from(models / kind, tmp_path / "data", model={"dropout": 0.3, "attention_dropout": 0.2})
-    found = bundle.load(models / kind)
+    found = bundle.load_bundle(models / kind)
     assert run.tokenizer == found.tokenizer.config
     config = run.model_config(found.tokenizer)
     assert config == replace(found.model.config, dropout=0.3, attention_dropout=0.2)
@@ -245,10 +245,10 @@ def test_the_start_is_looked_for_beside_the_run_file(models, tmp_path, monkeypat
 
 
 def test_a_named_size_is_that_of_the_start_or_refused(models, tmp_path):
-    found = bundle.load(models / "one matrix")
+    found = bundle.load_bundle(models / "one matrix")
     run = small_run(tmp_path / "data", model={"size": "small", **dict.fromkeys(("d_model", "d_ff", "heads"))})
     run = replace(run, model=replace(run.model, encoder_layers=None, decoder_layers=None))
-    bundle.save(tmp_path / "small", Transformer(run.model_config(found.tokenizer)), found.tokenizer)
+    bundle.save_bundle(tmp_path / "small", Transformer(run.model_config(found.tokenizer)), found.tokenizer)
     assert run_from(tmp_path / "small", tmp_path / "data").model.size == "small"
     assert run_from(tmp_path / "small", tmp_path / "data", model={"size": "small"}).model.heads == 4
     with pytest.raises(ValueError, match=r"model\.d_model is 128, that model has 256; model\.d_ff is 256, that model"):
@@ -294,7 +294,7 @@ def test_a_start_that_has_changed_since_the_settings_were_read_is_refused(models
     shutil.rmtree(tmp_path / "start")
     shutil.copytree(models / "a bias", tmp_path / "start")
     with pytest.raises(ValueError, match=r"model\.output_bias is False, that model has True"):
-        train(run, tmp_path / "out")
+        train_run(run, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -306,12 +306,12 @@ def test_a_damaged_start_is_refused_before_anything_is_written(name, models, tmp
     content[-3] ^= 1
     (tmp_path / "start" / name).write_bytes(content)
     with pytest.raises(ValueError, match=rf"^model\.start: .*{name} was changed after it was written"):
-        train(run, tmp_path / "out")
+        train_run(run, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def with_shards(run: RunConfig, place: Path) -> RunConfig:
-    shard_writing.prepare(run, place, 1, lambda message: None)
+    shard_writing.prepare_shards(run, place, 1, lambda message: None)
     return replace(run, data=replace(run.data, shards=str(place)))
 
 
@@ -320,7 +320,7 @@ def test_shards_are_cut_by_the_tokenizer_of_the_start(run, undisturbed, tmp_path
     text, mapped = read_data(run), read_data(sharded)
     assert mapped.encoded.sources.ids.tolist() == text.encoded.sources.ids.tolist()
     assert mapped.encoded.targets.ids.tolist() == text.encoded.targets.ids.tolist()
-    train(sharded, tmp_path / "out")
+    train_run(sharded, tmp_path / "out")
     assert_same_end(undisturbed, tmp_path / "out")
 
 
@@ -333,11 +333,11 @@ def test_shards_of_another_tokenizer_are_refused(run, models, tmp_path):
         read_data(replace(learned, model=run.model))
     with pytest.raises(ValueError, match=rf"of start {name}None, it was made with '\w{{12}}'; run `pellucid prepare`"):
         read_data(replace(of_start, model=new.model))
-    found = bundle.load(models / "one matrix")
+    found = bundle.load_bundle(models / "one matrix")
     tokenizer = read_data(new).tokenizer
     assert tokenizer.source.serialized_model_proto() != found.tokenizer.source.serialized_model_proto()
     model = Transformer(new.model_config(tokenizer))
-    bundle.save(tmp_path / "other", model, tokenizer)
+    bundle.save_bundle(tmp_path / "other", model, tokenizer)
     other = run_from(tmp_path / "other", tmp_path / "data", data={"shards": str(tmp_path / "of start")})
     with pytest.raises(ValueError, match=rf"{name}'\w{{12}}', it was made with '\w{{12}}'"):
         read_data(other)
@@ -345,10 +345,10 @@ def test_shards_of_another_tokenizer_are_refused(run, models, tmp_path):
 
 def test_workers_that_found_other_starts_are_named_before_anything_is_written(models, run, tmp_path):
     shutil.copytree(models / "one matrix", tmp_path / "other")
-    found = bundle.load(tmp_path / "other")
+    found = bundle.load_bundle(tmp_path / "other")
     with torch.no_grad():
         next(found.model.parameters()).mul_(2)
-    bundle.save(tmp_path / "other", found.model, found.tokenizer)
+    bundle.save_bundle(tmp_path / "other", found.model, found.tokenizer)
     other = replace(run, model=replace(run.model, start=str(tmp_path / "other")))
     (tmp_path / "other.toml").write_text(to_toml(other), encoding="utf-8")
     for code, _, said in ended(started(run, tmp_path / "out", 2, changed={1: str(tmp_path / "other.toml")}), 120):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pellucid.decode.step import ModelState, padded, step_of
+from pellucid.decode.step import ModelState, model_step, pad_sentences
 from pellucid.decode.stepper import Stepper
 from pellucid.decode.torch_engine import TorchEngine
 from pellucid.model.positions import Positions
@@ -28,9 +28,9 @@ def walk(model, choices, dtype=torch.float32):
     """Logits of both decoders along the same steps: (ids, rows, sentences) each, rows and sentences kept afterwards."""
     fast = Stepper(model)
     with torch.inference_mode():
-        source = padded(SOURCES, torch.device("cpu"))
+        source = pad_sentences(SOURCES, torch.device("cpu"))
         kept, steps = ModelState(model.encode(source)), fast.begin(source)
-        readable = step_of(model)
+        readable = model_step(model)
         for ids, rows, sentences in choices:
             yield readable(torch.tensor(ids), kept), fast(torch.tensor(ids), steps)
             for state in (kept, steps):
@@ -90,8 +90,8 @@ def test_positions_that_add_to_the_scores_take_the_readable_step():
         def bias(self, q_at, k_at):
             return torch.zeros(1, 2, len(q_at), len(k_at))
 
-    assert isinstance(TorchEngine([model], ()).begin(torch.tensor([[5, 3]]))[0], Stepper)
+    assert isinstance(TorchEngine([model], ()).begin_step(torch.tensor([[5, 3]]))[0], Stepper)
     model.target_positions = Biased()
-    step, state = TorchEngine([model], ()).begin(torch.tensor([[5, 3]]))
+    step, state = TorchEngine([model], ()).begin_step(torch.tensor([[5, 3]]))
     assert not isinstance(step, Stepper)
     assert isinstance(state, ModelState)

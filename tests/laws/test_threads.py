@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from pellucid.data.batching import Encoded, Sentences
+from pellucid.data.batching import EncodedPairs, PackedSentences
 from pellucid.data.stream import Stream
 from pellucid.model import ModelConfig, Transformer
 from pellucid.train import distributed, threads, update
@@ -22,20 +22,20 @@ PARTS = [batch(slice(0, 3)), batch(slice(3, None))]
 @pytest.fixture(params=[2, 3])
 def shared(request, monkeypatch):
     """Each update of more than one thread, however small."""
-    monkeypatch.setattr(threads, "LEAST", 1)
+    monkeypatch.setattr(threads, "POSITIONS_PER_THREAD", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: request.param)
 
 
-def trained(one: Transformer, parts=PARTS, updates: int = 1, **more) -> tuple[Transformer, update.Update]:
+def trained(one: Transformer, parts=PARTS, updates: int = 1, **more) -> tuple[Transformer, update.UpdateResult]:
     optimizer, c = torch.optim.SGD(one.parameters()), OptimConfig(**more)
-    *_, last = [update.update(one, optimizer, parts, 0.5, c, "float32") for _ in range(updates)]
+    *_, last = [update.update_weights(one, optimizer, parts, 0.5, c, "float32") for _ in range(updates)]
     return one, last
 
 
 @pytest.mark.parametrize("r_drop", [0.0, 5.0])
 def test_an_update_shared_by_threads_is_that_of_one(shared, monkeypatch, r_drop):
     together, done = trained(model(), r_drop=r_drop)
-    monkeypatch.setattr(threads, "LEAST", 10**9)
+    monkeypatch.setattr(threads, "POSITIONS_PER_THREAD", 10**9)
     alone, wanted = trained(model(), r_drop=r_drop)
     assert (done.target_tokens, done.halved, done.left_out) == (wanted.target_tokens, 0, ())
     assert done.loss == pytest.approx(wanted.loss, rel=1e-12)
@@ -67,16 +67,16 @@ def test_with_dropout_too_the_bits_do_not_depend_on_which_thread_is_first(shared
 
 def test_each_thread_drops_other_numbers_out():
     whole = replace(batch(), seed=7)
-    assert [threads.share(whole, i, 3).seed for i in range(3)] == [7, 8, 9]
+    assert [threads.thread_rows(whole, i, 3).seed for i in range(3)] == [7, 8, 9]
 
 
 def test_no_thread_of_any_worker_drops_out_what_another_does():
-    rows = Sentences(np.tile(np.arange(4, 12), 40), np.arange(0, 328, 8))
-    [place] = Stream(Encoded(rows, rows), 1000, seed=1).following(1)
+    rows = PackedSentences(np.tile(np.arange(4, 12), 40), np.arange(0, 328, 8))
+    [place] = Stream(EncodedPairs(rows, rows), 1000, seed=1).upcoming(1)
     seeds = [
-        threads.share(part, number, 2).seed
+        threads.thread_rows(part, number, 2).seed
         for rank in range(3)
-        for part in distributed.shared([place], Workers(rank, 3))
+        for part in distributed.worker_batches([place], Workers(rank, 3))
         for number in range(2)
     ]
     assert len(set(seeds)) == len(seeds) == 6
@@ -84,7 +84,7 @@ def test_no_thread_of_any_worker_drops_out_what_another_does():
 
 def test_the_shares_of_a_batch_are_its_rows_without_needless_padding():
     whole = batch()
-    shares = [threads.share(whole, i, 3) for i in range(3)]
+    shares = [threads.thread_rows(whole, i, 3) for i in range(3)]
     assert sorted(i for each in shares for i in each.indices) == list(range(len(whole.source)))
     assert sum(each.target_tokens for each in shares) == whole.target_tokens
     assert [len(each.source) for each in shares] == [3, 3, 2]
@@ -113,22 +113,22 @@ def test_what_goes_wrong_in_a_thread_is_told(shared):
 def test_as_many_threads_share_as_have_enough_to_do_and_room(monkeypatch):
     one, whole = model(), batch()  # 8 rows, 88 target positions
     monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
-    assert threads.sharing(one, [whole]) == 1
-    monkeypatch.setattr(threads, "LEAST", 30)
-    assert threads.sharing(one, [whole]) == 2
-    monkeypatch.setattr(threads, "LEAST", 1)
-    assert threads.sharing(one, [whole]) == 8
-    assert threads.sharing(one, [whole, batch(slice(0, 3))]) == 3
+    assert threads.count_threads(one, [whole]) == 1
+    monkeypatch.setattr(threads, "POSITIONS_PER_THREAD", 30)
+    assert threads.count_threads(one, [whole]) == 2
+    monkeypatch.setattr(threads, "POSITIONS_PER_THREAD", 1)
+    assert threads.count_threads(one, [whole]) == 8
+    assert threads.count_threads(one, [whole, batch(slice(0, 3))]) == 3
     size = sum(each.numel() * each.element_size() for each in one.parameters())
-    monkeypatch.setattr(threads, "GRADIENTS", 5 * size)
-    assert threads.sharing(one, [whole]) == 5
-    monkeypatch.setattr(threads, "GRADIENTS", size - 1)
-    assert threads.sharing(one, [whole]) == 1
+    monkeypatch.setattr(threads, "GRADIENT_BYTES", 5 * size)
+    assert threads.count_threads(one, [whole]) == 5
+    monkeypatch.setattr(threads, "GRADIENT_BYTES", size - 1)
+    assert threads.count_threads(one, [whole]) == 1
 
 
 def test_compiled_layers_are_gone_through_by_one_thread(monkeypatch):
-    monkeypatch.setattr(threads, "LEAST", 1)
+    monkeypatch.setattr(threads, "POSITIONS_PER_THREAD", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     one = model()
-    assert threads.sharing(one, PARTS) == 2
-    assert threads.sharing(update.compiled(one, backend="eager"), PARTS) == 1
+    assert threads.count_threads(one, PARTS) == 2
+    assert threads.count_threads(update.compile_layers(one, backend="eager"), PARTS) == 1

@@ -39,7 +39,7 @@ def ending_model(seed: int) -> Transformer:
 def place(tmp_path: Path) -> Path:
     """A model directory that has been converted before."""
     directory = tmp_path / "runs" / "best"
-    bundle.save(directory, ending_model(3), small_tokenizer())
+    bundle.save_bundle(directory, ending_model(3), small_tokenizer())
     load(directory, engine="ctranslate2")
     return directory
 
@@ -72,7 +72,7 @@ def test_weights_read_late_are_those_that_were_there_early(place: Path):
     drawn = {"method": "sample", "max_extra": 5}
     expected = [each.text for each in load(place).translate(LINES, **drawn)]
     early = load(place, engine="ctranslate2")
-    bundle.save(place, ending_model(2), small_tokenizer())
+    bundle.save_bundle(place, ending_model(2), small_tokenizer())
     assert [each.text for each in early.translate(LINES, **drawn)] == expected
     assert [each.text for each in load(place, engine="ctranslate2").translate(LINES, **drawn)] != expected
 

@@ -13,12 +13,12 @@ import typer
 from torch import nn
 
 from pellucid import bundle
-from pellucid.cli.train import trained
+from pellucid.cli.train import train_and_plot
 from pellucid.data.batching import Batch
 from pellucid.train import log, loop, recovery, state, update
 from pellucid.train.failures import TrainingFailed
-from pellucid.train.log import Silent
-from pellucid.train.loop import train
+from pellucid.train.log import NoOutput
+from pellucid.train.loop import train_run
 from pellucid.train.optim import learning_rate
 from pellucid.train.update import batch_loss
 from tests.laws.runs import assert_same_end, same, timeless, train_until, weights
@@ -53,7 +53,7 @@ def by_hand(run, out: Path, skipped: range | set[int], back: tuple[int, int] = (
 
     `back`: after so many updates, the weights and the optimiser become what they were after so many, the rate half.
     """
-    _, made = loop.begin(run, out, Silent())
+    _, made = loop.begin_run(run, out, NoOutput())
     model, adam, factor = made.model, made.optimizer, 1.0
     before: dict[nn.Parameter, tuple[torch.Tensor, dict[str, torch.Tensor]]] = {}
     for step in range(run.train.steps):
@@ -84,7 +84,7 @@ def test_a_run_with_infinite_gradients_is_the_run_without_those_batches(tmp_path
     run, skipped = small_run(tmp_path / "data", model={"dropout": 0.0}), {0, 3, 4, 9}
     monkeypatch.setattr(log, "REPORT_EVERY", 1)
     with poisoned(skipped, monkeypatch):
-        train(run, tmp_path / "out")
+        train_run(run, tmp_path / "out")
     assert same(weights(tmp_path / "out/last"), by_hand(run, tmp_path / "hand", skipped))
     rows = timeless(tmp_path / "out")
     reports = [row for row in rows if "learning_rate" in row]
@@ -110,13 +110,13 @@ def test_twenty_in_a_row_take_the_run_back_to_the_last_good_checkpoint_at_half_t
     recovery_back = recovery.roll_back
     monkeypatch.setattr(recovery, "roll_back", watched)
     with poisoned(range(6, 26), monkeypatch):
-        train(run, tmp_path / "out")
+        train_run(run, tmp_path / "out")
     sentence = (
         "step 26: 20 updates in a row had gradients that are no numbers; going on with the weights of "
         "step-00000004 and half the learning rate (from now on 0.5 of what the settings say)\n"
     )
     assert capsys.readouterr().err.count(sentence) == 1
-    saved = bundle.load(tmp_path / "out/checkpoints/step-00000004").model
+    saved = bundle.load_bundle(tmp_path / "out/checkpoints/step-00000004").model
     assert all(torch.equal(one, other) for one, other in zip(at_26["back"], saved.parameters(), strict=True))
     assert not all(torch.equal(one, other) for one, other in zip(at_26["back"], at_26["weights"], strict=True))
     assert same(weights(tmp_path / "out/last"), by_hand(run, tmp_path / "hand", range(6, 26), back=(26, 4)))
@@ -127,7 +127,7 @@ def test_twenty_in_a_row_take_the_run_back_to_the_last_good_checkpoint_at_half_t
     counts = json.loads((tmp_path / "out/checkpoints/step-00000031/training.json").read_text())["counts"]
     assert (counts["skipped_updates"], counts["rollbacks"], counts["skipped_in_a_row"]) == (20, 1, 0)
     # the average is made of good checkpoints, none of them from between
-    assert [place.name[-2:] for place in state.checkpoints(tmp_path / "out")] == ["04", "28", "31"]
+    assert [place.name[-2:] for place in state.list_checkpoints(tmp_path / "out")] == ["04", "28", "31"]
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def thrown_back(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with dropout that went back once, and that nothing else happened to."""
     folder = tmp_path_factory.mktemp("back")
     with pytest.MonkeyPatch.context() as patch, poisoned(range(6, 26), patch):
-        return train(small_run(folder / "data", train=STREAK), folder / "out").out
+        return train_run(small_run(folder / "data", train=STREAK), folder / "out").out
 
 
 @pytest.mark.parametrize("killed_at", [[13], [26], [15, 10, 4]])
@@ -144,7 +144,7 @@ def test_going_back_is_resumed_to_the_bit(killed_at, thrown_back, tmp_path, monk
     with poisoned(range(6, 26), monkeypatch):
         for again, updates in enumerate(killed_at):
             train_until(updates, run, out, monkeypatch, resume=again > 0)
-        train(run, out, resume=True)
+        train_run(run, out, resume=True)
     assert_same_end(thrown_back, out)
 
 
@@ -160,15 +160,15 @@ def test_a_run_that_was_asked_to_stop_goes_back_to_the_same_checkpoint(stopped_a
     with poisoned(range(6, 26), monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(loop, "recover", asked)
-            assert train(run, out).stop == "SIGINT"
-        train(run, out, resume=True)
+            assert train_run(run, out).stop == "SIGINT"
+        train_run(run, out, resume=True)
     assert_same_end(thrown_back, out)
 
 
 def test_a_run_that_nothing_helps_ends_with_one_sentence_and_exit_code_1(tmp_path, monkeypatch, capsys):
     run, out = small_run(tmp_path / "data", train={**STREAK, "steps": 200, "evaluate_every": 200}), tmp_path / "out"
     with poisoned(range(14, 200), monkeypatch), pytest.raises(typer.Exit) as ended:
-        trained(run, out, resume=False)
+        train_and_plot(run, out, resume=False)
     said = capsys.readouterr().err
     assert ended.value.exit_code == 1
     assert said.splitlines()[-1] == (
@@ -177,7 +177,7 @@ def test_a_run_that_nothing_helps_ends_with_one_sentence_and_exit_code_1(tmp_pat
     )
     # each time to an older one, and the oldest stays
     assert [said.count(f"weights of step-000000{n:02}") for n in (12, 8, 4)] == [1, 1, 1]
-    assert bundle.load(state.checkpoints(out)[0]).manifest["step"] == 4
+    assert bundle.load_bundle(state.list_checkpoints(out)[0]).manifest["step"] == 4
 
 
 @pytest.mark.slow
@@ -185,7 +185,7 @@ def test_a_run_goes_back_as_often_as_needed_if_it_gets_on_in_between(tmp_path, m
     run = small_run(tmp_path / "data", train={**STREAK, "steps": 151, "evaluate_every": 151})
     spoiled = {step for first in (6, 36, 66, 96, 126) for step in range(first, first + 20)}
     with poisoned(spoiled, monkeypatch):
-        out = train(run, tmp_path / "out").out
+        out = train_run(run, tmp_path / "out").out
     counts = json.loads((out / "checkpoints/step-00000151/training.json").read_text())["counts"]
     assert (counts["rollbacks"], counts["fruitless_rollbacks"], counts["skipped_updates"]) == (5, 0, 100)
 
@@ -193,7 +193,7 @@ def test_a_run_goes_back_as_often_as_needed_if_it_gets_on_in_between(tmp_path, m
 def test_without_a_checkpoint_there_is_nothing_to_go_back_to(tmp_path, monkeypatch):
     run = small_run(tmp_path / "data", train=STREAK)
     with poisoned(range(200), monkeypatch), pytest.raises(TrainingFailed, match="no checkpoint was saved before them"):
-        train(run, tmp_path / "out")
+        train_run(run, tmp_path / "out")
 
 
 def short_of_memory(monkeypatch: pytest.MonkeyPatch, fits: Callable[[Batch], bool]) -> None:
@@ -209,9 +209,9 @@ def short_of_memory(monkeypatch: pytest.MonkeyPatch, fits: Callable[[Batch], boo
 
 def test_a_batch_that_does_not_fit_is_split_and_that_is_said_once(tmp_path, monkeypatch, capsys):
     run = small_run(tmp_path / "data", model={"dropout": 0.0})
-    train(run, tmp_path / "roomy")
+    train_run(run, tmp_path / "roomy")
     short_of_memory(monkeypatch, lambda batch: batch.target_out.numel() <= 100)
-    train(run, tmp_path / "tight")
+    train_run(run, tmp_path / "tight")
     said = capsys.readouterr().err
     assert said.count("a batch did not fit in memory; such batches are split in two") == 1
     assert "what went wrong on the way: " in said
@@ -226,7 +226,7 @@ def test_a_batch_that_does_not_fit_is_split_and_that_is_said_once(tmp_path, monk
 def test_a_pair_that_does_not_fit_alone_is_left_out_and_said(tmp_path, monkeypatch, capsys):
     run = small_run(tmp_path / "data", train={"steps": 20, "evaluate_every": 20, "save_every": 20})
     short_of_memory(monkeypatch, lambda batch: 5 not in batch.indices)  # an epoch has 20 batches
-    train(run, tmp_path / "out")
+    train_run(run, tmp_path / "out")
     said = capsys.readouterr().err
     assert said.count("pieces did not fit in memory even alone and was left out (data.max_pieces keeps") == 1
     assert "1 pairs left out for lack of memory" in said
@@ -237,17 +237,17 @@ def test_memory_that_suffices_for_nothing_ends_a_run_with_what_to_do(tmp_path, m
     train_until(5, run, out, monkeypatch)
     short_of_memory(monkeypatch, lambda batch: False)
     with pytest.raises(TrainingFailed, match=r"out of memory: .* model\. The newest .* is step-00000004\. Go on"):
-        train(run, out, resume=True)
+        train_run(run, out, resume=True)
 
 
 def test_a_checkpoint_from_before_these_counts_goes_on(tmp_path, monkeypatch):
     run, out = small_run(tmp_path / "data"), tmp_path / "out"
     train_until(5, run, out, monkeypatch)
-    made = loop.go_on(run, out, Silent())[1]
-    place = state.checkpoints(out)[0]
+    made = loop.resume_run(run, out, NoOutput())[1]
+    place = state.list_checkpoints(out)[0]
     numbers = json.loads((place / "training.json").read_text())
     for new in ("skipped_in_a_row", "rollbacks", "fruitless_rollbacks", "halved_batches", "pairs_left_out"):
         del numbers["counts"][new]
     (place / "training.json").write_text(json.dumps(numbers), encoding="utf-8")
-    state.restore(made, place)
+    state.restore_state(made, place)
     assert (made.counts.step, made.counts.rollbacks) == (4, 0)

@@ -13,7 +13,7 @@ from torch import nn
 from pellucid.data.batching import Batch
 from pellucid.model import ModelConfig, Transformer
 from pellucid.train.config import OptimConfig
-from pellucid.train.update import batch_loss, update
+from pellucid.train.update import batch_loss, update_weights
 
 HOUSE = Path(__file__).parent.parent.parent
 PAIRS = 8
@@ -39,7 +39,7 @@ def batch(rows: slice = slice(None)) -> Batch:
 def after(parts: list[Batch], c: OptimConfig) -> tuple[Transformer, float]:
     trained = model()
     optimizer = torch.optim.SGD(trained.parameters(), lr=0.0)
-    done = update(trained, optimizer, parts, 0.5, c, "float32")
+    done = update_weights(trained, optimizer, parts, 0.5, c, "float32")
     return trained, done.loss
 
 
@@ -71,7 +71,7 @@ def test_clipping_keeps_the_direction_and_bounds_the_length():
 def test_a_gradient_that_is_no_number_changes_nothing_and_is_counted(name, value):
     trained = model()
     optimizer = torch.optim.Adam(trained.parameters(), lr=0.1, fused=True)
-    assert not update(trained, optimizer, [batch()], 0.5, OptimConfig(), "float32").skipped
+    assert not update_weights(trained, optimizer, [batch()], 0.5, OptimConfig(), "float32").skipped
     before = copy.deepcopy((trained.state_dict(), optimizer.state_dict()["state"]))
 
     def spoiled(gradient):
@@ -80,11 +80,11 @@ def test_a_gradient_that_is_no_number_changes_nothing_and_is_counted(name, value
         return gradient
 
     handle = trained.get_parameter(name).register_hook(spoiled)
-    assert update(trained, optimizer, [batch()], 0.5, OptimConfig(), "float32").skipped
+    assert update_weights(trained, optimizer, [batch()], 0.5, OptimConfig(), "float32").skipped
     assert_same((trained.state_dict(), optimizer.state_dict()["state"]), before)
     assert all(parameter.grad is None for parameter in trained.parameters())
     handle.remove()
-    assert not update(trained, optimizer, [batch()], 0.5, OptimConfig(), "float32").skipped
+    assert not update_weights(trained, optimizer, [batch()], 0.5, OptimConfig(), "float32").skipped
     assert not torch.equal(trained.state_dict()[name], before[0][name])
 
 
@@ -94,7 +94,7 @@ def test_a_weight_that_is_no_number_is_not_trained_on():
         trained.get_parameter("encoder.0.ffn.inner.weight")[0, 0] = torch.nan
     before = copy.deepcopy(trained.state_dict())
     optimizer = torch.optim.Adam(trained.parameters())
-    assert update(trained, optimizer, [batch()], 0.5, OptimConfig(), "float32").skipped
+    assert update_weights(trained, optimizer, [batch()], 0.5, OptimConfig(), "float32").skipped
     assert not optimizer.state
     assert_same(trained.state_dict(), before)
 
@@ -143,7 +143,7 @@ def test_a_batch_that_does_not_fit_in_memory_is_split_and_gives_the_same_gradien
     short, roomy = scarce(room=room, error=error, where=where), scarce()
     parts = [batch(slice(0, 1)), batch(slice(1, None))]
     done = [
-        update(each, torch.optim.SGD(each.parameters()), parts, 0.5, OptimConfig(), "float32")
+        update_weights(each, torch.optim.SGD(each.parameters()), parts, 0.5, OptimConfig(), "float32")
         for each in (short, roomy)
     ]
     assert (done[0].halved, done[1].halved) == ({1: 6, 3: 2, 7: 0}[room], 0)
@@ -157,9 +157,11 @@ def test_a_batch_that_does_not_fit_in_memory_is_split_and_gives_the_same_gradien
 @pytest.mark.parametrize("where", ["forward", "backward"])
 def test_a_pair_that_does_not_fit_alone_is_as_if_it_were_not_there(where):
     short, roomy = scarce(room=1, forbidden=6, where=where), scarce()  # two of the pairs have 6 source pieces
-    done = update(short, torch.optim.SGD(short.parameters()), [batch(slice(0, 4))], 0.5, OptimConfig(), "float32")
+    done = update_weights(
+        short, torch.optim.SGD(short.parameters()), [batch(slice(0, 4))], 0.5, OptimConfig(), "float32"
+    )
     without = [batch(slice(0, 1)), batch(slice(2, 4))]
-    wanted = update(roomy, torch.optim.SGD(roomy.parameters()), without, 0.5, OptimConfig(), "float32")
+    wanted = update_weights(roomy, torch.optim.SGD(roomy.parameters()), without, 0.5, OptimConfig(), "float32")
     assert [each.indices.tolist() for each in done.left_out] == [[1]]
     assert done.target_tokens == wanted.target_tokens
     for one, other in zip(short.parameters(), roomy.parameters(), strict=True):
@@ -169,11 +171,11 @@ def test_a_pair_that_does_not_fit_alone_is_as_if_it_were_not_there(where):
 def test_memory_that_suffices_for_nothing_is_said_and_other_errors_are_not_taken_for_it():
     short = scarce(room=0)
     with pytest.raises(MemoryError, match="there is not enough for a single pair"):
-        update(short, torch.optim.SGD(short.parameters()), [batch()], 0.5, OptimConfig(), "float32")
+        update_weights(short, torch.optim.SGD(short.parameters()), [batch()], 0.5, OptimConfig(), "float32")
     assert all(parameter.grad is None for parameter in short.parameters())
     short.error = RuntimeError("CUDA error: device-side assert triggered")
     with pytest.raises(RuntimeError, match="device-side assert"):
-        update(short, torch.optim.SGD(short.parameters()), [batch()], 0.5, OptimConfig(), "float32")
+        update_weights(short, torch.optim.SGD(short.parameters()), [batch()], 0.5, OptimConfig(), "float32")
 
 
 def test_the_loss_of_a_batch_is_that_of_its_pairs_one_by_one():
@@ -194,10 +196,10 @@ def test_a_piece_is_predicted_from_the_pieces_before_it_only():
 
 COMPILED = """
 import torch
-from pellucid.train.update import batch_loss, compiled
+from pellucid.train.update import batch_loss, compile_layers
 from tests.laws.test_update import batch, model
 
-plain, fused = model(), compiled(model(), backend="aot_eager")
+plain, fused = model(), compile_layers(model(), backend="aot_eager")
 for rows in (slice(None), slice(0, 3)):
     losses = [batch_loss(one, batch(rows), 0.1) for one in (plain, fused)]
     torch.testing.assert_close(losses[0], losses[1], rtol=1e-12, atol=0)

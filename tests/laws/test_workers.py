@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from pellucid.config import to_toml
-from pellucid.data.batching import Encoded
-from pellucid.data.stream import Stream, joined
+from pellucid.data.batching import EncodedPairs
+from pellucid.data.stream import Stream, pack_sentences
 from pellucid.train.config import RunConfig
-from pellucid.train.distributed import Workers, shared
+from pellucid.train.distributed import Workers, worker_batches
 from tests.laws.runs import assert_same_end, timeless
 from tests.laws.torchrun import ended, started, train_alone, train_with, wait_for
 from tests.train.corpora import small_run
@@ -103,9 +103,9 @@ def test_a_signal_to_one_worker_stops_all_and_everything_is_saved(tmp_path):
 def test_the_shares_of_an_update_are_its_pairs_each_once(world, batches):
     random = np.random.default_rng(1)
     rows = [random.integers(4, 50, size=n).tolist() for n in random.integers(1, 9, size=211)]
-    encoded = Encoded(joined(rows, np.uint16), joined(rows[::-1], np.uint16))
-    places = [stream.step() for stream in [Stream(encoded, 97, seed=5)] for _ in range(batches)]
-    parts = [shared(places, Workers(rank, world)) for rank in range(world)]
+    encoded = EncodedPairs(pack_sentences(rows, np.uint16), pack_sentences(rows[::-1], np.uint16))
+    places = [stream.advance() for stream in [Stream(encoded, 97, seed=5)] for _ in range(batches)]
+    parts = [worker_batches(places, Workers(rank, world)) for rank in range(world)]
     seen = [i for some in parts for part in some for i in part.indices.tolist()]
     assert sorted(seen) == sorted(i for place in places for i in place.pairs.tolist())
     assert len({part.seed for some in parts for part in some}) == sum(map(len, parts)), "each draws its own dropout"

@@ -11,7 +11,7 @@ import torch
 
 from pellucid.config import to_toml
 from pellucid.train.config import RunConfig
-from pellucid.train.loop import train
+from pellucid.train.loop import train_run
 
 
 def started(run: RunConfig, out: Path, world: int, *more: str, changed: dict[int, str] | None = None) -> list:
@@ -55,7 +55,7 @@ def train_alone(run: RunConfig, out: Path, resume: bool = False) -> None:
     """The same in this process, with the one thread that each worker has."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    train(run, out, resume=resume)
+    train_run(run, out, resume=resume)
     torch.set_num_threads(threads)
 
 

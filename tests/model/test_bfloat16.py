@@ -2,7 +2,7 @@
 
 import torch
 
-from pellucid.model.bfloat16 import built_in
+from pellucid.model.bfloat16 import has_native_bfloat16
 
 CPU = torch.device("cpu")
 
@@ -11,8 +11,8 @@ def test_what_is_built_in_is_asked_of_the_processor_and_of_the_library(monkeypat
     capable = torch.cpu._is_avx512_bf16_supported()
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
-    assert built_in(CPU) == capable
+    assert has_native_bfloat16(CPU) == capable
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
-    assert built_in(CPU)
+    assert has_native_bfloat16(CPU)
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
-    assert not built_in(CPU)
+    assert not has_native_bfloat16(CPU)

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from pellucid.model.dropout import Dropout, drawn_from, keep
+from pellucid.model.dropout import Dropout, draw_mask, seeded_dropout
 
 MANY = 999_983
 
@@ -13,7 +13,7 @@ MANY = 999_983
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.9])
 def test_the_mask_has_the_right_share_mean_and_variance(share):
     torch.manual_seed(1)
-    mask = keep(torch.Size([MANY]), share, torch.float64)
+    mask = draw_mask(torch.Size([MANY]), share, torch.float64)
     scale = 1 / (1 - share)
     assert mask.unique().tolist() == pytest.approx([0, scale], rel=2e-4)
     five_sigma = 5 * (share * (1 - share) / MANY) ** 0.5
@@ -24,7 +24,7 @@ def test_the_mask_has_the_right_share_mean_and_variance(share):
 
 def test_neighbours_in_one_random_word_are_independent():
     torch.manual_seed(1)
-    dropped = (keep(torch.Size([MANY]), 0.3, torch.float64) == 0).double()
+    dropped = (draw_mask(torch.Size([MANY]), 0.3, torch.float64) == 0).double()
     for distance in (1, 2, 3, 4, 5):
         both = (dropped[:-distance] * dropped[distance:]).mean().item()
         assert both == pytest.approx(0.09, abs=5 * (0.09 * 0.91 / MANY) ** 0.5)
@@ -33,12 +33,12 @@ def test_neighbours_in_one_random_word_are_independent():
 
 
 def test_a_share_next_to_one_leaves_the_mean_finite():
-    assert keep(torch.Size([7]), 0.9999999, torch.float32).isfinite().all()
+    assert draw_mask(torch.Size([7]), 0.9999999, torch.float32).isfinite().all()
 
 
 def test_a_mask_has_any_shape_and_type():
     for shape in ([], [0], [3], [5, 7, 2]):
-        mask = keep(torch.Size(shape), 0.5, torch.bfloat16)
+        mask = draw_mask(torch.Size(shape), 0.5, torch.bfloat16)
         assert (list(mask.shape), mask.dtype) == (shape, torch.bfloat16)
 
 
@@ -72,15 +72,15 @@ def test_the_generators_state_is_all_the_mask_depends_on():
 def test_a_thread_with_a_generator_of_its_own_draws_from_that_alone():
     shape = torch.Size([101])
     torch.manual_seed(7)
-    wanted = keep(shape, 0.3, torch.float32)
+    wanted = draw_mask(shape, 0.3, torch.float32)
     torch.manual_seed(1)
     before = torch.get_rng_state()
-    with drawn_from(7):
-        assert torch.equal(keep(shape, 0.3, torch.float32), wanted)
+    with seeded_dropout(7):
+        assert torch.equal(draw_mask(shape, 0.3, torch.float32), wanted)
         with ThreadPoolExecutor(1) as other:
-            assert not torch.equal(other.submit(keep, shape, 0.3, torch.float32).result(), wanted)
+            assert not torch.equal(other.submit(draw_mask, shape, 0.3, torch.float32).result(), wanted)
         torch.set_rng_state(before)
-    first = keep(shape, 0.3, torch.float32)
+    first = draw_mask(shape, 0.3, torch.float32)
     torch.set_rng_state(before)
-    assert torch.equal(keep(shape, 0.3, torch.float32), first)
+    assert torch.equal(draw_mask(shape, 0.3, torch.float32), first)
     assert not torch.equal(first, wanted)

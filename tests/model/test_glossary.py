@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from pellucid.model.glossary import LEGEND, Row, glossary
+from pellucid.model.glossary import LEGEND, TensorRow, glossary
 from pellucid.trace import Record
 from tests.model.models import EVERY_OPTION, every_option, sentences, small_config, small_model
 
@@ -45,7 +45,7 @@ def test_every_row_is_made_from_rows_above_it_or_from_the_input(options):
         above.add(row.name)
 
 
-def parents(row: Row, names: set[str]) -> list[str]:
+def parents(row: TensorRow, names: set[str]) -> list[str]:
     """The rows named in a row's formula: in full, or without a dot for one beside it."""
     beside = row.name.rpartition(".")[0]
     words = re.findall(r"[a-z_0-9]+(?:\.[a-z_0-9]+)*", row.of)

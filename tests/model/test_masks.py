@@ -3,21 +3,23 @@
 import pytest
 import torch
 
-from pellucid.model.masks import causal, over, present
+from pellucid.model.masks import causal_mask, key_mask, token_mask
 
 
 @pytest.mark.article("E11")
 def test_padding_is_not_there():
-    assert present(torch.tensor([[7, 3, 0], [5, 2, 3]])).tolist() == [[True, True, False], [True, True, True]]
-    assert over(torch.ones(2, 3).bool()).shape == (2, 1, 1, 3)
+    assert token_mask(torch.tensor([[7, 3, 0], [5, 2, 3]])).tolist() == [[True, True, False], [True, True, True]]
+    assert key_mask(torch.ones(2, 3).bool()).shape == (2, 1, 1, 3)
 
 
 @pytest.mark.article("A33", "B31")
 def test_a_query_reads_itself_and_the_past():
-    drawing = ["".join("x" if yes else "." for yes in row) for row in causal(torch.arange(3), torch.arange(3))[0, 0]]
+    drawing = [
+        "".join("x" if yes else "." for yes in row) for row in causal_mask(torch.arange(3), torch.arange(3))[0, 0]
+    ]
     assert drawing == ["x..", "xx.", "xxx"]
 
 
 @pytest.mark.article("X22")
 def test_the_last_query_alone_reads_everything():
-    assert causal(torch.tensor([4]), torch.arange(5)).tolist() == [[[[True] * 5]]]
+    assert causal_mask(torch.tensor([4]), torch.arange(5)).tolist() == [[[[True] * 5]]]

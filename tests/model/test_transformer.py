@@ -151,4 +151,4 @@ def test_memory_keeps_the_chosen_sentences():
     memory = model.encode(sentences([3, 5, 2]))
     chosen = memory.select(torch.tensor([2, 0]))
     torch.testing.assert_close(chosen.states, memory.states[[2, 0]])
-    assert chosen.present.sum(1).tolist() == [2, 3]
+    assert chosen.mask.sum(1).tolist() == [2, 3]

@@ -11,7 +11,7 @@ import numpy as np
 
 from pellucid import bundle
 from pellucid.api import Model, load
-from pellucid.inspect.badges import heads_of, place_of
+from pellucid.inspect.badges import badges_path, list_heads
 from tests.page.browser import page
 from tests.page.traces import HOSTILE
 from tests.serve.servers import running
@@ -24,9 +24,9 @@ SIZES: dict[str, Any] = {"d_model": 12, "heads": 3, "encoder_layers": 1, "decode
 def studied(folder: Path, **sizes: Any) -> Model:
     """The model as it is loaded from its directory, and the badges of its heads: drawn numbers, hostile words."""
     made = small_traced(**{**SIZES, **sizes})
-    bundle.save(folder / "best", made.bundle.model, made.bundle.tokenizer, step=0)
+    bundle.save_bundle(folder / "best", made.bundle.model, made.bundle.tokenizer, step=0)
     found = load(folder / "best")
-    place_of(found.bundle).write_text(json.dumps(study_of(found)), encoding="utf-8")
+    badges_path(found.bundle).write_text(json.dumps(study_of(found)), encoding="utf-8")
     return found
 
 
@@ -49,7 +49,9 @@ def study_of(model: Model) -> dict[str, Any]:
                 "error": 0.011,
                 "gradient": 0.5,
             }
-            for (name, head), value in zip(heads_of(model.bundle.model.config), draw.normal(0.1, 0.2, 99), strict=False)
+            for (name, head), value in zip(
+                list_heads(model.bundle.model.config), draw.normal(0.1, 0.2, 99), strict=False
+            )
         ],
     }
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from pellucid.api import Model
-from pellucid.inspect.claims import diagonals, masking
-from pellucid.inspect.embeddings import embeddings
-from pellucid.inspect.positions import table_of, wrong_beside_right
-from pellucid.inspect.word_maps import cosines_of
+from pellucid.inspect.claims import compare_masking, cross_attention_diagonals
+from pellucid.inspect.embeddings import embedding_table
+from pellucid.inspect.positions import compare_with_wrong_table, position_vectors
+from pellucid.inspect.word_maps import cosine_table
 from pellucid.trace.trace import Trace
 from tests.page.studied import SENTENCE, TARGET, Reader, served, studied, study_of
 
@@ -60,7 +60,7 @@ def test_softmax_is_exact_beside_what_the_article_prints_and_of_scores_one_types
 
 @pytest.mark.article("A10", "A13", "X2", "X4")
 def test_both_exponents_are_those_of_numpy_and_the_models_own_positions_are_the_papers(reader, model):
-    wrong = wrong_beside_right(512)
+    wrong = compare_with_wrong_table(512)
     at_three = reader.numbers("exponent")[:6]
     assert at_three[:2] == pytest.approx([wrong.first_right, wrong.first_wrong], rel=1e-9)
     assert at_three[2:5] == [wrong.constant_right, wrong.constant_wrong, 512 - wrong.different]
@@ -69,7 +69,7 @@ def test_both_exponents_are_those_of_numpy_and_the_models_own_positions_are_the_
     card.get_by_role("combobox", name="width").select_option("12")
     card.get_by_role("slider", name="position").fill("4")
     card.get_by_role("slider", name="dimension").fill("5")
-    own = table_of(model.bundle.model, 30).values
+    own = position_vectors(model.bundle.model, 30).values
     found = reader.numbers("exponent")
     assert found[:2] == pytest.approx([own[4, 5], np.cos(4 / 10000 ** (2 * 4 / 12))], rel=1e-6)
     assert found[5] == pytest.approx(6**0.5)
@@ -80,14 +80,14 @@ def test_both_exponents_are_those_of_numpy_and_the_models_own_positions_are_the_
 
 @pytest.mark.article("B16")
 def test_the_cosine_of_positions_by_their_distance_is_that_of_the_table(reader, model):
-    by = table_of(model.bundle.model, 97).by_distance()
+    by = position_vectors(model.bundle.model, 97).by_distance()
     assert reader.numbers("nearness") == pytest.approx([by[far] for far in (1, 2, 5, 10, 20, 50)], rel=1e-6)
 
 
 @pytest.mark.article("A35", "X14")
 def test_the_diagonal_of_this_sentence_and_of_another_order(reader, model, trace):
     card = reader.card("diagonal")
-    own = diagonals(trace)
+    own = cross_attention_diagonals(trace)
     table = f'[aria-label="Weight on the diagonal: {SENTENCE} → {TARGET}"]'
     assert reader.numbers("diagonal", table) == pytest.approx(
         [value for each in own["attentions"] for value in each["written"]], rel=1e-5
@@ -97,7 +97,7 @@ def test_the_diagonal_of_this_sentence_and_of_another_order(reader, model, trace
     reader.settled()
     card.locator("table").nth(1).wait_for()
     card.get_by_role("combobox").select_option("read")
-    other = diagonals(model.trace("blue is ball The"))
+    other = cross_attention_diagonals(model.trace("blue is ball The"))
     wanted = [value for found in (own, other) for each in found["attentions"] for value in each["read"]]
     assert reader.numbers("diagonal", "table") == pytest.approx(wanted, rel=1e-5, abs=1e-9)
 
@@ -130,7 +130,7 @@ def test_another_divisor_gives_the_softmax_of_the_products_so_divided(reader, tr
 
 @pytest.mark.article("B31", "X13", "X22")
 def test_the_run_with_kept_keys_beside_the_one_without_a_mask(reader, trace):
-    wanted = masking(trace)
+    wanted = compare_masking(trace)
     found = np.array(reader.numbers("inference", "tbody")).reshape(-1, 2)
     assert found[:, 0] == pytest.approx(wanted["kept"], abs=1e-5 * wanted["size"])
     assert found[:, 1] == pytest.approx(wanted["unmasked"], rel=1e-4)
@@ -176,7 +176,7 @@ def test_cosines_of_words_are_those_of_the_embedding_matrix(reader, model):
     card.get_by_role("textbox", name="Words").fill("red blue")
     card.get_by_role("button", name="Compare").click()
     reader.settled()
-    wanted = cosines_of(embeddings(model.bundle, "source"), ["red", "blue"])
+    wanted = cosine_table(embedding_table(model.bundle, "source"), ["red", "blue"])
     reader.tab.evaluate("document.activeElement.blur()")
     reader.tab.keyboard.press("t")
     cells = card.locator(".sheet-table tbody td").all_inner_texts()
@@ -194,7 +194,7 @@ def test_an_analogy_is_answered_with_the_words_of_the_question_left_out_and_let_
     card.get_by_role("textbox", name="expected").fill("")
     card.get_by_role("button", name="Ask").click()
     card.locator("table").first.wait_for()
-    table = embeddings(model.bundle, "source")
+    table = embedding_table(model.bundle, "source")
     b, plus, minus = (table.vectors[list(table.word(word).ids)].mean(axis=0) for word in ("▁b", "e", "l"))
     directions = [each / np.linalg.norm(each) for each in (b, plus, minus)]
     cosines = table.directions @ (directions[0] + directions[1] - directions[2])
@@ -214,12 +214,12 @@ def test_a_wrong_number_that_is_planted_is_shown_and_found(reader, trace):
     reader.tab.route(
         "**/t/decoder.1.cross.pattern", lambda route: route.fulfill(body=body, content_type="application/octet-stream")
     )
-    answer = {**masking(trace), "parted": 12345.678}
+    answer = {**compare_masking(trace), "parted": 12345.678}
     reader.tab.route("**/masking", lambda route: route.fulfill(json=answer))
     try:
         reader.tab.goto("about:blank")
         reader.open("claims")
-        own = [value for each in diagonals(trace)["attentions"] for value in each["written"]]
+        own = [value for each in cross_attention_diagonals(trace)["attentions"] for value in each["written"]]
         found = reader.numbers("diagonal", "table")
         rows = min(wrong.shape[1:])
         differ = [i for i, pair in enumerate(zip(found, own, strict=True)) if abs(pair[0] - pair[1]) > 1e-4]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from pellucid.page import assets
-from pellucid.page.blocks import block, script_json, script_text
-from pellucid.page.html import KEPT, estimate, page_html, page_of, save_html
+from pellucid.page.blocks import array_block, script_json, script_text
+from pellucid.page.html import KEEP_CHOICES, estimate_size, page_html, save_html, trace_page
 from tests.page.traces import HOSTILE, PARAMETERS, SCRIPT, SHAPES, HandMade, Read, built
 
 __all__ = ["built"]
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("built")
 @pytest.mark.parametrize("keep", ["float32", "weights"])
 def test_every_block_gives_back_the_numbers_of_the_trace(keep: str):
     trace = HandMade()
-    read = Read(page_of(trace, keep)).arrays("tensor")
+    read = Read(trace_page(trace, keep)).arrays("tensor")
     assert list(read) == list(SHAPES)
     for name, values in read.items():
         assert np.array_equal(values, trace.tensor(name)), name
@@ -27,8 +27,8 @@ def test_every_block_gives_back_the_numbers_of_the_trace(keep: str):
 
 def test_weights_come_with_weights_only():
     trace = HandMade()
-    assert all(not Read(page_of(trace, keep)).blocks("parameter") for keep in KEPT if keep != "weights")
-    page = Read(page_of(trace, "weights"))
+    assert all(not Read(trace_page(trace, keep)).blocks("parameter") for keep in KEEP_CHOICES if keep != "weights")
+    page = Read(trace_page(trace, "weights"))
     read = page.arrays("parameter")
     assert list(read) == list(PARAMETERS)
     assert all(np.array_equal(values, trace.parameter(name)) for name, values in read.items())
@@ -36,7 +36,7 @@ def test_weights_come_with_weights_only():
 
 
 def test_maps_keep_what_attention_read_and_say_of_the_rest_that_it_was_not_captured():
-    page = Read(page_of(HandMade(), "maps"))
+    page = Read(trace_page(HandMade(), "maps"))
     kept = [name for name in SHAPES if name.endswith((".pattern", ".allowed"))]
     assert list(page.arrays("tensor")) == kept
     for row in page.manifest["tensors"]:
@@ -44,9 +44,9 @@ def test_maps_keep_what_attention_read_and_say_of_the_rest_that_it_was_not_captu
         assert ("least" in row) == ("largest" in row) == ("sha256" in row) == row["captured"]
 
 
-@pytest.mark.parametrize("keep", KEPT)
+@pytest.mark.parametrize("keep", KEEP_CHOICES)
 def test_the_hash_of_each_block_stands_in_its_row(keep: str):
-    page = Read(page_of(HandMade(), keep))
+    page = Read(trace_page(HandMade(), keep))
     for kind in ("tensor", "parameter"):
         rows = {row["name"]: row for row in page.manifest[f"{kind}s"] if row["captured"]}
         blocks = page.blocks(kind)
@@ -57,7 +57,7 @@ def test_the_hash_of_each_block_stands_in_its_row(keep: str):
 
 def test_a_file_of_float16_says_so_and_is_rounded_to_it():
     trace = HandMade()
-    page = Read(page_of(trace, "float16"))
+    page = Read(trace_page(trace, "float16"))
     manifest = page.manifest
     assert manifest["run"]["capture"] == "float16"
     assert len(manifest["notes"]) == 2
@@ -74,7 +74,7 @@ def test_a_file_of_float16_says_so_and_is_rounded_to_it():
 
 @pytest.mark.parametrize("keep", ["maps", "float32", "weights"])
 def test_no_other_file_says_float16(keep: str):
-    manifest = Read(page_of(HandMade(), keep)).manifest
+    manifest = Read(trace_page(HandMade(), keep)).manifest
     assert manifest["run"]["capture"] == "float32"
     assert manifest["notes"] == ["a note"]
 
@@ -83,19 +83,19 @@ def test_a_number_beyond_float16_is_refused_by_name():
     trace = HandMade()
     trace.tensors["logits"][1, 2] = -70000.0
     with pytest.raises(ValueError, match=r"logits holds -70000, and float16 ends at 65504; keep float32"):
-        page_of(trace, "float16")
+        trace_page(trace, "float16")
     trace.tensors["logits"][1, 2] = np.inf
-    assert np.isinf(Read(page_of(trace, "float16")).arrays("tensor")["logits"][1, 2])
+    assert np.isinf(Read(trace_page(trace, "float16")).arrays("tensor")["logits"][1, 2])
 
 
 def test_what_was_not_captured_stays_so():
-    page = Read(page_of(HandMade(missing=("logits",)), "float32"))
+    page = Read(trace_page(HandMade(missing=("logits",)), "float32"))
     assert "logits" not in page.blocks("tensor")
     assert not page.manifest["tensors"][-1]["captured"]
 
 
 def test_a_file_says_how_many_bytes_of_numbers_it_holds():
-    page = Read(page_of(HandMade(), "weights"))
+    page = Read(trace_page(HandMade(), "weights"))
     assert page.manifest["run"]["bytes"] == sum(
         len(data) for kind in ("tensor", "parameter") for data in page.blocks(kind).values()
     )
@@ -103,7 +103,7 @@ def test_a_file_says_how_many_bytes_of_numbers_it_holds():
 
 def test_hostile_text_is_only_text():
     trace = HandMade()
-    page = page_of(trace)
+    page = trace_page(trace)
     read = Read(page)
     elements = {"html", "head", "meta", "link", "title", "style", "body", "div", "noscript", "p", "script"}
     assert set(read.tags) == elements
@@ -116,7 +116,7 @@ def test_hostile_text_is_only_text():
 
 
 def test_nothing_runs_but_the_script_of_the_page_and_nothing_is_fetched():
-    read = Read(page_of(HandMade()))
+    read = Read(trace_page(HandMade()))
     policy = dict(part.strip().split(" ", 1) for part in str(read.meta["Content-Security-Policy"]).split(";"))
     digest = b64encode(hashlib.sha256(read.module.encode()).digest()).decode()
     assert policy == {
@@ -130,7 +130,7 @@ def test_nothing_runs_but_the_script_of_the_page_and_nothing_is_fetched():
 
 
 def test_the_script_is_whole_though_it_says_what_ends_a_script():
-    module = Read(page_of(HandMade())).module
+    module = Read(trace_page(HandMade())).module
     assert module == SCRIPT.replace("</script><!--", r"\x3c/script>\x3c!--")
 
 
@@ -159,11 +159,11 @@ def test_a_script_is_else_left_alone():
 
 def test_numbers_are_stored_little_endian_with_the_last_axis_fastest():
     values = np.arange(6, dtype=">f8").reshape(3, 2).T
-    read = Read(block("tensor", 'a"<', values, "float32").html)
+    read = Read(array_block("tensor", 'a"<', values, "float32").html)
     assert read.blocks("tensor") == {'a"<': np.array([0, 2, 4, 1, 3, 5], "<f4").tobytes()}
 
 
-@pytest.mark.parametrize("keep", KEPT)
+@pytest.mark.parametrize("keep", KEEP_CHOICES)
 def test_the_size_is_said_before_the_file_is_written_and_holds(keep: str, tmp_path):
     path = tmp_path / "out.html"
     said = []
@@ -172,13 +172,13 @@ def test_the_size_is_said_before_the_file_is_written_and_holds(keep: str, tmp_pa
     [(words, there)] = said
     assert not there
     assert re.fullmatch(rf"{re.escape(str(path))} will have at most \d+ kB", words)
-    most = estimate({**trace.manifest(), **trace.answers(), **trace.beside()}, keep)
+    most = estimate_size({**trace.manifest(), **trace.answers(), **trace.model_answers()}, keep)
     assert path.stat().st_size == written <= most < 1.6 * written
-    assert path.read_text(encoding="utf-8") == page_of(trace, keep)
+    assert path.read_text(encoding="utf-8") == trace_page(trace, keep)
 
 
 def test_words_and_claims_stand_in_the_file_packed_and_rounded():
-    found = Read(page_of(HandMade()))
+    found = Read(trace_page(HandMade()))
     assert set(found.blocks("answer")) == {"accounts", "verdict", "words", "masking"}
     [words] = found.manifest["words"]
     assert words["near"] == {"4": [{"piece": HOSTILE, "id": 7, "cosine": 0.123457}]}
@@ -187,7 +187,7 @@ def test_words_and_claims_stand_in_the_file_packed_and_rounded():
 
 
 def test_the_answers_stand_in_the_file_with_six_digits():
-    page = page_of(HandMade())
+    page = trace_page(HandMade())
     manifest = Read(page).manifest
     account = {"piece": HOSTILE, "logit": 3.14159, "sum": None, "parts": []}
     assert manifest["accounts"] == {"chosen": [account], "against": [None]}
@@ -195,7 +195,7 @@ def test_the_answers_stand_in_the_file_with_six_digits():
 
 
 def test_the_same_trace_gives_the_same_bytes():
-    assert page_of(HandMade(), "weights") == page_of(HandMade(), "weights")
+    assert trace_page(HandMade(), "weights") == trace_page(HandMade(), "weights")
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):
@@ -226,7 +226,7 @@ def test_what_cannot_be_written_is_said(tmp_path, name: str, keep: str, words: s
 
 def test_weights_of_a_trace_without_a_model_are_refused():
     with pytest.raises(ValueError, match=r"no weights at hand.*keep float32"):
-        page_of(HandMade(weights=False), "weights")
+        trace_page(HandMade(weights=False), "weights")
 
 
 def test_more_than_a_browser_opens_is_refused_before_anything_is_read():
@@ -243,10 +243,10 @@ def test_more_than_a_browser_opens_is_refused_before_anything_is_read():
 
 
 def test_a_page_that_was_not_built_says_how(built):
-    assert assets.fingerprint() == "5e" * 32
+    assert assets.script_fingerprint() == "5e" * 32
     built.write_text("nothing", encoding="utf-8")
     with pytest.raises(ValueError, match="make page"):
-        assets.fingerprint()
+        assets.script_fingerprint()
     built.unlink()
     with pytest.raises(ValueError, match=r"the page is not built: .*run `make page`"):
-        page_of(HandMade())
+        trace_page(HandMade())

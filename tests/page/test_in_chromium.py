@@ -6,12 +6,12 @@ import json
 import pytest
 
 from pellucid.api import Model
-from pellucid.bundle import load, save
+from pellucid.bundle import load_bundle, save_bundle
 from pellucid.decode.translate import Translator
-from pellucid.page.assets import BUNDLE, bundle
-from pellucid.page.html import KEPT, page_html, save_html, whole
-from pellucid.page.widget import Asked, frame
-from pellucid.trace.page_api import act
+from pellucid.page.assets import SCRIPT_PATH, read_script
+from pellucid.page.html import KEEP_CHOICES, manifest_with_answers, page_html, save_html
+from pellucid.page.widget import PageQuestions, frame_html
+from pellucid.trace.page_api import perform_act
 from tests.decode.models import random_model, small_tokenizer
 from tests.page.browser import page
 
@@ -48,12 +48,12 @@ HOSTED = """async (text) => {
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory):
-    if not BUNDLE.exists():
+    if not SCRIPT_PATH.exists():
         pytest.skip("the page is not built: `make page` builds it")
     vocabulary = small_tokenizer().source_vocabulary
     place = tmp_path_factory.mktemp("runs") / "best"
-    save(place, random_model(1, vocabulary, vocabulary), small_tokenizer(), step=0)
-    found = load(place)
+    save_bundle(place, random_model(1, vocabulary, vocabulary), small_tokenizer(), step=0)
+    found = load_bundle(place)
     translator = Translator(found.model, found.tokenizer)
     return Model(found, translator).trace("The black cat drank the milk.", target="El gato negro bebió la leche.")
 
@@ -63,7 +63,7 @@ def test_every_file_opens_without_a_network_and_its_blocks_are_those_of_its_mani
         asked = []
         tab.context.set_offline(True)
         tab.on("request", lambda request: asked.append(request.url))
-        for keep in KEPT:
+        for keep in KEEP_CHOICES:
             path = tmp_path / f"{keep}.html"
             save_html(trace, path, keep)
             tab.goto(path.as_uri())
@@ -71,12 +71,12 @@ def test_every_file_opens_without_a_network_and_its_blocks_are_those_of_its_mani
             manifest = json.loads(tab.locator("#pellucid-manifest").text_content())
             rows = [row for row in (*manifest["tensors"], *manifest["parameters"]) if row["captured"]]
             assert tab.evaluate(INFLATED) == {row["name"]: row["sha256"] for row in rows}
-        ours = ("data:", *((tmp_path / f"{keep}.html").as_uri() for keep in KEPT))
+        ours = ("data:", *((tmp_path / f"{keep}.html").as_uri() for keep in KEEP_CHOICES))
         assert [url for url in asked if not url.startswith(ours)] == []
 
 
 def test_hostile_pieces_and_sentences_do_nothing_to_a_file_nor_to_the_notebook_around_it(trace, tmp_path):
-    manifest = json.loads(json.dumps(whole(trace)))
+    manifest = json.loads(json.dumps(manifest_with_answers(trace)))
     for side in ("source", "target"):
         manifest[side] |= {"text": f"a {HOSTILE}", "normalised": HOSTILE}
         manifest[side]["pieces"][1] = HOSTILE
@@ -87,7 +87,7 @@ def test_hostile_pieces_and_sentences_do_nothing_to_a_file_nor_to_the_notebook_a
     with page() as tab:
         tab.goto((tmp_path / "out.html").as_uri())
         harmless(tab)
-        tab.set_content(f"<!doctype html><body><p>a notebook</p>{frame(text)}")
+        tab.set_content(f"<!doctype html><body><p>a notebook</p>{frame_html(text)}")
         [_, inside] = tab.frames
         harmless(inside)
         assert tab.locator("img").count() == 0
@@ -105,7 +105,7 @@ def harmless(shown) -> None:
 
 
 def test_a_widget_gets_its_numbers_from_python_and_can_ask_for_another_sentence(trace):
-    asked = Asked(trace, act)
+    asked = PageQuestions(trace, perform_act)
     questions = []
 
     def python(content):
@@ -116,7 +116,7 @@ def test_a_widget_gets_its_numbers_from_python_and_can_ask_for_another_sentence(
     with page() as tab:
         tab.expose_function("python", python)
         tab.set_content("<!doctype html><body>")
-        tab.evaluate(HOSTED, bundle())
+        tab.evaluate(HOSTED, read_script())
         tab.get_by_text("El gato negro bebió la leche.").first.wait_for()
         tab.get_by_role("textbox").first.fill("Yes.")
         tab.get_by_role("button", name="Translate").first.click()

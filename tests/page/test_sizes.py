@@ -3,10 +3,10 @@
 import pytest
 
 from pellucid.api import Model
-from pellucid.bundle import load, save
+from pellucid.bundle import load_bundle, save_bundle
 from pellucid.decode.translate import Translator
 from pellucid.model import PRESETS, ModelConfig, Transformer
-from pellucid.page.html import page_of
+from pellucid.page.html import trace_page
 from tests.decode.models import small_tokenizer
 from tests.page.traces import built
 
@@ -22,8 +22,8 @@ def test_a_file_of_maps_has_at_most_one_megabyte(built, tmp_path, size: str):
     built.write_text(f"//{'x' * SCRIPT}", encoding="utf-8")
     vocabulary = small_tokenizer().source_vocabulary
     config = ModelConfig(vocabulary, vocabulary, **PRESETS[size])
-    save(tmp_path / "best", Transformer(config).eval(), small_tokenizer(), step=0)
-    found = load(tmp_path / "best")
+    save_bundle(tmp_path / "best", Transformer(config).eval(), small_tokenizer(), step=0)
+    found = load_bundle(tmp_path / "best")
     trace = Model(found, Translator(found.model, found.tokenizer)).trace(SOURCE, target=TARGET)
     assert (len(trace.source.ids), len(trace.target.ids)) == (12, 12)
-    assert len(page_of(trace, "maps").encode()) <= 1_000_000
+    assert len(trace_page(trace, "maps").encode()) <= 1_000_000

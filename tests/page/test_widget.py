@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pellucid.page import widget as module
-from pellucid.page.html import page_of
-from pellucid.page.widget import REMEMBERED, Asked, Frame, frame, show
+from pellucid.page.html import trace_page
+from pellucid.page.widget import TRACES_REMEMBERED, PageFrame, PageQuestions, frame_html, show_in_notebook
 from pellucid.trace import page_api
 from tests.page.traces import HOSTILE, SCRIPT, HandMade, built
 from tests.trace.traced import small_traced
@@ -29,7 +29,7 @@ def act(trace, verb, args):
     raise {"verdict": ValueError("no verdict on this"), "edit": RuntimeError("a bug")}[verb]
 
 
-def ask(asked: Asked, **content) -> list[Any]:
+def ask(asked: PageQuestions, **content) -> list[Any]:
     answer, buffers = asked({"id": 7, "trace": None, **content})
     assert answer.pop("id") == 7
     return [answer, *(np.frombuffer(buffer, "<f4") for buffer in buffers)]
@@ -37,20 +37,20 @@ def ask(asked: Asked, **content) -> list[Any]:
 
 def test_a_page_is_told_the_manifest_first():
     trace = HandMade()
-    assert ask(Asked(trace, act), ask="manifest") == [{"value": trace.manifest()}]
+    assert ask(PageQuestions(trace, act), ask="manifest") == [{"value": trace.manifest()}]
 
 
 def test_a_tensor_comes_as_float32_beside_the_message():
     trace = HandMade()
     for name, values in trace.tensors.items():
-        answer, numbers = ask(Asked(trace, act), ask="tensor", name=name)
+        answer, numbers = ask(PageQuestions(trace, act), ask="tensor", name=name)
         assert answer == {}
         assert np.array_equal(numbers, values.ravel())
 
 
 def test_a_parameter_comes_by_rows():
     trace = HandMade()
-    asked = Asked(trace, act)
+    asked = PageQuestions(trace, act)
     matrix, vector = trace.parameters.values()
     names = list(trace.parameters)
     assert np.array_equal(ask(asked, ask="parameter", name=names[0], first=3, end=6)[1], matrix[3:6].ravel())
@@ -60,21 +60,21 @@ def test_a_parameter_comes_by_rows():
 
 def test_a_verb_is_answered_with_what_it_gives():
     given = {"of": "a1", "step": 2, "value": None}
-    assert ask(Asked(HandMade(), act), ask="act", verb="account", args={"step": 2}) == [{"value": given}]
+    assert ask(PageQuestions(HandMade(), act), ask="act", verb="account", args={"step": 2}) == [{"value": given}]
 
 
 def test_the_words_and_the_claims_of_a_model_are_asked_like_everything_else():
     trace = small_traced().trace("Yes.", target="Si.")
     asked = {"words": {"side": "source"}, "masking": {}, "heads": {}}
     for verb, args in asked.items():
-        [answer] = ask(Asked(trace, page_api.act), ask="act", verb=verb, args=args)
-        assert answer == {"value": page_api.act(trace, verb, args)}
-    [answer] = ask(Asked(trace, page_api.act), ask="act", verb="words", args={"side": "left"})
+        [answer] = ask(PageQuestions(trace, page_api.perform_act), ask="act", verb=verb, args=args)
+        assert answer == {"value": page_api.perform_act(trace, verb, args)}
+    [answer] = ask(PageQuestions(trace, page_api.perform_act), ask="act", verb="words", args={"side": "left"})
     assert answer["problem"].startswith("side is 'left'")
 
 
 def test_a_new_trace_can_be_asked_about_beside_the_first():
-    asked = Asked(HandMade("first"), act)
+    asked = PageQuestions(HandMade("first"), act)
     [answer] = ask(asked, ask="act", verb="trace", args={"sentence": "the second one"})
     assert answer["value"] == HandMade("the second one").manifest()
     for name in ("first", "the second one"):
@@ -86,13 +86,13 @@ def test_a_new_trace_can_be_asked_about_beside_the_first():
 
 
 def test_a_widget_keeps_the_first_trace_and_the_newest():
-    asked = Asked(HandMade("first"), act)
+    asked = PageQuestions(HandMade("first"), act)
     for number in range(20):
         ask(asked, ask="act", verb="trace", args={"sentence": f"number {number}"})
-    kept = [f"number {number}" for number in range(20 - (REMEMBERED - 1), 20)]
+    kept = [f"number {number}" for number in range(20 - (TRACES_REMEMBERED - 1), 20)]
     for name in ["first", *kept]:
         assert ask(asked, ask="manifest", trace=name)[0]["value"]["id"] == name
-    for number in range(20 - (REMEMBERED - 1)):
+    for number in range(20 - (TRACES_REMEMBERED - 1)):
         assert "is no longer kept" in ask(asked, ask="manifest", trace=f"number {number}")[0]["problem"]
 
 
@@ -110,14 +110,14 @@ def test_a_widget_keeps_the_first_trace_and_the_newest():
     ],
 )
 def test_what_cannot_be_answered_is_a_sentence(content, words: str):
-    [answer] = ask(Asked(HandMade(), act), **content)
+    [answer] = ask(PageQuestions(HandMade(), act), **content)
     assert list(answer) == ["problem"]
     assert words in answer["problem"]
 
 
 def test_a_failure_of_ours_is_told_to_the_page_and_to_the_log(caplog):
     with caplog.at_level(logging.ERROR, "pellucid"):
-        [answer] = ask(Asked(HandMade(), act), ask="act", verb="edit", args={})
+        [answer] = ask(PageQuestions(HandMade(), act), ask="act", verb="edit", args={})
     assert answer == {"problem": "Python failed with RuntimeError: a bug"}
     assert "a bug" in str(caplog.records[0].exc_info)
 
@@ -125,9 +125,9 @@ def test_a_failure_of_ours_is_told_to_the_page_and_to_the_log(caplog):
 def test_without_anywidget_the_file_stands_in_a_frame(built, monkeypatch):
     monkeypatch.setitem(sys.modules, "anywidget", None)
     monkeypatch.setattr(module, "widget_class", module.widget_class.__wrapped__)
-    shown = show(HandMade(), act)
-    assert isinstance(shown, Frame)
-    assert shown._repr_html_() == frame(page_of(HandMade()))
+    shown = show_in_notebook(HandMade(), act)
+    assert isinstance(shown, PageFrame)
+    assert shown._repr_html_() == frame_html(trace_page(HandMade()))
 
 
 @pytest.mark.parametrize("asks", [True, False])
@@ -136,8 +136,8 @@ def test_a_notebook_that_a_program_runs_gets_the_frame_alone(built, monkeypatch,
     shell = SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=asks))
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
     monkeypatch.setattr(module, "widget_class", lambda: lambda trace, act: "the widget")
-    shown = show(HandMade(), act)
-    assert shown == "the widget" if asks else isinstance(shown, Frame)
+    shown = show_in_notebook(HandMade(), act)
+    assert shown == "the widget" if asks else isinstance(shown, PageFrame)
 
 
 def test_a_frame_holds_the_whole_page_and_reaches_nothing_around_it():
@@ -148,7 +148,7 @@ def test_a_frame_holds_the_whole_page_and_reaches_nothing_around_it():
         def handle_starttag(self, tag, attrs):
             seen.append((tag, dict(attrs)))
 
-    Reader().feed(frame(page))
+    Reader().feed(frame_html(page))
     [(tag, attributes)] = seen
     assert tag == "iframe"
     assert attributes["srcdoc"] == page
@@ -161,7 +161,7 @@ def widget(built, monkeypatch):
     """The widget of a trace, and what it sends."""
     pytest.importorskip("anywidget")
     monkeypatch.setattr(module, "widget_class", module.widget_class.__wrapped__)
-    shown = show(HandMade(), act)
+    shown = show_in_notebook(HandMade(), act)
     sent = []
     monkeypatch.setattr(shown, "send", lambda content, buffers=None: sent.append((content, buffers)))
     return shown, sent
@@ -189,4 +189,4 @@ def test_a_displayed_widget_carries_the_file_for_programs_without_a_kernel(widge
     shown, _ = widget
     data, _ = shown._repr_mimebundle_()
     assert data[VIEW]["model_id"] == shown.model_id
-    assert unescape(data["text/html"].partition("srcdoc='")[2].rpartition("'")[0]) == page_of(HandMade())
+    assert unescape(data["text/html"].partition("srcdoc='")[2].rpartition("'")[0]) == trace_page(HandMade())

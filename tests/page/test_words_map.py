@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from pellucid.api import Model
-from pellucid.inspect.badges import place_of
-from pellucid.inspect.claims import masking
-from pellucid.inspect.embeddings import embeddings
-from pellucid.inspect.projection import principal
+from pellucid.inspect.badges import badges_path
+from pellucid.inspect.claims import compare_masking
+from pellucid.inspect.embeddings import embedding_table
+from pellucid.inspect.projection import project_pca
 from tests.browser.colours import tables
 from tests.page.studied import SENTENCE, TARGET, Reader, served, studied, study_of
 from tests.page.traces import HOSTILE
@@ -54,7 +54,7 @@ def beside(reader: Reader, home: str) -> Iterator[Reader]:
 
 def on_paper(model: Model, side: str, width: float, height: float) -> np.ndarray:
     """Where each piece stands on the canvas, by the formula of the picture and the places of numpy."""
-    places = principal(embeddings(model.bundle, side).vectors, 2).places
+    places = project_pca(embedding_table(model.bundle, side).vectors, 2).places
     spread = np.ptp(places, axis=0)
     scale = min((width - 2 * EDGE) / spread[0], (height - 2 * EDGE) / spread[1])
     middle = (places.max(axis=0) + places.min(axis=0)) / 2
@@ -67,7 +67,7 @@ def near_shown(reader: Reader) -> list[float]:
 
 
 def nearest(model: Model, side: str, number: int) -> list[float]:
-    vectors = embeddings(model.bundle, side).vectors
+    vectors = embedding_table(model.bundle, side).vectors
     lengths = np.linalg.norm(vectors, axis=1)
     cosines = np.delete(vectors @ vectors[number] / lengths / lengths[number], number)
     return np.sort(cosines)[::-1][:8].tolist()
@@ -234,7 +234,7 @@ def test_a_file_shows_the_map_and_the_neighbours_of_its_own_pieces(alone, model)
 def test_a_file_of_maps_has_every_card_whose_numbers_need_no_other_sentence(alone, model):
     alone.open("claims")
     trace = model.trace(SENTENCE, target=TARGET)
-    assert alone.numbers("inference", "tbody")[1::2] == pytest.approx(masking(trace)["unmasked"], rel=1e-4)
+    assert alone.numbers("inference", "tbody")[1::2] == pytest.approx(compare_masking(trace)["unmasked"], rel=1e-4)
     assert alone.numbers("scaling") == [0.0] * 5
     assert alone.tab.locator("[data-card=roles] .b-missing").count() == 0
     assert alone.tab.locator("[data-card=width] .b-missing").count() == 0
@@ -249,7 +249,7 @@ def test_a_file_of_maps_has_every_card_whose_numbers_need_no_other_sentence(alon
 
 def test_a_study_of_other_weights_is_not_shown_and_said_to_be_so(reader, tmp_path):
     model = studied(tmp_path, tie="all", decoder_layers=1)
-    place = place_of(model.bundle)
+    place = badges_path(model.bundle)
     place.write_text(place.read_text().replace('"sha256": "', '"sha256": "0'), encoding="utf-8")
     with running(model) as port, beside(reader, f"http://127.0.0.1:{port}/") as other:
         other.open("map")

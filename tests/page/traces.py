@@ -51,7 +51,7 @@ class HandMade:
         account = {"piece": HOSTILE, "logit": np.pi, "sum": float("inf"), "parts": []}
         return {"accounts": {"chosen": [account], "against": [None]}, "verdict": {"findings": []}}
 
-    def beside(self) -> dict[str, Any]:
+    def model_answers(self) -> dict[str, Any]:
         near = {"4": [{"piece": HOSTILE, "id": 7, "cosine": 0.123456789}]}
         return {"words": [{"side": "source", "pieces": [HOSTILE], "near": near}], "masking": {"kept": [0.0]}}
 
@@ -154,5 +154,5 @@ def built(tmp_path, monkeypatch):
     """A script where the built page would be."""
     path = tmp_path / "pellucid.js"
     path.write_text(SCRIPT, encoding="utf-8")
-    monkeypatch.setattr("pellucid.page.assets.BUNDLE", path)
+    monkeypatch.setattr("pellucid.page.assets.SCRIPT_PATH", path)
     return path

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from pellucid.plots.alignment import alignment
+from pellucid.plots.alignment import draw_alignment_figure
 
 
 def test_the_matrix_its_links_and_the_layers_are_drawn(monkeypatch, tmp_path: Path):
@@ -14,7 +14,9 @@ def test_the_matrix_its_links_and_the_layers_are_drawn(monkeypatch, tmp_path: Pa
     values = np.array([[1.0, 0.0, 0.5], [0.0, 2.0, 0.25]])
     lines = {f"way {n}": [10.0 + n, 20.0 - n] for n in range(4)}
     words = ["a", "$b", "c"], ["x", "y"]
-    alignment(values, *words, tmp_path / "a.png", links=[(0, 0), (2, 1)], gold={(1, 1)}, lines=lines, measure="AER")
+    draw_alignment_figure(
+        values, *words, tmp_path / "a.png", links=[(0, 0), (2, 1)], gold={(1, 1)}, lines=lines, measure="AER"
+    )
     left, right = figures[0].axes[:2]
     np.testing.assert_array_equal(left.images[0].get_array(), values)
     assert [label.get_text() for label in left.get_yticklabels()] == ["x", "y"]
@@ -25,5 +27,5 @@ def test_the_matrix_its_links_and_the_layers_are_drawn(monkeypatch, tmp_path: Pa
 
 def test_a_pair_without_words_is_drawn_too(tmp_path: Path):
     lines = {f"way {n}": [1.0] for n in range(4)}
-    alignment(np.zeros((0, 0)), [], [], tmp_path / "a.svg", links=[], gold=None, lines=lines, measure="x")
+    draw_alignment_figure(np.zeros((0, 0)), [], [], tmp_path / "a.svg", links=[], gold=None, lines=lines, measure="x")
     assert (tmp_path / "a.svg").exists()

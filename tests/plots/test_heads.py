@@ -1,7 +1,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from pellucid.plots.heads import head_study
+from pellucid.plots.heads import draw_head_study
 
 
 def test_cells_marks_and_curves_are_drawn_as_given(tmp_path, monkeypatch):
@@ -12,7 +12,7 @@ def test_cells_marks_and_curves_are_drawn_as_given(tmp_path, monkeypatch):
     importance = [[0.1, -0.2, 0.0], [0.3, 0.05, 0.02]]
     alike = [[1.0 if (a < 3) == (b < 3) else None for b in range(6)] for a in range(6)]
     curves = {"ablation": ([6, 3, 0], [1.0, 2.0, 5.0]), "random 1": ([6, 3, 0], [1.0, 4.0, 5.0])}
-    head_study(
+    draw_head_study(
         ["encoder.0.self", "decoder.0.$x"],
         importance,
         [["-1", "", ""], ["A,R", "", ""]],

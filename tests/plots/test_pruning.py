@@ -1,13 +1,13 @@
 import numpy as np
 
-from pellucid.plots.heads import head_study
-from pellucid.plots.pruning import pruning_curves
+from pellucid.plots.heads import draw_head_study
+from pellucid.plots.pruning import draw_pruning_curves
 
 
 def test_chance_is_a_band_and_the_rest_are_lines(tmp_path, drawn):
     bleu = {"ablation": [9.0, 8.0, 1.0], "random 1": [9.0, 5.0, 1.0], "random 2": [9.0, 3.0, 1.0]}
     loss = {name: [-each for each in values] for name, values in bleu.items()}
-    pruning_curves(
+    draw_pruning_curves(
         [4, 2, 0], {"BLEU": bleu, "loss": loss}, tmp_path / "a.png", learned=(1, {"BLEU": 7.0, "loss": -7.0})
     )
     [figure] = drawn
@@ -27,7 +27,7 @@ def test_chance_is_a_band_and_the_rest_are_lines(tmp_path, drawn):
 def test_attentions_may_have_fewer_heads(tmp_path, drawn):
     alike = [[1.0, None, None], [None, 1.0, 0.5], [None, 0.5, 1.0]]
     curves = {"ablation": ([3, 0], [1.0, 2.0])}
-    head_study(["a", "b"], [[0.1], [0.2, -0.3]], [["A"], ["", "S"]], alike, curves, "loss", tmp_path / "a.png")
+    draw_head_study(["a", "b"], [[0.1], [0.2, -0.3]], [["A"], ["", "S"]], alike, curves, "loss", tmp_path / "a.png")
     silent, similar = drawn[0].axes[:2]
     cells = np.ma.filled(np.ma.asarray(silent.images[0].get_array()), np.nan)
     np.testing.assert_array_equal(cells, [[0.1, np.nan], [0.2, -0.3]])

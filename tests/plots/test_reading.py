@@ -2,16 +2,16 @@ from pathlib import Path
 
 import numpy as np
 
-from pellucid.plots.arrows import arrows
-from pellucid.plots.heatmap import heat_map
-from pellucid.plots.probes import Panel, probes
-from pellucid.plots.spectrum import spectrum
+from pellucid.plots.arrows import draw_arrows
+from pellucid.plots.heatmap import draw_heat_map
+from pellucid.plots.probes import ProbePanel, draw_probe_panels
+from pellucid.plots.spectrum import draw_spectrum
 
 
 def test_what_cannot_be_is_hatched_and_a_mistake_is_magenta(drawn, tmp_path: Path):
     values = np.array([[1.0, np.nan], [0.5, 0.5]])
     for absent in (True, False):
-        heat_map(values, tmp_path / "a.png", absent=absent)
+        draw_heat_map(values, tmp_path / "a.png", absent=absent)
     colours = [figure.axes[0].images[0].cmap(np.ma.masked_invalid([np.nan]))[0].tolist() for figure in drawn]
     assert colours == [[0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 1.0, 1.0]]
     assert [figure.axes[0].patch.get_hatch() for figure in drawn] == ["///", None]
@@ -22,7 +22,7 @@ def test_arrows_end_where_their_vectors_do(drawn, tmp_path: Path):
         "queries": (np.array([[1.0, 2.0], [-1.0, 0.5]]), ["a", "$b"]),
         "keys": (np.array([[0.0, -3.0]]), ["c"]),
     }
-    arrows(groups, tmp_path / "a.svg", title="t", marked={"queries": 1, "keys": 0})
+    draw_arrows(groups, tmp_path / "a.svg", title="t", marked={"queries": 1, "keys": 0})
     axes = drawn[0].axes[0]
     ends = [each.xy for each in axes.texts if each.arrow_patch is not None]
     assert [tuple(map(float, end)) for end in ends] == [(1.0, 2.0), (-1.0, 0.5), (0.0, -3.0)]
@@ -33,14 +33,14 @@ def test_arrows_end_where_their_vectors_do(drawn, tmp_path: Path):
 
 def test_every_number_of_a_vector_is_a_bar(drawn, tmp_path: Path):
     panels = {"one": np.array([0.5, -1.5, 0.0]), "two": np.array([2.0, 1.0, -1.0])}
-    spectrum(panels, tmp_path / "a.png", title="t")
+    draw_spectrum(panels, tmp_path / "a.png", title="t")
     for axes, (name, vector) in zip(drawn[0].axes, panels.items(), strict=True):
         assert axes.get_title() == name
         assert [float(bar.get_height()) for bar in axes.patches] == vector.tolist()
 
 
 def test_each_probe_has_a_panel_with_its_heads_and_ranks(drawn, tmp_path: Path):
-    one = Panel(
+    one = ProbePanel(
         "b more than a",
         ["x 0", "x 1"],
         ["a", "b", "</s>"],
@@ -48,8 +48,8 @@ def test_each_probe_has_a_panel_with_its_heads_and_ranks(drawn, tmp_path: Path):
         [True, False],
         [[1], [0]],
     )
-    two = Panel("$each", ["y 0"], ["c"], [[1.0]], [False], [])
-    probes([one, two], tmp_path / "a.png")
+    two = ProbePanel("$each", ["y 0"], ["c"], [[1.0]], [False], [])
+    draw_probe_panels([one, two], tmp_path / "a.png")
     first, second = [axes for axes in drawn[0].axes if axes.images and axes.get_title()]
     np.testing.assert_allclose(first.images[0].get_array(), one.values)
     assert [label.get_text() for label in first.get_yticklabels()] == ["✓ x 0", "x 1"]

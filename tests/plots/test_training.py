@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from pellucid.plots.training import training_curve
+from pellucid.plots.training import draw_training_curve
 
 LOG = [
     {"step": 1, "seconds": 6.0, "loss": 7.0},
@@ -22,7 +22,7 @@ def drawn(log: list[dict], path: Path, monkeypatch: pytest.MonkeyPatch) -> Figur
     monkeypatch.setattr(
         Figure, "savefig", lambda figure, *to, **how: (figures.append(figure), save(figure, *to, **how))
     )
-    training_curve(log, path)
+    draw_training_curve(log, path)
     [figure] = figures
     return figure
 
@@ -51,7 +51,7 @@ def test_a_run_stopped_early_is_drawn_too(log, tmp_path, monkeypatch):
 
 
 def test_drawing_leaves_no_figure_behind(tmp_path):
-    training_curve(LOG, tmp_path / "training.pdf")
+    draw_training_curve(LOG, tmp_path / "training.pdf")
     from matplotlib import _pylab_helpers
 
     assert _pylab_helpers.Gcf.get_all_fig_managers() == []

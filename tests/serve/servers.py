@@ -19,7 +19,7 @@ from pellucid.decode.terms import Terms
 from pellucid.serve.app import create_app
 from pellucid.serve.languages import Languages
 from pellucid.serve.limits import Limits
-from pellucid.serve.running import server_of, taken
+from pellucid.serve.running import bind_socket, make_server
 from tests.decode.models import random_model, small_tokenizer
 
 EN_ES = Languages("en", "es")
@@ -32,7 +32,7 @@ def small_model() -> Model:
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 31}
     with TemporaryDirectory() as folder:
         place = Path(folder) / "best"
-        bundle.save(place, random_model(5, vocabulary, vocabulary, **sizes), small_tokenizer(), step=0)
+        bundle.save_bundle(place, random_model(5, vocabulary, vocabulary, **sizes), small_tokenizer(), step=0)
         return load(place)
 
 
@@ -74,8 +74,8 @@ class Held:
 def running(model: Model, **limits: Any) -> Iterator[int]:
     """A real server on a free port, which is yielded."""
     given = Limits(**limits)
-    server = server_of(create_app(model, given, languages=EN_ES), given)
-    with taken("127.0.0.1", 0) as listening:
+    server = make_server(create_app(model, given, languages=EN_ES), given)
+    with bind_socket("127.0.0.1", 0) as listening:
         thread = Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:

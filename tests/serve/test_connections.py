@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from pellucid.serve.connections import Connections, most_files
+from pellucid.serve.connections import Connections, most_open_files
 from pellucid.serve.limits import Limits
 from tests.decode.models import LINES
 from tests.serve.servers import running, small_model
@@ -149,8 +149,8 @@ def test_the_log_says_once_that_no_files_are_left(caplog):
 
 
 def test_there_are_fewer_connections_than_files():
-    assert Connections(Limits(connections=10**9)).most <= most_files() // 2
-    assert Connections(Limits(connections=5)).most == min(5, most_files() // 2)
+    assert Connections(Limits(connections=10**9)).most <= most_open_files() // 2
+    assert Connections(Limits(connections=5)).most == min(5, most_open_files() // 2)
 
 
 def send_for_ever(connection: socket.socket, data: bytes) -> None:

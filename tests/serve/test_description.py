@@ -81,7 +81,7 @@ def test_nothing_is_loaded_from_elsewhere():
 
 def test_the_page_and_its_script_are_served_or_said_not_to_be_built(monkeypatch):
     with client() as server:
-        monkeypatch.setattr("pellucid.serve.page_routes.bundle", lambda: "export default 1;")
+        monkeypatch.setattr("pellucid.serve.page_routes.read_script", lambda: "export default 1;")
         assert '<div id="pellucid" data-host="page">' in server.get("/").text
         found = server.get("/pellucid.js")
         assert (found.text, found.headers["Content-Type"]) == ("export default 1;", "text/javascript; charset=utf-8")
@@ -91,7 +91,7 @@ def test_the_page_and_its_script_are_served_or_said_not_to_be_built(monkeypatch)
         def unbuilt() -> str:
             raise ValueError("the page is not built: run `make page`")
 
-        monkeypatch.setattr("pellucid.serve.page_routes.bundle", unbuilt)
+        monkeypatch.setattr("pellucid.serve.page_routes.read_script", unbuilt)
         assert server.get("/").status_code == 503
         assert "make page" in server.get("/").json()["error"]
         assert server.get("/health").status_code == 200

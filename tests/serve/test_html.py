@@ -2,17 +2,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.serve.html import Text, cut, filled
+from pellucid.serve.html import HtmlText, fill_translations, split_html
 
 
 def texts(html: str) -> list[str]:
-    return [each.text for each in cut(html) if isinstance(each, Text)]
+    return [each.text for each in split_html(html) if isinstance(each, HtmlText)]
 
 
 def same(html: str) -> str:
     """Put together again, each text translated into itself."""
-    parts = cut(html)
-    return filled(parts, iter([each.text for each in parts if isinstance(each, Text)]))
+    parts = split_html(html)
+    return fill_translations(parts, iter([each.text for each in parts if isinstance(each, HtmlText)]))
 
 
 def test_blocks_part_texts_and_other_tags_stand_inside():
@@ -66,8 +66,8 @@ def test_line_ends_are_spaces():
 
 
 def test_a_text_cannot_write_tags():
-    [text] = [each for each in cut("a <b>c</b>") if isinstance(each, Text)]
-    assert text.written('<script>alert(1)</script> <0>x</0> <7> "') == (
+    [text] = [each for each in split_html("a <b>c</b>") if isinstance(each, HtmlText)]
+    assert text.restore('<script>alert(1)</script> <0>x</0> <7> "') == (
         '&lt;script&gt;alert(1)&lt;/script&gt; <b>x</b> &lt;7&gt; "'
     )
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.serve.keys import Keys
+from pellucid.serve.keys import ApiKeys
 from tests.serve.servers import asked, client
 
 KEY, OTHER = "a-key-of-24-characters--", "another-key-of-some-more-characters"
@@ -12,7 +12,7 @@ KEY, OTHER = "a-key-of-24-characters--", "another-key-of-some-more-characters"
 
 @pytest.fixture(scope="module")
 def server():
-    with client(keys=Keys([KEY, OTHER])) as found:
+    with client(keys=ApiKeys([KEY, OTHER])) as found:
         yield found
 
 
@@ -40,7 +40,7 @@ def test_clients_of_libretranslate_send_the_key_as_they_do(server, path: str, fo
     "headers", [basic(KEY), basic(KEY, "anna"), basic("", KEY), {"Authorization": f"Bearer {KEY}"}]
 )
 def test_everything_takes_the_key_in_the_header(server, headers, monkeypatch):
-    monkeypatch.setattr("pellucid.serve.page_routes.bundle", lambda: "export default 1;")
+    monkeypatch.setattr("pellucid.serve.page_routes.read_script", lambda: "export default 1;")
     assert server.post("/translate", json=asked("Yes."), headers=headers).status_code == 200
     traced = server.post("/trace", json={"sentence": "The ball is blue."}, headers=headers)
     paths = ("/", "/pellucid.js", "/metrics", f"/trace/{traced.json()['id']}/manifest.json")
@@ -96,7 +96,7 @@ def test_no_answer_and_no_metric_holds_a_key(server, caplog):
 
 def test_keys_are_read_from_a_file_with_comments(tmp_path: Path):
     (tmp_path / "keys").write_text(f"# Anna\n{KEY}\n\n  {OTHER}  \n")
-    keys = Keys.read(str(tmp_path / "keys"))
+    keys = ApiKeys.read(str(tmp_path / "keys"))
     assert keys
     assert [keys.hold(key) for key in (KEY, OTHER, "# Anna", "")] == [True, True, False, False]
 
@@ -115,6 +115,6 @@ def test_keys_are_read_from_a_file_with_comments(tmp_path: Path):
 def test_a_file_without_usable_keys_is_refused_and_not_repeated(tmp_path: Path, written: bytes, words: str):
     (tmp_path / "keys").write_bytes(written)
     with pytest.raises(ValueError, match=words) as refusal:
-        Keys.read(str(tmp_path / "keys"))
+        ApiKeys.read(str(tmp_path / "keys"))
     assert "secret\n" not in str(refusal.value)
     assert "two words" not in str(refusal.value)

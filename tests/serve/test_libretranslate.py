@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pellucid.decode.assemble import Translation
 from pellucid.decode.terms import Terms
-from pellucid.serve.libretranslate import STOPS
+from pellucid.serve.libretranslate import STOP_ORDER
 from tests.decode.models import LINES
 from tests.serve.servers import asked, client, small_model
 
@@ -99,7 +99,7 @@ def test_one_text_in_is_one_text_out_as_each_alone(server, texts):
     found = server.post("/translate", json=asked(texts))
     assert found.status_code == 200
     assert found.json()["translatedText"] == [alone(text).text for text in texts]
-    assert set(found.json()["stop"]) <= set(STOPS)
+    assert set(found.json()["stop"]) <= set(STOP_ORDER)
 
 
 def test_alternatives_are_the_next_best_and_change_nothing(server):

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from pellucid.serve.limits import Limits
-from pellucid.serve.middleware import HEADERS, Addressed, Bounded
+from pellucid.serve.middleware import SECURITY_HEADERS, CheckHostAndOrigin, LimitRequests
 from tests.serve.servers import Held, asked, client
 
 TRANSLATE = {"url": "/translate", "json": asked("Yes.")}
@@ -71,7 +71,7 @@ def test_a_page_that_came_through_a_proxy_with_tls_may_ask_by_the_name_of_the_pr
 
 @pytest.mark.parametrize("path", ["/", "/pellucid.js", "/health", "/languages", "/frontend/settings", "/spec"])
 def test_head_is_answered_as_get_without_the_body(server, monkeypatch, path: str):
-    monkeypatch.setattr("pellucid.serve.page_routes.bundle", lambda: "export default 1;")
+    monkeypatch.setattr("pellucid.serve.page_routes.read_script", lambda: "export default 1;")
     whole, head = server.get(path), server.head(path)
     assert (head.status_code, head.headers, head.content) == (200, whole.headers, b"")
     assert int(head.headers["Content-Length"]) == len(whole.content)
@@ -108,10 +108,10 @@ def test_every_answer_has_the_headers_whatever_its_status(server, monkeypatch):
         answers.append(broken.post(**TRANSLATE))
     assert [each.status_code for each in answers] == [200, 404, 405, 421, 422, 500]
     for each in answers:
-        assert {name: each.headers.get(name) for name in HEADERS} == HEADERS
+        assert {name: each.headers.get(name) for name in SECURITY_HEADERS} == SECURITY_HEADERS
         assert "server" not in each.headers
-    assert "'unsafe" not in HEADERS["Content-Security-Policy"]
-    assert "default-src 'none'" in HEADERS["Content-Security-Policy"]
+    assert "'unsafe" not in SECURITY_HEADERS["Content-Security-Policy"]
+    assert "default-src 'none'" in SECURITY_HEADERS["Content-Security-Policy"]
 
 
 def test_a_failure_of_ours_is_logged_and_told_without_a_traceback(monkeypatch, caplog):
@@ -167,19 +167,19 @@ async def counting(scope, receive, send):
 
 
 def test_a_body_that_comes_in_parts_is_put_together():
-    sent = spoken(Bounded(counting, Limits()), part(5), part(7), part(0, more=False))
+    sent = spoken(LimitRequests(counting, Limits()), part(5), part(7), part(0, more=False))
     assert sent[1]["body"] == b"12"
 
 
 def test_a_body_that_never_ends_is_given_up():
-    sent = spoken(Bounded(counting, Limits(arrival=0.05)), part(5))
+    sent = spoken(LimitRequests(counting, Limits(arrival=0.05)), part(5))
     assert sent[0]["status"] == 408
-    sent = spoken(Bounded(counting, Limits(arrival=0.3, body=3)), *[part(5)] * 50, seconds_between=0.02)
+    sent = spoken(LimitRequests(counting, Limits(arrival=0.3, body=3)), *[part(5)] * 50, seconds_between=0.02)
     assert sent[0]["status"] == 413
 
 
 def test_who_is_done_is_not_counted_any_more():
-    gate = Bounded(counting, Limits(each=1))
+    gate = LimitRequests(counting, Limits(each=1))
     for _ in range(3):
         assert spoken(gate, part(1, more=False))[0]["status"] == 200
     assert not gate.open
@@ -190,6 +190,6 @@ def test_what_is_no_request_passes():
         heard.append(scope["type"])
 
     heard: list[str] = []
-    for gate in (Bounded(application, Limits()), Addressed(application, {"localhost"}, ())):
+    for gate in (LimitRequests(application, Limits()), CheckHostAndOrigin(application, {"localhost"}, ())):
         asyncio.run(gate({"type": "lifespan"}, None, None))  # pyright: ignore[reportArgumentType]
     assert heard == ["lifespan", "lifespan"]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pellucid.serve.limits import Limits
-from pellucid.serve.trace_store import Traces
-from pellucid.trace.page_api import act
+from pellucid.serve.trace_store import TraceStore
+from pellucid.trace.page_api import perform_act
 from tests.serve.servers import client, small_model
 from tests.trace.traced import small_traced
 
@@ -247,13 +247,13 @@ class Clock:
         return self.now
 
 
-def kept(traces: Traces, names: str) -> str:
+def kept(traces: TraceStore, names: str) -> str:
     return "".join(name for name in names if name in traces._kept)
 
 
-def store(traces: Traces, *stored: Stored) -> None:
+def store(traces: TraceStore, *stored: Stored) -> None:
     for each in stored:
-        traces.keep(each)  # pyright: ignore[reportArgumentType]
+        traces.store(each)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def store(traces: Traces, *stored: Stored) -> None:
 def test_what_is_asked_of_the_model_is_answered_as_python_answers_it(server, traced, trace, verb, arguments):
     found = server.post(f"/trace/{traced['id']}/{verb}", json=arguments)
     assert found.status_code == 200
-    assert found.json() == act(trace, verb, arguments)
+    assert found.json() == perform_act(trace, verb, arguments)
 
 
 def test_what_the_model_cannot_be_asked_is_refused_with_the_reason(server, traced):
@@ -282,7 +282,7 @@ def test_what_the_model_cannot_be_asked_is_refused_with_the_reason(server, trace
 
 
 def test_the_one_not_looked_at_for_longest_goes_first():
-    traces = Traces(Limits(traces=3))
+    traces = TraceStore(Limits(traces=3))
     store(traces, *map(Stored, "abc"))
     assert traces.get("a")
     store(traces, Stored("d"))
@@ -291,7 +291,7 @@ def test_the_one_not_looked_at_for_longest_goes_first():
 
 
 def test_traces_are_kept_by_their_bytes():
-    traces = Traces(Limits(trace_bytes=1000))
+    traces = TraceStore(Limits(trace_bytes=1000))
     store(traces, Stored("a", 400), Stored("b", 400), Stored("c", 300))
     assert kept(traces, "abc") == "bc"
     assert 700 < traces.bytes <= 1000
@@ -302,7 +302,7 @@ def test_traces_are_kept_by_their_bytes():
 
 def test_a_trace_that_nobody_looks_at_is_forgotten():
     clock = Clock()
-    traces = Traces(Limits(trace_minutes=1), clock)
+    traces = TraceStore(Limits(trace_minutes=1), clock)
     store(traces, Stored("a"), Stored("b"))
     clock.now = 40.0
     assert traces.get("a")
@@ -314,6 +314,6 @@ def test_a_trace_that_nobody_looks_at_is_forgotten():
 
 
 def test_the_same_trace_again_takes_the_place_of_the_first():
-    traces = Traces(Limits())
+    traces = TraceStore(Limits())
     store(traces, Stored("a", 10), Stored("a", 10))
     assert len(traces) == 1

@@ -4,7 +4,7 @@ from threading import Event, Thread
 import pytest
 
 from pellucid.decode.config import SearchConfig
-from pellucid.serve.worker import Full, Texts, Worker, fit_together
+from pellucid.serve.worker import QueueFull, TranslationJob, Worker, fit_together
 
 
 class Doubling:
@@ -51,7 +51,7 @@ def test_what_nobody_waits_for_is_left_out():
     doubling = Doubling()
     futures = doubling.held(7, 1, 2, 3)
     assert futures[2].cancel()
-    assert doubling.worker.waiting == 2
+    assert doubling.worker.waiting_jobs == 2
     doubling.go.set()
     assert (futures[1].result(10), futures[3].result(10)) == (2, 6)
     assert doubling.together == [[7], [1, 3]]
@@ -69,11 +69,11 @@ def test_what_is_wrong_with_one_is_told_to_that_one():
 def test_one_more_than_may_wait_is_sent_away_and_one_that_left_makes_room():
     doubling = Doubling(waiting=2)
     futures = doubling.held(7, 1, 2)
-    with pytest.raises(Full):
+    with pytest.raises(QueueFull):
         doubling.worker.submit(3)
     futures[1].cancel()
     last = doubling.worker.submit(3)
-    with pytest.raises(Full):
+    with pytest.raises(QueueFull):
         doubling.worker.submit(4)
     doubling.go.set()
     assert last.result(10) == 6
@@ -84,7 +84,7 @@ def test_who_leaves_at_once_leaves_nothing_behind():
     doubling.held(7)
     for number in range(1000):
         doubling.worker.submit(number).cancel()
-    assert doubling.worker.waiting == 0
+    assert doubling.worker.waiting_jobs == 0
     assert len(doubling.worker._queue) <= 5
     doubling.go.set()
 
@@ -96,7 +96,7 @@ def test_closing_answers_what_waits_and_takes_no_more():
     closing.start()
     while not doubling.worker._closed:
         pass
-    with pytest.raises(Full):
+    with pytest.raises(QueueFull):
         doubling.worker.submit(3)
     doubling.go.set()
     closing.join()
@@ -115,9 +115,9 @@ def test_closing_gives_up_what_takes_too_long():
 
 def test_only_what_is_searched_alike_is_translated_together():
     plain, wide = SearchConfig(), SearchConfig(beam=5, n_best=5)
-    few, many = Texts(("a",) * 10, plain), Texts(("a",) * 55, plain)
+    few, many = TranslationJob(("a",) * 10, plain), TranslationJob(("a",) * 55, plain)
     assert fit_together([few], few)
-    assert not fit_together([few], Texts(("a",), wide))
+    assert not fit_together([few], TranslationJob(("a",), wide))
     assert not fit_together([few], many)
-    assert fit_together([few], Texts(("b" * 9_990,), plain))
-    assert not fit_together([few], Texts(("b" * 9_991,), plain))
+    assert fit_together([few], TranslationJob(("b" * 9_990,), plain))
+    assert not fit_together([few], TranslationJob(("b" * 9_991,), plain))

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from pellucid.text.line_splitting import BREAKS, OUTER, Line, character_ends, cut, join, note, sentence_ends
+from pellucid.text.line_splitting import (
+    BREAKS,
+    OUTER_RUN,
+    SplitLine,
+    character_ends,
+    describe_split,
+    join_line,
+    sentence_ends,
+    split_line,
+)
 
 law = settings(derandomize=True, deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 
@@ -26,51 +35,53 @@ def bytes_within(limit: int):
 
 
 def parts(line: str, limit: int) -> list[str]:
-    return list(cut(line, lambda text: len(text) <= limit).parts)
+    return list(split_line(line, lambda text: len(text) <= limit).segments)
 
 
 @law
 @given(TEXTS, st.integers(4, 90))
 @example(" \t😀 ", 4)
 def test_the_parts_joined_are_the_line(text: str, limit: int):
-    line = cut(text, bytes_within(limit))
-    assert join(line, line.parts) == text
-    for part in line.parts:
+    line = split_line(text, bytes_within(limit))
+    assert join_line(line, line.segments) == text
+    for part in line.segments:
         assert part.strip() == part != ""
         assert not set(part) & set(BREAKS)
         assert bytes_within(limit)(part)
-        assert not OUTER.fullmatch(part)
+        assert not OUTER_RUN.fullmatch(part)
 
 
 @law
 @given(TEXTS)
 def test_a_line_that_fits_is_cut_at_tabs_only(text: str):
-    line = cut(text, anything)
-    cells = [cell for cell in re.split(f"[{BREAKS}]", text) if not OUTER.fullmatch(cell) and cell]
-    assert len(line.parts) == len(cells)
-    assert all(part in cell for part, cell in zip(line.parts, cells, strict=True))
-    for gap in line.between:
-        assert gap == "" or OUTER.fullmatch(gap)
-    assert note(line) is None
+    line = split_line(text, anything)
+    cells = [cell for cell in re.split(f"[{BREAKS}]", text) if not OUTER_RUN.fullmatch(cell) and cell]
+    assert len(line.segments) == len(cells)
+    assert all(part in cell for part, cell in zip(line.segments, cells, strict=True))
+    for gap in line.gaps:
+        assert gap == "" or OUTER_RUN.fullmatch(gap)
+    assert describe_split(line) is None
 
 
 @law
 @given(TEXTS, st.integers(4, 90))
 def test_only_cells_that_do_not_fit_are_cut(text: str, limit: int):
-    whole, line = cut(text, anything), cut(text, bytes_within(limit))
-    assert [part for part in whole.parts if bytes_within(limit)(part)] == [p for p in line.parts if p in whole.parts]
+    whole, line = split_line(text, anything), split_line(text, bytes_within(limit))
+    assert [part for part in whole.segments if bytes_within(limit)(part)] == [
+        p for p in line.segments if p in whole.segments
+    ]
 
 
 @law
 @given(st.lists(TEXTS, min_size=1, max_size=5), st.integers(4, 90))
 def test_a_cell_is_cut_as_if_it_stood_alone(cells: list[str], limit: int):
-    alone = [part for cell in cells for part in cut(cell, bytes_within(limit)).parts]
-    assert list(cut("\t".join(cells), bytes_within(limit)).parts) == alone
+    alone = [part for cell in cells for part in split_line(cell, bytes_within(limit)).segments]
+    assert list(split_line("\t".join(cells), bytes_within(limit)).segments) == alone
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t \u00a0", "\u2028", "😀", " 👩🏽‍🚀\t🇺🇦 1️⃣ ❤️ ™️", "\ufeff\u200b", "→️"])
 def test_a_line_with_nothing_to_translate_stays_as_it_is(blank: str):
-    assert cut(blank, anything) == Line((), (blank,))
+    assert split_line(blank, anything) == SplitLine((), (blank,))
 
 
 @pytest.mark.parametrize(
@@ -92,15 +103,15 @@ def test_a_line_with_nothing_to_translate_stays_as_it_is(blank: str):
     ],
 )
 def test_white_space_and_emoji_stay_outside_and_all_else_inside(line: str, part: str):
-    found = cut(line, anything)
-    assert found.parts == (part,)
-    assert "".join(found.between) == line.replace(part, "")
+    found = split_line(line, anything)
+    assert found.segments == (part,)
+    assert "".join(found.gaps) == line.replace(part, "")
 
 
 def test_tabs_part_cells():
-    line = cut("\tName \t\t 👍 the ball\t7", anything)
-    assert line == Line(("Name", "the ball", "7"), ("\t", " \t\t 👍 ", "\t", ""))
-    assert join(line, ["Nombre", "la bola", "7"]) == "\tNombre \t\t 👍 la bola\t7"
+    line = split_line("\tName \t\t 👍 the ball\t7", anything)
+    assert line == SplitLine(("Name", "the ball", "7"), ("\t", " \t\t 👍 ", "\t", ""))
+    assert join_line(line, ["Nombre", "la bola", "7"]) == "\tNombre \t\t 👍 la bola\t7"
 
 
 def test_whole_sentences_go_together_as_long_as_they_fit():
@@ -114,8 +125,8 @@ def test_whole_sentences_go_together_as_long_as_they_fit():
 
 def test_a_sentence_is_cut_only_where_it_must_be():
     text = "One two. Three four, five six. Seven. Eight nine ten, eleven twelve."
-    found = cut(text, lambda part: len(part) <= 16, lambda part: len(part) <= 22)
-    assert found.parts == ("One two.", "Three four, five six.", "Seven.", "Eight nine ten,", "eleven twelve.")
+    found = split_line(text, lambda part: len(part) <= 16, lambda part: len(part) <= 22)
+    assert found.segments == ("One two.", "Three four, five six.", "Seven.", "Eight nine ten,", "eleven twelve.")
 
 
 def test_a_sentence_that_does_not_fit_is_cut_at_clauses_then_words_then_characters():
@@ -129,7 +140,7 @@ def test_a_sentence_that_does_not_fit_is_cut_at_clauses_then_words_then_characte
 
 
 def test_a_single_character_is_never_lost_whatever_fits():
-    assert cut("aé ", lambda text: False) == Line(("a", "é"), ("", "", " "))
+    assert split_line("aé ", lambda text: False) == SplitLine(("a", "é"), ("", "", " "))
 
 
 @pytest.mark.parametrize(
@@ -208,23 +219,25 @@ def test_a_very_long_line_is_cut_with_few_questions(text: str):
         asked.append(len(part))
         return len(part) <= 100
 
-    line = cut(text, fits)
-    assert join(line, line.parts) == text
-    assert all(len(part) <= 100 for part in line.parts)
-    assert len(asked) <= 30 + 40 * len(line.parts)
-    assert sum(asked) <= 10 * len(text) + 40 * 200 * len(line.parts)
+    line = split_line(text, fits)
+    assert join_line(line, line.segments) == text
+    assert all(len(part) <= 100 for part in line.segments)
+    assert len(asked) <= 30 + 40 * len(line.segments)
+    assert sum(asked) <= 10 * len(text) + 40 * 200 * len(line.segments)
 
 
 def test_what_was_split_is_said():
-    assert note(cut("One two. Three four. Five.", lambda text: len(text) < 15)) == "split into 3 parts"
-    assert note(cut("One two. Three\tfour. Five.", lambda text: len(text) < 12)) == "split into 3 parts"
-    assert note(cut("One two.\tThree four.", anything)) is None
+    assert describe_split(split_line("One two. Three four. Five.", lambda text: len(text) < 15)) == "split into 3 parts"
+    assert (
+        describe_split(split_line("One two. Three\tfour. Five.", lambda text: len(text) < 12)) == "split into 3 parts"
+    )
+    assert describe_split(split_line("One two.\tThree four.", anything)) is None
 
 
 def test_translations_get_a_space_only_where_their_language_has_them():
-    line = cut("我们走。你呢？", lambda text: len(text) <= 4)
-    assert line == Line(("我们走。", "你呢？"), ("", "", ""))
-    assert join(line, ["We go.", "And you?"]) == "We go. And you?"
-    assert join(line, ["行こう。", "君は？"]) == "行こう。君は？"
-    assert join(line, ["", "And you?"]) == "And you?"
-    assert join(cut("aaaa", lambda text: len(text) <= 2), ["b", "c"]) == "bc"
+    line = split_line("我们走。你呢？", lambda text: len(text) <= 4)
+    assert line == SplitLine(("我们走。", "你呢？"), ("", "", ""))
+    assert join_line(line, ["We go.", "And you?"]) == "We go. And you?"
+    assert join_line(line, ["行こう。", "君は？"]) == "行こう。君は？"
+    assert join_line(line, ["", "And you?"]) == "And you?"
+    assert join_line(split_line("aaaa", lambda text: len(text) <= 2), ["b", "c"]) == "bc"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from pellucid.text.markup import KEPT, TAG, kept, put_back, take_out
-from pellucid.text.piece_links import linked
+from pellucid.text.markup import PROTECTED, TAG, extract_tags, list_protected, restore_tags
+from pellucid.text.piece_links import link_pieces
 
 law = settings(derandomize=True, deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 
@@ -80,29 +80,29 @@ def tree(text: str):
 @example("<b>a</b><i>b</i>,<u>!</u>", True)
 @example("<<b>b> c", True)
 def test_what_is_not_translated_comes_back_as_it_was(text: str, aligned: bool):
-    marked = take_out(text)
+    marked = extract_tags(text)
     alignment = [(i, i) for i in range(len(marked.text.split()))] if aligned else []
-    assert put_back(marked, marked.text, alignment) == text
+    assert restore_tags(marked, marked.text, alignment) == text
 
 
 @law
 @given(st.data(), st.one_of(anyhow(), well_formed()), PLAIN)
 def test_every_tag_of_the_source_comes_out_once_and_nothing_else_changes(data, text: str, translation: str):
-    marked = take_out(text)
-    found = put_back(marked, translation, some_alignment(data, marked.text, translation))
+    marked = extract_tags(text)
+    found = restore_tags(marked, translation, some_alignment(data, marked.text, translation))
     assert sorted(tags_of(found)) == sorted(tags_of(text)) == sorted(tag.text for tag in marked.tags)
     assert "".join(TAG.sub("", found).split()) == "".join(translation.split())
-    if not any(tag.before or tag.after or tag.parting for tag in marked.tags):
+    if not any(tag.before or tag.after or tag.shares_space for tag in marked.tags):
         assert TAG.sub("", found) == translation
-    elif not any(tag.parting for tag in marked.tags):
+    elif not any(tag.shares_space for tag in marked.tags):
         assert TAG.sub("", found).split() == translation.split()
 
 
 @law
 @given(st.data(), well_formed(), PLAIN)
 def test_what_was_nested_is_nested_as_it_was(data, text: str, translation: str):
-    marked = take_out(text)
-    found = put_back(marked, translation, some_alignment(data, marked.text, translation))
+    marked = extract_tags(text)
+    found = restore_tags(marked, translation, some_alignment(data, marked.text, translation))
     assert tree(text) is not None
     assert tree(found) == tree(text)
 
@@ -116,7 +116,7 @@ def test_a_pair_holds_the_words_that_go_with_those_it_held_and_no_more_than_it_m
     translation = " ".join(f"w{i}" for i in range(1 + more))
     alignment = some_alignment(data, " ".join(words), translation)
     held = [t for s, t in alignment if first <= s <= last]
-    found = put_back(take_out(text), translation, alignment)
+    found = restore_tags(extract_tags(text), translation, alignment)
     inside = re.search("<b>(.*)</b>", found)[1].split()  # type: ignore[index]
     if held:
         assert inside == [f"w{i}" for i in range(min(held), max(held) + 1)]
@@ -161,7 +161,7 @@ def test_a_pair_holds_the_words_that_go_with_those_it_held_and_no_more_than_it_m
 )
 def test_tags_go_where_a_reader_would_put_them(source: str, translation: str, alignment: str, expected: str):
     pairs = [(int(s), int(t)) for s, t in (pair.split("-") for pair in alignment.split())]
-    assert put_back(take_out(source), translation, pairs) == expected
+    assert restore_tags(extract_tags(source), translation, pairs) == expected
 
 
 @pytest.mark.parametrize(
@@ -173,10 +173,10 @@ def test_tags_go_where_a_reader_would_put_them(source: str, translation: str, al
     ],
 )
 def test_tags_inside_of_a_placeholder_stay_where_they_stood_in_it(source, translation, expected):
-    marked = take_out(source)
+    marked = extract_tags(source)
     words = range(len(translation.split()))
     for alignment in ([], [(0, 0)], [(0, n) for n in words]):
-        assert put_back(marked, translation, alignment) == expected
+        assert restore_tags(marked, translation, alignment) == expected
 
 
 @pytest.mark.parametrize(
@@ -202,8 +202,8 @@ def test_tags_inside_of_a_placeholder_stay_where_they_stood_in_it(source, transl
     ],
 )
 def test_what_is_no_tag_is_text(text: str):
-    assert take_out(text).text == text
-    assert take_out(text).tags == ()
+    assert extract_tags(text).text == text
+    assert extract_tags(text).tags == ()
 
 
 @pytest.mark.parametrize(
@@ -226,12 +226,12 @@ def test_what_is_no_tag_is_text(text: str):
     ],
 )
 def test_tags_are_taken_out_and_the_words_beside_them_keep_their_spaces(tag: str):
-    assert take_out(f"one {tag}two").text == "one two"
-    assert take_out(f"one{tag} two").text == "one two"
-    assert take_out(f"one {tag} two").text == "one two"
-    assert take_out(f"{tag} two").text == "two"
-    assert take_out(f"one {tag}").text == "one"
-    assert [t.text for t in take_out(f"a{tag}, b").tags] == [tag]
+    assert extract_tags(f"one {tag}two").text == "one two"
+    assert extract_tags(f"one{tag} two").text == "one two"
+    assert extract_tags(f"one {tag} two").text == "one two"
+    assert extract_tags(f"{tag} two").text == "two"
+    assert extract_tags(f"one {tag}").text == "one"
+    assert [t.text for t in extract_tags(f"a{tag}, b").tags] == [tag]
 
 
 @pytest.mark.parametrize(
@@ -263,9 +263,9 @@ def test_tags_are_taken_out_and_the_words_beside_them_keep_their_spaces(tag: str
     ],
 )
 def test_hostile_text_takes_no_longer_than_other_text(text: str):
-    marked = take_out(text)
-    assert sorted(tags_of(put_back(marked, "x y", []))) == sorted(tags_of(text))
-    kept(text)
+    marked = extract_tags(text)
+    assert sorted(tags_of(restore_tags(marked, "x y", []))) == sorted(tags_of(text))
+    list_protected(text)
 
 
 @law
@@ -275,14 +275,14 @@ def test_hostile_text_takes_no_longer_than_other_text(text: str):
     )
 )
 def test_text_without_a_sign_of_it_has_nothing_that_is_kept(text: str):
-    assert kept(text) == [match[0] for match in KEPT.finditer(text)]
+    assert list_protected(text) == [match[0] for match in PROTECTED.finditer(text)]
 
 
 @law
 @given(st.data(), PLAIN, PLAIN)
 def test_words_are_linked_as_they_are_aligned(data, source: str, target: str):
     alignment = some_alignment(data, source, target)
-    read, said, links = linked(source, (), target, alignment)
+    read, said, links = link_pieces(source, (), target, alignment)
     for text, spans in ((source, read), (target, said)):
         assert "".join(text[start:end] for start, end in spans) == "".join(text.split())
         assert all(start < end for start, end in spans)
@@ -320,7 +320,7 @@ def test_words_are_linked_as_they_are_aligned(data, source: str, target: str):
     ],
 )
 def test_what_must_not_change_is_found(text: str, expected: list[str]):
-    assert kept(text) == expected
+    assert list_protected(text) == expected
 
 
 def test_nothing_that_people_say_is_taken_for_a_placeholder(pellucid_data: Path):
@@ -330,5 +330,5 @@ def test_nothing_that_people_say_is_taken_for_a_placeholder(pellucid_data: Path)
         with gzip.open(pellucid_data / f"{name}.gz", "rt", encoding="utf-8", newline="\n") as file:
             lines = file.read().split("\n")
         for line in lines:
-            assert all(re.match(r"https?://|www\.|[\w.+-]+@", each) for each in kept(line)), line
-            assert take_out(line).text == line
+            assert all(re.match(r"https?://|www\.|[\w.+-]+@", each) for each in list_protected(line)), line
+            assert extract_tags(line).text == line

@@ -14,14 +14,14 @@ from pellucid.bundle import Bundle
 from pellucid.decode.translate import Translator
 from pellucid.model import Transformer, attention
 from pellucid.trace import Chain, Edit, Record
-from pellucid.trace.capture import steps_of
-from pellucid.trace.causes.logit_accounts import Account, AccountPart, Question, accounts
+from pellucid.trace.capture import decoding_steps
+from pellucid.trace.causes.logit_accounts import AccountPart, LogitAccount, LogitQuestion, account_for_logits
 from pellucid.trace.checks import number_checks as checks_numbers
 from pellucid.trace.checks import rerun_checks as checks_runs
-from pellucid.trace.checks.all_checks import checks, checks_of, seen_in
-from pellucid.trace.checks.captured_run import Check, Seen
+from pellucid.trace.checks.all_checks import captured_run, check_captured_run, check_trace
+from pellucid.trace.checks.captured_run import CapturedRun, Check
 from pellucid.trace.trace import Trace
-from pellucid.trace.tracing import trace
+from pellucid.trace.tracing import trace_sentence
 from tests.decode.models import random_model, small_tokenizer
 from tests.model.models import every_option, sentences, small_model
 
@@ -49,7 +49,7 @@ SEARCH = {TOTALS, FATES, BEST, BEAM}
 RUNS_AGAIN = {FUSED, LIKELIEST, CACHED, BEAM}
 
 
-def seen_by(model: Transformer, edit: Edit | None = None) -> Seen:
+def seen_by(model: Transformer, edit: Edit | None = None) -> CapturedRun:
     """What a given target leaves to be checked."""
     record, read = Record(), [2, *TARGET[:-1]]
     watch = record if edit is None else Chain(edit, record)
@@ -57,16 +57,16 @@ def seen_by(model: Transformer, edit: Edit | None = None) -> Seen:
         model(torch.tensor([SOURCE]), torch.tensor([read]), watch=watch)
     tensors = {name: (x if name.endswith(".positions") else x[0]).numpy() for name, x in record.items()}
     pieces = [str(number) for number in range(29)]
-    steps = steps_of(record["logits"][0], [pieces[i] for i in read], TARGET, pieces.__getitem__)
+    steps = decoding_steps(record["logits"][0], [pieces[i] for i in read], TARGET, pieces.__getitem__)
     hashes = {"model": "0" * 64, "tokenizer": " ".join(["f" * 64] * 2)}
-    return Seen(model.config, tensors, SOURCE, read, TARGET, model, steps=steps, hashes=hashes)
+    return CapturedRun(model.config, tensors, SOURCE, read, TARGET, model, steps=steps, hashes=hashes)
 
 
-def results(seen: Seen) -> dict[str, Check]:
-    return {check.name: check for check in checks_of(seen)}
+def results(seen: CapturedRun) -> dict[str, Check]:
+    return {check.name: check for check in check_captured_run(seen)}
 
 
-def failed(seen: Seen) -> set[str]:
+def failed(seen: CapturedRun) -> set[str]:
     return {name for name, check in results(seen).items() if not check.passed}
 
 
@@ -81,10 +81,10 @@ def traced(beam: int = 4, **settings: Any) -> Trace:
     model = random_model(45, tokenizer.source_vocabulary, tokenizer.target_vocabulary, **settings)
     files = {name: {"sha256": "a" * 64} for name in ("model.safetensors", *tokenizer.files(tokenizer.config))}
     bundle = Bundle(model, tokenizer, {"files": files}, Path("somewhere"))
-    return trace(Translator(model, tokenizer), bundle, "The ball is blue.", beam=beam)
+    return trace_sentence(Translator(model, tokenizer), bundle, "The ball is blue.", beam=beam)
 
 
-def with_tensor(seen: Seen, name: str, values: np.ndarray) -> Seen:
+def with_tensor(seen: CapturedRun, name: str, values: np.ndarray) -> CapturedRun:
     return replace(seen, tensors={**seen.tensors, name: values})
 
 
@@ -105,14 +105,14 @@ def test_in_float32_the_limits_are_those_of_rounding_in_float32(norm):
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_a_trace_with_its_search_passes_every_check(beam):
-    found = checks(traced(beam))
+    found = check_trace(traced(beam))
     assert all(check.passed and check.value is not None for check in found), found
     assert {check.name for check in found} >= SEARCH
     assert len({check.name for check in found}) == len(found)
 
 
 def test_checks_are_ready_for_json_and_say_what_they_mean():
-    for check in checks(traced()):
+    for check in check_trace(traced()):
         assert json.loads(json.dumps(check.as_json(), allow_nan=False)) == {
             "name": check.name,
             "passed": True,
@@ -138,18 +138,18 @@ def test_what_an_edit_replaced_is_not_expected_to_follow(edit, keep_target):
         edit = {**edit, "values": [0.5] + [0.0] * (len(whole.source.ids) - 1)}  # a row that does not sum to 1
     edited = whole.edited(edit, keep_target=keep_target)
     assert edited.replaced
-    found = checks(edited)
+    found = check_trace(edited)
     assert all(check.passed for check in found), found
     assert RUNS_AGAIN - SEARCH <= unmade(found) <= RUNS_AGAIN
     said = {check.name: check.means for check in found}
     assert "an edit stands in" in said[FUSED]
     assert "left out, edited" in said[FOLLOWS]
-    forgotten = replace(seen_in(edited), replaced=frozenset())
+    forgotten = replace(captured_run(edited), replaced=frozenset())
     assert failed(forgotten) >= {FUSED, FOLLOWS}
 
 
 def test_a_trace_without_its_model_is_checked_as_far_as_its_numbers_go():
-    found = checks_of(replace(seen_in(traced()), model=None))
+    found = check_captured_run(replace(captured_run(traced()), model=None))
     assert unmade(found) == RUNS_AGAIN | {FOLLOWS, PARTS, CONTROL, MODE, PRECISION}
     assert all(check.passed for check in found)
     assert all("not at hand" in check.means for check in found if check.value is None)
@@ -163,7 +163,7 @@ def test_what_was_not_captured_is_not_checked_and_said():
     assert found[FUSED].means == "Not checked: logits not captured."
     assert found[FOLLOWS].means.startswith("5 tensors")  # what may be read
     assert found[SUMS].value is not None
-    assert unmade(checks_of(replace(seen, tensors={}))) >= {SUMS, MASKED, FOLLOWS}
+    assert unmade(check_captured_run(replace(seen, tensors={}))) >= {SUMS, MASKED, FOLLOWS}
 
 
 def test_a_mask_that_is_missing_is_noticed(monkeypatch):
@@ -172,7 +172,9 @@ def test_a_mask_that_is_missing_is_noticed(monkeypatch):
 
 
 def test_a_future_that_may_be_read_is_noticed(monkeypatch):
-    monkeypatch.setattr("pellucid.model.masks.causal", lambda q, k: torch.ones(1, 1, len(q), len(k), dtype=torch.bool))
+    monkeypatch.setattr(
+        "pellucid.model.masks.causal_mask", lambda q, k: torch.ones(1, 1, len(q), len(k), dtype=torch.bool)
+    )
     assert failed(seen_by(small_model())) == {MASKED, FOLLOWS, CACHED}  # fused attention is as wrong as the visible one
 
 
@@ -217,10 +219,10 @@ def test_a_planted_number_is_noticed_wherever_it_stands(value):
         planted = values.astype(np.float64)
         planted.flat[planted.size // 2] = value
         with np.errstate(all="ignore"):
-            check = checks_numbers.recomputed_check(with_tensor(seen, name, planted))
+            check = checks_numbers.check_recomputed(with_tensor(seen, name, planted))
         assert not check.passed, name
         assert json.dumps(check.as_json(), allow_nan=False)
-    broken = checks_of(with_tensor(seen, "logits", np.full_like(seen.tensors["logits"], value)))
+    broken = check_captured_run(with_tensor(seen, "logits", np.full_like(seen.tensors["logits"], value)))
     assert {check.name for check in broken if not check.passed} >= {FUSED, FOLLOWS, CACHED, PARTS, STEPS}
     assert json.dumps([check.as_json() for check in broken], allow_nan=False)
 
@@ -242,16 +244,16 @@ def test_a_pattern_that_is_no_distribution_is_noticed():
 def test_an_account_without_the_shifts_of_the_norms_does_not_add_up():
     """Nor does one that lacks any other group."""
     seen = seen_by(small_model())
-    questions = [Question(step, number) for step, number in enumerate(TARGET)]
-    for account in accounts(seen.config, seen.tensors.__getitem__, seen.parameter, seen.pieces, questions):
+    questions = [LogitQuestion(step, number) for step, number in enumerate(TARGET)]
+    for account in account_for_logits(seen.config, seen.tensors.__getitem__, seen.parameter, seen.pieces, questions):
         for group in {part.group for part in account.parts}:
             left = sum(part.value for part in account.parts if part.group != group)
             assert abs(left - account.logit) > 1e-4
 
 
 def test_an_account_that_could_not_fail_is_noticed(monkeypatch):
-    nothing = Account(0, "a", 4, None, 7.0, 7.0, [AccountPart("embedding", "embedding", 1e-12)])
-    monkeypatch.setattr(checks_numbers, "accounts", lambda *_: [nothing])
+    nothing = LogitAccount(0, "a", 4, None, 7.0, 7.0, [AccountPart("embedding", "embedding", 1e-12)])
+    monkeypatch.setattr(checks_numbers, "account_for_logits", lambda *_: [nothing])
     assert failed(seen_by(small_model())) == {CONTROL}
 
 
@@ -274,7 +276,7 @@ def test_steps_that_say_something_else_than_the_logits_are_noticed():
 
 
 def test_a_tree_that_is_not_that_of_the_search_is_noticed():
-    seen = seen_in(traced())
+    seen = captured_run(traced())
     assert seen.tree is not None
     nodes = seen.tree.nodes
     kept = next(node for node in nodes if node.fate == "kept" and node.best and node.step == 2)
@@ -289,10 +291,10 @@ def test_a_tree_that_is_not_that_of_the_search_is_noticed():
         (kept, replace(kept, log_prob=kept.log_prob + 1e-3), {TOTALS, BEAM}),
     ):
         tree = replace(seen.tree, nodes=[after if node is before else node for node in nodes])
-        found = checks_runs.tree_checks(replace(seen, tree=tree))
+        found = checks_runs.check_tree(replace(seen, tree=tree))
         assert {check.name for check in found if not check.passed} == names, (before, after)
-    other = replace(seen, written=[*seen.written[:-1], 5])
-    assert [check.name for check in checks_runs.tree_checks(other) if not check.passed] == [BEST]
+    other = replace(seen, target=[*seen.target[:-1], 5])
+    assert [check.name for check in checks_runs.check_tree(other) if not check.passed] == [BEST]
 
 
 def test_hashes_that_are_none_are_noticed():

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from pellucid.data.tokenizer import BOS, EOS
-from pellucid.decode.search import penalty
+from pellucid.decode.search import length_divisor
 from pellucid.model.glossary import glossary
 from pellucid.trace import Edit, Hide, Pattern, Prefix, Silence
-from pellucid.trace.capture import captured
-from pellucid.trace.edits import as_edits, edit_of, hiding, silenced, with_row
+from pellucid.trace.capture import capture_tensors
+from pellucid.trace.edits import check_edits, edit_watcher, hide_keys, set_pattern_row, silence_head
 from tests.trace.traced import ball, small_traced
 
 ATTENTIONS = ("encoder.1.self", "decoder.0.self", "decoder.2.cross")
@@ -36,7 +36,7 @@ def test_a_silenced_head_adds_nothing(attention):
     with torch.no_grad():
         without.get_parameter(f"{attention}.output.weight")[:, 4:8] = 0.0
     inputs = [BOS, *ball().target.ids[:-1]]
-    tensors, _ = captured(without, ball().source.ids, inputs, glossary(ball().config), None)
+    tensors, _ = capture_tensors(without, ball().source.ids, inputs, glossary(ball().config), None)
     np.testing.assert_allclose(found["logits"].values, tensors["logits"], rtol=0, atol=2e-5)
     assert not np.allclose(found["logits"].values, ball()["logits"].values, atol=1e-3)
 
@@ -55,11 +55,11 @@ def test_silencing_a_head_that_no_one_listens_to_changes_nothing(attention):
 
 
 def test_hiding_no_piece_changes_nothing():
-    edit = Edit({"encoder.*.self.allowed": hiding([]), "decoder.*.cross.allowed": hiding([])})
+    edit = Edit({"encoder.*.self.allowed": hide_keys([]), "decoder.*.cross.allowed": hide_keys([])})
     inputs = [BOS, *ball().target.ids[:-1]]
     model = ball().model
     assert model is not None
-    tensors, _ = captured(model, ball().source.ids, inputs, glossary(ball().config), edit)
+    tensors, _ = capture_tensors(model, ball().source.ids, inputs, glossary(ball().config), edit)
     assert all(np.array_equal(values, ball()[name].values) for name, values in tensors.items())
 
 
@@ -162,7 +162,7 @@ def test_a_kept_target_is_scored_under_the_edit():
     assert found.target == ball().target
     assert found.translation.piece_log_probs == pytest.approx(each, abs=1e-5)
     assert found.log_prob == pytest.approx(sum(each), abs=1e-4)
-    assert found.score == pytest.approx(found.log_prob / penalty(len(each), 0.6))
+    assert found.score == pytest.approx(found.log_prob / length_divisor(len(each), 0.6))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_translation_anew_is_the_one_a_plain_search_finds_under_the_edit(edits
     model = small_traced(seed=1, max_positions=29)
     before = model.trace("?" if isinstance(edits[0], Silence) else "The ball is blue.", beam=1)
     found = before.edited(*edits, keep_target=False)
-    watch = edit_of(edits, before.config, before.source.words)
+    watch = edit_watcher(edits, before.config, before.source.words)
     written = [BOS]
     forbidden = list(model.translator.torch.forbidden)
     while written[-1] != EOS and len(written) <= len(found.target.ids):
@@ -207,7 +207,7 @@ def test_a_row_of_a_pattern_is_that_row_for_every_hypothesis_of_a_beam(attention
         found = before.edited(edit, keep_target=False)
         assert found.tree is not None
         nodes = found.tree.nodes
-        watch = edit_of([edit], found.config, found.source.words)
+        watch = edit_watcher([edit], found.config, found.source.words)
         for leaf in [node for node in nodes if node.id not in {each.parent for each in nodes}][:50]:
             way = [leaf]
             while way[0].parent is not None:
@@ -257,8 +257,8 @@ def test_edits_come_as_tables_too():
         {"kind": "pattern", "attention": "decoder.0.cross", "head": 0, "row": 1, "values": [1, 0.5]},
     ]
     meant = [Silence("decoder.1.cross", 1), Hide(2), Prefix("La"), Pattern("decoder.0.cross", 0, 1, [1.0, 0.5])]
-    assert as_edits(told) == meant
-    assert as_edits(meant) == meant
+    assert check_edits(told) == meant
+    assert check_edits(meant) == meant
     found = ball().edited(told[0])
     assert found.manifest()["edits"] == [{"attention": "decoder.1.cross", "head": 1, "kind": "silence"}]
 
@@ -313,10 +313,10 @@ def test_all_problems_are_named_at_once():
 def test_the_functions_of_an_edit_leave_their_argument_alone():
     pattern = torch.rand(2, 3, 4, 5)
     before = pattern.clone()
-    for change in (silenced(1), with_row(1, 2, [1.0] * 5)):
+    for change in (silence_head(1), set_pattern_row(1, 2, [1.0] * 5)):
         assert not torch.equal(change(pattern), pattern)
-    assert torch.equal(with_row(1, 9, [1.0])(pattern), pattern)  # a row that is not written yet
+    assert torch.equal(set_pattern_row(1, 9, [1.0])(pattern), pattern)  # a row that is not written yet
     assert torch.equal(pattern, before)
     allowed = torch.ones(1, 1, 1, 5, dtype=torch.bool)
-    assert hiding([0, 3])(allowed).flatten().tolist() == [False, True, True, False, True]
+    assert hide_keys([0, 3])(allowed).flatten().tolist() == [False, True, True, False, True]
     assert allowed.all()

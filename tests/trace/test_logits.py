@@ -8,7 +8,14 @@ import pytest
 import torch
 
 from pellucid.trace import Edit, Record
-from pellucid.trace.causes.logit_accounts import Account, Piece, Question, accounts, of_every_step, of_record
+from pellucid.trace.causes.logit_accounts import (
+    LogitAccount,
+    LogitQuestion,
+    OtherPiece,
+    account_for_every_step,
+    account_for_logits,
+    arrays_of_record,
+)
 from pellucid.trace.edits import Silence
 from pellucid.trace.record import Chain
 from pellucid.trace.trace import Trace
@@ -16,7 +23,7 @@ from tests.model.models import EVERY_OPTION, every_option, sentences, small_mode
 from tests.trace.traced import ball, small_traced
 
 SOURCE, TARGET = sentences([11, 5]), sentences([7, 3], seed=2)
-QUESTIONS = [Question(step, piece, other) for step in range(7) for piece, other in ((4, None), (17, 9), (28, 4))]
+QUESTIONS = [LogitQuestion(step, piece, other) for step in range(7) for piece, other in ((4, None), (17, 9), (28, 4))]
 
 
 def parameters(model):
@@ -27,15 +34,17 @@ def names(ids):
     return [str(number) for number in ids]
 
 
-def answers(model, questions=QUESTIONS, row=0, edit=None, change=lambda name, values: values) -> list[Account]:
+def answers(model, questions=QUESTIONS, row=0, edit=None, change=lambda name, values: values) -> list[LogitAccount]:
     record = Record()
     with torch.no_grad():
         model(SOURCE, TARGET, watch=record if edit is None else Chain(edit, record))
-    tensor = of_record(record, row)
-    return accounts(model.config, lambda name: change(name, tensor(name)), parameters(model), names, questions)
+    tensor = arrays_of_record(record, row)
+    return account_for_logits(
+        model.config, lambda name: change(name, tensor(name)), parameters(model), names, questions
+    )
 
 
-def value_of(account: Account, name: str) -> float:
+def value_of(account: LogitAccount, name: str) -> float:
     [part] = [part for part in account.parts if part.name == name]
     return part.value
 
@@ -66,7 +75,7 @@ def test_the_logit_is_the_one_that_was_captured(options):
         other = 0.0 if question.other is None else float(logits[question.step, question.other])
         assert each.logit == pytest.approx(float(logits[question.step, question.id]) - other, rel=1e-9, abs=1e-12)
         assert (each.step, each.id, each.piece) == (question.step, question.id, str(question.id))
-        assert each.other == (None if question.other is None else Piece(str(question.other), question.other))
+        assert each.other == (None if question.other is None else OtherPiece(str(question.other), question.other))
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
@@ -106,7 +115,7 @@ def test_each_part_is_its_vector_sent_through_the_later_norms(options):
     model, record = small_model(**options), Record()
     with torch.no_grad():
         model(SOURCE, TARGET, watch=record)
-    seen, get, step, piece = of_record(record), parameters(model), 4, 17
+    seen, get, step, piece = arrays_of_record(record), parameters(model), 4, 17
     d = model.config.d_model
 
     def matrix(name, before):
@@ -132,7 +141,7 @@ def test_each_part_is_its_vector_sent_through_the_later_norms(options):
     if options["norm"] == "pre":
         a = matrix("decoder_norm", "decoder.1.ffn_residual.sum")
         vectors, shift = {name: a @ vector for name, vector in vectors.items()}, get("decoder_norm.bias")
-    [found] = answers(model, [Question(step, piece)])
+    [found] = answers(model, [LogitQuestion(step, piece)])
     u = get("source_embedding.weight")[piece]
     assert [part.name for part in found.parts] == [*vectors, "norms", "biases"]
     for name, vector in vectors.items():
@@ -165,27 +174,27 @@ def test_what_a_head_adds_is_split_over_the_positions_it_read(options):
 
 
 def test_padding_that_is_never_read_adds_nothing():
-    for each in answers(small_model(), [Question(1, 9)], row=1):
+    for each in answers(small_model(), [LogitQuestion(1, 9)], row=1):
         cross = [part.by_key for part in each.parts if part.group == "cross"]
         assert all(key is not None and all(key[:5]) and not any(key[5:]) for key in cross)
 
 
 def test_a_difference_is_the_difference_of_every_part():
     model = small_model(output_bias=True)
-    both, one, other = answers(model, [Question(3, 17, 9), Question(3, 17), Question(3, 9)])
+    both, one, other = answers(model, [LogitQuestion(3, 17, 9), LogitQuestion(3, 17), LogitQuestion(3, 9)])
     for a, b, c in zip(both.parts, one.parts, other.parts, strict=True):
         assert a.value == pytest.approx(b.value - c.value, rel=1e-9, abs=1e-12)
-    [nothing] = answers(model, [Question(3, 17, 17)])
+    [nothing] = answers(model, [LogitQuestion(3, 17, 17)])
     assert nothing.logit == nothing.error == 0
     assert not any(part.value for part in nothing.parts)
 
 
 def test_a_larger_output_bias_is_found_among_the_biases():
     model = small_model(output_bias=True)
-    [before] = answers(model, [Question(3, 17)])
+    [before] = answers(model, [LogitQuestion(3, 17)])
     with torch.no_grad():
         model.get_parameter("output_bias")[17] += 12345.678
-    [after] = answers(model, [Question(3, 17)])
+    [after] = answers(model, [LogitQuestion(3, 17)])
     changed = {a.name: b.value - a.value for a, b in zip(before.parts, after.parts, strict=True) if a != b}
     assert changed == {"biases": pytest.approx(12345.678)}
 
@@ -229,7 +238,7 @@ def test_by_default_it_is_the_piece_that_was_written():
 
 def test_every_step_at_once_is_each_alone():
     trace = ball()
-    found = of_every_step(trace)
+    found = account_for_every_step(trace)
     for step, chosen, against in zip(trace.steps, found["chosen"], found["against"], strict=True):
         rival = next(each for each in step.top if each.id != step.chosen.id)
         assert chosen["other"] is None

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.trace.page_api import VERBS, act
+from pellucid.trace.page_api import VERBS, perform_act
 from pellucid.trace.trace import Trace
 from tests.serve.servers import small_model
 
@@ -27,22 +27,25 @@ def made(found) -> Trace:
 
 def test_an_account_is_that_of_the_trace(trace):
     piece = trace.steps[2].top[0].id
-    assert table(act(trace, "account", {"step": 2, "piece": piece})) == trace.account(2, piece).as_json()
-    assert table(act(trace, "account", {"step": 2, "piece": piece, "other": 7})) == trace.account(2, piece, 7).as_json()
+    assert table(perform_act(trace, "account", {"step": 2, "piece": piece})) == trace.account(2, piece).as_json()
+    assert (
+        table(perform_act(trace, "account", {"step": 2, "piece": piece, "other": 7}))
+        == trace.account(2, piece, 7).as_json()
+    )
 
 
 def test_a_verdict_is_that_of_the_trace(trace):
-    assert table(act(trace, "verdict", {})) == trace.verdict().as_json()
-    assert table(act(trace, "verdict", {"reference": "Sí."})) == trace.verdict("Sí.").as_json()
+    assert table(perform_act(trace, "verdict", {})) == trace.verdict().as_json()
+    assert table(perform_act(trace, "verdict", {"reference": "Sí."})) == trace.verdict("Sí.").as_json()
 
 
 def test_another_sentence_is_traced_by_the_same_model(trace):
-    found = made(act(trace, "trace", {"sentence": "Yes.", "beam": 2}))
+    found = made(perform_act(trace, "trace", {"sentence": "Yes.", "beam": 2}))
     assert found.model is trace.model
     assert (found.source.text, found.manifest()["run"]["search"]["beam"]) == ("Yes.", 2)
-    found = made(act(trace, "trace", {"sentence": "Yes.", "target": "Sí.", "prefix_ids": None, "beam": None}))
+    found = made(perform_act(trace, "trace", {"sentence": "Yes.", "target": "Sí.", "prefix_ids": None, "beam": None}))
     assert (found.target.text, found.forced) == ("Sí.", True)
-    assert made(act(trace, "trace", {"sentence": "Yes.", "prefix_ids": [11, 12]})).target.ids[:2] == [11, 12]
+    assert made(perform_act(trace, "trace", {"sentence": "Yes.", "prefix_ids": [11, 12]})).target.ids[:2] == [11, 12]
 
 
 def test_edits_are_made_as_they_are_said(trace):
@@ -52,15 +55,15 @@ def test_edits_are_made_as_they_are_said(trace):
         {"kind": "hide", "word": 2},
         {"kind": "pattern", "attention": "decoder.0.cross", "head": 0, "row": 1, "values": values},
     ]
-    found = made(act(trace, "edit", {"edits": edits, "keep_target": True}))
+    found = made(perform_act(trace, "edit", {"edits": edits, "keep_target": True}))
     assert found.target.ids == trace.target.ids
     assert found.manifest()["edits"] == edits
     assert found["decoder.0.cross.pattern"].values[0, 1].tolist() == values
-    assert made(act(trace, "edit", {"edits": [], "keep_target": True})).edits == []
+    assert made(perform_act(trace, "edit", {"edits": [], "keep_target": True})).edits == []
 
 
 def test_a_prefix_begins_the_translation(trace):
-    found = made(act(trace, "edit", {"edits": [{"kind": "prefix", "text": "El gato"}], "keep_target": False}))
+    found = made(perform_act(trace, "edit", {"edits": [{"kind": "prefix", "text": "El gato"}], "keep_target": False}))
     assert found.target.text.startswith("El gato")
 
 
@@ -119,7 +122,7 @@ ROW = {"kind": "pattern", "attention": "decoder.0.cross", "head": 0, "row": 0, "
 )
 def test_hostile_arguments_are_refused_with_a_sentence(trace, verb: str, arguments, words: str):
     with pytest.raises(ValueError, match=re.escape(words)) as caught:
-        act(trace, verb, arguments)
+        perform_act(trace, verb, arguments)
     assert len(str(caught.value)) < 300
 
 

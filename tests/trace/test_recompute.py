@@ -11,7 +11,7 @@ import torch
 from pellucid.model import Transformer, attention
 from pellucid.trace import Record
 from pellucid.trace.checks.graph import Operation, operations
-from pellucid.trace.checks.recompute import ACTIVATIONS, recompute, sinusoids, softmax
+from pellucid.trace.checks.recompute import ACTIVATIONS, recompute, recompute_sinusoids, recompute_softmax
 from tests.model.models import every_option, sentences, small_model
 
 SOURCE, TARGET = sentences([11]), sentences([7], seed=2)
@@ -143,13 +143,15 @@ def test_a_mask_that_is_missing_is_found_out(monkeypatch):
 
 
 def test_a_mask_that_lets_the_future_through_is_found_out(monkeypatch):
-    monkeypatch.setattr("pellucid.model.masks.causal", lambda q, k: torch.ones(1, 1, len(q), len(k), dtype=torch.bool))
+    monkeypatch.setattr(
+        "pellucid.model.masks.causal_mask", lambda q, k: torch.ones(1, 1, len(q), len(k), dtype=torch.bool)
+    )
     model = small_model()
     assert wrong(model, captured(model), 1e-10) == {"allowed"}
 
 
 def test_sinusoids_are_those_of_the_paper():
-    table = sinusoids(50, 512)
+    table = recompute_sinusoids(50, 512)
     assert table[3, 2] == pytest.approx(np.sin(3 / 10000 ** (2 / 512)), abs=1e-7)
     assert table[49, 511] == pytest.approx(np.cos(49 / 10000 ** (510 / 512)), abs=1e-7)
     assert np.array_equal(table[0], [0.0, 1.0] * 256)
@@ -158,7 +160,7 @@ def test_sinusoids_are_those_of_the_paper():
 def test_softmax_is_exact_where_the_scores_are_large_and_where_nothing_may_be_read():
     scores = np.array([[1000.0, 1000.0 + np.log(3.0), 2000.0], [5.0, 6.0, 7.0]])
     allowed = np.array([[True, True, False], [False, False, False]])
-    np.testing.assert_allclose(softmax(scores, allowed), [[0.25, 0.75, 0.0], [0.0, 0.0, 0.0]], atol=1e-12)
+    np.testing.assert_allclose(recompute_softmax(scores, allowed), [[0.25, 0.75, 0.0], [0.0, 0.0, 0.0]], atol=1e-12)
 
 
 def test_activations_at_points_that_can_be_checked_by_hand():

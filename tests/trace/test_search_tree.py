@@ -10,11 +10,11 @@ from pellucid.data.tokenizer import EOS
 from pellucid.decode.beam import beam_search
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.greedy import greedy_search
-from pellucid.decode.search import Hypothesis, ranked
-from pellucid.decode.search_steps import Looked
-from pellucid.decode.torch_engine import Request
-from pellucid.trace.facts import Tree, TreeNode
-from pellucid.trace.search_tree import Search, tree_of
+from pellucid.decode.search import Hypothesis, rank_hypotheses
+from pellucid.decode.search_steps import SearchStep
+from pellucid.decode.torch_engine import SearchRequest
+from pellucid.trace.facts import SearchTree, TreeNode
+from pellucid.trace.search_tree import ObservedSearch, build_search_tree
 from tests.decode.tables import Prefixes, limit, random_logits, step_from
 from tests.trace.traced import small_traced, tree_of_ball
 
@@ -23,20 +23,20 @@ VOCABULARY = 11
 Stop = Literal["eos", "length"]
 
 
-def search(seed: int, width: int, longest: int, n_best: int = 1, alpha: float = 0.6) -> Search:
+def search(seed: int, width: int, longest: int, n_best: int = 1, alpha: float = 0.6) -> ObservedSearch:
     """One sentence's search on a table of random logits, observed."""
-    looked: list[Looked] = []
+    looked: list[SearchStep] = []
     step, state = step_from(random_logits(seed, VOCABULARY)), Prefixes([0])
     if width == 1:
         [found] = greedy_search(step, state, limit(longest), length_penalty=alpha, observe=looked.append)
     else:
         given = {"width": width, "n_best": n_best, "length_penalty": alpha}
         [found] = beam_search(step, state, limit(longest), **given, observe=looked.append)
-    return Search(Request([EOS], 1), looked, found)
+    return ObservedSearch(SearchRequest([EOS], 1), looked, found)
 
 
-def tree(made: Search, width: int, alpha: float = 0.6) -> Tree:
-    found = tree_of(made, SearchConfig(beam=width, length_penalty=alpha), str)
+def tree(made: ObservedSearch, width: int, alpha: float = 0.6) -> SearchTree:
+    found = build_search_tree(made, SearchConfig(beam=width, length_penalty=alpha), str)
     assert found is not None
     return found
 
@@ -88,7 +88,7 @@ def test_the_tree_gives_back_what_the_search_found(width, alpha):
                 )
                 for node, stop in done
             ]
-            assert ranked(outcomes)[: len(made.found)] == made.found
+            assert rank_hypotheses(outcomes)[: len(made.hypotheses)] == made.hypotheses
 
 
 def path(node: TreeNode, nodes: list[TreeNode]) -> list[int]:
@@ -128,7 +128,7 @@ def test_the_best_are_the_way_to_the_first_hypothesis(width):
         made = search(seed, width, longest=8)
         nodes = tree(made, width).nodes
         best = [node for node in nodes if node.best]
-        first = made.found[0]
+        first = made.hypotheses[0]
         assert [node.piece_id for node in best] == [*first.tokens, *[EOS] * (first.stop == "eos")]
         assert [node.parent for node in best] == [None, *(node.id for node in best[:-1])]
         assert [node.log_prob for node in best] == first.log_probs
@@ -139,11 +139,11 @@ def test_the_best_are_the_way_to_the_first_hypothesis(width):
 def test_greedy_search_looks_at_what_a_beam_of_one_does():
     for seed in range(7):
         greedy = search(seed, 1, longest=9)
-        looked: list[Looked] = []
+        looked: list[SearchStep] = []
         step = step_from(random_logits(seed, VOCABULARY))
         beam_search(step, Prefixes([0]), limit(9), width=1, n_best=1, length_penalty=0.6, observe=looked.append)
-        assert len(looked) == len(greedy.looked)
-        for one, other in zip(looked, greedy.looked, strict=True):
+        assert len(looked) == len(greedy.steps)
+        for one, other in zip(looked, greedy.steps, strict=True):
             assert torch.equal(one.pieces, other.pieces)
             assert torch.equal(one.gains, other.gains)
             assert torch.equal(one.finished, other.finished)
@@ -152,10 +152,10 @@ def test_greedy_search_looks_at_what_a_beam_of_one_does():
 
 def test_candidates_that_cannot_be_are_not_shown():
     """Of a vocabulary of seven a search of width 5 cannot see ten candidates at once: one hypothesis has four."""
-    looked: list[Looked] = []
+    looked: list[SearchStep] = []
     step = step_from(random_logits(1, 7))
     [found] = beam_search(step, Prefixes([0]), limit(3), width=5, n_best=1, length_penalty=0.6, observe=looked.append)
-    nodes = tree(Search(Request([EOS], 1), looked, found), 5).nodes
+    nodes = tree(ObservedSearch(SearchRequest([EOS], 1), looked, found), 5).nodes
     assert sum(node.step == 0 for node in nodes) == 4
     assert all(node.total > -100 for node in nodes)
 
@@ -204,7 +204,7 @@ def test_the_tree_of_a_line_with_something_to_keep_leads_to_its_translation_if_t
         if found.tree is not None:
             assert [node.piece_id for node in found.tree.nodes if node.best] == found.target.ids
     made = search(1, 2, longest=3)
-    assert tree_of(Search(made.request, [], made.found), SearchConfig(), str) is None
+    assert build_search_tree(ObservedSearch(made.request, [], made.hypotheses), SearchConfig(), str) is None
 
 
 def test_ids_and_parents_are_places():

@@ -10,7 +10,7 @@ import torch
 
 import pellucid
 from pellucid.model.glossary import glossary
-from pellucid.trace.checks.source_lines import code_of
+from pellucid.trace.checks.source_lines import source_line_of
 from tests.model.models import every_option, small_config
 
 PACKAGE = Path(pellucid.__file__).parent
@@ -34,7 +34,7 @@ def calls(file: str) -> dict[tuple[str, int], str]:
 def test_every_tensor_has_the_line_that_names_it(options):
     config = small_config(**options)
     for row in glossary(config):
-        code = code_of(row.name, config)
+        code = source_line_of(row.name, config)
         text = (PACKAGE / code.file).read_text(encoding="utf-8").splitlines()[code.line - 1]
         last = row.name.rpartition(".")[2]
         assert text.strip() == code.text, row.name
@@ -57,15 +57,15 @@ def test_every_tensor_has_the_line_that_names_it(options):
     ],
 )
 def test_the_line_stands_in_the_class_that_computes_it(options, name, owner):
-    code = code_of(name, small_config(**options))
+    code = source_line_of(name, small_config(**options))
     assert calls(code.file)[name.rpartition(".")[2], code.line] == owner
 
 
 def test_a_norm_before_and_a_norm_after_are_two_lines():
-    before, after = (code_of("decoder.0.ffn_residual.norm", small_config(norm=norm)) for norm in ("pre", "post"))
+    before, after = (source_line_of("decoder.0.ffn_residual.norm", small_config(norm=norm)) for norm in ("pre", "post"))
     assert before.line != after.line
-    assert "part(watch" in before.text
-    assert "part(x)" in after.text
+    assert "sublayer(watch" in before.text
+    assert "sublayer(x)" in after.text
 
 
 def test_every_place_that_shows_something_is_the_line_of_some_tensor():
@@ -74,19 +74,19 @@ def test_every_place_that_shows_something_is_the_line_of_some_tensor():
     for norm in ("pre", "post"):
         for positions in ("sinusoidal", "learned"):
             config = small_config(norm=norm, positions=positions)
-            found |= {(code.file, code.line) for code in (code_of(row.name, config) for row in glossary(config))}
+            found |= {(code.file, code.line) for code in (source_line_of(row.name, config) for row in glossary(config))}
     files = [path.relative_to(PACKAGE).as_posix() for path in (PACKAGE / "model").glob("*.py")]
     assert found == {(file, line) for file in files for _, line in calls(file)}
 
 
 def test_asking_draws_nothing():
     state = torch.get_rng_state()
-    code_of("logits", small_config(d_ff=19, activation="swiglu", norm="post", tie="none"))
+    source_line_of("logits", small_config(d_ff=19, activation="swiglu", norm="post", tie="none"))
     assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_layers_and_names_that_are_not_there_are_refused():
     with pytest.raises(KeyError, match=re.escape("'decoder.2.self.q': the decoder has 2 layers")):
-        code_of("decoder.2.self.q", small_config())
+        source_line_of("decoder.2.self.q", small_config())
     with pytest.raises(KeyError, match=r"decoder\.0\.self\.nothing"):
-        code_of("decoder.0.self.nothing", small_config())
+        source_line_of("decoder.0.self.nothing", small_config())

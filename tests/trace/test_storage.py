@@ -80,7 +80,7 @@ def test_a_trace_takes_the_place_of_a_trace_and_of_nothing_else(place, tmp_path)
     other.save(place)
     assert Trace.load(place).id == other.id
     model = tmp_path / "model"
-    bundle.save(model, small_traced().bundle.model, small_tokenizer())
+    bundle.save_bundle(model, small_traced().bundle.model, small_tokenizer())
     files = tmp_path / "files"
     files.mkdir()
     (files / "letter.txt").write_text("Dear", encoding="utf-8")
@@ -105,14 +105,14 @@ def test_nothing_is_left_where_saving_failed(tmp_path, monkeypatch):
 
 def test_what_is_no_trace_is_refused(tmp_path):
     model = tmp_path / "model"
-    bundle.save(model, small_traced().bundle.model, small_tokenizer())
+    bundle.save_bundle(model, small_traced().bundle.model, small_tokenizer())
     (tmp_path / "file").write_text("", encoding="utf-8")
     for wrong in (tmp_path / "nothing", tmp_path, model, tmp_path / "file"):
         with pytest.raises(ValueError, match="is not a saved trace; that is a directory with"):
             Trace.load(wrong)
     ball().save(tmp_path / "ball")
     with pytest.raises(ValueError, match="is a saved trace, not a model"):  # and a trace is no model
-        bundle.load(tmp_path / "ball")
+        bundle.load_bundle(tmp_path / "ball")
 
 
 @pytest.mark.parametrize("name", [FACTS, TENSORS, MANIFEST])

@@ -16,8 +16,8 @@ from pellucid.decode.translate import Translator
 from pellucid.model.glossary import glossary
 from pellucid.trace import Record
 from pellucid.trace import capture as capture_module
-from pellucid.trace.provenance import side_of
-from pellucid.trace.tracing import trace
+from pellucid.trace.provenance import make_side
+from pellucid.trace.tracing import trace_sentence
 from tests.model.models import every_option
 from tests.trace.traced import SENTENCES, ball, model_of, small_traced, tree_of_ball
 
@@ -138,7 +138,7 @@ def test_the_words_of_the_pieces():
 
 
 def test_a_piece_that_spells_two_words_is_of_the_first():
-    side = side_of(["▁x", "▁a\u3000b", "c", "</s>"], [4, 5, 6, EOS], "x a\u3000bc", "x a\u3000bc")
+    side = make_side(["▁x", "▁a\u3000b", "c", "</s>"], [4, 5, 6, EOS], "x a\u3000bc", "x a\u3000bc")
     assert side.words == [0, 1, 2, None]
 
 
@@ -267,11 +267,11 @@ def test_long_sentences_keep_their_patterns_and_longer_ones_are_refused():
 
 def test_what_takes_too_much_memory_is_refused_with_the_numbers(monkeypatch):
     found = ball()
-    estimate = capture_module.bytes_of(
+    estimate = capture_module.tensor_bytes(
         found.config, glossary(found.config), len(found.source.ids), len(found.inputs.ids), 4
     )
     assert estimate == found.nbytes == found.manifest()["run"]["bytes"]
-    monkeypatch.setattr(capture_module, "LARGEST", 2**12)
+    monkeypatch.setattr(capture_module, "LARGEST_TRACE", 2**12)
     with pytest.raises(ValueError, match=r"of 14 and 1 pieces would hold 0.0 MiB, the most is 0.0; keep fewer"):
         small_traced().trace("The ball is blue.", target="¿Dónde?")
 
@@ -316,7 +316,7 @@ def test_another_engine_is_named_and_not_asked():
     model = small_traced()
 
     class Other:
-        suited = 1
+        batch_size = 1
 
         def search(self, requests, config):
             raise AssertionError
@@ -375,7 +375,7 @@ def test_numbers_that_are_none_have_no_range():
         model.bundle.model.get_parameter("encoder.0.ffn.inner.bias")[0] = 1e38
         model.bundle.model.get_parameter("encoder.0.ffn.outer.weight")[:, 0] = 0.0
         model.bundle.model.get_parameter("decoder.2.cross.qkv.weight")[:12] *= 1e19
-    found = trace(model.translator, model.bundle, "Yes.", target="Sí.")
+    found = trace_sentence(model.translator, model.bundle, "Yes.", target="Sí.")
     json.dumps(found.manifest(), allow_nan=False)
 
 

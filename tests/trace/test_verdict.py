@@ -17,11 +17,19 @@ from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import BOS, EOS, UNK, Tokenizer
 from pellucid.decode.translate import Translator
 from pellucid.model import ModelConfig, Transformer
-from pellucid.trace.causes.case import Case, Effects
-from pellucid.trace.causes.erasure import without_prefix, without_source
-from pellucid.trace.causes.findings import against, detached, lost, odd_pieces, omitted, repeated, twice
+from pellucid.trace.causes.case import ErasureEffects, TranslationCase
+from pellucid.trace.causes.erasure import erase_prefix, erase_source
+from pellucid.trace.causes.findings import (
+    compare_with_reference,
+    find_hallucination,
+    find_odd_pieces,
+    find_omissions,
+    find_repetitions,
+    repeated_runs,
+    where_search_lost,
+)
 from pellucid.trace.edits import Hide, Prefix
-from pellucid.trace.facts import Tree, TreeNode
+from pellucid.trace.facts import SearchTree, TreeNode
 from pellucid.trace.trace import Trace
 from tests.decode.models import small_tokenizer
 from tests.model.models import EVERY_OPTION
@@ -67,12 +75,12 @@ def table_model(table: dict[str, dict[str, float]]) -> Model:
 GARDEN = {"": {"kima": 0.6, "lopu": 0.4}, "kima": {".": 0.5, "tesa": 0.2, "runo": 0.3}, "lopu": {".": 0.9, "runo": 0.1}}
 
 
-def case_of(text: str, translation: str, tokenizer: Tokenizer | None = None, **options) -> Case:
+def case_of(text: str, translation: str, tokenizer: Tokenizer | None = None, **options) -> TranslationCase:
     tokenizer = tokenizer or small_tokenizer()
     [source], [target] = tokenizer.encode_source([text]), tokenizer.encode_target([translation])
     unknown = [piece.startswith("<0x") for piece in tokenizer.source_pieces(source)]
     given = {"unknown": unknown, "searched": True, "beam": 3, "length_penalty": 0.6, **options}
-    return Case(
+    return TranslationCase(
         ball().require_origin().bundle.model, tokenizer, text, source, translation=translation, target=target, **given
     )
 
@@ -116,7 +124,7 @@ def test_the_better_score_decides(options):
         scores = [s.log_prob / ((5 + len(s.pieces)) / 6) ** 0.6 for s in model.score(["Yes."] * 2, [ours, theirs])]
         for searched in (True, False):
             case = replace(case_of("Yes.", ours, searched=searched), model=model.bundle.model)
-            found = against(case, theirs)
+            found = compare_with_reference(case, theirs)
             better = ["search"] if searched else []
             assert [each.kind for each in found] == (better if scores[1] > scores[0] else ["model"])
             for each in found:
@@ -127,7 +135,7 @@ def test_the_better_score_decides(options):
 
 def test_the_tree_says_where_a_search_dropped_the_reference():
     """Width 1: "a" is kept, "b" is second, "c" is not among the candidates; under "a" the end comes first."""
-    tree = Tree(
+    tree = SearchTree(
         1,
         0.6,
         "",
@@ -135,21 +143,21 @@ def test_the_tree_says_where_a_search_dropped_the_reference():
         [node(0, None, 0, 5, 1, "kept"), node(1, None, 0, 6, 2, "pruned"), node(2, 0, 1, EOS, 1, "finished")],
     )
     case = case_of("Yes.", "Yes.", tree=tree)
-    assert lost(case, [6, EOS]) == (
+    assert where_search_lost(case, [6, EOS]) == (
         0,
         f"It was dropped at piece 1, {quoted(6)}, which was number 2 of 2 candidates, of which the beam keeps 1.",
     )
-    assert lost(case, [7, EOS]) == (
+    assert where_search_lost(case, [7, EOS]) == (
         0,
         f"It was dropped at piece 1, {quoted(7)}, which was not among the 2 candidates, of which the beam keeps 1.",
     )
-    assert lost(case, [5, 8, EOS]) == (
+    assert where_search_lost(case, [5, 8, EOS]) == (
         1,
         f"It was dropped at piece 2, {quoted(8)}, which was not among the 2 candidates, of which the beam keeps 1.",
     )
-    assert lost(case, [5, EOS]) == (1, "The search had seen it end.")
+    assert where_search_lost(case, [5, EOS]) == (1, "The search had seen it end.")
     kept = replace(tree, nodes=[*tree.nodes[:2], node(2, 0, 1, 9, 1, "kept")])
-    assert lost(replace(case, tree=kept), [5, 9, 9, EOS]) == (
+    assert where_search_lost(replace(case, tree=kept), [5, 9, 9, EOS]) == (
         2,
         f"The search was over before piece 3 of it, {quoted(9)}.",
     )
@@ -192,7 +200,7 @@ def test_a_translation_that_was_cut_off_is_the_search_s():
 def test_a_reference_with_unknown_pieces_is_not_the_search_s():
     case = case_of("Yes.", "Yes.")
     tokenizer = SimpleNamespace(encode_target=lambda _: [[9, UNK, UNK, EOS]], decode_target=str)
-    [finding] = against(replace(case, tokenizer=tokenizer), "犬")
+    [finding] = compare_with_reference(replace(case, tokenizer=tokenizer), "犬")
     assert (finding.kind, finding.numbers) == ("tokens", {"pieces": 4, "unknown": 2})
 
 
@@ -208,7 +216,7 @@ def test_a_reference_that_cannot_be_read_is_refused():
 
 def test_rare_characters_and_words_in_splinters_are_found():
     case = case_of("kima amikupolaset 犬 lopu", "kima", word_tokenizer())
-    found = {finding.word: finding for finding in odd_pieces(case)}
+    found = {finding.word: finding for finding in find_odd_pieces(case)}
     assert set(found) == {1, 2}
     assert all(finding.kind == "tokens" for finding in found.values())
     assert found[1].numbers["unknown"] == 0
@@ -220,9 +228,9 @@ def test_rare_characters_and_words_in_splinters_are_found():
 
 
 def test_words_with_a_piece_of_their_own_digits_and_scripts_without_letters_are_not():
-    assert not odd_pieces(case_of(" ".join(WORDS), "kima", word_tokenizer()))
+    assert not find_odd_pieces(case_of(" ".join(WORDS), "kima", word_tokenizer()))
     text = "1234567 日本語日本語"
-    assert not odd_pieces(case_of(text, "kima", word_tokenizer(), unknown=[False] * 99))
+    assert not find_odd_pieces(case_of(text, "kima", word_tokenizer(), unknown=[False] * 99))
 
 
 # ---------------------------------------------------------------- omission and hallucination
@@ -272,14 +280,14 @@ def test_a_model_that_does_not_look_at_its_source_is_found():
 
 def test_where_all_is_owed_to_itself_words_are_not_counted_as_left_out():
     case = case_of("The ball is blue.", "La bola")
-    effects = Effects(np.ones((4, 3)), np.zeros((3, 3)), -3.9, -10.0, np.full((2, 4), 0.25))
-    assert [each.word for each in omitted(case, effects)] == [0, 1, 2, 3]
-    [finding] = detached(effects)
+    effects = ErasureEffects(np.ones((4, 3)), np.zeros((3, 3)), -3.9, -10.0, np.full((2, 4), 0.25))
+    assert [each.word for each in find_omissions(case, effects)] == [0, 1, 2, 3]
+    [finding] = find_hallucination(effects)
     assert "falls by 3.90" in finding.says
     assert "falls by 10.00" in finding.says
-    assert not detached(replace(effects, whole_source=-4.1))
-    assert not detached(replace(effects, whole_source=-0.1, whole_prefix=2.0))
-    assert detached(replace(effects, whole_source=0.1, whole_prefix=2.0))
+    assert not find_hallucination(replace(effects, whole_source=-4.1))
+    assert not find_hallucination(replace(effects, whole_source=-0.1, whole_prefix=2.0))
+    assert find_hallucination(replace(effects, whole_source=0.1, whole_prefix=2.0))
 
 
 def test_nothing_written_is_found():
@@ -295,29 +303,29 @@ def test_nothing_written_is_found():
 def test_the_same_words_from_the_same_words_are_found():
     case = case_of("The ball is blue.", "La bola es la bola, azul.")
     same, elsewhere = np.eye(4)[[0, 1, 2, 0, 1, 3]], np.eye(4)[[0, 1, 2, 2, 3, 3]]
-    [finding] = repeated(case, effects(same))
+    [finding] = find_repetitions(case, effects(same))
     assert finding.numbers | {"limit": 0.6} == {"first": 0, "second": 3, "words": 2, "share": 1.0, "limit": 0.6}
     assert case.target_words[3].start == finding.step
     assert "“la bola,”" in finding.says
     assert "100%" in finding.says
-    assert not repeated(case, effects(elsewhere))
-    assert repeated(case, effects(0.7 * same + 0.3 * elsewhere))
-    assert not repeated(case, effects(0.5 * same + 0.5 * elsewhere))
+    assert not find_repetitions(case, effects(elsewhere))
+    assert find_repetitions(case, effects(0.7 * same + 0.3 * elsewhere))
+    assert not find_repetitions(case, effects(0.5 * same + 0.5 * elsewhere))
 
 
 def test_what_the_source_repeats_may_be_repeated():
     attention = np.full((4, 4), 0.25)
-    assert repeated(case_of("It is blue and", "es muy muy azul"), effects(attention))
-    assert not repeated(case_of("It is very very", "es muy muy azul"), effects(attention))
+    assert find_repetitions(case_of("It is blue and", "es muy muy azul"), effects(attention))
+    assert not find_repetitions(case_of("It is very very", "es muy muy azul"), effects(attention))
 
 
 def test_a_translation_in_circles_is_found():
     """Even inside a word, and where cross-attention is elsewhere each time."""
     text = "a" * 31
     case = case_of("The ball is blue.", text)
-    [finding] = repeated(case, effects(np.full((1, 4), 0.25)))
+    [finding] = find_repetitions(case, effects(np.full((1, 4), 0.25)))
     assert finding.kind == "repetition"
-    assert not repeated(case_of(text, text), effects(np.full((1, 1), 1.0)))
+    assert not find_repetitions(case_of(text, text), effects(np.full((1, 1), 1.0)))
 
 
 @pytest.mark.parametrize(
@@ -332,7 +340,7 @@ def test_a_translation_in_circles_is_found():
     ],
 )
 def test_repeated_words_are_those_one_finds_by_hand(text, expected):
-    assert list(twice(text.split())) == expected
+    assert list(repeated_runs(text.split())) == expected
 
 
 # ---------------------------------------------------------------- the whole
@@ -343,8 +351,8 @@ def test_the_matrices_are_those_of_erasure_word_by_word():
     verdict, model = trace.verdict(), trace.require_origin().bundle.model
     source, target = trace.source.ids, trace.target.ids
     words = [[n for n, word in enumerate(trace.source.words) if word == number] for number in range(4)]
-    np.testing.assert_allclose(verdict.erasure_source, without_source(model, source, target, words), atol=1e-5)
-    expected = without_prefix(model, source, target, [[n] for n in range(len(target))])
+    np.testing.assert_allclose(verdict.erasure_source, erase_source(model, source, target, words), atol=1e-5)
+    expected = erase_prefix(model, source, target, [[n] for n in range(len(target))])
     assert len(verdict.erasure_prefix) == len(target)
     for k, row in enumerate(verdict.erasure_prefix):
         assert row[: k + 1] == [None] * min(k + 1, len(target))
@@ -367,8 +375,8 @@ def test_a_run_that_was_changed_and_a_trace_from_disk_are_not_judged(tmp_path):
         Trace.load(tmp_path / "ball").verdict()
 
 
-def effects(attention) -> Effects:
-    return Effects(np.zeros((0, 0)), np.zeros((0, 0)), 0.0, 0.0, attention)
+def effects(attention) -> ErasureEffects:
+    return ErasureEffects(np.zeros((0, 0)), np.zeros((0, 0)), 0.0, 0.0, attention)
 
 
 def node(number, parent, step, piece, rank, fate) -> TreeNode:

@@ -11,7 +11,7 @@ from pellucid.data.tokenizer import EOS
 from pellucid.decode.translate import Translator
 from pellucid.model import ModelConfig, Transformer
 from pellucid.trace import Trace
-from pellucid.trace.facts import Tree
+from pellucid.trace.facts import SearchTree
 from tests.decode.models import small_tokenizer
 from tests.model.models import shaken
 
@@ -52,7 +52,7 @@ def ball() -> Trace:
     return small_traced().trace("The ball is blue.", beam=3)
 
 
-def tree_of_ball() -> Tree:
+def tree_of_ball() -> SearchTree:
     """What its search looked at."""
     tree = ball().tree
     assert tree is not None

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pellucid.config import build, overridden, read_toml, to_toml
+from pellucid.config import apply_overrides, build_settings, read_toml, to_toml
 from pellucid.model import PRESETS
 from pellucid.train.config import OptimConfig, RunConfig, make_run, read_run
 from pellucid.train.stand_in import stand_in_run
@@ -112,12 +112,12 @@ def test_one_length_of_the_run_takes_the_place_of_the_other(tmp_path):
 @pytest.mark.parametrize("override", ["train.steps", "=5", "train.=5", ".steps=5"])
 def test_an_override_that_is_none_says_how_one_looks(override):
     with pytest.raises(ValueError, match=r"is not section\.key=value"):
-        overridden({}, [override])
+        apply_overrides({}, [override])
 
 
 def test_an_override_through_a_value_is_refused():
     with pytest.raises(ValueError, match="'seed' is a value, not a section"):
-        overridden({"seed": 1}, ["seed.x=1"])
+        apply_overrides({"seed": 1}, ["seed.x=1"])
 
 
 def test_sizes_have_the_papers_numbers():
@@ -127,6 +127,6 @@ def test_sizes_have_the_papers_numbers():
 
 
 def test_built_settings_are_frozen():
-    settings = build(RunConfig, {"data": DATA, "train": {"steps": 1}}, "here")
+    settings = build_settings(RunConfig, {"data": DATA, "train": {"steps": 1}}, "here")
     with pytest.raises(AttributeError):
         settings.seed = 5  # pyright: ignore[reportAttributeAccessIssue]

@@ -18,7 +18,7 @@ from pellucid.train.failures import TrainingFailed
     ],
 )
 def test_a_worker_that_never_comes_is_waited_for_no_longer_than_said(rank, taken, said, monkeypatch):
-    monkeypatch.setattr(distributed, "PATIENCE", timedelta(seconds=1))
+    monkeypatch.setattr(distributed, "WORKER_TIMEOUT", timedelta(seconds=1))
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))
         port = place.getsockname()[1]
@@ -30,4 +30,4 @@ def test_a_worker_that_never_comes_is_waited_for_no_longer_than_said(rank, taken
         for name, value in there.items():
             monkeypatch.setenv(name, str(value))
         with pytest.raises(TrainingFailed, match=rf"the 2 workers did not meet at 127\.0\.0\.1:{port}: .*{said}"):
-            distributed.joined().__enter__()
+            distributed.join_workers().__enter__()

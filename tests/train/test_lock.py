@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.train.lock import NAME, locked
-from pellucid.train.loop import train
+from pellucid.train.lock import LOCK_FILE, hold_run_lock
+from pellucid.train.loop import train_run
 from tests.train.corpora import small_run
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from pellucid.train.lock import locked
-with locked(Path(sys.argv[1])):
+from pellucid.train.lock import hold_run_lock
+with hold_run_lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)
 """
@@ -36,19 +36,19 @@ def holder(tmp_path: Path):
 def test_two_trainings_never_write_into_one_directory(tmp_path, holder, resume):
     run = small_run(tmp_path)
     with pytest.raises(ValueError, match=f"is being trained into by process {holder.pid}; wait until it ends"):
-        train(run, tmp_path / "run", resume=resume)
-    assert [path.name for path in (tmp_path / "run").iterdir()] == [NAME]  # the other's is not removed
+        train_run(run, tmp_path / "run", resume=resume)
+    assert [path.name for path in (tmp_path / "run").iterdir()] == [LOCK_FILE]  # the other's is not removed
 
 
 def test_the_lock_of_a_killed_training_is_free(tmp_path, holder):
     os.kill(holder.pid, signal.SIGKILL)
     holder.wait()
-    with locked(tmp_path / "run"):
-        assert (tmp_path / "run" / NAME).read_text(encoding="ascii") == f"{os.getpid()}\n"
+    with hold_run_lock(tmp_path / "run"):
+        assert (tmp_path / "run" / LOCK_FILE).read_text(encoding="ascii") == f"{os.getpid()}\n"
     assert not list((tmp_path / "run").iterdir())
 
 
 def test_a_training_that_is_refused_leaves_no_directory(tmp_path):
     with pytest.raises(ValueError, match="no checkpoint to resume from"):
-        train(small_run(tmp_path), tmp_path / "run", resume=True)
+        train_run(small_run(tmp_path), tmp_path / "run", resume=True)
     assert not (tmp_path / "run").exists()

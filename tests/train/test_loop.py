@@ -16,27 +16,27 @@ import torch
 from pellucid import bundle
 from pellucid.train import loop
 from pellucid.train.config import DataConfig, make_run, read_run
-from pellucid.train.defaults import choose
+from pellucid.train.defaults import choose_settings
 from pellucid.train.log import read_log
-from pellucid.train.loop import train
-from pellucid.train.pairs import held_out, read_corpus
-from pellucid.train.state import average, checkpoints
+from pellucid.train.loop import train_run
+from pellucid.train.pairs import read_corpus, split_held_out
+from pellucid.train.state import average_weights, list_checkpoints
 from tests.train.corpora import small_run, write_corpus
 
 ENDLESS = """
 from pathlib import Path
-from pellucid.train.loop import train
+from pellucid.train.loop import train_run
 from tests.train.corpora import small_run
 
 lengths = {{"steps": 100_000, "evaluate_every": 50_000, "save_every": 50_000}}
-print(train(small_run(Path({data!r}), train=lengths), Path({out!r})).stop)
+print(train_run(small_run(Path({data!r}), train=lengths), Path({out!r})).stop)
 """
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("finished")
-    outcome = train(small_run(folder / "data", train={"keep": 2}), folder / "out")
+    outcome = train_run(small_run(folder / "data", train={"keep": 2}), folder / "out")
     assert outcome.stop == "done"
     return outcome.out
 
@@ -51,7 +51,7 @@ def test_a_run_directory_holds_settings_reports_checkpoints_and_models(finished)
         "best",
         "average",
     }
-    assert [path.name for path in checkpoints(finished)] == ["step-00000008", "step-00000012"]
+    assert [path.name for path in list_checkpoints(finished)] == ["step-00000008", "step-00000012"]
     assert read_run(finished / "run.toml").train.keep == 2
 
 
@@ -65,28 +65,28 @@ def test_reports_carry_step_seconds_tokens_and_signatures(finished):
 
 
 def test_every_checkpoint_is_a_model_that_translates(finished):
-    found = bundle.load(checkpoints(finished)[0])
+    found = bundle.load_bundle(list_checkpoints(finished)[0])
     assert found.manifest["step"] == 8
     assert not found.model.training
 
 
 def test_the_averaged_model_is_the_mean_of_the_kept_ones(finished):
-    kept = [bundle.load(place).model.state_dict() for place in checkpoints(finished)]
-    found = bundle.load(finished / "average").model.state_dict()
+    kept = [bundle.load_bundle(place).model.state_dict() for place in list_checkpoints(finished)]
+    found = bundle.load_bundle(finished / "average").model.state_dict()
     for name, value in found.items():
         torch.testing.assert_close(value, (kept[0][name].double() + kept[1][name].double()).float() / 2)
 
 
 def test_averaging_one_model_is_the_model(finished):
-    model = bundle.load(finished / "best").model
-    average([finished / "last"], into=model)
-    for name, value in bundle.load(finished / "last").model.state_dict().items():
+    model = bundle.load_bundle(finished / "best").model
+    average_weights([finished / "last"], into=model)
+    for name, value in bundle.load_bundle(finished / "last").model.state_dict().items():
         assert torch.equal(model.state_dict()[name], value)
 
 
 def test_patience_ends_a_run_that_no_longer_improves(tmp_path):
     run = small_run(tmp_path / "data", train={"steps": 500, "evaluate_every": 2, "patience": 3}, optim={"peak": 1e-9})
-    outcome = train(run, tmp_path / "out")
+    outcome = train_run(run, tmp_path / "out")
     assert outcome.stop == "patience"
     rows = [row for row in read_log(tmp_path / "out" / "log.jsonl") if "bleu" in row]
     assert len(rows) < 10
@@ -94,7 +94,7 @@ def test_patience_ends_a_run_that_no_longer_improves(tmp_path):
 
 def test_minutes_end_a_run(tmp_path):
     run = small_run(tmp_path / "data", train={"steps": None, "minutes": 0.05, "evaluate_every": None})
-    outcome = train(run, tmp_path / "out")
+    outcome = train_run(run, tmp_path / "out")
     rows = read_log(tmp_path / "out" / "log.jsonl")
     assert outcome.stop == "done"
     assert rows[-1]["seconds"] >= 3.0
@@ -120,10 +120,10 @@ def test_a_signal_saves_and_says_how_to_go_on(number, name, tmp_path):
     assert out.strip() == name
     assert "everything saved" in messages
     assert "--resume" in messages
-    step = int(checkpoints(tmp_path / "out")[-1].name[5:])
+    step = int(list_checkpoints(tmp_path / "out")[-1].name[5:])
     assert step >= 1
-    resumed = train(small_run(tmp_path / "data", train={"steps": step + 2}), tmp_path / "out", resume=True)
-    assert json.loads((checkpoints(resumed.out)[-1] / "training.json").read_text())["counts"]["step"] == step + 2
+    resumed = train_run(small_run(tmp_path / "data", train={"steps": step + 2}), tmp_path / "out", resume=True)
+    assert json.loads((list_checkpoints(resumed.out)[-1] / "training.json").read_text())["counts"]["step"] == step + 2
 
 
 def test_pairs_held_out_share_no_sentence_with_training(tmp_path):
@@ -147,7 +147,7 @@ def test_held_out_pairs_keep_their_line_numbers(tmp_path):
     files = write_corpus(tmp_path, pairs=101)
     corpus = read_corpus(DataConfig(source=files["source"], target=files["target"]), 1)
     lines = Path(files["source"]).read_text(encoding="utf-8").split("\n")
-    for pairs in held_out(corpus.train[0], 7, 2):
+    for pairs in split_held_out(corpus.train[0], 7, 2):
         assert [lines[number - 1] for number in pairs.lines] == pairs.sources
 
 
@@ -156,34 +156,38 @@ def test_held_out_pairs_keep_their_line_numbers(tmp_path):
 )
 def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, batch):
     files = {"source": "a.en", "target": "a.es"}
-    choice = choose(files, pairs)
+    choice = choose_settings(files, pairs)
     assert choice.tables["model"]["size"] == size
     assert choice.tables["train"] == {"minutes": 30.0, "batch_tokens": batch}
     assert make_run(choice.tables).optim.dropout_rise > 0
     assert any(f"{pairs:,} pairs" in reason for reason in choice.reasons)
-    kept = choose(files, pairs, size="base", steps=9)
+    kept = choose_settings(files, pairs, size="base", steps=9)
     assert kept.tables["model"]["size"] == "base"
     assert kept.tables["train"] == {"steps": 9, "batch_tokens": batch}
 
 
 def test_the_best_checkpoints_are_kept_and_averaged_when_asked(tmp_path, monkeypatch):
     scores = iter([30.0, 10.0, 20.0, 5.0, 1.0, 1.0])
-    real = loop.evaluate
+    real = loop.evaluate_model
 
     def scripted(*arguments):
         return replace(real(*arguments), bleu=next(scores))
 
-    monkeypatch.setattr(loop, "evaluate", scripted)
+    monkeypatch.setattr(loop, "evaluate_model", scripted)
     run = small_run(tmp_path / "data", train={"evaluate_every": 3, "save_every": 3, "average": "best", "keep": 2})
-    train(run, tmp_path / "out")
+    train_run(run, tmp_path / "out")
     # the two best, and the newest, from which the run could go on
-    assert [path.name for path in checkpoints(tmp_path / "out")] == ["step-00000003", "step-00000009", "step-00000012"]
-    assert bundle.load(tmp_path / "out" / "best").manifest["step"] == 3
+    assert [path.name for path in list_checkpoints(tmp_path / "out")] == [
+        "step-00000003",
+        "step-00000009",
+        "step-00000012",
+    ]
+    assert bundle.load_bundle(tmp_path / "out" / "best").manifest["step"] == 3
 
 
 @pytest.mark.parametrize(("minutes", "sentences"), [(0.5, 100), (4, 200), (9.5, 475), (10, 500), (60, 500)])
 def test_a_short_run_spends_its_minutes_on_training(minutes, sentences, tmp_path):
-    choice = choose(write_corpus(tmp_path), 211, minutes=minutes)
+    choice = choose_settings(write_corpus(tmp_path), 211, minutes=minutes)
     run = make_run(choice.tables)
     assert (run.train.minutes, run.train.dev_sentences) == (minutes, sentences)
     assert any(f"{sentences} dev sentences" in reason for reason in choice.reasons) == (sentences < 500)
@@ -192,7 +196,7 @@ def test_a_short_run_spends_its_minutes_on_training(minutes, sentences, tmp_path
 @pytest.mark.parametrize(("minutes", "cost", "most"), [(1, 4.0, 3), (1, 20.0, 2), (5, 20.0, 3)])
 def test_evaluations_take_a_bounded_share_of_a_run_in_minutes(minutes, cost, most, tmp_path, monkeypatch):
     """By a clock that goes on by three seconds an update, and by `cost` an evaluation."""
-    now, real = [0.0], {"update": loop.update, "evaluate": loop.evaluate}
+    now, real = [0.0], {"update_weights": loop.update_weights, "evaluate_model": loop.evaluate_model}
 
     def lasting(name, seconds):
         def call(*arguments):
@@ -201,24 +205,24 @@ def test_evaluations_take_a_bounded_share_of_a_run_in_minutes(minutes, cost, mos
 
         monkeypatch.setattr(loop, name, call)
 
-    lasting("update", 3.0)
-    lasting("evaluate", cost)
+    lasting("update_weights", 3.0)
+    lasting("evaluate_model", cost)
     monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now[0]))
     tiny = {"steps": None, "minutes": minutes, "evaluate_every": None, "save_every": None, "batch_tokens": 17}
     run = small_run(tmp_path / "data", train={**tiny, "dev_sentences": 1, "dev_beam": 1})
-    out = train(run, tmp_path / "out").out
+    out = train_run(run, tmp_path / "out").out
     rows = [row for row in read_log(out / "log.jsonl") if "bleu" in row and "model" not in row]
     assert len(rows) == most
     assert all(row["seconds"] >= 30 + cost for row in rows)
     between = cost * len(rows[1:-1])
     assert between <= 0.2 * 60 * minutes
     assert rows[-1]["seconds"] >= 60 * minutes  # the end is always measured
-    assert len(checkpoints(out)) == run.train.keep  # which are saved all along
+    assert len(list_checkpoints(out)) == run.train.keep  # which are saved all along
 
 
 def test_steps_and_minutes_together_are_refused_in_the_two_file_form_too(tmp_path):
     files = write_corpus(tmp_path)
-    choice = choose(files, 211, steps=5, minutes=2.0)
+    choice = choose_settings(files, 211, steps=5, minutes=2.0)
     with pytest.raises(ValueError, match="both given; name one"):
         make_run(choice.tables)
 
@@ -227,5 +231,5 @@ def test_dev_pairs_that_are_left_out_are_named(tmp_path, capsys):
     run = small_run(tmp_path / "data", train={"steps": 1})
     dev = tmp_path / "data" / "dev_source.txt"
     dev.write_text(dev.read_text(encoding="utf-8").replace("\n", " one" * 400 + "\n", 1), encoding="utf-8")
-    train(run, tmp_path / "out")
+    train_run(run, tmp_path / "out")
     assert "dev_source.txt:1 source of more than 256 pieces" in capsys.readouterr().err

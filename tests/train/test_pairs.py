@@ -14,13 +14,13 @@ from pellucid.train import loop, pairs, shard_writing
 from pellucid.train.config import RunConfig, make_run, read_run
 from pellucid.train.data import read_data
 from pellucid.train.log import read_log
-from pellucid.train.loop import train
+from pellucid.train.loop import train_run
 from tests.train.corpora import mixed, small_run
 
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shard_writing, "PART", 37)
+    monkeypatch.setattr(shard_writing, "PAIRS_PER_PART", 37)
 
 
 def quick_run(folder: Path, **changes: dict) -> RunConfig:
@@ -47,7 +47,7 @@ RUNS = {
 
 
 def with_shards(run: RunConfig, place: Path) -> RunConfig:
-    shard_writing.prepare(run, place, 2, lambda message: None)
+    shard_writing.prepare_shards(run, place, 2, lambda message: None)
     return replace(run, data=replace(run.data, shards=str(place)))
 
 
@@ -62,7 +62,7 @@ def test_shards_hold_what_reading_the_text_gives(kind: str, tmp_path: Path):
     text, mapped = read_data(run), read_data(with_shards(run, tmp_path / "shards"))
     assert mapped.fingerprint == text.fingerprint
     assert sorted(mapped.notes) == sorted(text.notes)
-    assert mapped.encoded.shares == text.encoded.shares
+    assert mapped.encoded.corpora == text.encoded.corpora
     assert (mapped.dev.sources, mapped.dev.targets) == (text.dev.sources, text.dev.targets)
     assert (list(mapped.dev.lines), mapped.dev.files) == (list(text.dev.lines), text.dev.files)
     assert mapped.tokenizer.source.serialized_model_proto() == text.tokenizer.source.serialized_model_proto()
@@ -75,8 +75,8 @@ def test_shards_hold_what_reading_the_text_gives(kind: str, tmp_path: Path):
 
 def test_training_on_shards_is_training_on_the_text_to_the_bit(tmp_path: Path):
     run = mixed_run(tmp_path / "data", model={"dropout": 0.2})
-    train(run, tmp_path / "text")
-    train(with_shards(run, tmp_path / "shards"), tmp_path / "mapped")
+    train_run(run, tmp_path / "text")
+    train_run(with_shards(run, tmp_path / "shards"), tmp_path / "mapped")
     for name in ("last", "best", "average"):
         one, other = (tmp_path / out / name / "model.safetensors" for out in ("text", "mapped"))
         assert one.read_bytes() == other.read_bytes(), name
@@ -84,7 +84,7 @@ def test_training_on_shards_is_training_on_the_text_to_the_bit(tmp_path: Path):
 
 
 def test_a_run_begun_on_text_goes_on_with_shards_to_the_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    run, real, steps = mixed_run(tmp_path / "data", model={"dropout": 0.2}), loop.update, iter(range(99))
+    run, real, steps = mixed_run(tmp_path / "data", model={"dropout": 0.2}), loop.update_weights, iter(range(99))
 
     def dying(*arguments):
         if next(steps) == 5:
@@ -92,11 +92,11 @@ def test_a_run_begun_on_text_goes_on_with_shards_to_the_bit(tmp_path: Path, monk
         return real(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "update", dying)
+        patch.setattr(loop, "update_weights", dying)
         with pytest.raises(KeyboardInterrupt):
-            train(run, tmp_path / "moved")
-    train(with_shards(run, tmp_path / "shards"), tmp_path / "moved", resume=True)
-    train(run, tmp_path / "undisturbed")
+            train_run(run, tmp_path / "moved")
+    train_run(with_shards(run, tmp_path / "shards"), tmp_path / "moved", resume=True)
+    train_run(run, tmp_path / "undisturbed")
     assert (tmp_path / "moved/last/model.safetensors").read_bytes() == (
         tmp_path / "undisturbed/last/model.safetensors"
     ).read_bytes()
@@ -105,7 +105,7 @@ def test_a_run_begun_on_text_goes_on_with_shards_to_the_bit(tmp_path: Path, monk
 
 def test_the_ledger_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     run = mixed_run(tmp_path / "data", train={"steps": 31, "evaluate_every": 31, "save_every": 31})
-    train(run, tmp_path / "out")
+    train_run(run, tmp_path / "out")
     seen = [row["seen"] for row in read_log(tmp_path / "out" / "log.jsonl") if "seen" in row]
     data = read_data(run)
     stream, brute = Stream(data.encoded, run.train.batch_tokens, run.seed), Counter()
@@ -182,7 +182,7 @@ def test_weights_may_change_without_preparing_again(tmp_path: Path):
     sharded = with_shards(mixed_run(tmp_path / "data"), tmp_path / "shards")
     corpus = tuple(replace(each, weight=3.0) for each in sharded.data.corpus)
     changed = read_data(replace(sharded, data=replace(sharded.data, corpus=corpus)))
-    assert [share.weight for share in changed.encoded.shares] == [3.0] * 3
+    assert [share.weight for share in changed.encoded.corpora] == [3.0] * 3
 
 
 def test_damaged_shards_are_refused(tmp_path: Path):

@@ -7,8 +7,8 @@ import pytest
 from pellucid.data.stream import Stream
 from pellucid.train import loop
 from pellucid.train.data import read_data
-from pellucid.train.loop import train
-from pellucid.train.shard_writing import prepare
+from pellucid.train.loop import train_run
+from pellucid.train.shard_writing import prepare_shards
 from tests.laws.runs import assert_same_end, same, train_until, weights
 from tests.train.corpora import small_run
 
@@ -16,32 +16,32 @@ from tests.train.corpora import small_run
 def test_a_regularised_run_resumes_to_the_bit_and_shards_are_the_same_run(tmp_path, monkeypatch):
     changes = {"model": {"dropout": 0.2}, "optim": {"r_drop": 5.0}, "train": {"batch_tokens": 401}}
     run = small_run(tmp_path / "data", **changes, data={"bpe_dropout": 0.1})
-    train(run, tmp_path / "undisturbed")
+    train_run(run, tmp_path / "undisturbed")
     train_until(7, run, tmp_path / "broken", monkeypatch)
-    train(run, tmp_path / "broken", resume=True)
+    train_run(run, tmp_path / "broken", resume=True)
     assert_same_end(tmp_path / "undisturbed", tmp_path / "broken")
     shards = str(tmp_path / "shards")
     sharded = small_run(tmp_path / "data", **changes, data={"bpe_dropout": 0.1, "shards": shards})
-    prepare(sharded, Path(shards), workers=1, say=lambda _: None)
-    train(sharded, tmp_path / "from shards")
+    prepare_shards(sharded, Path(shards), workers=1, say=lambda _: None)
+    train_run(sharded, tmp_path / "from shards")
     assert same(weights(tmp_path / "undisturbed/last"), weights(tmp_path / "from shards/last"))
     plain = small_run(tmp_path / "data", **changes)
-    train(plain, tmp_path / "plain")
+    train_run(plain, tmp_path / "plain")
     assert not same(weights(tmp_path / "undisturbed/last"), weights(tmp_path / "plain/last"))
 
 
 def test_dropout_rises_with_the_epochs_and_a_resumed_run_knows_how_far(tmp_path, monkeypatch):
     shares = []
-    real = loop.update
+    real = loop.update_weights
 
     def noted(model, *more):
-        shares.append((model.dropout.share, model.encoder[0].self.dropout.share))
+        shares.append((model.dropout.rate, model.encoder[0].self.dropout.rate))
         return real(model, *more)
 
-    monkeypatch.setattr(loop, "update", noted)
+    monkeypatch.setattr(loop, "update_weights", noted)
     changes = {"model": {"dropout": 0.2, "attention_dropout": 0.1}, "train": {"batch_tokens": 401, "accumulate": 2}}
     run = small_run(tmp_path / "data", **changes, optim={"dropout_rise": 1.0})
-    train(run, tmp_path / "undisturbed")
+    train_run(run, tmp_path / "undisturbed")
     epoch = Stream(read_data(run).encoded, run.train.batch_tokens, run.seed).batches_per_epoch / 2
     assert run.train.steps == len(shares) > epoch
     for step, found in enumerate(shares):
@@ -50,7 +50,7 @@ def test_dropout_rises_with_the_epochs_and_a_resumed_run_knows_how_far(tmp_path,
     undisturbed = list(shares)
     train_until(7, run, tmp_path / "broken", monkeypatch)
     shares.clear()
-    train(run, tmp_path / "broken", resume=True)
+    train_run(run, tmp_path / "broken", resume=True)
     assert 0 < len(shares) < len(undisturbed)
     assert shares == undisturbed[-len(shares) :]
     assert_same_end(tmp_path / "undisturbed", tmp_path / "broken")
@@ -70,4 +70,4 @@ def test_only_a_bpe_has_merges_and_only_dropout_two_passes(tmp_path):
         small_run(tmp_path, data={"bpe_dropout": 1.5})
     with pytest.raises(ValueError, match="two passes with other dropout"):
         small_run(tmp_path, model={"dropout": 0.0}, optim={"r_drop": 5.0})
-    assert read_data(small_run(tmp_path)).encoded.anew is None
+    assert read_data(small_run(tmp_path)).encoded.recut is None

@@ -19,7 +19,7 @@ from pellucid.cli import (
     train,
     translate,
 )
-from pellucid.cli.errors import told
+from pellucid.cli.errors import report_errors
 
 app = typer.Typer(
     name="pellucid",
@@ -42,7 +42,7 @@ for name, module in {
     "export": export,
     "import": import_,
 }.items():
-    app.command(name, epilog=f"\b\nExamples:\n{module.EXAMPLES}")(told(module.run))
+    app.command(name, epilog=f"\b\nExamples:\n{module.EXAMPLES}")(report_errors(module.run))
 app.add_typer(inspecting.app)
 
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from pellucid.atomic import written_file
-from pellucid.cli.files import json_line, lines_of, named, write_lines
-from pellucid.cli.options import ENGINE, JSON, PRECISIONS, default, meaning
-from pellucid.cli.progress import counted
+from pellucid.atomic import atomic_file
+from pellucid.cli.files import json_line, lines_of, name_file_in_errors, write_lines
+from pellucid.cli.options import ENGINE, JSON, PRECISIONS, search_default, search_option
+from pellucid.cli.progress import show_progress
 
 EXAMPLES = """\
   pellucid compare runs/demo/best runs/quick/best --source test.en --reference test.es
@@ -28,9 +28,9 @@ def run(
     train_target: Annotated[
         str | None, typer.Option(metavar="FILE", help="target side of the training text: tells which words are rare")
     ] = None,
-    beam: Annotated[int, meaning("beam")] = default("beam"),
-    batch: Annotated[int, meaning("batch")] = default("batch"),
-    length_penalty: Annotated[float, meaning("length_penalty")] = default("length_penalty"),
+    beam: Annotated[int, search_option("beam")] = search_default("beam"),
+    batch: Annotated[int, search_option("batch")] = search_default("batch"),
+    length_penalty: Annotated[float, search_option("length_penalty")] = search_default("length_penalty"),
     engine: Annotated[str, ENGINE] = "auto",
     precision: Annotated[str, PRECISIONS] = "float32",
     samples: Annotated[int, typer.Option(min=1, help="test sets drawn from this one")] = 1000,
@@ -50,38 +50,40 @@ def run(
     but not if A or B is a model that writes lower case only.
     """
     from pellucid.decode.config import SearchConfig
-    from pellucid.evaluate.compare import compare
-    from pellucid.evaluate.page import as_html
-    from pellucid.evaluate.report import as_text
+    from pellucid.evaluate.compare import compare_translations
+    from pellucid.evaluate.page import comparison_as_html
+    from pellucid.evaluate.report import comparison_as_text
 
     search = {"beam": beam, "batch": batch, "length_penalty": length_penalty, "scores": False}
     SearchConfig(**search)
-    check_names((a, b), source, reference, train_target, html)
-    texts = read_files([path for path in (source, reference, a, b) if path and not Path(path).is_dir()])
+    check_files((a, b), source, reference, train_target, html)
+    texts = read_equal_files([path for path in (source, reference, a, b) if path and not Path(path).is_dir()])
     for side in dict.fromkeys((a, b)):
         if side not in texts:
-            texts[side], small = translations(side, str(source), texts[str(source)], (precision, engine), search)
+            texts[side], small = translate_with_model(
+                side, str(source), texts[str(source)], (precision, engine), search
+            )
             lowercase = lowercase or small
-    with named(reference):
-        found = compare(
+    with name_file_in_errors(reference):
+        found = compare_translations(
             texts[a],
             texts[b],
             texts[reference],
             texts[source] if source else None,
             training=lines_of(train_target) if train_target else None,
-            names=(described(a, beam), described(b, beam)),
+            names=(describe_side(a, beam), describe_side(b, beam)),
             samples=samples,
             seed=seed,
             show=show,
             lowercase=lowercase,
         )
     if html:
-        with written_file(html) as write:
-            write(as_html(found).encode())
-    write_lines([json_line(found.to_json())] if json else as_text(found))
+        with atomic_file(html) as write:
+            write(comparison_as_html(found).encode())
+    write_lines([json_line(found.to_json())] if json else comparison_as_text(found))
 
 
-def check_names(
+def check_files(
     sides: tuple[str, str], source: str | None, reference: str, train_target: str | None, html: str | None
 ) -> None:
     """ValueError, before anything is read, for files that are not there or are not what is needed."""
@@ -107,7 +109,7 @@ def check_names(
         raise ValueError("; ".join(problems))
 
 
-def read_files(paths: Sequence[str]) -> dict[str, list[str]]:
+def read_equal_files(paths: Sequence[str]) -> dict[str, list[str]]:
     """The lines of each file; ValueError if they have not all the same number, or none."""
     texts = {path: list(lines_of(path)) for path in dict.fromkeys(paths)}
     numbers = {path: len(lines) for path, lines in texts.items()}
@@ -119,20 +121,20 @@ def read_files(paths: Sequence[str]) -> dict[str, list[str]]:
     return texts
 
 
-def translations(
+def translate_with_model(
     model: str, source: str, sources: list[str], how: tuple[str, str], search: dict[str, Any]
 ) -> tuple[list[str], bool]:
     """What a model makes of the sentences, and whether it writes lower case only."""
     from pellucid.api import load
 
     loaded, started = load(model, *how), time.monotonic()
-    with named(source):
+    with name_file_in_errors(source):
         found = loaded.translate_stream(sources, **search)
-        texts = [each.text for each in counted(found, total=len(sources))]
+        texts = [each.text for each in show_progress(found, total=len(sources))]
     typer.echo(f"{model}: {len(sources):,} sentences translated in {time.monotonic() - started:.1f} s", err=True)
     return texts, loaded.lowercase
 
 
-def described(side: str, beam: int) -> str:
+def describe_side(side: str, beam: int) -> str:
     """A file by its name, a model also by how it was searched."""
     return f"{side} (beam {beam})" if Path(side).is_dir() else side

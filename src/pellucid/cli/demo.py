@@ -17,11 +17,11 @@ EXAMPLES = """\
   pellucid demo
   pellucid demo --out runs/quick --minutes 1"""
 
-PAIRS = 120_000
-STEPS = 1500
+DEMO_PAIRS = 120_000
+DEMO_STEPS = 1500
 """A number of updates and not of minutes, so that a slow or busy machine trains the same model as a fast one."""
 
-RECIPE: dict[str, Any] = {
+DEMO_RECIPE: dict[str, Any] = {
     "seed": 1,
     "tokenizer": {"vocabulary": 2000},
     "model": {"size": "tiny", "dropout": 0.0},
@@ -32,7 +32,7 @@ RECIPE: dict[str, Any] = {
 
 def run(
     out: Annotated[str, typer.Option(metavar="DIR", help="directory of the run")] = "runs/demo",
-    steps: Annotated[int | None, typer.Option(help=f"updates to train for  [default: {STEPS}]")] = None,
+    steps: Annotated[int | None, typer.Option(help=f"updates to train for  [default: {DEMO_STEPS}]")] = None,
     minutes: Annotated[float | None, typer.Option(help="or minutes to train for: few of them teach little")] = None,
 ) -> None:
     """The whole path on built-in sentences.
@@ -42,19 +42,19 @@ def run(
     goes on where it stopped, and one that is done shows its results again.
     """
     from pellucid.api import load
-    from pellucid.cli.train import trained
+    from pellucid.cli.train import train_and_plot
 
     directory = Path(out)
     folder = directory / "data"
-    settings = run_of(directory, {"steps": steps, "minutes": minutes})
+    settings = demo_settings(directory, {"steps": steps, "minutes": minutes})
     write_data(folder)
     if not (directory / "average").is_dir():
-        trained(settings, directory, resume=(directory / "run.toml").is_file())
+        train_and_plot(settings, directory, resume=(directory / "run.toml").is_file())
     model = load(directory / "best")
-    write_lines([*test_scores(model, folder), "", *shown(model), "", *next_steps(directory)])
+    write_lines([*score_test_set(model, folder), "", *held_out_lines(model), "", *next_step_lines(directory)])
 
 
-def run_of(directory: Path, length: dict[str, float | None]) -> "RunConfig":
+def demo_settings(directory: Path, length: dict[str, float | None]) -> "RunConfig":
     """The settings of the run that began there, else the recipe for the length given."""
     from pellucid.api import run_settings
     from pellucid.train.config import read_run
@@ -67,20 +67,22 @@ def run_of(directory: Path, length: dict[str, float | None]) -> "RunConfig":
         for prefix, part in (("", "train"), ("dev_", "dev"))
         for side, language in (("source", "en"), ("target", "es"))
     }
-    return run_settings({**RECIPE, "train": {**RECIPE["train"], **(given or {"steps": STEPS})}, "data": files})[0]
+    return run_settings(
+        {**DEMO_RECIPE, "train": {**DEMO_RECIPE["train"], **(given or {"steps": DEMO_STEPS})}, "data": files}
+    )[0]
 
 
 def write_data(folder: Path) -> None:
     """The phrasebook as files, written once; the names are train.en, train.es, train.align, dev.en and so on."""
-    from pellucid.data.phrasebook import split, write
+    from pellucid.data.phrasebook import split_phrases, write_split
 
     names = [f"{part}.{language}" for part in ("train", "dev", "test") for language in ("en", "es", "align")]
     if not all((folder / name).exists() for name in names):
-        typer.echo(f"writing {PAIRS:,} sentence pairs of the phrasebook into {folder}", err=True)
-        write(folder, split(PAIRS))
+        typer.echo(f"writing {DEMO_PAIRS:,} sentence pairs of the phrasebook into {folder}", err=True)
+        write_split(folder, split_phrases(DEMO_PAIRS))
 
 
-def test_scores(model: "Model", folder: Path) -> list[str]:
+def score_test_set(model: "Model", folder: Path) -> list[str]:
     """BLEU of the test sentences, none of which was trained on."""
     from pellucid.data.corpus import read_lines
     from pellucid.evaluate.scores import corpus_scores
@@ -95,7 +97,7 @@ def test_scores(model: "Model", folder: Path) -> list[str]:
     ]
 
 
-def shown(model: "Model") -> list[str]:
+def held_out_lines(model: "Model") -> list[str]:
     """The six sentences held out by hand: source, translation and, where it differs, reference."""
     from pellucid.data.phrasebook import HELD_OUT
 
@@ -108,7 +110,7 @@ def shown(model: "Model") -> list[str]:
     return lines
 
 
-def next_steps(directory: Path) -> list[str]:
+def next_step_lines(directory: Path) -> list[str]:
     """Where the plot is, and three commands to go on with."""
     plot, program, data = directory / "training.png", program_name(), directory / "data"
     return [

@@ -17,14 +17,14 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 FAILED, USERS_MISTAKE, INTERRUPTED, PIPE_CLOSED, TERMINATED = 1, 2, 130, 141, 143  # the last three as shells do
 
 
-def told(command: Command) -> Command:
+def report_errors(command: Command) -> Command:
     """A command whose ValueError and OSError become a message on standard error; any other error stays what it is."""
 
     @wraps(command)
     def wrapped(*arguments: Any, **options: Any) -> Any:
         try:
             with warnings.catch_warnings():
-                warnings.showwarning = as_line
+                warnings.showwarning = show_warning
                 result = command(*arguments, **options)
             sys.stdout.flush()
             return result
@@ -33,7 +33,7 @@ def told(command: Command) -> Command:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(PIPE_CLOSED) from None
         except (ValueError, OSError) as error:
-            typer.echo(f"pellucid: {sentence(error)}", err=True)
+            typer.echo(f"pellucid: {describe_error(error)}", err=True)
             raise typer.Exit(FAILED if is_failed_write(error) else USERS_MISTAKE) from None
         except KeyboardInterrupt:
             typer.echo("pellucid: interrupted", err=True)
@@ -42,17 +42,17 @@ def told(command: Command) -> Command:
     return wrapped  # pyright: ignore[reportReturnType]
 
 
-def as_line(message: Warning | str, category: type[Warning], filename: str, *place: Any) -> None:
+def show_warning(message: Warning | str, category: type[Warning], filename: str, *place: Any) -> None:
     """A warning of ours without the place in the code that it came from; of others, as Python shows it."""
     ours = Path(filename).is_relative_to(Path(__file__).parent)
     text = f"pellucid: {message}\n" if ours else warnings.formatwarning(message, category, filename, *place[:1])
     typer.echo(text, err=True, nl=False)
 
 
-def sentence(error: ValueError | OSError) -> str:
+def describe_error(error: ValueError | OSError) -> str:
     """The error in words.
 
-    >>> sentence(FileNotFoundError(2, "No such file or directory", "a.txt"))
+    >>> describe_error(FileNotFoundError(2, "No such file or directory", "a.txt"))
     'a.txt: no such file or directory'
     """
     if isinstance(error, OSError) and error.strerror:

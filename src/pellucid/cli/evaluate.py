@@ -5,16 +5,16 @@ from typing import Annotated
 
 import typer
 
-from pellucid.cli.files import json_line, lines_and_others, named, write_lines
-from pellucid.cli.options import DEVICE, ENGINE, EXPORTED, JSON, MODEL, PRECISIONS, default, meaning
-from pellucid.cli.progress import counted
+from pellucid.cli.files import json_line, lines_and_others, name_file_in_errors, write_lines
+from pellucid.cli.options import DEVICE, ENGINE, EXPORTED, JSON, MODEL, PRECISIONS, search_default, search_option
+from pellucid.cli.progress import show_progress
 
 EXAMPLES = """\
   pellucid evaluate runs/demo/best --source runs/demo/data/test.en --reference runs/demo/data/test.es
   pellucid evaluate runs/demo/best --source test.en.gz --reference test.es.gz --beam 1 --json
   pellucid evaluate runs/demo/best --exported demo-int8 --source test.en --reference test.es"""
 
-TITLES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "wer": "WER"}
+METRIC_TITLES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "wer": "WER"}
 
 
 def run(
@@ -28,9 +28,9 @@ def run(
             metavar="FILE", help="their translations by people, line by line; repeatable, where there are more"
         ),
     ],
-    beam: Annotated[int, meaning("beam")] = default("beam"),
-    batch: Annotated[int, meaning("batch")] = default("batch"),
-    length_penalty: Annotated[float, meaning("length_penalty")] = default("length_penalty"),
+    beam: Annotated[int, search_option("beam")] = search_default("beam"),
+    batch: Annotated[int, search_option("batch")] = search_default("batch"),
+    length_penalty: Annotated[float, search_option("length_penalty")] = search_default("length_penalty"),
     engine: Annotated[str, ENGINE] = "auto",
     precision: Annotated[str, PRECISIONS] = "float32",
     device: Annotated[str, DEVICE] = "cpu",
@@ -52,13 +52,15 @@ def run(
     SearchConfig(**search)
     sources, references = lines_and_others(source, reference)
     loaded, started = load(model, precision, engine, device=device, exported=exported), time.monotonic()
-    with named(source):
+    with name_file_in_errors(source):
         found = loaded.translate_stream(sources, **search)
-        texts = [each.text for each in counted(found, total=len(sources))]
+        texts = [each.text for each in show_progress(found, total=len(sources))]
     typer.echo(f"{len(sources):,} sentences translated in {time.monotonic() - started:.1f} s, beam {beam}", err=True)
-    with named(" and ".join(reference)):
+    with name_file_in_errors(" and ".join(reference)):
         scores = corpus_scores(texts, references, lowercase=loaded.lowercase)
     if json:
         write_lines([json_line(scores)])
     else:
-        write_lines(f"{TITLES[name]:5}{each['score']:6.2f}  {each['signature']}" for name, each in scores.items())
+        write_lines(
+            f"{METRIC_TITLES[name]:5}{each['score']:6.2f}  {each['signature']}" for name, each in scores.items()
+        )

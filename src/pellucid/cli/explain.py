@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import json_line, lines_of, write_lines
-from pellucid.cli.options import MODEL, default, meaning
+from pellucid.cli.options import MODEL, search_default, search_option
 
 if TYPE_CHECKING:
     from pellucid.decode.alignment import Links
@@ -27,7 +27,7 @@ def run(
     target: Annotated[
         str | None, typer.Option(metavar="TEXT", help="a translation to look at, instead of one that is searched for")
     ] = None,
-    beam: Annotated[int, meaning("beam")] = default("beam"),
+    beam: Annotated[int, search_option("beam")] = search_default("beam"),
     html: Annotated[
         str | None, typer.Option(metavar="FILE", help="write the page and its numbers into this one file")
     ] = None,
@@ -49,45 +49,47 @@ def run(
     """
     from pellucid.api import load
     from pellucid.decode.config import SearchConfig
-    from pellucid.page.blocks import finite
-    from pellucid.page.html import KEPT, require_place, save_html, size, whole
+    from pellucid.page.blocks import without_infinities
+    from pellucid.page.html import KEEP_CHOICES, format_size, manifest_with_answers, require_writable, save_html
 
     SearchConfig(beam=beam)
     if html:
-        require_place(Path(html), keep or KEPT[0])  # what is wrong is said before the model is loaded
+        require_writable(Path(html), keep or KEEP_CHOICES[0])  # what is wrong is said before the model is loaded
     elif keep:
         raise ValueError(f"--keep {keep} says what a file keeps; name one with --html FILE")
-    line = only_line() if sentence == "-" else sentence
+    line = read_only_line() if sentence == "-" else sentence
     trace = load(model).trace(line, target=target, beam=beam)
     if html:
-        written = save_html(trace, html, keep or KEPT[0], say=lambda words: typer.echo(words, err=True))
-        typer.echo(f"{html}: {size(written)}", err=json)
+        written = save_html(trace, html, keep or KEEP_CHOICES[0], say=lambda words: typer.echo(words, err=True))
+        typer.echo(f"{html}: {format_size(written)}", err=json)
     if json:
-        write_lines([json_line(finite(whole(trace)))])
+        write_lines([json_line(without_infinities(manifest_with_answers(trace)))])
     elif not html:
-        write_lines(told(trace))
+        write_lines(walk_lines(trace))
 
 
-def told(trace: "Trace") -> Iterator[str]:
+def walk_lines(trace: "Trace") -> Iterator[str]:
     """The walk through a trace, for the terminal at hand."""
     from pellucid.cli.terminal import Terminal
-    from pellucid.cli.walk import walk
-    from pellucid.page.html import whole
+    from pellucid.cli.walk import walk_trace
+    from pellucid.page.html import manifest_with_answers
 
-    return walk(whole(trace), trace.tensor, aligned(trace), Terminal.here())
+    return walk_trace(manifest_with_answers(trace), trace.tensor, align_trace(trace), Terminal.of_stdout())
 
 
-def aligned(trace: "Trace") -> "Links":
+def align_trace(trace: "Trace") -> "Links":
     """Which words belong together."""
-    from pellucid.decode.alignment import bare_words, links, piece_alignments, without_end
+    from pellucid.decode.alignment import link_words, piece_alignments, strip_eos, words_without_punctuation
 
     assert trace.model is not None
     [norms] = piece_alignments(trace.model, [trace.source.ids], [trace.target.ids])
     sides = trace.source, trace.target
-    return links(norms, *(bare_words(each.pieces[: len(without_end(each.ids))], each.text) for each in sides))
+    return link_words(
+        norms, *(words_without_punctuation(each.pieces[: len(strip_eos(each.ids))], each.text) for each in sides)
+    )
 
 
-def only_line() -> str:
+def read_only_line() -> str:
     """The one line of standard input; ValueError for none or several."""
     lines = list(lines_of("-"))
     if len(lines) != 1:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pellucid.cli.files import equal_lines, existing, write_lines
+from pellucid.cli.files import equal_lines, require_file, write_lines
 from pellucid.cli.options import MODEL
-from pellucid.cli.quality_gate import Pairs, refuse, refuse_long, table, verdicts
+from pellucid.cli.quality_gate import DevPairs, gate_table, judge_forms, refuse_failed_forms, refuse_long_dev_pairs
 
 if TYPE_CHECKING:
     from pellucid.bundle import Bundle
@@ -19,12 +19,12 @@ EXAMPLES = """\
   pellucid export runs/demo/best demo-int8 --to ctranslate2 --precision int8 --dev-source dev.en --dev-target dev.es
   pellucid export runs/demo/best demo-short --to ctranslate2 --shortlist-source train.en --shortlist-target train.es"""
 
-FILES = {"marian": "source.spm", "ctranslate2": "model.bin"}
+FORMAT_FILES = {"marian": "source.spm", "ctranslate2": "model.bin"}
 """The formats, each with a file that only it has."""
 
 PRECISIONS = ("float32", "bfloat16", "int8")
 
-MOST_PAIRS = 400_000
+MOST_SHORTLIST_PAIRS = 400_000
 """Read for a shortlist, evenly from all that there are."""
 
 
@@ -63,38 +63,38 @@ def run(
         "--shortlist-source": shortlist_source,
         "--shortlist-target": shortlist_target,
     }
-    check(to, precision, no_gate, files)
-    refuse_to_replace(Path(out), to)
-    from pellucid.bundle import load
+    check_options(to, precision, no_gate, files)
+    refuse_other_than_export(Path(out), to)
+    from pellucid.bundle import load_bundle
 
     dev = equal_lines(dev_source, dev_target) if dev_source and dev_target else None
     shortlist = equal_lines(shortlist_source, shortlist_target) if shortlist_source and shortlist_target else None
-    found, report = load(model), list[str]()
+    found, report = load_bundle(model), list[str]()
     if dev:
-        refuse_long(found, dev, (str(dev_source), str(dev_target)))
+        refuse_long_dev_pairs(found, dev, (str(dev_source), str(dev_target)))
     if to == "marian":
         from pellucid.interop.marian import export_marian
 
         export_marian(found, out)
     else:
         report = export_ctranslate2(found, Path(out), precision or "float32", dev, shortlist)
-    write_lines([*report, *heads_put_back(found), *contents(Path(out))])
+    write_lines([*report, *note_padded_heads(found), *describe_contents(Path(out))])
 
 
-def heads_put_back(found: "Bundle") -> list[str]:
+def note_padded_heads(found: "Bundle") -> list[str]:
     """What to know of a pruned model that was exported."""
-    from pellucid.interop.padded_heads import NOTE, removed
+    from pellucid.interop.padded_heads import NOTE, count_removed_heads
 
-    count = removed(found.model.config)
+    count = count_removed_heads(found.model.config)
     return [f"note: {NOTE.format(count=count)}"] if count else []
 
 
-def check(to: str, precision: str | None, no_gate: bool, files: dict[str, str | None]) -> None:
+def check_options(to: str, precision: str | None, no_gate: bool, files: dict[str, str | None]) -> None:
     """ValueError, before anything is read, with all that is wrong with the options."""
     given = [name for name, path in files.items() if path is not None]
     problems = []
-    if to not in FILES:
-        problems.append(f"--to is {to!r}, it must be {' or '.join(FILES)}")
+    if to not in FORMAT_FILES:
+        problems.append(f"--to is {to!r}, it must be {' or '.join(FORMAT_FILES)}")
     if precision not in (None, *PRECISIONS):
         problems.append(f"--precision is {precision!r}, it must be one of {', '.join(PRECISIONS)}")
     for one, other in (("--dev-source", "--dev-target"), ("--shortlist-source", "--shortlist-target")):
@@ -122,23 +122,25 @@ def check(to: str, precision: str | None, no_gate: bool, files: dict[str, str | 
     if problems:
         raise ValueError("; ".join(problems))
     for name in given:
-        existing(str(files[name]))
+        require_file(str(files[name]))
 
 
-def refuse_to_replace(out: Path, to: str) -> None:
+def refuse_other_than_export(out: Path, to: str) -> None:
     """ValueError for a place where something other than an export to this format stands."""
     from pellucid import atomic
 
-    atomic.refuse_to_replace(out)
+    atomic.refuse_non_model_directory(out)
     if (out / atomic.MANIFEST).exists():
-        manifest = atomic.manifest_of(out)
-        if FILES[to] not in manifest["files"] or manifest.get("exported") is None:
+        manifest = atomic.read_manifest(out)
+        if FORMAT_FILES[to] not in manifest["files"] or manifest.get("exported") is None:
             raise ValueError(f"{out} is no export to {to} and is not replaced; choose another place")
 
 
-def export_ctranslate2(found: "Bundle", out: Path, precision: str, dev: Pairs | None, pairs: Pairs | None) -> list[str]:
+def export_ctranslate2(
+    found: "Bundle", out: Path, precision: str, dev: DevPairs | None, pairs: DevPairs | None
+) -> list[str]:
     """Convert, measure, and only then write to `out`; what there is to say of it. ValueError where the gate refuses."""
-    from pellucid.interop.ctranslate2 import convert
+    from pellucid.interop.ctranslate2 import convert_to_ctranslate2
 
     report: list[str] = []
     origin = {"from": found.directory.resolve().name, "sha256": found.manifest["sha256"]}
@@ -148,28 +150,28 @@ def export_ctranslate2(found: "Bundle", out: Path, precision: str, dev: Pairs | 
         if vmap and pairs:
             report += write_shortlist(found, vmap, pairs, dev)
         if dev:
-            seen = verdicts(found, Path(folder), precision, vmap, dev)
-            report += table(seen)
-            refuse(found, precision, seen, dev)
+            seen = judge_forms(found, Path(folder), precision, vmap, dev)
+            report += gate_table(seen)
+            refuse_failed_forms(found, precision, seen, dev)
             about["measured"] = {name: vars(verdict) for name, verdict in seen.items()}
         elif precision != "float32" or pairs:
             report.append("not measured: how much worse it translates than the model, if at all, is not known")
             about["measured"] = "no"
-        convert(found.model, found.tokenizer, out, precision, vmap=vmap, **about)
+        convert_to_ctranslate2(found.model, found.tokenizer, out, precision, vmap=vmap, **about)
     return report
 
 
-def write_shortlist(found: "Bundle", path: Path, pairs: Pairs, dev: Pairs | None) -> list[str]:
+def write_shortlist(found: "Bundle", path: Path, pairs: DevPairs, dev: DevPairs | None) -> list[str]:
     """The shortlist of these pairs, and how much of the references it has."""
-    from pellucid.interop.lexicon import coverage, lexicon, shortlist, write_vmap
+    from pellucid.interop.lexicon import make_shortlist, measure_coverage, train_lexicon, write_vmap
 
-    tokenizer, step = found.tokenizer, -(-len(pairs[0]) // MOST_PAIRS)
+    tokenizer, step = found.tokenizer, -(-len(pairs[0]) // MOST_SHORTLIST_PAIRS)
     read, written = tokenizer.encode_source(pairs[0][::step]), tokenizer.encode_target(pairs[1][::step])
-    short = shortlist(lexicon(read, written), written, tokenizer)
+    short = make_shortlist(train_lexicon(read, written), written, tokenizer)
     unwritable = write_vmap(path, short, tokenizer)
     if dev:
         read, written = tokenizer.encode_source(dev[0]), tokenizer.encode_target(dev[1])
-    held = coverage(short, read, written)
+    held = measure_coverage(short, read, written)
     report = [
         f"shortlist: {held.pieces:,.0f} of {tokenizer.target_vocabulary:,} pieces for a sentence on average, making "
         f"{held.share:.2%} of the text in {'--dev-target' if dev else '--shortlist-target'}"
@@ -179,7 +181,7 @@ def write_shortlist(found: "Bundle", path: Path, pairs: Pairs, dev: Pairs | None
     return report
 
 
-def contents(out: Path) -> list[str]:
+def describe_contents(out: Path) -> list[str]:
     """What was written, and how large it is."""
     files = {path.name: path.stat().st_size for path in sorted(out.iterdir())}
     listed = ", ".join(f"{name} {size:,}" for name, size in files.items())

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from pellucid.atomic import written_file
+from pellucid.atomic import atomic_file
 
 LINE_SEPARATORS = str.maketrans({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
 """Characters that some readers take for the end of a line; JSON may write them as escapes."""
@@ -60,17 +60,17 @@ def lines_beside(path: str, other: str) -> list[str]:
 
 
 @contextmanager
-def into(path: str | None) -> Iterator[Callable[[str], Any] | None]:
+def open_output(path: str | None) -> Iterator[Callable[[str], Any] | None]:
     """Writes text to a file, which stands there when all is written and not before; None for no file."""
     if path is None:
         yield None
         return
-    with written_file(path) as write:
+    with atomic_file(path) as write:
         yield lambda text: write(text.encode())
 
 
 @contextmanager
-def named(path: str) -> Iterator[None]:
+def name_file_in_errors(path: str) -> Iterator[None]:
     """Errors about a line, and warnings that one was not translated, are told with its file."""
     from pellucid.decode.assemble import NotTranslated
 
@@ -113,7 +113,7 @@ def json_line(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).translate(LINE_SEPARATORS)
 
 
-def existing(path: str) -> str:
+def require_file(path: str) -> str:
     """The path; OSError now, and not after minutes of work, if there is no such file to read."""
     if path != "-":
         Path(path).open("rb").close()

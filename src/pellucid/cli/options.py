@@ -5,14 +5,14 @@ from typing import Any, get_type_hints
 import typer
 
 
-def meaning(name: str, **more: Any) -> Any:
+def search_option(name: str, **more: Any) -> Any:
     """An option with the meaning of a field of `SearchConfig` as its help."""
     from pellucid.decode.config import SearchConfig
 
     return typer.Option(help=get_type_hints(SearchConfig, include_extras=True)[name].__metadata__[0], **more)
 
 
-def default(name: str) -> Any:
+def search_default(name: str) -> Any:
     """The default of a field of `SearchConfig`."""
     from pellucid.decode.config import SearchConfig
 

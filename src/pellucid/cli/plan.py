@@ -11,7 +11,7 @@ from pellucid.cli.files import json_line, write_lines
 from pellucid.cli.options import JSON
 
 if TYPE_CHECKING:
-    from pellucid.train.plan import Plan
+    from pellucid.train.plan import RunPlan
 
 EXAMPLES = """\
   pellucid plan recipes/multi30k-en-de.toml
@@ -39,7 +39,7 @@ def run(
     real updates on real batches; and what should be changed first. Nothing is written.
     """
     from pellucid.api import run_settings
-    from pellucid.train.plan import plan
+    from pellucid.train.plan import plan_run
     from pellucid.train.stand_in import stand_in_data, stand_in_run
 
     if stand_in is None:
@@ -48,13 +48,13 @@ def run(
         settings = stand_in_run(Path(run_file), change or ())
         data = stand_in_data(stand_in, settings)
     typer.echo(f"reading the data; then updates are tried, for {seconds:g} s or a few of them", err=True)
-    found = plan(settings, data, seconds=seconds)
-    write_lines([json_line(as_json(found))] if json else as_text(found))
+    found = plan_run(settings, data, seconds=seconds)
+    write_lines([json_line(plan_as_json(found))] if json else plan_as_text(found))
 
 
-def as_json(plan: "Plan") -> dict[str, Any]:
+def plan_as_json(plan: "RunPlan") -> dict[str, Any]:
     """A plan as one object: bytes, seconds and operations as plain numbers, None for what could not be known."""
-    from pellucid.train.advice import advice
+    from pellucid.train.advice import list_advice
 
     epoch = plan.epoch
     return {
@@ -83,23 +83,23 @@ def as_json(plan: "Plan") -> dict[str, Any]:
             "free": plan.free_disk,
         },
         "notes": list(plan.notes),
-        "advice": advice(plan),
+        "advice": list_advice(plan),
     }
 
 
-def as_text(plan: "Plan") -> Iterator[str]:
+def plan_as_text(plan: "RunPlan") -> Iterator[str]:
     """The same in words, a line for each matter, then what should be changed."""
-    from pellucid.train.advice import advice
+    from pellucid.train.advice import list_advice
 
     if plan.stand_in:
         yield "stand-in    phrasebook pairs as long as news; settings, sizes, work and speed hold, epochs do not"
     yield from data_lines(plan)
     yield from cost_lines(plan)
-    changes = advice(plan)
+    changes = list_advice(plan)
     yield from ("", "To change:" if changes else "Nothing to change.", *(f"- {sentence}" for sentence in changes))
 
 
-def data_lines(plan: "Plan") -> Iterator[str]:
+def data_lines(plan: "RunPlan") -> Iterator[str]:
     """What is learned from, and how it is cut."""
     epoch, c = plan.epoch, plan.run.train
     pairs = epoch.pairs
@@ -118,14 +118,14 @@ def data_lines(plan: "Plan") -> Iterator[str]:
     )
 
 
-def cost_lines(plan: "Plan") -> Iterator[str]:
+def cost_lines(plan: "RunPlan") -> Iterator[str]:
     """What it costs."""
-    from pellucid.train.units import as_bytes, as_count, as_time
+    from pellucid.train.units import format_bytes, format_count, format_seconds
 
     p, m, trial = plan.parameters, plan.memory, plan.trial
     yield (
-        f"model       {as_count(p.total)} parameters: embeddings {as_count(p.embeddings)}, encoder "
-        f"{as_count(p.encoder)}, decoder {as_count(p.decoder)}"
+        f"model       {format_count(p.total)} parameters: embeddings {format_count(p.embeddings)}, encoder "
+        f"{format_count(p.encoder)}, decoder {format_count(p.decoder)}"
     )
     if plan.steps is not None:
         at_most = "at most " if plan.run.train.steps is None else ""
@@ -135,28 +135,29 @@ def cost_lines(plan: "Plan") -> Iterator[str]:
     yield f"work        {plan.flops / 1e9:,.1f} GFLOP an update, padding not counted{reached}"
     if trial and plan.seconds is not None:
         yield (
-            f"time        {as_time(plan.seconds)}, evaluations and saving "
-            f"{'on top' if plan.run.train.steps is not None else 'within'}: {as_time(trial.seconds)} an update"
+            f"time        {format_seconds(plan.seconds)}, evaluations and saving "
+            f"{'on top' if plan.run.train.steps is not None else 'within'}: {format_seconds(trial.seconds)} an update"
         )
-        yield f"            {how_sure(plan)}"
-    held = f"; the trial's process held {as_bytes(trial.peak_memory)} in all" if trial and trial.peak_memory else ""
+        yield f"            {describe_certainty(plan)}"
+    held = f"; the trial's process held {format_bytes(trial.peak_memory)} in all" if trial and trial.peak_memory else ""
     yield (
-        f"memory      about {as_bytes(m.total)}: weights {as_bytes(m.weights)}, gradients {as_bytes(m.gradients)}, "
-        f"Adam {as_bytes(m.adam)}, activations of the largest batch {as_bytes(m.activations)}{held}"
+        f"memory      about {format_bytes(m.total)}: weights {format_bytes(m.weights)}, gradients "
+        f"{format_bytes(m.gradients)}, "
+        f"Adam {format_bytes(m.adam)}, activations of the largest batch {format_bytes(m.activations)}{held}"
     )
     if plan.run.train.shard_model:
         yield (
-            f"            so for one worker; of W under torchrun each holds {as_bytes(m.shared)} / W and its own "
+            f"            so for one worker; of W under torchrun each holds {format_bytes(m.shared)} / W and its own "
             "activations (train.shard_model)"
         )
     yield (
-        f"disk        {as_bytes(plan.disk)} at most: {plan.checkpoints} checkpoints of "
-        f"{as_bytes(plan.checkpoint_bytes)} and one being written, 3 models of {as_bytes(plan.model_bytes)}; "
-        f"{as_bytes(plan.free_disk)} are free here"
+        f"disk        {format_bytes(plan.disk)} at most: {plan.checkpoints} checkpoints of "
+        f"{format_bytes(plan.checkpoint_bytes)} and one being written, 3 models of {format_bytes(plan.model_bytes)}; "
+        f"{format_bytes(plan.free_disk)} are free here"
     )
 
 
-def how_sure(plan: "Plan") -> str:
+def describe_certainty(plan: "RunPlan") -> str:
     """What the time rests on."""
     trial = plan.trial
     assert trial is not None

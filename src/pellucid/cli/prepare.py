@@ -34,14 +34,14 @@ def run(
     done at once. The directory is written to standard output.
     """
     from pellucid.train.config import read_run
-    from pellucid.train.shard_writing import prepare
+    from pellucid.train.shard_writing import prepare_shards
 
     settings = read_run(Path(run_file), change or ())
     directory = Path(out or settings.data.shards or f"runs/{Path(run_file).stem}.shards")
-    prepare(settings, directory, workers or cores(), lambda message: typer.echo(message, err=True))
+    prepare_shards(settings, directory, workers or count_cores(), lambda message: typer.echo(message, err=True))
     write_lines([str(directory)])
 
 
-def cores() -> int:
+def count_cores() -> int:
     """How many this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -7,7 +7,7 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 
-def counted(items: Iterable[Item], total: int | None = None) -> Iterator[Item]:
+def show_progress(items: Iterable[Item], total: int | None = None) -> Iterator[Item]:
     """The same items; they are counted where standard error is a terminal and results go elsewhere."""
     if not sys.stderr.isatty() or sys.stdout.isatty():
         yield from items

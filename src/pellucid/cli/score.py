@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from pellucid.cli.files import equal_lines, json_line, named, write_lines
-from pellucid.cli.options import DEVICE, JSON, MODEL, PRECISION, default, meaning
+from pellucid.cli.files import equal_lines, json_line, name_file_in_errors, write_lines
+from pellucid.cli.options import DEVICE, JSON, MODEL, PRECISION, search_default, search_option
 
 EXAMPLES = """\
   pellucid score runs/demo/best --source test.en --target test.es
@@ -18,7 +18,7 @@ def run(
         str, typer.Option(metavar="FILE", help="sentences, one a line, plain or .gz; - is standard input")
     ],
     target: Annotated[str, typer.Option(metavar="FILE", help="a translation of each, line by line")],
-    batch: Annotated[int, meaning("batch")] = default("batch"),
+    batch: Annotated[int, search_option("batch")] = search_default("batch"),
     precision: Annotated[str, PRECISION] = "float32",
     device: Annotated[str, DEVICE] = "cpu",
     json: Annotated[bool, JSON] = False,
@@ -35,7 +35,7 @@ def run(
     SearchConfig(batch=batch)
     sources, targets = equal_lines(source, target)
     loaded = load(model, precision, device=device)
-    with named(f"{source} and {target}"):
+    with name_file_in_errors(f"{source} and {target}"):
         scores = loaded.score(sources, targets, batch=batch)
     if json:
         write_lines(

@@ -17,7 +17,7 @@ EXAMPLES = """\
   curl -d q="The ball is blue." -d source=en -d target=es http://127.0.0.1:5000/translate"""
 
 
-def limit(name: str) -> Any:
+def limit_option(name: str) -> Any:
     """An option with the meaning of a field of `Limits` as its help."""
     from pellucid.serve.limits import Limits
 
@@ -25,7 +25,7 @@ def limit(name: str) -> Any:
     return typer.Option(option, help=get_type_hints(Limits, include_extras=True)[name].__metadata__[0])
 
 
-def usual(name: str) -> Any:
+def limit_default(name: str) -> Any:
     """The default of a field of `Limits`."""
     from pellucid.serve.limits import Limits
 
@@ -60,20 +60,20 @@ def run(
         list[str] | None,
         typer.Option(metavar="ORIGIN", help="a site whose pages may ask, such as https://example.com; * for any"),
     ] = None,
-    characters: Annotated[int, limit("characters")] = usual("characters"),
-    texts: Annotated[int, limit("texts")] = usual("texts"),
-    alternatives: Annotated[int, limit("alternatives")] = usual("alternatives"),
-    body: Annotated[int, limit("body")] = usual("body"),
-    waiting: Annotated[int, limit("waiting")] = usual("waiting"),
-    connections: Annotated[int, limit("connections")] = usual("connections"),
-    open_: Annotated[int, limit("open_requests")] = usual("open_requests"),
-    each: Annotated[int, limit("each")] = usual("each"),
-    seconds: Annotated[float, limit("seconds")] = usual("seconds"),
-    arrival: Annotated[float, limit("arrival")] = usual("arrival"),
-    beam: Annotated[int, limit("beam")] = usual("beam"),
-    traces: Annotated[int, limit("traces")] = usual("traces"),
-    trace_bytes: Annotated[int, limit("trace_bytes")] = usual("trace_bytes"),
-    trace_minutes: Annotated[float, limit("trace_minutes")] = usual("trace_minutes"),
+    characters: Annotated[int, limit_option("characters")] = limit_default("characters"),
+    texts: Annotated[int, limit_option("texts")] = limit_default("texts"),
+    alternatives: Annotated[int, limit_option("alternatives")] = limit_default("alternatives"),
+    body: Annotated[int, limit_option("body")] = limit_default("body"),
+    waiting: Annotated[int, limit_option("waiting")] = limit_default("waiting"),
+    connections: Annotated[int, limit_option("connections")] = limit_default("connections"),
+    open_: Annotated[int, limit_option("open_requests")] = limit_default("open_requests"),
+    each: Annotated[int, limit_option("each")] = limit_default("each"),
+    seconds: Annotated[float, limit_option("seconds")] = limit_default("seconds"),
+    arrival: Annotated[float, limit_option("arrival")] = limit_default("arrival"),
+    beam: Annotated[int, limit_option("beam")] = limit_default("beam"),
+    traces: Annotated[int, limit_option("traces")] = limit_default("traces"),
+    trace_bytes: Annotated[int, limit_option("trace_bytes")] = limit_default("trace_bytes"),
+    trace_minutes: Annotated[float, limit_option("trace_minutes")] = limit_default("trace_minutes"),
 ) -> None:
     """The page that shows every number, and a server that translates.
 
@@ -84,7 +84,7 @@ def run(
     It listens on this machine only unless another --host is given. Requests are translated together as they come, and
     the texts are those that each alone would get. Every limit is on; what goes beyond one is refused with a reason.
     """
-    require_installed()
+    require_server_packages()
     from pellucid.serve.limits import Limits
 
     limits = Limits(
@@ -93,14 +93,14 @@ def run(
     )  # fmt: skip
     from pellucid.decode.terms import Terms
     from pellucid.serve import running as runner
-    from pellucid.serve.keys import Keys
+    from pellucid.serve.keys import ApiKeys
     from pellucid.serve.languages import Languages
 
     # What is wrong with the options is said before the model is loaded.
     Languages.of({}, source, target)
     terminology = None if terms is None else Terms.read(terms)
-    keys = Keys() if api_key_file is None else Keys.read(api_key_file)
-    with runner.taken(host, port) as listening:
+    keys = ApiKeys() if api_key_file is None else ApiKeys.read(api_key_file)
+    with runner.bind_socket(host, port) as listening:
         from pellucid.api import load
         from pellucid.serve.app import create_app
         from pellucid.serve.middleware import LOOPBACK
@@ -108,21 +108,21 @@ def run(
         loaded = load(model, precision, engine, exported=exported)
         languages = Languages.of(loaded.manifest, source, target)
         names = {name.lower() for name in (host, *(allow_host or ()))}
-        hosts = LOOPBACK | names if allow_host or ours_alone(host) else None
+        hosts = LOOPBACK | names if allow_host or is_loopback(host) else None
         app = create_app(
             loaded, limits, languages=languages, hosts=hosts, origins=allow_origin or (), terms=terminology, keys=keys
         )
         address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
-        typer.echo(f"{model} is served at {address}; {reach(host)}. Ctrl-C stops it", err=True)
-        for note in [*notes(languages.named, exported), *dangers(ours_alone(host), bool(keys))]:
+        typer.echo(f"{model} is served at {address}; {describe_reach(host)}. Ctrl-C stops it", err=True)
+        for note in [*serving_notes(languages.are_named, exported), *warn_of_exposure(is_loopback(host), bool(keys))]:
             typer.echo(note, err=True)
         if browse:
             webbrowser.open(address)
-        runner.run(app, listening, limits)
+        runner.serve_until_stopped(app, listening, limits)
     typer.echo("stopped", err=True)
 
 
-def require_installed() -> None:
+def require_server_packages() -> None:
     """ValueError where what serves is not installed."""
     missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
     if missing:
@@ -130,10 +130,10 @@ def require_installed() -> None:
         raise ValueError(f"{' and '.join(missing)} {are} not installed; run: pip install 'pellucid[serve]'")
 
 
-def ours_alone(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     """Whether only this machine reaches an address.
 
-    >>> ours_alone("127.0.0.2"), ours_alone("localhost"), ours_alone("0.0.0.0"), ours_alone("example.com")
+    >>> is_loopback("127.0.0.2"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("example.com")
     (True, True, False, False)
     """
     try:
@@ -142,14 +142,14 @@ def ours_alone(host: str) -> bool:
         return host == "localhost"
 
 
-def reach(host: str) -> str:
+def describe_reach(host: str) -> str:
     """Who can ask, in words."""
-    if ours_alone(host):
+    if is_loopback(host):
         return "nothing leaves this machine"
     return "other machines can reach it, and it sends nothing anywhere but its answers to them"
 
 
-def dangers(ours: bool, keys: bool) -> list[str]:
+def warn_of_exposure(ours: bool, keys: bool) -> list[str]:
     """What it means that others can reach the server, and what should stand before it."""
     if ours:
         return []
@@ -161,15 +161,15 @@ def dangers(ours: bool, keys: bool) -> list[str]:
     ]
 
 
-def notes(named: bool, exported: str | None) -> list[str]:
+def serving_notes(named: bool, exported: str | None) -> list[str]:
     """What the user may want to know, or to change."""
-    from pellucid.page.assets import bundle
+    from pellucid.page.assets import read_script
 
     found = [] if named else ["the model does not say its languages, so any are taken; name them: --from en --to es"]
     if exported is not None:
         found.append(f"{exported} translates; the page looks into the model that it was made of")
     try:
-        bundle()
+        read_script()
     except ValueError as error:
         found.append(f"{error}; everything else is served")
     return found

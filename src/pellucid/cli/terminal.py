@@ -16,7 +16,7 @@ class Terminal:
     colour: bool
 
     @classmethod
-    def here(cls) -> "Terminal":
+    def of_stdout(cls) -> "Terminal":
         """Standard output: without colours where it is no terminal or NO_COLOR is set."""
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         return cls(max(60, shutil.get_terminal_size((100, 24)).columns), colour)
@@ -27,34 +27,36 @@ class Terminal:
     def dim(self, text: str) -> str:
         return f"\x1b[2m{text}\x1b[0m" if self.colour else text
 
-    def good(self, text: str) -> str:
+    def green(self, text: str) -> str:
         return f"\x1b[32m{text}\x1b[0m" if self.colour else text
 
-    def bad(self, text: str) -> str:
+    def red(self, text: str) -> str:
         return f"\x1b[31;1m{text}\x1b[0m" if self.colour else text
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     r"""The text with what would steer a terminal written out.
 
-    >>> visible("a\x1b[2J\tb")
+    >>> escape_controls("a\x1b[2J\tb")
     'a\\x1b[2J\\tb'
     """
     return "".join(
-        character if unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp") else escaped(character)
+        character
+        if unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+        else escape_character(character)
         for character in text
     )
 
 
-def escaped(character: str) -> str:
+def escape_character(character: str) -> str:
     """One character as Python writes it."""
     return character.encode("unicode_escape").decode("ascii")
 
 
-def columns(text: str) -> int:
+def text_width(text: str) -> int:
     """How many columns a text takes: none for colours and accents, two for wide characters.
 
-    >>> columns("año 犬"), columns("\\x1b[1mbold\\x1b[0m")
+    >>> text_width("año 犬"), text_width("\\x1b[1mbold\\x1b[0m")
     (6, 4)
     """
     count, inside = 0, False
@@ -67,41 +69,41 @@ def columns(text: str) -> int:
     return count
 
 
-def left(text: str, width: int) -> str:
+def pad_right(text: str, width: int) -> str:
     """The text with blanks behind it."""
-    return text + " " * max(0, width - columns(text))
+    return text + " " * max(0, width - text_width(text))
 
 
-def right(text: str, width: int) -> str:
+def pad_left(text: str, width: int) -> str:
     """The text with blanks before it."""
-    return " " * max(0, width - columns(text)) + text
+    return " " * max(0, width - text_width(text)) + text
 
 
-def cut(text: str, width: int) -> str:
+def shorten_text(text: str, width: int) -> str:
     """As much of a text without colours as fits; three dots say that something is missing.
 
-    >>> cut("a long word", 7)
+    >>> shorten_text("a long word", 7)
     'a long…'
     """
-    if columns(text) <= width:
+    if text_width(text) <= width:
         return text
-    while text and columns(text) > width - 1:
+    while text and text_width(text) > width - 1:
         text = text[:-1]
     return f"{text}…"
 
 
-def flowing(
+def flow_parts(
     parts: Iterable[str], width: int, indent: str = "", gap: str = "  ", hanging: str | None = None
 ) -> Iterator[str]:
     """Parts one behind the other, on as many lines as they need; those after the first begin with `hanging`.
 
-    >>> list(flowing(["one", "two", "three"], width=10))
+    >>> list(flow_parts(["one", "two", "three"], width=10))
     ['one  two', 'three']
     """
     line = ""
     for part in parts:
         longer = f"{line}{gap}{part}" if line else f"{indent}{part}"
-        if line and columns(longer) > width:
+        if line and text_width(longer) > width:
             yield line
             longer = f"{indent if hanging is None else hanging}{part}"
         line = longer
@@ -109,35 +111,37 @@ def flowing(
         yield line
 
 
-def table(rows: Sequence[Sequence[str]], sides: str, gap: str = "  ") -> list[str]:
+def format_table(rows: Sequence[Sequence[str]], sides: str, gap: str = "  ") -> list[str]:
     """Rows as lines of equal columns; `sides` says for each column "l" or "r".
 
-    >>> table([["a", "10"], ["bcd", "7"]], "lr")
+    >>> format_table([["a", "10"], ["bcd", "7"]], "lr")
     ['a    10', 'bcd   7']
     """
-    widths = [max(columns(cell) for cell in column) for column in zip(*rows, strict=True)]
-    put = {"l": left, "r": right}
+    widths = [max(text_width(cell) for cell in column) for column in zip(*rows, strict=True)]
+    put = {"l": pad_right, "r": pad_left}
     return [
         gap.join(put[side](cell, width) for cell, width, side in zip(row, widths, sides, strict=True)).rstrip()
         for row in rows
     ]
 
 
-def blocks(columns_of: Sequence[Sequence[str]], heads: Sequence[str], width: int, indent: str = "") -> Iterator[str]:
+def format_blocks(
+    columns_of: Sequence[Sequence[str]], heads: Sequence[str], width: int, indent: str = ""
+) -> Iterator[str]:
     """Short columns side by side, row by row with a head before each, continued below where the width ends.
 
-    >>> list(blocks([["The", "7"], ["dog", "15"]], ["piece", "id"], width=40))
+    >>> list(format_blocks([["The", "7"], ["dog", "15"]], ["piece", "id"], width=40))
     ['piece  The  dog', 'id     7    15']
     """
-    head = max(columns(each) for each in heads)
+    head = max(text_width(each) for each in heads)
     start = 0
     while start < len(columns_of):
-        end, used = start, columns(indent) + head
+        end, used = start, text_width(indent) + head
         while end < len(columns_of):
-            used += 2 + max(columns(cell) for cell in columns_of[end])
+            used += 2 + max(text_width(cell) for cell in columns_of[end])
             if used > width and end > start:
                 break
             end += 1
         rows = [[name, *(column[n] for column in columns_of[start:end])] for n, name in enumerate(heads)]
-        yield from (indent + line for line in table(rows, "l" * len(rows[0])))
+        yield from (indent + line for line in format_table(rows, "l" * len(rows[0])))
         start = end

@@ -75,7 +75,7 @@ def run(
     from pellucid.api import run_settings
 
     settings, reasons = run_settings(run_file, change or (), began=directory if resume else None, **form)
-    outcome = trained(settings, directory, resume, reasons)
+    outcome = train_and_plot(settings, directory, resume, reasons)
     if outcome.first:
         write_lines([str(outcome.best)])
 
@@ -91,35 +91,35 @@ def run_directory(run_file: str | None, out: str | None, resume: bool) -> Path:
     return Path("runs") / Path(run_file).stem
 
 
-def trained(settings: "RunConfig", directory: Path, resume: bool, reasons: Sequence[str] = ()) -> "Outcome":
+def train_and_plot(settings: "RunConfig", directory: Path, resume: bool, reasons: Sequence[str] = ()) -> "Outcome":
     """The run, carried out and plotted.
 
     Exit code 1 and one message if it cannot go on; 130 or 143, as shells have it, if a signal stopped it.
     """
     from pellucid.train.failures import TrainingFailed
-    from pellucid.train.loop import train
+    from pellucid.train.loop import train_run
 
     try:
-        outcome = train(settings, directory, resume=resume, reasons=reasons)
+        outcome = train_run(settings, directory, resume=resume, reasons=reasons)
     except TrainingFailed as error:
         typer.echo(f"pellucid: {error}", err=True)
         raise typer.Exit(FAILED) from None
     if outcome.first:
-        plot(directory)
+        plot_training(directory)
     if outcome.stop in ("SIGINT", "SIGTERM"):
         raise typer.Exit(INTERRUPTED if outcome.stop == "SIGINT" else TERMINATED)
     return outcome
 
 
-def plot(directory: Path) -> Path | None:
+def plot_training(directory: Path) -> Path | None:
     """Draw the reports of a run, and say where."""
     from pellucid.train.log import read_log
 
     try:
-        from pellucid.plots.training import training_curve
+        from pellucid.plots.training import draw_training_curve
 
         path = directory / "training.png"
-        training_curve(read_log(directory / "log.jsonl"), path)
+        draw_training_curve(read_log(directory / "log.jsonl"), path)
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise

@@ -6,9 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pellucid.cli.files import existing, into, json_line, lines_beside, lines_of, named, write_lines
-from pellucid.cli.options import DEVICE, ENGINE, EXPORTED, JSON, MODEL, PRECISIONS, default, meaning
-from pellucid.cli.progress import counted
+from pellucid.cli.files import (
+    json_line,
+    lines_beside,
+    lines_of,
+    name_file_in_errors,
+    open_output,
+    require_file,
+    write_lines,
+)
+from pellucid.cli.options import DEVICE, ENGINE, EXPORTED, JSON, MODEL, PRECISIONS, search_default, search_option
+from pellucid.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from pellucid.decode.assemble import Translation
@@ -27,19 +35,19 @@ def run(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="sentences, one a line, plain or .gz; - is standard input")
     ] = "-",
-    beam: Annotated[int, meaning("beam")] = default("beam"),
-    n_best: Annotated[int, meaning("n_best")] = default("n_best"),
-    batch: Annotated[int, meaning("batch")] = default("batch"),
-    length_penalty: Annotated[float, meaning("length_penalty")] = default("length_penalty"),
-    max_extra: Annotated[int, meaning("max_extra")] = default("max_extra"),
-    method: Annotated[str, meaning("method", metavar="beam|greedy|sample")] = default("method"),
-    temperature: Annotated[float, meaning("temperature")] = default("temperature"),
-    top_k: Annotated[int, meaning("top_k")] = default("top_k"),
-    top_p: Annotated[float, meaning("top_p")] = default("top_p"),
-    seed: Annotated[int, meaning("seed")] = default("seed"),
-    too_long: Annotated[str, meaning("too_long", metavar="split|refuse")] = default("too_long"),
-    repetition: Annotated[str, meaning("repetition", metavar="retry|keep")] = default("repetition"),
-    markup: Annotated[str, meaning("markup", metavar="keep|text")] = default("markup"),
+    beam: Annotated[int, search_option("beam")] = search_default("beam"),
+    n_best: Annotated[int, search_option("n_best")] = search_default("n_best"),
+    batch: Annotated[int, search_option("batch")] = search_default("batch"),
+    length_penalty: Annotated[float, search_option("length_penalty")] = search_default("length_penalty"),
+    max_extra: Annotated[int, search_option("max_extra")] = search_default("max_extra"),
+    method: Annotated[str, search_option("method", metavar="beam|greedy|sample")] = search_default("method"),
+    temperature: Annotated[float, search_option("temperature")] = search_default("temperature"),
+    top_k: Annotated[int, search_option("top_k")] = search_default("top_k"),
+    top_p: Annotated[float, search_option("top_p")] = search_default("top_p"),
+    seed: Annotated[int, search_option("seed")] = search_default("seed"),
+    too_long: Annotated[str, search_option("too_long", metavar="split|refuse")] = search_default("too_long"),
+    repetition: Annotated[str, search_option("repetition", metavar="retry|keep")] = search_default("repetition"),
+    markup: Annotated[str, search_option("markup", metavar="keep|text")] = search_default("markup"),
     terms: Annotated[
         str | None, typer.Option(metavar="FILE", help="terminology: lines of a source term, a tab, its target term")
     ] = None,
@@ -99,21 +107,29 @@ def run(
     from pellucid.decode.terms import Terms
 
     SearchConfig(**search)  # what is wrong with the options or the file is said before the model is loaded
-    existing(file)
+    require_file(file)
     terminology = None if terms is None else Terms.read(terms)
     prefixes = None if prefix is None else lines_beside(prefix, file)
     block = block or (1 if file == "-" and sys.stdin.isatty() else 2048)
     workers = 1 if block == 1 else None
     loaded = load(model, precision, engine, others=others or (), exported=exported, workers=workers, device=device)
-    with named(file), into(alignments) as align:
+    with name_file_in_errors(file), open_output(alignments) as align:
         translations = loaded.translate_stream(
             lines_of(file), block=block, terms=terminology, prefixes=prefixes, **search
         )
-        shown = aligned(counted(translations), align)
-        write_lines(as_json(shown) if json else as_n_best(shown) if n_best > 1 else as_text(shown))
+        shown = write_alignments(show_progress(translations), align)
+        write_lines(
+            translations_as_json(shown)
+            if json
+            else translations_as_n_best(shown)
+            if n_best > 1
+            else translations_as_text(shown)
+        )
 
 
-def aligned(translations: "Iterable[Translation]", write: Callable[[str], Any] | None) -> "Iterator[Translation]":
+def write_alignments(
+    translations: "Iterable[Translation]", write: Callable[[str], Any] | None
+) -> "Iterator[Translation]":
     """The same; the alignment of each is written on the way, in the form of Pharaoh."""
     for translation in translations:
         if write is not None:
@@ -121,26 +137,26 @@ def aligned(translations: "Iterable[Translation]", write: Callable[[str], Any] |
         yield translation
 
 
-def as_text(translations: "Iterable[Translation]") -> Iterator[str]:
+def translations_as_text(translations: "Iterable[Translation]") -> Iterator[str]:
     """The best translation of each line."""
     return (translation.text for translation in translations)
 
 
-def as_n_best(translations: "Iterable[Translation]") -> Iterator[str]:
+def translations_as_n_best(translations: "Iterable[Translation]") -> Iterator[str]:
     """All translations of each line, in the form of Moses."""
     for number, translation in enumerate(translations):
         for each in (translation, *translation.alternatives):
             yield f"{number} ||| {each.text} ||| {each.score:.6f}"
 
 
-def as_json(translations: "Iterable[Translation]") -> Iterator[str]:
+def translations_as_json(translations: "Iterable[Translation]") -> Iterator[str]:
     """An object for each line."""
     for translation in translations:
-        others = [described(each) for each in translation.alternatives]
-        yield json_line({**described(translation), "alternatives": others})
+        others = [translation_object(each) for each in translation.alternatives]
+        yield json_line({**translation_object(translation), "alternatives": others})
 
 
-def described(translation: "Translation") -> dict[str, Any]:
+def translation_object(translation: "Translation") -> dict[str, Any]:
     """What `--json` says of one translation."""
     return {
         "text": translation.text,

@@ -10,12 +10,12 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pellucid.data.mixture import Share, index_type
+from pellucid.data.mixture import CorpusShare, index_type
 from pellucid.data.tokenizer import BOS, EOS, PAD
 
 
 @dataclass(frozen=True)
-class Sentences:
+class PackedSentences:
     """Many sentences as one long row of ids: sentence i is `ids[starts[i]:starts[i + 1]]`, the end mark last."""
 
     ids: NDArray[np.integer]
@@ -32,7 +32,7 @@ class Sentences:
         """Pieces of each sentence; kept in memory, where `starts` may lie in a file."""
         return np.diff(self.starts).astype(np.int32)
 
-    def padded(self, indices: NDArray[np.integer]) -> NDArray[np.int64]:
+    def pad_rows(self, indices: NDArray[np.integer]) -> NDArray[np.int64]:
         """The chosen sentences, one a row, filled up with padding to the longest."""
         lengths = self.starts[indices + 1] - self.starts[indices]
         columns = np.arange(lengths.max())
@@ -43,22 +43,22 @@ class Sentences:
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedPairs:
     """Sentence pairs as ids: pair i is `sources[i]` and `targets[i]`; with several corpora, one after the other."""
 
-    sources: Sentences
-    targets: Sentences
-    shares: tuple[Share, ...] = ()
+    sources: PackedSentences
+    targets: PackedSentences
+    corpora: tuple[CorpusShare, ...] = ()
     """How many pairs each corpus has, and how often they are seen; left out: all are one corpus, seen once an epoch."""
-    anew: Callable[["Encoded", int, int], "Encoded"] | None = None
+    recut: Callable[["EncodedPairs", int, int], "EncodedPairs"] | None = None
     """How they are cut in an epoch, from these pairs, a seed and its number; left out: as they are."""
 
     def __len__(self) -> int:
         return len(self.sources)
 
-    def in_epoch(self, seed: int, epoch: int) -> "Encoded":
+    def for_epoch(self, seed: int, epoch: int) -> "EncodedPairs":
         """The pairs as that epoch has them."""
-        return self.anew(self, seed, epoch) if self.anew else self
+        return self.recut(self, seed, epoch) if self.recut else self
 
 
 @dataclass(frozen=True)
@@ -76,24 +76,24 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""
-        return self._with(lambda ids: ids.to(device, non_blocking=True))
+        return self._map_tensors(lambda ids: ids.to(device, non_blocking=True))
 
     def pinned(self) -> "Batch":
         """The same batch in memory that a GPU copies from by itself."""
-        return self._with(Tensor.pin_memory)
+        return self._map_tensors(Tensor.pin_memory)
 
-    def _with(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+    def _map_tensors(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         source, target_in, target_out = map(change, (self.source, self.target_in, self.target_out))
         return replace(self, source=source, target_in=target_in, target_out=target_out)
 
 
-def collate(encoded: Encoded, indices: NDArray[np.integer], seed: int = 0) -> Batch:
+def collate(encoded: EncodedPairs, indices: NDArray[np.integer], seed: int = 0) -> Batch:
     """Pads the chosen pairs; `target_in` is the start mark and then `target_out` without its end mark."""
-    target_out = encoded.targets.padded(indices)
+    target_out = encoded.targets.pad_rows(indices)
     target_in = np.full_like(target_out, BOS)
     target_in[:, 1:] = np.where(target_out[:, :-1] == EOS, PAD, target_out[:, :-1])
     return Batch(
-        source=torch.from_numpy(encoded.sources.padded(indices)),
+        source=torch.from_numpy(encoded.sources.pad_rows(indices)),
         target_in=torch.from_numpy(target_in),
         target_out=torch.from_numpy(target_out),
         indices=indices,
@@ -121,12 +121,12 @@ def epoch_batches(
     random = np.random.Generator(np.random.PCG64([seed, epoch]))
     order = np.arange(len(target_lengths), dtype=index_type(len(target_lengths))) if pairs is None else pairs
     random.shuffle(order)
-    order = order[np.argsort(_likeness(source_lengths[order], target_lengths[order]), kind="stable")]
-    batches = np.split(order, _cuts(source_lengths[order], target_lengths[order], batch_tokens))
+    order = order[np.argsort(_length_sort_keys(source_lengths[order], target_lengths[order]), kind="stable")]
+    batches = np.split(order, _batch_starts(source_lengths[order], target_lengths[order], batch_tokens))
     return [batches[i] for i in random.permutation(len(batches))]
 
 
-def _likeness(source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer]) -> NDArray[np.integer]:
+def _length_sort_keys(source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer]) -> NDArray[np.integer]:
     """Sort keys: by bands of target length, in a band by source length, upwards and downwards in turn.
 
     A band spans 13 %, for sorting by each exact target length would leave no choice of source lengths. Because of the
@@ -140,7 +140,9 @@ def _likeness(source_lengths: NDArray[np.integer], target_lengths: NDArray[np.in
     return band * span + np.where(band % 2 == 0, sources, span - 1 - sources)
 
 
-def _cuts(source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer], batch_tokens: int) -> list[int]:
+def _batch_starts(
+    source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer], batch_tokens: int
+) -> list[int]:
     """Where each batch but the first begins: each takes as many pairs as make a token cheapest.
 
     A batch costs its positions on both sides, padding counted, and a sixteenth of the budget for being a batch; so it

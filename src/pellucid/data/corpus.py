@@ -34,7 +34,7 @@ _BLOCK = 2**16
 _EXAMPLES = 5
 """Skipped pairs that are named one by one."""
 
-_PLAIN = (
+_EXPORT_ADVICE = (
     "its lines are not sentences; export it as plain text with one sentence on each line (pairs as two such files, or "
     "as one .tsv file with a source, a tab and a target on each line)"
 )
@@ -74,7 +74,7 @@ _HEADERS = re.compile(
 
 
 @dataclass
-class Skipped:
+class SkippedPairs:
     """How many pairs were left out for which reason, and where the first of them stand."""
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -85,7 +85,7 @@ class Skipped:
         if len(self.examples) < _EXAMPLES:
             self.examples.append(f"{where} {reason}")
 
-    def merge(self, later: "Skipped") -> None:
+    def add_later(self, later: "SkippedPairs") -> None:
         """Count what was left out after this, too."""
         self.counts.update(later.counts)
         self.examples.extend(later.examples[: _EXAMPLES - len(self.examples)])
@@ -101,21 +101,21 @@ class Skipped:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class SentencePairs:
     """Sentence i of `sources` is translated by sentence i of `targets`; it stood in line `lines[i]` of its file."""
 
     sources: list[str]
     targets: list[str]
     lines: Sequence[int]
     files: tuple[str, str]
-    skipped: Skipped
+    skipped: SkippedPairs
 
     @classmethod
-    def of(cls, sources: list[str], targets: list[str], name: str = "pair") -> "Pairs":
+    def from_lists(cls, sources: list[str], targets: list[str], name: str = "pair") -> "SentencePairs":
         """Pairs that come from no file."""
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources):,} source and {len(targets):,} target sentences do not make pairs")
-        return cls(sources, targets, range(1, len(sources) + 1), (name, name), Skipped())
+        return cls(sources, targets, range(1, len(sources) + 1), (name, name), SkippedPairs())
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -125,27 +125,27 @@ class Pairs:
         return f"{self.files[side == 'target']}:{self.lines[i]}"
 
 
-def read_pairs(source: str | Path, target: str | Path | None = None, *, max_characters: int) -> Pairs:
+def read_pairs(source: str | Path, target: str | Path | None = None, *, max_characters: int) -> SentencePairs:
     """Pairs from two plain files, or from one file: TSV with two columns, or JSONL with "source" and "target".
 
     One file is JSONL if its name says so (.jsonl, .jsonl.gz) and TSV if it says .tsv or is "-", standard input. A pair
     is skipped when a side is empty (white space only) or has more than `max_characters`. Raises ValueError for
     unequal line counts, for whatever `read_lines` refuses, for rows of another form, and when no pair is left.
     """
-    sources, targets, lines, skipped = [], [], array("q"), Skipped()
-    for line, left, right in sound_pairs(source, target, max_characters, skipped):
+    sources, targets, lines, skipped = [], [], array("q"), SkippedPairs()
+    for line, left, right in read_valid_pairs(source, target, max_characters, skipped):
         sources.append(left)
         targets.append(right)
         lines.append(line)
-    return Pairs(sources, targets, lines, files_of(source, target), skipped)
+    return SentencePairs(sources, targets, lines, side_files(source, target), skipped)
 
 
-def sound_pairs(
-    source: str | Path, target: str | Path | None, max_characters: int, skipped: Skipped
+def read_valid_pairs(
+    source: str | Path, target: str | Path | None, max_characters: int, skipped: SkippedPairs
 ) -> Iterator[tuple[int, str, str]]:
     """What `read_pairs` keeps, one at a time: line number, source, target; what it leaves out is added to `skipped`."""
-    files, kept = files_of(source, target), 0
-    rows = _one_file(source) if target is None else _two_files(source, target)
+    files, kept = side_files(source, target), 0
+    rows = _read_one_file(source) if target is None else _read_two_files(source, target)
     for line, (left, right) in enumerate(rows, start=1):
         for file, side, text in ((files[0], "source", left), (files[1], "target", right)):
             if not text or text.isspace():
@@ -162,7 +162,7 @@ def sound_pairs(
         raise ValueError(f"no sentence pair in {names}: {skipped if skipped else 'there is no line in it'}")
 
 
-def files_of(source: str | Path, target: str | Path | None) -> tuple[str, str]:
+def side_files(source: str | Path, target: str | Path | None) -> tuple[str, str]:
     """The file of each side, which may be the same."""
     return str(source), str(source if target is None else target)
 
@@ -190,7 +190,7 @@ def read_lines(path: str | Path) -> Iterator[str]:
                 raw = raw.removeprefix(codecs.BOM_UTF8)
             if not raw:
                 return
-            for line in _lines_in(raw, str(path), number):
+            for line in _split_block(raw, str(path), number):
                 yield line
                 number += 1
 
@@ -200,17 +200,17 @@ def sentence_lines(path: str | Path) -> Iterator[str]:
 
     Such a file is recognised by its name, or by how its first line begins.
     """
-    if known := ending_of(path):
-        raise ValueError(f"{path} is {known}: {_PLAIN}")
+    if known := foreign_format(path):
+        raise ValueError(f"{path} is {known}: {_EXPORT_ADVICE}")
     lines = read_lines(path)
     for first in islice(lines, 1):
         if _MARKUP.match(first):
-            raise ValueError(f"{path}:1: {first.strip()[:20]!r} begins a file of markup: {_PLAIN}")
+            raise ValueError(f"{path}:1: {first.strip()[:20]!r} begins a file of markup: {_EXPORT_ADVICE}")
         yield first
     yield from lines
 
 
-def ending_of(path: str | Path) -> str | None:
+def foreign_format(path: str | Path) -> str | None:
     """What the name of a file says it is, where its lines are not sentences."""
     ending = Path(str(path).lower().removesuffix(".gz")).suffix.removeprefix(".")
     return next((known for endings, known in _FORMATS.items() if ending in endings.split()), None)
@@ -225,7 +225,7 @@ def holds_pairs(path: str | Path) -> bool:
     return str(path).lower().removesuffix(".gz").endswith((".tsv", ".jsonl"))
 
 
-def fingerprint(pairs: Pairs) -> str:
+def fingerprint_pairs(pairs: SentencePairs) -> str:
     """SHA-256 of the sentences in their order: the same text gives the same number, whatever file it came from."""
     digest = hashlib.sha256()
     for source, target in zip(pairs.sources, pairs.targets, strict=True):
@@ -233,17 +233,17 @@ def fingerprint(pairs: Pairs) -> str:
     return digest.hexdigest()
 
 
-def _lines_in(raw: bytes, file: str, first: int) -> Iterable[str]:
+def _split_block(raw: bytes, file: str, first: int) -> Iterable[str]:
     """The lines of a block of whole lines: at once where nothing is odd, else one by one, to name the first that is."""
     if len(raw) <= LONGEST_LINE and b"\0" not in raw and b"\r" not in raw:
         with suppress(UnicodeDecodeError):
             return raw.decode().removesuffix("\n").split("\n")
     *lines, last = raw.split(b"\n")
     ended = [line + b"\n" for line in lines] + ([last] if last else [])
-    return (_decoded(line, file, number) for number, line in enumerate(ended, start=first))
+    return (_decode_line(line, file, number) for number, line in enumerate(ended, start=first))
 
 
-def _decoded(raw: bytes, file: str, line: int) -> str:
+def _decode_line(raw: bytes, file: str, line: int) -> str:
     if len(raw) > LONGEST_LINE:
         raise ValueError(f"{file}:{line}: a line of more than {LONGEST_LINE:,} bytes; is this one sentence per line?")
     if line == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -267,33 +267,33 @@ def _decoded(raw: bytes, file: str, line: int) -> str:
         ) from None
 
 
-def _one_file(path: str | Path) -> Iterator[tuple[str, str]]:
+def _read_one_file(path: str | Path) -> Iterator[tuple[str, str]]:
     kind = str(path).lower().removesuffix(".gz")
     if kind.endswith(".jsonl"):
-        return _jsonl(path)
+        return _read_jsonl(path)
     if kind.endswith(".tsv") or kind == "-":
-        return _tsv(path)
-    if known := ending_of(path):
-        raise ValueError(f"{path} is {known}: {_PLAIN}")
+        return _read_tsv(path)
+    if known := foreign_format(path):
+        raise ValueError(f"{path} is {known}: {_EXPORT_ADVICE}")
     raise ValueError(
         f"{path} is one file, so it must be .tsv or .jsonl (or .gz of these); give two files for plain text"
     )
 
 
-def _tsv(path: str | Path) -> Iterator[tuple[str, str]]:
+def _read_tsv(path: str | Path) -> Iterator[tuple[str, str]]:
     """Two columns with one tab between them. Quotes are text: sentences may begin or end inside a quotation."""
     for line, row in enumerate(sentence_lines(path), start=1):
         columns = row.split("\t")
         if len(columns) != 2:
             raise ValueError(
-                f"{path}:{line}: {len(columns)} columns, expected 2: source, one tab, target{_cut(columns)}"
+                f"{path}:{line}: {len(columns)} columns, expected 2: source, one tab, target{_advise_columns(columns)}"
             )
         if line == 1 and columns[0] != columns[1] and all(_HEADERS.fullmatch(column.strip()) for column in columns):
             raise ValueError(f"{path}:1: {row!r} looks like a header; remove that line: tail -n +2")
         yield columns[0], columns[1]
 
 
-def _cut(columns: Sequence[str]) -> str:
+def _advise_columns(columns: Sequence[str]) -> str:
     """How to keep two of more columns: the first two that are not numbers."""
     if len(columns) < 3:
         return ""
@@ -302,7 +302,7 @@ def _cut(columns: Sequence[str]) -> str:
     return f"; choose the two to keep, for example columns {first} and {second}: cut -f{first},{second}"
 
 
-def _jsonl(path: str | Path) -> Iterator[tuple[str, str]]:
+def _read_jsonl(path: str | Path) -> Iterator[tuple[str, str]]:
     for line, row in enumerate(read_lines(path), start=1):
         try:
             pair = json.loads(row)
@@ -316,12 +316,12 @@ def _jsonl(path: str | Path) -> Iterator[tuple[str, str]]:
         yield left, right
 
 
-def _two_files(source: str | Path, target: str | Path) -> Iterator[tuple[str, str]]:
+def _read_two_files(source: str | Path, target: str | Path) -> Iterator[tuple[str, str]]:
     if str(source) == str(target) == "-":
         raise ValueError("source and target cannot both be standard input; give two files, or '-' alone for TSV")
     for path, other in ((source, target), (target, source)):
-        if known := ending_of(path):
-            raise ValueError(f"{path} is {known}: {_PLAIN}")
+        if known := foreign_format(path):
+            raise ValueError(f"{path} is {known}: {_EXPORT_ADVICE}")
         if holds_pairs(path):
             raise ValueError(f"{path} is a file of pairs by its name; give it alone, without {other}")
     with suppress(OSError):  # read_lines says what is wrong
@@ -335,19 +335,19 @@ def _two_files(source: str | Path, target: str | Path) -> Iterator[tuple[str, st
             files = (source, target) if left is None else (target, source)
             raise ValueError(
                 f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}: line n of one must translate line n "
-                f"of the other, so nothing was read. {_where_to_look(*files, longer - line + 1)}"
+                f"of the other, so nothing was read. {_locate_shift(*files, longer - line + 1)}"
             )
         yield left, right
 
 
-def _where_to_look(shorter: str | Path, longer: str | Path, gap: int) -> str:
+def _locate_shift(shorter: str | Path, longer: str | Path, gap: int) -> str:
     """The first line that another program may have joined, split or dropped, if just such lines make the difference."""
     if Path(shorter).is_file() and Path(longer).is_file():
-        ends = [(line, found) for line, text in _numbered(shorter) if (found := _FALSE_LINE_ENDS.search(text))]
-        if sum(1 for _, text in _numbered(longer) if _FALSE_LINE_ENDS.search(text)) + gap == len(ends):
+        ends = [(line, found) for line, text in _numbered_lines(shorter) if (found := _FALSE_LINE_ENDS.search(text))]
+        if sum(1 for _, text in _numbered_lines(longer) if _FALSE_LINE_ENDS.search(text)) + gap == len(ends):
             line, found = ends[0]
             return f"Look at {shorter}:{line}: it has U+{ord(found[0]):04X}, which some programs take for a line end."
-        sides = [np.array([len(text.strip()) for _, text in _numbered(file)]) for file in (shorter, longer)]
+        sides = [np.array([len(text.strip()) for _, text in _numbered_lines(file)]) for file in (shorter, longer)]
         place, cost, likely = _first_gap(*sides)
         filled = [side[side > 0] for side in sides]
         if len(filled[0]) == len(filled[1]) and (not likely or _unlikeness(*filled).sum() <= cost):
@@ -386,5 +386,5 @@ def _unlikeness(one: NDArray[np.integer], other: NDArray[np.integer]) -> NDArray
     return np.abs(ratios - np.median(ratios)) if len(ratios) else ratios
 
 
-def _numbered(path: str | Path) -> Iterator[tuple[int, str]]:
+def _numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     return enumerate(read_lines(path), start=1)

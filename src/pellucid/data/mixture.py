@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class Share:
+class CorpusShare:
     """One corpus of several. A weight of 2 shows each pair twice an epoch; 0.5 half of them, the next time the others.
 
     Think of the pairs as a ring that is read round and round: an epoch reads `pairs * weight` further, and the next
@@ -27,10 +27,10 @@ class Share:
                 "give it more weight or leave it out"
             )
 
-    def seen(self, epochs: int) -> int:
+    def pairs_seen(self, epochs: int) -> int:
         """How many pairs that many epochs show.
 
-        >>> [Share("news", pairs=5, weight=0.5).seen(epochs) for epochs in range(5)]
+        >>> [CorpusShare("news", pairs=5, weight=0.5).pairs_seen(epochs) for epochs in range(5)]
         [0, 2, 5, 7, 10]
         """
         return int(epochs * self.pairs * Fraction(str(self.weight)))
@@ -41,11 +41,11 @@ def index_type(pairs: int) -> type[np.integer]:
     return np.int32 if pairs <= 2**31 else np.int64
 
 
-def epoch_pairs(shares: Sequence[Share], seed: int, epoch: int) -> NDArray[np.integer]:
+def epoch_pairs(shares: Sequence[CorpusShare], seed: int, epoch: int) -> NDArray[np.integer]:
     """The indices of the pairs that an epoch shows, corpus by corpus; corpora are numbered one after the other."""
     kind, first, chosen = index_type(sum(share.pairs for share in shares)), 0, []
     for number, share in enumerate(shares):
-        begin, end = share.seen(epoch), share.seen(epoch + 1)
+        begin, end = share.pairs_seen(epoch), share.pairs_seen(epoch + 1)
         ring = np.arange(first, first + share.pairs, dtype=kind)
         if begin % share.pairs or end % share.pairs:  # whole rounds are the same in any order
             np.random.Generator(np.random.PCG64([seed, number, 1])).shuffle(ring)
@@ -58,7 +58,7 @@ def epoch_pairs(shares: Sequence[Share], seed: int, epoch: int) -> NDArray[np.in
     return np.concatenate(chosen)
 
 
-def count(shares: Sequence[Share], pairs: NDArray[np.integer]) -> NDArray[np.int64]:
+def count_by_corpus(shares: Sequence[CorpusShare], pairs: NDArray[np.integer]) -> NDArray[np.int64]:
     """How many of these pairs belong to each corpus."""
     ends = np.cumsum([share.pairs for share in shares])
     return np.bincount(np.searchsorted(ends, pairs, side="right"), minlength=len(shares))

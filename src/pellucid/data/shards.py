@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.data.batching import Encoded, Sentences
-from pellucid.data.corpus import Skipped
+from pellucid.data.batching import EncodedPairs, PackedSentences
+from pellucid.data.corpus import SkippedPairs
 
 SIDES = ("source", "target")
 ID_TYPES = ("<u2", "<i4")
 
 
-def write_part(place: Path, encoded: Encoded, skipped: Skipped) -> None:
+def write_part(place: Path, encoded: EncodedPairs, skipped: SkippedPairs) -> None:
     """Write pairs and what was left out among them to one file, whole or not at all."""
     said = json.dumps({"counts": skipped.counts, "examples": skipped.examples}).encode()
     arrays = {"skipped": np.frombuffer(said, dtype=np.uint8)}
@@ -39,7 +39,7 @@ def write_part(place: Path, encoded: Encoded, skipped: Skipped) -> None:
         beside.unlink(missing_ok=True)
 
 
-def read_part(place: Path) -> tuple[dict[str, NDArray[np.integer]], Skipped]:
+def read_part(place: Path) -> tuple[dict[str, NDArray[np.integer]], SkippedPairs]:
     """The ids and lengths of both sides, and what was left out; ValueError for a part that is damaged."""
     try:
         with place.open("rb") as file, np.load(file, allow_pickle=False) as stored:
@@ -47,12 +47,12 @@ def read_part(place: Path) -> tuple[dict[str, NDArray[np.integer]], Skipped]:
         said = json.loads(arrays.pop("skipped").tobytes())
     except (EOFError, ValueError, KeyError, AttributeError, TypeError, zipfile.BadZipFile) as error:
         raise ValueError(f"{place} is damaged ({error}); remove it and prepare again: only it is made anew") from None
-    skipped = Skipped(examples=said["examples"])
+    skipped = SkippedPairs(examples=said["examples"])
     skipped.counts.update(said["counts"])
     return arrays, skipped
 
 
-def join(parts: Iterable[Path], folder: Path) -> Iterator[tuple[int, Skipped]]:
+def join_parts(parts: Iterable[Path], folder: Path) -> Iterator[tuple[int, SkippedPairs]]:
     """Write the four files from the parts, in their order; yields what each part had: its pairs, and what it left out.
 
     The files are complete when the last has been asked for.
@@ -73,7 +73,7 @@ def join(parts: Iterable[Path], folder: Path) -> Iterator[tuple[int, Skipped]]:
             yield len(arrays["source.lengths"]), skipped
 
 
-def mapped(folder: Path, pairs: int, types: dict[str, str]) -> Encoded:
+def map_shards(folder: Path, pairs: int, types: dict[str, str]) -> EncodedPairs:
     """The pairs in the four files of a folder; `types` says how the ids of each side are stored.
 
     Nothing but the lengths is read. Raises ValueError for files that are not of this many pairs.
@@ -82,17 +82,17 @@ def mapped(folder: Path, pairs: int, types: dict[str, str]) -> Encoded:
     for side in SIDES:
         if types.get(side) not in ID_TYPES:
             raise ValueError(f"{folder} stores {side} ids as {types.get(side)!r}; this version reads {ID_TYPES}")
-        starts, ids = raw(folder / f"{side}.starts", "<i8"), raw(folder / f"{side}.ids", types[side])
-        sentences = Sentences(ids, starts)
+        starts, ids = map_numbers(folder / f"{side}.starts", "<i8"), map_numbers(folder / f"{side}.ids", types[side])
+        sentences = PackedSentences(ids, starts)
         if len(starts) != pairs + 1 or starts[0] != 0 or starts[-1] != len(ids) or sentences.lengths.min() < 1:
             raise ValueError(
                 f"{folder}/{side}.starts and {side}.ids are not of {pairs:,} pairs: they were cut or changed"
             )
         sides.append(sentences)
-    return Encoded(*sides)
+    return EncodedPairs(*sides)
 
 
-def raw(path: Path, kind: str) -> NDArray[Any]:
+def map_numbers(path: Path, kind: str) -> NDArray[Any]:
     """The numbers in a file, mapped into memory and not to be written to."""
     if not path.stat().st_size:
         raise ValueError(f"{path} is empty")

@@ -16,7 +16,7 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer, set_rand
 
 from pellucid.data.listed_pieces import BOS, EOS, PAD, UNK, ListedPieces
 
-_RESERVED = 4 + 256
+_SPECIAL_AND_BYTE_PIECES = 4 + 256
 """Special pieces, and one piece for every byte, so that no character is unknown."""
 
 _LARGEST_FILE = 32 * 2**20
@@ -25,7 +25,7 @@ _LARGEST_FILE = 32 * 2**20
 _COVERAGES = (1.0, 0.9999, 0.9995, 0.999, 0.995, 0.99, 0.98)
 """Shares of the text whose characters get a piece of their own, tried in turn until they fit; the rest become bytes."""
 
-_WORTH_THREADS = 64
+_LINES_FOR_THREADS = 64
 """Lines from which threads pay: SentencePiece starts them anew for each call, in milliseconds."""
 
 _ESCAPES = tuple((character, f"\ufdd0{number}") for number, character in enumerate("\ufdd0\u2581\u2585"))
@@ -40,7 +40,7 @@ _LISTED = "marian"
 _LEARNED = ("bpe", "unigram", "char", "word")
 _KINDS = "'bpe', 'unigram', 'char' or 'word'"
 
-Pieces = SentencePieceProcessor | ListedPieces
+PieceModel = SentencePieceProcessor | ListedPieces
 
 Line = TypeVar("Line")
 
@@ -64,7 +64,7 @@ class TokenizerConfig:
         problems = []
         if self.kind not in (*_LEARNED, _LISTED):
             problems.append(f"kind is {self.kind!r}, it must be {_KINDS}, or {_LISTED!r} if it was imported")
-        least = (4 if self.kind == _LISTED else _RESERVED) + 1
+        least = (4 if self.kind == _LISTED else _SPECIAL_AND_BYTE_PIECES) + 1
         if not least <= self.vocabulary <= 1_000_000:
             problems.append(f"vocabulary is {self.vocabulary}, it must be from {least} to 1,000,000")
         if problems:
@@ -81,8 +81,8 @@ class Tokenizer:
     tokenizer (kind "marian") gives back what its SentencePiece model leaves of a text, and may not know a character.
     """
 
-    source: Pieces
-    target: Pieces
+    source: PieceModel
+    target: PieceModel
     config: TokenizerConfig
     notes: tuple[str, ...] = ()
     """What a user should know of the training: a vocabulary that came out smaller, characters spelled as bytes."""
@@ -98,30 +98,32 @@ class Tokenizer:
         """
         if config.kind == _LISTED:
             raise ValueError(f"a tokenizer of kind {_LISTED!r} is imported, not learned; choose {_KINDS}")
-        text = {side: sample(lines, max_sentences, seed) for side, lines in (("source", sources), ("target", targets))}
+        text = {
+            side: sample_lines(lines, max_sentences, seed) for side, lines in (("source", sources), ("target", targets))
+        }
         if config.joint:
             text = {"joint": text["source"] + text["target"]}
-        models, notes = zip(*(_learn(lines, config, side) for side, lines in text.items()), strict=True)
+        models, notes = zip(*(_train_sentencepiece(lines, config, side) for side, lines in text.items()), strict=True)
         return cls(models[0], models[-1], config, tuple(chain(*notes)))
 
     @staticmethod
     def files(config: TokenizerConfig) -> list[str]:
         """The names `save` writes and `load` reads."""
-        lists = [_list_beside(name) for name in _models(config.joint)] if config.kind == _LISTED else []
-        return _models(config.joint) + lists
+        lists = [_list_file(name) for name in _model_files(config.joint)] if config.kind == _LISTED else []
+        return _model_files(config.joint) + lists
 
     def save(self, directory: str | Path) -> None:
         """Writes one SentencePiece model, or one for each side. The settings are not in them: keep `config` beside."""
-        for name, side in zip(_models(self.config.joint), (self.source, self.target), strict=False):
+        for name, side in zip(_model_files(self.config.joint), (self.source, self.target), strict=False):
             (Path(directory) / name).write_bytes(side.serialized_model_proto())
             if isinstance(side, ListedPieces):
                 names = json.dumps(side.names, ensure_ascii=False, indent=0)
-                (Path(directory) / _list_beside(name)).write_text(names + "\n", encoding="utf-8")
+                (Path(directory) / _list_file(name)).write_text(names + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, directory: str | Path, config: TokenizerConfig) -> "Tokenizer":
         """Reads what `save` wrote. Raises ValueError, naming the file, for one that is no such tokenizer."""
-        sides = [_load(Path(directory) / name, config) for name in _models(config.joint)]
+        sides = [_load_piece_model(Path(directory) / name, config) for name in _model_files(config.joint)]
         return cls(sides[0], sides[-1], config)
 
     @property
@@ -145,44 +147,44 @@ class Tokenizer:
         With `dropout` each merge of a BPE is left out with that probability, drawn by `seed` (Provilkov et al. 2020):
         other pieces of the same text.
         """
-        return _encoded(self.source, lines, self.config, dropout, seed)
+        return _encode_lines(self.source, lines, self.config, dropout, seed)
 
     def encode_target(self, lines: Iterable[str], dropout: float = 0.0, seed: int = 0) -> list[list[int]]:
         """The ids of each line, the end mark last, without a start mark; `dropout` as above."""
-        return _encoded(self.target, lines, self.config, dropout, seed)
+        return _encode_lines(self.target, lines, self.config, dropout, seed)
 
     def decode_source(self, ids: Iterable[int]) -> str:
         """The text of one source sentence; padding, start and end marks are left out."""
-        return _decoded(self.source, ids, self.config)
+        return _decode_ids(self.source, ids, self.config)
 
     def decode_target(self, ids: Iterable[int]) -> str:
         """The text of one target sentence; padding, start and end marks are left out."""
-        return _decoded(self.target, ids, self.config)
+        return _decode_ids(self.target, ids, self.config)
 
     def decode_targets(self, sentences: Sequence[Sequence[int]]) -> list[str]:
         """The text of each of several target sentences, as `decode_target` gives it, in a fraction of the time."""
-        return _decoded_all(self.target, sentences, self.config)
+        return _decode_sentences(self.target, sentences, self.config)
 
     def source_pieces(self, ids: Iterable[int]) -> list[str]:
         """Each id as it stands in the source vocabulary; ▁ marks the start of a word. IndexError for no id of it."""
-        return _named(self.source_names, ids)
+        return _pieces_of_ids(self.source_names, ids)
 
     def target_pieces(self, ids: Iterable[int]) -> list[str]:
         """Each id as it stands in the target vocabulary; ▁ marks the start of a word. IndexError for no id of it."""
-        return _named(self.target_names, ids)
+        return _pieces_of_ids(self.target_names, ids)
 
     @cached_property
     def source_names(self) -> tuple[str, ...]:
         """All pieces of the source vocabulary, by their ids."""
-        return _names(self.source)
+        return _all_pieces(self.source)
 
     @cached_property
     def target_names(self) -> tuple[str, ...]:
         """All pieces of the target vocabulary, by their ids."""
-        return self.source_names if self.target is self.source else _names(self.target)
+        return self.source_names if self.target is self.source else _all_pieces(self.target)
 
 
-def sample(lines: Iterable[Line], most: int, seed: int) -> list[Line]:
+def sample_lines(lines: Iterable[Line], most: int, seed: int) -> list[Line]:
     """Every line, or `most` of them drawn evenly in one pass (reservoir sampling: Vitter 1985, algorithm R)."""
     draw, rest = random.Random(seed), iter(lines)
     kept = list(islice(rest, most))
@@ -193,11 +195,13 @@ def sample(lines: Iterable[Line], most: int, seed: int) -> list[Line]:
     return kept
 
 
-def _learn(lines: list[str], config: TokenizerConfig, side: str) -> tuple[SentencePieceProcessor, list[str]]:
+def _train_sentencepiece(
+    lines: list[str], config: TokenizerConfig, side: str
+) -> tuple[SentencePieceProcessor, list[str]]:
     """The pieces of one language, or of both, and notes on how they differ from what was asked."""
     if not any(map(str.strip, lines)):
         raise ValueError(f"no text to learn the {side} vocabulary from: every line is empty")
-    lines = _spelled(lines, config)
+    lines = _escape(lines, config)
     for coverage in _COVERAGES:
         model = io.BytesIO()
         try:
@@ -233,18 +237,18 @@ def _learn(lines: list[str], config: TokenizerConfig, side: str) -> tuple[Senten
     characters = len(set(chain.from_iterable(lines)))
     raise ValueError(
         f"a {side} vocabulary of {config.vocabulary:,} has no room for the {characters:,} characters of the text; "
-        f"ask for {_RESERVED + 2 * characters:,} or more"
+        f"ask for {_SPECIAL_AND_BYTE_PIECES + 2 * characters:,} or more"
     )
 
 
-def _load(path: Path, config: TokenizerConfig) -> Pieces:
+def _load_piece_model(path: Path, config: TokenizerConfig) -> PieceModel:
     """A model file, and the list beside it if there is one, read as a stranger's: nothing is believed unchecked."""
     side, pieces = read_pieces(path)
     if config.kind == _LISTED:
-        return ListedPieces(side, _read_list(path.with_name(_list_beside(path.name)), config))
+        return ListedPieces(side, _read_list(path.with_name(_list_file(path.name)), config))
     if (side.pad_id(), side.unk_id(), side.bos_id(), side.eos_id()) != (PAD, UNK, BOS, EOS):
         raise ValueError(f"{path} is not ours: padding, unknown, start and end must be the pieces 0, 1, 2 and 3")
-    if not _RESERVED < len(pieces) <= config.vocabulary:
+    if not _SPECIAL_AND_BYTE_PIECES < len(pieces) <= config.vocabulary:
         raise ValueError(f"{path} has {len(pieces):,} pieces, its settings say at most {config.vocabulary:,}")
     return side
 
@@ -252,7 +256,7 @@ def _load(path: Path, config: TokenizerConfig) -> Pieces:
 def read_pieces(path: Path) -> tuple[SentencePieceProcessor, list[str]]:
     """Any SentencePiece model and its pieces; ValueError, naming the file, for one that is none."""
     try:
-        side = SentencePieceProcessor(model_proto=_bytes(path) or b"\0")
+        side = SentencePieceProcessor(model_proto=_read_limited(path) or b"\0")
         pieces = [side.id_to_piece(i) for i in range(side.vocab_size())]
     except (RuntimeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a SentencePiece model: {error}") from None
@@ -264,7 +268,7 @@ def read_pieces(path: Path) -> tuple[SentencePieceProcessor, list[str]]:
 def _read_list(path: Path, config: TokenizerConfig) -> list[str]:
     """The names of the pieces in the order of their numbers."""
     try:
-        names = json.loads(_bytes(path))
+        names = json.loads(_read_limited(path))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -276,12 +280,12 @@ def _read_list(path: Path, config: TokenizerConfig) -> list[str]:
     return names
 
 
-def _names(side: Pieces) -> tuple[str, ...]:
+def _all_pieces(side: PieceModel) -> tuple[str, ...]:
     """All pieces: SentencePiece, asked for one at a time, takes as long as the rest of a translated line."""
     return tuple(side.id_to_piece(i) for i in range(side.vocab_size()))
 
 
-def _named(names: Sequence[str], ids: Iterable[int]) -> list[str]:
+def _pieces_of_ids(names: Sequence[str], ids: Iterable[int]) -> list[str]:
     numbers = [*ids]
     if numbers and not 0 <= min(numbers) <= max(numbers) < len(names):
         wrong = next(int(i) for i in numbers if not 0 <= i < len(names))
@@ -289,30 +293,30 @@ def _named(names: Sequence[str], ids: Iterable[int]) -> list[str]:
     return [names[i] for i in numbers]
 
 
-def _models(joint: bool) -> list[str]:
+def _model_files(joint: bool) -> list[str]:
     """The SentencePiece models of a directory, the source's first."""
     return ["tokenizer.model"] if joint else ["tokenizer.source.model", "tokenizer.target.model"]
 
 
-def _list_beside(model: str) -> str:
+def _list_file(model: str) -> str:
     """Where the pieces are listed: tokenizer.model has tokenizer.pieces.json beside it."""
     return model.removesuffix(".model") + ".pieces.json"
 
 
-def _bytes(path: Path) -> bytes:
+def _read_limited(path: Path) -> bytes:
     if path.stat().st_size > _LARGEST_FILE:
         raise ValueError(f"{path} has {path.stat().st_size:,} bytes, too many for a tokenizer ({_LARGEST_FILE:,})")
     return path.read_bytes()
 
 
-def _encoded(
-    side: Pieces, lines: Iterable[str], config: TokenizerConfig, dropout: float = 0.0, seed: int = 0
+def _encode_lines(
+    side: PieceModel, lines: Iterable[str], config: TokenizerConfig, dropout: float = 0.0, seed: int = 0
 ) -> list[list[int]]:
-    spelled = _spelled(lines, config)
+    spelled = _escape(lines, config)
     if dropout:
-        return _drawn(side, spelled, dropout, seed)
+        return _encode_with_dropout(side, spelled, dropout, seed)
     try:
-        return side.encode(spelled, add_eos=True, num_threads=1 if len(spelled) < _WORTH_THREADS else -1)
+        return side.encode(spelled, add_eos=True, num_threads=1 if len(spelled) < _LINES_FOR_THREADS else -1)
     except TypeError:
         for number, line in enumerate(spelled, start=1):
             if bad := re.search("[\ud800-\udfff]", line):
@@ -320,7 +324,7 @@ def _encoded(
         raise
 
 
-def _drawn(side: Pieces, spelled: list[str], dropout: float, seed: int) -> list[list[int]]:
+def _encode_with_dropout(side: PieceModel, spelled: list[str], dropout: float, seed: int) -> list[list[int]]:
     """SentencePiece draws from a generator that a thread makes when it first needs one: so a thread for each seed."""
     if not isinstance(side, SentencePieceProcessor):
         raise ValueError("an imported tokenizer has no merges to leave out")
@@ -330,26 +334,26 @@ def _drawn(side: Pieces, spelled: list[str], dropout: float, seed: int) -> list[
         return thread.submit(side.encode, spelled, **options).result()
 
 
-def _decoded(side: Pieces, ids: Iterable[int], config: TokenizerConfig) -> str:
-    return _unspelled(side.decode(_without_marks(ids)), config)
+def _decode_ids(side: PieceModel, ids: Iterable[int], config: TokenizerConfig) -> str:
+    return _unescape(side.decode(_without_special_tokens(ids)), config)
 
 
-def _decoded_all(side: Pieces, sentences: Sequence[Sequence[int]], config: TokenizerConfig) -> list[str]:
+def _decode_sentences(side: PieceModel, sentences: Sequence[Sequence[int]], config: TokenizerConfig) -> list[str]:
     """SentencePiece looks for longer at what it is given than it takes to decode it, so it is given all at once."""
-    some = [_without_marks(ids) for ids in sentences]
+    some = [_without_special_tokens(ids) for ids in sentences]
     if isinstance(side, ListedPieces):
         texts = [side.decode(ids) for ids in some]
     else:
         texts = side.decode(some, num_threads=1) if some else []
-    return [_unspelled(text, config) for text in texts]
+    return [_unescape(text, config) for text in texts]
 
 
-def _without_marks(ids: Iterable[int]) -> list[int]:
+def _without_special_tokens(ids: Iterable[int]) -> list[int]:
     return [int(i) for i in ids if i not in (PAD, BOS, EOS)]
 
 
-def _unspelled(text: str, config: TokenizerConfig) -> str:
-    """What SentencePiece decoded, as the text that was given to `_spelled`."""
+def _unescape(text: str, config: TokenizerConfig) -> str:
+    """What SentencePiece decoded, as the text that was given to `_escape`."""
     if config.kind == _LISTED:
         return text.replace("\n", " ")
     if config.kind == "word":  # the space before a word that has no piece is spelled in bytes, too
@@ -359,7 +363,7 @@ def _unspelled(text: str, config: TokenizerConfig) -> str:
     return text.replace("\n", " ")
 
 
-def _spelled(lines: Iterable[str], config: TokenizerConfig) -> list[str]:
+def _escape(lines: Iterable[str], config: TokenizerConfig) -> list[str]:
     """The lines as SentencePiece gets them."""
     lines = [line.lower() for line in lines] if config.lowercase else list(lines)
     if config.kind == _LISTED:

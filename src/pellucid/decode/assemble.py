@@ -9,10 +9,10 @@ from typing import Literal
 from pellucid.data.tokenizer import EOS, Tokenizer
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.hypothesis import Hypothesis
-from pellucid.decode.line_preparation import Prepared
+from pellucid.decode.line_preparation import PreparedLine
 from pellucid.decode.word_edges import Links
-from pellucid.text.line_splitting import join
-from pellucid.text.markup import TAG, put_back
+from pellucid.text.line_splitting import join_line
+from pellucid.text.markup import TAG, restore_tags
 
 
 class NotTranslated(UserWarning):
@@ -46,7 +46,7 @@ class Translation:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """What a search found for one part: hypotheses, best first, the text of each, and links where they are wanted."""
 
     hypotheses: list[Hypothesis]
@@ -55,7 +55,9 @@ class Found:
     notes: tuple[str, ...] = ()
 
 
-def assemble(prepared: Prepared, found: Sequence[Found], tokenizer: Tokenizer, config: SearchConfig) -> Translation:
+def assemble_translation(
+    prepared: PreparedLine, found: Sequence[SearchResult], tokenizer: Tokenizer, config: SearchConfig
+) -> Translation:
     """The translation of a line, and its alternatives: the n-th is made of the n-th of each part."""
     nothing: Links | None = [] if config.alignments else None
     if not found:
@@ -64,13 +66,13 @@ def assemble(prepared: Prepared, found: Sequence[Found], tokenizer: Tokenizer, c
         reasons = tuple(dict.fromkeys(note for each in found if not each.hypotheses for note in each.notes))
         return Translation(prepared.line, nan, nan, "failed", [], [], [], notes=reasons, alignment=nothing)
     ranks = max(len(each.hypotheses) for each in found)
-    best, *others = (ranked(prepared, found, rank, tokenizer, config) for rank in range(ranks))
+    best, *others = (assemble_rank(prepared, found, rank, tokenizer, config) for rank in range(ranks))
     notes = tuple(dict.fromkeys((*prepared.notes, *(note for each in found for note in each.notes))))
     return replace(best, alternatives=others, notes=notes) if others or notes else best
 
 
-def ranked(
-    prepared: Prepared, found: Sequence[Found], rank: int, tokenizer: Tokenizer, config: SearchConfig
+def assemble_rank(
+    prepared: PreparedLine, found: Sequence[SearchResult], rank: int, tokenizer: Tokenizer, config: SearchConfig
 ) -> Translation:
     """One translation of a line; a part that has not so many gives its last."""
     ranks = [min(rank, len(each.hypotheses) - 1) for each in found]
@@ -78,9 +80,10 @@ def ranked(
     links = [each.links[n] if each.links else [] for each, n in zip(found, ranks, strict=True)]
     plain = [each.texts[n] for each, n in zip(found, ranks, strict=True)]
     tagged = [
-        put_back(part.marked, text, pairs) for part, text, pairs in zip(prepared.parts, plain, links, strict=True)
+        restore_tags(part.marked, text, pairs)
+        for part, text, pairs in zip(prepared.segments, plain, links, strict=True)
     ]
-    text = join(prepared.cut, tagged)
+    text = join_line(prepared.split_line, tagged)
     return Translation(
         text,
         sum(each.score for each in hypotheses) if config.scores else nan,
@@ -88,24 +91,26 @@ def ranked(
         "eos" if all(each.stop == "eos" for each in hypotheses) else "length",
         [p for each in hypotheses for p in tokenizer.target_pieces(each.tokens + [EOS] * (each.stop == "eos"))],
         [number for each in hypotheses for number in each.log_probs if config.scores],
-        [piece for part in prepared.parts for piece in tokenizer.source_pieces(part.request.source)],
-        alignment=of_line(prepared, plain, tagged, text, links) if config.alignments else None,
+        [piece for part in prepared.segments for piece in tokenizer.source_pieces(part.request.source)],
+        alignment=line_alignment(prepared, plain, tagged, text, links) if config.alignments else None,
     )
 
 
-def of_line(
-    prepared: Prepared, plain: Sequence[str], tagged: Sequence[str], text: str, links: Sequence[Links]
+def line_alignment(
+    prepared: PreparedLine, plain: Sequence[str], tagged: Sequence[str], text: str, links: Sequence[Links]
 ) -> Links:
     """The links of the parts, counted in the words of the whole line and its whole translation."""
-    read = numbers([each.marked.text for each in prepared.parts], prepared.cut.parts, prepared.line)
-    written = numbers(plain, tagged, text)
+    read = word_indices_in_line(
+        [each.marked.text for each in prepared.segments], prepared.split_line.segments, prepared.line
+    )
+    written = word_indices_in_line(plain, tagged, text)
     return sorted({(read[n][i], written[n][j]) for n, pairs in enumerate(links) for i, j in pairs})
 
 
-def numbers(plain: Sequence[str], tagged: Sequence[str], line: str) -> list[list[int]]:
+def word_indices_in_line(plain: Sequence[str], tagged: Sequence[str], line: str) -> list[list[int]]:
     """For each part the numbers its words have in the line, which has the parts, with their tags, in this order.
 
-    >>> numbers(["a b", "c"], ["<i>a</i> b", "c"], "😀 <i>a</i> b c")
+    >>> word_indices_in_line(["a b", "c"], ["<i>a</i> b", "c"], "😀 <i>a</i> b c")
     [[1, 2], [3]]
     """
     starts = [i for i, character in enumerate(line) if not character.isspace() and (i == 0 or line[i - 1].isspace())]
@@ -113,18 +118,22 @@ def numbers(plain: Sequence[str], tagged: Sequence[str], line: str) -> list[list
     for part, shown in zip(plain, tagged, strict=True):
         start = line.find(shown, at)
         at = start + len(shown)
-        places = [start + i for i in seen(shown)] if len(seen(shown)) == len(letters(part)) else []
-        first = [n for n, i in enumerate(letters(part)) if i == 0 or part[i - 1].isspace()]
+        places = (
+            [start + i for i in letter_positions_outside_tags(shown)]
+            if len(letter_positions_outside_tags(shown)) == len(letter_positions(part))
+            else []
+        )
+        first = [n for n, i in enumerate(letter_positions(part)) if i == 0 or part[i - 1].isspace()]
         found.append([bisect_right(starts, places[n]) - 1 if places else 0 for n in first])
     return found
 
 
-def letters(text: str) -> list[int]:
+def letter_positions(text: str) -> list[int]:
     """Where something is that is not white space."""
     return [i for i, character in enumerate(text) if not character.isspace()]
 
 
-def seen(tagged: str) -> list[int]:
+def letter_positions_outside_tags(tagged: str) -> list[int]:
     """The same, tags left out."""
     hidden = {i for match in TAG.finditer(tagged) for i in range(*match.span())}
-    return [i for i in letters(tagged) if i not in hidden]
+    return [i for i in letter_positions(tagged) if i not in hidden]

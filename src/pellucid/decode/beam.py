@@ -8,14 +8,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS
-from pellucid.decode.hypothesis import Hypothesis, penalty
-from pellucid.decode.search import Finished, Rule, State, Step, largest, never, ruled
-from pellucid.decode.search_steps import Looked, Observe
+from pellucid.decode.hypothesis import Hypothesis, length_divisor
+from pellucid.decode.search import FinishedHypotheses, Rule, SearchState, Step, apply_rules, forbidden_rule, stable_topk
+from pellucid.decode.search_steps import SearchStep, StepObserver
 
 
 def beam_search(
     step: Step,
-    state: State,
+    state: SearchState,
     limits: Int[Tensor, " B"],
     *,
     width: int,
@@ -23,8 +23,8 @@ def beam_search(
     length_penalty: float,
     start: int = BOS,
     end: int = EOS,
-    rules: Sequence[Rule] = (never(),),
-    observe: Observe | None = None,
+    rules: Sequence[Rule] = (forbidden_rule(),),
+    observe: StepObserver | None = None,
 ) -> list[list[Hypothesis]]:
     """The best `n_best` hypotheses (at most `width`) of each sentence, of at most `limits` pieces with the end mark.
 
@@ -45,39 +45,39 @@ def beam_search(
     gains = totals.new_empty(len(limits), 1, 0)
     margins = torch.full_like(totals[:, 0], torch.inf)
     last = torch.full_like(sentences, start)
-    finished = Finished(length_penalty, len(limits))
+    finished = FinishedHypotheses(length_penalty, len(limits))
     remaining = limits
     while len(sentences):
         rows_each = totals.shape[1]
         of_rows = sentences.repeat_interleave(rows_each)
-        log_probs = ruled(step(last, state), rules, pieces.flatten(0, 1), of_rows)
-        totals, parents, piece, gain = candidates(log_probs, totals, 2 * width + 1)
-        pieces = torch.cat([along(pieces, parents), piece[:, :, None]], dim=2)
-        gains = torch.cat([along(gains, parents), gain[:, :, None]], dim=2)
+        log_probs = apply_rules(step(last, state), rules, pieces.flatten(0, 1), of_rows)
+        totals, parents, piece, gain = best_continuations(log_probs, totals, 2 * width + 1)
+        pieces = torch.cat([gather_along(pieces, parents), piece[:, :, None]], dim=2)
+        gains = torch.cat([gather_along(gains, parents), gain[:, :, None]], dim=2)
         length = pieces.shape[2]
 
         ends = piece == end
         done = ends & (totals != -torch.inf)
         done[:, width:] = False
         finished.add(sentences[done.nonzero()[:, 0]], pieces[done], gains[done], "eos")
-        scores = torch.where(done, totals / penalty(length, length_penalty), -torch.inf)
+        scores = torch.where(done, totals / length_divisor(length, length_penalty), -torch.inf)
         kept = torch.cat([kept, scores], dim=1).topk(width).values
 
         # How near another candidate came to be among the first W, where that decides whether one finishes.
         by_place = torch.where(ends[:, width - 1] | ends[:, width], totals[:, width - 1] - totals[:, width], torch.inf)
         live = ends.to(torch.uint8).argsort(dim=1, stable=True)
-        missed = along(totals, live[:, width : width + 1])[:, 0]
+        missed = gather_along(totals, live[:, width : width + 1])[:, 0]
         if observe is not None:
             kept_ones = torch.zeros_like(ends).scatter(1, live[:, :width], True) & (totals != -torch.inf)
-            observe(Looked(sentences, parents, piece, gain, totals, kept_ones, done))
-        totals, parents, pieces, gains = (along(x, live[:, :width]) for x in (totals, parents, pieces, gains))
-        hope = totals[:, 0] / penalty(remaining, length_penalty)
+            observe(SearchStep(sentences, parents, piece, gain, totals, kept_ones, done))
+        totals, parents, pieces, gains = (gather_along(x, live[:, :width]) for x in (totals, parents, pieces, gains))
+        hope = totals[:, 0] / length_divisor(remaining, length_penalty)
         at_limit = remaining <= length
         over = at_limit | (kept[:, -1] != -torch.inf) | (kept[:, n_best - 1] >= hope)
         cut = at_limit[:, None] & (totals != -torch.inf)
         finished.add(sentences[cut.nonzero()[:, 0]], pieces[cut], gains[cut], "length")
 
-        margins = closest(margins, by_place, totals[:, -1] - missed, (kept[:, n_best - 1] - hope).abs())
+        margins = smallest_margin(margins, by_place, totals[:, -1] - missed, (kept[:, n_best - 1] - hope).abs())
         finished.close(sentences[over], margins[over])
         stay = (~over).nonzero()[:, 0]
         rows = (torch.arange(len(sentences), device=limits.device)[:, None] * rows_each + parents)[stay]
@@ -86,10 +86,10 @@ def beam_search(
             x[stay] for x in (sentences, remaining, totals, kept, pieces, gains, margins)
         )
         last = pieces[:, :, -1].flatten()
-    return finished.lists(n_best)
+    return finished.best_lists(n_best)
 
 
-def candidates(
+def best_continuations(
     log_probs: Float[Tensor, "R V"], totals: Float[Tensor, "B W"], count: int
 ) -> tuple[Float[Tensor, "B N"], Int[Tensor, "B N"], Int[Tensor, "B N"], Float[Tensor, "B N"]]:
     """The `count` likeliest continuations of each sentence, best first: total, parent (0 to W - 1), piece, its gain.
@@ -97,12 +97,12 @@ def candidates(
     No sentence can take more than `count` from one hypothesis, so each hypothesis offers that many. Where a small
     vocabulary has fewer, impossible ones fill the rest.
     """
-    gains, pieces = (x.view(*totals.shape, -1) for x in largest(log_probs, min(count, log_probs.shape[1])))
+    gains, pieces = (x.view(*totals.shape, -1) for x in stable_topk(log_probs, min(count, log_probs.shape[1])))
     offers = totals[:, :, None] + gains
     order = offers.flatten(1).argsort(dim=1, descending=True, stable=True)[:, :count]
-    found = along(offers.flatten(1), order), order // offers.shape[2], along(pieces.flatten(1), order)
+    found = gather_along(offers.flatten(1), order), order // offers.shape[2], gather_along(pieces.flatten(1), order)
     missing = (0, count - order.shape[1])
-    best, parents, pieces, gains = *found, along(gains.flatten(1), order)
+    best, parents, pieces, gains = *found, gather_along(gains.flatten(1), order)
     return (
         F.pad(best, missing, value=-torch.inf),
         F.pad(parents, missing),
@@ -111,12 +111,12 @@ def candidates(
     )
 
 
-def closest(*margins: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
+def smallest_margin(*margins: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
     """The smallest of each sentence; the difference of two impossible things is none."""
     return torch.stack([margin.nan_to_num(torch.inf, posinf=torch.inf) for margin in margins]).amin(dim=0)
 
 
-def along(x: Tensor, chosen: Int[Tensor, "B N"]) -> Tensor:
+def gather_along(x: Tensor, chosen: Int[Tensor, "B N"]) -> Tensor:
     """x[b, chosen[b, n]] for every b and n, whatever dimensions follow."""
     index = chosen.view(*chosen.shape, *[1] * (x.dim() - 2)).expand(*chosen.shape, *x.shape[2:])
     return x.gather(1, index)

@@ -8,11 +8,11 @@ from math import inf
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, TypedDict, get_type_hints
 
-KINDS = {int: (Integral, "a whole number"), float: (Real, "a number"), bool: (bool, "True or False")}
+SETTING_TYPES = {int: (Integral, "a whole number"), float: (Real, "a number"), bool: (bool, "True or False")}
 """What a value may be for each type of a setting, NumPy's numbers among them, and how that is called."""
 
 
-class Search(TypedDict, total=False):
+class SearchOptions(TypedDict, total=False):
     """The fields of `SearchConfig` as keyword arguments, for type checkers and completion; a test keeps them equal."""
 
     method: Literal["beam", "greedy", "sample"]
@@ -65,13 +65,13 @@ class SearchConfig:
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "SearchConfig":
         """Options by their names; ValueError for a name that is none, with the nearest one."""
-        refuse_unknown(options, [each.name for each in fields(cls)])
+        refuse_unknown_options(options, [each.name for each in fields(cls)])
         return cls(**options)
 
     def __post_init__(self) -> None:
         wrong = [
             f"{name} is {getattr(self, name)!r}, it must be {wanted}"
-            for name, (kind, wanted) in kinds().items()
+            for name, (kind, wanted) in setting_types().items()
             if not isinstance(getattr(self, name), kind) or (kind is not bool and isinstance(getattr(self, name), bool))
         ]
         if wrong:
@@ -102,15 +102,15 @@ class SearchConfig:
 
 
 @cache
-def kinds() -> dict[str, tuple[type, str]]:
+def setting_types() -> dict[str, tuple[type, str]]:
     """What the value of each setting that is no choice of words must be."""
-    return {name: KINDS[hint] for name, hint in get_type_hints(SearchConfig).items() if hint in KINDS}
+    return {name: SETTING_TYPES[hint] for name, hint in get_type_hints(SearchConfig).items() if hint in SETTING_TYPES}
 
 
-def refuse_unknown(options: Iterable[str], known: Collection[str]) -> None:
+def refuse_unknown_options(options: Iterable[str], known: Collection[str]) -> None:
     """ValueError for options that are not among those known, each with the nearest of them.
 
-    >>> refuse_unknown(["num_beams"], ["beam", "n_best"])
+    >>> refuse_unknown_options(["num_beams"], ["beam", "n_best"])
     Traceback (most recent call last):
     ValueError: unknown option 'num_beams'; did you mean 'beam'? (known: beam, n_best)
     """

@@ -6,7 +6,7 @@ from math import inf, log10
 from typing import Any
 
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.hypothesis import penalty
+from pellucid.decode.hypothesis import length_divisor
 from pellucid.decode.request import CLOSE_CALL
 
 _NO_SCORE = -1e9
@@ -14,7 +14,7 @@ _NO_SCORE = -1e9
 
 
 @dataclass(frozen=True)
-class Question:
+class CTranslate2Query:
     """What CTranslate2 is asked, so that the answer holds all that is needed to rank as `beam_search` does.
 
     It stops when `ended` hypotheses have ended, and returns that many: of those beyond, which ended in the last step
@@ -29,7 +29,7 @@ class Question:
     scores: bool = True
 
     @classmethod
-    def of(cls, config: SearchConfig, limit: int) -> "Question":
+    def for_config(cls, config: SearchConfig, limit: int) -> "CTranslate2Query":
         """For the best alone, `beam` hypotheses say enough: all that was dropped is less likely than all of them.
 
         For more, it searches on until 2 beam - 1 have ended, as many as can have when `beam_search` stops, and drops
@@ -41,7 +41,7 @@ class Question:
             return cls(width, limit, ended=width, exponent=1e-30, scores=config.scores or width > 1)
         return cls(width, limit, ended=2 * width - 1, exponent=-(35 // log10(limit + 1)))
 
-    def options(self) -> dict[str, Any]:
+    def as_options(self) -> dict[str, Any]:
         """The same, as CTranslate2 wants to hear it."""
         return {
             "beam_size": self.width,
@@ -53,11 +53,11 @@ class Question:
         }
 
 
-def best(
+def rank_like_beam_search(
     lengths: list[int],
     log_probs: list[float],
     ended: list[bool],
-    question: Question,
+    question: CTranslate2Query,
     limit: int,
     config: SearchConfig,
     close_call: float = CLOSE_CALL,
@@ -67,7 +67,8 @@ def best(
     What is as near as `close_call` is not.
 
     >>> config = SearchConfig(beam=2, length_penalty=1.0)
-    >>> best([7, 1], [-3.0, -3.5], [True, True], Question.of(config, limit=9), 9, config)  # -3 / 2 beats -3.5 / 1
+    >>> rank_like_beam_search([7, 1], [-3.0, -3.5], [True, True], CTranslate2Query.for_config(config, limit=9), 9,
+    ...     config)  # -3 / 2 beats -3.5 / 1
     [0]
     """
     if question.scores and not all(_NO_SCORE < each <= 0 for each in log_probs):
@@ -77,7 +78,7 @@ def best(
     ends = sorted(n for n, at_end in zip(lengths, ended, strict=True) if at_end)
     last = min(limit, ends[question.width - 1]) if len(ends) >= question.width else limit
     scores = {
-        i: log_probs[i] / penalty(lengths[i], config.length_penalty)
+        i: log_probs[i] / length_divisor(lengths[i], config.length_penalty)
         for i in range(len(lengths))
         if ended[i] and lengths[i] <= last
     }
@@ -89,8 +90,8 @@ def best(
     if len(lengths) == question.ended:
         # What was dropped is ranked below all of these, and a longer text makes the most of that.
         least = min(each / n**question.exponent for each, n in zip(log_probs, lengths, strict=True))
-        unseen = least * last**question.exponent / penalty(last, config.length_penalty)
+        unseen = least * last**question.exponent / length_divisor(last, config.length_penalty)
     deciding = [*(scores[i] for i in first), max(unseen, *(scores[i] for i in rest), -inf)]
     # A score has the rounding of its log-probability divided by the same number, which is the least for the shortest.
-    close = close_call / penalty(min(lengths), config.length_penalty)
+    close = close_call / length_divisor(min(lengths), config.length_penalty)
     return first if all(a - b >= close for a, b in pairwise(deciding)) else None

@@ -6,13 +6,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pellucid.atomic import verify
-from pellucid.decode.ctranslate2_engine import CTranslate2Engine, processors
+from pellucid.atomic import verify_directory
+from pellucid.decode.ctranslate2_engine import CTranslate2Engine, count_processors
 from pellucid.decode.request import Engine
 from pellucid.decode.translate import Translator
 from pellucid.interop import ctranslate2_library
-from pellucid.interop.ctranslate2_library import VOCABULARY_MAP, installed, precision_of
-from pellucid.lazy_bundle import Stored
+from pellucid.interop.ctranslate2_library import VOCABULARY_MAP, import_ctranslate2, precision_of
+from pellucid.lazy_bundle import LazyBundle
 
 if TYPE_CHECKING:
     from pellucid.bundle import Bundle
@@ -21,10 +21,10 @@ ENGINES = ("auto", "torch", "ctranslate2")
 PRECISIONS = {"torch": ("float32", "bfloat16"), "ctranslate2": ctranslate2_library.PRECISIONS}
 
 
-def choose(
+def choose_engine(
     engine: str,
     precision: str,
-    found: "Bundle | Stored",
+    bundle: "Bundle | LazyBundle",
     translator: Translator,
     exported: Path | None = None,
     workers: int | None = None,
@@ -38,20 +38,20 @@ def choose(
     `workers` translate a batch each, by default one on each processor. A single worker has all processors: that is
     quicker for one sentence at a time, except in int8, where CTranslate2's threads are in each other's way.
     """
-    refuse(engine, precision, exported, several=translator.several)
-    if engine == "torch" or (engine == "auto" and (precision == "bfloat16" or translator.several)):
+    refuse_engine_options(engine, precision, exported, several=translator.is_ensemble)
+    if engine == "torch" or (engine == "auto" and (precision == "bfloat16" or translator.is_ensemble)):
         return translator.torch
     torch = translator.bounds, lambda: translator.torch
     if exported is not None:
-        belongs(exported, found)
+        require_export_of(exported, bundle)
         precision = precision_of(exported)
-    hands = {"workers": workers, "threads": processors() if workers == 1 and precision != "int8" else 1}
+    hands = {"workers": workers, "threads": count_processors() if workers == 1 and precision != "int8" else 1}
     try:
         if exported is not None:
             hands["shortlist"] = (exported / VOCABULARY_MAP).exists()
-            taken = CTranslate2Engine(exported, found.tokenizer, *torch, **hands)
+            taken = CTranslate2Engine(exported, bundle.tokenizer, *torch, **hands)
         else:
-            taken = CTranslate2Engine.of(found, *torch, precision, **hands)
+            taken = CTranslate2Engine.for_bundle(bundle, *torch, precision, **hands)
     except ValueError as error:
         if engine == "auto" and precision == "float32" and exported is None:
             if find_spec("ctranslate2"):
@@ -62,7 +62,9 @@ def choose(
     return taken
 
 
-def refuse(engine: str, precision: str, exported: Path | None, several: bool, device: str = "cpu") -> None:
+def refuse_engine_options(
+    engine: str, precision: str, exported: Path | None, several: bool, device: str = "cpu"
+) -> None:
     """ValueError for what does not go together, and for a device that is not there."""
     every = sorted({each for some in PRECISIONS.values() for each in some})
     problems = []
@@ -72,11 +74,11 @@ def refuse(engine: str, precision: str, exported: Path | None, several: bool, de
         problems.append(f"precision is {precision!r}, it must be one of {', '.join(PRECISIONS.get(engine, every))}")
     of_ctranslate2 = engine == "ctranslate2" or precision == "int8" or exported is not None
     if device != "cpu":
-        problems += absent(device)
+        problems += device_problems(device)
         if of_ctranslate2:
             problems.append(f"CTranslate2 is run on the CPU here; on {device} take engine = 'torch', without an export")
     if of_ctranslate2:
-        installed()
+        import_ctranslate2()
     if exported is not None and precision not in ("float32", precision_of(exported)):
         problems.append(
             f"{exported} is of precision {precision_of(exported)}, not {precision}; leave the precision out"
@@ -89,7 +91,7 @@ def refuse(engine: str, precision: str, exported: Path | None, several: bool, de
         raise ValueError("; ".join(problems))
 
 
-def absent(device: str) -> list[str]:
+def device_problems(device: str) -> list[str]:
     """What is wrong with a device, if anything."""
     import torch
 
@@ -102,11 +104,11 @@ def absent(device: str) -> list[str]:
     return [f"device is {device!r}, and torch finds {found} here; leave it out to use the CPU"]
 
 
-def belongs(exported: Path, found: "Bundle | Stored") -> None:
+def require_export_of(exported: Path, bundle: "Bundle | LazyBundle") -> None:
     """ValueError unless a directory is whole and was exported from this very model."""
-    origin = verify(exported).get("exported")
-    if not isinstance(origin, dict) or origin.get("sha256") != found.manifest["sha256"]:
+    origin = verify_directory(exported).get("exported")
+    if not isinstance(origin, dict) or origin.get("sha256") != bundle.manifest["sha256"]:
         raise ValueError(
-            f"{exported} was not exported from {found.directory} as it is now; make it anew: "
-            f"pellucid export {found.directory} {exported} --to ctranslate2"
+            f"{exported} was not exported from {bundle.directory} as it is now; make it anew: "
+            f"pellucid export {bundle.directory} {exported} --to ctranslate2"
         )

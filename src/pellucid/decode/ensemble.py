@@ -9,14 +9,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pellucid.bundle import Bundle
-from pellucid.data.tokenizer import Pieces
-from pellucid.decode.search import State, Step
+from pellucid.data.tokenizer import PieceModel
+from pellucid.decode.search import SearchState, Step
 
 
 class EnsembleState:
     """The states of several steps, which keep the same rows and sentences."""
 
-    def __init__(self, states: Sequence[State]):
+    def __init__(self, states: Sequence[SearchState]):
         self.states = states
 
     def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"]) -> None:
@@ -61,7 +61,9 @@ def log_mean_exp(log_probs: Sequence[float]) -> float:
 def require_one_vocabulary(bundles: Sequence[Bundle]) -> None:
     """ValueError, naming every directory whose tokenizer is not that of the first: their piece numbers differ."""
     first, *others = bundles
-    problems = [f"{each.directory} ({', '.join(found)})" for each in others if (found := differences(first, each))]
+    problems = [
+        f"{each.directory} ({', '.join(found)})" for each in others if (found := tokenizer_differences(first, each))
+    ]
     if problems:
         raise ValueError(
             f"models that translate together need one tokenizer, and these have another than {first.directory}: "
@@ -69,15 +71,15 @@ def require_one_vocabulary(bundles: Sequence[Bundle]) -> None:
         )
 
 
-def differences(one: Bundle, other: Bundle) -> list[str]:
+def tokenizer_differences(one: Bundle, other: Bundle) -> list[str]:
     """In what two tokenizers are not the same; an imported one lists its pieces beside its SentencePiece model."""
     a, b = one.tokenizer, other.tokenizer
     sides = {"source": (a.source, b.source), "target": (a.target, b.target)}
-    pieces = [f"{name} pieces" for name, (x, y) in sides.items() if content(x) != content(y)]
+    pieces = [f"{name} pieces" for name, (x, y) in sides.items() if vocabulary_content(x) != vocabulary_content(y)]
     settings = [] if a.lowercase == b.lowercase else [f"lowercase {b.lowercase}"]
     return pieces + settings
 
 
-def content(side: Pieces) -> tuple[bytes, list[str]]:
+def vocabulary_content(side: PieceModel) -> tuple[bytes, list[str]]:
     """What decides how a side cuts text and numbers the pieces."""
     return side.serialized_model_proto(), [side.id_to_piece(number) for number in range(side.vocab_size())]

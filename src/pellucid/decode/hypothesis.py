@@ -27,18 +27,18 @@ class Hypothesis:
     margin: float = field(default=inf, compare=False)
 
 
-def penalty(length: Any, alpha: float) -> Any:
+def length_divisor(length: Any, alpha: float) -> Any:
     """((5 + n) / 6) ^ alpha, which a log-probability is divided by (Wu et al. 2016, equation 14; paper, 6.1).
 
     n counts the pieces written, the end mark among them; a number or a tensor of them.
 
-    >>> penalty(1, 0.6), penalty(7, 1.0)
+    >>> length_divisor(1, 0.6), length_divisor(7, 1.0)
     (1.0, 2.0)
     """
     return ((5 + length) / 6) ** alpha
 
 
-def usable(log_prob: float, text: str) -> float:
+def require_finite(log_prob: float, text: str) -> float:
     """The same number, or ValueError, naming the text, if it is none that a sound model could give."""
     if not isfinite(log_prob):
         raise ValueError(f"the model gives {text} the log-probability {log_prob}, where a finite number is expected")

@@ -7,18 +7,18 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pellucid.decode.packed_linear import Product
+from pellucid.decode.packed_linear import PackedLinear
 from pellucid.model.attention import Attention
 from pellucid.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
 from pellucid.model.positions import Positions
 
 
-class Around:
+class PackedResidual:
     """x + f(norm(x)), or norm(x + f(x)): `model.layers.Residual` without its dropout."""
 
     def __init__(self, residual: Residual):
         self.norm_first = residual.norm_first
-        self.norm = norm(residual.norm)
+        self.norm = pack_norm(residual.norm)
 
     def __call__(self, x: Float[Tensor, "R D"], part: Callable[[Tensor], Tensor]) -> Float[Tensor, "R D"]:
         if self.norm_first:
@@ -30,10 +30,10 @@ class PackedEncoderLayer:
     """Self-attention and feed-forward over all positions of all sentences, which stand as rows."""
 
     def __init__(self, layer: EncoderLayer):
-        self.heads = heads_in(layer.self)
-        self.around_self, self.around_ffn = Around(layer.self_residual), Around(layer.ffn_residual)
-        self.qkv, self.output = packed(layer.self.qkv), packed(layer.self.output)
-        self.ffn = feed_forward(layer.ffn)
+        self.heads = head_shape(layer.self)
+        self.around_self, self.around_ffn = PackedResidual(layer.self_residual), PackedResidual(layer.ffn_residual)
+        self.qkv, self.output = pack_linear(layer.self.qkv), pack_linear(layer.self.output)
+        self.ffn = pack_feed_forward(layer.ffn)
 
     def __call__(
         self,
@@ -43,9 +43,9 @@ class PackedEncoderLayer:
         positions: Positions,
     ) -> Float[Tensor, "R D"]:
         def attention(y):
-            q, k, v = heads_of(self.qkv(y), len(y) // len(at), 3, *self.heads)
+            q, k, v = split_heads(self.qkv(y), len(y) // len(at), 3, *self.heads)
             q, k = positions.rotate(q, k, at)
-            return self.output(merged(F.scaled_dot_product_attention(q, k, v, absent)))
+            return self.output(merge_heads(F.scaled_dot_product_attention(q, k, v, absent)))
 
         return self.around_ffn(self.around_self(x, attention), self.ffn)
 
@@ -54,17 +54,17 @@ class PackedDecoderLayer:
     """Everything a decoder layer does to the newest position of each row."""
 
     def __init__(self, layer: DecoderLayer):
-        self.heads, self.cross_heads = heads_in(layer.self), heads_in(layer.cross)
-        self.around_self, self.around_cross = Around(layer.self_residual), Around(layer.cross_residual)
-        self.around_ffn = Around(layer.ffn_residual)
-        self.qkv, self.output = packed(layer.self.qkv), packed(layer.self.output)
-        self.q, self.kv = packed_in_two(layer.cross)
-        self.cross_output = packed(layer.cross.output)
-        self.ffn = feed_forward(layer.ffn)
+        self.heads, self.cross_heads = head_shape(layer.self), head_shape(layer.cross)
+        self.around_self, self.around_cross = PackedResidual(layer.self_residual), PackedResidual(layer.cross_residual)
+        self.around_ffn = PackedResidual(layer.ffn_residual)
+        self.qkv, self.output = pack_linear(layer.self.qkv), pack_linear(layer.self.output)
+        self.q, self.kv = pack_cross_projections(layer.cross)
+        self.cross_output = pack_linear(layer.cross.output)
+        self.ffn = pack_feed_forward(layer.ffn)
 
     def read(self, states: Float[Tensor, "R D"], sentences: int) -> Float[Tensor, "two B H S E"]:
         """The keys and values of the source."""
-        return heads_of(self.kv(states), sentences, 2, *self.cross_heads)
+        return split_heads(self.kv(states), sentences, 2, *self.cross_heads)
 
     def __call__(
         self,
@@ -80,42 +80,44 @@ class PackedDecoderLayer:
         sentences = own.shape[1]
 
         def to_own(y):
-            q, k, v = heads_of(self.qkv(y), sentences, 3, *self.heads)
+            q, k, v = split_heads(self.qkv(y), sentences, 3, *self.heads)
             q, k = positions.rotate(q, k, at)
             own[0, :, :, new], own[1, :, :, new] = k, v
             keys, values = own[:, :, :, : new.stop]
-            return self.output(merged(F.scaled_dot_product_attention(q, keys, values, lineage)))
+            return self.output(merge_heads(F.scaled_dot_product_attention(q, keys, values, lineage)))
 
         def to_source(y):
-            (q,) = heads_of(self.q(y), sentences, 1, *self.cross_heads)  # hypotheses side by side, as further queries
-            return self.cross_output(merged(F.scaled_dot_product_attention(q, read[0], read[1], absent)))
+            (q,) = split_heads(
+                self.q(y), sentences, 1, *self.cross_heads
+            )  # hypotheses side by side, as further queries
+            return self.cross_output(merge_heads(F.scaled_dot_product_attention(q, read[0], read[1], absent)))
 
         x = self.around_self(x, to_own)
         x = self.around_cross(x, to_source)
         return self.around_ffn(x, self.ffn)
 
 
-def packed(linear: nn.Linear) -> Product:
+def pack_linear(linear: nn.Linear) -> PackedLinear:
     """A module's matrix and bias, packed."""
-    return Product(linear.weight, linear.bias)
+    return PackedLinear(linear.weight, linear.bias)
 
 
-def packed_in_two(cross: Attention) -> tuple[Product, Product]:
+def pack_cross_projections(cross: Attention) -> tuple[PackedLinear, PackedLinear]:
     """What makes the queries, and what makes the keys and values."""
     parts = [cross.heads * cross.width, 2 * cross.heads * cross.width]
     weights, biases = cross.qkv.weight.split(parts), cross.qkv.bias.split(parts)
-    return Product(weights[0], biases[0]), Product(weights[1], biases[1])
+    return PackedLinear(weights[0], biases[0]), PackedLinear(weights[1], biases[1])
 
 
-def feed_forward(ffn: FeedForward) -> Callable[[Float[Tensor, "R D"]], Float[Tensor, "R D"]]:
+def pack_feed_forward(ffn: FeedForward) -> Callable[[Float[Tensor, "R D"]], Float[Tensor, "R D"]]:
     """max(0, x W1 + b1) W2 + b2, or with another activation."""
-    inner, outer, activation = packed(ffn.inner), packed(ffn.outer), ffn.activation
+    inner, outer, activation = pack_linear(ffn.inner), pack_linear(ffn.outer), ffn.activation
     if activation is F.relu:
         return lambda y: outer(inner(y).relu_())
     return lambda y: outer(activation(inner(y)))
 
 
-def norm(layer: nn.Module) -> Callable[[Float[Tensor, "R D"]], Float[Tensor, "R D"]]:
+def pack_norm(layer: nn.Module) -> Callable[[Float[Tensor, "R D"]], Float[Tensor, "R D"]]:
     """A LayerNorm without the ways of a module; anything else as it is."""
     if type(layer) is not nn.LayerNorm:
         return layer
@@ -123,18 +125,18 @@ def norm(layer: nn.Module) -> Callable[[Float[Tensor, "R D"]], Float[Tensor, "R 
     return lambda x: torch.layer_norm(x, shape, weight, bias, epsilon)
 
 
-def heads_in(attention: Attention) -> tuple[int, int]:
+def head_shape(attention: Attention) -> tuple[int, int]:
     """How many heads there are, and how wide each is."""
     return attention.heads, attention.width
 
 
-def heads_of(
+def split_heads(
     x: Float[Tensor, "R many"], sentences: int, parts: int, heads: int, width: int
 ) -> Float[Tensor, "P B H Q E"]:
     """Rows by sentence, each head with its share of the width."""
     return x.view(sentences, x.shape[0] // sentences, parts, heads, width).permute(2, 0, 3, 1, 4)
 
 
-def merged(z: Float[Tensor, "B H Q E"]) -> Float[Tensor, "R D"]:
+def merge_heads(z: Float[Tensor, "B H Q E"]) -> Float[Tensor, "R D"]:
     """The heads side by side again."""
     return z.transpose(1, 2).flatten(2).flatten(0, 1)

@@ -3,30 +3,33 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pellucid.decode.assemble import Found
+from pellucid.decode.assemble import SearchResult
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.hypothesis import Hypothesis
-from pellucid.decode.line_preparation import Part
-from pellucid.decode.repetition import repeats
+from pellucid.decode.line_preparation import Segment
+from pellucid.decode.repetition import has_repetition
 
-NO_REPEAT = 4
+NO_REPEAT_NGRAM = 4
 """No so many pieces in a row stand twice in what is searched again."""
 
 
-def in_circles(part: Part, found: Sequence[Hypothesis], config: SearchConfig) -> bool:
+def needs_retry(part: Segment, found: Sequence[Hypothesis], config: SearchConfig) -> bool:
     """Whether the best of these repeats itself where the source does not, and is not to be kept as it is."""
     return (
-        config.repetition == "retry" and bool(found) and repeats(found[0].tokens) and not repeats(part.request.source)
+        config.repetition == "retry"
+        and bool(found)
+        and has_repetition(found[0].tokens)
+        and not has_repetition(part.request.source)
     )
 
 
-def again(part: Part) -> Part:
+def forbid_repeats(part: Segment) -> Segment:
     """The same, to be searched without repeating itself."""
-    return replace(part, request=replace(part.request, no_repeat=NO_REPEAT))
+    return replace(part, request=replace(part.request, no_repeat=NO_REPEAT_NGRAM))
 
 
-def without_circles(first: Found, second: list[Hypothesis]) -> Found:
+def choose_retried(first: SearchResult, second: list[Hypothesis]) -> SearchResult:
     """What the second search found, or the first where that was no better: its terms may repeat themselves."""
-    if not second or repeats(second[0].tokens):
+    if not second or has_repetition(second[0].tokens):
         return replace(first, notes=("repeats itself",))
-    return Found(second, notes=(f"repeated itself; searched again with no {NO_REPEAT} pieces twice",))
+    return SearchResult(second, notes=(f"repeated itself; searched again with no {NO_REPEAT_NGRAM} pieces twice",))

@@ -12,10 +12,10 @@ CLOSE_CALL = 1e-4
 
 
 @dataclass(frozen=True)
-class Request:
+class SearchRequest:
     """One sentence to be translated, as pieces.
 
-    `source` ends with the end mark. `number` is that of its line, 1 first, and `part` that of the sentence in a line
+    `source` ends with the end mark. `number` is that of its line, 1 first, and `segment` that of the sentence in a line
     that was split, 0 first: the draws of sampling depend on them. The translation begins with `prefix`, has one
     spelling of each of `terms`, and no `no_repeat` pieces in a row twice.
     """
@@ -25,38 +25,38 @@ class Request:
     prefix: tuple[int, ...] = ()
     terms: tuple[tuple[tuple[int, ...], ...], ...] = ()
     no_repeat: int = 0
-    part: int = 0
+    segment: int = 0
 
     @property
-    def asks(self) -> Hashable:
+    def search_key(self) -> Hashable:
         """All that a search but sampling depends on."""
         return tuple(self.source), self.prefix, self.terms, self.no_repeat
 
 
 @dataclass(frozen=True)
-class Bounds:
+class SearchBounds:
     """What every engine keeps to: pieces of the longest text the model takes, and ids that are never written."""
 
     longest: int
     forbidden: tuple[int, ...]
 
-    def limit(self, request: Request, config: SearchConfig) -> int:
+    def max_pieces(self, request: SearchRequest, config: SearchConfig) -> int:
         """The most pieces its translation may have, the end mark counted."""
         return min(len(request.source) - 1 + config.max_extra, self.longest)
 
 
 @runtime_checkable
 class Engine(Protocol):
-    """Searches for translations; quickest with `suited` of them in a batch."""
+    """Searches for translations; quickest with `batch_size` of them in a batch."""
 
-    suited: int
+    batch_size: int
 
-    def search(self, requests: Sequence[Request], config: SearchConfig) -> list[list[Hypothesis]]:
+    def search(self, requests: Sequence[SearchRequest], config: SearchConfig) -> list[list[Hypothesis]]:
         """For each request its hypotheses, best first: at least one, at most `config.n_best`."""
         ...
 
     def search_all(
-        self, batches: Sequence[Sequence[Request]], config: SearchConfig
+        self, batches: Sequence[Sequence[SearchRequest]], config: SearchConfig
     ) -> Iterator[list[list[Hypothesis]]]:
         """As `search`, batch by batch in their order, several at a time where that is faster."""
         ...

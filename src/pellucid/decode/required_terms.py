@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from pellucid.decode.word_edges import EDGE, Words
+from pellucid.decode.word_edges import EDGE, WordEdges
 
 Spelling = tuple[int, ...]
 Term = tuple[Spelling, ...]
@@ -12,7 +12,7 @@ Reading = tuple[tuple[int, ...], Spelling]
 Readings = frozenset[Reading]
 
 
-class Required:
+class RequiredTerms:
     """The terms of one sentence. A text has them when each stands at a place of its own in one of its spellings.
 
     No two places overlap: a term given twice must stand there twice, and one that is part of another must stand there
@@ -23,38 +23,42 @@ class Required:
     other makes needless are kept, so nothing is found too late.
     """
 
-    def __init__(self, terms: Sequence[Term], words: Words):
+    def __init__(self, terms: Sequence[Term], words: WordEdges):
         counts = Counter(terms)
         self.words = words
         self.terms = tuple(counts)
         self.start: Readings = frozenset([(tuple(counts.values()), ())])
-        self.shortest = tuple(min(self.usable(term)) for term in self.terms)
+        self.shortest = tuple(min(self.usable_lengths(term)) for term in self.terms)
 
-    def usable(self, term: Term) -> list[int]:
+    def usable_lengths(self, term: Term) -> list[int]:
         """The lengths of the spellings that can follow anything."""
-        lengths = [len(pieces(each)) for each in term if detached(each, self.words)]
+        lengths = [len(without_edges(each)) for each in term if can_follow_any_piece(each, self.words)]
         assert lengths, f"no spelling of a term can follow any piece: {term}"
         return lengths
 
-    def lacking(self, readings: Readings) -> int:
+    def pieces_lacking(self, readings: Readings) -> int:
         """How many pieces it takes, at least, until every term is there."""
         return min(
-            len(pieces(rest)) + sum(times * length for times, length in zip(left, self.shortest, strict=True))
+            len(without_edges(rest)) + sum(times * length for times, length in zip(left, self.shortest, strict=True))
             for left, rest in readings
         )
 
-    def after(self, readings: Readings, before: int | None, piece: int) -> Readings:
+    def advance(self, readings: Readings, before: int | None, piece: int) -> Readings:
         """How the text can be read when one more piece is written; `before` is the last piece so far, if any."""
-        return self.moved(readings, before in self.words.open, piece, piece in self.words.going_on)
+        return self.advance_by_kind(
+            readings, before in self.words.ends_in_letter, piece, piece in self.words.begins_with_letter
+        )
 
-    def moved(self, readings: Readings, open_: bool, piece: int | None, going_on: bool) -> Readings:
+    def advance_by_kind(self, readings: Readings, open_: bool, piece: int | None, going_on: bool) -> Readings:
         """The same, by what is to be known of the pieces: `open_` says that the last one ended in a letter or digit.
 
         None is any piece that is not among the `next_pieces`.
         """
-        return needed({new for each in readings for new in self.become(each, open_, piece, going_on)})
+        return drop_needless_readings(
+            {new for each in readings for new in self.next_readings(each, open_, piece, going_on)}
+        )
 
-    def become(self, reading: Reading, open_: bool, piece: int | None, going_on: bool) -> Iterator[Reading]:
+    def next_readings(self, reading: Reading, open_: bool, piece: int | None, going_on: bool) -> Iterator[Reading]:
         """What one reading may become."""
         left, rest = reading
         if rest == (EDGE,):
@@ -66,12 +70,12 @@ class Required:
                 yield left, rest[1:]
             return
         yield left, ()
-        for fewer, spelling in self.begun(left):
+        for fewer, spelling in self.begin_terms(left):
             edged = spelling[0] == EDGE
-            if spelling[edged] == piece and not (edged and open_ and piece in self.words.unmarked):
+            if spelling[edged] == piece and not (edged and open_ and piece in self.words.without_space_mark):
                 yield fewer, spelling[edged + 1 :]
 
-    def begun(self, left: tuple[int, ...]) -> Iterator[Reading]:
+    def begin_terms(self, left: tuple[int, ...]) -> Iterator[Reading]:
         """Every spelling of every term still to come, and what would then be left."""
         for i, term in enumerate(self.terms):
             if left[i]:
@@ -85,21 +89,23 @@ class Required:
             if rest and rest[0] != EDGE:
                 found.add(rest[0])
             else:
-                found |= {spelling[spelling[0] == EDGE] for _, spelling in self.begun(left)}
+                found |= {spelling[spelling[0] == EDGE] for _, spelling in self.begin_terms(left)}
         return found
 
 
-def detached(spelling: Spelling, words: Words) -> bool:
+def can_follow_any_piece(spelling: Spelling, words: WordEdges) -> bool:
     """Whether it may stand right behind any piece, and touches no letter there."""
-    return pieces(spelling)[0] not in (words.unmarked if spelling[0] == EDGE else words.going_on)
+    return without_edges(spelling)[0] not in (
+        words.without_space_mark if spelling[0] == EDGE else words.begins_with_letter
+    )
 
 
-def pieces(spelling: Spelling) -> Spelling:
+def without_edges(spelling: Spelling) -> Spelling:
     """A spelling without its edges."""
     return tuple(piece for piece in spelling if piece != EDGE)
 
 
-def needed(readings: Iterable[Reading]) -> Readings:
+def drop_needless_readings(readings: Iterable[Reading]) -> Readings:
     """Those that no other makes needless: one with as few terms to come, and in the middle of none or of the same."""
     some = set(readings)
     return frozenset(
@@ -112,16 +118,16 @@ def needed(readings: Iterable[Reading]) -> Readings:
     )
 
 
-def pieces_needed(prefix: Sequence[int], terms: Sequence[Term], words: Words) -> int:
+def pieces_needed(prefix: Sequence[int], terms: Sequence[Term], words: WordEdges) -> int:
     """How many pieces a translation takes, at least, that begins with the prefix and has the terms."""
-    required = Required(terms, words)
+    required = RequiredTerms(terms, words)
     readings, before = required.start, None
     for piece in prefix:
-        readings, before = required.after(readings, before, piece), piece
-    return len(prefix) + required.lacking(readings)
+        readings, before = required.advance(readings, before, piece), piece
+    return len(prefix) + required.pieces_lacking(readings)
 
 
-def crowded(prefix: Sequence[int], terms: Sequence[Term], limit: int, words: Words) -> str:
+def explain_no_room(prefix: Sequence[int], terms: Sequence[Term], limit: int, words: WordEdges) -> str:
     """What to say where terms do not fit into a translation of at most `limit` pieces; nothing where they do."""
     needs = pieces_needed(prefix, terms, words)
     if needs <= limit:

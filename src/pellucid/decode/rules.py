@@ -7,12 +7,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pellucid.decode.search import Rule
-from pellucid.decode.word_edges import EDGE, NEW_WORD, Words
+from pellucid.decode.word_edges import EDGE, NEW_WORD, WordEdges
 
 _ANYTHING = -3
 
 
-def begins_with(prefixes: Sequence[tuple[int, ...]], words: Words) -> Rule:
+def prefix_rule(prefixes: Sequence[tuple[int, ...]], words: WordEdges) -> Rule:
     """The rule that sentence i begins with the pieces `prefixes[i]`; after them it is free.
 
     A NEW_WORD at its end is any piece that starts a word, an EDGE any that does not go on with one. The numbers of the
@@ -20,7 +20,7 @@ def begins_with(prefixes: Sequence[tuple[int, ...]], words: Words) -> Rule:
     """
     longest = max(map(len, prefixes), default=0)
     table = torch.tensor([[*each, *[_ANYTHING] * (longest - len(each))] for each in prefixes], dtype=torch.int64)
-    refused = {NEW_WORD: words.unmarked, EDGE: words.going_on}
+    refused = {NEW_WORD: words.without_space_mark, EDGE: words.begins_with_letter}
     columns = {mark: torch.tensor(sorted(some), dtype=torch.int64) for mark, some in refused.items()}
 
     def rule(log_probs: Float[Tensor, "R V"], written: Int[Tensor, "R T"], sentences: Int[Tensor, " R"]) -> None:
@@ -37,10 +37,10 @@ def begins_with(prefixes: Sequence[tuple[int, ...]], words: Words) -> Rule:
     return rule
 
 
-def no_repeats(sizes: Sequence[int], prefixes: Sequence[tuple[int, ...]] = ()) -> Rule:
+def no_repeat_rule(sizes: Sequence[int], prefixes: Sequence[tuple[int, ...]] = ()) -> Rule:
     """The rule that in sentence i no `sizes[i]` pieces in a row stand twice; 0 leaves a sentence alone.
 
-    What `begins_with` demands of a sentence with the same `prefixes` may repeat itself, as a placeholder that is given
+    What `prefix_rule` demands of a sentence with the same `prefixes` may repeat itself, as a placeholder that is given
     twice does: two rules that each forbid what the other leaves would allow nothing. Behind the prefix the end mark is
     always allowed, for it is not written before the end.
     """

@@ -7,14 +7,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS
-from pellucid.decode.greedy import follow
+from pellucid.decode.greedy import follow_choices
 from pellucid.decode.hypothesis import Hypothesis
-from pellucid.decode.search import Rule, State, Step, largest, never, ranked
+from pellucid.decode.search import Rule, SearchState, Step, forbidden_rule, rank_hypotheses, stable_topk
 
 
 def sample_search(
     step: Step,
-    state: State,
+    state: SearchState,
     limits: Int[Tensor, " B"],
     draws: Float[Tensor, "B N T"],
     *,
@@ -24,7 +24,7 @@ def sample_search(
     length_penalty: float,
     start: int = BOS,
     end: int = EOS,
-    rules: Sequence[Rule] = (never(),),
+    rules: Sequence[Rule] = (forbidden_rule(),),
 ) -> list[list[Hypothesis]]:
     """N hypotheses of each sentence, best first, of at most `limits` pieces with the end mark; some may be equal.
 
@@ -38,20 +38,22 @@ def sample_search(
     uniform = draws.flatten(0, 1)
 
     def choose(log_probs, numbers, at):
-        drawn = draw(log_probs, uniform[numbers, at], temperature, top_k, top_p)
+        drawn = draw_piece(log_probs, uniform[numbers, at], temperature, top_k, top_p)
         return drawn, torch.full_like(log_probs[:, 0], torch.inf)
 
-    found = follow(step, state, limits[rows], choose, length_penalty, start, end, [of_draws(r, copies) for r in rules])
+    found = follow_choices(
+        step, state, limits[rows], choose, length_penalty, start, end, [rule_for_draws(r, copies) for r in rules]
+    )
     drawn = [[each for some in found[i : i + copies] for each in some] for i in range(0, len(found), copies)]
-    return [ranked(some) for some in drawn]
+    return [rank_hypotheses(some) for some in drawn]
 
 
-def of_draws(rule: Rule, copies: int) -> Rule:
+def rule_for_draws(rule: Rule, copies: int) -> Rule:
     """A rule for draws, which stand sentence by sentence, from one for sentences."""
     return lambda log_probs, written, numbers: rule(log_probs, written, numbers // copies)
 
 
-def draw(
+def draw_piece(
     log_probs: Float[Tensor, "R V"], uniform: Float[Tensor, " R"], temperature: float, top_k: int, top_p: float
 ) -> Int[Tensor, " R"]:
     """The piece whose stretch of [0, 1) the uniform number falls in, when the pieces are laid out side by side.
@@ -60,12 +62,12 @@ def draw(
     fewest whose probabilities reach `top_p` (nucleus sampling, Holtzman et al. 2020; 1: all), renormalised again.
 
     >>> p = torch.tensor([[0.2, 0.5, 0.3]])
-    >>> [draw(p.log(), torch.tensor([u]), 1.0, 0, 0.7).item() for u in (0.0, 0.62, 0.63, 0.99)]
+    >>> [draw_piece(p.log(), torch.tensor([u]), 1.0, 0, 0.7).item() for u in (0.0, 0.62, 0.63, 0.99)]
     [1, 1, 2, 2]
     """
     vocabulary = log_probs.shape[1]
     if top_k:
-        ordered, pieces = largest(log_probs, min(top_k, vocabulary))
+        ordered, pieces = stable_topk(log_probs, min(top_k, vocabulary))
     elif top_p < 1.0:
         ordered, pieces = log_probs.sort(dim=1, descending=True, stable=True)
     else:  # nothing is cut, so the order does not matter

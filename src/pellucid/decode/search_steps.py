@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Looked:
+class SearchStep:
     """The candidates of one step, best first, and what became of each. B sentences that are not over, N candidates.
 
     A parent is a place, 0 first, among the hypotheses that lived on from the step before: those `kept`, best first.
@@ -26,5 +26,5 @@ class Looked:
     finished: Bool[Tensor, "B N"]
 
 
-Observe = Callable[[Looked], None]
+StepObserver = Callable[[SearchStep], None]
 """Hears of every step of a search, before anything is thrown away."""

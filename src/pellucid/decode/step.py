@@ -18,14 +18,14 @@ class ModelState:
         self.cache = Cache()
 
     def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"]) -> None:
-        if len(sentences) == len(self.memory.present):
+        if len(sentences) == len(self.memory.mask):
             self.cache.select(rows)
         else:
             self.memory = self.memory.select(sentences)
             self.cache.select(rows, sentences)
 
 
-def step_of(model: Transformer) -> Step:
+def model_step(model: Transformer) -> Step:
     """One more piece for each row, with what the earlier ones left in the `ModelState`."""
 
     def step(ids: Int[Tensor, " R"], state: ModelState) -> Float[Tensor, "R V"]:
@@ -34,16 +34,16 @@ def step_of(model: Transformer) -> Step:
     return step
 
 
-def forced(model: Transformer, sources: list[list[int]], targets: list[list[int]]) -> list[list[float]]:
+def score_targets(model: Transformer, sources: list[list[int]], targets: list[list[int]]) -> list[list[float]]:
     """The log-probability of each piece of each target, its end mark among them, given the source and those before."""
     device = next(model.parameters()).device
-    asked = padded(targets, device)
-    logits = model(padded(sources, device), padded([[BOS, *ids[:-1]] for ids in targets], device))
+    asked = pad_sentences(targets, device)
+    logits = model(pad_sentences(sources, device), pad_sentences([[BOS, *ids[:-1]] for ids in targets], device))
     found = log_probabilities(logits.flatten(0, 1)).gather(1, asked.flatten()[:, None]).view_as(asked)
     return [row[: len(ids)] for row, ids in zip(found.tolist(), targets, strict=True)]
 
 
-def padded(sentences: list[list[int]], device: torch.device) -> Int[Tensor, "B S"]:
+def pad_sentences(sentences: list[list[int]], device: torch.device) -> Int[Tensor, "B S"]:
     """One sentence a row, filled up to the longest."""
     longest = max(map(len, sentences))
     return torch.tensor([ids + [PAD] * (longest - len(ids)) for ids in sentences], device=device)

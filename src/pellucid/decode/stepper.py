@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pellucid.decode.packed_layers import PackedDecoderLayer, PackedEncoderLayer, norm
-from pellucid.decode.packed_linear import Product
+from pellucid.decode.packed_layers import PackedDecoderLayer, PackedEncoderLayer, pack_norm
+from pellucid.decode.packed_linear import PackedLinear
 from pellucid.model import Transformer, masks
 from pellucid.model.known_parts import unknown_parts
 from pellucid.model.layers import DecoderLayer, EncoderLayer
@@ -15,7 +15,7 @@ _ROOM = 16
 """Steps a store is made for beyond those it holds."""
 
 
-class Steps:
+class StepperState:
     """What a `Stepper` keeps between two steps.
 
     The hypotheses of a sentence share one store of keys and values, which are never moved when hypotheses change
@@ -29,47 +29,51 @@ class Steps:
         own: list[Float[Tensor, "two B _ C E"]],
         absent: Float[Tensor, "B 1 1 S"] | None,
     ):
-        self.read = read
-        self.own = own
-        self.absent = absent
+        self.cross_keys_values = read
+        self.self_keys_values = own
+        self.padding_mask = absent
         self.length = 0
-        self.taken = 0
+        self.places_used = 0
         self.lineage: Float[Tensor, "B W N"] | None = None  # None: each sentence has one hypothesis, and its keys only
 
     @property
     def sentences(self) -> int:
-        return self.read[0].shape[1]
+        return self.cross_keys_values[0].shape[1]
 
     def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"]) -> None:
         before, after = self.sentences, len(sentences)
         if self.lineage is None and len(rows) > after:
-            self.lineage = self.read[0].new_zeros(before, 1, self.taken)
+            self.lineage = self.cross_keys_values[0].new_zeros(before, 1, self.places_used)
         if self.lineage is not None:
             self.lineage = (
                 self.lineage.flatten(0, 1).index_select(0, rows).unflatten(0, (after, len(rows) // max(after, 1)))
             )
         if after != before:
-            self.read = [each.index_select(1, sentences) for each in self.read]
-            self.absent = None if self.absent is None else self.absent.index_select(0, sentences)
-            self.own = [each[..., : self.taken, :].index_select(1, sentences) for each in self.own]
+            self.cross_keys_values = [each.index_select(1, sentences) for each in self.cross_keys_values]
+            self.padding_mask = None if self.padding_mask is None else self.padding_mask.index_select(0, sentences)
+            self.self_keys_values = [
+                each[..., : self.places_used, :].index_select(1, sentences) for each in self.self_keys_values
+            ]
 
-    def take(self, width: int) -> slice:
+    def reserve_places(self, width: int) -> slice:
         """Places for one more key and value of each hypothesis, and what each of them may read."""
         if self.lineage is None and width > 1:
-            self.lineage = self.read[0].new_zeros(self.sentences, width, self.taken)
-        new = slice(self.taken, self.taken + width)
-        if new.stop > self.own[0].shape[3]:
-            self.own = [roomier(each, self.taken, new.stop + _ROOM * width) for each in self.own]
+            self.lineage = self.cross_keys_values[0].new_zeros(self.sentences, width, self.places_used)
+        new = slice(self.places_used, self.places_used + width)
+        if new.stop > self.self_keys_values[0].shape[3]:
+            self.self_keys_values = [
+                enlarge_store(each, self.places_used, new.stop + _ROOM * width) for each in self.self_keys_values
+            ]
         if self.lineage is not None:
             itself = self.lineage.new_full((width, width), -torch.inf)
             itself = itself.fill_diagonal_(0.0).expand(len(self.lineage), -1, -1)
             self.lineage = torch.cat([self.lineage, itself], dim=2)
-        self.taken = new.stop
+        self.places_used = new.stop
         self.length += 1
         return new
 
 
-def roomier(own: Float[Tensor, "two B H C E"], taken: int, places: int) -> Float[Tensor, "two B H C E"]:
+def enlarge_store(own: Float[Tensor, "two B H C E"], taken: int, places: int) -> Float[Tensor, "two B H C E"]:
     """A store of so many places that holds what was taken."""
     larger = own.new_empty(*own.shape[:3], places, own.shape[4])
     larger[..., :taken, :] = own[..., :taken, :]
@@ -85,26 +89,26 @@ class Stepper:
     def __init__(self, model: Transformer):
         self.model = model
         self.encoder = [PackedEncoderLayer(layer) for layer in model.encoder if isinstance(layer, EncoderLayer)]
-        self.encoder_norm = norm(model.encoder_norm)
+        self.encoder_norm = pack_norm(model.encoder_norm)
         self.decoder = [PackedDecoderLayer(layer) for layer in model.decoder if isinstance(layer, DecoderLayer)]
-        self.decoder_norm = norm(model.decoder_norm)
-        self.logits = Product(model.output_embedding.weight, model.output_bias)
-        self.made_of = versions(model)
+        self.decoder_norm = pack_norm(model.decoder_norm)
+        self.logits = PackedLinear(model.output_embedding.weight, model.output_bias)
+        self.weight_versions = versions_of_weights(model)
 
     @staticmethod
-    def serves(model: Transformer) -> bool:
+    def supports(model: Transformer) -> bool:
         """Whether all of this model is written here: unknown parts are not."""
         return not unknown_parts(model)
 
     @property
     def stale(self) -> bool:
-        return self.made_of != versions(self.model)
+        return self.weight_versions != versions_of_weights(self.model)
 
-    def begin(self, source: Int[Tensor, "B S"]) -> Steps:
+    def begin(self, source: Int[Tensor, "B S"]) -> StepperState:
         """Read the sources, and make their keys and values once; sources without padding need no mask."""
         model, sentences = self.model, len(source)
-        at = model.at(0, source.shape[1])
-        present = masks.present(source)
+        at = model.position_range(0, source.shape[1])
+        present = masks.token_mask(source)
         absent = None
         if not present.all():
             absent = torch.zeros(present.shape, dtype=model.source_embedding.weight.dtype, device=source.device)
@@ -114,21 +118,21 @@ class Stepper:
             x = layer(x, absent, at, model.source_positions)
         x = self.encoder_norm(x)
         own = [x.new_empty(2, sentences, layer.heads[0], 0, layer.heads[1]) for layer in self.decoder]
-        return Steps([layer.read(x, sentences).contiguous() for layer in self.decoder], own, absent)
+        return StepperState([layer.read(x, sentences).contiguous() for layer in self.decoder], own, absent)
 
-    def __call__(self, ids: Int[Tensor, " R"], steps: Steps) -> Float[Tensor, "R V"]:
+    def __call__(self, ids: Int[Tensor, " R"], steps: StepperState) -> Float[Tensor, "R V"]:
         model = self.model
-        at = model.at(steps.length, steps.length + 1)
+        at = model.position_range(steps.length, steps.length + 1)
         width = len(ids) // steps.sentences
-        new = steps.take(width)
+        new = steps.reserve_places(width)
         side_by_side = at.expand(width)
         lineage = None if steps.lineage is None else steps.lineage[:, None]
         x = model.embed(ids[:, None], at, model.target_embedding, model.target_positions, unseen)[:, 0]
-        for layer, own, read in zip(self.decoder, steps.own, steps.read, strict=True):
-            x = layer(x, own, new, lineage, read, steps.absent, side_by_side, model.target_positions)
+        for layer, own, read in zip(self.decoder, steps.self_keys_values, steps.cross_keys_values, strict=True):
+            x = layer(x, own, new, lineage, read, steps.padding_mask, side_by_side, model.target_positions)
         return self.logits(self.decoder_norm(x))
 
 
-def versions(model: Transformer) -> list[tuple[int, int]]:
+def versions_of_weights(model: Transformer) -> list[tuple[int, int]]:
     """What changes when a weight is written or replaced."""
     return [(each.data_ptr(), each._version) for each in model.parameters()]

@@ -6,14 +6,14 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from pellucid.decode.required_terms import Readings, Required, Term
-from pellucid.decode.word_edges import Words
+from pellucid.decode.required_terms import Readings, RequiredTerms, Term
+from pellucid.decode.word_edges import WordEdges
 
 NO_PIECE = -1
 """Fills a row up that has fewer pieces than others."""
 
 
-class Progress:
+class TermProgress:
     """The states that texts of several sentences can be in, found when a text comes to them.
 
     A state is how a text can be read, and whether it ends in a letter or digit. The pieces that begin a term there, or
@@ -21,11 +21,11 @@ class Progress:
     with a letter or digit, and whether they end in one. So a piece is looked up, and nothing is read twice.
     """
 
-    def __init__(self, terms: Sequence[Sequence[Term]], words: Words, device: torch.device):
+    def __init__(self, terms: Sequence[Sequence[Term]], words: WordEdges, device: torch.device):
         self.words = words
         self.device = device
-        last = max([*words.open, *words.going_on], default=0)
-        kinds = [2 * (piece in words.going_on) + (piece in words.open) for piece in range(last + 1)]
+        last = max([*words.ends_in_letter, *words.begins_with_letter], default=0)
+        kinds = [2 * (piece in words.begins_with_letter) + (piece in words.ends_in_letter) for piece in range(last + 1)]
         self.kinds = torch.tensor([*kinds, 0], device=device)
         self.states: list[tuple[int, Readings, bool]] = []
         self.numbers: dict[tuple[int, Readings, bool], int] = {}
@@ -36,21 +36,23 @@ class Progress:
         self.others: dict[int, list[int]] = {}
         """The state after any other piece, by its kind."""
         owners = {each: number for number, each in enumerate(dict.fromkeys(map(tuple, terms)))}
-        self.required = [Required(each, words) for each in owners]
-        starts = [self.number(owners[each], self.required[owners[each]].start, False) for each in map(tuple, terms)]
+        self.required = [RequiredTerms(each, words) for each in owners]
+        starts = [
+            self.state_number(owners[each], self.required[owners[each]].start, False) for each in map(tuple, terms)
+        ]
         self.start = torch.tensor(starts, dtype=torch.int64, device=device)
 
-    def lacking(self, states: Int[Tensor, "*N"]) -> Int[Tensor, "*N"]:
+    def pieces_lacking(self, states: Int[Tensor, "*N"]) -> Int[Tensor, "*N"]:
         """How many pieces it takes from each state, at least, until every term is there."""
         return torch.tensor(self.lacks, dtype=torch.int64, device=self.device)[states]
 
-    def after(
+    def advance(
         self, states: Int[Tensor, " R"], pieces: Int[Tensor, "R K"]
     ) -> tuple[Int[Tensor, "R K"], Int[Tensor, "R P"], Int[Tensor, "R P"]]:
         """The states after pieces that are not named; the pieces that are, filled up; and the states after those."""
         numbers, place = states.unique(return_inverse=True)
         for number in set(numbers.tolist()) - self.named.keys():
-            self.look(number)
+            self.expand_state(number)
         others = [self.others[number] for number in numbers.tolist()]
         named = [self.named[number] for number in numbers.tolist()]
         most = max(map(len, named), default=0)
@@ -60,27 +62,29 @@ class Progress:
         after = torch.tensor(others, dtype=torch.int64, device=self.device)[place].gather(1, kinds)
         return after, names[place], following[place]
 
-    def look(self, number: int) -> None:
+    def expand_state(self, number: int) -> None:
         """Find the states that follow one."""
         owner, readings, open_ = self.states[number]
         required = self.required[owner]
         self.others[number] = [
-            self.number(owner, required.moved(readings, open_, None, going_on), ends)
+            self.state_number(owner, required.advance_by_kind(readings, open_, None, going_on), ends)
             for going_on in (False, True)
             for ends in (False, True)
         ]
         self.named[number] = {
-            piece: self.number(
-                owner, required.moved(readings, open_, piece, piece in self.words.going_on), piece in self.words.open
+            piece: self.state_number(
+                owner,
+                required.advance_by_kind(readings, open_, piece, piece in self.words.begins_with_letter),
+                piece in self.words.ends_in_letter,
             )
             for piece in sorted(required.next_pieces(readings))
         }
 
-    def number(self, owner: int, readings: Readings, open_: bool) -> int:
+    def state_number(self, owner: int, readings: Readings, open_: bool) -> int:
         """The number of a state; a new one gets the next."""
         state = (owner, readings, open_)
         if state not in self.numbers:
             self.numbers[state] = len(self.states)
             self.states.append(state)
-            self.lacks.append(self.required[owner].lacking(readings))
+            self.lacks.append(self.required[owner].pieces_lacking(readings))
         return self.numbers[state]

@@ -8,37 +8,39 @@ from pathlib import Path
 from pellucid.data.corpus import read_lines
 from pellucid.data.tokenizer import UNK, Tokenizer
 from pellucid.decode.required_terms import Spelling, Term
-from pellucid.decode.word_edges import EDGE, edges
+from pellucid.decode.word_edges import EDGE, edge_positions
 
 
 @dataclass(frozen=True)
-class Place:
-    """Between which characters of the `same_text` something stands; `kept` if it is to stay as it is."""
+class TermSpan:
+    """Between which characters of the `normalize_text` something stands; `protected` if it is to stay as it is."""
 
     start: int
     end: int
-    kept: bool = False
+    protected: bool = False
 
-    def holds(self, other: "Place") -> bool:
+    def contains(self, other: "TermSpan") -> bool:
         """Whether all of the other is in this one."""
         return self.start <= other.start and other.end <= self.end
 
-    def meets(self, other: "Place") -> bool:
+    def overlaps(self, other: "TermSpan") -> bool:
         """Whether they share a character."""
         return self.start < other.end and other.start < self.end
 
 
 @dataclass(frozen=True)
-class Match:
+class TermMatch:
     """A term as it stands in a source, where, and the targets one of which is asked for."""
 
     source: str
     targets: tuple[str, ...]
-    place: Place
+    span: TermSpan
 
     def pieces(self, tokenizer: Tokenizer) -> Term:
         """The targets, in all their spellings."""
-        return tuple(spelling for target in self.targets for spelling in spellings(tokenizer, target, capital=True))
+        return tuple(
+            spelling for target in self.targets for spelling in term_spellings(tokenizer, target, capital=True)
+        )
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,9 @@ class Terms:
         if isinstance(pairs, str):
             raise ValueError(f"terms are {pairs!r:.60}, expected a mapping such as {{'ball': 'pelota'}}, or pairs")
         rows = list(pairs.items()) if isinstance(pairs, Mapping) else pairs
-        return cls.named((f"pair {number}", columns_of(pair, number)) for number, pair in enumerate(rows, start=1))
+        return cls.from_rows(
+            (f"pair {number}", term_columns(pair, number)) for number, pair in enumerate(rows, start=1)
+        )
 
     @classmethod
     def read(cls, path: str | Path) -> "Terms":
@@ -81,14 +85,14 @@ class Terms:
         rows = [
             (f"{path}:{n}", row[:2] if len(row) == 3 else row)
             for n, line, row in cut
-            if "\t" in line or not passed_over(line)
+            if "\t" in line or not is_blank_or_comment(line)
         ]
         if not rows:
             raise ValueError(f"{path} has no terms; expected lines of a source term, one tab and its target term")
-        return cls.named(rows)
+        return cls.from_rows(rows)
 
     @classmethod
-    def named(cls, rows: Iterable[tuple[str, list[str]]]) -> "Terms":
+    def from_rows(cls, rows: Iterable[tuple[str, list[str]]]) -> "Terms":
         """From rows of two columns, each with the place to name if it is none."""
         exact: dict[str, tuple[str, ...]] = {}
         problems = []
@@ -100,27 +104,27 @@ class Terms:
                     f"{place} has {len(columns)} columns, expected 2: a source term, one tab, its target{hint}"
                 )
                 continue
-            source = same_text(columns[0])
+            source = normalize_text(columns[0])
             exact[source] = tuple(dict.fromkeys((*exact.get(source, ()), columns[1])))
         if problems:
             more = f"; and {len(problems) - 5} more" if len(problems) > 5 else ""
             raise ValueError("; ".join(problems[:5]) + more)
         any_case: dict[str, tuple[str, ...]] = {}
         for source, targets in exact.items():
-            if not acronym(source):
+            if not is_acronym(source):
                 key = source.casefold()
                 any_case[key] = tuple(dict.fromkeys((*any_case.get(key, ()), *targets)))
-        return cls(exact, any_case, max((len(edges(source)) - 1 for source in exact), default=0))
+        return cls(exact, any_case, max((len(edge_positions(source)) - 1 for source in exact), default=0))
 
     def with_others(self, others: "Terms") -> "Terms":
         """These terms and others; where both have a source term, the target is that of the others."""
         exact = {**self.exact, **others.exact}
         return Terms.of((source, target) for source, targets in exact.items() for target in targets)
 
-    def matches(self, text: str) -> list[Match]:
-        """The terms of one source sentence, in their order; their places are those in its `same_text`."""
-        text = same_text(text)
-        places = edges(text)
+    def matches(self, text: str) -> list[TermMatch]:
+        """The terms of one source sentence, in their order; their places are those in its `normalize_text`."""
+        text = normalize_text(text)
+        places = edge_positions(text)
         found = [
             (start, end)
             for i, start in enumerate(places)
@@ -132,11 +136,12 @@ class Terms:
             if all(end <= other_start or other_end <= start for other_start, other_end in taken):
                 taken.append((start, end))
         return [
-            Match(text[start:end], self.targets(text[start:end]), Place(start, end)) for start, end in sorted(taken)
+            TermMatch(text[start:end], self.targets(text[start:end]), TermSpan(start, end))
+            for start, end in sorted(taken)
         ]
 
     def targets(self, source: str) -> tuple[str, ...]:
-        """What may translate just this text, in the form of `same_text`; () when it is no term."""
+        """What may translate just this text, in the form of `normalize_text`; () when it is no term."""
         return self.exact.get(source) or self.any_case.get(source.casefold(), ())
 
     def refuse_unwritable(self, tokenizer: Tokenizer) -> None:
@@ -144,50 +149,50 @@ class Terms:
         problems = []
         for target in dict.fromkeys(target for targets in self.exact.values() for target in targets):
             try:
-                spellings(tokenizer, target, capital=True)
+                term_spellings(tokenizer, target, capital=True)
             except ValueError as error:
                 problems.append(str(error))
         if problems:
             raise ValueError("; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else ""))
 
 
-def columns_of(pair: object, number: int) -> list[str]:
+def term_columns(pair: object, number: int) -> list[str]:
     """The two texts of a pair; ValueError for anything else."""
     if isinstance(pair, Sequence) and not isinstance(pair, str) and all(isinstance(text, str) for text in pair):
         return list(pair)
     raise ValueError(f"pair {number} of the terms is {pair!r:.60}, expected two texts: a source term and its target")
 
 
-def passed_over(line: str) -> bool:
+def is_blank_or_comment(line: str) -> bool:
     """Whether a line without a tab is blank or a comment."""
     return not line.strip() or line.startswith("#")
 
 
-def same_text(text: str) -> str:
+def normalize_text(text: str) -> str:
     """The form in which terms are compared: single spaces, accents composed."""
     return unicodedata.normalize("NFC", " ".join(text.split()))
 
 
-def place_to_keep(text: str, start: int, end: int) -> Place:
+def protected_span(text: str, start: int, end: int) -> TermSpan:
     """The place of a part of a text that has no white space at its ends.
 
-    >>> place_to_keep("  cafe\\u0301  {x}", 9, 12)
+    >>> protected_span("  cafe\\u0301  {x}", 9, 12)
     Place(start=5, end=8, kept=True)
     """
-    first = len(same_text(text[:start] + "|")) - 1
-    return Place(first, first + len(same_text(text[start:end])), kept=True)
+    first = len(normalize_text(text[:start] + "|")) - 1
+    return TermSpan(first, first + len(normalize_text(text[start:end])), protected=True)
 
 
-def acronym(text: str) -> bool:
+def is_acronym(text: str) -> bool:
     """Whether the letters of a text are capitals, and at least two.
 
-    >>> acronym("US"), acronym("U.S."), acronym("I"), acronym("Us")
+    >>> is_acronym("US"), is_acronym("U.S."), is_acronym("I"), is_acronym("Us")
     (True, True, False, False)
     """
     return text.isupper() and sum(map(str.isalpha, text)) > 1
 
 
-def spellings(tokenizer: Tokenizer, text: str, *, touching: bool = False, capital: bool = False) -> Term:
+def term_spellings(tokenizer: Tokenizer, text: str, *, touching: bool = False, capital: bool = False) -> Term:
     """The pieces that write a text: after a space or at the start of the line, and those after other characters.
 
     Whatever stands around them, the target text contains `text`, character for character (in lower case with a
@@ -196,19 +201,19 @@ def spellings(tokenizer: Tokenizer, text: str, *, touching: bool = False, capita
     start of a sentence. Raises ValueError for a text that no pieces write: one with a line feed, with runs of spaces or
     with spaces at its ends, or of characters the model has not.
     """
-    found = written(tokenizer, text)
+    found = encode_spellings(tokenizer, text)
     wanted = text.lower() if tokenizer.lowercase else text
     if not found or tokenizer.decode_target(found[0]) != wanted:
         raise ValueError(f"the term {text!r:.60} cannot be written by this model")
     if capital and text.split(" ")[0].isalpha():
-        others = written(tokenizer, text[0].upper() + text[1:])
+        others = encode_spellings(tokenizer, text[0].upper() + text[1:])
         if others and len(others[0]) >= len(found[0]):  # the search insists on the shortest: never on the capital
             found += others
     edge = () if touching else (EDGE,)
     return tuple(dict.fromkeys((*edge, *ids, *edge) for ids in found))
 
 
-def written(tokenizer: Tokenizer, text: str) -> list[Spelling]:
+def encode_spellings(tokenizer: Tokenizer, text: str) -> list[Spelling]:
     """The pieces of a text with the word-start mark first, and those without it, as they are after other characters."""
     whole, *behind = tokenizer.encode_target([text, f"({text}", f"a{text}"])
     if UNK in whole or len(whole) == 1:

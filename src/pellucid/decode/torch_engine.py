@@ -14,42 +14,42 @@ from pellucid.decode.constrained import constrained_search
 from pellucid.decode.ensemble import EnsembleState, ensemble_step, mean_log_probs
 from pellucid.decode.greedy import greedy_search
 from pellucid.decode.hypothesis import Hypothesis
-from pellucid.decode.request import CLOSE_CALL, Bounds, Request
-from pellucid.decode.rules import begins_with, no_repeats
+from pellucid.decode.request import CLOSE_CALL, SearchBounds, SearchRequest
+from pellucid.decode.rules import no_repeat_rule, prefix_rule
 from pellucid.decode.sample import sample_search
-from pellucid.decode.search import Rule, State, Step, never
-from pellucid.decode.search_steps import Observe
-from pellucid.decode.step import ModelState, forced, padded, step_of
+from pellucid.decode.search import Rule, SearchState, Step, forbidden_rule
+from pellucid.decode.search_steps import StepObserver
+from pellucid.decode.step import ModelState, model_step, pad_sentences, score_targets
 from pellucid.decode.stepper import Stepper
-from pellucid.decode.word_edges import Words
+from pellucid.decode.word_edges import WordEdges
 from pellucid.model import Transformer
 
 
 class TorchEngine:
     """The models themselves, one or several of one vocabulary, and the searches of this folder."""
 
-    suited = 64
+    batch_size = 64
 
-    def __init__(self, models: Sequence[Transformer], forbidden: tuple[int, ...], words: Words = Words()):  # noqa: B008
+    def __init__(self, models: Sequence[Transformer], forbidden: tuple[int, ...], words: WordEdges = WordEdges()):  # noqa: B008
         self.models = models
         self.forbidden = forbidden
         self.words = words
-        self.bounds = Bounds(min(model.config.max_positions for model in models), forbidden)
+        self.bounds = SearchBounds(min(model.config.max_positions for model in models), forbidden)
         self.steppers: list[Stepper] = []
 
     def search_all(
-        self, batches: Sequence[Sequence[Request]], config: SearchConfig
+        self, batches: Sequence[Sequence[SearchRequest]], config: SearchConfig
     ) -> Iterator[list[list[Hypothesis]]]:
         """Each batch on a thread of its own: products this small do not gain from sharing one."""
         workers = min(torch.get_num_threads(), len(batches))
         if workers < 2 or self.device.type != "cpu":
             yield from (self.search(batch, config) for batch in batches)
             return
-        self.prepare()
+        self.prepare_steppers()
         with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
             yield from pool.map(lambda batch: self.search(batch, config), batches)
 
-    def search(self, requests: Sequence[Request], config: SearchConfig) -> list[list[Hypothesis]]:
+    def search(self, requests: Sequence[SearchRequest], config: SearchConfig) -> list[list[Hypothesis]]:
         """A search that came so near to another outcome that rounding may have decided is made again, alone.
 
         Neighbours in a batch change how sums are rounded and nothing else, so a translation depends on its own line
@@ -58,19 +58,19 @@ class TorchEngine:
         if not requests:
             return []
         with torch.inference_mode():
-            found = self.together(requests, config)
+            found = self.search_batch(requests, config)
             if len(requests) > 1 and self.dtype == torch.float32:
                 for i, hypotheses in enumerate(found):
                     if hypotheses and hypotheses[0].margin < CLOSE_CALL:
-                        [found[i]] = self.together([requests[i]], config)
+                        [found[i]] = self.search_batch([requests[i]], config)
         return found
 
-    def together(
-        self, requests: Sequence[Request], config: SearchConfig, observe: Observe | None = None
+    def search_batch(
+        self, requests: Sequence[SearchRequest], config: SearchConfig, observe: StepObserver | None = None
     ) -> list[list[Hypothesis]]:
         """One search for all of them. Only beam and greedy search, without terms, tell an observer what they see."""
         limits = [self.limit(request, config) for request in requests]
-        step, state = self.begin(padded([request.source for request in requests], self.device))
+        step, state = self.begin_step(pad_sentences([request.source for request in requests], self.device))
         given = {
             "step": step,
             "state": state,
@@ -79,7 +79,7 @@ class TorchEngine:
             "rules": self.rules(requests),
         }
         if config.method == "sample":
-            draws = self.draws(requests, config, max(limits))
+            draws = self.sampling_draws(requests, config, max(limits))
             cut = {"temperature": config.temperature, "top_k": config.top_k, "top_p": config.top_p}
             return sample_search(**given, draws=draws, **cut)
         width, n_best = (1, 1) if config.method == "greedy" else (config.beam, config.n_best)
@@ -100,41 +100,43 @@ class TorchEngine:
         if not sources:
             return []
         with torch.inference_mode():
-            return mean_log_probs([forced(model, sources, targets) for model in self.models])
+            return mean_log_probs([score_targets(model, sources, targets) for model in self.models])
 
-    def limit(self, request: Request, config: SearchConfig) -> int:
+    def limit(self, request: SearchRequest, config: SearchConfig) -> int:
         """The most pieces its translation may have, the end mark counted."""
-        return self.bounds.limit(request, config)
+        return self.bounds.max_pieces(request, config)
 
-    def rules(self, requests: Sequence[Request]) -> list[Rule]:
+    def rules(self, requests: Sequence[SearchRequest]) -> list[Rule]:
         """What none of them may write, and what some may not."""
-        rules, prefixes = [never(self.forbidden)], [request.prefix for request in requests]
+        rules, prefixes = [forbidden_rule(self.forbidden)], [request.prefix for request in requests]
         if any(prefixes):
-            rules.append(begins_with(prefixes, self.words))
+            rules.append(prefix_rule(prefixes, self.words))
         if any(request.no_repeat for request in requests):
-            rules.append(no_repeats([request.no_repeat for request in requests], prefixes))
+            rules.append(no_repeat_rule([request.no_repeat for request in requests], prefixes))
         return rules
 
-    def draws(self, requests: Sequence[Request], config: SearchConfig, pieces: int) -> Float[Tensor, "B N T"]:
+    def sampling_draws(
+        self, requests: Sequence[SearchRequest], config: SearchConfig, pieces: int
+    ) -> Float[Tensor, "B N T"]:
         """The randomness of each request: it follows from the seed and the number of its line."""
-        places = [(each.number, each.part) if each.part else (each.number,) for each in requests]
+        places = [(each.number, each.segment) if each.segment else (each.number,) for each in requests]
         seeds = [[[config.seed, *place, copy] for copy in range(config.n_best)] for place in places]
         draws = [[np.random.default_rng(seed).random(pieces) for seed in some] for some in seeds]
         return torch.tensor(np.array(draws), dtype=torch.float32, device=self.device)
 
-    def begin(self, source: Int[Tensor, "B S"]) -> tuple[Step, State]:
+    def begin_step(self, source: Int[Tensor, "B S"]) -> tuple[Step, SearchState]:
         """The fast step where it serves these models, the readable one otherwise."""
-        begun = [(stepper, stepper.begin(source)) for stepper in self.prepare()]
+        begun = [(stepper, stepper.begin(source)) for stepper in self.prepare_steppers()]
         if not begun:
-            begun = [(step_of(model), ModelState(model.encode(source))) for model in self.models]
+            begun = [(model_step(model), ModelState(model.encode(source))) for model in self.models]
         if len(begun) == 1:
             return begun[0]
         return ensemble_step([step for step, _ in begun]), EnsembleState([state for _, state in begun])
 
-    def prepare(self) -> list[Stepper]:
+    def prepare_steppers(self) -> list[Stepper]:
         """The packed models, made when first needed and whenever weights have changed; none if one cannot be."""
         if not self.steppers or any(stepper.stale for stepper in self.steppers):
-            self.steppers = [Stepper(model) for model in self.models if all(map(Stepper.serves, self.models))]
+            self.steppers = [Stepper(model) for model in self.models if all(map(Stepper.supports, self.models))]
         return self.steppers
 
     @property

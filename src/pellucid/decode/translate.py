@@ -10,27 +10,27 @@ from math import fsum, isfinite
 from typing import TYPE_CHECKING, TypeVar
 
 from pellucid.data.tokenizer import EOS, Tokenizer
-from pellucid.decode.assemble import Found, Translation, assemble
+from pellucid.decode.assemble import SearchResult, Translation, assemble_translation
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.hypothesis import FORBIDDEN, Hypothesis, usable
-from pellucid.decode.line_preparation import Lengths, Part, Prepared, prepare, refuse_long
+from pellucid.decode.hypothesis import FORBIDDEN, Hypothesis, require_finite
+from pellucid.decode.line_preparation import LengthLimits, PreparedLine, Segment, prepare_lines, refuse_long_lines
 from pellucid.decode.prefix import refuse_long_prefixes
-from pellucid.decode.repetition_retry import again, in_circles, without_circles
-from pellucid.decode.request import Bounds, Engine, Request
-from pellucid.decode.required_terms import crowded
+from pellucid.decode.repetition_retry import choose_retried, forbid_repeats, needs_retry
+from pellucid.decode.request import Engine, SearchBounds, SearchRequest
+from pellucid.decode.required_terms import explain_no_room
 from pellucid.decode.terms import Terms
-from pellucid.decode.word_edges import Links, Words
-from pellucid.lazy_bundle import Stored
+from pellucid.decode.word_edges import Links, WordEdges
+from pellucid.lazy_bundle import LazyBundle
 
 if TYPE_CHECKING:
-    from pellucid.decode.term_placement import Aligned
+    from pellucid.decode.term_placement import TermAlignment
     from pellucid.decode.torch_engine import TorchEngine
     from pellucid.model import Transformer
 
-LARGE = 512
+LARGE_BLOCK = 512
 """Lines of a block from which on the next are begun early: whoever wants each answer at once asks for few."""
 
-AHEAD = 2
+BLOCKS_AHEAD = 2
 """Blocks begun before one is handed on: while the last lines of one are searched again, the engine has the other."""
 
 Item = TypeVar("Item")
@@ -49,15 +49,19 @@ class Translator:
     """A model, or several that translate together, and their tokenizer. It keeps nothing between calls.
 
     `trained` is the most source pieces the model has been trained on: what is longer is split at sentence ends. Of a
-    model that is `Stored` the weights stay so, and torch is not imported, until something is asked that needs them:
+    model that is `LazyBundle` the weights stay so, and torch is not imported, until something is asked that needs them:
     another `engine` put in the place of the torch engine may answer most.
     """
 
     def __init__(
-        self, model: "Transformer | Stored", tokenizer: Tokenizer, *others: "Transformer", trained: int | None = None
+        self,
+        model: "Transformer | LazyBundle",
+        tokenizer: Tokenizer,
+        *others: "Transformer",
+        trained: int | None = None,
     ):
-        self.given = [model, *others]
-        self.several = bool(others)
+        self.models_or_bundles = [model, *others]
+        self.is_ensemble = bool(others)
         self.threads: int | None = None
         """Those torch gets beside an engine whose workers keep the processors busy; None leaves it what it has.
 
@@ -66,18 +70,18 @@ class Translator:
         self.tokenizer = tokenizer
         # One line in, one line out: the byte that would end the line is never written.
         forbidden = FORBIDDEN + tuple(i for i, piece in enumerate(tokenizer.target_names) if piece == "<0x0A>")
-        self.bounds = Bounds(min(each.config.max_positions for each in self.given), forbidden)
-        self.lengths = Lengths(min(trained or self.bounds.longest, self.bounds.longest), self.bounds.longest)
+        self.bounds = SearchBounds(min(each.config.max_positions for each in self.models_or_bundles), forbidden)
+        self.lengths = LengthLimits(min(trained or self.bounds.longest, self.bounds.longest), self.bounds.longest)
 
     @cached_property
-    def words(self) -> Words:
+    def word_edges(self) -> WordEdges:
         """What the pieces are of words, for searches that must begin with something or have something in them."""
-        return Words.of(self.tokenizer)
+        return WordEdges.of(self.tokenizer)
 
     @cached_property
     def models(self) -> "list[Transformer]":
         """The models themselves."""
-        return [each.model if isinstance(each, Stored) else each for each in self.given]
+        return [each.model if isinstance(each, LazyBundle) else each for each in self.models_or_bundles]
 
     @cached_property
     def torch(self) -> "TorchEngine":
@@ -88,17 +92,17 @@ class Translator:
 
         if self.threads is not None:
             torch.set_num_threads(self.threads)
-        return TorchEngine(self.models, self.bounds.forbidden, self.words)
+        return TorchEngine(self.models, self.bounds.forbidden, self.word_edges)
 
     @cached_property
     def engine(self) -> Engine:
         """What searches: torch, unless another engine was put in its place."""
         return self.torch
 
-    def reading(self) -> AbstractContextManager[None]:
+    def inference(self) -> AbstractContextManager[None]:
         """As the function; a model whose weights still wait is in no training."""
-        waits = any(isinstance(each, Stored) and each.waits for each in self.given)
-        return nullcontext() if waits else reading(*self.models)
+        waits = any(isinstance(each, LazyBundle) and each.is_unloaded for each in self.models_or_bundles)
+        return nullcontext() if waits else inference_only(*self.models)
 
     def translate(
         self,
@@ -116,12 +120,12 @@ class Translator:
 
         `progress` hears how many lines are done. Lines are counted from `first_line`: that number is what an error
         names, and what the draws of sampling depend on together with the seed. The translation of a line has what
-        `terms` ask of it (`with_terms` says where), and begins with its text of `prefixes`. ValueError, naming the
-        lines, for those that the model cannot take, and for weights that are no numbers.
+        `terms` ask of it (`search_with_terms` says where), and begins with its text of `prefixes`. ValueError, naming
+        the lines, for those that the model cannot take, and for weights that are no numbers.
         """
-        return self.begin(lines, config, progress, first_line, terms, prefixes)()
+        return self.begin_translation(lines, config, progress, first_line, terms, prefixes)()
 
-    def begin(
+    def begin_translation(
         self,
         lines: Sequence[str],
         config: SearchConfig,
@@ -135,37 +139,43 @@ class Translator:
             raise ValueError(
                 f"{len(lines)} lines and {len(prefixes)} prefixes: each line needs its own, or an empty one"
             )
-        prepared = prepare(lines, first_line, self.tokenizer, self.lengths, config, terms, prefixes)
-        parts = [part for line in prepared for part in line.parts]
-        limit = partial(self.bounds.limit, config=config)
+        prepared = prepare_lines(lines, first_line, self.tokenizer, self.lengths, config, terms, prefixes)
+        parts = [part for line in prepared for part in line.segments]
+        limit = partial(self.bounds.max_pieces, config=config)
         asked = [part.request for part in parts]
         refuse_long_prefixes((each.number, each.prefix, limit(each)) for each in asked if each.prefix)
-        no_room = [crowded(each.prefix, each.terms, limit(each), self.words) if each.terms else "" for each in asked]
+        no_room = [
+            explain_no_room(each.prefix, each.terms, limit(each), self.word_edges) if each.terms else ""
+            for each in asked
+        ]
         fits = [i for i, reason in enumerate(no_room) if not reason]
-        done = Done(prepared, progress)
-        with self.reading():
+        done = LineProgress(prepared, progress)
+        with self.inference():
             searched = self.begin_search([parts[i] for i in fits], config, lambda n: done(fits[n]))
 
         def finish() -> list[Translation]:
-            found = [Found([], notes=(reason,) if reason else ()) for reason in no_room]
+            found = [SearchResult([], notes=(reason,) if reason else ()) for reason in no_room]
             for i, reason in enumerate(no_room):
                 if reason:
                     done(i)
-            with self.reading():
+            with self.inference():
                 for i, each in zip(fits, searched(), strict=True):
-                    found[i] = each if each.hypotheses else self.failed(parts[i])
-                found = self.linked(parts, self.written(found), config)
+                    found[i] = each if each.hypotheses else self.explain_failure(parts[i])
+                found = self.add_alignments(parts, self.add_texts(found), config)
             rest = iter(found)
-            return [assemble(line, [next(rest) for _ in line.parts], self.tokenizer, config) for line in prepared]
+            return [
+                assemble_translation(line, [next(rest) for _ in line.segments], self.tokenizer, config)
+                for line in prepared
+            ]
 
         return finish
 
-    def failed(self, part: Part) -> Found:
+    def explain_failure(self, part: Segment) -> SearchResult:
         """What is said of a part for which no search found anything; ValueError where weights are no numbers."""
         if part.request.terms or part.request.prefix:
-            return Found([], notes=("no translation was found that has its terms and begins as it must",))
+            return SearchResult([], notes=("no translation was found that has its terms and begins as it must",))
         self.refuse_damaged()
-        return Found([], notes=("the model gives no translation of it a probability",))
+        return SearchResult([], notes=("the model gives no translation of it a probability",))
 
     def refuse_damaged(self) -> None:
         """ValueError for weights that are infinite or no numbers."""
@@ -175,8 +185,8 @@ class Translator:
             refuse_non_finite(dict(model.named_parameters()), "the model is damaged: it")
 
     def begin_search(
-        self, parts: Sequence[Part], config: SearchConfig, done: Callable[[int], None] = lambda _: None
-    ) -> Callable[[], list[Found]]:
+        self, parts: Sequence[Segment], config: SearchConfig, done: Callable[[int], None] = lambda _: None
+    ) -> Callable[[], list[SearchResult]]:
         """Set the engine to work; what is returned gives what is found for each part, terms in more than one search.
 
         What goes round in circles is searched again, and while the engine still has others to search for.
@@ -186,35 +196,39 @@ class Translator:
         retried: list[tuple[list[int], Callable[[], list[list[Hypothesis]]]]] = []
 
         def arrived(some: dict[int, list[Hypothesis]]) -> None:
-            circles = [plain[n] for n, each in some.items() if in_circles(parts[plain[n]], each, config)]
+            circles = [plain[n] for n, each in some.items() if needs_retry(parts[plain[n]], each, config)]
             if circles:
-                requests = [again(parts[i]).request for i in circles]
-                retried.append((circles, self.begin_hypotheses(requests, config)))
+                requests = [forbid_repeats(parts[i]).request for i in circles]
+                retried.append((circles, self.begin_requests(requests, config)))
             for n in some:
                 done(plain[n])
 
-        searched = self.begin_hypotheses([parts[i].request for i in plain], config, arrived)
+        searched = self.begin_requests([parts[i].request for i in plain], config, arrived)
 
-        def finish() -> list[Found]:
-            found = dict(zip(plain, map(Found, searched()), strict=True))
-            found |= dict(zip(others, map(Found, self.with_terms([parts[i] for i in others], config)), strict=True))
-            turned = [i for i in others if in_circles(parts[i], found[i].hypotheses, config)]
-            retried.append((turned, partial(self.with_terms, [again(parts[i]) for i in turned], config)))
+        def finish() -> list[SearchResult]:
+            found = dict(zip(plain, map(SearchResult, searched()), strict=True))
+            found |= dict(
+                zip(others, map(SearchResult, self.search_with_terms([parts[i] for i in others], config)), strict=True)
+            )
+            turned = [i for i in others if needs_retry(parts[i], found[i].hypotheses, config)]
+            retried.append(
+                (turned, partial(self.search_with_terms, [forbid_repeats(parts[i]) for i in turned], config))
+            )
             for i in others:
                 done(i)
             for circles, search in retried:
-                found |= {i: without_circles(found[i], each) for i, each in zip(circles, search(), strict=True)}
+                found |= {i: choose_retried(found[i], each) for i, each in zip(circles, search(), strict=True)}
             return [found[i] for i in range(len(parts))]
 
         return finish
 
-    def hypotheses(self, requests: Sequence[Request], config: SearchConfig) -> list[list[Hypothesis]]:
+    def search_requests(self, requests: Sequence[SearchRequest], config: SearchConfig) -> list[list[Hypothesis]]:
         """What the engine finds for each request."""
-        return self.begin_hypotheses(requests, config)()
+        return self.begin_requests(requests, config)()
 
-    def begin_hypotheses(
+    def begin_requests(
         self,
-        requests: Sequence[Request],
+        requests: Sequence[SearchRequest],
         config: SearchConfig,
         arrived: Callable[[dict[int, list[Hypothesis]]], None] = lambda _: None,
     ) -> Callable[[], list[list[Hypothesis]]]:
@@ -225,10 +239,10 @@ class Translator:
         """
         equal: dict[Hashable, list[int]] = {}
         for i, each in enumerate(requests):
-            equal.setdefault(i if config.method == "sample" else each.asks, []).append(i)
+            equal.setdefault(i if config.method == "sample" else each.search_key, []).append(i)
         places = [*equal.values()]
         sizes = {n: len(requests[some[0]].source) for n, some in enumerate(places)}
-        order = list(batches(sizes, config.batch or self.engine.suited, config.batch_tokens))
+        order = list(batch_by_length(sizes, config.batch or self.engine.batch_size, config.batch_tokens))
         searched = self.engine.search_all([[requests[places[n][0]] for n in batch] for batch in order], config)
 
         def finish() -> list[list[Hypothesis]]:
@@ -241,44 +255,48 @@ class Translator:
 
         return finish
 
-    def with_terms(self, parts: Sequence[Part], config: SearchConfig) -> list[list[Hypothesis]]:
+    def search_with_terms(self, parts: Sequence[Segment], config: SearchConfig) -> list[list[Hypothesis]]:
         """The hypotheses of parts that have terms, with these in their places."""
         if not parts:
             return []
-        from pellucid.decode.term_placement import with_terms
+        from pellucid.decode.term_placement import search_with_terms
 
-        search, align = partial(self.hypotheses, config=config), partial(self.aligned, config=config)
-        return with_terms(parts, search, align, self.words)
+        search, align = partial(self.search_requests, config=config), partial(self.align_terms, config=config)
+        return search_with_terms(parts, search, align, self.word_edges)
 
-    def aligned(self, parts: Sequence[Part], targets: Sequence[list[int]], config: SearchConfig) -> "list[Aligned]":
+    def align_terms(
+        self, parts: Sequence[Segment], targets: Sequence[list[int]], config: SearchConfig
+    ) -> "list[TermAlignment]":
         """Which words of each translation are aligned with the sources of its terms."""
-        from pellucid.decode.term_placement import aligned
+        from pellucid.decode.term_placement import align_terms
 
         sizes = {i: max(len(part.request.source), len(targets[i]) + 1) for i, part in enumerate(parts)}
-        found: dict[int, Aligned] = {}
-        for batch in batches(sizes, config.batch or self.torch.suited, tokens=4096):
+        found: dict[int, TermAlignment] = {}
+        for batch in batch_by_length(sizes, config.batch or self.torch.batch_size, tokens=4096):
             some = [parts[i] for i in batch], [targets[i] for i in batch]
-            found.update(zip(batch, aligned(self.models[0], self.tokenizer, *some), strict=True))
+            found.update(zip(batch, align_terms(self.models[0], self.tokenizer, *some), strict=True))
         return [found[i] for i in range(len(parts))]
 
-    def written(self, found: Sequence[Found]) -> list[Found]:
+    def add_texts(self, found: Sequence[SearchResult]) -> list[SearchResult]:
         """With the texts of the hypotheses."""
         texts = iter(self.tokenizer.decode_targets([one.tokens for each in found for one in each.hypotheses]))
         return [replace(each, texts=[next(texts) for _ in each.hypotheses]) for each in found]
 
-    def linked(self, parts: Sequence[Part], found: list[Found], config: SearchConfig) -> list[Found]:
+    def add_alignments(
+        self, parts: Sequence[Segment], found: list[SearchResult], config: SearchConfig
+    ) -> list[SearchResult]:
         """With word alignments, where they were asked for or tags need them."""
         wanted = [i for i, part in enumerate(parts) if config.alignments or part.marked.tags]
         if not wanted:
             return found
-        from pellucid.decode.alignment import align
+        from pellucid.decode.alignment import align_sentences
 
         rows = [(i, each, text) for i in wanted for each, text in zip(found[i].hypotheses, found[i].texts, strict=True)]
         sizes = {n: max(len(parts[i].request.source), len(each.tokens) + 1) for n, (i, each, _) in enumerate(rows)}
         links: dict[int, Links] = {}
-        for batch in batches(sizes, config.batch or self.torch.suited, tokens=4096):
+        for batch in batch_by_length(sizes, config.batch or self.torch.batch_size, tokens=4096):
             targets = [[*rows[n][1].tokens, *[EOS] * (rows[n][1].stop == "eos")] for n in batch]
-            aligned = align(
+            aligned = align_sentences(
                 self.models[0],
                 self.tokenizer,
                 [parts[rows[n][0]].request.source for n in batch],
@@ -312,10 +330,10 @@ class Translator:
             first_line = 1
             while some := list(islice(rest, block)):
                 of_some = None if beginnings is None else list(islice(beginnings, len(some)))
-                yield self.begin(some, config, None, first_line, terms, of_some)
+                yield self.begin_translation(some, config, None, first_line, terms, of_some)
                 first_line += len(some)
 
-        for finish in ahead(begun(), AHEAD) if block >= LARGE else begun():
+        for finish in read_ahead(begun(), BLOCKS_AHEAD) if block >= LARGE_BLOCK else begun():
             yield from finish()
 
     def score(self, sources: Sequence[str], targets: Sequence[str], batch: int) -> list[Score]:
@@ -327,30 +345,30 @@ class Translator:
             raise ValueError(f"{len(sources)} sources and {len(targets)} targets: each source needs its target")
         read, written = self.tokenizer.encode_source(sources), self.tokenizer.encode_target(targets)
         for side, ids in (("source", read), ("target", written)):
-            refuse_long(side, dict(enumerate(map(len, ids), 1)), self.lengths.most)
+            refuse_long_lines(side, dict(enumerate(map(len, ids), 1)), self.lengths.most)
         sizes = {i: max(len(read[i]), len(written[i])) for i in range(len(read))}
         scores: dict[int, Score] = {}
-        with self.reading():
+        with self.inference():
             # Each position holds logits for the whole vocabulary, hence the small budget.
-            for chosen in batches(sizes, batch or self.torch.suited, tokens=4096):
+            for chosen in batch_by_length(sizes, batch or self.torch.batch_size, tokens=4096):
                 asked = [read[i] for i in chosen], [written[i] for i in chosen]
                 for i, each in zip(chosen, self.torch.log_probs(*asked), strict=True):
                     log_prob = fsum(each)
                     if not isfinite(log_prob):
                         self.refuse_damaged()
-                    log_prob = usable(log_prob, f"line {i + 1}")
+                    log_prob = require_finite(log_prob, f"line {i + 1}")
                     scores[i] = Score(log_prob, self.tokenizer.target_pieces(written[i]), each)
         return [scores[i] for i in range(len(read))]
 
 
-class Done:
+class LineProgress:
     """Counts the lines all of whose parts are done, and tells `progress` when there are more."""
 
-    def __init__(self, prepared: Sequence[Prepared], progress: Callable[[int], None] | None):
+    def __init__(self, prepared: Sequence[PreparedLine], progress: Callable[[int], None] | None):
         self.progress = progress
-        self.line_of = [number for number, line in enumerate(prepared) for _ in line.parts]
+        self.line_of = [number for number, line in enumerate(prepared) for _ in line.segments]
         self.left = Counter(self.line_of)
-        self.lines = sum(not line.parts for line in prepared)
+        self.lines = sum(not line.segments for line in prepared)
 
     def __call__(self, part: int) -> None:
         number = self.line_of[part]
@@ -361,10 +379,10 @@ class Done:
                 self.progress(self.lines)
 
 
-def batches(lengths: Mapping[int, int], sentences: int, tokens: int) -> Iterator[list[int]]:
+def batch_by_length(lengths: Mapping[int, int], sentences: int, tokens: int) -> Iterator[list[int]]:
     """The keys of `lengths`, longest first: at most so many a batch, and so many pieces with padding, but at least one.
 
-    >>> list(batches({10: 2, 11: 5, 12: 2, 13: 4, 14: 1}, sentences=3, tokens=9))
+    >>> list(batch_by_length({10: 2, 11: 5, 12: 2, 13: 4, 14: 1}, sentences=3, tokens=9))
     [[11], [13, 10], [12, 14]]
     """
     order = sorted(lengths, key=lambda i: -lengths[i])
@@ -375,11 +393,11 @@ def batches(lengths: Mapping[int, int], sentences: int, tokens: int) -> Iterator
         at += count
 
 
-def ahead(items: Iterable[Item], count: int) -> Iterator[Item]:
+def read_ahead(items: Iterable[Item], count: int) -> Iterator[Item]:
     """The same items, `count` more taken before one is handed on; what goes wrong in taking one comes after them all.
 
     >>> taken = iter([1, 2, 3, 4])
-    >>> next(ahead(taken, 2)), next(taken)
+    >>> next(read_ahead(taken, 2)), next(taken)
     (1, 4)
     """
     held: deque[Item] = deque()
@@ -395,7 +413,7 @@ def ahead(items: Iterable[Item], count: int) -> Iterator[Item]:
 
 
 @contextmanager
-def reading(*models: "Transformer") -> Iterator[None]:
+def inference_only(*models: "Transformer") -> Iterator[None]:
     """No dropout and no gradients; a model that was in training is so again afterwards."""
     import torch
 

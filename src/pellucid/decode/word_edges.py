@@ -22,31 +22,31 @@ _WRITTEN_WITHOUT_SPACES = re.compile(
 
 
 @dataclass(frozen=True)
-class Words:
+class WordEdges:
     """The pieces of a vocabulary as parts of words. With none named, no piece touches another."""
 
-    open: frozenset[int] = frozenset()
+    ends_in_letter: frozenset[int] = frozenset()
     """Pieces that end in a letter or digit."""
-    going_on: frozenset[int] = frozenset()
+    begins_with_letter: frozenset[int] = frozenset()
     """Pieces that begin with a letter or digit, without the word-start mark."""
-    unmarked: frozenset[int] = frozenset()
+    without_space_mark: frozenset[int] = frozenset()
     """Pieces without the word-start mark: those that are going on, punctuation, the end mark."""
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer) -> "Words":
+    def of(cls, tokenizer: Tokenizer) -> "WordEdges":
         """Those of the target side. A byte above 127 is taken for part of a letter."""
-        pieces = dict(enumerate(map(shown, tokenizer.target_names)))
+        pieces = dict(enumerate(map(piece_character, tokenizer.target_names)))
         return cls(
-            frozenset(i for i, piece in pieces.items() if piece and joins(piece[-1])),
-            frozenset(i for i, piece in pieces.items() if piece and joins(piece[0])),
+            frozenset(i for i, piece in pieces.items() if piece and joins_word(piece[-1])),
+            frozenset(i for i, piece in pieces.items() if piece and joins_word(piece[0])),
             frozenset(i for i, piece in pieces.items() if not piece.startswith("▁")),
         )
 
 
-def shown(piece: str) -> str:
+def piece_character(piece: str) -> str:
     """A piece, or the character that a byte piece is.
 
-    >>> [shown(piece) for piece in ("▁dog", "<0x2C>", "<0xC3>", "</s>")]
+    >>> [piece_character(piece) for piece in ("▁dog", "<0x2C>", "<0xC3>", "</s>")]
     ['▁dog', ',', 'a', '</s>']
     """
     if not re.fullmatch("<0x[0-9A-F]{2}>", piece):
@@ -55,20 +55,20 @@ def shown(piece: str) -> str:
     return chr(byte) if byte < 128 else "a"
 
 
-def joins(character: str) -> bool:
+def joins_word(character: str) -> bool:
     """Whether a character sticks to its neighbours as one word: letters, digits, accents; not where no spaces are used.
 
-    >>> [joins(each) for each in "aß7-犬"]
+    >>> [joins_word(each) for each in "aß7-犬"]
     [True, True, True, False, False]
     """
     return unicodedata.category(character)[0] in "LNM" and not _WRITTEN_WITHOUT_SPACES.match(character)
 
 
-def edges(text: str) -> list[int]:
+def edge_positions(text: str) -> list[int]:
     """The places in a text, from 0 to its length, that are not inside a word.
 
-    >>> edges("a dog!")
+    >>> edge_positions("a dog!")
     [0, 1, 2, 5, 6]
     """
-    inner = (i for i in range(1, len(text)) if not (joins(text[i - 1]) and joins(text[i])))
+    inner = (i for i in range(1, len(text)) if not (joins_word(text[i - 1]) and joins_word(text[i])))
     return [0, *inner, len(text)] if text else [0]

@@ -11,7 +11,7 @@ LINK = re.compile("([0-9]{1,6})([-p])([0-9]{1,6})")
 
 
 @dataclass(frozen=True)
-class Gold:
+class GoldLinks:
     """The links of each sentence that people, or a grammar, drew: every sure one is possible too."""
 
     sure: list[Alignment]
@@ -22,7 +22,7 @@ class Gold:
 
 
 @dataclass(frozen=True)
-class Rates:
+class AlignmentRates:
     """Error rate, precision and recall, as shares of 1, and the number of links they were counted from.
 
     Precision is None where nothing was linked, recall where nothing is sure, and the error rate where both are so.
@@ -34,11 +34,11 @@ class Rates:
     links: int
 
 
-def rates(found: Sequence[Alignment], gold: Gold) -> Rates:
+def alignment_rates(found: Sequence[Alignment], gold: GoldLinks) -> AlignmentRates:
     """With A found, S sure and P possible: AER = 1 - (|A & S| + |A & P|) / (|A| + |S|), precision |A & P| / |A|, recall
     |A & S| / |S|, each summed over all sentences first (Och and Ney 2003, 5.1).
 
-    >>> rates([{(0, 0), (1, 1), (2, 1)}], Gold([{(0, 0), (2, 2)}], [{(0, 0), (1, 1), (2, 2)}]))
+    >>> alignment_rates([{(0, 0), (1, 1), (2, 1)}], GoldLinks([{(0, 0), (2, 2)}], [{(0, 0), (1, 1), (2, 2)}]))
     Rates(aer=0.4, precision=0.6666666666666666, recall=0.5, links=3)
 
     Raises ValueError for unequal numbers of sentences, and for a sure link that is not possible: the error rate would
@@ -52,7 +52,7 @@ def rates(found: Sequence[Alignment], gold: Gold) -> Rates:
             raise ValueError(
                 f"sentence {number}: {i}-{j} is a sure link and no possible one; a sure link is always both"
             )
-    return rates_of(
+    return rates_of_counts(
         drawn=sum(map(len, found)),
         right_sure=sum(len(a & s) for a, s in zip(found, gold.sure, strict=True)),
         right_possible=sum(len(a & p) for a, p in zip(found, gold.possible, strict=True)),
@@ -60,9 +60,9 @@ def rates(found: Sequence[Alignment], gold: Gold) -> Rates:
     )
 
 
-def rates_of(drawn: int, right_sure: int, right_possible: int, sure: int) -> Rates:
+def rates_of_counts(drawn: int, right_sure: int, right_possible: int, sure: int) -> AlignmentRates:
     """The same from |A|, |A & S|, |A & P| and |S|."""
-    return Rates(
+    return AlignmentRates(
         1 - (right_sure + right_possible) / (drawn + sure) if drawn + sure else None,
         right_possible / drawn if drawn else None,
         right_sure / sure if sure else None,
@@ -70,7 +70,7 @@ def rates_of(drawn: int, right_sure: int, right_possible: int, sure: int) -> Rat
     )
 
 
-def read_links(lines: Iterable[str]) -> Gold:
+def read_links(lines: Iterable[str]) -> GoldLinks:
     """A line for each sentence: `i-j` is sure, `ipj` possible, counted from 0 (without p: the Pharaoh format).
 
     >>> read_links(["1p2", "0-0"])
@@ -78,7 +78,7 @@ def read_links(lines: Iterable[str]) -> Gold:
 
     Raises ValueError, with the number of the line, for anything else.
     """
-    gold = Gold([], [])
+    gold = GoldLinks([], [])
     for number, line in enumerate(lines, start=1):
         links = [(word, LINK.fullmatch(word)) for word in line.split()]
         for word, match in links:
@@ -93,7 +93,7 @@ def read_links(lines: Iterable[str]) -> Gold:
 
 
 def require_inside(
-    gold: Gold, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]], hint: str = ""
+    gold: GoldLinks, sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]], hint: str = ""
 ) -> None:
     """ValueError, with a hint, for a link of a word that its sentence, given as its words, does not have."""
     for number, (links, source, target) in enumerate(zip(gold.possible, sources, targets, strict=True), start=1):

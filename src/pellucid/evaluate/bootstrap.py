@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pellucid.evaluate.statistics import COMPARED, Rows, signature
+from pellucid.evaluate.statistics import COMPARED_METRICS, CountRows, metric_signature
 
-FEWEST = 30
+FEWEST_SENTENCES = 30
 """Sentences below which resampling is not believed: of one sentence, every sample is the same."""
 
-LEVEL = 0.05
+SIGNIFICANCE_LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Paired:
+class PairedScore:
     """One score of both, B minus A, and how surely they differ."""
 
     title: str
@@ -37,42 +37,44 @@ class Paired:
     lower_is_better: bool
 
 
-def resampled(stats: Rows, samples: int, seed: int) -> Rows:
+def resample_sums(stats: CountRows, samples: int, seed: int) -> CountRows:
     """The sums of `samples` test sets of the same size, drawn with replacement from the sentences of this one."""
     generator, n = np.random.default_rng(seed), len(stats)
     weights = (np.bincount(generator.integers(n, size=n), minlength=n) for _ in range(samples))
     return np.stack([row @ stats for row in weights])
 
 
-def paired(metric: str, a: Rows, b: Rows, samples: int, seed: int, lowercase: bool = False) -> Paired:
+def compare_metric(
+    metric: str, a: CountRows, b: CountRows, samples: int, seed: int, lowercase: bool = False
+) -> PairedScore:
     """One metric from the counts of every sentence of A and of B, which were made lower case if that is said."""
-    score, width = COMPARED[metric].score, a.shape[1]
-    sums = resampled(np.hstack([a, b]), samples, seed)  # one draw for both: that is what pairs them
+    score, width = COMPARED_METRICS[metric].score, a.shape[1]
+    sums = resample_sums(np.hstack([a, b]), samples, seed)  # one draw for both: that is what pairs them
     drawn_a, drawn_b = score(sums[:, :width]), score(sums[:, width:])
     [score_a], [score_b] = score(a.sum(axis=0, keepdims=True)), score(b.sum(axis=0, keepdims=True))
-    difference = interval(score_b - score_a, drawn_b - drawn_a)
+    difference = confidence_interval(score_b - score_a, drawn_b - drawn_a)
     p = p_value(difference.score, drawn_b - drawn_a)
-    better = winner(difference, p, len(a), COMPARED[metric].lower_is_better)
-    return Paired(
-        title=COMPARED[metric].title,
-        a=interval(score_a, drawn_a),
-        b=interval(score_b, drawn_b),
+    better = find_winner(difference, p, len(a), COMPARED_METRICS[metric].lower_is_better)
+    return PairedScore(
+        title=COMPARED_METRICS[metric].title,
+        a=confidence_interval(score_a, drawn_a),
+        b=confidence_interval(score_b, drawn_b),
         difference=difference,
         p_value=p,
         better=better,
-        verdict=verdict(better, difference, p, samples, len(a)),
-        signature=signature(metric, lowercase),
-        lower_is_better=COMPARED[metric].lower_is_better,
+        verdict=describe_winner(better, difference, p, samples, len(a)),
+        signature=metric_signature(metric, lowercase),
+        lower_is_better=COMPARED_METRICS[metric].lower_is_better,
     )
 
 
-def interval(score: float, drawn: Rows) -> Interval:
+def confidence_interval(score: float, drawn: CountRows) -> Interval:
     """The score, between the scores of the samples that leave out a fortieth at each end."""
     ordered, out = np.sort(drawn), len(drawn) // 40
     return Interval(float(score), float(ordered[out]), float(ordered[len(drawn) - 1 - out]))
 
 
-def p_value(difference: float, drawn: Rows) -> float:
+def p_value(difference: float, drawn: CountRows) -> float:
     """How often samples differ as much by chance: their differences, moved to the mean 0, against the one found.
 
     As sacreBLEU's paired bootstrap has it, but that a tie counts as chance, so that A against itself has p = 1.
@@ -82,25 +84,25 @@ def p_value(difference: float, drawn: Rows) -> float:
     return (by_chance + 1) / (len(drawn) + 1)
 
 
-def winner(difference: Interval, p: float, sentences: int, lower_is_better: bool) -> str | None:
+def find_winner(difference: Interval, p: float, sentences: int, lower_is_better: bool) -> str | None:
     """Who is better, where p and the interval of the difference both say so.
 
     Both, because this p counts one side once the samples agree on it, and alone would name a winner too often.
     """
-    if sentences < FEWEST or p >= LEVEL or difference.low <= 0 <= difference.high:
+    if sentences < FEWEST_SENTENCES or p >= SIGNIFICANCE_LEVEL or difference.low <= 0 <= difference.high:
         return None
     return "B" if (difference.score > 0) != lower_is_better else "A"
 
 
-def verdict(better: str | None, difference: Interval, p: float, samples: int, sentences: int) -> str:
+def describe_winner(better: str | None, difference: Interval, p: float, samples: int, sentences: int) -> str:
     """The same in words."""
     said = f"p = {p:.3f}" if p >= 0.0005 else "p < 0.001"
     if better:
         return f"{better} is better, {said}"
     if difference.score == difference.low == difference.high == 0:
         return f"no difference, {said}"
-    if sentences < FEWEST:
+    if sentences < FEWEST_SENTENCES:
         return f"{sentences:,} sentences are too few to tell, {said}"
-    if p < LEVEL:
+    if p < SIGNIFICANCE_LEVEL:
         return f"too close to call: {said}, but the interval of the difference has 0 in it"
     return f"no difference that {samples:,} samples can tell, {said}"

@@ -5,68 +5,68 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-LENGTHS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100, 200)
+BUCKET_ENDS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100, 200)
 """Where a group of lengths may end."""
 
-SMALLEST = 0.1
+SMALLEST_BUCKET = 0.1
 """Share of the sentences that a group of lengths has at least."""
 
-TIMES = (0, 9, 99)
-LONE = (0, 1, 2)
+FREQUENCY_ENDS = (0, 9, 99)
+LONE_WORD_ENDS = (0, 1, 2)
 """The last count of each group of rare words but the last group."""
 
 Groups = dict[str, list[int]]
 """Names of groups, with the indices of their sentences; no group is empty."""
 
 
-def by_length(texts: Sequence[str]) -> Groups:
+def group_by_length(texts: Sequence[str]) -> Groups:
     """Groups by the number of words, each with a tenth of the sentences or more.
 
-    >>> by_length(["a b c", "a", "a b c d e f", "a b c d e", "a b c d"])
+    >>> group_by_length(["a b c", "a", "a b c d e f", "a b c d e", "a b c d"])
     {'1': [1], '2-3': [0], '4-5': [3, 4], '6+': [2]}
     """
     lengths = {i: len(text.split()) for i, text in enumerate(texts)}
-    return grouped(lengths, edges(list(lengths.values())), first=min(lengths.values()))
+    return group_by_value(lengths, length_edges(list(lengths.values())), first=min(lengths.values()))
 
 
-def edges(lengths: Sequence[int]) -> list[int]:
+def length_edges(lengths: Sequence[int]) -> list[int]:
     """Where groups end: the first readable numbers that leave neither them nor the rest too small."""
     found: list[int] = []
-    for edge in LENGTHS:
+    for edge in BUCKET_ENDS:
         inside = sum((found[-1] if found else -1) < length <= edge for length in lengths)
         rest = sum(length > edge for length in lengths)
-        if min(inside, rest) >= max(1, SMALLEST * len(lengths)):
+        if min(inside, rest) >= max(1, SMALLEST_BUCKET * len(lengths)):
             found.append(edge)
     return found
 
 
-def by_rarest_word(references: Sequence[str], training: Iterable[str]) -> Groups:
+def group_by_rarest_word(references: Sequence[str], training: Iterable[str]) -> Groups:
     """Groups by how often the rarest word of a reference stands in the training text.
 
-    >>> by_rarest_word(["The cat.", "the dog", "?"], training=["the cat and the cat"])
+    >>> group_by_rarest_word(["The cat.", "the dog", "?"], training=["the cat and the cat"])
     {'0': [1], '1-9': [0], 'no word': [2]}
     """
-    words = [set(words_of(reference)) for reference in references]
+    words = [set(plain_words(reference)) for reference in references]
     wanted = set().union(*words)
-    counts = Counter(word for line in training for word in words_of(line) if word in wanted)
+    counts = Counter(word for line in training for word in plain_words(line) if word in wanted)
     rarest = {i: min(counts[word] for word in each) for i, each in enumerate(words) if each}
     wordless = [i for i, each in enumerate(words) if not each]
-    return {**grouped(rarest, TIMES, first=0), **({"no word": wordless} if wordless else {})}
+    return {**group_by_value(rarest, FREQUENCY_ENDS, first=0), **({"no word": wordless} if wordless else {})}
 
 
-def by_lone_words(references: Sequence[str]) -> Groups:
+def group_by_lone_words(references: Sequence[str]) -> Groups:
     """Groups by how many words of a reference stand nowhere else in the references.
 
-    >>> by_lone_words(["The cat.", "the dog", "a dog", "the dog"])
+    >>> group_by_lone_words(["The cat.", "the dog", "a dog", "the dog"])
     {'0': [1, 3], '1': [0, 2]}
     """
-    words = [words_of(reference) for reference in references]
+    words = [plain_words(reference) for reference in references]
     counts = Counter(word for each in words for word in each)
     lone = {i: sum(counts[word] == 1 for word in each) for i, each in enumerate(words)}
-    return grouped(lone, LONE, first=0)
+    return group_by_value(lone, LONE_WORD_ENDS, first=0)
 
 
-def grouped(values: Mapping[int, int], ends: Sequence[int], first: int) -> Groups:
+def group_by_value(values: Mapping[int, int], ends: Sequence[int], first: int) -> Groups:
     """Indices by their value: from `first` to the first end, from there to the second, and from the last on."""
     begins = [first, *(end + 1 for end in ends)]
     names = [str(begin) if begin == end else f"{begin}-{end}" for begin, end in zip(begins, ends, strict=False)]
@@ -77,16 +77,16 @@ def grouped(values: Mapping[int, int], ends: Sequence[int], first: int) -> Group
     return {name: inside for name, inside in groups.items() if inside}
 
 
-def words_of(text: str) -> list[str]:
+def plain_words(text: str) -> list[str]:
     """The words of a text, in small letters, without the punctuation around them.
 
-    >>> words_of("«Don't», said the 3-year-old (twice)...")
+    >>> plain_words("«Don't», said the 3-year-old (twice)...")
     ["don't", 'said', 'the', '3-year-old', 'twice']
     """
-    return [word for word in map(bare, text.casefold().split()) if word]
+    return [word for word in map(strip_symbols, text.casefold().split()) if word]
 
 
-def bare(word: str) -> str:
+def strip_symbols(word: str) -> str:
     """A word without what stands around it: punctuation and symbols."""
     inside = [i for i, character in enumerate(word) if unicodedata.category(character)[0] not in "PS"]
     return word[inside[0] : inside[-1] + 1] if inside else ""

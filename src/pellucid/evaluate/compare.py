@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.evaluate.bootstrap import Paired, paired
-from pellucid.evaluate.buckets import Groups, by_length, by_lone_words, by_rarest_word
-from pellucid.evaluate.statistics import COMPARED, Rows, rows
+from pellucid.evaluate.bootstrap import PairedScore, compare_metric
+from pellucid.evaluate.buckets import Groups, group_by_length, group_by_lone_words, group_by_rarest_word
+from pellucid.evaluate.statistics import COMPARED_METRICS, CountRows, sentence_counts
 
 
 @dataclass(frozen=True)
-class Bucket:
+class ScoredBucket:
     """Some of the sentences, and their scores: (of A, of B)."""
 
     name: str
@@ -26,11 +26,11 @@ class Grouping:
     """One way to group the sentences, in words, and the groups."""
 
     title: str
-    buckets: list[Bucket]
+    buckets: list[ScoredBucket]
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangedSentence:
     """A sentence whose translations differ in chrF; lines are counted from 1."""
 
     line: int
@@ -58,13 +58,13 @@ class Comparison:
     """Translations that are the same in both, letter by letter."""
     samples: int
     seed: int
-    scores: dict[str, Paired]
+    scores: dict[str, PairedScore]
     """By metric: "bleu", "chrf", "ter", "wer"."""
     groupings: dict[str, Grouping]
     """ "length", "rare_words"."""
-    gained: list[Change]
+    gained: list[ChangedSentence]
     """Where B is most above A, by chrF of the sentence."""
-    lost: list[Change]
+    lost: list[ChangedSentence]
     """Where B is most below A."""
 
     def to_json(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Comparison:
         return asdict(self)
 
 
-def compare(
+def compare_translations(
     a: Sequence[str],
     b: Sequence[str],
     references: Sequence[str],
@@ -91,30 +91,38 @@ def compare(
     counted instead. `samples` test sets are drawn, and at most `show` sentences kept in each direction. Raises
     ValueError for unequal numbers of lines, for references without a word, and for numbers out of range.
     """
-    check(a, b, references, sources, samples, seed, show)
-    counts = {name: (rows(name, a, references, lowercase), rows(name, b, references, lowercase)) for name in COMPARED}
-    gained, lost = changes(a, b, references, sources, *(COMPARED["chrf"].score(each) for each in counts["chrf"]))
-    groups = {"length": lengths(references, sources), "rare_words": rare_words(references, training, lowercase)}
+    refuse_incomparable(a, b, references, sources, samples, seed, show)
+    counts = {
+        name: (sentence_counts(name, a, references, lowercase), sentence_counts(name, b, references, lowercase))
+        for name in COMPARED_METRICS
+    }
+    gained, lost = changed_sentences(
+        a, b, references, sources, *(COMPARED_METRICS["chrf"].score(each) for each in counts["chrf"])
+    )
+    groups = {
+        "length": length_groups(references, sources),
+        "rare_words": rare_word_groups(references, training, lowercase),
+    }
     return Comparison(
         *names,
         sentences=len(references),
         identical=sum(left == right for left, right in zip(a, b, strict=True)),
         samples=samples,
         seed=seed,
-        scores={name: paired(name, *counts[name], samples, seed, lowercase) for name in COMPARED},
-        groupings={name: Grouping(title, scored(each, counts)) for name, (title, each) in groups.items()},
+        scores={name: compare_metric(name, *counts[name], samples, seed, lowercase) for name in COMPARED_METRICS},
+        groupings={name: Grouping(title, score_groups(each, counts)) for name, (title, each) in groups.items()},
         gained=gained[:show],
         lost=lost[:show],
     )
 
 
-def lengths(references: Sequence[str], sources: Sequence[str] | None) -> tuple[str, Groups]:
+def length_groups(references: Sequence[str], sources: Sequence[str] | None) -> tuple[str, Groups]:
     """By the sources where they are at hand, and else by the references."""
     side, texts = ("reference", references) if sources is None else ("source", sources)
-    return f"length of the {side}, in words", by_length(texts)
+    return f"length of the {side}, in words", group_by_length(texts)
 
 
-def rare_words(
+def rare_word_groups(
     references: Sequence[str], training: Iterable[str] | None, lowercase: bool = False
 ) -> tuple[str, Groups]:
     """By the training text where it is at hand, and else by the references alone."""
@@ -122,12 +130,12 @@ def rare_words(
         references = [line.lower() for line in references]
         training = None if training is None else (line.lower() for line in training)
     if training is None:
-        return "words of the reference that occur only once in all references", by_lone_words(references)
+        return "words of the reference that occur only once in all references", group_by_lone_words(references)
     title = "how often the rarest word of the reference occurs in the training text"
-    return title, by_rarest_word(references, training)
+    return title, group_by_rarest_word(references, training)
 
 
-def check(
+def refuse_incomparable(
     a: Sequence[str],
     b: Sequence[str],
     references: Sequence[str],
@@ -155,17 +163,19 @@ def check(
         raise ValueError(f"nothing to compare: {'; '.join(problems)}")
 
 
-def changes(
+def changed_sentences(
     a: Sequence[str],
     b: Sequence[str],
     references: Sequence[str],
     sources: Sequence[str] | None,
-    chrf_a: Rows,
-    chrf_b: Rows,
-) -> tuple[list[Change], list[Change]]:
+    chrf_a: CountRows,
+    chrf_b: CountRows,
+) -> tuple[list[ChangedSentence], list[ChangedSentence]]:
     """The sentences that are better in B and those that are worse, each with the largest change first."""
     found = [
-        Change(i + 1, sources[i] if sources else None, references[i], a[i], b[i], float(chrf_a[i]), float(chrf_b[i]))
+        ChangedSentence(
+            i + 1, sources[i] if sources else None, references[i], a[i], b[i], float(chrf_a[i]), float(chrf_b[i])
+        )
         for i in np.flatnonzero(chrf_a != chrf_b).tolist()
     ]
     gained = sorted((each for each in found if each.difference > 0), key=lambda each: -each.difference)
@@ -173,14 +183,16 @@ def changes(
     return gained, lost
 
 
-def scored(groups: Groups, counts: dict[str, tuple[Rows, Rows]]) -> list[Bucket]:
+def score_groups(groups: Groups, counts: dict[str, tuple[CountRows, CountRows]]) -> list[ScoredBucket]:
     """BLEU and chrF of the sentences of each group."""
 
     def both(metric: str, inside: list[int]) -> tuple[float, float]:
-        a, b = (float(COMPARED[metric].score(each[inside].sum(axis=0, keepdims=True))[0]) for each in counts[metric])
+        a, b = (
+            float(COMPARED_METRICS[metric].score(each[inside].sum(axis=0, keepdims=True))[0]) for each in counts[metric]
+        )
         return a, b
 
     return [
-        Bucket(name, len(inside), bleu=both("bleu", inside), chrf=both("chrf", inside))
+        ScoredBucket(name, len(inside), bleu=both("bleu", inside), chrf=both("chrf", inside))
         for name, inside in groups.items()
     ]

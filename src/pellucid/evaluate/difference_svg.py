@@ -2,45 +2,47 @@
 
 from collections.abc import Iterable
 
-from pellucid.evaluate.bootstrap import Paired
+from pellucid.evaluate.bootstrap import PairedScore
 
 WIDTH, HEIGHT = 220, 26
 
 
-def reach(values: Iterable[float]) -> float:
+def axis_reach(values: Iterable[float]) -> float:
     """What the edge of a picture stands for: a little more than the largest of the values."""
     return 1.06 * max(map(abs, values), default=0.0) or 1.0
 
 
-def whisker(score: Paired, edge: float) -> str:
+def whisker_svg(score: PairedScore, edge: float) -> str:
     """The difference as a dot, its 95 % confidence interval as a line through it."""
     turned = -1 if score.lower_is_better else 1  # a lower TER is better, and better is to the right
     low, high = sorted(turned * end for end in (score.difference.low, score.difference.high))
     middle = HEIGHT / 2
     ends = "".join(
-        f'<line x1="{at(end, edge):.1f}" x2="{at(end, edge):.1f}" y1="{middle - 4}" y2="{middle + 4}"/>'
+        f'<line x1="{axis_position(end, edge):.1f}" x2="{axis_position(end, edge):.1f}" '
+        f'y1="{middle - 4}" y2="{middle + 4}"/>'
         for end in (low, high)
     )
-    return picture(
+    return frame_svg(
         score.better,
-        f'<line x1="{at(low, edge):.1f}" x2="{at(high, edge):.1f}" y1="{middle}" y2="{middle}"/>{ends}'
-        f'<circle cx="{at(turned * score.difference.score, edge):.1f}" cy="{middle}" r="5"/>',
+        f'<line x1="{axis_position(low, edge):.1f}" x2="{axis_position(high, edge):.1f}" '
+        f'y1="{middle}" y2="{middle}"/>{ends}'
+        f'<circle cx="{axis_position(turned * score.difference.score, edge):.1f}" cy="{middle}" r="5"/>',
     )
 
 
-def bar(difference: float, edge: float) -> str:
+def bar_svg(difference: float, edge: float) -> str:
     """A difference as a bar from the middle."""
-    left, right = sorted((at(0, edge), at(difference, edge)))
+    left, right = sorted((axis_position(0, edge), axis_position(difference, edge)))
     better = "B" if difference > 0 else "A"
-    return picture(better, f'<rect x="{left:.1f}" y="7" width="{right - left:.1f}" height="{HEIGHT - 14}" rx="2"/>')
+    return frame_svg(better, f'<rect x="{left:.1f}" y="7" width="{right - left:.1f}" height="{HEIGHT - 14}" rx="2"/>')
 
 
-def at(value: float, edge: float) -> float:
+def axis_position(value: float, edge: float) -> float:
     """Where a value stands."""
     return WIDTH / 2 * (1 + value / edge)
 
 
-def picture(better: str | None, inside: str) -> str:
+def frame_svg(better: str | None, inside: str) -> str:
     """The frame with its middle line. It repeats numbers that stand beside it, so a screen reader may pass over it."""
     return (
         f'<svg class="{"even" if better is None else better.lower()}" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '

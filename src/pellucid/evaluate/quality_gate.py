@@ -10,7 +10,7 @@ LARGEST_DROP = 0.3
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GateVerdict:
     """chrF, and the share of translations that run in a loop, of the whole model and of its smaller form."""
 
     sentences: int
@@ -38,11 +38,13 @@ class Verdict:
         return not self.reasons
 
 
-def gate(full: Sequence[str], small: Sequence[str], references: Sequence[str], lowercase: bool = False) -> Verdict:
+def judge_smaller_model(
+    full: Sequence[str], small: Sequence[str], references: Sequence[str], lowercase: bool = False
+) -> GateVerdict:
     """Compare two translations of the same sentences, by the model and by its smaller form, with their case or not.
 
     Raises ValueError for unequal numbers, and for references without a word.
     """
     found = (corpus_scores(texts, references, ["chrf"], lowercase)["chrf"] for texts in (full, small))
     chrf_full, chrf_small = (each["score"] for each in found)
-    return Verdict(len(references), chrf_full, chrf_small, repetition_rate(full), repetition_rate(small))
+    return GateVerdict(len(references), chrf_full, chrf_small, repetition_rate(full), repetition_rate(small))

@@ -2,27 +2,27 @@
 
 from collections.abc import Iterator
 
-from pellucid.evaluate.bootstrap import Interval, Paired
-from pellucid.evaluate.compare import Bucket, Change, Comparison
+from pellucid.evaluate.bootstrap import Interval, PairedScore
+from pellucid.evaluate.compare import ChangedSentence, Comparison, ScoredBucket
 
 
-def as_text(comparison: Comparison) -> Iterator[str]:
+def comparison_as_text(comparison: Comparison) -> Iterator[str]:
     """Scores, groups of sentences, and the sentences that changed most."""
     yield f"A: {comparison.a}"
     yield f"B: {comparison.b}"
-    yield f"{same(comparison)} {headline(comparison)}"
+    yield f"{count_identical(comparison)} {headline(comparison)}"
     yield ""
-    yield from scores(comparison)
+    yield from score_lines(comparison)
     for grouping in comparison.groupings.values():
         yield ""
         yield f"By {grouping.title}:"
-        yield from table(grouping.buckets)
+        yield from bucket_lines(grouping.buckets)
     for title, changes in (("gained", comparison.gained), ("lost", comparison.lost)):
         if changes:
             yield ""
             yield f"Where B {title} most (chrF of the sentence):"
         for change in changes:
-            yield from sentence(change)
+            yield from changed_sentence_lines(change)
 
 
 def headline(comparison: Comparison) -> str:
@@ -32,23 +32,23 @@ def headline(comparison: Comparison) -> str:
     titles: dict[str | None, list[str]] = {"A": [], "B": [], None: []}
     for each in comparison.scores.values():
         titles[each.better].append(each.title)
-    parts = [f"{name} is better by {listed(titles[name])}" for name in ("A", "B") if titles[name]]
+    parts = [f"{name} is better by {join_titles(titles[name])}" for name in ("A", "B") if titles[name]]
     if not parts:
         return "No score can tell A and B apart."
-    return "; ".join([*parts, *([f"{listed(titles[None])} cannot tell"] if titles[None] else [])]) + "."
+    return "; ".join([*parts, *([f"{join_titles(titles[None])} cannot tell"] if titles[None] else [])]) + "."
 
 
-def listed(titles: list[str]) -> str:
+def join_titles(titles: list[str]) -> str:
     """BLEU, chrF and TER."""
     return " and ".join(filter(None, [", ".join(titles[:-1]), titles[-1]]))
 
 
-def same(comparison: Comparison) -> str:
+def count_identical(comparison: Comparison) -> str:
     """How many sentences there are, and how many translations are the same in both."""
     return f"{comparison.sentences:,} sentences, {comparison.identical:,} translated the same by both."
 
 
-def method(comparison: Comparison) -> str:
+def describe_method(comparison: Comparison) -> str:
     """How the numbers came about."""
     return (
         f"With each score its 95 % confidence interval, from {comparison.samples:,} resampled test sets (paired "
@@ -57,49 +57,58 @@ def method(comparison: Comparison) -> str:
     )
 
 
-def scores(comparison: Comparison) -> Iterator[str]:
+def score_lines(comparison: Comparison) -> Iterator[str]:
     """A line for each metric, then how it was computed."""
     rows = [("", "A", "B", "B - A", "")]
     rows += [
-        (each.title, bracketed(each.a), bracketed(each.b), bracketed(each.difference, "+"), verdict(each))
+        (
+            each.title,
+            format_interval(each.a),
+            format_interval(each.b),
+            format_interval(each.difference, "+"),
+            verdict_text(each),
+        )
         for each in comparison.scores.values()
     ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-    yield method(comparison)
+    yield describe_method(comparison)
     for each in comparison.scores.values():
         yield f"{each.title}: {each.signature}"
 
 
-def verdict(score: Paired) -> str:
+def verdict_text(score: PairedScore) -> str:
     """What the samples say, and which way is up where that is not plain."""
     return score.verdict + (" (lower is better)" if score.lower_is_better else "")
 
 
-def bracketed(interval: Interval, sign: str = "") -> str:
+def format_interval(interval: Interval, sign: str = "") -> str:
     """For example 35.20 [33.91, 36.60], or, with signs, +0.51 [-0.12, +1.10]."""
-    return f"{signed(interval.score, sign)} [{signed(interval.low, sign)}, {signed(interval.high, sign)}]"
+    return (
+        f"{format_signed(interval.score, sign)} [{format_signed(interval.low, sign)}, "
+        f"{format_signed(interval.high, sign)}]"
+    )
 
 
-def signed(value: float, sign: str = "+") -> str:
+def format_signed(value: float, sign: str = "+") -> str:
     """Two places; nothing has a minus that rounds to 0.
 
-    >>> signed(-0.001), signed(0.5), signed(0.5, sign="")
+    >>> format_signed(-0.001), format_signed(0.5), format_signed(0.5, sign="")
     ('+0.00', '+0.50', '0.50')
     """
     return f"{round(value, 2) + 0.0:{sign}.2f}"
 
 
-def table(buckets: list[Bucket]) -> Iterator[str]:
+def bucket_lines(buckets: list[ScoredBucket]) -> Iterator[str]:
     """A line for each group."""
     yield f"{'':>9}  sentences    BLEU A  BLEU B   B - A    chrF A  chrF B   B - A"
     for each in buckets:
-        cells = (f"  {a:8.2f}{b:8.2f}{signed(b - a):>8}" for a, b in (each.bleu, each.chrf))
+        cells = (f"  {a:8.2f}{b:8.2f}{format_signed(b - a):>8}" for a, b in (each.bleu, each.chrf))
         yield f"{each.name:>9}{each.sentences:11,}{''.join(cells)}"
 
 
-def sentence(change: Change) -> Iterator[str]:
+def changed_sentence_lines(change: ChangedSentence) -> Iterator[str]:
     """The sentence, what it should be, and what both made of it."""
     yield f"  line {change.line:,}: chrF {change.chrf_a:.1f} in A, {change.chrf_b:.1f} in B"
     if change.source is not None:

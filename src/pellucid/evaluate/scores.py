@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-Scored = dict[str, Any]
+MetricScore = dict[str, Any]
 """{"score": in per cent, "signature": how it was computed}."""
 
 
@@ -12,7 +12,7 @@ def corpus_scores(
     references: Sequence[str] | Sequence[Sequence[str]],
     metrics: Iterable[str] = ("bleu", "chrf", "ter", "wer"),
     lowercase: bool = False,
-) -> dict[str, Scored]:
+) -> dict[str, MetricScore]:
     """Scores of all translations together; upper and lower case are told apart, or not.
 
     `references` are one for each translation; or several for each, as sacreBLEU takes them: a list of the first of
@@ -48,24 +48,24 @@ def refuse_unequal(number: int, name: str, streams: Sequence[Sequence[str]]) -> 
             raise ValueError(f"{number:,} {name} and {len(stream):,} references{which}: each needs the other")
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> Scored:
+def bleu_score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> MetricScore:
     """Papineni et al. 2002, as Post 2018 fixed it: tokenizer 13a, exponential smoothing, up to 4-grams."""
-    return by_sacrebleu(bleu_metric(lowercase), hypotheses, references)
+    return score_with_sacrebleu(bleu_metric(lowercase), hypotheses, references)
 
 
-def chrf(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> Scored:
+def chrf_score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> MetricScore:
     """Popović 2015: F2 of character n-grams up to 6, spaces left out."""
     from sacrebleu.metrics.chrf import CHRF
 
-    return by_sacrebleu(CHRF(lowercase=lowercase), hypotheses, references)
+    return score_with_sacrebleu(CHRF(lowercase=lowercase), hypotheses, references)
 
 
-def ter(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> Scored:
+def ter_score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> MetricScore:
     """Snover et al. 2006: edits and shifts of phrases, in per cent of the reference's words; lower is better."""
-    return by_sacrebleu(ter_metric(lowercase), hypotheses, references)
+    return score_with_sacrebleu(ter_metric(lowercase), hypotheses, references)
 
 
-def wer(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> Scored:
+def wer_score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> MetricScore:
     """Words to replace, insert and delete, in per cent of the references' words; lower is better.
 
     With several references the edits are those to the nearest, and the words the mean of all, as in TER.
@@ -132,16 +132,16 @@ def ter_metric(lowercase: bool = False) -> Any:
     return TER(case_sensitive=not lowercase)
 
 
-def by_sacrebleu(metric: Any, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Scored:
+def score_with_sacrebleu(metric: Any, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> MetricScore:
     """The score of one of sacreBLEU's metrics, with the signature that says how to get it again."""
     score = metric.corpus_score(hypotheses, references).score
     return {"score": score, "signature": str(metric.get_signature())}
 
 
-METRICS: dict[str, Callable[..., Scored]] = {
-    "bleu": bleu,
-    "chrf": chrf,
-    "ter": ter,
-    "wer": wer,
+METRICS: dict[str, Callable[..., MetricScore]] = {
+    "bleu": bleu_score,
+    "chrf": chrf_score,
+    "ter": ter_score,
+    "wer": wer_score,
 }
 """A new metric is a function and a line here."""

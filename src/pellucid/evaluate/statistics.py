@@ -8,10 +8,10 @@ import numpy as np
 
 from pellucid.evaluate.scores import METRICS, bleu_metric, edit_distance, ter_metric
 
-Rows = np.ndarray
+CountRows = np.ndarray
 """One row a sentence, or a sum of sentences; one column a count."""
 
-ORDERS = 6
+CHRF_ORDERS = 6
 """Characters of the longest n-grams of chrF."""
 
 
@@ -22,19 +22,21 @@ class Metric:
     title: str
     counts: Callable[[str, str], Sequence[float]]
     """What one translation and its reference add."""
-    score: Callable[[Rows], Rows]
+    score: Callable[[CountRows], CountRows]
     """The score, in per cent, of each row of sums."""
     lower_is_better: bool = False
 
 
-def rows(metric: str, hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False) -> Rows:
+def sentence_counts(
+    metric: str, hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False
+) -> CountRows:
     """The counts of every sentence; `lowercase` as in `corpus_scores`."""
-    count, told = COMPARED[metric].counts, str.lower if lowercase else str
+    count, told = COMPARED_METRICS[metric].counts, str.lower if lowercase else str
     pairs = zip(map(told, hypotheses), map(told, references), strict=True)
     return np.array([count(*pair) for pair in pairs], dtype=np.float64)
 
 
-def signature(metric: str, lowercase: bool = False) -> str:
+def metric_signature(metric: str, lowercase: bool = False) -> str:
     """How a score is computed, in sacreBLEU's words."""
     return METRICS[metric](["a"], [["a"]], lowercase)["signature"]
 
@@ -45,7 +47,7 @@ def bleu_counts(hypothesis: str, reference: str) -> list[float]:
     return [found.sys_len, found.ref_len, *found.counts, *found.totals]
 
 
-def bleu_of(sums: Rows) -> Rows:
+def bleu_from_counts(sums: CountRows) -> CountRows:
     """Brevity penalty times the geometric mean of the precisions (Papineni et al. 2002, 2.3).
 
     An order without a right n-gram counts as half a right one, the next such as a quarter (sacreBLEU's "exp").
@@ -62,14 +64,14 @@ def chrf_counts(hypothesis: str, reference: str) -> list[float]:
     """n-grams of the hypothesis, of the reference and of both, for n from 1 to 6, spaces left out."""
     sides = "".join(hypothesis.split()), "".join(reference.split())
     counts = []
-    for n in range(1, ORDERS + 1):
+    for n in range(1, CHRF_ORDERS + 1):
         ours, theirs = (Counter(side[i : i + n] for i in range(len(side) - n + 1)) for side in sides)
         # Orders that the reference is too short for are left out, as sacreBLEU does.
         counts += [ours.total() if theirs else 0, theirs.total(), (ours & theirs).total()]
     return counts
 
 
-def chrf_of(sums: Rows) -> Rows:
+def chrf_from_counts(sums: CountRows) -> CountRows:
     """F2 of the mean precision and recall, over the orders that both sides have (Popović 2015)."""
     ours, theirs, both = (sums[:, i::3] for i in range(3))
     used = (ours > 0) & (theirs > 0)
@@ -92,15 +94,15 @@ def wer_counts(hypothesis: str, reference: str) -> list[float]:
     return [edit_distance(hypothesis.split(), words), len(words)]
 
 
-def errors_of(sums: Rows) -> Rows:
+def error_rate_from_counts(sums: CountRows) -> CountRows:
     """Edits in per cent of words; against no words at all, any edit is 100 (sacreBLEU's TER)."""
     edits, words = sums[:, 0], sums[:, 1]
     return 100 * np.where(words > 0, edits / np.maximum(words, 1), edits > 0)
 
 
-COMPARED: dict[str, Metric] = {
-    "bleu": Metric("BLEU", bleu_counts, bleu_of),
-    "chrf": Metric("chrF", chrf_counts, chrf_of),
-    "ter": Metric("TER", ter_counts, errors_of, lower_is_better=True),
-    "wer": Metric("WER", wer_counts, errors_of, lower_is_better=True),
+COMPARED_METRICS: dict[str, Metric] = {
+    "bleu": Metric("BLEU", bleu_counts, bleu_from_counts),
+    "chrf": Metric("chrF", chrf_counts, chrf_from_counts),
+    "ter": Metric("TER", ter_counts, error_rate_from_counts, lower_is_better=True),
+    "wer": Metric("WER", wer_counts, error_rate_from_counts, lower_is_better=True),
 }

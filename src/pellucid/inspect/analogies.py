@@ -10,18 +10,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from pellucid.inspect.embeddings import Embeddings, Near, Word, unit
+from pellucid.inspect.embeddings import Embeddings, Neighbour, SpelledWord, to_unit_length
 
-RANDOM = 10
+RANDOM_TABLES = 10
 """Random tables that a model's is compared with."""
 
 
 @dataclass(frozen=True)
-class Term:
+class SignedWord:
     """A word with its sign."""
 
     sign: int
-    word: Word
+    word: SpelledWord
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class Analogy:
     likely as another to stand at any place.
     """
 
-    terms: tuple[Term, ...]
-    answers: list[Near]
-    answers_with_inputs: list[Near]
-    expected: Word | None = None
+    terms: tuple[SignedWord, ...]
+    answers: list[Neighbour]
+    answers_with_inputs: list[Neighbour]
+    expected: SpelledWord | None = None
     rank: int | None = None
     rank_with_inputs: int | None = None
     candidates: int = 0
@@ -90,7 +90,7 @@ class Accuracy:
         )
 
 
-def parsed(words: Sequence[str], table: Embeddings) -> tuple[Term, ...]:
+def parse_question(words: Sequence[str], table: Embeddings) -> tuple[SignedWord, ...]:
     """`king - man + woman`, or three words a b c for a - b + c; ValueError for what is neither."""
     if len(words) == 3 and not {"+", "-"} & set(words):
         words = [words[0], "-", words[1], "+", words[2]]
@@ -98,17 +98,21 @@ def parsed(words: Sequence[str], table: Embeddings) -> tuple[Term, ...]:
     signs, texts = signed[0::2], signed[1::2]
     if len(signs) != len(texts) or len(texts) < 2 or not set(signs) <= {"+", "-"} or {"+", "-"} & set(texts):
         raise ValueError(f"{' '.join(words)!r} is no analogy; write it as: king - man + woman")
-    return tuple(Term(1 if sign == "+" else -1, table.word(text)) for sign, text in zip(signs, texts, strict=True))
+    return tuple(
+        SignedWord(1 if sign == "+" else -1, table.word(text)) for sign, text in zip(signs, texts, strict=True)
+    )
 
 
-def analogy(table: Embeddings, terms: Sequence[Term], expected: Word | None = None, *, count: int = 10) -> Analogy:
+def solve_analogy(
+    table: Embeddings, terms: Sequence[SignedWord], expected: SpelledWord | None = None, *, count: int = 10
+) -> Analogy:
     """The nearest pieces to the sum, and where an expected one stands among them.
 
     A word of several pieces stands where their mean would. Raises ValueError for a sum of nothing, and for an expected
     word that has a piece of the question.
     """
     inputs = sorted({id for term in terms for id in term.word.ids})
-    sum_of = summed(table, terms)
+    sum_of = sum_of_words(table, terms)
     if not sum_of.any():
         raise ValueError("the words of the question cancel out: their sum is zero")
     found = Analogy(tuple(terms), table.neighbours(sum_of, count, without=inputs), table.neighbours(sum_of, count))
@@ -118,7 +122,7 @@ def analogy(table: Embeddings, terms: Sequence[Term], expected: Word | None = No
         raise ValueError(
             f"{expected.text!r} shares a piece with the question, whose pieces are left out of the answers"
         )
-    rank, with_inputs = ranks(table, sum_of, expected, inputs)
+    rank, with_inputs = answer_ranks(table, sum_of, expected, inputs)
     candidates = len(table.pieces) - len(inputs) + (len(expected.ids) > 1)
     return replace(
         found,
@@ -130,44 +134,50 @@ def analogy(table: Embeddings, terms: Sequence[Term], expected: Word | None = No
     )
 
 
-def can_be_asked(terms: Sequence[Term], expected: Word) -> bool:
+def can_be_asked(terms: Sequence[SignedWord], expected: SpelledWord) -> bool:
     """Whether the answer has no piece of the question, which would be near to it in any table."""
     return not {id for term in terms for id in term.word.ids} & set(expected.ids)
 
 
-def accuracy(table: Embeddings, questions: Sequence[tuple[Sequence[Term], Word]], *, seed: int = 1) -> Accuracy:
+def measure_accuracy(
+    table: Embeddings, questions: Sequence[tuple[Sequence[SignedWord], SpelledWord]], *, seed: int = 1
+) -> Accuracy:
     """How many questions have their expected word first, in this table and in random ones. ValueError for none."""
     if not questions:
         raise ValueError("there is no analogy to ask, or none whose answer shares no piece with its question")
     draw = np.random.default_rng(seed)
-    first, with_inputs = firsts(table, questions)
-    by_chance = [firsts(random_like(table, draw), questions)[0] for _ in range(RANDOM)]
+    first, with_inputs = count_first_answers(table, questions)
+    by_chance = [count_first_answers(random_table(table, draw), questions)[0] for _ in range(RANDOM_TABLES)]
     return Accuracy(len(questions), first, with_inputs, float(np.mean(by_chance)), max(by_chance))
 
 
-def firsts(table: Embeddings, questions: Sequence[tuple[Sequence[Term], Word]]) -> tuple[int, int]:
+def count_first_answers(
+    table: Embeddings, questions: Sequence[tuple[Sequence[SignedWord], SpelledWord]]
+) -> tuple[int, int]:
     """How often the expected word comes first, with the words of the question left out and not."""
     counts = np.zeros(2, dtype=int)
     for terms, expected in questions:
         inputs = sorted({id for term in terms for id in term.word.ids})
-        counts += np.array(ranks(table, summed(table, terms), expected, inputs)) == 1
+        counts += np.array(answer_ranks(table, sum_of_words(table, terms), expected, inputs)) == 1
     return int(counts[0]), int(counts[1])
 
 
-def ranks(table: Embeddings, vector: Float[np.ndarray, " D"], expected: Word, inputs: Sequence[int]) -> tuple[int, int]:
+def answer_ranks(
+    table: Embeddings, vector: Float[np.ndarray, " D"], expected: SpelledWord, inputs: Sequence[int]
+) -> tuple[int, int]:
     """The place of a word by its cosine with a vector, 1 first: among all pieces but the inputs, and among all."""
-    above = table.directions @ vector > unit(table.matrix([expected]))[0] @ vector
+    above = table.directions @ vector > to_unit_length(table.matrix([expected]))[0] @ vector
     if len(expected.ids) == 1:
         above[expected.ids[0]] = False  # not above itself, however the two products were rounded
     return 1 + int(above.sum() - above[list(inputs)].sum()), 1 + int(above.sum())
 
 
-def summed(table: Embeddings, terms: Sequence[Term]) -> Float[np.ndarray, " D"]:
+def sum_of_words(table: Embeddings, terms: Sequence[SignedWord]) -> Float[np.ndarray, " D"]:
     """The words at length 1, added with their signs."""
-    directions = unit(table.matrix([term.word for term in terms]))
+    directions = to_unit_length(table.matrix([term.word for term in terms]))
     return np.array([term.sign for term in terms], dtype=float) @ directions
 
 
-def random_like(table: Embeddings, draw: np.random.Generator) -> Embeddings:
+def random_table(table: Embeddings, draw: np.random.Generator) -> Embeddings:
     """A table of the same shape that knows nothing: every number from a normal distribution."""
     return replace(table, vectors=draw.standard_normal(table.vectors.shape))

@@ -32,7 +32,7 @@ class Array:
 
 
 @dataclass(frozen=True)
-class Box:
+class ArchitectureBox:
     """A rectangle of the picture: what it is, with which sizes, and how many parameters are its own."""
 
     title: str
@@ -43,25 +43,25 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Layers:
+class EqualLayers:
     """So many layers one after the other that look the same: their parts, each with its norm before or behind it."""
 
     times: int
-    parts: tuple[tuple[Box, ...], ...]
+    parts: tuple[tuple[ArchitectureBox, ...], ...]
     norm_first: bool
 
 
 @dataclass(frozen=True)
-class Picture:
+class Architecture:
     """The two stacks from the bottom up, and what stands on the decoder."""
 
-    encoder: tuple[Box | Layers, ...]
-    decoder: tuple[Box | Layers, ...]
+    encoder: tuple[ArchitectureBox | EqualLayers, ...]
+    decoder: tuple[ArchitectureBox | EqualLayers, ...]
     parameters: int
     shared: tuple[str, ...]
 
 
-def arrays(model: Transformer) -> list[Array]:
+def list_arrays(model: Transformer) -> list[Array]:
     """Everything the model holds, in its own order; an array with several names is listed under each of them."""
     first: dict[int, str] = {}
     found = []
@@ -78,45 +78,45 @@ def arrays(model: Transformer) -> list[Array]:
     return found
 
 
-def trained_numbers(found: Sequence[Array]) -> int:
+def count_trained(found: Sequence[Array]) -> int:
     """Parameters that training changes, each counted once."""
     return sum(each.numbers for each in found if each.trained)
 
 
-def fixed_numbers(found: Sequence[Array]) -> int:
+def count_fixed(found: Sequence[Array]) -> int:
     """Numbers that are computed and never trained."""
     return sum(each.numbers for each in found if not each.trained)
 
 
-def picture(model: Transformer) -> Picture:
+def read_architecture(model: Transformer) -> Architecture:
     """What `plots.architecture` draws, all of it read from the modules and their weights."""
-    found = arrays(model)
+    found = list_arrays(model)
     shared = tuple(f"{each.name} is {each.shared_with}" for each in found if each.shared_with)
     encoder = [
         embedding_box(model, "source"),
         *positions_box(model.source_positions),
-        *grouped(model.encoder),
+        *group_layers(model.encoder),
         *norm_box(model.encoder_norm, "norm"),
     ]
     decoder = [
         embedding_box(model, "target"),
         *positions_box(model.target_positions),
-        *grouped(model.decoder),
+        *group_layers(model.decoder),
         *norm_box(model.decoder_norm, "norm"),
         output_box(model),
     ]
-    return Picture(tuple(encoder), tuple(decoder), trained_numbers(found), shared)
+    return Architecture(tuple(encoder), tuple(decoder), count_trained(found), shared)
 
 
-def grouped(layers: nn.ModuleList) -> list[Layers]:
+def group_layers(layers: nn.ModuleList) -> list[EqualLayers]:
     """Neighbours that look the same, together."""
     found = []
-    for look, same in groupby(map(layer_of, layers)):
-        found.append(Layers(len(list(same)), *look))
+    for look, same in groupby(map(describe_layer, layers)):
+        found.append(EqualLayers(len(list(same)), *look))
     return found
 
 
-def layer_of(layer: nn.Module) -> tuple[tuple[tuple[Box, ...], ...], bool]:
+def describe_layer(layer: nn.Module) -> tuple[tuple[tuple[ArchitectureBox, ...], ...], bool]:
     """The parts of a layer in the order of computation, and whether their norms come first."""
     parts, first = [], False
     for name, part in layer.named_children():
@@ -132,59 +132,75 @@ def layer_of(layer: nn.Module) -> tuple[tuple[tuple[Box, ...], ...], bool]:
     return tuple(parts), first
 
 
-def attention_box(part: Attention, name: str, masked: bool) -> Box:
+def attention_box(part: Attention, name: str, masked: bool) -> ArchitectureBox:
     """Heads, and how wide they are."""
     title = {"self": "self-attention", "cross": "cross-attention"}[name]
-    return Box(f"masked {title}" if masked else title, f"{part.heads} heads of {part.width}", name, own(part))
+    return ArchitectureBox(
+        f"masked {title}" if masked else title, f"{part.heads} heads of {part.width}", name, count_own_parameters(part)
+    )
 
 
-def ffn_box(part: nn.Module) -> Box:
+def ffn_box(part: nn.Module) -> ArchitectureBox:
     """The widths it goes through."""
     assert isinstance(part, FeedForward)
     inner, into = part.inner.weight.shape
     activation = getattr(part.activation, "__name__", type(part.activation).__name__)
-    return Box("feed-forward", f"{into} → {inner} → {part.outer.weight.shape[0]}, {activation}", "ffn", own(part))
+    return ArchitectureBox(
+        "feed-forward",
+        f"{into} → {inner} → {part.outer.weight.shape[0]}, {activation}",
+        "ffn",
+        count_own_parameters(part),
+    )
 
 
-def norm_box(part: nn.Module, title: str) -> list[Box]:
+def norm_box(part: nn.Module, title: str) -> list[ArchitectureBox]:
     """A norm, unless there is none."""
-    return [] if isinstance(part, nn.Identity) else [Box(title, type(part).__name__, "norm", own(part))]
+    return (
+        []
+        if isinstance(part, nn.Identity)
+        else [ArchitectureBox(title, type(part).__name__, "norm", count_own_parameters(part))]
+    )
 
 
-def embedding_box(model: Transformer, side: str) -> Box:
+def embedding_box(model: Transformer, side: str) -> ArchitectureBox:
     """Which table is read, and whose it is."""
     table = getattr(model, f"{side}_embedding")
     pieces, width = table.weight.shape
     shared = side == "target" and table is model.source_embedding
-    own_here = 0 if shared else own(table)
-    return Box(f"{side} embedding", f"{pieces:,} × {width}{', shared' if shared else ''}", "embedding", own_here)
+    own_here = 0 if shared else count_own_parameters(table)
+    return ArchitectureBox(
+        f"{side} embedding", f"{pieces:,} × {width}{', shared' if shared else ''}", "embedding", own_here
+    )
 
 
-def output_box(model: Transformer) -> Box:
+def output_box(model: Transformer) -> ArchitectureBox:
     """What makes logits of states."""
     table = model.output_embedding
     pieces, width = table.weight.shape
     shared = table is model.target_embedding
     bias = 0 if model.output_bias is None else model.output_bias.numel()
     words = f"{width} → {pieces:,}{', shared' if shared else ''}{', with bias' if bias else ''}"
-    return Box("logits, softmax", words, "output", (0 if shared else own(table)) + bias)
+    return ArchitectureBox("logits, softmax", words, "output", (0 if shared else count_own_parameters(table)) + bias)
 
 
-def positions_box(module: Positions) -> list[Box]:
+def positions_box(module: Positions) -> list[ArchitectureBox]:
     """How order enters; nothing where it does not."""
     if isinstance(module, Sinusoidal):
-        return [Box("+ positions", "sines and cosines, fixed", "positions")]
+        return [ArchitectureBox("+ positions", "sines and cosines, fixed", "positions")]
     if isinstance(module, Learned):
         return [
-            Box(
-                "+ positions", f"{module.table.shape[0]:,} × {module.table.shape[1]}, trained", "positions", own(module)
+            ArchitectureBox(
+                "+ positions",
+                f"{module.table.shape[0]:,} × {module.table.shape[1]}, trained",
+                "positions",
+                count_own_parameters(module),
             )
         ]
     if isinstance(module, Rotary):
-        return [Box("positions", "turn queries and keys, fixed", "positions")]
+        return [ArchitectureBox("positions", "turn queries and keys, fixed", "positions")]
     return []
 
 
-def own(module: nn.Module) -> int:
+def count_own_parameters(module: nn.Module) -> int:
     """Trained numbers inside a module."""
     return sum(each.numel() for each in module.parameters())

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float
 
-from pellucid.decode.alignment import sent
-from pellucid.inspect.word_axes import Axis, axes, merged, readable
+from pellucid.decode.alignment import project_values
+from pellucid.inspect.word_axes import WordAxis, attention_axes, merge_words, readable_words
 from pellucid.model import ModelConfig
 from pellucid.trace.edits import attention_names
 from pellucid.trace.trace import Trace
@@ -23,7 +23,7 @@ STAGES = {
 
 
 @dataclass(frozen=True)
-class Table:
+class AttentionTable:
     """What each row reads of each column; NaN where it may not read. `head` is None for the mean of all heads."""
 
     attention: str
@@ -40,7 +40,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Term:
+class SumTerm:
     """What one column adds to a row: its weight times its value, as a vector.
 
     `value` is the length of that value (of a word of several pieces, of their weighted mean), `norm` that of the
@@ -55,7 +55,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Sum:
+class AttentionSum:
     """A row of an attention as the sum of its terms; `error` is how far that is from what the model computed.
 
     Of one head it is what the head has read (d_k numbers); of all heads what the attention adds to the row but for its
@@ -63,13 +63,13 @@ class Sum:
     """
 
     row: str
-    terms: list[Term]
+    terms: list[SumTerm]
     norm: float
     error: float
 
 
 @dataclass(frozen=True)
-class Distances:
+class ReadingDistances:
     """How far the heads of an attention read: the mean distance in pieces, weighted by attention.
 
     `even` is what even weights would give. Marks are left out on both sides; None of a head that reads nothing else.
@@ -101,13 +101,13 @@ def require_head(config: ModelConfig, attention: str, head: int) -> None:
         raise ValueError(f"{attention} has heads 0 to {count - 1}; head {head} is none")
 
 
-def allowed_in(trace: Trace, attention: str) -> Bool[np.ndarray, "Q K"]:
+def attention_mask(trace: Trace, attention: str) -> Bool[np.ndarray, "Q K"]:
     """Which position may read which."""
     _, *shape = trace.values_of(f"{attention}.pattern").shape
     return np.broadcast_to(trace.values_of(f"{attention}.allowed")[0], shape)
 
 
-def table(
+def attention_table(
     trace: Trace,
     attention: str,
     head: int | None = None,
@@ -115,7 +115,7 @@ def table(
     stage: str = "pattern",
     side: str = "output",
     pieces: bool = False,
-) -> Table:
+) -> AttentionTable:
     """Words by words, or pieces by pieces; ValueError for what there is not.
 
     Only weights are merged to words, and only of weights there is a mean: scores of pieces do not add up to the score
@@ -129,27 +129,29 @@ def table(
         require_head(trace.config, attention, head)
     if stage != "pattern" and head is None:
         raise ValueError(f"{stage} are looked at head by head: their mean is nothing the model computes; give a head")
-    queries, keys = axes(trace, attention, side)
+    queries, keys = attention_axes(trace, attention, side)
     every = trace.values_of(f"{attention}.{stage}").astype(np.float64)
     values = every.mean(axis=0) if head is None else every[head]
-    may = allowed_in(trace, attention)
-    return Table(attention, stage, head, *labelled(values, may, queries, keys, pieces or stage != "pattern"))
+    may = attention_mask(trace, attention)
+    return AttentionTable(
+        attention, stage, head, *label_and_merge(values, may, queries, keys, pieces or stage != "pattern")
+    )
 
 
-def labelled(
-    values: Float[np.ndarray, "Q K"], may: Bool[np.ndarray, "Q K"], queries: Axis, keys: Axis, pieces: bool
+def label_and_merge(
+    values: Float[np.ndarray, "Q K"], may: Bool[np.ndarray, "Q K"], queries: WordAxis, keys: WordAxis, pieces: bool
 ) -> tuple[list[str], list[str], Float[np.ndarray, "_ _"]]:
     """Rows, columns and what they hold, piece by piece or merged to words; NaN where a row may not read."""
     if pieces:
         return queries.pieces, keys.pieces, np.where(may, values, np.nan)
     rows, columns = ([group.label for group in axis.groups] for axis in (queries, keys))
-    words = merged(values[None], queries, keys)[0]
-    return rows, columns, np.where(readable(may, queries, keys), words, np.nan)
+    words = merge_words(values[None], queries, keys)[0]
+    return rows, columns, np.where(readable_words(may, queries, keys), words, np.nan)
 
 
-def row_as_sum(
+def attention_row_as_sum(
     trace: Trace, attention: str, word: str, head: int | None = None, *, side: str = "output", pieces: bool = False
-) -> Sum:
+) -> AttentionSum:
     """What a word gets from each word (or piece): weight times value, of one head or, through W_O, of all.
 
     A word of several pieces is the mean of their rows. ValueError for a word or a head that is not there.
@@ -158,13 +160,13 @@ def row_as_sum(
         require_attention(trace.config, attention)
     else:
         require_head(trace.config, attention, head)
-    queries, keys = axes(trace, attention, side)
+    queries, keys = attention_axes(trace, attention, side)
     reader = queries.groups[queries.find(word)]
     rows = list(reader.places)
     weights = trace.values_of(f"{attention}.pattern")[:, rows].astype(np.float64).mean(axis=1)  # (H K)
     values = trace.values_of(f"{attention}.v").astype(np.float64)  # (H K E)
     if head is None:
-        sent = through_output(trace, attention)
+        sent = values_through_output(trace, attention)
         vectors = np.einsum("hk,hkd->kd", weights, sent)
         bias = trace.parameter(f"{attention}.output.bias")
         computed = trace.values_of(f"{attention}.output")[rows].astype(np.float64).mean(axis=0) - bias
@@ -175,9 +177,9 @@ def row_as_sum(
         shares = weights[head]
     parts = [[place] for place in range(len(shares))] if pieces else [list(group.places) for group in keys.groups]
     labels = keys.pieces if pieces else [group.label for group in keys.groups]
-    may = allowed_in(trace, attention)[rows]
+    may = attention_mask(trace, attention)[rows]
     seen = [n for n, places in enumerate(parts) if may[:, places].any()]
-    return summed(
+    return sum_terms(
         reader.label,
         [labels[n] for n in seen],
         np.array([shares[parts[n]].sum() for n in seen]),
@@ -186,13 +188,13 @@ def row_as_sum(
     )
 
 
-def summed(
+def sum_terms(
     row: str,
     labels: Sequence[str],
     weights: Float[np.ndarray, " K"],
     vectors: Float[np.ndarray, "K D"],
     computed: Float[np.ndarray, " D"],
-) -> Sum:
+) -> AttentionSum:
     """These terms as a sum, beside what the model computed."""
     total = vectors.sum(axis=0)
     length = float(total @ total)
@@ -200,19 +202,20 @@ def summed(
     values = np.divide(norms, weights, out=np.zeros_like(norms), where=weights > 0.0)
     along = vectors @ total / length if length else np.zeros(len(vectors))
     terms = [
-        Term(*each) for each in zip(labels, *(some.tolist() for some in (weights, values, norms, along)), strict=True)
+        SumTerm(*each)
+        for each in zip(labels, *(some.tolist() for some in (weights, values, norms, along)), strict=True)
     ]
-    return Sum(row, terms, float(np.sqrt(length)), float(np.abs(total - computed).max()))
+    return AttentionSum(row, terms, float(np.sqrt(length)), float(np.abs(total - computed).max()))
 
 
-def through_output(trace: Trace, attention: str) -> Float[np.ndarray, "H K D"]:
+def values_through_output(trace: Trace, attention: str) -> Float[np.ndarray, "H K D"]:
     """v W_O of each head: what it would add for a position that has all of its weight."""
     v = trace.values_of(f"{attention}.v").astype(np.float64)
     weight = trace.parameter(f"{attention}.output.weight").astype(np.float64)
-    return sent(torch.from_numpy(v)[None], torch.from_numpy(weight))[0].transpose(0, 1).numpy()
+    return project_values(torch.from_numpy(v)[None], torch.from_numpy(weight))[0].transpose(0, 1).numpy()
 
 
-def rollout(trace: Trace, attention: str) -> Float[np.ndarray, "Q K"]:
+def attention_rollout(trace: Trace, attention: str) -> Float[np.ndarray, "Q K"]:
     """What a position of a self-attention's layer has of each input position, by rule of thumb.
 
     Attention rollout (Abnar and Zuidema 2020): heads averaged, A' = A / 2 + I / 2 for the residual, multiplied from
@@ -234,31 +237,33 @@ def rollout(trace: Trace, attention: str) -> Float[np.ndarray, "Q K"]:
     return found
 
 
-def rollout_table(trace: Trace, attention: str, *, pieces: bool = False) -> Table:
+def rollout_table(trace: Trace, attention: str, *, pieces: bool = False) -> AttentionTable:
     """Rollout word by word, or piece by piece."""
-    values, may = rollout(trace, attention), allowed_in(trace, attention)
-    queries, keys = axes(trace, attention)
-    return Table(attention, "rollout", None, *labelled(values, may, queries, keys, pieces))
+    values, may = attention_rollout(trace, attention), attention_mask(trace, attention)
+    queries, keys = attention_axes(trace, attention)
+    return AttentionTable(attention, "rollout", None, *label_and_merge(values, may, queries, keys, pieces))
 
 
-def distances(trace: Trace, stack: str) -> list[Distances]:
+def reading_distances(trace: Trace, stack: str) -> list[ReadingDistances]:
     """How far each self-attention of a stack ("encoder" or "decoder") reads, layer by layer."""
     names = [name for name in attention_names(trace.config) if name.startswith(stack) and name.endswith(".self")]
     found = []
     for name in names:
-        queries, keys = axes(trace, name)
-        counts = np.ix_(real(queries), real(keys))
-        may = allowed_in(trace, name)[counts]
-        apart = np.abs(np.subtract.outer(real(queries), real(keys))).astype(np.float64)
+        queries, keys = attention_axes(trace, name)
+        counts = np.ix_(positions_without_specials(queries), positions_without_specials(keys))
+        may = attention_mask(trace, name)[counts]
+        apart = np.abs(np.subtract.outer(positions_without_specials(queries), positions_without_specials(keys))).astype(
+            np.float64
+        )
         pattern = trace.values_of(f"{name}.pattern").astype(np.float64)
         heads = [mean_distance(each[counts] * may, apart) for each in pattern]
         known = [each for each in heads if each is not None]
         even = mean_distance(may.astype(np.float64), apart)
-        found.append(Distances(name, heads, sum(known) / len(known) if known else None, even or 0.0))
+        found.append(ReadingDistances(name, heads, sum(known) / len(known) if known else None, even or 0.0))
     return found
 
 
-def real(axis: Axis) -> list[int]:
+def positions_without_specials(axis: WordAxis) -> list[int]:
     """The places of everything but marks."""
     return [place for group in axis.groups if group.kind != "mark" for place in group.places]
 

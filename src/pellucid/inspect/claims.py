@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pellucid.decode.step import ModelState, padded
-from pellucid.decode.translate import reading
+from pellucid.decode.step import ModelState, pad_sentences
+from pellucid.decode.translate import inference_only
 from pellucid.model import Transformer
 from pellucid.trace.edits import attention_names
 from pellucid.trace.record import Edit, Record
@@ -17,7 +17,7 @@ UNMASKED = "decoder.*.self.allowed"
 """What an edit makes true everywhere, so that each position reads later ones too."""
 
 
-def masking(trace: Trace) -> dict[str, Any]:
+def compare_masking(trace: Trace) -> dict[str, Any]:
     """The logits of the pieces that were read: step by step with kept keys and values, where no mask is needed; all at
     once with the mask; and all at once without it. Each of the first and the last is compared with the one between.
 
@@ -28,9 +28,9 @@ def masking(trace: Trace) -> dict[str, Any]:
     model = trace.require_origin().bundle.model
     device = model.output_embedding.weight.device
     seen = Record("decoder.*.self.products")
-    with reading(model):
-        read = padded([trace.inputs.ids], device)
-        memory = model.encode(padded([trace.source.ids], device))
+    with inference_only(model):
+        read = pad_sentences([trace.inputs.ids], device)
+        memory = model.encode(pad_sentences([trace.source.ids], device))
         masked = model.logits(model.decode(read, memory, watch=seen))[0]
         free = model.logits(model.decode(read, memory, watch=Edit({UNMASKED: torch.ones_like})))[0]
         state = ModelState(memory)
@@ -38,14 +38,14 @@ def masking(trace: Trace) -> dict[str, Any]:
         kept = model.logits(torch.cat(steps, dim=1))[0]
     return {
         "size": float(masked.abs().max()),
-        "kept": apart(kept, masked),
-        "unmasked": apart(free, masked),
+        "kept": largest_difference_by_row(kept, masked),
+        "unmasked": largest_difference_by_row(free, masked),
         "parted": int((free.argmax(dim=-1) != masked.argmax(dim=-1)).sum()),
         "products": first_products(model, seen),
     }
 
 
-def apart(some: Float[Tensor, "T V"], others: Float[Tensor, "T V"]) -> list[float]:
+def largest_difference_by_row(some: Float[Tensor, "T V"], others: Float[Tensor, "T V"]) -> list[float]:
     """The largest difference in each row."""
     return (some - others).abs().amax(dim=-1).double().tolist()
 
@@ -64,7 +64,7 @@ def first_products(model: Transformer, seen: Record) -> dict[str, Any] | None:
     return None
 
 
-def diagonals(trace: Trace) -> dict[str, Any]:
+def cross_attention_diagonals(trace: Trace) -> dict[str, Any]:
     """The weight on the diagonal of every head of every cross-attention: in the mean over the rows that have one.
 
     Row t of a pattern reads one piece and writes the next. "written" counts the key of the same number as the piece
@@ -75,7 +75,11 @@ def diagonals(trace: Trace) -> dict[str, Any]:
     for name in names:
         pattern = torch.from_numpy(trace.values_of(f"{name}.pattern").copy()).double()
         found.append(
-            {"section": name, "written": diagonal(pattern, 0).tolist(), "read": diagonal(pattern, -1).tolist()}
+            {
+                "section": name,
+                "written": mean_diagonal(pattern, 0).tolist(),
+                "read": mean_diagonal(pattern, -1).tolist(),
+            }
         )
     return {
         "source": trace.source.text,
@@ -85,7 +89,7 @@ def diagonals(trace: Trace) -> dict[str, Any]:
     }
 
 
-def diagonal(pattern: Float[Tensor, "H T S"], offset: int) -> Float[Tensor, " H"]:
+def mean_diagonal(pattern: Float[Tensor, "H T S"], offset: int) -> Float[Tensor, " H"]:
     """The mean weight that row t has on key t + offset, over the rows where there is such a key; 0 where none is."""
     on = pattern.diagonal(offset, dim1=-2, dim2=-1)
     return on.mean(dim=-1) if on.shape[-1] else on.sum(dim=-1)

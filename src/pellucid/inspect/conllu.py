@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pellucid.decode.alignment import spelled
+from pellucid.decode.alignment import spell_letters
 
-ALSO = {"dobj": "obj"}
+RENAMED_RELATIONS = {"dobj": "obj"}
 """Universal Dependencies renamed it with version 2."""
 
 
@@ -19,7 +19,7 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class Parsed:
+class ParsedSentence:
     """A sentence: its words as they are written, its text, and its relations.
 
     A contraction ("del" of "de el") is one word here, and relations inside of it are left out.
@@ -31,11 +31,11 @@ class Parsed:
     line: int
 
 
-def read(lines: Iterable[str]) -> Iterator[Parsed]:
+def read_conllu(lines: Iterable[str]) -> Iterator[ParsedSentence]:
     """The sentences of a CoNLL-U file; ValueError, naming the line, for one that is none.
 
     >>> rows = ["1 Dogs _ _ _ _ 2 nsubj _ _", "2 bark _ _ _ _ 0 root _ SpaceAfter=No", "3 . _ _ _ _ 2 punct _ _", ""]
-    >>> [parsed] = read(row.replace(" ", "\\t") for row in rows)
+    >>> [parsed] = read_conllu(row.replace(" ", "\\t") for row in rows)
     >>> parsed.text, parsed.relations[0]
     ('Dogs bark.', Relation(name='nsubj', dependent=0, head=1))
     """
@@ -47,13 +47,13 @@ def read(lines: Iterable[str]) -> Iterator[Parsed]:
                 raise ValueError(f"line {number} has {len(columns)} columns between tabs, CoNLL-U has 10")
             rows.append((number, columns))
         elif not line.strip() and rows:
-            yield sentence(rows)
+            yield parse_sentence(rows)
             rows = []
     if rows:
-        yield sentence(rows)
+        yield parse_sentence(rows)
 
 
-def sentence(rows: Sequence[tuple[int, list[str]]]) -> Parsed:
+def parse_sentence(rows: Sequence[tuple[int, list[str]]]) -> ParsedSentence:
     """One sentence from its rows, each with the number of its line."""
     words: list[str] = []
     text = ""
@@ -80,20 +80,20 @@ def sentence(rows: Sequence[tuple[int, list[str]]]) -> Parsed:
     if unknown:
         raise ValueError(f"line {rows[0][0]}: the sentence that begins here has no word {unknown[0]}")
     relations = tuple(
-        Relation(ALSO.get(name, name), word_of[dependent], word_of[head])
+        Relation(RENAMED_RELATIONS.get(name, name), word_of[dependent], word_of[head])
         for dependent, head, name in hanging
         if head and word_of[dependent] != word_of[head]
     )
-    return Parsed(tuple(words), text.rstrip(), relations, rows[0][0])
+    return ParsedSentence(tuple(words), text.rstrip(), relations, rows[0][0])
 
 
-def words_of(pieces: Sequence[str], words: Sequence[str]) -> list[int] | None:
+def word_of_each_piece(pieces: Sequence[str], words: Sequence[str]) -> list[int] | None:
     """The word that each piece begins in, -1 for one of white space alone; None if they do not spell these words.
 
-    >>> words_of(["▁Do", "gs", "▁bark", "."], ["Dogs", "bark", "."])
+    >>> word_of_each_piece(["▁Do", "gs", "▁bark", "."], ["Dogs", "bark", "."])
     [0, 0, 1, 2]
     """
-    solid = [(letter, first) for letter, first, _ in spelled(pieces) if not letter.isspace()]
+    solid = [(letter, first) for letter, first, _ in spell_letters(pieces) if not letter.isspace()]
     of_letters = [number for number, word in enumerate(words) for letter in word if not letter.isspace()]
     letters = "".join("".join(word.split()) for word in words)
     written = "".join(letter for letter, _ in solid)

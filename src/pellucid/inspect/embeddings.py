@@ -17,7 +17,7 @@ SIDES = ("source", "target", "output")
 
 
 @dataclass(frozen=True)
-class Word:
+class SpelledWord:
     """A word, or a piece named as it is, and the pieces that spell it; its vector is the mean of theirs."""
 
     text: str
@@ -31,7 +31,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Near:
+class Neighbour:
     """A piece and the cosine of its vector with another."""
 
     piece: str
@@ -40,7 +40,7 @@ class Near:
 
 
 @dataclass(frozen=True)
-class Chance:
+class CosineChance:
     """Cosines of two different pieces of a table, over all pairs of them: what a cosine has to be compared with."""
 
     mean: float
@@ -59,14 +59,14 @@ class Embeddings:
     @cached_property
     def directions(self) -> Float[np.ndarray, "V D"]:
         """The rows at length 1; a row of zeros stays one."""
-        return unit(self.vectors)
+        return to_unit_length(self.vectors)
 
     @cached_property
     def ids(self) -> dict[str, int]:
         """The number of each piece."""
         return {piece: number for number, piece in enumerate(self.pieces)}
 
-    def word(self, text: str) -> Word:
+    def word(self, text: str) -> SpelledWord:
         """A piece written as it stands in the vocabulary (▁the, <0xC3>), or a word that pieces spell.
 
         Raises ValueError for a text without a piece.
@@ -75,45 +75,45 @@ class Embeddings:
         ids = [self.ids[text]] if special and text in self.ids else self.encode(text)
         if not ids:
             raise ValueError(f"{text!r} is no word: it has no piece")
-        return Word(text, tuple(ids), tuple(self.pieces[i] for i in ids))
+        return SpelledWord(text, tuple(ids), tuple(self.pieces[i] for i in ids))
 
-    def words(self, texts: Iterable[str]) -> list[Word]:
+    def words(self, texts: Iterable[str]) -> list[SpelledWord]:
         """Each of them."""
         return [self.word(text) for text in texts]
 
-    def vector(self, word: Word) -> Float[np.ndarray, " D"]:
+    def vector(self, word: SpelledWord) -> Float[np.ndarray, " D"]:
         """The mean of the vectors of its pieces."""
         return self.vectors[list(word.ids)].mean(axis=0)
 
-    def matrix(self, words: Sequence[Word]) -> Float[np.ndarray, "N D"]:
+    def matrix(self, words: Sequence[SpelledWord]) -> Float[np.ndarray, "N D"]:
         """The vector of each word."""
         return np.stack([self.vector(word) for word in words])
 
-    def cosines(self, words: Sequence[Word]) -> Float[np.ndarray, "N N"]:
+    def cosines(self, words: Sequence[SpelledWord]) -> Float[np.ndarray, "N N"]:
         """Of each word with each."""
-        directions = unit(self.matrix(words))
+        directions = to_unit_length(self.matrix(words))
         return directions @ directions.T
 
-    def neighbours(self, vector: Float[np.ndarray, " D"], count: int, without: Iterable[int] = ()) -> list[Near]:
+    def neighbours(self, vector: Float[np.ndarray, " D"], count: int, without: Iterable[int] = ()) -> list[Neighbour]:
         """The pieces whose vectors point most nearly the same way, best first; of equal ones the lower number."""
         if count < 1:
             raise ValueError(f"{count} neighbours were asked for, it must be 1 or more")
-        cosines = self.directions @ unit(vector[None])[0]
+        cosines = self.directions @ to_unit_length(vector[None])[0]
         cosines[list(without)] = -np.inf
         order = np.argsort(-cosines, kind="stable")[: min(count, int(np.isfinite(cosines).sum()))]
-        return [Near(self.pieces[i], int(i), float(cosines[i])) for i in order]
+        return [Neighbour(self.pieces[i], int(i), float(cosines[i])) for i in order]
 
-    def chance(self) -> Chance:
+    def chance(self) -> CosineChance:
         """The mean and the deviation of all cosines between two different pieces, without forming them all."""
         count = len(self.directions)
         pairs = count * (count - 1)
         of_itself = (self.directions**2).sum(axis=1)
         mean = ((self.directions.sum(axis=0) ** 2).sum() - of_itself.sum()) / pairs
         squares = (((self.directions.T @ self.directions) ** 2).sum() - (of_itself**2).sum()) / pairs
-        return Chance(float(mean), float(np.sqrt(max(squares - mean**2, 0.0))))
+        return CosineChance(float(mean), float(np.sqrt(max(squares - mean**2, 0.0))))
 
 
-def embeddings(bundle: Bundle, side: str = "source") -> Embeddings:
+def embedding_table(bundle: Bundle, side: str = "source") -> Embeddings:
     """A table of a model: what the encoder reads ("source"), the decoder reads ("target"), or makes logits with
     ("output"). ValueError for another side."""
     if side not in SIDES:
@@ -131,7 +131,7 @@ def embeddings(bundle: Bundle, side: str = "source") -> Embeddings:
     return Embeddings(side, name(range(len(table))), table, encode)
 
 
-def unit(vectors: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"]:
+def to_unit_length(vectors: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"]:
     """The rows at length 1; a row of zeros stays one."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(lengths > 0.0, lengths, 1.0)

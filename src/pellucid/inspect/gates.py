@@ -18,17 +18,17 @@ from torch import Tensor, nn
 
 from pellucid.data.batching import Batch
 from pellucid.data.tokenizer import PAD
-from pellucid.inspect.importance import Head, gate, heads_of
+from pellucid.inspect.importance import Head, gate_heads, list_heads
 from pellucid.model import Transformer
 from pellucid.trace.record import Edit
 
 TEMPERATURE, LOW, HIGH = 0.33, -0.1, 1.1
 """How sharp the gates are, and how far they are stretched before they are cut at 0 and at 1 (both papers)."""
 
-START = 2.5
+OPEN_LOG_ALPHA = 2.5
 """log alpha of every gate at the beginning: open, and shut in one draw of 28."""
 
-NEAR = 0.01
+CLOSED_GATE = 0.01
 """A gate that is no further from 0 is closed, and its head can go."""
 
 
@@ -61,7 +61,7 @@ class GateConfig:
 
 
 @dataclass(frozen=True)
-class Progress:
+class GateProgress:
     """One update: its number from 1, the loss in nats a piece with gates drawn at random, and how many are open."""
 
     update: int
@@ -71,7 +71,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Gated:
+class GatedModel:
     """What the gates came to. `model` has the weights that were trained with them, and no gate: take away `closed`.
 
     A head whose gate stayed has it as a factor in its weights, so that nothing is rounded but gates next to 0.
@@ -84,21 +84,24 @@ class Gated:
 
     @property
     def kept(self) -> list[Head]:
-        return [head for head, value in zip(self.heads, self.values, strict=True) if value > NEAR]
+        return [head for head, value in zip(self.heads, self.values, strict=True) if value > CLOSED_GATE]
 
     @property
     def closed(self) -> list[Head]:
-        return [head for head, value in zip(self.heads, self.values, strict=True) if value <= NEAR]
+        return [head for head, value in zip(self.heads, self.values, strict=True) if value <= CLOSED_GATE]
 
     @property
     def settled(self) -> float:
         """The share of gates within 0.01 of 0 or of 1."""
-        return sum(min(value, 1 - value) <= NEAR for value in self.values) / len(self.values)
+        return sum(min(value, 1 - value) <= CLOSED_GATE for value in self.values) / len(self.values)
 
 
-def learn(
-    model: Transformer, batches: Iterator[Batch], c: GateConfig, told: Callable[[Progress], object] = lambda _: None
-) -> Gated:
+def learn_gates(
+    model: Transformer,
+    batches: Iterator[Batch],
+    c: GateConfig,
+    on_progress: Callable[[GateProgress], object] = lambda _: None,
+) -> GatedModel:
     """Train a copy of a trained model with a gate on each head of one kind; `batches` are training pairs without end.
 
     What gets smaller is (loss of the batch) / (its target pieces) + strength * sum over the gates of P(gate > 0). With
@@ -106,10 +109,10 @@ def learn(
     cannot take over what the encoder no longer does; else all weights are trained. Raises ValueError for a kind of
     heads there is not, and for a loss that is no longer a number.
     """
-    heads = heads_of(model.config, c.among)
+    heads = list_heads(model.config, c.among)
     found, weight = deepcopy(model), model.output_embedding.weight
-    log_alpha = torch.full((len(heads),), START, dtype=weight.dtype, device=weight.device).requires_grad_()
-    trained = weights_of(found, c)
+    log_alpha = torch.full((len(heads),), OPEN_LOG_ALPHA, dtype=weight.dtype, device=weight.device).requires_grad_()
+    trained = trained_weights(found, c)
     optimizer = torch.optim.Adam(
         [{"params": [log_alpha], "lr": c.gate_rate}, {"params": trained, "lr": c.rate}], betas=(0.9, 0.98), eps=1e-9
     )
@@ -120,31 +123,31 @@ def learn(
         for update in range(1, c.updates + 1):
             batch = next(batches).to(weight.device)
             noise = torch.rand(len(batch.source), len(heads), generator=draws, dtype=weight.dtype).to(weight.device)
-            loss, chance = objective(found, batch, heads, log_alpha, noise, c.label_smoothing)
+            loss, chance = gate_objective(found, batch, heads, log_alpha, noise, c.label_smoothing)
             (loss + c.strength * chance).backward()
-            told(Progress(update, finite(loss, update), chance.item()))
+            on_progress(GateProgress(update, require_finite_loss(loss, update), chance.item()))
             nn.utils.clip_grad_norm_(trained, 1.0)
             optimizer.param_groups[1]["lr"] = c.rate * (1 - (update - 1) / c.updates)
             optimizer.step()
             optimizer.zero_grad()
     for own, copy in zip(model.parameters(), found.parameters(), strict=True):
         copy.requires_grad_(own.requires_grad)
-    gated = Gated(found.eval(), heads, certain(log_alpha.detach()).tolist())
-    fold(found, dict(zip(heads, gated.values, strict=True)))
+    gated = GatedModel(found.eval(), heads, expected_gates(log_alpha.detach()).tolist())
+    fold_gates(found, dict(zip(heads, gated.values, strict=True)))
     return gated
 
 
-def fold(model: Transformer, values: Mapping[Head, float]) -> None:
+def fold_gates(model: Transformer, values: Mapping[Head, float]) -> None:
     """Multiply what each head adds by its value, in the weights; heads to be taken away stay as they are."""
     width = model.config.d_model // model.config.heads
     with torch.no_grad():
         for (attention, number), value in values.items():
-            if value > NEAR:
+            if value > CLOSED_GATE:
                 columns = model.get_parameter(f"{attention}.output.weight")[:, number * width : (number + 1) * width]
                 columns.mul_(value)
 
 
-def weights_of(model: Transformer, c: GateConfig) -> list[nn.Parameter]:
+def trained_weights(model: Transformer, c: GateConfig) -> list[nn.Parameter]:
     """The weights that are trained; the others want no gradient from here on."""
     of_decoder = (model.target_embedding, model.output_embedding, model.target_positions, model.decoder_norm)
     fixed = {id(each) for part in (*of_decoder, model.decoder) for each in part.parameters()}
@@ -154,7 +157,7 @@ def weights_of(model: Transformer, c: GateConfig) -> list[nn.Parameter]:
     return [each for each in model.parameters() if each.requires_grad]
 
 
-def objective(
+def gate_objective(
     model: Transformer,
     batch: Batch,
     heads: Sequence[Head],
@@ -166,22 +169,22 @@ def objective(
 
     Each sentence has gates of its own: the mean over them is a quieter gradient than one draw for all would give.
     """
-    logits = model(batch.source, batch.target_in, watch_of(heads, drawn(log_alpha, noise)))
+    logits = model(batch.source, batch.target_in, gate_watcher(heads, draw_gates(log_alpha, noise)))
     there = batch.target_out != PAD
     total = F.cross_entropy(logits[there], batch.target_out[there], reduction="sum", label_smoothing=label_smoothing)
     return total / batch.target_tokens, open_chance(log_alpha).sum()
 
 
-def watch_of(heads: Sequence[Head], gates: Float[Tensor, "B N"]) -> Edit:
+def gate_watcher(heads: Sequence[Head], gates: Float[Tensor, "B N"]) -> Edit:
     """The watcher that multiplies each of these heads by its gate, sentence by sentence; all heads of an attention."""
     columns: dict[str, list[int]] = {}
     for column, head in enumerate(heads):
         assert head.number == len(columns.setdefault(head.attention, []))
         columns[head.attention].append(column)
-    return gate({name: gates[:, some] for name, some in columns.items()})
+    return gate_heads({name: gates[:, some] for name, some in columns.items()})
 
 
-def drawn(log_alpha: Float[Tensor, "..."], noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+def draw_gates(log_alpha: Float[Tensor, "..."], noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """Hard concrete gates made of uniform noise between 0 and 1 (Louizos et al. 2018, equations 10 and 11)."""
     concrete = ((noise.logit(eps=torch.finfo(noise.dtype).tiny) + log_alpha) / TEMPERATURE).sigmoid()
     return (concrete * (HIGH - LOW) + LOW).clamp(0.0, 1.0)
@@ -192,12 +195,12 @@ def open_chance(log_alpha: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     return (log_alpha - TEMPERATURE * log(-LOW / HIGH)).sigmoid()
 
 
-def certain(log_alpha: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+def expected_gates(log_alpha: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """The gate when nothing is left to chance (equation 13): 1 from log alpha 2.4 on, 0 up to -2.4."""
     return (log_alpha.sigmoid() * (HIGH - LOW) + LOW).clamp(0.0, 1.0)
 
 
-def finite(loss: Tensor, update: int) -> float:
+def require_finite_loss(loss: Tensor, update: int) -> float:
     """The loss as a number; ValueError if it is none."""
     if not isfinite(value := loss.item()):
         raise ValueError(f"the loss of update {update} is {value}; lower the learning rate of the weights")

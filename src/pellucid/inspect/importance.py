@@ -19,8 +19,8 @@ from numpy import ndarray
 from torch import Tensor
 
 from pellucid.data.tokenizer import PAD
-from pellucid.decode.translate import reading
-from pellucid.inspect.study_pairs import Batch, Pairs, batches
+from pellucid.decode.translate import inference_only
+from pellucid.inspect.study_pairs import StudyBatch, StudyPairs, study_batches
 from pellucid.model import Memory, ModelConfig, Transformer
 from pellucid.trace.edits import attention_names
 from pellucid.trace.record import Edit
@@ -37,7 +37,7 @@ class Head(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Change:
+class LossChange:
     """What silencing a head changes, B minus A, in nats a target piece; its standard error is over sentences."""
 
     value: float
@@ -45,7 +45,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Curve:
+class ScoreCurve:
     """The loss, in nats a piece, or another score, against heads kept, the most important first."""
 
     order: str
@@ -53,23 +53,23 @@ class Curve:
     values: list[float]
 
 
-def kinds(config: ModelConfig) -> dict[str, list[str]]:
+def attention_kinds(config: ModelConfig) -> dict[str, list[str]]:
     """The attentions by what reads what: the source itself, the target itself, the target the source."""
     names = attention_names(config)
     of = {"encoder": "encoder.*.self", "decoder": "decoder.*.self", "cross": "decoder.*.cross"}
     return {kind: [name for name in names if fnmatchcase(name, pattern)] for kind, pattern in of.items()}
 
 
-def heads_of(config: ModelConfig, among: str = "all") -> list[Head]:
+def list_heads(config: ModelConfig, among: str = "all") -> list[Head]:
     """Every head in the order of the attentions, or those of one kind; ValueError for a kind there is not."""
-    choices = {"all": attention_names(config), **kinds(config)}
+    choices = {"all": attention_names(config), **attention_kinds(config)}
     if among not in choices:
         raise ValueError(f"{among!r} is no kind of heads; choose one of {', '.join(choices)}")
     return [Head(name, number) for name in choices[among] for number in range(config.heads_in(name))]
 
 
-def losses(
-    model: Transformer, pairs: Pairs, variants: Sequence[Iterable[Head]], done: Callable[[], object] = lambda: None
+def pair_losses(
+    model: Transformer, pairs: StudyPairs, variants: Sequence[Iterable[Head]], done: Callable[[], object] = lambda: None
 ) -> Float[ndarray, "V N"]:
     """The summed loss of each pair, in nats, teacher-forced and unsmoothed, with the heads of each variant silent.
 
@@ -78,79 +78,81 @@ def losses(
     """
     silent = [frozenset(each) for each in variants]
     found = np.zeros((len(silent), len(pairs)))
-    with reading(model):
-        for batch in batches(pairs, model.config, model.output_embedding.weight.device):
-            plain = model.encode(batch.read.ids, silence(()))
+    with inference_only(model):
+        for batch in study_batches(pairs, model.config, model.output_embedding.weight.device):
+            plain = model.encode(batch.source.ids, silence_watcher(()))
             last, memory = frozenset[Head](), plain
             for row, heads in zip(found, silent, strict=True):
                 of_encoder = frozenset(head for head in heads if head.attention.startswith("encoder."))
                 if of_encoder != last:
                     last = of_encoder
-                    memory = model.encode(batch.read.ids, silence(of_encoder)) if of_encoder else plain
-                row[batch.numbers] = batch_losses(model, memory, batch, silence(heads)).double().cpu().numpy()
+                    memory = model.encode(batch.source.ids, silence_watcher(of_encoder)) if of_encoder else plain
+                row[batch.numbers] = batch_losses(model, memory, batch, silence_watcher(heads)).double().cpu().numpy()
                 done()
     return found
 
 
-def batch_losses(model: Transformer, memory: Memory, batch: Batch, watch: Edit) -> Float[Tensor, " B"]:
+def batch_losses(model: Transformer, memory: Memory, batch: StudyBatch, watch: Edit) -> Float[Tensor, " B"]:
     """The summed loss of each sentence of a batch, the encoder's work at hand."""
-    logits = model.logits(model.decode(batch.begun.ids, memory, watch=watch))
-    each = F.cross_entropy(logits.flatten(0, 1), batch.asked.ids.flatten(), ignore_index=PAD, reduction="none")
-    return each.view_as(batch.asked.ids).sum(dim=1)
+    logits = model.logits(model.decode(batch.target_in.ids, memory, watch=watch))
+    each = F.cross_entropy(logits.flatten(0, 1), batch.target_out.ids.flatten(), ignore_index=PAD, reduction="none")
+    return each.view_as(batch.target_out.ids).sum(dim=1)
 
 
-def silence(heads: Iterable[Head]) -> Edit:
+def silence_watcher(heads: Iterable[Head]) -> Edit:
     """The watcher with xi = 0 for these heads; with none, it changes nothing."""
     of: dict[str, list[int]] = {}
     for head in sorted(heads):
         of.setdefault(head.attention, []).append(head.number)
-    return Edit({f"{name}.head_output": silencer(numbers) for name, numbers in of.items()})
+    return Edit({f"{name}.head_output": silence_numbers(numbers) for name, numbers in of.items()})
 
 
-def silencer(numbers: Sequence[int]) -> Callable[[Tensor], Tensor]:
+def silence_numbers(numbers: Sequence[int]) -> Callable[[Tensor], Tensor]:
     """Zeros for these heads."""
     return lambda z: z.index_fill(1, torch.tensor(numbers, device=z.device), 0.0)
 
 
-def gate(xi: Mapping[str, Float[Tensor, "B H"]]) -> Edit:
+def gate_heads(xi: Mapping[str, Float[Tensor, "B H"]]) -> Edit:
     """The watcher that multiplies the output of each head by its factor, sentence by sentence."""
-    return Edit({f"{name}.head_output": scaler(factors) for name, factors in xi.items()})
+    return Edit({f"{name}.head_output": scale_heads(factors) for name, factors in xi.items()})
 
 
-def scaler(factors: Float[Tensor, "B H"]) -> Callable[[Tensor], Tensor]:
+def scale_heads(factors: Float[Tensor, "B H"]) -> Callable[[Tensor], Tensor]:
     """Each head of each sentence times its factor."""
     return lambda z: z * factors[:, :, None, None]
 
 
-def ablation(base: Float[ndarray, " N"], silent: Float[ndarray, " N"], pieces: int) -> Change:
+def loss_change(base: Float[ndarray, " N"], silent: Float[ndarray, " N"], pieces: int) -> LossChange:
     """The change of the loss a piece when the loss of each pair goes from `base` to `silent`."""
     apart = silent - base
     error = float(apart.std(ddof=1)) * len(apart) ** 0.5 / pieces if len(apart) > 1 else float("nan")
-    return Change(float(apart.sum()) / pieces, error)
+    return LossChange(float(apart.sum()) / pieces, error)
 
 
-def gradients(model: Transformer, pairs: Pairs, done: Callable[[], object] = lambda: None) -> Float[ndarray, "N M"]:
-    """dL/dxi of each pair, at xi = 1, for each head in the order of `heads_of`; L is the loss of the pair a piece.
+def head_gradients(
+    model: Transformer, pairs: StudyPairs, done: Callable[[], object] = lambda: None
+) -> Float[ndarray, "N M"]:
+    """dL/dxi of each pair, at xi = 1, for each head in the order of `list_heads`; L is the loss of the pair a piece.
 
     One backward pass: each sentence of a batch has factors of its own.
     """
     heads = {name: model.config.heads_in(name) for name in attention_names(model.config)}
     found = np.zeros((len(pairs), sum(heads.values())))
     weight = model.output_embedding.weight
-    with differentiable(model):
-        for batch in batches(pairs, model.config, weight.device):
+    with frozen_weights(model):
+        for batch in study_batches(pairs, model.config, weight.device):
             ones = torch.ones(len(batch.numbers), model.config.heads, dtype=weight.dtype, device=weight.device)
             xi = {name: ones[:, :count].clone().requires_grad_() for name, count in heads.items()}
-            watch = gate(xi)
-            of_pairs = batch_losses(model, model.encode(batch.read.ids, watch), batch, watch)
-            each = torch.autograd.grad((of_pairs / batch.asked.there.sum(dim=1)).sum(), list(xi.values()))
+            watch = gate_heads(xi)
+            of_pairs = batch_losses(model, model.encode(batch.source.ids, watch), batch, watch)
+            each = torch.autograd.grad((of_pairs / batch.target_out.not_padding.sum(dim=1)).sum(), list(xi.values()))
             found[batch.numbers] = torch.cat(each, dim=1).double().cpu().numpy()
             done()
     return found
 
 
 @contextmanager
-def differentiable(model: Transformer) -> Iterator[None]:
+def frozen_weights(model: Transformer) -> Iterator[None]:
     """No dropout, and a gradient of factors alone: the weights want none meanwhile."""
     training = model.training
     wanting = [each for each in model.parameters() if each.requires_grad]
@@ -166,12 +168,12 @@ def differentiable(model: Transformer) -> Iterator[None]:
         model.train(training)
 
 
-def expected(of_pairs: Float[ndarray, "N M"]) -> Float[ndarray, " M"]:
+def expected_gradient(of_pairs: Float[ndarray, "N M"]) -> Float[ndarray, " M"]:
     """I_h = E |dL/dxi_h|."""
     return np.abs(of_pairs).mean(axis=0)
 
 
-def normalised(importance: Float[ndarray, " M"], heads: Sequence[int]) -> Float[ndarray, " M"]:
+def normalise_by_attention(importance: Float[ndarray, " M"], heads: Sequence[int]) -> Float[ndarray, " M"]:
     """Each attention's heads divided by their length (Michel et al. 2019, 4.1, after Molchanov et al. 2017).
 
     `heads` says how many heads each attention has.
@@ -180,19 +182,19 @@ def normalised(importance: Float[ndarray, " M"], heads: Sequence[int]) -> Float[
     return np.concatenate([row / (float(np.linalg.norm(row)) or 1.0) for row in rows])
 
 
-def spearman(a: Sequence[float] | Float[ndarray, " N"], b: Sequence[float] | Float[ndarray, " N"]) -> float:
+def spearman_correlation(a: Sequence[float] | Float[ndarray, " N"], b: Sequence[float] | Float[ndarray, " N"]) -> float:
     """The correlation of ranks; equal values share the mean of theirs. NaN where all are equal.
 
-    >>> round(spearman([1, 2, 3, 4], [10, 20, 40, 30]), 3)
+    >>> round(spearman_correlation([1, 2, 3, 4], [10, 20, 40, 30]), 3)
     0.8
     """
-    ranks = [ranked(np.asarray(each, dtype=np.float64)) for each in (a, b)]
+    ranks = [mean_ranks(np.asarray(each, dtype=np.float64)) for each in (a, b)]
     if any(each.std() == 0 for each in ranks):
         return float("nan")
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
-def ranked(values: Float[ndarray, " N"]) -> Float[ndarray, " N"]:
+def mean_ranks(values: Float[ndarray, " N"]) -> Float[ndarray, " N"]:
     """Ranks from 0, ties at their mean."""
     _, where, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
@@ -208,7 +210,9 @@ def kept_counts(heads: int, points: int) -> list[int]:
     return list(dict.fromkeys(round(each) for each in np.linspace(heads, 0, max(2, min(points, heads + 1)))))
 
 
-def orders(heads: Sequence[Head], by: Mapping[str, Sequence[float]], random: int, seed: int) -> dict[str, list[Head]]:
+def head_orders(
+    heads: Sequence[Head], by: Mapping[str, Sequence[float]], random: int, seed: int
+) -> dict[str, list[Head]]:
     """The heads, the first to be kept longest: by each importance, and in `random` orders drawn by `seed`."""
     found = {
         name: [head for _, head in sorted(zip(values, heads, strict=True), key=lambda row: -row[0])]
@@ -220,7 +224,7 @@ def orders(heads: Sequence[Head], by: Mapping[str, Sequence[float]], random: int
     return found
 
 
-def without(model: Transformer, heads: Iterable[Head]) -> Transformer:
+def silence_in_weights(model: Transformer, heads: Iterable[Head]) -> Transformer:
     """The same model with these heads silent in its weights: their rows of the output projection are zero.
 
     All other weights are shared with `model`, so it costs little, and everything that runs a model runs it.

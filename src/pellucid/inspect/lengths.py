@@ -9,7 +9,7 @@ Scorer = Callable[[Sequence[str], Sequence[str]], float]
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredSentence:
     """One sentence: pieces of its source, what its reference costs the model, and what the model wrote instead."""
 
     pieces: int
@@ -20,7 +20,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Bucket:
+class LengthBucket:
     """Sentences whose source has `first` to `last` pieces. `loss` is in nats a target piece, the end mark counted.
 
     `ratio` is characters written for each of the references; `unseen` says whether the model was trained on no source
@@ -36,9 +36,9 @@ class Bucket:
     unseen: bool | None
 
 
-def by_length(
-    sentences: Sequence[Measured], chrf: Scorer, longest_seen: int | None = None, edges: Sequence[int] = ()
-) -> list[Bucket]:
+def bucket_by_length(
+    sentences: Sequence[MeasuredSentence], chrf: Scorer, longest_seen: int | None = None, edges: Sequence[int] = ()
+) -> list[LengthBucket]:
     """The sentences in buckets that end at `edges` (by default at 4, 8, 16, ... and at the longest source seen).
 
     A bucket without sentences is left out. ValueError for no sentence.
@@ -47,21 +47,23 @@ def by_length(
         raise ValueError("there is no sentence to measure")
     most = max(each.pieces for each in sentences)
     seen = [longest_seen] if longest_seen is not None else []
-    ends: list[int] = sorted({*(edges or doublings(most)), *seen, most})
+    ends: list[int] = sorted({*(edges or doubling_edges(most)), *seen, most})
     found, first = [], 1
     for last in ends:
         inside = [each for each in sentences if first <= each.pieces <= last]
         if inside:
             unseen = None if longest_seen is None else first > longest_seen
-            found.append(bucket(inside, first, last, chrf, unseen))
+            found.append(measure_bucket(inside, first, last, chrf, unseen))
         first = last + 1
     return found
 
 
-def bucket(inside: Sequence[Measured], first: int, last: int, chrf: Scorer, unseen: bool | None) -> Bucket:
+def measure_bucket(
+    inside: Sequence[MeasuredSentence], first: int, last: int, chrf: Scorer, unseen: bool | None
+) -> LengthBucket:
     """What all of them together give."""
     written, wanted = ([getattr(each, name) for each in inside] for name in ("translation", "reference"))
-    return Bucket(
+    return LengthBucket(
         first=first,
         last=last,
         sentences=len(inside),
@@ -72,10 +74,10 @@ def bucket(inside: Sequence[Measured], first: int, last: int, chrf: Scorer, unse
     )
 
 
-def doublings(most: int) -> list[int]:
+def doubling_edges(most: int) -> list[int]:
     """4, 8, 16, ... up to the first that is large enough.
 
-    >>> doublings(20)
+    >>> doubling_edges(20)
     [4, 8, 16, 32]
     """
     ends = [4]
@@ -84,10 +86,10 @@ def doublings(most: int) -> list[int]:
     return ends
 
 
-def joined(lines: Sequence[str], most: int) -> list[str]:
+def join_lines(lines: Sequence[str], most: int) -> list[str]:
     """The lines, then those put together by twos, by threes, up to `most` at a time; what is left over is left out.
 
-    >>> joined(["a", "b", "c"], most=2)
+    >>> join_lines(["a", "b", "c"], most=2)
     ['a', 'b', 'c', 'a b']
     """
     groups: Iterable[list[str]] = (

@@ -12,13 +12,13 @@ import torch
 from jaxtyping import Float
 
 from pellucid.decode.search import log_probabilities
-from pellucid.decode.translate import reading
+from pellucid.decode.translate import inference_only
 from pellucid.model import ModelConfig, Transformer
 from pellucid.trace.trace import Trace
 
 
 @dataclass(frozen=True)
-class Said:
+class LensPiece:
     """A piece and its probability."""
 
     piece: str
@@ -27,13 +27,13 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Saying:
+class LensCell:
     """What is said after a layer at a step: the likeliest pieces, and how the piece that was written stands among all.
 
     `divergence` is that of the model's own distribution from this one, in nats; 0 after the last layer.
     """
 
-    top: list[Said]
+    top: list[LensPiece]
     prob: float
     rank: int
     entropy: float
@@ -47,7 +47,7 @@ class Lens:
     places: list[str]
     inputs: list[str]
     written: list[str]
-    rows: list[list[Saying]]
+    rows: list[list[LensCell]]
 
     @property
     def settled(self) -> list[str | None]:
@@ -60,15 +60,15 @@ class Lens:
         return found
 
 
-def states(config: ModelConfig) -> dict[str, str]:
+def residual_tensors(config: ModelConfig) -> dict[str, str]:
     """The tensor that holds the residual stream at each place: before the first layer, and after each one."""
     last = "sum" if config.norm_first else "norm"
     after = {f"layer {n}": f"decoder.{n}.ffn_residual.{last}" for n in range(config.decoder_layers)}
     return {"input": "decoder.input", **after}
 
 
-def lens(trace: Trace, count: int = 3) -> Lens:
-    """What every layer would have written at each step of a trace that captured `states`.
+def logit_lens(trace: Trace, count: int = 3) -> Lens:
+    """What every layer would have written at each step of a trace that captured `residual_tensors`.
 
     ValueError for a trace without a model or these tensors, and for a count that is not at least 1.
     """
@@ -76,36 +76,36 @@ def lens(trace: Trace, count: int = 3) -> Lens:
         raise ValueError(f"count is {count}, it must be 1 or more")
     origin = trace.require_origin()
     model, name = origin.bundle.model, origin.translator.tokenizer.target_pieces
-    places = states(model.config)
-    every = [readings(model, trace.values_of(tensor)) for tensor in places.values()]
+    places = residual_tensors(model.config)
+    every = [early_log_probs(model, trace.values_of(tensor)) for tensor in places.values()]
     pieces = name(range(model.config.target_vocabulary))
-    rows = [sayings(each, every[-1], trace.target.ids, pieces, count) for each in every]
+    rows = [lens_row(each, every[-1], trace.target.ids, pieces, count) for each in every]
     return Lens(list(places), trace.inputs.pieces, name(trace.target.ids), rows)
 
 
-def logits_at(model: Transformer, stream: Float[np.ndarray, "T D"]) -> torch.Tensor:
+def early_logits(model: Transformer, stream: Float[np.ndarray, "T D"]) -> torch.Tensor:
     """The last norm and the output embedding over states of any layer."""
     device = model.output_embedding.weight.device
-    with reading(model):
+    with inference_only(model):
         return model.logits(model.decoder_norm(torch.from_numpy(np.array(stream)).to(device)[None]))[0].cpu()
 
 
-def readings(model: Transformer, stream: Float[np.ndarray, "T D"]) -> torch.Tensor:
+def early_log_probs(model: Transformer, stream: Float[np.ndarray, "T D"]) -> torch.Tensor:
     """Log-probabilities at each step, in float64."""
-    return log_probabilities(logits_at(model, stream).double())
+    return log_probabilities(early_logits(model, stream).double())
 
 
-def sayings(
+def lens_row(
     here: torch.Tensor, last: torch.Tensor, written: Sequence[int], pieces: list[str], count: int
-) -> list[Saying]:
+) -> list[LensCell]:
     """One row: log-probabilities here and after the last layer, one row of them for each piece written."""
     found = []
     for row, end, id in zip(here, last, written, strict=True):
         best = row.argsort(descending=True, stable=True)[:count].tolist()
         probs, own = row.exp(), end.exp()
         found.append(
-            Saying(
-                top=[Said(pieces[i], i, float(probs[i])) for i in best],
+            LensCell(
+                top=[LensPiece(pieces[i], i, float(probs[i])) for i in best],
                 prob=float(probs[id]),
                 rank=int((row > row[id]).sum()) + 1,
                 entropy=float(-(torch.special.xlogy(probs, probs)).sum()),

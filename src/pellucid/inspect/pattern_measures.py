@@ -11,14 +11,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pellucid.inspect.study_pairs import Side
+from pellucid.inspect.study_pairs import BatchSide
 
 OFFSETS = tuple(range(-3, 4))
 """Places from the query to the key: -1 is the neighbour on the left, 0 itself."""
 
 
 @dataclass(frozen=True)
-class View:
+class QueryView:
     """Which queries of a batch count, what each of them may choose, and where everything stands."""
 
     queries: Bool[Tensor, "B Q"]
@@ -28,7 +28,7 @@ class View:
 
 
 @dataclass
-class Sums:
+class MeasureSums:
     """For each measure a sum for each head, and how many queries it is the sum of."""
 
     totals: dict[str, Float[Tensor, " H"]] = field(default_factory=dict)
@@ -46,66 +46,69 @@ class Sums:
         return [None] * heads if not count else [float(each) / count for each in self.totals[name]]
 
 
-def view(queries: Side, keys: Side, causal: bool) -> View:
+def view_of_pieces(queries: BatchSide, keys: BatchSide, causal: bool) -> QueryView:
     """Piece by piece: a query may choose every piece it may read, marks left out."""
-    return choosing(queries.real, keys.real, queries.places, keys.places, causal)
+    return view_of_keys(queries.not_special, keys.not_special, queries.places, keys.places, causal)
 
 
-def choosing(
+def view_of_keys(
     queries: Bool[Tensor, "B Q"],
     keys: Bool[Tensor, "B K"],
     q_places: Int[Tensor, " Q"],
     k_places: Int[Tensor, " K"],
     causal: bool,
-) -> View:
+) -> QueryView:
     """Those keys, and if `causal` only those not after the query."""
     choices = queries[:, :, None] & keys[:, None, :]
     if causal:
         choices = choices & (k_places[None, None, :] <= q_places[None, :, None])
-    return View(queries, choices, q_places, k_places)
+    return QueryView(queries, choices, q_places, k_places)
 
 
-def view_of_words(queries: Side, keys: Side, causal: bool) -> View:
-    """Word by word: `by_words` of a pattern belongs to it. A word whose pieces are all another's does not count."""
-    q, k = (owners(each.words).any(dim=1) for each in (queries, keys))
+def view_of_words(queries: BatchSide, keys: BatchSide, causal: bool) -> QueryView:
+    """Word by word: `merge_to_words` of a pattern belongs to it. A word whose pieces are all another's does not
+    count."""
+    q, k = (piece_word_matrix(each.words).any(dim=1) for each in (queries, keys))
     q_places, k_places = (torch.arange(each.shape[1], device=each.device) for each in (q, k))
-    return choosing(q, k, q_places, k_places, causal)
+    return view_of_keys(q, k, q_places, k_places, causal)
 
 
-def owners(words: Int[Tensor, "B Q"]) -> Bool[Tensor, "B Q W"]:
+def piece_word_matrix(words: Int[Tensor, "B Q"]) -> Bool[Tensor, "B Q W"]:
     """Which piece belongs to which word."""
     numbers = torch.arange(max(1, int(words.max()) + 1), device=words.device)
     return words[:, :, None] == numbers
 
 
-def by_words(
+def merge_to_words(
     pattern: Float[Tensor, "B H Q K"], q_words: Int[Tensor, "B Q"], k_words: Int[Tensor, "B K"]
 ) -> Float[Tensor, "B H U W"]:
     """What each word reads of each word: summed over the pieces read, averaged over the pieces that read."""
-    of_q, of_k = (owners(words).to(pattern.dtype) for words in (q_words, k_words))
+    of_q, of_k = (piece_word_matrix(words).to(pattern.dtype) for words in (q_words, k_words))
     read = torch.einsum("bhqk,bkw->bhqw", pattern, of_k)
     return torch.einsum("bhqw,bqu->bhuw", read, of_q / of_q.sum(dim=1, keepdim=True).clamp(min=1.0))
 
 
-def chosen(pattern: Float[Tensor, "B H Q K"], v: View) -> Int[Tensor, "B H Q"]:
+def most_read_keys(pattern: Float[Tensor, "B H Q K"], v: QueryView) -> Int[Tensor, "B H Q"]:
     """The key that each query reads most, of those it may choose."""
     return pattern.masked_fill(~v.choices[:, None], -1.0).argmax(dim=-1)
 
 
-def strength(sums: Sums, pattern: Float[Tensor, "B H Q K"], v: View, marks: Bool[Tensor, "B K"]) -> None:
+def add_strength(
+    sums: MeasureSums, pattern: Float[Tensor, "B H Q K"], v: QueryView, marks: Bool[Tensor, "B K"]
+) -> None:
     """Confidence, the mean largest weight; entropy over all keys, in nats; and the share that goes to marks."""
     sums.add("confidence", pattern.masked_fill(~v.choices[:, None], 0.0).amax(dim=-1), v.queries)
     sums.add("entropy", -torch.special.xlogy(pattern, pattern).sum(dim=-1), v.queries)
     sums.add("sink", (pattern * marks[:, None, None, :]).sum(dim=-1), v.queries)
 
 
-def offsets(sums: Sums, pattern: Float[Tensor, "B H Q K"], v: View, name: str) -> None:
+def add_offsets(sums: MeasureSums, pattern: Float[Tensor, "B H Q K"], v: QueryView, name: str) -> None:
     """For each offset d the share of queries whose largest weight is d places on.
 
     Counted are queries that have a key there and another to choose.
     """
     apart = v.k_places[None, :] - v.q_places[:, None]
-    best = chosen(pattern, v)
+    best = most_read_keys(pattern, v)
     several = v.queries & (v.choices.sum(dim=-1) > 1)
     for d in OFFSETS:
         at_d = v.choices & (apart == d)
@@ -113,7 +116,7 @@ def offsets(sums: Sums, pattern: Float[Tensor, "B H Q K"], v: View, name: str) -
         sums.add(f"{name}{d:+d}", hit, several & at_d.any(dim=-1))
 
 
-def rarity(sums: Sums, pattern: Float[Tensor, "B H Q K"], v: View, keys: Side) -> None:
+def add_rarity(sums: MeasureSums, pattern: Float[Tensor, "B H Q K"], v: QueryView, keys: BatchSide) -> None:
     """The share of queries whose largest weight is on the rarest piece, and on one of the two rarest.
 
     Counted are queries that may choose among several pieces, the rarest of which is outside the commonest. Pieces that
@@ -128,7 +131,7 @@ def rarity(sums: Sums, pattern: Float[Tensor, "B H Q K"], v: View, keys: Side) -
     alone = rarest.sum(dim=-1, keepdim=True) == 1
     two = rarest | (v.choices & alone & (of_choices == second))
     queries = v.queries & (v.choices.sum(dim=-1) > 1) & (rarest & ~common[:, None, :]).any(dim=-1)
-    best = chosen(pattern, v)
+    best = most_read_keys(pattern, v)
     among = v.choices.sum(dim=-1).clamp(min=1)
     for name, those in (("rarest", rarest), ("two_rarest", two)):
         hit = those[:, None].expand(-1, pattern.shape[1], -1, -1).gather(3, best[..., None])[..., 0]
@@ -140,13 +143,15 @@ def rarity(sums: Sums, pattern: Float[Tensor, "B H Q K"], v: View, keys: Side) -
         sums.add(f"{name}_variance", of_sentence[:, None, None], queries.any(dim=1, keepdim=True))
 
 
-def standard_error(sums: Sums, name: str) -> float | None:
+def standard_error(sums: MeasureSums, name: str) -> float | None:
     """Of a share that is reached by chance; None where nothing was counted."""
     count = sums.counts.get(f"{name}_variance", 0.0)
     return (float(sums.totals[f"{name}_variance"][0]) / count / count) ** 0.5 if count else None
 
 
-def affinities(patterns: Sequence[Float[Tensor, "B H Q K"]], queries: Bool[Tensor, "B Q"]) -> Float[Tensor, "N N"]:
+def pattern_similarities(
+    patterns: Sequence[Float[Tensor, "B H Q K"]], queries: Bool[Tensor, "B Q"]
+) -> Float[Tensor, "N N"]:
     """For all heads of these attentions, which read the same, sum over queries of sum_k sqrt(p_k q_k).
 
     Divided by the queries this is the mean Bhattacharyya coefficient (1943): 1 for heads that read alike, 0 for heads

@@ -21,7 +21,7 @@ CONSTANT = 0.01
 
 
 @dataclass(frozen=True)
-class Table:
+class PositionTable:
     """What each position is given. `kind` is the setting of the model, `trained` says whether it was learned."""
 
     kind: str
@@ -48,7 +48,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Wrong:
+class WrongTable:
     """How far the table with the doubled exponent is from the right one."""
 
     d_model: int
@@ -72,7 +72,7 @@ class Wrong:
     positions: int
 
 
-def table_of(model: Transformer, positions: int, side: str = "source") -> Table:
+def position_vectors(model: Transformer, positions: int, side: str = "source") -> PositionTable:
     """What the first positions of a side are given: sines, learned vectors, or the sines of rotary angles.
 
     Raises ValueError for a model without positions, and for more than it has.
@@ -84,10 +84,10 @@ def table_of(model: Transformer, positions: int, side: str = "source") -> Table:
         raise ValueError(f"{positions:,} positions were asked for, this model has 1 to {most:,}")
     module = getattr(model, f"{side}_positions")
     if isinstance(module, Rotary):
-        pairs = np.stack([numbers(module.sine[:positions]), numbers(module.cosine[:positions])], axis=-1)
-        return Table("rotary", pairs.reshape(positions, -1), trained=False)
+        pairs = np.stack([as_numpy(module.sine[:positions]), as_numpy(module.cosine[:positions])], axis=-1)
+        return PositionTable("rotary", pairs.reshape(positions, -1), trained=False)
     if isinstance(module, Sinusoidal | Learned):
-        return Table(model.config.positions, numbers(module.table[:positions]), isinstance(module, Learned))
+        return PositionTable(model.config.positions, as_numpy(module.table[:positions]), isinstance(module, Learned))
     raise ValueError("this model has no positions: it reads a bag of pieces")
 
 
@@ -100,24 +100,27 @@ def wavelengths(width: int) -> Float[np.ndarray, " half"]:
     return 2 * pi * 10000.0 ** (np.arange(0, width, 2) / width)
 
 
-def right(positions: int, d_model: int) -> Float[np.ndarray, "P D"]:
+def paper_table(positions: int, d_model: int) -> Float[np.ndarray, "P D"]:
     """The table of the paper (3.5) in float64."""
-    return interleaved(np.arange(positions)[:, None] / 10000.0 ** (np.arange(0, d_model, 2) / d_model))
+    return interleave_sine_cosine(np.arange(positions)[:, None] / 10000.0 ** (np.arange(0, d_model, 2) / d_model))
 
 
-def doubled(positions: int, d_model: int) -> Float[np.ndarray, "P D"]:
+def doubled_exponent_table(positions: int, d_model: int) -> Float[np.ndarray, "P D"]:
     """The table of the wrong code, in which i is even already."""
-    return interleaved(np.arange(positions)[:, None] / 10000.0 ** (2 * np.arange(0, d_model, 2) / d_model))
+    return interleave_sine_cosine(np.arange(positions)[:, None] / 10000.0 ** (2 * np.arange(0, d_model, 2) / d_model))
 
 
-def wrong_beside_right(d_model: int, position: int = 3, positions: int = 50) -> Wrong:
+def compare_with_wrong_table(d_model: int, position: int = 3, positions: int = 50) -> WrongTable:
     """The two tables compared, at one position and over several."""
-    bad, good = doubled(max(positions, position + 1), d_model), right(max(positions, position + 1), d_model)
+    bad, good = (
+        doubled_exponent_table(max(positions, position + 1), d_model),
+        paper_table(max(positions, position + 1), d_model),
+    )
     apart = np.abs(bad[position] - good[position])
     different = np.nonzero(apart > 1e-6)[0]
     first = int(different[0]) if len(different) else 0
     spread = [np.ptp(table[:positions], axis=0) for table in (bad, good)]
-    return Wrong(
+    return WrongTable(
         d_model=d_model,
         entries=d_model,
         different=len(different),
@@ -136,11 +139,11 @@ def wrong_beside_right(d_model: int, position: int = 3, positions: int = 50) -> 
     )
 
 
-def interleaved(angles: Float[np.ndarray, "P half"]) -> Float[np.ndarray, "P D"]:
+def interleave_sine_cosine(angles: Float[np.ndarray, "P half"]) -> Float[np.ndarray, "P D"]:
     """Sine and cosine of each angle, side by side."""
     return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(len(angles), -1)
 
 
-def numbers(tensor) -> np.ndarray:
+def as_numpy(tensor) -> np.ndarray:
     """In float64."""
     return tensor.detach().cpu().double().numpy()

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from pellucid.inspect.attention import allowed_in, through_output
-from pellucid.inspect.word_axes import Axis, Group, axes, bared, merged
+from pellucid.inspect.attention import attention_mask, values_through_output
+from pellucid.inspect.word_axes import PieceGroup, WordAxis, attention_axes, merge_words, strip_word
 from pellucid.model import ModelConfig
 from pellucid.trace.edits import attention_names
 from pellucid.trace.trace import Trace
@@ -38,7 +38,7 @@ DRAWS = 20_000
 LARGEST_FILE = 2**20
 """Bytes of a file of probes."""
 
-Ask = Callable[[str, str, list[str]], Trace]
+TraceFor = Callable[[str, str, list[str]], Trace]
 """A trace of a sentence and a translation that keeps these tensors."""
 
 
@@ -73,7 +73,7 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class Head:
+class ProbedHead:
     """What one head does: whether as wished, by how much, and what each reader reads of each word.
 
     `margin` is the smallest difference between a word and one of the next rank; of `differ` the mean distance between
@@ -88,12 +88,12 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedHeads:
     """All heads, by weights or by norms: `mean` is the mean of their shares, judged as if it were a head."""
 
     kind: str
-    heads: list[Head]
-    mean: Head
+    heads: list[ProbedHead]
+    mean: ProbedHead
 
     @property
     def count(self) -> int:
@@ -101,20 +101,20 @@ class Judged:
         return sum(head.wished for head in self.heads)
 
     @property
-    def best(self) -> Head:
+    def best(self) -> ProbedHead:
         """The head that does it most."""
         return max(self.heads, key=lambda head: (head.wished, head.margin))
 
-    def by_attention(self) -> dict[str, list[Head]]:
+    def by_attention(self) -> dict[str, list[ProbedHead]]:
         """The heads of each attention."""
-        found: dict[str, list[Head]] = {}
+        found: dict[str, list[ProbedHead]] = {}
         for head in self.heads:
             found.setdefault(head.attention, []).append(head)
         return found
 
 
 @dataclass(frozen=True)
-class Result:
+class ProbeResult:
     """What came of a probe. `chance` is how often a head of random weights does as wished."""
 
     probe: Probe
@@ -122,7 +122,7 @@ class Result:
     words: list[str]
     ranks: list[list[int]]
     """Which of `words` the order names, rank by rank; none for `differ`."""
-    judged: list[Judged]
+    judged: list[JudgedHeads]
     chance: float
     notes: list[str] = field(default_factory=list)
 
@@ -135,7 +135,7 @@ class Result:
     def by_chance(self) -> float:
         """How likely as many heads or more would do so by chance, if heads were independent; by weights."""
         weights = self.judged[0]
-        return tail(weights.count, len(weights.heads), self.chance)
+        return binomial_tail(weights.count, len(weights.heads), self.chance)
 
     @property
     def beyond_chance(self) -> bool:
@@ -160,12 +160,12 @@ class Result:
         )
 
 
-def gallery() -> list[Probe]:
+def read_gallery() -> list[Probe]:
     """The probes that come with this package."""
-    return read(GALLERY)
+    return read_probes(GALLERY)
 
 
-def read(path: str | Path) -> list[Probe]:
+def read_probes(path: str | Path) -> list[Probe]:
     """The probes of a file, all its mistakes in one ValueError."""
     size = Path(path).stat().st_size
     if size > LARGEST_FILE:
@@ -183,10 +183,10 @@ def read(path: str | Path) -> list[Probe]:
     for number, table in enumerate(written, start=1):
         called = table.get("name") if isinstance(table, dict) else None
         where = f"probe {number}" + (f" ({called:.40})" if isinstance(called, str) else "")
-        wrong = [f"{where}: {each}" for each in problems_of(table)]
+        wrong = [f"{where}: {each}" for each in probe_problems(table)]
         problems += wrong
         if not wrong:
-            found.append(probe_of(table))
+            found.append(probe_from_table(table))
     names = [each.name for each in found]
     problems += [f"two probes are called {name!r:.60}" for name in dict.fromkeys(names) if names.count(name) > 1]
     if problems:
@@ -194,14 +194,14 @@ def read(path: str | Path) -> list[Probe]:
     return found
 
 
-def probe_of(table: Mapping[str, Any]) -> Probe:
+def probe_from_table(table: Mapping[str, Any]) -> Probe:
     """A table that has been looked at."""
     lists = {key: tuple(table.get(key, ())) for key in ("differ", "article")}
     order = tuple((each,) if isinstance(each, str) else tuple(each) for each in table.get("order", ()))
     return Probe(**{**table, **lists, "order": order})
 
 
-def problems_of(table: object) -> list[str]:
+def probe_problems(table: object) -> list[str]:
     """What is wrong with one table of a file; nothing if it is a probe."""
     if not isinstance(table, dict):
         return [f"it is {table!r:.40}, a table is expected under [[probe]]"]
@@ -224,7 +224,7 @@ def problems_of(table: object) -> list[str]:
             found.append(f"{key} is {table[key]!r:.40}, a list of words is expected")
     if "order" in table and not is_order(table["order"]):
         found.append(f"order is {table['order']!r:.60}; expected are words, or lists of words of one rank")
-    return found or problems_of_wish(table)
+    return found or wish_problems(table)
 
 
 def is_words(value: object) -> bool:
@@ -241,9 +241,9 @@ def is_order(value: object) -> bool:
     )
 
 
-def problems_of_wish(table: Mapping[str, Any]) -> list[str]:
+def wish_problems(table: Mapping[str, Any]) -> list[str]:
     """What is wrong with a table whose values are of the right kinds."""
-    probe = probe_of(table)
+    probe = probe_from_table(table)
     if probe.where not in PLACES:
         return [f"where is {probe.where!r:.40}, it must be {', '.join(PLACES)}"]
     if (probe.where == "encoder") == bool(probe.target.strip()):
@@ -263,105 +263,105 @@ def problems_of_wish(table: Mapping[str, Any]) -> list[str]:
     return [
         f"{word!r:.40} is not in {text!r:.80}" + hint
         for word, text in [*((each, reading) for each in probe.readers), *((each, read) for each in wanted)]
-        if (hint := missing(word, text)) is not None
+        if (hint := explain_missing_word(word, text)) is not None
     ]
 
 
-def missing(word: str, text: str) -> str | None:
+def explain_missing_word(word: str, text: str) -> str | None:
     """What to say of a word that is not in a text, or stands there several times; None if it is there once."""
-    groups = [Group(bared(each), (n,), (), "word", unknown=False) for n, each in enumerate(text.split())]
+    groups = [PieceGroup(strip_word(each), (n,), (), "word", unknown=False) for n, each in enumerate(text.split())]
     try:
-        Axis([], groups).find(word)
+        WordAxis([], groups).find(word)
     except ValueError as error:
         return f": {error}" if "times" in str(error) else ""
     return None
 
 
-def attentions(probe: Probe, config: ModelConfig) -> list[str]:
+def attentions_of_probe(probe: Probe, config: ModelConfig) -> list[str]:
     """Where a probe is looked at: every attention of its place that has a head."""
     stack, part = ("decoder", "cross") if probe.where == "cross" else (probe.where, "self")
     names = [name for name in attention_names(config) if name.startswith(stack) and name.endswith(part)]
     return [name for name in names if config.heads_in(name)]
 
 
-def run(probe: Probe, ask: Ask, config: ModelConfig) -> Result:
+def run_probe(probe: Probe, ask: TraceFor, config: ModelConfig) -> ProbeResult:
     """What the heads of a model do. ValueError, naming the probe, for a model without heads there, for a sentence that
     is too long for it, and for a word that has no piece of its own.
     """
-    names = attentions(probe, config)
+    names = attentions_of_probe(probe, config)
     if not names:
         raise ValueError(f"probe {probe.name!r}: this model has no heads in the {PLACES[probe.where]}")
     try:
         trace = ask(
             probe.sentence, probe.target, [f"{name}.{each}" for name in names for each in ("pattern", "allowed", "v")]
         )
-        queries, keys = axes(trace, names[0], "input" if probe.where == "decoder" else "output")
+        queries, keys = attention_axes(trace, names[0], "input" if probe.where == "decoder" else "output")
         readers = [queries.find(word) for word in probe.readers]
         ranks = [[keys.find(word) for word in rank] for rank in probe.order]
     except ValueError as error:
         raise ValueError(f"probe {probe.name!r}: {error}") from None
-    may = merged(allowed_in(trace, names[0])[None].astype(float), queries, keys)[0][readers] > 0.0
+    may = merge_words(attention_mask(trace, names[0])[None].astype(float), queries, keys)[0][readers] > 0.0
     wanted = [n for rank in ranks for n in rank]
     if unread := [n for n in wanted if not may[:, n].all()]:
         raise ValueError(
             f"probe {probe.name!r}: {probe.word!r} cannot read {keys.groups[unread[0]].label!r}, which stands later"
         )
     words = [n for n, group in enumerate(keys.groups) if group.kind == "word"]
-    rows = {kind: shares_of(trace, names, kind, queries, keys, readers) for kind in KINDS}
-    judged = [judge(kind, found, ranks, words) for kind, found in rows.items()]
+    rows = {kind: reading_shares(trace, names, kind, queries, keys, readers) for kind in KINDS}
+    judged = [judge_heads(kind, found, ranks, words) for kind, found in rows.items()]
     sizes = np.array([len(group.places) for group in keys.groups])
-    return Result(
+    return ProbeResult(
         probe,
         [queries.groups[n].label for n in readers],
         [group.label for group in keys.groups],
         ranks,
         judged,
-        chance_of(sizes, ranks, words, len(readers), may),
-        notes_of([queries.groups[n] for n in readers] + [keys.groups[n] for n in wanted]),
+        chance_of_wish(sizes, ranks, words, len(readers), may),
+        word_notes([queries.groups[n] for n in readers] + [keys.groups[n] for n in wanted]),
     )
 
 
-def shares_of(
-    trace: Trace, names: Sequence[str], kind: str, queries: Axis, keys: Axis, readers: Sequence[int]
+def reading_shares(
+    trace: Trace, names: Sequence[str], kind: str, queries: WordAxis, keys: WordAxis, readers: Sequence[int]
 ) -> dict[str, Float[np.ndarray, "H R W"]]:
     """Of each attention what these words read of each word, by every head."""
     found = {}
     for name in names:
         values = trace.values_of(f"{name}.pattern").astype(np.float64)
         if kind == "norms":
-            values = values * np.linalg.norm(through_output(trace, name), axis=-1)[:, None]
-        rows = merged(values, queries, keys)[:, list(readers)]
+            values = values * np.linalg.norm(values_through_output(trace, name), axis=-1)[:, None]
+        rows = merge_words(values, queries, keys)[:, list(readers)]
         total = rows.sum(axis=-1, keepdims=True)
         found[name] = np.divide(rows, total, out=np.zeros_like(rows), where=total > 0.0)
     return found
 
 
-def judge(
+def judge_heads(
     kind: str, rows: Mapping[str, Float[np.ndarray, "H R W"]], ranks: Sequence[Sequence[int]], words: Sequence[int]
-) -> Judged:
+) -> JudgedHeads:
     """Every head of these attentions, and their mean."""
     heads = [
-        head_of(name, number, shares, ranks, words) for name, of in rows.items() for number, shares in enumerate(of)
+        judge_head(name, number, shares, ranks, words) for name, of in rows.items() for number, shares in enumerate(of)
     ]
     mean = np.concatenate(list(rows.values())).mean(axis=0)
-    return Judged(kind, heads, head_of("mean of all heads", -1, mean, ranks, words))
+    return JudgedHeads(kind, heads, judge_head("mean of all heads", -1, mean, ranks, words))
 
 
-def head_of(
+def judge_head(
     attention: str, number: int, shares: Float[np.ndarray, "R W"], ranks: Sequence[Sequence[int]], words: Sequence[int]
-) -> Head:
+) -> ProbedHead:
     """One head."""
-    wished = bool(as_wished(shares[None], ranks, words)[0])
+    wished = bool(does_as_wished(shares[None], ranks, words)[0])
     if ranks:
         [row] = shares
         margin = min(float(row[more] - row[less]) for a, b in pairwise(ranks) for more in a for less in b)
     else:
         pairs = [(a, b) for a in range(len(shares)) for b in range(a)]
         margin = float(np.mean([np.abs(shares[a] - shares[b]).sum() / 2 for a, b in pairs]))
-    return Head(attention, number, wished, margin, shares.tolist())
+    return ProbedHead(attention, number, wished, margin, shares.tolist())
 
 
-def as_wished(
+def does_as_wished(
     shares: Float[np.ndarray, "N R W"], ranks: Sequence[Sequence[int]], words: Sequence[int]
 ) -> Bool[np.ndarray, " N"]:
     """Whether each head reads every word of a rank more than every word of the next; or, without ranks, whether no two
@@ -375,7 +375,7 @@ def as_wished(
     return np.diff(most, axis=1).min(axis=1) > 0
 
 
-def chance_of(
+def chance_of_wish(
     sizes: np.ndarray, ranks: Sequence[Sequence[int]], words: Sequence[int], readers: int, may: Bool[np.ndarray, "R W"]
 ) -> float:
     """How often weights drawn evenly (every way to share 1 among the pieces is as likely) would be as wished.
@@ -391,19 +391,19 @@ def chance_of(
     # Evenly drawn shares are exponential numbers divided by their sum; that of several pieces is a gamma number.
     draw = np.random.default_rng(1)
     shares = draw.gamma(sizes, size=(DRAWS, readers, len(sizes))) * may
-    return float(as_wished(shares, ranks, words).mean())
+    return float(does_as_wished(shares, ranks, words).mean())
 
 
-def tail(count: int, total: int, chance: float) -> float:
+def binomial_tail(count: int, total: int, chance: float) -> float:
     """How likely `count` or more of `total` are, each by this chance.
 
-    >>> tail(1, 2, 0.5), tail(0, 9, 0.1)
+    >>> binomial_tail(1, 2, 0.5), binomial_tail(0, 9, 0.1)
     (0.75, 1.0)
     """
     return 1.0 - sum(comb(total, n) * chance**n * (1.0 - chance) ** (total - n) for n in range(count))
 
 
-def notes_of(groups: Sequence[Group]) -> list[str]:
+def word_notes(groups: Sequence[PieceGroup]) -> list[str]:
     """What to know of the words of a probe: which the vocabulary cannot spell, and which it cuts."""
     found = []
     for group in dict.fromkeys(groups):

@@ -20,7 +20,7 @@ class Projection:
     shares: tuple[float, ...] = ()
 
 
-def projection(vectors: Float[np.ndarray, "N D"], method: str = "pca", dims: int = 2, seed: int = 1) -> Projection:
+def project_vectors(vectors: Float[np.ndarray, "N D"], method: str = "pca", dims: int = 2, seed: int = 1) -> Projection:
     """The rows in `dims` dimensions. ValueError for what cannot be done, or is not installed here."""
     require_known(method, dims)
     least = dims + 1 if method == "pca" else 5
@@ -30,10 +30,10 @@ def projection(vectors: Float[np.ndarray, "N D"], method: str = "pca", dims: int
             f"{method}; take {least} words or more"
         )
     if method == "pca":
-        return principal(vectors, dims)
+        return project_pca(vectors, dims)
     if method == "tsne":
-        return Projection("tsne", tsne(vectors, dims, seed))
-    return Projection("umap", umap(vectors, dims, seed))
+        return Projection("tsne", project_tsne(vectors, dims, seed))
+    return Projection("umap", project_umap(vectors, dims, seed))
 
 
 def require_known(method: str, dims: int) -> None:
@@ -47,7 +47,7 @@ def require_known(method: str, dims: int) -> None:
         raise ValueError(f"{method} needs {package}, which is not installed: pip install {package}; pca needs nothing")
 
 
-def principal(vectors: Float[np.ndarray, "N D"], dims: int) -> Projection:
+def project_pca(vectors: Float[np.ndarray, "N D"], dims: int) -> Projection:
     """The directions along which the rows vary most (Pearson 1901), by the eigenvectors of their covariance.
 
     The sign of a direction is free; the largest of its numbers is made positive.
@@ -61,7 +61,7 @@ def principal(vectors: Float[np.ndarray, "N D"], dims: int) -> Projection:
     return Projection("pca", centred @ (directions * np.where(largest < 0.0, -1.0, 1.0)), shares)
 
 
-def tsne(vectors: Float[np.ndarray, "N D"], dims: int, seed: int) -> Float[np.ndarray, "N K"]:
+def project_tsne(vectors: Float[np.ndarray, "N D"], dims: int, seed: int) -> Float[np.ndarray, "N K"]:
     """van der Maaten and Hinton 2008, by scikit-learn, on cosines."""
     from sklearn.manifold import TSNE  # pyright: ignore[reportMissingImports]
 
@@ -70,7 +70,7 @@ def tsne(vectors: Float[np.ndarray, "N D"], dims: int, seed: int) -> Float[np.nd
     return np.asarray(made.fit_transform(vectors), dtype=np.float64)
 
 
-def umap(vectors: Float[np.ndarray, "N D"], dims: int, seed: int) -> Float[np.ndarray, "N K"]:
+def project_umap(vectors: Float[np.ndarray, "N D"], dims: int, seed: int) -> Float[np.ndarray, "N K"]:
     """McInnes et al. 2018, by umap-learn, on cosines."""
     from umap import UMAP  # pyright: ignore[reportMissingImports]
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from pellucid.inspect.attention import allowed_in, require_head
-from pellucid.inspect.word_axes import Axis, asked, axes, found_in
+from pellucid.inspect.attention import attention_mask, require_head
+from pellucid.inspect.word_axes import WordAxis, attention_axes, find_label, label_and_occurrence
 from pellucid.trace.trace import Trace
 
 
 @dataclass(frozen=True)
-class Pair:
+class QueryKeyPair:
     """A query and a key of one head.
 
     `product` is q . k = cosine * query_norm * key_norm = the sum of `by_dimension`; `score` is it divided by
@@ -46,7 +46,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Plane:
+class QueryKeyPlane:
     """Queries and keys of a head as arrows from one origin, in the plane that keeps most of their squared lengths.
 
     It is not moved to their mean, so that angles and lengths stand for products: `kept` is the share of all squared
@@ -60,17 +60,19 @@ class Plane:
     kept: float
 
 
-def pair(trace: Trace, attention: str, head: int, query: str, key: str, *, side: str = "output") -> Pair:
+def take_product_apart(
+    trace: Trace, attention: str, head: int, query: str, key: str, *, side: str = "output"
+) -> QueryKeyPair:
     """The score of one word's query and another's key; of a word of several pieces the first is taken, and told.
 
     A word is also found by one of its pieces as it stands in the vocabulary. ValueError for a word, a head or an
     attention that there is not, and for a key that the query may not read.
     """
     require_head(trace.config, attention, head)
-    queries, keys = axes(trace, attention, side)
-    row, row_note = place_of(queries, query)
-    column, column_note = place_of(keys, key)
-    may = allowed_in(trace, attention)[row]
+    queries, keys = attention_axes(trace, attention, side)
+    row, row_note = position_of_word(queries, query)
+    column, column_note = position_of_word(keys, key)
+    may = attention_mask(trace, attention)[row]
     if not may[column]:
         raise ValueError(f"{query!r} may not read {key!r}: it stands later, and the decoder reads no future")
     q, k = (trace.values_of(f"{attention}.{name}")[head].astype(np.float64) for name in ("q", "k"))
@@ -78,7 +80,7 @@ def pair(trace: Trace, attention: str, head: int, query: str, key: str, *, side:
     product = float(q[row] @ k[column])
     lengths = float(np.linalg.norm(q[row])), float(np.linalg.norm(k[column]))
     pattern = trace.values_of(f"{attention}.pattern")[head, row].astype(np.float64)
-    return Pair(
+    return QueryKeyPair(
         attention=attention,
         head=head,
         query=query,
@@ -101,11 +103,11 @@ def pair(trace: Trace, attention: str, head: int, query: str, key: str, *, side:
     )
 
 
-def place_of(axis: Axis, name: str) -> tuple[int, str]:
+def position_of_word(axis: WordAxis, name: str) -> tuple[int, str]:
     """The position of a piece, or of the first piece of a word, and what is to be said of that."""
     labels = [group.label for group in axis.groups]
-    if any(word in axis.pieces and word not in labels for word, _ in asked(name)):
-        return found_in(axis.pieces, name), ""
+    if any(word in axis.pieces and word not in labels for word, _ in label_and_occurrence(name)):
+        return find_label(axis.pieces, name), ""
     group = axis.groups[axis.find(name)]
     if len(group.places) == 1:
         return group.places[0], ""
@@ -113,14 +115,14 @@ def place_of(axis: Axis, name: str) -> tuple[int, str]:
     return group.places[0], f"{group.label} has {len(group.places)} pieces, {spelled}: its first is taken, name another"
 
 
-def plane(trace: Trace, attention: str, head: int, *, side: str = "output") -> Plane:
+def query_key_plane(trace: Trace, attention: str, head: int, *, side: str = "output") -> QueryKeyPlane:
     """All queries and keys of a head on the plane of their two largest singular vectors.
 
     A position's query and key stand in one space, for products are taken between them. The largest number of a
     direction is made positive, as its sign is free.
     """
     require_head(trace.config, attention, head)
-    queries, keys = axes(trace, attention, side)
+    queries, keys = attention_axes(trace, attention, side)
     q, k = (trace.values_of(f"{attention}.{name}")[head].astype(np.float64) for name in ("q", "k"))
     _, strengths, directions = np.linalg.svd(np.concatenate([q, k]), full_matrices=False)
     two = np.zeros((2, q.shape[1]))
@@ -129,4 +131,4 @@ def plane(trace: Trace, attention: str, head: int, *, side: str = "output") -> P
     two *= np.where(largest < 0.0, -1.0, 1.0)[:, None]
     total = float((strengths**2).sum())
     kept = float((strengths[:2] ** 2).sum()) / total if total else 1.0
-    return Plane(q @ two.T, k @ two.T, list(queries.pieces), list(keys.pieces), kept)
+    return QueryKeyPlane(q @ two.T, k @ two.T, list(queries.pieces), list(keys.pieces), kept)

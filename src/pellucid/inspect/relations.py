@@ -9,10 +9,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pellucid.data.tokenizer import EOS, Tokenizer
-from pellucid.decode.translate import reading
+from pellucid.decode.translate import inference_only
 from pellucid.inspect import pattern_measures
-from pellucid.inspect.conllu import Parsed, words_of
-from pellucid.inspect.study_pairs import Commonness, Of, batches_of, side
+from pellucid.inspect.conllu import ParsedSentence, word_of_each_piece
+from pellucid.inspect.study_pairs import IdsAndWords, PieceFrequencies, batch_numbers, make_batch_side
 from pellucid.model import Transformer
 from pellucid.trace.record import Record
 
@@ -24,7 +24,7 @@ Wanted = Mapping[int, Sequence[int]]
 
 
 @dataclass(frozen=True)
-class Followed:
+class FollowedRelation:
     """How often each head of an attention reads what a relation leads to.
 
     `shares` are of the instances, one for each head; `baseline` is what always reading the word `offset` places on
@@ -39,7 +39,7 @@ class Followed:
     instances: int
 
 
-class Count:
+class RelationCounts:
     """Hits of each head, and how far the right words are."""
 
     def __init__(self) -> None:
@@ -56,18 +56,20 @@ class Count:
             self.instances[name] += 1
             apart.update({word - reader for word in right})
 
-    def followed(self, relation: str, attention: str) -> Followed | None:
+    def as_followed(self, relation: str, attention: str) -> FollowedRelation | None:
         """What came of it; None where there was no instance."""
         count = self.instances[relation]
         if not count:
             return None
         offset, most = max(self.apart[relation].items(), key=lambda row: (row[1], -abs(row[0]), row[0]))
-        return Followed(relation, attention, (self.hits[relation] / count).tolist(), most / count, offset, count)
+        return FollowedRelation(
+            relation, attention, (self.hits[relation] / count).tolist(), most / count, offset, count
+        )
 
 
-def followed_in_syntax(
-    model: Transformer, tokenizer: Tokenizer, parsed: Iterable[Parsed]
-) -> tuple[list[Followed], list[str]]:
+def follow_syntax(
+    model: Transformer, tokenizer: Tokenizer, parsed: Iterable[ParsedSentence]
+) -> tuple[list[FollowedRelation], list[str]]:
     """For each relation, in each direction, how often the encoder's heads follow it; and what to know about that.
 
     Every instance counts for itself: of two adjectives of a noun, a head can follow one. Words are those of the file.
@@ -75,7 +77,7 @@ def followed_in_syntax(
     sentences, rows, strange, long = [], [], 0, 0
     for each in parsed:
         [ids] = tokenizer.encode_source([each.text])
-        words = words_of(tokenizer.source_pieces(ids[:-1] if ids[-1:] == [EOS] else ids), each.words)
+        words = word_of_each_piece(tokenizer.source_pieces(ids[:-1] if ids[-1:] == [EOS] else ids), each.words)
         if words is None:
             strange += 1
         elif len(ids) > model.config.max_positions:
@@ -91,17 +93,21 @@ def followed_in_syntax(
         )
         if count
     ]
-    counts: dict[str, Count] = {f"encoder.{n}.self": Count() for n in range(model.config.encoder_layers)}
-    nothing = Commonness.of([], model.config.source_vocabulary)
+    counts: dict[str, RelationCounts] = {
+        f"encoder.{n}.self": RelationCounts() for n in range(model.config.encoder_layers)
+    }
+    nothing = PieceFrequencies.of([], model.config.source_vocabulary)
     device = model.output_embedding.weight.device
-    for numbers in batches_of({n: len(ids) for n, (ids, _) in enumerate(rows)}, model.config):
-        read = side([rows[n] for n in numbers], 0, nothing, device)
+    for numbers in batch_numbers({n: len(ids) for n, (ids, _) in enumerate(rows)}, model.config):
+        read = make_batch_side([rows[n] for n in numbers], 0, nothing, device)
         record = Record([f"{name}.pattern" for name in counts])
-        with reading(model):
+        with inference_only(model):
             model.encode(read.ids, record)
         for name, count in counts.items():
-            pattern = pattern_measures.by_words(record[f"{name}.pattern"], read.words, read.words)
-            best = pattern_measures.chosen(pattern, pattern_measures.view_of_words(read, read, causal=False)).cpu()
+            pattern = pattern_measures.merge_to_words(record[f"{name}.pattern"], read.words, read.words)
+            best = pattern_measures.most_read_keys(
+                pattern, pattern_measures.view_of_words(read, read, causal=False)
+            ).cpu()
             for row, n in zip(best, numbers, strict=True):
                 count_syntax(count, row, sentences[n], rows[n])
     found = [
@@ -109,12 +115,12 @@ def followed_in_syntax(
         for relation in NAMES
         for direction in (f"{relation}: dependent to head", f"{relation}: head to dependent")
         for name, count in counts.items()
-        if (each := count.followed(direction, name)) is not None
+        if (each := count.as_followed(direction, name)) is not None
     ]
     return found, notes
 
 
-def count_syntax(count: Count, best: Int[Tensor, "H W"], parsed: Parsed, row: Of) -> None:
+def count_syntax(count: RelationCounts, best: Int[Tensor, "H W"], parsed: ParsedSentence, row: IdsAndWords) -> None:
     """The instances of one sentence whose words both have a piece of their own."""
     own = set(row[1])
     for each in parsed.relations:

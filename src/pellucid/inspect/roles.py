@@ -37,14 +37,14 @@ class Badge:
 
 
 @dataclass(frozen=True)
-class Share:
+class QueryShare:
     """Of so many queries, the share for which something holds; None of no query."""
 
     value: float | None
     queries: int
 
 
-def positional(by: Mapping[str, Mapping[int, Share]]) -> list[Badge]:
+def positional_badges(by: Mapping[str, Mapping[int, QueryShare]]) -> list[Badge]:
     """By pieces and by words, the best offset of each that reaches the limit; the better one of the same offset."""
     found: dict[int, Badge] = {}
     for unit, offsets in by.items():
@@ -53,15 +53,15 @@ def positional(by: Mapping[str, Mapping[int, Share]]) -> list[Badge]:
             continue
         d = max(known, key=lambda d: (known[d], -abs(d)))
         if known[d] >= POSITIONAL and (d not in found or known[d] > found[d].share):
-            says = f"{known[d]:.0%} of its largest weights are {where(d)}, {unit} by {unit}"
+            says = f"{known[d]:.0%} of its largest weights are {describe_offset(d)}, {unit} by {unit}"
             found[d] = Badge(f"{d:+d}" if d else "0", says, known[d], POSITIONAL)
     return list(found.values())
 
 
-def where(offset: int) -> str:
+def describe_offset(offset: int) -> str:
     """An offset in words.
 
-    >>> where(-1), where(0), where(2)
+    >>> describe_offset(-1), describe_offset(0), describe_offset(2)
     ('1 place before', 'at the same place', '2 places after')
     """
     if not offset:
@@ -70,7 +70,9 @@ def where(offset: int) -> str:
     return f"{places} {'before' if offset < 0 else 'after'}"
 
 
-def rare(rarest: Share, two_rarest: Share, chance: float | None, error: float | None) -> list[Badge]:
+def rare_word_badges(
+    rarest: QueryShare, two_rarest: QueryShare, chance: float | None, error: float | None
+) -> list[Badge]:
     """Whether the two rarest pieces are read so much."""
     if two_rarest.value is None or chance is None or error is None or two_rarest.queries < FEWEST:
         return []
@@ -83,9 +85,13 @@ def rare(rarest: Share, two_rarest: Share, chance: float | None, error: float | 
     return [Badge("R", says, two_rarest.value, chance)]
 
 
-def follows(mark: str, relation: str, share: float, baseline: float, offset: int, instances: int) -> list[Badge]:
+def relation_badges(
+    mark: str, relation: str, share: float, baseline: float, offset: int, instances: int
+) -> list[Badge]:
     """Whether a relation is hit so much more often than by looking at a fixed place."""
     if instances < FEWEST or share < baseline + ABOVE:
         return []
-    says = f"{relation}: hit in {share:.0%} of {instances:,}; always reading {where(offset)} hits {baseline:.0%}"
+    says = (
+        f"{relation}: hit in {share:.0%} of {instances:,}; always reading {describe_offset(offset)} hits {baseline:.0%}"
+    )
     return [Badge(mark, says, share, baseline)]

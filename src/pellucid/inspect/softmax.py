@@ -6,12 +6,12 @@ from decimal import Context, Decimal, localcontext
 from itertools import permutations
 from math import isfinite
 
-DIGITS = Context(prec=50)
+FIFTY_DIGITS = Context(prec=50)
 """Sums and exponentials are taken so exactly, and rounded to a float once."""
 
 
 @dataclass(frozen=True)
-class Share:
+class SoftmaxShare:
     """A logit and what softmax makes of it; `exponential` is exp(logit - the largest logit)."""
 
     name: str
@@ -20,10 +20,10 @@ class Share:
     probability: float
 
 
-def shares(logits: Sequence[float], names: Sequence[str], temperature: float = 1.0) -> list[Share]:
+def softmax_shares(logits: Sequence[float], names: Sequence[str], temperature: float = 1.0) -> list[SoftmaxShare]:
     """exp(logit / temperature), divided by the sum of all: in the order given.
 
-    >>> [f"{share.probability:.3g}" for share in shares([40, 51, 43, 38], ["azul", "cielo", "El", "es"])]
+    >>> [f"{share.probability:.3g}" for share in softmax_shares([40, 51, 43, 38], ["azul", "cielo", "El", "es"])]
     ['1.67e-05', '1', '0.000335', '2.26e-06']
 
     ValueError for no logit, for one that is no number, and for a temperature that is not above 0.
@@ -34,19 +34,19 @@ def shares(logits: Sequence[float], names: Sequence[str], temperature: float = 1
         raise ValueError(f"{wrong[0]} is no logit")
     if not 0.0 < temperature < float("inf"):
         raise ValueError(f"the temperature is {temperature}, it must be above 0")
-    with localcontext(DIGITS):
+    with localcontext(FIFTY_DIGITS):
         largest = max(map(Decimal, logits))
         # Below 10^-400 nothing reaches a float, and the exponential of a huge number would take forever.
         scaled = [max((Decimal(each) - largest) / Decimal(temperature), Decimal(-1000)) for each in logits]
         exponentials = [each.exp() for each in scaled]
         total = sum(exponentials)
         return [
-            Share(name, float(logit), float(part), float(part / total))
+            SoftmaxShare(name, float(logit), float(part), float(part / total))
             for name, logit, part in zip(names, logits, exponentials, strict=True)
         ]
 
 
-def refuted(logits: Sequence[float], probabilities: Sequence[float], digits: int = 3) -> str | None:
+def explain_impossible(logits: Sequence[float], probabilities: Sequence[float], digits: int = 3) -> str | None:
     """Why no temperature makes these probabilities of these logits; None if one does, but for rounding.
 
     ln p_i - ln p_j must be (z_i - z_j) / temperature for every pair: so no pair may stand the other way round, and
@@ -63,13 +63,15 @@ def refuted(logits: Sequence[float], probabilities: Sequence[float], digits: int
     for (z, p), (other_z, other_p) in pairs:
         if z > other_z and p + half < other_p - half:
             return f"{z:g} > {other_z:g}, but {p:g} < {other_p:g}; no temperature does that"
-    least, most = temperatures(pairs, half)
+    least, most = temperature_range(pairs, half)
     if least > most:
         return f"one pair asks for a temperature of at least {least:.3g}, another for one of at most {most:.3g}"
     return None
 
 
-def temperatures(pairs: Sequence[tuple[tuple[float, float], tuple[float, float]]], half: float) -> tuple[float, float]:
+def temperature_range(
+    pairs: Sequence[tuple[tuple[float, float], tuple[float, float]]], half: float
+) -> tuple[float, float]:
     """The least and the most temperature that every pair of (logit, rounded probability) allows."""
     least, most = 0.0, float("inf")
     for (z, p), (other_z, other_p) in pairs:
@@ -77,7 +79,7 @@ def temperatures(pairs: Sequence[tuple[tuple[float, float], tuple[float, float]]
             continue
         # (z - z') / temperature lies between the logarithms of the smallest and of the largest ratio.
         low, high = max(p - half, 0.0) / (other_p + half), (p + half) / max(other_p - half, 5e-324)
-        with localcontext(DIGITS):
+        with localcontext(FIFTY_DIGITS):
             gap = Decimal(z) - Decimal(other_z)
             if low > 1.0:
                 most = min(most, float(gap / Decimal(low).ln()))

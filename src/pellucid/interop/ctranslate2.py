@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pellucid.atomic import listed, written_whole
+from pellucid.atomic import atomic_directory, join_problems
 from pellucid.data.tokenizer import BOS, EOS, UNK, Tokenizer
-from pellucid.interop.ctranslate2_library import PRECISIONS, installed
-from pellucid.interop.int8 import LARGEST_OF_WEIGHTS, as_bytes
+from pellucid.interop.ctranslate2_library import PRECISIONS, import_ctranslate2
+from pellucid.interop.int8 import LARGEST_WEIGHT_BYTE, quantize_rows
 from pellucid.interop.padded_heads import with_all_heads
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.attention import Attention
@@ -25,7 +25,7 @@ _LARGEST_TENSOR = 2**32 - 1
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH", "swiglu": "SWISH"}
 
 
-def convert(
+def convert_to_ctranslate2(
     model: Transformer,
     tokenizer: Tokenizer,
     out: str | Path,
@@ -40,11 +40,11 @@ def convert(
     `vmap` is a lexical shortlist to put beside it, `manifest` what shall be known of it. Raises ValueError, naming
     every reason at once and before anything is written, for what CTranslate2 cannot hold or where it is not installed.
     """
-    library = installed()
+    library = import_ctranslate2()
     from ctranslate2.specs.model_spec import visit_spec
 
-    refuse(model, tokenizer, precision, vmap)
-    spec = specification(with_all_heads(model), library.specs)
+    refuse_inexpressible(model, tokenizer, precision, vmap)
+    spec = make_specification(with_all_heads(model), library.specs)
     targets = tokenizer.target_names
     spec.register_source_vocabulary([*tokenizer.source_names])
     spec.register_target_vocabulary([*targets])
@@ -54,14 +54,14 @@ def convert(
     if vmap is not None:
         spec.register_vocabulary_mapping(str(vmap))
     if precision == "int8":
-        visit_spec(spec, in_bytes)
+        visit_spec(spec, fill_int8)
     spec.validate()
     spec.optimize(quantization=None if precision == "int8" else precision)
-    with written_whole(out, precision=precision, ctranslate2=library.__version__, **manifest) as folder:
+    with atomic_directory(out, precision=precision, ctranslate2=library.__version__, **manifest) as folder:
         spec.save(str(folder))
 
 
-def refuse(model: Transformer, tokenizer: Tokenizer, precision: str, vmap: Path | None) -> None:
+def refuse_inexpressible(model: Transformer, tokenizer: Tokenizer, precision: str, vmap: Path | None) -> None:
     """ValueError with every reason why CTranslate2 cannot hold this model."""
     problems = []
     if precision not in PRECISIONS:
@@ -74,7 +74,7 @@ def refuse(model: Transformer, tokenizer: Tokenizer, precision: str, vmap: Path 
         )
     vast = [name for name, each in model.named_parameters() if each.numel() * 4 > _LARGEST_TENSOR]
     if vast:
-        problems.append(f"a matrix of 4 GiB or more does not fit its files: {listed(vast)}")
+        problems.append(f"a matrix of 4 GiB or more does not fit its files: {join_problems(vast)}")
     for side in ("source", "target"):
         pieces = getattr(tokenizer, f"{side}_pieces")(range(getattr(tokenizer, f"{side}_vocabulary")))
         rows = getattr(model.config, f"{side}_vocabulary")
@@ -82,7 +82,8 @@ def refuse(model: Transformer, tokenizer: Tokenizer, precision: str, vmap: Path 
             problems.append(f"the model knows {rows:,} {side} pieces, the tokenizer {len(pieces):,}")
         if len(set(pieces)) < len(pieces):
             problems.append(
-                f"its vocabulary tells pieces apart by their text, and {side} pieces repeat: {twice(pieces)}"
+                f"its vocabulary tells pieces apart by their text, and {side} pieces repeat: "
+                f"{pieces_with_one_text(pieces)}"
             )
     if vmap is not None and not vmap.is_file():
         problems.append(f"there is no file {vmap} with a shortlist")
@@ -91,13 +92,13 @@ def refuse(model: Transformer, tokenizer: Tokenizer, precision: str, vmap: Path 
     refuse_non_finite(dict(model.named_parameters()), "the model to be converted")
 
 
-def twice(pieces: Sequence[str]) -> str:
+def pieces_with_one_text(pieces: Sequence[str]) -> str:
     """The texts that more than one piece has."""
     seen: set[str] = set()
-    return listed(sorted({repr(piece) for piece in pieces if piece in seen or seen.add(piece)}))
+    return join_problems(sorted({repr(piece) for piece in pieces if piece in seen or seen.add(piece)}))
 
 
-def specification(model: Transformer, specs: ModuleType) -> Any:
+def make_specification(model: Transformer, specs: ModuleType) -> Any:
     """CTranslate2's description of a Transformer, filled with the weights of this one."""
     c = model.config
     layers = {
@@ -111,84 +112,84 @@ def specification(model: Transformer, specs: ModuleType) -> Any:
     decoder = specs.TransformerDecoderSpec(c.decoder_layers, c.heads, **layers)
     spec = specs.TransformerSpec(encoder, decoder)
 
-    encoder.embeddings[0].weight = of(model.source_embedding.weight)
-    decoder.embeddings.weight = of(model.target_embedding.weight)
-    decoder.projection.weight = of(model.output_embedding.weight)
+    encoder.embeddings[0].weight = copy_weight(model.source_embedding.weight)
+    decoder.embeddings.weight = copy_weight(model.target_embedding.weight)
+    decoder.projection.weight = copy_weight(model.output_embedding.weight)
     if model.output_bias is not None:
-        decoder.projection.bias = of(model.output_bias)
+        decoder.projection.bias = copy_weight(model.output_bias)
     if c.positions != "rotary":
         encoder.position_encodings.encodings = position_table(model.source_positions, c)
         decoder.position_encodings.encodings = position_table(model.target_positions, c)
     for into, layer in zip(encoder.layer, model.encoder, strict=True):
         assert isinstance(layer, EncoderLayer)
-        self_attention(into.self_attention, layer.self, layer.self_residual)
-        feed_forward(into.ffn, layer.ffn, layer.ffn_residual)
+        fill_self_attention(into.self_attention, layer.self, layer.self_residual)
+        fill_feed_forward(into.ffn, layer.ffn, layer.ffn_residual)
     for into, layer in zip(decoder.layer, model.decoder, strict=True):
         assert isinstance(layer, DecoderLayer)
-        self_attention(into.self_attention, layer.self, layer.self_residual)
-        cross_attention(into.attention, layer.cross, layer.cross_residual)
-        feed_forward(into.ffn, layer.ffn, layer.ffn_residual)
+        fill_self_attention(into.self_attention, layer.self, layer.self_residual)
+        fill_cross_attention(into.attention, layer.cross, layer.cross_residual)
+        fill_feed_forward(into.ffn, layer.ffn, layer.ffn_residual)
     if c.norm_first:
-        norm(encoder.layer_norm, model.encoder_norm)
-        norm(decoder.layer_norm, model.decoder_norm)
+        fill_norm(encoder.layer_norm, model.encoder_norm)
+        fill_norm(decoder.layer_norm, model.decoder_norm)
     spec.config.layer_norm_epsilon = EPSILON
     return spec
 
 
-def self_attention(into: Any, attention: Attention, residual: Residual) -> None:
+def fill_self_attention(into: Any, attention: Attention, residual: Residual) -> None:
     """Queries, keys and values in one matrix, as here."""
-    linear(into.linear[0], attention.qkv.weight, attention.qkv.bias)
-    linear(into.linear[1], attention.output.weight, attention.output.bias)
-    norm(into.layer_norm, residual.norm)
+    fill_linear(into.linear[0], attention.qkv.weight, attention.qkv.bias)
+    fill_linear(into.linear[1], attention.output.weight, attention.output.bias)
+    fill_norm(into.layer_norm, residual.norm)
 
 
-def cross_attention(into: Any, attention: Attention, residual: Residual) -> None:
+def fill_cross_attention(into: Any, attention: Attention, residual: Residual) -> None:
     """Queries in one matrix, keys and values in another."""
     d_model = attention.output.out_features
     parts = [d_model, 2 * d_model]
     weights, biases = attention.qkv.weight.split(parts), attention.qkv.bias.split(parts)
     for place, weight, bias in zip(into.linear, weights, biases, strict=False):
-        linear(place, weight, bias)
-    linear(into.linear[2], attention.output.weight, attention.output.bias)
-    norm(into.layer_norm, residual.norm)
+        fill_linear(place, weight, bias)
+    fill_linear(into.linear[2], attention.output.weight, attention.output.bias)
+    fill_norm(into.layer_norm, residual.norm)
 
 
-def feed_forward(into: Any, ffn: FeedForward, residual: Residual) -> None:
+def fill_feed_forward(into: Any, ffn: FeedForward, residual: Residual) -> None:
     """Of a gated one, the half that goes through the activation is `linear_0`."""
     width = ffn.outer.in_features
     weights, biases = ffn.inner.weight.split(width), ffn.inner.bias.split(width)
-    linear(into.linear_0, weights[0], biases[0])
+    fill_linear(into.linear_0, weights[0], biases[0])
     if len(weights) == 2:
-        linear(into.linear_0_noact, weights[1], biases[1])
-    linear(into.linear_1, ffn.outer.weight, ffn.outer.bias)
-    norm(into.layer_norm, residual.norm)
+        fill_linear(into.linear_0_noact, weights[1], biases[1])
+    fill_linear(into.linear_1, ffn.outer.weight, ffn.outer.bias)
+    fill_norm(into.layer_norm, residual.norm)
 
 
 def position_table(positions: nn.Module, c: ModelConfig) -> Tensor:
     """What is added to the embedding at each position: the table, or zeros for a model without positions."""
     table = getattr(positions, "table", None)
-    return of(table) if table is not None else torch.zeros(c.max_positions, c.d_model)
+    return copy_weight(table) if table is not None else torch.zeros(c.max_positions, c.d_model)
 
 
-def linear(into: Any, weight: Tensor, bias: Tensor) -> None:
+def fill_linear(into: Any, weight: Tensor, bias: Tensor) -> None:
     """x W^T + b, held as here."""
-    into.weight, into.bias = of(weight), of(bias)
+    into.weight, into.bias = copy_weight(weight), copy_weight(bias)
 
 
-def in_bytes(into: Any, name: str, value: Any) -> None:
+def fill_int8(into: Any, name: str, value: Any) -> None:
     """Put bytes and their scales in the place of a matrix, if it is one that CTranslate2 multiplies or looks up."""
     if hasattr(into, f"{name.rpartition('/')[2]}_scale") and isinstance(value, Tensor):
-        numbers, scale = as_bytes(value, LARGEST_OF_WEIGHTS)
+        numbers, scale = quantize_rows(value, LARGEST_WEIGHT_BYTE)
         into.weight, into.weight_scale = numbers.to(torch.int8), scale[:, 0].contiguous()
 
 
-def norm(into: Any, layer: nn.Module) -> None:
+def fill_norm(into: Any, layer: nn.Module) -> None:
     """A norm: gamma is its weight, beta its bias, which an RMSNorm has not."""
-    into.gamma = of(layer.get_parameter("weight"))
+    into.gamma = copy_weight(layer.get_parameter("weight"))
     if isinstance(layer, nn.LayerNorm):
-        into.beta = of(layer.bias)
+        into.beta = copy_weight(layer.bias)
 
 
-def of(weight: Tensor) -> Tensor:
+def copy_weight(weight: Tensor) -> Tensor:
     """A weight as CTranslate2's specification takes it: a copy."""
     return weight.detach().cpu().contiguous().clone()

@@ -3,7 +3,7 @@
 from pathlib import Path
 from types import ModuleType
 
-from pellucid.atomic import manifest_of
+from pellucid.atomic import read_manifest
 
 PRECISIONS = ("float32", "bfloat16", "int8")
 
@@ -13,13 +13,13 @@ VOCABULARY_MAP = "vmap.txt"
 
 def precision_of(directory: Path) -> str:
     """The precision `convert` wrote this directory in; ValueError for one it did not write."""
-    precision = manifest_of(directory).get("precision")
+    precision = read_manifest(directory).get("precision")
     if precision not in PRECISIONS:
         raise ValueError(f"{directory} is not a model converted for CTranslate2")
     return precision
 
 
-def installed() -> ModuleType:
+def import_ctranslate2() -> ModuleType:
     """CTranslate2; ValueError, saying how to get it, where it is not installed."""
     try:
         import ctranslate2

@@ -9,10 +9,10 @@ from torch.overrides import TorchFunctionMode
 
 from pellucid.model import Transformer
 
-LARGEST = 127
+LARGEST_BYTE = 127
 """The bytes of vectors go from minus to plus this."""
 
-LARGEST_OF_WEIGHTS = 63
+LARGEST_WEIGHT_BYTE = 63
 """Those of weights, so that every processor gives the same sums.
 
 One without VNNI adds products of bytes in pairs, in 16 bits: what does not fit is cut off there, and nothing says so.
@@ -21,7 +21,7 @@ CTranslate2 hands it vectors as 0 to 255, and 2 x 255 x 64 is the most that fits
 
 
 @dataclass(frozen=True)
-class Part:
+class QuantizedPart:
     """Matrices under one name, and the operation they are used in: a product, or a look-up."""
 
     name: str
@@ -29,26 +29,26 @@ class Part:
     weights: tuple[Tensor, ...]
 
 
-def most_costly(model: Transformer, loss: Callable[[], float]) -> list[tuple[str, float]]:
+def rank_int8_losses(model: Transformer, loss: Callable[[], float]) -> list[tuple[str, float]]:
     """Each part of the model with the rise of `loss` when that part alone is int8, the highest first.
 
     `loss` is to run the model, and nothing but it.
     """
     before = loss()
     costs = []
-    for part in parts_of(model):
-        with Int8([part]):
+    for part in list_quantized_parts(model):
+        with Int8Mode([part]):
             costs.append((part.name, loss() - before))
     return sorted(costs, key=lambda cost: -cost[1])
 
 
-def parts_of(model: Transformer) -> list[Part]:
+def list_quantized_parts(model: Transformer) -> list[QuantizedPart]:
     """What CTranslate2 keeps in int8: sublayers, embeddings and the output; not norms, biases and positions.
 
     A matrix that serves as both embeddings is one part, and another one as output.
     """
     sublayers = [
-        Part(f"{stack}.{number}.{name}", F.linear, linear_weights(sublayer))
+        QuantizedPart(f"{stack}.{number}.{name}", F.linear, linear_weights(sublayer))
         for stack in ("encoder", "decoder")
         for number, layer in enumerate(getattr(model, stack))
         for name in ("self", "cross", "ffn")
@@ -56,10 +56,13 @@ def parts_of(model: Transformer) -> list[Part]:
     ]
     read, written = model.source_embedding.weight, model.target_embedding.weight
     if read is written:
-        embeddings = [Part("source_embedding and target_embedding", F.embedding, (read,))]
+        embeddings = [QuantizedPart("source_embedding and target_embedding", F.embedding, (read,))]
     else:
-        embeddings = [Part("source_embedding", F.embedding, (read,)), Part("target_embedding", F.embedding, (written,))]
-    return [*sublayers, *embeddings, Part("output_embedding", F.linear, (model.output_embedding.weight,))]
+        embeddings = [
+            QuantizedPart("source_embedding", F.embedding, (read,)),
+            QuantizedPart("target_embedding", F.embedding, (written,)),
+        ]
+    return [*sublayers, *embeddings, QuantizedPart("output_embedding", F.linear, (model.output_embedding.weight,))]
 
 
 def linear_weights(module: nn.Module) -> tuple[Tensor, ...]:
@@ -67,36 +70,36 @@ def linear_weights(module: nn.Module) -> tuple[Tensor, ...]:
     return tuple(each.weight for each in module.modules() if isinstance(each, nn.Linear))
 
 
-class Int8(TorchFunctionMode):
+class Int8Mode(TorchFunctionMode):
     """While it lasts, the parts compute what they would in CTranslate2's int8; the model itself is not touched.
 
     In a product the vectors that come in are rounded as well, for there both sides are bytes.
     """
 
-    def __init__(self, parts: Iterable[Part]):
+    def __init__(self, parts: Iterable[QuantizedPart]):
         super().__init__()
         # A slice of a matrix, as cross-attention takes, shares its storage.
         self.used = {(part.operation, each.untyped_storage().data_ptr()) for part in parts for each in part.weights}
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func in (F.linear, F.embedding) and (func, args[1].untyped_storage().data_ptr()) in self.used:
-            vectors = rounded(args[0]) if func is F.linear else args[0]
-            args = (vectors, rounded(args[1], LARGEST_OF_WEIGHTS), *args[2:])
+            vectors = round_through_int8(args[0]) if func is F.linear else args[0]
+            args = (vectors, round_through_int8(args[1], LARGEST_WEIGHT_BYTE), *args[2:])
         return func(*args, **(kwargs or {}))
 
 
-def rounded(rows: Tensor, largest: int = LARGEST) -> Tensor:
+def round_through_int8(rows: Tensor, largest: int = LARGEST_BYTE) -> Tensor:
     """Each row as it comes back from its bytes.
 
     >>> import torch
-    >>> rounded(torch.tensor([[127.0, 1.4, -0.6], [0.0, 0.0, 0.0]])).tolist()
+    >>> round_through_int8(torch.tensor([[127.0, 1.4, -0.6], [0.0, 0.0, 0.0]])).tolist()
     [[127.0, 1.0, -1.0], [0.0, 0.0, 0.0]]
     """
-    numbers, scale = as_bytes(rows, largest)
+    numbers, scale = quantize_rows(rows, largest)
     return numbers / scale
 
 
-def as_bytes(rows: Tensor, largest: int) -> tuple[Tensor, Tensor]:
+def quantize_rows(rows: Tensor, largest: int) -> tuple[Tensor, Tensor]:
     """Each row (the last dimension) times a number that brings its farthest from zero to `largest`, rounded; these."""
     least = largest / 1e38  # the scale of smaller rows, or of zeros, would be infinite
     scale = largest / rows.abs().amax(dim=-1, keepdim=True).clamp(min=least)

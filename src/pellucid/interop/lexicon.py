@@ -32,14 +32,15 @@ class Lexicon:
 
 @dataclass(frozen=True)
 class Shortlist:
-    """Target pieces a translation may be written with: `always`, and those that `of` has for a piece of its source."""
+    """Target pieces a translation may be written with: `always`, and those that `by_source` has for a piece of its
+    source."""
 
     always: frozenset[int]
-    of: dict[int, frozenset[int]]
+    by_source: dict[int, frozenset[int]]
 
     def allowed(self, source: Sequence[int]) -> frozenset[int]:
         """All of them for one sentence."""
-        return self.always.union(*(self.of.get(piece, frozenset()) for piece in source))
+        return self.always.union(*(self.by_source.get(piece, frozenset()) for piece in source))
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Coverage:
     pieces: float
 
 
-def lexicon(sources: Sentences, targets: Sentences, iterations: int = 5, most_links: int = 2**25) -> Lexicon:
+def train_lexicon(sources: Sentences, targets: Sentences, iterations: int = 5, most_links: int = 2**25) -> Lexicon:
     """IBM model 1 (Brown et al. 1993, 4.1) of sentence pairs, by expectation maximisation from equal probabilities.
 
     A link is a position of one side with a position of the other. Of a corpus with more than about `most_links` only
@@ -61,9 +62,9 @@ def lexicon(sources: Sentences, targets: Sentences, iterations: int = 5, most_li
     pairs = pairs[:: max(1, -(-sum(len(s) * len(t) for s, t in pairs) // most_links))]
     width = 1 + max((max(t) for _, t in pairs), default=0)
     keys = np.empty(0, dtype=np.int64)
-    for found, _ in links(pairs, width):
+    for found, _ in link_chunks(pairs, width):
         keys = np.union1d(keys, found)
-    chunks = [(np.searchsorted(keys, found).astype(np.int32), starts) for found, starts in links(pairs, width)]
+    chunks = [(np.searchsorted(keys, found).astype(np.int32), starts) for found, starts in link_chunks(pairs, width)]
     source, target = np.divmod(keys, width)
     probability = np.ones(len(keys))
     for _ in range(iterations):
@@ -77,14 +78,14 @@ def lexicon(sources: Sentences, targets: Sentences, iterations: int = 5, most_li
     return Lexicon(source, target, probability)
 
 
-def links(
+def link_chunks(
     pairs: list[tuple[Sequence[int], Sequence[int]]], width: int
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """The links of all pairs in chunks, each as source piece * `width` + target piece.
 
     The links of one target position stand together; the second array says where each position's begin.
 
-    >>> [(found.tolist(), starts.tolist()) for found, starts in links([([5, 6], [1, 2])], width=10)]
+    >>> [(found.tolist(), starts.tolist()) for found, starts in link_chunks([([5, 6], [1, 2])], width=10)]
     [([51, 61, 52, 62], [0, 2])]
     """
     at = 0
@@ -106,26 +107,28 @@ def links(
         at = end
 
 
-def shortlist(table: Lexicon, targets: Sentences, tokenizer: Tokenizer, each: int = 50, always: int = 100) -> Shortlist:
+def make_shortlist(
+    table: Lexicon, targets: Sentences, tokenizer: Tokenizer, each: int = 50, always: int = 100
+) -> Shortlist:
     """For each source piece its `each` likeliest targets and what spells it; always the `always` most frequent pieces.
 
     Spelling a piece takes the same piece of the target vocabulary, its characters, or their bytes: a name can be
     copied, whether training showed it or not.
     """
     frequent = Counter(chain.from_iterable(targets)).most_common(always)
-    likeliest = best(table, each)
+    likeliest = likeliest_targets(table, each)
     ids = {piece: i for i, piece in enumerate(tokenizer.target_names)}
     return Shortlist(
         always=likeliest.pop(EOS, frozenset()) | {EOS} | {piece for piece, _ in frequent},
-        of={
-            i: likeliest.get(i, frozenset()) | spelling(piece, ids)
+        by_source={
+            i: likeliest.get(i, frozenset()) | pieces_that_spell(piece, ids)
             for i, piece in enumerate(tokenizer.source_names)
             if i > EOS
         },
     )
 
 
-def best(table: Lexicon, each: int) -> dict[int, frozenset[int]]:
+def likeliest_targets(table: Lexicon, each: int) -> dict[int, frozenset[int]]:
     """The likeliest targets of each source piece."""
     order = np.lexsort((table.target, -table.probability, table.source))
     source, first, counts = np.unique(table.source, return_index=True, return_counts=True)
@@ -137,10 +140,11 @@ def best(table: Lexicon, each: int) -> dict[int, frozenset[int]]:
     }
 
 
-def spelling(piece: str, ids: dict[str, int]) -> set[int]:
+def pieces_that_spell(piece: str, ids: dict[str, int]) -> set[int]:
     """The target pieces that a source piece can be copied with.
 
-    >>> sorted(spelling("▁Zoë", {"▁Zoë": 7, "▁": 8, "Z": 9, "o": 10, "<0xC3>": 11, "<0xAB>": 12, "▁Z": 13, "a": 14}))
+    >>> sorted(pieces_that_spell("▁Zoë",
+    ...     {"▁Zoë": 7, "▁": 8, "Z": 9, "o": 10, "<0xC3>": 11, "<0xAB>": 12, "▁Z": 13, "a": 14}))
     [7, 8, 9, 10, 11, 12, 13]
     """
     if is_byte(piece):
@@ -159,7 +163,7 @@ def is_byte(piece: str) -> bool:
     return len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">")
 
 
-def coverage(short: Shortlist, sources: Sentences, targets: Sentences) -> Coverage:
+def measure_coverage(short: Shortlist, sources: Sentences, targets: Sentences) -> Coverage:
     """How much of these references could be written with the shortlist of their source."""
     pieces = found = length = 0
     for source, target in zip(sources, targets, strict=True):
@@ -178,9 +182,9 @@ def write_vmap(path: str | Path, short: Shortlist, tokenizer: Tokenizer) -> list
     """
     read = tokenizer.source_names
     written = tokenizer.target_names
-    unnamed = [targets for i, targets in short.of.items() if not _UNWRITABLE.isdisjoint(read[i])]
+    unnamed = [targets for i, targets in short.by_source.items() if not _UNWRITABLE.isdisjoint(read[i])]
     rows = [("", short.always.union(*unnamed))]
-    rows += [(read[i], targets) for i, targets in short.of.items() if _UNWRITABLE.isdisjoint(read[i])]
+    rows += [(read[i], targets) for i, targets in short.by_source.items() if _UNWRITABLE.isdisjoint(read[i])]
     left_out = {i for _, targets in rows for i in targets if not _UNWRITABLE.isdisjoint(written[i])}
     with Path(path).open("w", encoding="utf-8", newline="\n") as file:
         for piece, targets in rows:

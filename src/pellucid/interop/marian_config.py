@@ -13,21 +13,21 @@ LARGEST_TABLE = 2**26
 NORMS = {"marian": "post", "pegasus": "pre"}
 CLASSES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
-SHARES = (("dropout", 0.1), ("attention_dropout", 0.0), ("activation_dropout", 0.0))
+DROPOUT_RATES = (("dropout", 0.1), ("attention_dropout", 0.0), ("activation_dropout", 0.0))
 SIZES = (
     "vocab_size",
     "d_model",
     "max_position_embeddings",
     *(f"{side}_{size}" for side in ("encoder", "decoder") for size in ("layers", "ffn_dim", "attention_heads")),
 )
-SAME = (  # two names that must agree, and why
+EQUAL_KEYS = (  # two names that must agree, and why
     ("encoder_ffn_dim", "decoder_ffn_dim", "encoder and decoder have one inner width here"),
     ("encoder_attention_heads", "decoder_attention_heads", "encoder and decoder have one number of heads here"),
     ("num_attention_heads", "encoder_attention_heads", "they are two names of one number"),
     ("num_hidden_layers", "encoder_layers", "they are two names of one number"),
     ("hidden_size", "d_model", "they are two names of one number"),
 )
-FIXED = (  # what a key must say if it is there, and why
+FIXED_KEYS = (  # what a key must say if it is there, and why
     ("is_encoder_decoder", True, "half a model translates nothing"),
     ("normalize_embedding", False, "there is no norm after the embeddings here"),
     ("static_position_embeddings", True, "transformers computes sines and cosines whatever this says"),
@@ -37,7 +37,7 @@ FIXED = (  # what a key must say if it is there, and why
 )
 
 
-def model_of(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def model_arguments(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """What a config.json says, as the arguments of a ModelConfig, and a sentence for each thing no model here can be.
 
     Left for others to find out: the sizes of the vocabularies here, whether there is a bias, how positions come in.
@@ -52,17 +52,17 @@ def model_of(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     ]
     problems += [
         f"{name} is {value!r:.60}, it must be {wanted!r}: {reason}"
-        for name, wanted, reason in (*FIXED, *fixed_by_norm(kind))
+        for name, wanted, reason in (*FIXED_KEYS, *fixed_by_norm(kind))
         if (value := config.get(name, wanted)) != wanted
     ]
     problems += [
         f"{one} is {config[one]!r:.60} and {other} {config.get(other)!r:.60}: {reason}"
-        for one, other, reason in SAME
+        for one, other, reason in EQUAL_KEYS
         if one in config and config[one] != config.get(other)
     ]
     problems += [
         f"{name} is {value!r:.60}, it must be a share"
-        for name, least in SHARES
+        for name, least in DROPOUT_RATES
         if type(value := config.get(name, least)) not in (int, float) or not -inf < value < inf
     ]
     if config.get("scale_embedding") is not True:
@@ -87,10 +87,10 @@ def model_of(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         "heads": config["encoder_attention_heads"],
         "encoder_layers": config["encoder_layers"],
         "decoder_layers": config["decoder_layers"],
-        **{name: float(config.get(name, usual)) for name, usual in SHARES},
+        **{name: float(config.get(name, usual)) for name, usual in DROPOUT_RATES},
         "norm": NORMS[kind],
         "activation": ACTIVATIONS[str(activation)],
-        "tie": tie(config),
+        "tie": tied_matrices(config),
         "max_positions": config["max_position_embeddings"],
     }, problems
 
@@ -104,19 +104,19 @@ def fixed_by_norm(kind: str) -> list[tuple[str, bool, str]]:
     return [("normalize_before", pre, reason), ("add_final_layer_norm", pre, reason)]
 
 
-def tie(config: Mapping[str, Any]) -> str:
+def tied_matrices(config: Mapping[str, Any]) -> str:
     """Which of the three matrices are one, as transformers 5 reads it."""
     if not config.get("tie_word_embeddings", True):
         return "none"
-    return "all" if shared(config) else "decoder"
+    return "all" if shares_vocabulary(config) else "decoder"
 
 
-def shared(config: Mapping[str, Any]) -> bool:
+def shares_vocabulary(config: Mapping[str, Any]) -> bool:
     """Whether source and target have as many pieces."""
     return config.get("model_type") == "pegasus" or config.get("share_encoder_decoder_embeddings", True)
 
 
-def unable(model: ModelConfig, tokenizer: Tokenizer) -> list[str]:
+def explain_unfit(model: ModelConfig, tokenizer: Tokenizer) -> list[str]:
     """Why neither Marian nor Pegasus can hold a model: a sentence for each reason, none if one of them can."""
     problems = []
     if model.d_model % 2:
@@ -132,7 +132,7 @@ def unable(model: ModelConfig, tokenizer: Tokenizer) -> list[str]:
         )
     if model.activation == "swiglu":
         problems.append("activation is 'swiglu': both formats have two matrices in the feed-forward, not three")
-    if model.norm_first and not one_vocabulary(tokenizer):
+    if model.norm_first and not has_one_vocabulary(tokenizer):
         problems.append(
             "norms stand before each part, with a vocabulary for each language: a Marian model has them after, a "
             "Pegasus model has one vocabulary"
@@ -142,12 +142,12 @@ def unable(model: ModelConfig, tokenizer: Tokenizer) -> list[str]:
     return problems
 
 
-def one_vocabulary(tokenizer: Tokenizer) -> bool:
+def has_one_vocabulary(tokenizer: Tokenizer) -> bool:
     """Whether a piece has the same number on both sides."""
     return tokenizer.source_names == tokenizer.target_names
 
 
-def config_of(model: ModelConfig, source: Mapping[str, int], target: Mapping[str, int]) -> dict[str, Any]:
+def transformers_config(model: ModelConfig, source: Mapping[str, int], target: Mapping[str, int]) -> dict[str, Any]:
     """The config.json of a model of ours, whose pieces have the numbers of `source` and `target`."""
     kind = "pegasus" if model.norm == "pre" else "marian"
     sides = {
@@ -170,7 +170,7 @@ def config_of(model: ModelConfig, source: Mapping[str, int], target: Mapping[str
         **sides,
         "num_hidden_layers": model.encoder_layers,
         "max_position_embeddings": model.max_positions,
-        **{name: getattr(model, name) for name, _ in SHARES},
+        **{name: getattr(model, name) for name, _ in DROPOUT_RATES},
         "activation_function": "swish" if model.activation == "silu" else model.activation,
         "scale_embedding": True,
         **({"static_position_embeddings": True} if model.positions == "sinusoidal" else {}),

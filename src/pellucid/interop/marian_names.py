@@ -13,7 +13,7 @@ BIAS = "final_logits_bias"
 
 
 @dataclass(frozen=True)
-class Row:
+class ParameterNames:
     """One parameter of ours under its names there.
 
     It is cut in equal parts, one below the other, for as many `theirs`. `residual` is the dimension along which the
@@ -28,20 +28,24 @@ class Row:
     copies: tuple[str, ...] = ()
 
 
-def rows(config: ModelConfig) -> list[Row]:
+def parameter_names(config: ModelConfig) -> list[ParameterNames]:
     """Every parameter of a model of this config. Tables of sines and cosines are computed, and are not among them."""
     return [
-        *embeddings(config.tie),
-        *([Row("output_bias", (BIAS,), vocabulary="target")] if config.output_bias else []),
-        *(row for number in range(config.encoder_layers) for row in layer("encoder", number, ATTENTIONS[:1])),
-        *(row for number in range(config.decoder_layers) for row in layer("decoder", number, ATTENTIONS)),
+        *embedding_names(config.tie),
+        *([ParameterNames("output_bias", (BIAS,), vocabulary="target")] if config.output_bias else []),
+        *(row for number in range(config.encoder_layers) for row in layer_names("encoder", number, ATTENTIONS[:1])),
+        *(row for number in range(config.decoder_layers) for row in layer_names("decoder", number, ATTENTIONS)),
         *(
             row
             for side in ("encoder", "decoder")
             if config.norm == "pre"
-            for row in affine(f"{side}_norm", FINAL[side])
+            for row in affine_names(f"{side}_norm", FINAL[side])
         ),
-        *(Row(f"{ours}.table", (theirs,), 1) for ours, theirs in POSITIONS.items() if config.positions == "learned"),
+        *(
+            ParameterNames(f"{ours}.table", (theirs,), 1)
+            for ours, theirs in POSITIONS.items()
+            if config.positions == "learned"
+        ),
     ]
 
 
@@ -55,58 +59,62 @@ POSITIONS = {
 }
 
 
-def embeddings(tie: str) -> Iterator[Row]:
+def embedding_names(tie: str) -> Iterator[ParameterNames]:
     """The three matrices of pieces, or as many as are not shared."""
     if tie == "all":
-        yield Row("source_embedding.weight", (SHARED,), 1, "source", copies=(SOURCE, TARGET, OUTPUT))
+        yield ParameterNames("source_embedding.weight", (SHARED,), 1, "source", copies=(SOURCE, TARGET, OUTPUT))
     else:
-        yield Row("source_embedding.weight", (SOURCE,), 1, "source")
-        yield Row("target_embedding.weight", (TARGET,), 1, "target", copies=(OUTPUT,) if tie == "decoder" else ())
+        yield ParameterNames("source_embedding.weight", (SOURCE,), 1, "source")
+        yield ParameterNames(
+            "target_embedding.weight", (TARGET,), 1, "target", copies=(OUTPUT,) if tie == "decoder" else ()
+        )
     if tie == "none":
-        yield Row("output_embedding.weight", (OUTPUT,), 1, "target")
+        yield ParameterNames("output_embedding.weight", (OUTPUT,), 1, "target")
 
 
-def layer(side: str, number: int, attentions: Sequence[tuple[str, str]]) -> Iterator[Row]:
+def layer_names(side: str, number: int, attentions: Sequence[tuple[str, str]]) -> Iterator[ParameterNames]:
     """One layer: its attentions, its feed-forward, and the norm of each."""
     ours, theirs = f"{side}.{number}", f"model.{side}.layers.{number}"
     for mine, other in attentions:
         read = [f"{theirs}.{other}.{part}_proj" for part in "qkv"]
-        yield Row(f"{ours}.{mine}.qkv.weight", tuple(f"{name}.weight" for name in read), 1)
-        yield Row(f"{ours}.{mine}.qkv.bias", tuple(f"{name}.bias" for name in read))
-        yield from affine(f"{ours}.{mine}.output", f"{theirs}.{other}.out_proj")
-        yield from affine(f"{ours}.{mine}_residual.norm", f"{theirs}.{other}_layer_norm")
-    yield Row(f"{ours}.ffn.inner.weight", (f"{theirs}.fc1.weight",), 1)
-    yield Row(f"{ours}.ffn.inner.bias", (f"{theirs}.fc1.bias",))
-    yield from affine(f"{ours}.ffn.outer", f"{theirs}.fc2")
-    yield from affine(f"{ours}.ffn_residual.norm", f"{theirs}.final_layer_norm")
+        yield ParameterNames(f"{ours}.{mine}.qkv.weight", tuple(f"{name}.weight" for name in read), 1)
+        yield ParameterNames(f"{ours}.{mine}.qkv.bias", tuple(f"{name}.bias" for name in read))
+        yield from affine_names(f"{ours}.{mine}.output", f"{theirs}.{other}.out_proj")
+        yield from affine_names(f"{ours}.{mine}_residual.norm", f"{theirs}.{other}_layer_norm")
+    yield ParameterNames(f"{ours}.ffn.inner.weight", (f"{theirs}.fc1.weight",), 1)
+    yield ParameterNames(f"{ours}.ffn.inner.bias", (f"{theirs}.fc1.bias",))
+    yield from affine_names(f"{ours}.ffn.outer", f"{theirs}.fc2")
+    yield from affine_names(f"{ours}.ffn_residual.norm", f"{theirs}.final_layer_norm")
 
 
-def affine(ours: str, theirs: str) -> Iterator[Row]:
+def affine_names(ours: str, theirs: str) -> Iterator[ParameterNames]:
     """A weight and a bias whose results are written into the residual stream."""
-    yield Row(f"{ours}.weight", (f"{theirs}.weight",), 0)
-    yield Row(f"{ours}.bias", (f"{theirs}.bias",), 0)
+    yield ParameterNames(f"{ours}.weight", (f"{theirs}.weight",), 0)
+    yield ParameterNames(f"{ours}.bias", (f"{theirs}.bias",), 0)
 
 
-def to_ours(row: Row, parts: Sequence[Tensor]) -> Tensor:
+def to_ours(row: ParameterNames, parts: Sequence[Tensor]) -> Tensor:
     """The parts of a parameter as they are stored there, as one of ours. Its pieces keep their order."""
     whole = parts[0][0] if row.theirs == (BIAS,) else torch.cat(list(parts))
-    return whole if row.residual is None else whole.index_select(row.residual, places(whole.shape[row.residual]))
+    return (
+        whole if row.residual is None else whole.index_select(row.residual, residual_order(whole.shape[row.residual]))
+    )
 
 
-def to_theirs(row: Row, whole: Tensor) -> list[Tensor]:
+def to_theirs(row: ParameterNames, whole: Tensor) -> list[Tensor]:
     """The inverse of `to_ours`."""
     if row.residual is not None:
-        whole = whole.index_select(row.residual, places(whole.shape[row.residual]).argsort())
+        whole = whole.index_select(row.residual, residual_order(whole.shape[row.residual]).argsort())
     return [whole[None]] if row.theirs == (BIAS,) else [part.contiguous() for part in whole.chunk(len(row.theirs))]
 
 
-def places(d_model: int) -> Tensor:
+def residual_order(d_model: int) -> Tensor:
     """Where each number of our residual stream stands in theirs.
 
     A position is [all sines | all cosines] there, and sine, cosine, sine, cosine here; nothing else tells the numbers
     of a residual stream apart, so they may be put in any order, the same everywhere.
 
-    >>> places(6).tolist()
+    >>> residual_order(6).tolist()
     [0, 3, 1, 4, 2, 5]
     """
     return torch.arange(d_model).view(2, -1).T.flatten()

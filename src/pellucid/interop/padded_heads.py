@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pellucid.model import ModelConfig, Transformer
-from pellucid.weights import without_weights
+from pellucid.weights import model_without_storage
 
 NOTE = (
     "{count} removed heads stand there as zeros, because that format gives every attention as many heads: the "
@@ -25,18 +25,18 @@ def with_all_heads(model: Transformer) -> Transformer:
     if not c.fewer_heads:
         return model
     whole = replace(c, fewer_heads="")
-    found = without_weights(whole, tensors=c.encoder_layers + c.decoder_layers)
+    found = model_without_storage(whole, tensors=c.encoder_layers + c.decoder_layers)
     for name, weight in model.named_parameters():
         owner, _, leaf = name.rpartition(".")
         attention, _, part = owner.rpartition(".")
         value = weight.detach()
         if part in ("qkv", "output"):
-            value = filled(value, part, leaf, c.heads_in(attention), c)
+            value = pad_heads(value, part, leaf, c.heads_in(attention), c)
         setattr(found.get_submodule(owner), leaf, nn.Parameter(value))
     return found.to(model.output_embedding.weight.dtype).train(model.training)
 
 
-def filled(value: Tensor, part: str, leaf: str, heads: int, c: ModelConfig) -> Tensor:
+def pad_heads(value: Tensor, part: str, leaf: str, heads: int, c: ModelConfig) -> Tensor:
     """A weight or bias of an attention, with zeros behind what its heads have of it."""
     missing = (c.heads - heads) * c.head_width
     if not missing or (part, leaf) == ("output", "bias"):
@@ -47,7 +47,7 @@ def filled(value: Tensor, part: str, leaf: str, heads: int, c: ModelConfig) -> T
     return torch.cat([part for block in value.chunk(3) for part in (block, zeros)])
 
 
-def removed(c: ModelConfig) -> int:
+def count_removed_heads(c: ModelConfig) -> int:
     """How many heads a model of this config has fewer than `heads` in every attention."""
     names = [f"encoder.{n}.self" for n in range(c.encoder_layers)]
     names += [f"decoder.{n}.{part}" for n in range(c.decoder_layers) for part in ("self", "cross")]

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from pellucid.model.cache import Kept
+from pellucid.model.cache import LayerCache
 from pellucid.model.dropout import Dropout
 from pellucid.model.positions import Positions
 from pellucid.model.watch import Watch, unseen
@@ -100,15 +100,15 @@ class SelfAttention(Attention):
         allowed: Bool[Tensor, "#B 1 #Q K"],
         at: Int[Tensor, " Q"],
         positions: Positions,
-        kept: Kept | None = None,
+        cache: LayerCache | None = None,
         watch: Watch = unseen,
     ) -> Float[Tensor, "B Q D"]:
-        """`x` stands at the positions `at`; keys and values of those before it are in `kept`."""
+        """`x` stands at the positions `at`; keys and values of those before it are in `cache`."""
         q, k, v = (self.split(part) for part in self.qkv(x).chunk(3, dim=-1))
         q, k = positions.rotate(q, k, at)
         q, k, v = watch("q", q), watch("k", k), watch("v", v)
-        if kept is not None:
-            k, v = kept.extend(k, v)
+        if cache is not None:
+            k, v = cache.append(k, v)
         bias = positions.bias(at, torch.arange(k.shape[2], device=k.device))
         return self.merge(attend(q, k, v, allowed, bias, self.dropout, watch), watch)
 
@@ -121,23 +121,23 @@ class CrossAttention(Attention):
         x: Float[Tensor, "R Q D"],
         memory: Float[Tensor, "B K D"],
         allowed: Bool[Tensor, "B 1 1 K"],
-        kept: Kept | None = None,
+        cache: LayerCache | None = None,
         watch: Watch = unseen,
     ) -> Float[Tensor, "R Q D"]:
         """Several rows of one sentence (a beam) share its keys: they stand side by side as further queries.
 
-        Keys and values are made once a sentence and stay in `kept`.
+        Keys and values are made once a sentence and stay in `cache`.
         """
         parts = [self.heads * self.width, 2 * self.heads * self.width]
         into_q, into_kv = self.qkv.weight.split(parts)
         bias_q, bias_kv = self.qkv.bias.split(parts)
         queries = x.reshape(memory.shape[0], -1, x.shape[-1])
         q = watch("q", self.split(F.linear(queries, into_q, bias_q)))
-        if kept is not None and kept.filled:
-            k, v = kept.all()
+        if cache is not None and cache.filled:
+            k, v = cache.keys_and_values()
         else:
             k, v = (self.split(part) for part in F.linear(memory, into_kv, bias_kv).chunk(2, dim=-1))
-            if kept is not None:
-                k, v = kept.extend(k, v)
+            if cache is not None:
+                k, v = cache.append(k, v)
         k, v = watch("k", k), watch("v", v)
         return self.merge(attend(q, k, v, allowed, None, self.dropout, watch), watch).reshape(x.shape)

@@ -5,7 +5,7 @@ import platform
 import torch
 
 
-def built_in(device: torch.device) -> bool:
+def has_native_bfloat16(device: torch.device) -> bool:
     """Whether the device multiplies in bfloat16 by itself: imitated, that takes many times as long as float32.
 
     Of processors, those with AVX512-BF16 or ARM's BF16, if this torch was built with oneDNN, which knows how.
@@ -19,6 +19,6 @@ def built_in(device: torch.device) -> bool:
     return platform.machine().lower() not in ("x86_64", "amd64") or torch.cpu._is_avx512_bf16_supported()  # pyright: ignore[reportPrivateUsage]
 
 
-def lacking(device: torch.device) -> str:
+def describe_missing_bfloat16(device: torch.device) -> str:
     """What has no bfloat16, in words: after "bfloat16, which "."""
     return f"this {'GPU' if device.type == 'cuda' else 'processor'} does not have built in"

@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 
-class Kept:
+class LayerCache:
     """The keys and values of one attention: grown with each step (self) or filled once (cross)."""
 
     def __init__(self) -> None:
@@ -16,12 +16,12 @@ class Kept:
     def filled(self) -> bool:
         return self._k is not None
 
-    def all(self) -> tuple[Float[Tensor, "R H K E"], Float[Tensor, "R H K E"]]:
+    def keys_and_values(self) -> tuple[Float[Tensor, "R H K E"], Float[Tensor, "R H K E"]]:
         """Everything kept so far."""
         assert self._k is not None and self._v is not None
         return self._k, self._v
 
-    def extend(
+    def append(
         self, k: Float[Tensor, "R H Q E"], v: Float[Tensor, "R H Q E"]
     ) -> tuple[Float[Tensor, "R H K E"], Float[Tensor, "R H K E"]]:
         """Put the new positions behind the old ones; all of them come back."""
@@ -44,21 +44,21 @@ class Cache:
 
     def __init__(self) -> None:
         self.length = 0
-        self._of_rows: dict[str, Kept] = {}
-        self._of_sentences: dict[str, Kept] = {}
+        self._self_attention: dict[str, LayerCache] = {}
+        self._cross_attention: dict[str, LayerCache] = {}
 
-    def of_rows(self, name: str) -> Kept:
+    def self_attention(self, name: str) -> LayerCache:
         """The place of one self-attention, empty at first."""
-        return self._of_rows.setdefault(name, Kept())
+        return self._self_attention.setdefault(name, LayerCache())
 
-    def of_sentences(self, name: str) -> Kept:
+    def cross_attention(self, name: str) -> LayerCache:
         """The place of one cross-attention, empty at first."""
-        return self._of_sentences.setdefault(name, Kept())
+        return self._cross_attention.setdefault(name, LayerCache())
 
     def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"] | None = None) -> None:
         """Keep these rows, in this order; and only these sentences, when some have left."""
-        for kept in self._of_rows.values():
+        for kept in self._self_attention.values():
             kept.select(rows)
         if sentences is not None:
-            for kept in self._of_sentences.values():
+            for kept in self._cross_attention.values():
                 kept.select(sentences)

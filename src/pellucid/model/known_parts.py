@@ -10,7 +10,7 @@ from pellucid.model.positions import Learned, Rotary, Sinusoidal, Unordered
 from pellucid.model.transformer import Transformer
 from pellucid.sizes import ModelConfig
 
-KNOWN = {
+KNOWN_CLASSES = {
     "": Transformer,
     "source_embedding": nn.Embedding,
     "target_embedding": nn.Embedding,
@@ -48,7 +48,7 @@ def unknown_parts(model: Transformer) -> list[str]:
     for name, part in model.named_modules():
         if any(not outer or name.startswith(f"{outer}.") for outer in found):
             continue
-        problem = unknown(part, known_class(name, model.config), model.config)
+        problem = describe_difference(part, known_class(name, model.config), model.config)
         if problem:
             found[name] = f"{name or 'the model'} {problem}"
     return list(found.values())
@@ -63,10 +63,10 @@ def known_class(name: str, c: ModelConfig) -> type[nn.Module] | None:
         return nn.Identity
     if last in ("norm", "encoder_norm", "decoder_norm"):
         return NORMS.get(c.norm)
-    return KNOWN.get(f"{stack}.#" if last.isdecimal() else last)
+    return KNOWN_CLASSES.get(f"{stack}.#" if last.isdecimal() else last)
 
 
-def unknown(part: nn.Module, known: type[nn.Module] | None, c: ModelConfig) -> str:
+def describe_difference(part: nn.Module, known: type[nn.Module] | None, c: ModelConfig) -> str:
     """What makes a part another one than this class says, in words after its name; nothing if it is the same."""
     if type(part) is not known:
         return f"is {type(part).__name__}"

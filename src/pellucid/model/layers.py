@@ -55,7 +55,7 @@ EPSILON = 1e-5
 """What every norm adds under its root."""
 
 
-def norm(d_model: int, kind: str) -> nn.Module:
+def make_norm(d_model: int, kind: str) -> nn.Module:
     """A LayerNorm, or for "rms" the RMSNorm of Zhang and Sennrich (2019): x / sqrt(mean of x^2 + epsilon) * weight."""
     return nn.RMSNorm(d_model, EPSILON) if kind == "rms" else nn.LayerNorm(d_model, EPSILON)
 
@@ -66,15 +66,15 @@ class Residual(nn.Module):
     def __init__(self, d_model: int, dropout: float, kind: str):
         super().__init__()
         self.norm_first = kind != "post"
-        self.norm = norm(d_model, kind)
+        self.norm = make_norm(d_model, kind)
         self.dropout = Dropout(dropout)
 
     def forward(
-        self, x: Float[Tensor, "B Q D"], part: Callable[[Tensor], Tensor], watch: Watch = unseen
+        self, x: Float[Tensor, "B Q D"], sublayer: Callable[[Tensor], Tensor], watch: Watch = unseen
     ) -> Float[Tensor, "B Q D"]:
         if self.norm_first:
-            return watch("sum", x + self.dropout(part(watch("norm", self.norm(x)))))
-        return watch("norm", self.norm(watch("sum", x + self.dropout(part(x)))))
+            return watch("sum", x + self.dropout(sublayer(watch("norm", self.norm(x)))))
+        return watch("norm", self.norm(watch("sum", x + self.dropout(sublayer(x)))))
 
 
 class EncoderLayer(nn.Module):
@@ -125,14 +125,16 @@ class DecoderLayer(nn.Module):
         name: str = "",
         watch: Watch = unseen,
     ) -> Float[Tensor, "R T D"]:
-        own = cache.of_rows(name) if cache is not None else None
-        read = cache.of_sentences(name) if cache is not None else None
+        self_cache = cache.self_attention(name) if cache is not None else None
+        cross_cache = cache.cross_attention(name) if cache is not None else None
         x = self.self_residual(
-            x, lambda y: self.self(y, allowed, at, positions, own, watch.within("self")), watch.within("self_residual")
+            x,
+            lambda y: self.self(y, allowed, at, positions, self_cache, watch.within("self")),
+            watch.within("self_residual"),
         )
         x = self.cross_residual(
             x,
-            lambda y: self.cross(y, memory, memory_allowed, read, watch.within("cross")),
+            lambda y: self.cross(y, memory, memory_allowed, cross_cache, watch.within("cross")),
             watch.within("cross_residual"),
         )
         return self.ffn_residual(x, lambda y: self.ffn(y, watch.within("ffn")), watch.within("ffn_residual"))

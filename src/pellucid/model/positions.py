@@ -70,7 +70,7 @@ class Rotary(Positions):
 
     def rotate(self, q, k, at):
         sine, cosine = self.sine[at], self.cosine[at]
-        return turn(q, sine, cosine), turn(k, sine, cosine)
+        return rotate_pairs(q, sine, cosine), rotate_pairs(k, sine, cosine)
 
 
 class Unordered(Positions):
@@ -99,7 +99,7 @@ def sinusoids(positions: int, d_model: int) -> Float[Tensor, "P D"]:
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()
 
 
-def turn(
+def rotate_pairs(
     x: Float[Tensor, "B H Q E"], sine: Float[Tensor, "Q half"], cosine: Float[Tensor, "Q half"]
 ) -> Float[Tensor, "B H Q E"]:
     """Rotate the pairs (x_2i, x_2i+1) by the angles whose sines and cosines are given."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from pellucid.model import masks
 from pellucid.model.cache import Cache
 from pellucid.model.dropout import Dropout
-from pellucid.model.layers import DecoderLayer, EncoderLayer, norm
+from pellucid.model.layers import DecoderLayer, EncoderLayer, make_norm
 from pellucid.model.positions import POSITIONS, Positions
 from pellucid.model.watch import Watch, unseen
 from pellucid.sizes import ModelConfig
@@ -21,11 +21,11 @@ class Memory:
     """What the encoder made of the source: a vector for each position, and which positions hold a piece."""
 
     states: Float[Tensor, "B S D"]
-    present: Bool[Tensor, "B S"]
+    mask: Bool[Tensor, "B S"]
 
     def select(self, sentences: Int[Tensor, " N"]) -> "Memory":
         """Only these sentences, in this order."""
-        return Memory(self.states[sentences], self.present[sentences])
+        return Memory(self.states[sentences], self.mask[sentences])
 
 
 class Transformer(nn.Module):
@@ -34,18 +34,22 @@ class Transformer(nn.Module):
     def __init__(self, config: ModelConfig):
         super().__init__()
         self.config = c = config
-        self.source_embedding = embedding(c.source_vocabulary, c.d_model)
-        self.target_embedding = self.source_embedding if c.tie == "all" else embedding(c.target_vocabulary, c.d_model)
-        self.output_embedding = self.target_embedding if c.tie != "none" else embedding(c.target_vocabulary, c.d_model)
-        self.output_bias = bias(c.target_vocabulary) if c.output_bias else None
+        self.source_embedding = make_embedding(c.source_vocabulary, c.d_model)
+        self.target_embedding = (
+            self.source_embedding if c.tie == "all" else make_embedding(c.target_vocabulary, c.d_model)
+        )
+        self.output_embedding = (
+            self.target_embedding if c.tie != "none" else make_embedding(c.target_vocabulary, c.d_model)
+        )
+        self.output_bias = make_bias(c.target_vocabulary) if c.output_bias else None
         self.source_positions = POSITIONS[c.positions](c.d_model, c.max_positions, c.heads)
         self.target_positions = POSITIONS[c.positions](c.d_model, c.max_positions, c.heads)
         self.dropout = Dropout(c.dropout)
         self.encoder = nn.ModuleList(EncoderLayer(c, f"encoder.{n}") for n in range(c.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(c, f"decoder.{n}") for n in range(c.decoder_layers))
         # Pre-norm leaves the last sum of each stack without a norm; post-norm ends with one.
-        self.encoder_norm = norm(c.d_model, c.norm) if c.norm_first else nn.Identity()
-        self.decoder_norm = norm(c.d_model, c.norm) if c.norm_first else nn.Identity()
+        self.encoder_norm = make_norm(c.d_model, c.norm) if c.norm_first else nn.Identity()
+        self.decoder_norm = make_norm(c.d_model, c.norm) if c.norm_first else nn.Identity()
 
     def forward(
         self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"], watch: Watch = unseen
@@ -64,11 +68,11 @@ class Transformer(nn.Module):
 
     def encode(self, source: Int[Tensor, "B S"], watch: Watch = unseen) -> Memory:
         """Read the source, whose rows end with the end mark and are filled with padding."""
-        at = self.at(0, source.shape[1])
-        here = masks.present(source)
+        at = self.position_range(0, source.shape[1])
+        here = masks.token_mask(source)
         x = self.embed(source, at, self.source_embedding, self.source_positions, watch.within("encoder"))
         for number, layer in enumerate(self.encoder):
-            x = layer(x, masks.over(here), at, self.source_positions, watch.within(f"encoder.{number}"))
+            x = layer(x, masks.key_mask(here), at, self.source_positions, watch.within(f"encoder.{number}"))
         return Memory(watch("memory", self.encoder_norm(x)), here)
 
     def decode(
@@ -84,8 +88,8 @@ class Transformer(nn.Module):
         """
         before = cache.length if cache is not None else 0
         end = before + target.shape[1]
-        at = self.at(before, end)
-        allowed = masks.causal(at, self.at(0, end))
+        at = self.position_range(before, end)
+        allowed = masks.causal_mask(at, self.position_range(0, end))
         x = self.embed(target, at, self.target_embedding, self.target_positions, watch.within("decoder"))
         for number, layer in enumerate(self.decoder):
             name = f"decoder.{number}"
@@ -95,7 +99,7 @@ class Transformer(nn.Module):
                 at,
                 self.target_positions,
                 memory.states,
-                masks.over(memory.present),
+                masks.key_mask(memory.mask),
                 cache,
                 name,
                 watch.within(name),
@@ -120,7 +124,7 @@ class Transformer(nn.Module):
         x = watch("embedding", table(ids) * self.config.d_model**0.5)
         return watch("input", self.dropout(positions.embed(x, at, watch)))
 
-    def at(self, first: int, end: int) -> Int[Tensor, " Q"]:
+    def position_range(self, first: int, end: int) -> Int[Tensor, " Q"]:
         """The positions from `first` up to `end`; ValueError beyond the longest there is."""
         if end > self.config.max_positions:
             raise ValueError(
@@ -129,13 +133,13 @@ class Transformer(nn.Module):
         return torch.arange(first, end, device=self.output_embedding.weight.device)
 
 
-def embedding(vocabulary: int, d_model: int) -> nn.Embedding:
+def make_embedding(vocabulary: int, d_model: int) -> nn.Embedding:
     """One vector a piece, of length about 1 before it is scaled: the same matrix serves as output projection."""
     table = nn.Embedding(vocabulary, d_model)
     nn.init.normal_(table.weight, std=d_model**-0.5)
     return table
 
 
-def bias(vocabulary: int) -> nn.Parameter:
+def make_bias(vocabulary: int) -> nn.Parameter:
     """A number for each piece, zero until it is trained."""
     return nn.Parameter(nn.init.zeros_(torch.empty(vocabulary)))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-STORED = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2"), "bool": np.dtype("u1")}
+STORED_TYPES = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2"), "bool": np.dtype("u1")}
 """How numbers of each type are written."""
 
 
@@ -25,16 +25,16 @@ class Block:
     sha256: str  # of the bytes before they were packed
 
 
-def block(kind: str, name: str, values: np.ndarray, dtype: str) -> Block:
+def array_block(kind: str, name: str, values: np.ndarray, dtype: str) -> Block:
     """The array under its name; `kind` is "tensor" or "parameter".
 
     Raises ValueError for a number that float16 has no room for.
     """
-    stored = values.astype(STORED[dtype], order="C") if dtype != "float16" else halved(name, values)
-    return packed(kind, name, stored.tobytes(), level=1)  # 6 is slow, and saves 0.3 %
+    stored = values.astype(STORED_TYPES[dtype], order="C") if dtype != "float16" else round_to_float16(name, values)
+    return pack_block(kind, name, stored.tobytes(), level=1)  # 6 is slow, and saves 0.3 %
 
 
-def packed(kind: str, name: str, data: bytes, level: int) -> Block:
+def pack_block(kind: str, name: str, data: bytes, level: int) -> Block:
     """Bytes under a name."""
     text = b64encode(gzip.compress(data, compresslevel=level, mtime=0)).decode("ascii")
     html = f'<script type="application/gzip" data-{kind}="{escape(name)}">{text}</script>\n'
@@ -43,14 +43,14 @@ def packed(kind: str, name: str, data: bytes, level: int) -> Block:
 
 def json_block(kind: str, name: str, value: Any) -> Block:
     """JSON under a name."""
-    text = json.dumps(finite(value), allow_nan=False, separators=(",", ":"))
-    return packed(kind, name, text.encode("ascii"), level=9)
+    text = json.dumps(without_infinities(value), allow_nan=False, separators=(",", ":"))
+    return pack_block(kind, name, text.encode("ascii"), level=9)
 
 
-def halved(name: str, values: np.ndarray) -> np.ndarray:
+def round_to_float16(name: str, values: np.ndarray) -> np.ndarray:
     """The numbers rounded to float16."""
     with np.errstate(over="ignore"):
-        half = values.astype(STORED["float16"], order="C")
+        half = values.astype(STORED_TYPES["float16"], order="C")
     lost = np.isinf(half) & np.isfinite(values)
     if lost.any():
         raise ValueError(
@@ -65,33 +65,33 @@ def script_json(value: Any) -> str:
     >>> script_json({"</script>": "a & b"})
     '{"\\u003c/script\\u003e":"a \\u0026 b"}'
     """
-    text = json.dumps(finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(without_infinities(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def rounded(value: Any, digits: int) -> Any:
+def round_fractions(value: Any, digits: int) -> Any:
     """The same with all its fractions cut to so many digits.
 
-    >>> rounded({"a": [0.1234567, 3]}, digits=4)
+    >>> round_fractions({"a": [0.1234567, 3]}, digits=4)
     {'a': [0.1235, 3]}
     """
     if isinstance(value, float) and math.isfinite(value):
         return float(f"{value:.{digits}g}")
     if isinstance(value, Mapping):
-        return {key: rounded(each, digits) for key, each in value.items()}
+        return {key: round_fractions(each, digits) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [rounded(each, digits) for each in value]
+        return [round_fractions(each, digits) for each in value]
     return value
 
 
-def finite(value: Any) -> Any:
+def without_infinities(value: Any) -> Any:
     """The same with None for what JSON cannot say: infinities and NaN."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {key: finite(each) for key, each in value.items()}
+        return {key: without_infinities(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(each) for each in value]
+        return [without_infinities(each) for each in value]
     return value
 
 

@@ -44,8 +44,8 @@ def table_html(
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in [*columns, *(["sum"] if sums else [])])
     body = "\n".join(
         f'<tr><th scope="row">{escape(name)}</th>'
-        + "".join(cell(value, largest, digits) for value in row)
-        + (f'<td class="sum">{total(row):.{digits}f}</td>' if sums else "")
+        + "".join(cell_html(value, largest, digits) for value in row)
+        + (f'<td class="sum">{sum_of_row(row):.{digits}f}</td>' if sums else "")
         + "</tr>"
         for name, row in zip(rows, values, strict=True)
     )
@@ -76,12 +76,12 @@ def table_html(
 """
 
 
-def total(row: Sequence[float | None]) -> float:
+def sum_of_row(row: Sequence[float | None]) -> float:
     """Of the numbers of a row."""
     return math.fsum(value for value in row if value is not None and math.isfinite(value))
 
 
-def cell(value: float | None, largest: float, digits: int) -> str:
+def cell_html(value: float | None, largest: float, digits: int) -> str:
     """A number, the darker the larger; the sign has a colour."""
     if value is None or not math.isfinite(value):
         return '<td class="none"></td>'

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pellucid.plots.figure import BLUE, VERMILION, empty, save, tidy
-from pellucid.plots.heatmap import draw, name_axes
+from pellucid.plots.figure import BLUE, VERMILION, empty_figure, tidy_axes, write_figure
+from pellucid.plots.heatmap import draw_matrix, name_axes
 
 STYLES = (
     {"color": BLUE, "linestyle": "-", "marker": "o"},
@@ -16,7 +16,7 @@ STYLES = (
 )
 
 
-def alignment(
+def draw_alignment_figure(
     values: np.ndarray,
     source_words: Sequence[str],
     target_words: Sequence[str],
@@ -32,10 +32,10 @@ def alignment(
     A dot is a link that was drawn, a circle one that gold has; both are pairs of a source and a target word.
     """
     wide, tall = len(source_words), len(target_words)
-    figure = empty(min(0.36 * wide + 7.5, 30.0), min(max(0.34 * tall + 1.5, 3.5), 24.0))
+    figure = empty_figure(min(0.36 * wide + 7.5, 30.0), min(max(0.34 * tall + 1.5, 3.5), 24.0))
     left, right = figure.subplots(1, 2, width_ratios=(0.36 * wide + 2.0, 4.5))
     if values.size:
-        draw(left, values)
+        draw_matrix(left, values)
         name_axes(left, target_words, source_words, "", "")
     for pairs, size, inside in ((gold or (), 130, "none"), (links, 16, VERMILION)):
         if pairs:
@@ -49,5 +49,5 @@ def alignment(
     right.set_ylabel(measure)
     right.set_ylim(bottom=0)
     right.legend(frameon=False, fontsize=8)
-    tidy(right)
-    save(figure, path)
+    tidy_axes(right)
+    write_figure(figure, path)

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from pellucid.plots.figure import BLUE, GREEN, VERMILION, empty, plain, save, tidy
+from pellucid.plots.figure import BLUE, GREEN, VERMILION, empty_figure, escape_dollars, tidy_axes, write_figure
 
 COLOURS = (BLUE, VERMILION, GREEN)
 
 
-def arrows(
+def draw_arrows(
     groups: Mapping[str, tuple[np.ndarray, Sequence[str]]],
     path: str | Path,
     *,
@@ -18,7 +18,7 @@ def arrows(
     marked: Mapping[str, int] | None = None,
 ) -> None:
     """Draw the rows of each group (vectors of two numbers) with their labels; of each the row `marked` is bold."""
-    figure = empty(8.0, 7.0)
+    figure = empty_figure(8.0, 7.0)
     axes = figure.subplots()
     for colour, (kind, (vectors, labels)) in zip(COLOURS, groups.items(), strict=False):
         bold = (marked or {}).get(kind)
@@ -38,7 +38,7 @@ def arrows(
                 },
             )
             axes.annotate(
-                plain(label),
+                escape_dollars(label),
                 vector,
                 fontsize=10 if strong else 8,
                 fontweight="bold" if strong else "normal",
@@ -52,6 +52,6 @@ def arrows(
     axes.set_aspect("equal", adjustable="datalim")
     axes.margins(0.12)
     axes.legend(frameon=False, markerscale=6)
-    axes.set_title(plain(title))
-    tidy(axes)
-    save(figure, path)
+    axes.set_title(escape_dollars(title))
+    tidy_axes(axes)
+    write_figure(figure, path)

@@ -3,19 +3,21 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pellucid.plots.figure import BLUE, empty, plain, save, tidy
+from pellucid.plots.figure import BLUE, empty_figure, escape_dollars, tidy_axes, write_figure
 
 
-def bars(names: Sequence[str], panels: Mapping[str, Sequence[float]], path: str | Path, *, title: str = "") -> None:
+def draw_bars(
+    names: Sequence[str], panels: Mapping[str, Sequence[float]], path: str | Path, *, title: str = ""
+) -> None:
     """Draw the numbers of each panel, one bar for each name, the first on top."""
-    figure = empty(4.5 * len(panels), 0.28 * len(names) + 1.4)
+    figure = empty_figure(4.5 * len(panels), 0.28 * len(names) + 1.4)
     for axes, (kind, numbers) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
         drawn = axes.barh(range(len(names)), numbers, color=BLUE)
         axes.bar_label(drawn, [f"{number:.3g}" for number in numbers], fontsize=8, padding=2)
-        axes.set_yticks(range(len(names)), [plain(name) for name in names])
+        axes.set_yticks(range(len(names)), [escape_dollars(name) for name in names])
         axes.invert_yaxis()
         axes.margins(x=0.18)
         axes.set_title(kind)
-        tidy(axes)
-    figure.suptitle(plain(title))
-    save(figure, path)
+        tidy_axes(axes)
+    figure.suptitle(escape_dollars(title))
+    write_figure(figure, path)

@@ -4,7 +4,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from pellucid.atomic import written_file
+from pellucid.atomic import atomic_file
 
 # Okabe and Ito 2008: told apart by everyone.
 BLUE, VERMILION, GREEN, ORANGE, SKY, PURPLE, BLACK = (
@@ -18,7 +18,7 @@ BLUE, VERMILION, GREEN, ORANGE, SKY, PURPLE, BLACK = (
 )
 
 
-def empty(width: float, height: float) -> Any:
+def empty_figure(width: float, height: float) -> Any:
     """A figure of so many inches, which no window and no global state knows of."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -28,7 +28,7 @@ def empty(width: float, height: float) -> Any:
     return figure
 
 
-def save(figure: Any, path: str | Path) -> None:
+def write_figure(figure: Any, path: str | Path) -> None:
     """Into a .png, .svg or .pdf file; the same drawing gives the same bytes."""
     from matplotlib import rc_context
 
@@ -36,20 +36,20 @@ def save(figure: Any, path: str | Path) -> None:
     told = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
     with rc_context({"svg.hashsalt": "pellucid", "svg.fonttype": "none"}):
         figure.savefig(drawn, format=kind, metadata=told)
-    with written_file(path) as write:
+    with atomic_file(path) as write:
         write(drawn.getvalue())
 
 
-def tidy(axes: Any) -> None:
+def tidy_axes(axes: Any) -> None:
     """A light grid, and no frame above and on the right."""
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def plain(text: str) -> str:
+def escape_dollars(text: str) -> str:
     """Text that matplotlib takes literally: it would read what stands between dollars as a formula.
 
-    >>> print(plain("5 $ a"))
+    >>> print(escape_dollars("5 $ a"))
     5 \\$ a
     """
     return text.replace("$", r"\$")

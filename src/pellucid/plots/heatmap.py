@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.plots.figure import empty, plain, save
+from pellucid.plots.figure import empty_figure, escape_dollars, write_figure
 
 
-def heat_map(
+def draw_heat_map(
     values: np.ndarray,
     path: str | Path,
     *,
@@ -31,25 +31,31 @@ def heat_map(
     wide, tall = values.shape[1], values.shape[0]
     cell = (0.75, 0.3) if cells is not None else (0.32, 0.32)
     size = [min(max(cell[0] * wide + 2.0, 4.0), 24.0), min(max(cell[1] * tall + 1.4, 3.0), 24.0)]
-    figure = empty(size[0], size[1])
+    figure = empty_figure(size[0], size[1])
     [[axes]] = figure.subplots(1, 1, squeeze=False)
-    draw(axes, values, signed=signed, low=low, high=high)
+    draw_matrix(axes, values, signed=signed, low=low, high=high)
     if absent:
         axes.images[0].set_cmap(axes.images[0].cmap.with_extremes(bad="none"))
         axes.patch.set(hatch="///", edgecolor="0.8", facecolor="white")
     name_axes(axes, rows, columns, row_name, column_name)
-    axes.set_title(plain(title))
+    axes.set_title(escape_dollars(title))
     for number, line in enumerate(cells or ()):
         for place, word in enumerate(line):
-            shade = share(values[number, place], axes.images[0].get_clim())
+            shade = scale_position(values[number, place], axes.images[0].get_clim())
             dark = abs(shade - 0.5) > 0.3 if signed else shade < 0.55
             axes.text(
-                place, number, plain(word), ha="center", va="center", fontsize=7, color="white" if dark else "black"
+                place,
+                number,
+                escape_dollars(word),
+                ha="center",
+                va="center",
+                fontsize=7,
+                color="white" if dark else "black",
             )
-    save(figure, path)
+    write_figure(figure, path)
 
 
-def draw(
+def draw_matrix(
     axes: Any, values: np.ndarray, *, signed: bool = False, low: float | None = None, high: float | None = None
 ) -> Any:
     """The matrix and its legend, on axes that are there."""
@@ -77,14 +83,14 @@ def name_axes(
     axes: Any, rows: Sequence[str] | None, columns: Sequence[str] | None, row_name: str, column_name: str
 ) -> None:
     """Words beside the rows and above the columns."""
-    axes.set_ylabel(plain(row_name))
-    axes.set_xlabel(plain(column_name))
+    axes.set_ylabel(escape_dollars(row_name))
+    axes.set_xlabel(escape_dollars(column_name))
     if rows is not None:
-        axes.set_yticks(range(len(rows)), [plain(each) for each in rows], fontsize=8)
+        axes.set_yticks(range(len(rows)), [escape_dollars(each) for each in rows], fontsize=8)
     if columns is not None:
-        axes.set_xticks(range(len(columns)), [plain(each) for each in columns], fontsize=8, rotation=90)
+        axes.set_xticks(range(len(columns)), [escape_dollars(each) for each in columns], fontsize=8, rotation=90)
 
 
-def share(value: float, limits: tuple[float, float]) -> float:
+def scale_position(value: float, limits: tuple[float, float]) -> float:
     """Where a value stands on the scale, 0 to 1."""
     return float(min(max((value - limits[0]) / (limits[1] - limits[0]), 0.0), 1.0))

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from pellucid.plots.figure import BLACK, BLUE, VERMILION, empty, save, tidy
+from pellucid.plots.figure import BLACK, BLUE, VERMILION, empty_figure, tidy_axes, write_figure
 
 
-def by_length(
+def draw_by_length(
     lengths: Sequence[float],
     loss: Sequence[float],
     chrf: Sequence[float],
@@ -15,7 +15,7 @@ def by_length(
     longest_seen: int | None,
 ) -> None:
     """Draw loss and chrF against pieces; a line stands where what was seen in training ends."""
-    figure = empty(7.0, 6.0)
+    figure = empty_figure(7.0, 6.0)
     above, below = figure.subplots(2, 1, sharex=True)
     above.plot(lengths, loss, color=BLUE, marker="o")
     above.set_ylabel("loss, nats a piece")
@@ -27,5 +27,5 @@ def by_length(
         if longest_seen is not None:
             axes.axvline(longest_seen, color=BLACK, linestyle=":", label="longest seen in training")
             axes.legend(frameon=False)
-        tidy(axes)
-    save(figure, path)
+        tidy_axes(axes)
+    write_figure(figure, path)

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.plots.figure import BLUE, VERMILION, empty, save, tidy
-from pellucid.plots.heatmap import draw
+from pellucid.plots.figure import BLUE, VERMILION, empty_figure, tidy_axes, write_figure
+from pellucid.plots.heatmap import draw_matrix
 
 
-def positions(
+def draw_positions(
     values: np.ndarray,
     similarity: np.ndarray,
     path: str | Path,
@@ -19,18 +19,18 @@ def positions(
     position: int = 3,
 ) -> None:
     """Draw a table (positions by dimensions) and its similarities; `curves` are the right and the wrong vector."""
-    figure = empty(12.0, 9.0)
+    figure = empty_figure(12.0, 9.0)
     [[table, alike], [waves, both]] = figure.subplots(2, 2)
-    draw(table, values, signed=True)
-    name(table, "what each position is given", "dimension", "position")
-    draw(alike, similarity, signed=True, high=1.0)
-    name(alike, "similarity of positions (cosine)", "position", "position")
+    draw_matrix(table, values, signed=True)
+    label_axes(table, "what each position is given", "dimension", "position")
+    draw_matrix(alike, similarity, signed=True, high=1.0)
+    label_axes(alike, "similarity of positions (cosine)", "position", "position")
     if wavelengths is None:
         waves.set_axis_off()
     else:
         waves.semilogy(2 * np.arange(len(wavelengths)), wavelengths, color=BLUE)
-        name(waves, "wavelength of each pair of dimensions", "dimension", "positions")
-        tidy(waves)
+        label_axes(waves, "wavelength of each pair of dimensions", "dimension", "positions")
+        tidy_axes(waves)
     if curves is None:
         both.set_axis_off()
     else:
@@ -40,13 +40,13 @@ def positions(
         ):
             sines = vector[0::2]
             both.plot(2 * np.arange(len(sines)), sines, color=colour, linewidth=1.4, linestyle=line, label=label)
-        name(both, f"sines of position {position}: the paper, and a doubled exponent", "dimension i", "value")
+        label_axes(both, f"sines of position {position}: the paper, and a doubled exponent", "dimension i", "value")
         both.legend(frameon=False)
-        tidy(both)
-    save(figure, path)
+        tidy_axes(both)
+    write_figure(figure, path)
 
 
-def name(axes: Any, title: str, across: str, up: str) -> None:
+def label_axes(axes: Any, title: str, across: str, up: str) -> None:
     """What is drawn."""
     axes.set_title(title)
     axes.set_xlabel(across)

@@ -7,15 +7,15 @@ from textwrap import wrap
 
 import numpy as np
 
-from pellucid.plots.figure import VERMILION, empty, plain, save
-from pellucid.plots.heatmap import draw, name_axes
+from pellucid.plots.figure import VERMILION, empty_figure, escape_dollars, write_figure
+from pellucid.plots.heatmap import draw_matrix, name_axes
 
-ACROSS = 3
+PANELS_ACROSS = 3
 """Panels in a row."""
 
 
 @dataclass(frozen=True)
-class Panel:
+class ProbePanel:
     """A row for each head, a column for each word; `wished` says which heads do so, `ranks` are the words of
     the order, most wanted first.
     """
@@ -28,16 +28,16 @@ class Panel:
     ranks: Sequence[Sequence[int]]
 
 
-def probes(panels: Sequence[Panel], path: str | Path) -> None:
+def draw_probe_panels(panels: Sequence[ProbePanel], path: str | Path) -> None:
     """Draw all panels; a tick stands before heads that do as wished, its rank behind a word of the order."""
-    across = min(ACROSS, len(panels))
+    across = min(PANELS_ACROSS, len(panels))
     down = -(-len(panels) // across)
     tall = max(len(panel.heads) for panel in panels)
-    figure = empty(5.2 * across, (0.17 * tall + 1.9) * down)
+    figure = empty_figure(5.2 * across, (0.17 * tall + 1.9) * down)
     every = figure.subplots(down, across, squeeze=False).ravel()
     for axes, panel in zip(every, panels, strict=False):
         values = np.array(panel.values)
-        draw(axes, values, low=0.0)
+        draw_matrix(axes, values, low=0.0)
         heads = [f"{'✓ ' if does else ''}{head}" for head, does in zip(panel.heads, panel.wished, strict=True)]
         names = list(panel.words)
         of_ranks = [(rank, place) for rank, some in enumerate(panel.ranks, start=1) for place in some]
@@ -47,7 +47,7 @@ def probes(panels: Sequence[Panel], path: str | Path) -> None:
         axes.tick_params(labelsize=6)
         for _, place in of_ranks:
             axes.get_xticklabels()[place].set_color(VERMILION)
-        axes.set_title(plain("\n".join(wrap(panel.title, 46))), fontsize=8)
+        axes.set_title(escape_dollars("\n".join(wrap(panel.title, 46))), fontsize=8)
     for axes in every[len(panels) :]:
         axes.set_axis_off()
-    save(figure, path)
+    write_figure(figure, path)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-from pellucid.plots.figure import GREEN, empty, plain, save, tidy
+from pellucid.plots.figure import GREEN, empty_figure, escape_dollars, tidy_axes, write_figure
 from pellucid.plots.heads import STYLES
 
 
-def pruning_curves(
+def draw_pruning_curves(
     kept: Sequence[int],
     curves: Mapping[str, Mapping[str, Sequence[float]]],
     path: str | Path,
@@ -23,7 +23,7 @@ def pruning_curves(
     Orders that begin with "random" are drawn as the band between the least and the largest of them, and their mean.
     `learned` is one more model: how many heads it has, and its scores.
     """
-    figure = empty(5.2 * len(curves), 4.0)
+    figure = empty_figure(5.2 * len(curves), 4.0)
     for axes, (score, of_orders) in zip(figure.subplots(1, len(curves), squeeze=False)[0], curves.items(), strict=True):
         chance = np.array([values for name, values in of_orders.items() if name.startswith("random")])
         if len(chance):
@@ -36,9 +36,9 @@ def pruning_curves(
         if learned is not None:
             axes.plot([learned[0]], [learned[1][score]], color=GREEN, marker="*", markersize=11, ls="", label="l0")
         axes.invert_xaxis()
-        axes.set_xlabel(f"{plain(heads)} kept")
-        axes.set_ylabel(plain(score))
+        axes.set_xlabel(f"{escape_dollars(heads)} kept")
+        axes.set_ylabel(escape_dollars(score))
         axes.legend(frameon=False)
-        tidy(axes)
-    figure.suptitle(plain(title))
-    save(figure, path)
+        tidy_axes(axes)
+    figure.suptitle(escape_dollars(title))
+    write_figure(figure, path)

@@ -12,12 +12,12 @@ from starlette.responses import JSONResponse, Response
 from pellucid.api import Model
 from pellucid.decode.terms import Terms
 from pellucid.serve import libretranslate, page_routes, trace_routes
-from pellucid.serve.keys import Keys
+from pellucid.serve.keys import ApiKeys
 from pellucid.serve.languages import Languages
 from pellucid.serve.limits import Limits
-from pellucid.serve.metrics import Measured
-from pellucid.serve.middleware import LOOPBACK, Addressed, Bounded, Guarded, Headed
-from pellucid.serve.problems import Problem, Refusal, say_problems
+from pellucid.serve.metrics import CountRequests
+from pellucid.serve.middleware import LOOPBACK, AddHeaders, AnswerHead, CheckHostAndOrigin, LimitRequests
+from pellucid.serve.problems import Problem, Refusal, install_error_handlers
 from pellucid.serve.service import Service
 
 
@@ -29,7 +29,7 @@ def create_app(
     hosts: Collection[str] | None = LOOPBACK,
     origins: Collection[str] = (),
     terms: Terms | None = None,
-    keys: Keys | None = None,
+    keys: ApiKeys | None = None,
 ) -> FastAPI:
     """The server of one model.
 
@@ -37,7 +37,7 @@ def create_app(
     `terms` hold for every translation, beside those of a request. Of `keys` every request carries one, but for those
     that say whether the server is up, what it translates and whether it asks for keys.
     """
-    service = Service(model, limits or Limits(), languages or Languages.of(model.manifest), terms, keys or Keys())
+    service = Service(model, limits or Limits(), languages or Languages.of(model.manifest), terms, keys or ApiKeys())
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -51,17 +51,17 @@ def create_app(
         docs_url=None,  # both would load scripts from elsewhere
         redoc_url=None,
         lifespan=lifespan,
-        middleware=passed(service, hosts, origins),
+        middleware=make_middleware(service, hosts, origins),
     )
-    say_problems(app)
-    app.include_router(libretranslate.routes(service))
-    for router in (page_routes.routes(), trace_routes.routes(service), counters(service)):
+    install_error_handlers(app)
+    app.include_router(libretranslate.libretranslate_routes(service))
+    for router in (page_routes.page_routes(), trace_routes.trace_routes(service), metrics_routes(service)):
         app.include_router(router, **service.keys.in_header())
 
     @app.get("/health", tags=["operation"], responses={503: {"model": Problem, "description": "it does not work"}})
     def health() -> dict[str, str]:
         """Says that the server is up, and that what runs the model is."""
-        if not service.works:
+        if not service.is_alive:
             raise Refusal(503, "what runs the model has stopped; start the server again")
         return {"status": "ok"}
 
@@ -74,7 +74,7 @@ def create_app(
     return app
 
 
-def counters(service: Service) -> APIRouter:
+def metrics_routes(service: Service) -> APIRouter:
     """GET /metrics."""
     router = APIRouter(tags=["operation"])
 
@@ -86,16 +86,16 @@ def counters(service: Service) -> APIRouter:
     return router
 
 
-def passed(service: Service, hosts: Collection[str] | None, origins: Collection[str]) -> list[Any]:
+def make_middleware(service: Service, hosts: Collection[str] | None, origins: Collection[str]) -> list[Any]:
     """What a request passes, in this order."""
     pages = Middleware(
         CORSMiddleware, allow_origins=list(origins), allow_methods=["GET", "POST"], allow_headers=["Authorization"]
     )
     return [
-        Middleware(Headed),
-        Middleware(Measured, metrics=service.metrics),
-        Middleware(Guarded),
-        Middleware(Addressed, hosts=hosts, origins=origins),
+        Middleware(AnswerHead),
+        Middleware(CountRequests, metrics=service.metrics),
+        Middleware(AddHeaders),
+        Middleware(CheckHostAndOrigin, hosts=hosts, origins=origins),
         *([pages] if origins else []),
-        Middleware(Bounded, limits=service.limits),
+        Middleware(LimitRequests, limits=service.limits),
     ]

@@ -13,7 +13,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pellucid.serve.limits import Limits
-from pellucid.serve.problems import problem
+from pellucid.serve.problems import problem_response
 
 LOG_EVERY = 60.0
 """Seconds in which the same complaint is written to the log once."""
@@ -33,7 +33,7 @@ class Connections:
     """
 
     def __init__(self, limits: Limits):
-        self.most = min(limits.connections, most_files() // 2)
+        self.most = min(limits.connections, most_open_files() // 2)
         self.header_seconds = limits.arrival
         self.reading_seconds = limits.seconds
         self.without_header: dict[Connection, None] = {}
@@ -63,7 +63,7 @@ class Connection(H11Protocol):
 
     def __init__(self, all_connections: Connections, **given: Any):
         super().__init__(**given)
-        self.all = all_connections
+        self.server_connections = all_connections
         self._header_timer: asyncio.TimerHandle | None = None
         self._reading_timer: asyncio.TimerHandle | None = None
 
@@ -72,13 +72,16 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         self._wait_for_header()
         self._check_reader()
-        if len(self.connections) > self.all.most:
-            self.all.complain(
-                f"{self.all.most} connections are open, as many as may be; those that wait longest are closed"
+        if len(self.connections) > self.server_connections.most:
+            self.server_connections.complain(
+                f"{self.server_connections.most} connections are open, as many as may be; those that wait "
+                "longest are closed"
             )
-            oldest = next(iter(self.all.without_header))
+            oldest = next(iter(self.server_connections.without_header))
             if oldest is self:
-                self._refuse(503, f"{self.all.most} connections are open already, which is as many as may be")
+                self._refuse(
+                    503, f"{self.server_connections.most} connections are open already, which is as many as may be"
+                )
             else:
                 oldest.give_way()
 
@@ -124,16 +127,16 @@ class Connection(H11Protocol):
 
     def _wait_for_header(self) -> None:
         if self._header_timer is None:
-            self.all.without_header[self] = None
+            self.server_connections.without_header[self] = None
             self._header_timer = self.loop.call_later(
-                self.all.header_seconds,
+                self.server_connections.header_seconds,
                 self._refuse,
                 408,
-                f"the header of the request did not arrive whole within {self.all.header_seconds:g} s",
+                f"the header of the request did not arrive whole within {self.server_connections.header_seconds:g} s",
             )
 
     def _stop_waiting(self) -> None:
-        self.all.without_header.pop(self, None)
+        self.server_connections.without_header.pop(self, None)
         if self._header_timer:
             self._header_timer.cancel()
             self._header_timer = None
@@ -144,12 +147,14 @@ class Connection(H11Protocol):
         if unread and unread == unread_before:
             self.transport.abort()
         else:
-            self._reading_timer = self.loop.call_later(self.all.reading_seconds, self._check_reader, unread)
+            self._reading_timer = self.loop.call_later(
+                self.server_connections.reading_seconds, self._check_reader, unread
+            )
 
     def _refuse(self, status: int, reason: str) -> None:
         # There is no request yet that the application could answer.
         self._stop_waiting()
-        answer = problem(status, reason)
+        answer = problem_response(status, reason)
         head = "".join(f"{name.decode()}: {value.decode()}\r\n" for name, value in answer.raw_headers)
         self.transport.write(
             f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{head}connection: close\r\n\r\n".encode()
@@ -158,7 +163,7 @@ class Connection(H11Protocol):
         self.transport.close()
 
 
-def most_files() -> int:
+def most_open_files() -> int:
     """How many files the system lets this process open."""
     try:
         import resource

@@ -7,10 +7,10 @@ from html import escape, unescape
 from itertools import count
 
 ATTRIBUTES = r"""(?:"[^"]*+"|'[^']*+'|[^"'<>])*+"""
-UNTOUCHED = "script|style|pre|code|kbd|samp|var|textarea|svg|math"
+UNTOUCHED_ELEMENTS = "script|style|pre|code|kbd|samp|var|textarea|svg|math"
 MARKUP = re.compile(
     rf"<!--.*?(?:-->|\Z)|<[!?][^>]*+(?:>|\Z)"
-    rf"|<({UNTOUCHED})(?=[\s/>]){ATTRIBUTES}>.*?(?:</\1\s*+>|\Z)"
+    rf"|<({UNTOUCHED_ELEMENTS})(?=[\s/>]){ATTRIBUTES}>.*?(?:</\1\s*+>|\Z)"
     rf"|<([a-z][\w:-]*+)\s(?=[^<>]*?\btranslate\s*=\s*[\"']?no\b){ATTRIBUTES}>.*?(?:</\2\s*+>|\Z)"
     rf"|<(/?)([a-z][\w:-]*+)(?=[\s/>]){ATTRIBUTES}>",
     re.IGNORECASE | re.DOTALL | re.ASCII,
@@ -18,8 +18,8 @@ MARKUP = re.compile(
 """What is not text; as browsers see it, what is never closed goes on to the end. The last two groups belong to a tag
 that stands for itself: whether it closes, and its name."""
 
-ALONE = "area base embed img input link meta param source track wbr"
-BLOCKS = """
+VOID_ELEMENTS = "area base embed img input link meta param source track wbr"
+BLOCK_ELEMENTS = """
 address article aside audio blockquote body br button caption center col colgroup dd details dialog div dl dt fieldset
 figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html iframe legend li main menu nav
 noscript object ol optgroup option p picture section select summary table tbody td template tfoot th thead title tr ul
@@ -32,13 +32,13 @@ NUMBERED = re.compile(r"</?(\d{1,6})/?>")
 
 
 @dataclass(frozen=True)
-class Text:
+class HtmlText:
     """One text to be translated; if it is HTML with a numbered tag for each of its own, and those by their numbers."""
 
     text: str
     tags: dict[str, str] | None = None
 
-    def written(self, translation: str) -> str:
+    def restore(self, translation: str) -> str:
         """The translation; if it is HTML with its own tags again, and everything else as text."""
         if self.tags is None:
             return translation
@@ -51,20 +51,20 @@ class Text:
         return "".join(out)
 
 
-def cut(html: str) -> list[str | Text]:
+def split_html(html: str) -> list[str | HtmlText]:
     """What stays as it is, and the texts, in their order.
 
-    >>> cut("<p>Tom &amp; <b>Ann</b></p>")
+    >>> split_html("<p>Tom &amp; <b>Ann</b></p>")
     ['<p>', Text(text='Tom & <0>Ann</0>', tags={'<0>': '<b>', '</0>': '</b>'}), '</p>']
     """
-    found: list[str | Text] = []
+    found: list[str | HtmlText] = []
     run: list[re.Match[str] | str] = []
     done = 0
     for match in [*MARKUP.finditer(html), None]:
         run.append(html[done : match.start() if match else None])
-        block = match is not None and match[4] is not None and match[4].lower() in BLOCKS.split()
+        block = match is not None and match[4] is not None and match[4].lower() in BLOCK_ELEMENTS.split()
         if match is None or block:
-            found += text_of(run)
+            found += join_run(run)
             run = []
         elif match:
             run.append(match)
@@ -74,7 +74,7 @@ def cut(html: str) -> list[str | Text]:
     return found
 
 
-def text_of(run: Sequence[re.Match[str] | str]) -> list[str | Text]:
+def join_run(run: Sequence[re.Match[str] | str]) -> list[str | HtmlText]:
     """A run of texts and tags as one text; what has no words stays as it is."""
     verbatim = "".join(each if isinstance(each, str) else each[0] for each in run)
     words = [unescape(each) for each in run if isinstance(each, str)]
@@ -88,13 +88,13 @@ def text_of(run: Sequence[re.Match[str] | str]) -> list[str | Text]:
         if isinstance(each, str):
             out.append(SPACE.sub(" ", unescape(each)))
             continue
-        stand_in = numbered(each, opened, numbers)
+        stand_in = number_tag(each, opened, numbers)
         tags[stand_in] = each[0]
         out.append(stand_in)
-    return [Text("".join(out), tags)]
+    return [HtmlText("".join(out), tags)]
 
 
-def numbered(match: re.Match[str], opened: list[tuple[str, int]], numbers: Iterator[int]) -> str:
+def number_tag(match: re.Match[str], opened: list[tuple[str, int]], numbers: Iterator[int]) -> str:
     """The stand-in of a tag; one that closes has the number of what it closes."""
     closing, name = match[3], (match[4] or "").lower()
     if closing:
@@ -102,7 +102,7 @@ def numbered(match: re.Match[str], opened: list[tuple[str, int]], numbers: Itera
         number = opened.pop(same[-1])[1] if same else next(numbers)
         return f"</{number}>"
     number = next(numbers)
-    if not name or name in ALONE.split() or match[0].endswith("/>"):
+    if not name or name in VOID_ELEMENTS.split() or match[0].endswith("/>"):
         return f"<{number}/>"
     opened.append((name, number))
     return f"<{number}>"
@@ -114,6 +114,6 @@ def free_numbers(text: str) -> Iterator[int]:
     return (number for number in count() if number not in taken)
 
 
-def filled(parts: Sequence[str | Text], translations: Iterator[str]) -> str:
+def fill_translations(parts: Sequence[str | HtmlText], translations: Iterator[str]) -> str:
     """The HTML with a translation in place of each text."""
-    return "".join(each if isinstance(each, str) else each.written(next(translations)) for each in parts)
+    return "".join(each if isinstance(each, str) else each.restore(next(translations)) for each in parts)

@@ -33,38 +33,40 @@ class Languages:
         return cls(source, target)
 
     @property
-    def named(self) -> bool:
+    def are_named(self) -> bool:
         """Whether it is known which they are."""
         return (self.source, self.target) != UNNAMED
 
     def problem(self, source: str, target: str) -> str | None:
         """What is wrong with asking for these two; "auto" is whatever the model reads."""
-        if not self.named or ((source == "auto" or alike(source, self.source)) and alike(target, self.target)):
+        if not self.are_named or (
+            (source == "auto" or is_same_language(source, self.source)) and is_same_language(target, self.target)
+        ):
             return None
         return f"this model translates from {self.source} to {self.target}, not from {source!r:.40} to {target!r:.40}"
 
-    def listed(self) -> list[dict[str, Any]]:
+    def as_list(self) -> list[dict[str, Any]]:
         """What LibreTranslate's clients choose from: the model has one direction."""
         return [
-            {"code": self.source, "name": name_of(self.source), "targets": [self.target]},
-            {"code": self.target, "name": name_of(self.target), "targets": []},
+            {"code": self.source, "name": language_name(self.source), "targets": [self.target]},
+            {"code": self.target, "name": language_name(self.target), "targets": []},
         ]
 
 
-def alike(asked: str, ours: str) -> bool:
+def is_same_language(asked: str, ours: str) -> bool:
     """Whether two codes may mean the same language: one of them may leave out the region or the script.
 
-    >>> alike("pt", "pt-BR"), alike("PT-br", "pt-BR"), alike("pt-PT", "pt-BR")
+    >>> is_same_language("pt", "pt-BR"), is_same_language("PT-br", "pt-BR"), is_same_language("pt-PT", "pt-BR")
     (True, True, False)
     """
     short, long = sorted((asked.lower(), ours.lower()), key=len)
     return long == short or long.startswith(f"{short}-")
 
 
-def name_of(code: str) -> str:
+def language_name(code: str) -> str:
     """The English name of a language; the code where there is none here.
 
-    >>> name_of("es"), name_of("pt-BR"), name_of("tlh")
+    >>> language_name("es"), language_name("pt-BR"), language_name("tlh")
     ('Spanish', 'Portuguese (BR)', 'tlh')
     """
     if code in UNNAMED:

@@ -10,16 +10,16 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from pellucid.decode.assemble import Translation
 from pellucid.decode.config import SearchConfig
-from pellucid.serve.html import Text, cut, filled
-from pellucid.serve.languages import name_of
+from pellucid.serve.html import HtmlText, fill_translations, split_html
+from pellucid.serve.languages import language_name
 from pellucid.serve.limits import Limits
-from pellucid.serve.problems import Refusal, documented
-from pellucid.serve.request_bodies import ENCODED, JSON, PARTS, read
+from pellucid.serve.problems import Refusal, documented_responses
+from pellucid.serve.request_bodies import ENCODED, JSON, PARTS, read_body
 from pellucid.serve.service import Service
-from pellucid.serve.worker import Texts
+from pellucid.serve.worker import TranslationJob
 
 BEAM = SearchConfig().beam
-STOPS = ("empty", "eos", "length", "failed")
+STOP_ORDER = ("empty", "eos", "length", "failed")
 """Why translations stopped; of several, the last of these is said."""
 
 
@@ -32,7 +32,7 @@ KEY = "a key of this server, unless the header Authorization holds it"
 NO_KEY = "clients of LibreTranslate send one; this server asks for none and does not look at it"
 
 
-def from_form(terms: Any) -> Any:
+def terms_from_form(terms: Any) -> Any:
     """The terms of a form, where they are the text of a JSON object."""
     if not isinstance(terms, str):
         return terms
@@ -42,7 +42,7 @@ def from_form(terms: Any) -> Any:
         raise ValueError("expected a JSON object of source terms and target terms") from None
 
 
-class Wanted(BaseModel):
+class TranslateRequest(BaseModel):
     """What is to be translated. A field of another name is refused."""
 
     model_config = ConfigDict(extra="forbid")
@@ -51,7 +51,7 @@ class Wanted(BaseModel):
     target: Annotated[str, Field(description="the language to translate into")]
     format: Literal["text", "html"] = "text"
     alternatives: Annotated[int, Field(ge=0, description=OTHERS)] = 0
-    terms: Annotated[dict[Term, Term] | None, BeforeValidator(from_form), Field(description=TERMS)] = None
+    terms: Annotated[dict[Term, Term] | None, BeforeValidator(terms_from_form), Field(description=TERMS)] = None
     api_key: str | None = None
 
 
@@ -74,7 +74,7 @@ class Translated(BaseModel):
     notes: list[str] | list[list[str]] = Field(description="what was done that was not plain, such as a split")
 
 
-class Asked(BaseModel):
+class DetectRequest(BaseModel):
     """A text whose language is asked for. A field of another name is refused."""
 
     model_config = ConfigDict(extra="forbid")
@@ -90,7 +90,7 @@ class Language(BaseModel):
     targets: list[str]
 
 
-def routes(service: Service) -> APIRouter:
+def libretranslate_routes(service: Service) -> APIRouter:
     """POST /translate and /detect, GET /languages and /frontend/settings."""
     router = APIRouter(tags=["LibreTranslate"])
     limits, languages = service.limits, service.languages
@@ -98,51 +98,53 @@ def routes(service: Service) -> APIRouter:
     @router.post(
         "/translate",
         response_model_exclude_none=True,
-        responses=documented(403, 415, 504),
-        openapi_extra=body(Wanted, service),
+        responses=documented_responses(403, 415, 504),
+        openapi_extra=describe_body(TranslateRequest, service),
         **service.keys.in_body(),
     )
     async def translate(request: Request) -> Translated:
         """Translate a text or several. One text in, one out, in their order."""
-        wanted = await read(request, Wanted, forms=True)
+        wanted = await read_body(request, TranslateRequest, forms=True)
         service.keys.check(request, wanted.api_key)
         problem = languages.problem(wanted.source, wanted.target)
         if problem:
             raise Refusal(422, problem)
-        texts = several(wanted.q, limits)
+        texts = texts_within_limits(wanted.q, limits)
         if wanted.alternatives > limits.alternatives:
             raise Refusal(422, f"alternatives: this server gives {limits.alternatives} at most")
-        pages = [cut(text) if wanted.format == "html" else [Text(text)] for text in texts]
+        pages = [split_html(text) if wanted.format == "html" else [HtmlText(text)] for text in texts]
         ranks = 1 + wanted.alternatives
         search = SearchConfig(beam=max(BEAM, ranks), n_best=ranks)
-        asked = Texts(
+        asked = TranslationJob(
             tuple(each.text for page in pages for each in page if not isinstance(each, str)),
             search,
             service.terms_with(wanted.terms),
         )
-        found = iter(await service.answer(request, service.translating, asked))
-        results = [result(page, [next(found) for each in page if not isinstance(each, str)], ranks) for page in pages]
-        return told(results, wanted, Detected(language=languages.source, confidence=0.0))
+        found = iter(await service.answer(request, service.translation_worker, asked))
+        results = [
+            assemble_text(page, [next(found) for each in page if not isinstance(each, str)], ranks) for page in pages
+        ]
+        return make_answer(results, wanted, Detected(language=languages.source, confidence=0.0))
 
     @router.post(
         "/detect",
-        responses=documented(403, 415),
-        openapi_extra=body(Asked, service),
+        responses=documented_responses(403, 415),
+        openapi_extra=describe_body(DetectRequest, service),
         **service.keys.in_body(),
     )
     async def detect(request: Request) -> list[Detected]:
         """The language this model reads, whatever was asked: nothing is measured, hence the confidence of 0."""
-        asked = await read(request, Asked, forms=True)
+        asked = await read_body(request, DetectRequest, forms=True)
         service.keys.check(request, asked.api_key)
-        several(asked.q, limits)
+        texts_within_limits(asked.q, limits)
         return [Detected(language=languages.source, confidence=0.0)]
 
-    @router.get("/languages", responses=documented())
+    @router.get("/languages", responses=documented_responses())
     def listed() -> list[Language]:
         """The languages of this model, which has one direction."""
-        return [Language(**each) for each in languages.listed()]
+        return [Language(**each) for each in languages.as_list()]
 
-    @router.get("/frontend/settings", responses=documented())
+    @router.get("/frontend/settings", responses=documented_responses())
     def settings() -> dict[str, Any]:
         """What LibreTranslate's own page asks first."""
         ends = {"source": languages.source, "target": languages.target}
@@ -152,7 +154,7 @@ def routes(service: Service) -> APIRouter:
             "filesTranslation": False,
             "frontendTimeout": 500,
             "keyRequired": bool(service.keys),
-            "language": {end: {"code": code, "name": name_of(code)} for end, code in ends.items()},
+            "language": {end: {"code": code, "name": language_name(code)} for end, code in ends.items()},
             "suggestions": False,
             "supportedFilesFormat": [],
         }
@@ -161,7 +163,7 @@ def routes(service: Service) -> APIRouter:
 
 
 @dataclass(frozen=True)
-class Result:
+class TextResult:
     """What became of one text: its translations, best first, why they stopped, and what is to be said of them."""
 
     texts: list[str]
@@ -169,19 +171,19 @@ class Result:
     notes: list[str]
 
 
-def result(page: Sequence[str | Text], found: Sequence[Translation], ranks: int) -> Result:
+def assemble_text(page: Sequence[str | HtmlText], found: Sequence[Translation], ranks: int) -> TextResult:
     """The translations of what stands in a text, put together again; the n-th of it is made of the n-th of each."""
     ranked = [[each, *each.alternatives] for each in found]
     texts = [
-        filled(page, iter([each[min(rank, len(each) - 1)].text for each in ranked]))
+        fill_translations(page, iter([each[min(rank, len(each) - 1)].text for each in ranked]))
         for rank in range(max(map(len, ranked), default=1))
     ]
-    stop = max((each.stop for each in found), key=STOPS.index, default="empty")
+    stop = max((each.stop for each in found), key=STOP_ORDER.index, default="empty")
     notes = [note for each in found for note in each.notes]
-    return Result(list(dict.fromkeys(texts))[:ranks], stop, list(dict.fromkeys(notes)))
+    return TextResult(list(dict.fromkeys(texts))[:ranks], stop, list(dict.fromkeys(notes)))
 
 
-def told(results: Sequence[Result], wanted: Wanted, detected: Detected) -> Translated:
+def make_answer(results: Sequence[TextResult], wanted: TranslateRequest, detected: Detected) -> Translated:
     """The answer: lists where a list was asked for, and alternatives and a language where those were."""
     many = isinstance(wanted.q, list)
     answer = Translated(
@@ -196,7 +198,7 @@ def told(results: Sequence[Result], wanted: Wanted, detected: Detected) -> Trans
     return Translated(**{name: value and value[0] for name, value in answer})
 
 
-def several(asked: str | list[str], limits: Limits) -> list[str]:
+def texts_within_limits(asked: str | list[str], limits: Limits) -> list[str]:
     """The texts; `Refusal` for more than the limits let through."""
     texts = [asked] if isinstance(asked, str) else asked
     if len(texts) > limits.texts:
@@ -207,14 +209,14 @@ def several(asked: str | list[str], limits: Limits) -> list[str]:
     return texts
 
 
-def body(form: type[BaseModel], service: Service) -> dict[str, Any]:
+def describe_body(form: type[BaseModel], service: Service) -> dict[str, Any]:
     """How the body of a route is described: the fields of `form`, in each way they may be written, and the limits."""
     kinds = {JSON: 0, ENCODED: 1, PARTS: 1}  # the fewest texts of a list: a form has no way to write none
-    content = {kind: {"schema": described(form, service, least)} for kind, least in kinds.items()}
+    content = {kind: {"schema": describe_form(form, service, least)} for kind, least in kinds.items()}
     return {"requestBody": {"required": True, "content": content}}
 
 
-def described(form: type[BaseModel], service: Service, least: int) -> dict[str, Any]:
+def describe_form(form: type[BaseModel], service: Service, least: int) -> dict[str, Any]:
     """The schema of `form`, with the limits and the languages of this server."""
     limits, languages = service.limits, service.languages
     schema = form.model_json_schema()
@@ -224,7 +226,7 @@ def described(form: type[BaseModel], service: Service, least: int) -> dict[str, 
     fields["api_key"]["description"] = KEY if service.keys else NO_KEY
     if "alternatives" in fields:
         fields["alternatives"]["maximum"] = limits.alternatives
-    if "source" in fields and languages.named:
+    if "source" in fields and languages.are_named:
         fields["source"]["enum"] = [languages.source, "auto"]
         fields["target"]["enum"] = [languages.target]
     return schema

@@ -29,7 +29,7 @@ class Metrics:
             registry=self.registry,
         )
 
-    def watch(self, name: str, means: str, value: Any) -> None:
+    def add_gauge(self, name: str, means: str, value: Any) -> None:
         """A number that is asked for, by a function, whenever the metrics are."""
         from prometheus_client import Gauge
 
@@ -42,7 +42,7 @@ class Metrics:
         return generate_latest(self.registry)
 
 
-class Measured:
+class CountRequests:
     """Counts each request by the path of its route, never by the path that was asked for, and its status."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics):

@@ -11,9 +11,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pellucid.serve.limits import Limits
-from pellucid.serve.problems import FAILED, Refusal, problem
+from pellucid.serve.problems import FAILURE_SENTENCE, Refusal, problem_response
 
-HEADERS = {
+SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' blob: data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -33,7 +33,7 @@ ALWAYS_ANSWERED = ("/health", "/metrics")
 """Asked for most when too much is asked for."""
 
 
-class Headed:
+class AnswerHead:
     """Answers HEAD as GET, without the body."""
 
     def __init__(self, app: ASGIApp):
@@ -50,7 +50,7 @@ class Headed:
         await self.app({**scope, "method": "GET"}, receive, sent)
 
 
-class Guarded:
+class AddHeaders:
     """Puts the headers that keep browsers careful on every answer, and a plain answer in place of an error of ours."""
 
     def __init__(self, app: ASGIApp):
@@ -66,7 +66,7 @@ class Guarded:
             if message["type"] == "http.response.start":
                 begun = True
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
+                for name, value in SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
@@ -75,10 +75,10 @@ class Guarded:
         except Exception:
             logging.getLogger("pellucid.serve").exception("a request failed")
             if not begun:
-                await problem(500, FAILED)(scope, receive, sent)
+                await problem_response(500, FAILURE_SENTENCE)(scope, receive, sent)
 
 
-class Addressed:
+class CheckHostAndOrigin:
     """Lets through what is addressed to this server by a name it knows, and asked by its own page or an allowed one.
 
     Without it, any page in the user's browser could ask a server on the user's machine: by a name that was made to
@@ -93,34 +93,34 @@ class Addressed:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = self.refusal(Headers(scope=scope)) if scope["type"] == "http" else None
-        await (problem(refusal.status, str(refusal)) if refusal else self.app)(scope, receive, send)
+        await (problem_response(refusal.status, str(refusal)) if refusal else self.app)(scope, receive, send)
 
     def refusal(self, headers: Headers) -> Refusal | None:
         """Why this is not let through, if it is not."""
         host, origin = headers.get("host", ""), headers.get("origin")
-        if self.hosts is not None and name_of(host) not in self.hosts:
+        if self.hosts is not None and host_name(host) not in self.hosts:
             return Refusal(421, f"this server is not called {host!r:.80}; --allow-host lets it be")
         if origin is None or origin in self.origins or "*" in self.origins:
             return None
         scheme, _, there = origin.lower().partition("://")
         # A page that came by https came through a proxy, and nobody puts one before a name that is this machine's own.
-        schemes = ("http",) if name_of(host) in LOOPBACK else ("http", "https")
+        schemes = ("http",) if host_name(host) in LOOPBACK else ("http", "https")
         if there != host.lower() or scheme not in schemes:
             return Refusal(403, f"pages of {origin!r:.80} may not ask this server; --allow-origin lets them")
         return None
 
 
-def name_of(host: str) -> str:
+def host_name(host: str) -> str:
     """The name in a Host header, without its port.
 
-    >>> name_of("LOCALHOST:5000"), name_of("[::1]:5000"), name_of("a:b:c"), name_of("evil@localhost")
+    >>> host_name("LOCALHOST:5000"), host_name("[::1]:5000"), host_name("a:b:c"), host_name("evil@localhost")
     ('localhost', '::1', '', '')
     """
     found = HOST.fullmatch(host)
     return (found[1] or found[2]).lower() if found else ""
 
 
-class Bounded:
+class LimitRequests:
     """Reads the whole body before a route sees the request, and refuses what is too large, too slow or too many."""
 
     def __init__(self, app: ASGIApp, limits: Limits):
@@ -132,14 +132,14 @@ class Bounded:
         if scope["type"] != "http" or scope["path"] in ALWAYS_ANSWERED:
             return await self.app(scope, receive, send)
         try:
-            with self.counted((scope.get("client") or ("", 0))[0]):
-                body = await self.arrived(receive)
-                await self.app(scope, replayed(body, receive), send)
+            with self.count_open((scope.get("client") or ("", 0))[0]):
+                body = await self.read_whole_body(receive)
+                await self.app(scope, replay_body(body, receive), send)
         except Refusal as refusal:
-            await problem(refusal.status, str(refusal))(scope, receive, send)
+            await problem_response(refusal.status, str(refusal))(scope, receive, send)
 
     @contextmanager
-    def counted(self, address: str) -> Iterator[None]:
+    def count_open(self, address: str) -> Iterator[None]:
         """Counts a request as open; `Refusal` where too many are."""
         if self.open.total() >= self.limits.open_requests:
             raise Refusal(
@@ -154,7 +154,7 @@ class Bounded:
             self.open[address] -= 1
             self.open += Counter()  # forgets the addresses that have none
 
-    async def arrived(self, receive: Receive) -> bytes:
+    async def read_whole_body(self, receive: Receive) -> bytes:
         """The whole body; `Refusal` for one that is too large or too slow.
 
         Of one that is too large the rest is read and dropped, or its sender would not hear why it was refused.
@@ -178,7 +178,7 @@ class Bounded:
         return bytes(body)
 
 
-def replayed(body: bytes, receive: Receive) -> Receive:
+def replay_body(body: bytes, receive: Receive) -> Receive:
     """What a route receives: the body at once, then whatever comes after it."""
     given = False
 

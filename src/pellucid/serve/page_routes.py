@@ -5,8 +5,8 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import HTMLResponse, Response
 
-from pellucid.page.assets import bundle
-from pellucid.serve.problems import Refusal, documented
+from pellucid.page.assets import read_script
+from pellucid.serve.problems import Refusal, documented_responses
 
 DOCUMENT = """<!doctype html>
 <html lang="en">
@@ -24,30 +24,32 @@ DOCUMENT = """<!doctype html>
 </html>
 """
 
-PAGE: dict[str, Any] = {"tags": ["page"], "response_class": Response}
+PAGE_ROUTE: dict[str, Any] = {"tags": ["page"], "response_class": Response}
 
 
-def routes() -> APIRouter:
+def page_routes() -> APIRouter:
     """GET / and what it asks for."""
     router = APIRouter()
 
-    @router.get("/", responses={200: {"content": {"text/html": {}}}, **documented()}, **PAGE)
+    @router.get("/", responses={200: {"content": {"text/html": {}}}, **documented_responses()}, **PAGE_ROUTE)
     def page() -> Response:
         """The page that shows what the model computes."""
-        script()
+        page_script()
         return HTMLResponse(DOCUMENT)
 
-    @router.get("/pellucid.js", responses={200: {"content": {"text/javascript": {}}}, **documented()}, **PAGE)
+    @router.get(
+        "/pellucid.js", responses={200: {"content": {"text/javascript": {}}}, **documented_responses()}, **PAGE_ROUTE
+    )
     def javascript() -> Response:
         """Its script."""
-        return Response(script(), media_type="text/javascript")
+        return Response(page_script(), media_type="text/javascript")
 
     return router
 
 
-def script() -> str:
+def page_script() -> str:
     """The built script; `Refusal` where it was not built."""
     try:
-        return bundle()
+        return read_script()
     except ValueError as error:
         raise Refusal(503, str(error)) from None

@@ -10,19 +10,19 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-AGAIN = 2
+RETRY_SECONDS = 2
 """Seconds after which a client that was sent away may ask again."""
 
 REALM = "Pellucid"
 
-HINTS = {
+STATUS_HEADERS = {
     401: {"WWW-Authenticate": f'Basic realm="{REALM}"'},  # makes a browser ask for a password
-    429: {"Retry-After": str(AGAIN)},
-    503: {"Retry-After": str(AGAIN)},
+    429: {"Retry-After": str(RETRY_SECONDS)},
+    503: {"Retry-After": str(RETRY_SECONDS)},
 }
 """Headers that say to programs what to do."""
 
-FAILED = "the server failed, which is no fault of the request; its log says where"
+FAILURE_SENTENCE = "the server failed, which is no fault of the request; its log says where"
 
 
 class Problem(BaseModel):
@@ -39,7 +39,7 @@ class Refusal(Exception):
         self.status = status
 
 
-MEANINGS = {
+STATUS_MEANINGS = {
     400: "the request is not understood",
     401: "an API key is missing, or is none of this server's",
     403: "asked by another site's page, or without an API key where one is needed",
@@ -56,55 +56,55 @@ MEANINGS = {
 }
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def documented_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The answers of these statuses, and of those that any route may give, for the description of a route."""
     every = {400, 408, 413, 421, 422, 429, 503, *statuses}
-    return {status: {"model": Problem, "description": MEANINGS[status]} for status in sorted(every)}
+    return {status: {"model": Problem, "description": STATUS_MEANINGS[status]} for status in sorted(every)}
 
 
-def problem(status: int, reason: str) -> JSONResponse:
+def problem_response(status: int, reason: str) -> JSONResponse:
     """The answer that says why there is none."""
-    return JSONResponse({"error": reason}, status, HINTS.get(status))
+    return JSONResponse({"error": reason}, status, STATUS_HEADERS.get(status))
 
 
-def say_problems(app: FastAPI) -> None:
+def install_error_handlers(app: FastAPI) -> None:
     """Everything that `app` refuses, or cannot find, is said as a `Problem`."""
-    app.add_exception_handler(Refusal, refused)
-    app.add_exception_handler(HTTPException, not_found)
-    app.add_exception_handler(RequestValidationError, misunderstood)
+    app.add_exception_handler(Refusal, answer_refusal)
+    app.add_exception_handler(HTTPException, answer_not_found)
+    app.add_exception_handler(RequestValidationError, answer_invalid_request)
 
 
-async def refused(request: Request, error: Exception) -> JSONResponse:
+async def answer_refusal(request: Request, error: Exception) -> JSONResponse:
     """The answer to what a route refuses."""
     assert isinstance(error, Refusal)
-    return problem(error.status, str(error))
+    return problem_response(error.status, str(error))
 
 
-async def misunderstood(request: Request, error: Exception) -> JSONResponse:
+async def answer_invalid_request(request: Request, error: Exception) -> JSONResponse:
     """The answer where a path or its parameters hold what they cannot."""
     assert isinstance(error, RequestValidationError)
-    return problem(422, in_words(error.errors()))
+    return problem_response(422, describe_errors(error.errors()))
 
 
-def in_words(errors: Iterable[Mapping[str, Any]]) -> str:
+def describe_errors(errors: Iterable[Mapping[str, Any]]) -> str:
     """What is wrong with each field, five of them at most.
 
-    >>> in_words([{"loc": ("query", "keep"), "type": "missing", "msg": "Field required"}])
+    >>> describe_errors([{"loc": ("query", "keep"), "type": "missing", "msg": "Field required"}])
     'query.keep: Field required'
     """
-    return "; ".join(f"{'.'.join(map(str, each['loc'])):.80}: {reason_of(each)}" for each in islice(errors, 5))
+    return "; ".join(f"{'.'.join(map(str, each['loc'])):.80}: {describe_reason(each)}" for each in islice(errors, 5))
 
 
-def reason_of(error: Mapping[str, Any]) -> str:
+def describe_reason(error: Mapping[str, Any]) -> str:
     """What is wrong with one field; pydantic's own words would say of an unknown one only that it is extra."""
     return "there is no such field" if error["type"] == "extra_forbidden" else f"{error['msg']:.200}"
 
 
-async def not_found(request: Request, error: Exception) -> JSONResponse:
+async def answer_not_found(request: Request, error: Exception) -> JSONResponse:
     """The answer where there is no such path, or not for this method."""
     assert isinstance(error, HTTPException)
     if error.status_code == 404:
-        return problem(404, "there is nothing at this path; /openapi.json lists what there is")
-    answer = problem(error.status_code, f"{error.detail}".lower())
+        return problem_response(404, "there is nothing at this path; /openapi.json lists what there is")
+    answer = problem_response(error.status_code, f"{error.detail}".lower())
     answer.headers.update(error.headers or {})
     return answer

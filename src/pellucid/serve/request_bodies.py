@@ -10,7 +10,7 @@ from pydantic import BaseModel, RootModel, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from pellucid.serve.problems import Refusal, in_words
+from pellucid.serve.problems import Refusal, describe_errors
 
 Form = TypeVar("Form", bound=BaseModel)
 
@@ -31,11 +31,11 @@ _FIELD = re.compile(
 )
 
 
-class Table(RootModel[dict[str, Any]]):
+class BodyTable(RootModel[dict[str, Any]]):
     """Names and values."""
 
 
-async def read(request: Request, form: type[Form], *, forms: bool = False) -> Form:
+async def read_body(request: Request, form: type[Form], *, forms: bool = False) -> Form:
     """The body as a `form`; `Refusal` for one of another type, or that is none. Other forms than JSON if `forms`."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON and not (forms and kind in (ENCODED, PARTS)):
@@ -44,47 +44,51 @@ async def read(request: Request, form: type[Form], *, forms: bool = False) -> Fo
     body = await request.body()
     # In a thread: whatever a body costs, the event loop goes on answering the others.
     if kind == JSON:
-        return await run_in_threadpool(lambda: checked(form, table_of(body), strict=True))
+        return await run_in_threadpool(lambda: validate_body(form, parse_json(body), strict=True))
     content_type = request.headers["content-type"]
     return await run_in_threadpool(
-        lambda: checked(form, encoded(body) if kind == ENCODED else parts(body, content_type), strict=False)
+        lambda: validate_body(
+            form, parse_urlencoded(body) if kind == ENCODED else parse_multipart(body, content_type), strict=False
+        )
     )
 
 
-async def read_table(request: Request) -> dict[str, Any]:
+async def read_body_table(request: Request) -> dict[str, Any]:
     """The body as a table of anything; `Refusal` where it is none."""
-    return (await read(request, Table)).root
+    return (await read_body(request, BodyTable)).root
 
 
-def table_of(body: bytes) -> Any:
+def parse_json(body: bytes) -> Any:
     """What stands in a JSON text."""
     try:
-        return json.loads(body.decode(), parse_int=whole_number)
+        return json.loads(body.decode(), parse_int=parse_integer)
     except (ValueError, RecursionError) as error:
         said = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise Refusal(422, f"the body is not JSON: {said:.120}") from None
 
 
-def whole_number(digits: str) -> int:
+def parse_integer(digits: str) -> int:
     """A whole number of a size that anything here can mean, so that no message has to repeat a longer one."""
     if len(digits) > MOST_DIGITS:
         raise ValueError(f"a whole number of {len(digits):,} digits, {MOST_DIGITS} are read")
     return int(digits)
 
 
-def encoded(body: bytes) -> dict[str, Any]:
+def parse_urlencoded(body: bytes) -> dict[str, Any]:
     """The fields of a form that was written as a=b&c=d."""
     try:
-        return collected(parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS))
+        return collect_fields(
+            parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+        )
     except ValueError as error:
         raise Refusal(422, f"the body is not a form: {error!s:.120}") from None
 
 
-def parts(body: bytes, content_type: str) -> dict[str, Any]:
+def parse_multipart(body: bytes, content_type: str) -> dict[str, Any]:
     """The fields of a form in parts (RFC 7578): each a few lines of header, an empty line, and the value.
 
     >>> lines = b"--x", b'Content-Disposition: form-data; name="q"', b"", b"Yes.", b"--x--"
-    >>> parts(b"\\r\\n".join(lines), "multipart/form-data; boundary=x")
+    >>> parse_multipart(b"\\r\\n".join(lines), "multipart/form-data; boundary=x")
     {'q': 'Yes.'}
     """
     boundary = _BOUNDARY.search(content_type)
@@ -97,10 +101,10 @@ def parts(body: bytes, content_type: str) -> dict[str, Any]:
         if len(sections) > MOST_FIELDS:
             raise Refusal(422, f"the form has more than {MOST_FIELDS:,} fields, as many as this server reads")
         raise Refusal(422, "the body is not a form: its last part does not end with the boundary")
-    return collected(field_of(section) for section in sections[:-1])
+    return collect_fields(parse_part(section) for section in sections[:-1])
 
 
-def field_of(section: bytes) -> tuple[str, str]:
+def parse_part(section: bytes) -> tuple[str, str]:
     """The name and the value of what stands between two boundaries."""
     start = section.find(b"\r\n\r\n", 0, LONGEST_PART_HEADER)
     named = _FIELD.search(section[:start]) if start >= 0 else None
@@ -117,7 +121,7 @@ def field_of(section: bytes) -> tuple[str, str]:
         raise Refusal(422, f"the field {named[1]!r:.40} is not UTF-8: {error!s:.120}") from None
 
 
-def refuse_what_is_no_text(value: Any) -> None:
+def refuse_invalid_text(value: Any) -> None:
     """`Refusal` where a text anywhere in `value` holds what JSON can write and no file of sentences may hold."""
     rest = [value]
     while rest:
@@ -133,10 +137,10 @@ def refuse_what_is_no_text(value: Any) -> None:
                 raise Refusal(422, "the text holds half of a surrogate pair, which is no character")
 
 
-def collected(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def collect_fields(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """Fields by their names; one that was given several times is a list.
 
-    >>> collected([("q", "Yes."), ("q", "No."), ("source", "en")])
+    >>> collect_fields([("q", "Yes."), ("q", "No."), ("source", "en")])
     {'q': ['Yes.', 'No.'], 'source': 'en'}
     """
     values: dict[str, list[str]] = {}
@@ -145,12 +149,12 @@ def collected(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
     return {name: several if len(several) > 1 else several[0] for name, several in values.items()}
 
 
-def checked(form: type[Form], table: Any, *, strict: bool) -> Form:
+def validate_body(form: type[Form], table: Any, *, strict: bool) -> Form:
     """The table as a `form`; `Refusal` that names everything that is wrong with it."""
-    refuse_what_is_no_text(table)
+    refuse_invalid_text(table)
     if not isinstance(table, Mapping):
         raise Refusal(422, f"the body is {table!r:.60}, expected an object with names and values")
     try:
         return form.model_validate(table, strict=strict)
     except ValidationError as error:
-        raise Refusal(422, in_words(error.errors(include_url=False))) from None
+        raise Refusal(422, describe_errors(error.errors(include_url=False))) from None

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from starlette.types import ASGIApp
 
 from pellucid.serve.limits import Limits
-from pellucid.serve.service import DRAINED
+from pellucid.serve.service import DRAIN_SECONDS
 
 if TYPE_CHECKING:
     import uvicorn
 
 
-def taken(host: str, port: int) -> socket.socket:
+def bind_socket(host: str, port: int) -> socket.socket:
     """A socket at this address, not yet listening; ValueError, saying what to do, where that cannot be."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -35,18 +35,18 @@ def taken(host: str, port: int) -> socket.socket:
     return found
 
 
-def run(app: ASGIApp, listening: socket.socket, limits: Limits) -> None:
+def serve_until_stopped(app: ASGIApp, listening: socket.socket, limits: Limits) -> None:
     """Serve until interrupted or terminated; then what is under way is answered first."""
     # When everything is done, uvicorn raises the signal again, for the handler that it found.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with suppress(KeyboardInterrupt):
-            server_of(app, limits).run(sockets=[listening])
+            make_server(app, limits).run(sockets=[listening])
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def server_of(app: ASGIApp, limits: Limits) -> "uvicorn.Server":
+def make_server(app: ASGIApp, limits: Limits) -> "uvicorn.Server":
     """What runs an application, with limits on its connections."""
     import uvicorn
 
@@ -70,7 +70,7 @@ def server_of(app: ASGIApp, limits: Limits) -> "uvicorn.Server":
             access_log=False,
             server_header=False,
             proxy_headers=False,  # who asks is whoever holds the connection: a header could say anything
-            timeout_graceful_shutdown=int(limits.seconds + DRAINED) + 1,
+            timeout_graceful_shutdown=int(limits.seconds + DRAIN_SECONDS) + 1,
             ws="none",
         )
     )

@@ -11,55 +11,61 @@ from starlette.requests import Request
 from pellucid.api import Model
 from pellucid.decode.assemble import Translation
 from pellucid.decode.terms import Terms
-from pellucid.serve.keys import Keys
+from pellucid.serve.keys import ApiKeys
 from pellucid.serve.languages import Languages
 from pellucid.serve.limits import Limits
 from pellucid.serve.metrics import Metrics
 from pellucid.serve.problems import Refusal
-from pellucid.serve.trace_store import Kept, Traces
-from pellucid.serve.worker import Full, Texts, Worker, fit_together, translated
-from pellucid.trace.page_api import act
+from pellucid.serve.trace_store import StoredTrace, TraceStore
+from pellucid.serve.worker import QueueFull, TranslationJob, Worker, fit_together, translate_together
+from pellucid.trace.page_api import perform_act
 from pellucid.trace.trace import Trace
 
-Asked = TypeVar("Asked")
+Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 
-DRAINED = 5.0
+DRAIN_SECONDS = 5.0
 """Seconds that what is under way may still take when the server stops."""
 
 
 class Service:
     """A model that is asked by many at once. One thread translates, one looks inside; each has its queue."""
 
-    def __init__(self, model: Model, limits: Limits, languages: Languages, terms: Terms | None, keys: Keys):
+    def __init__(self, model: Model, limits: Limits, languages: Languages, terms: Terms | None, keys: ApiKeys):
         self.model = model
         self.terms = terms
         self.keys = keys
         self.limits = limits
         self.languages = languages
         self.metrics = Metrics()
-        self.traces = Traces(limits)
-        self.translating = Worker[Texts, list[Translation]](self.translate, limits.waiting, fit_together)
-        self.looking = Worker[Callable[[], Any], Any](called, limits.waiting)
+        self.traces = TraceStore(limits)
+        self.translation_worker = Worker[TranslationJob, list[Translation]](
+            self.translate, limits.waiting, fit_together
+        )
+        self.trace_worker = Worker[Callable[[], Any], Any](call_each, limits.waiting)
         for name, means, value in (
-            ("pellucid_texts_waiting", "requests that wait to be translated", lambda: self.translating.waiting),
-            ("pellucid_traces_waiting", "requests that wait for a trace", lambda: self.looking.waiting),
+            (
+                "pellucid_texts_waiting",
+                "requests that wait to be translated",
+                lambda: self.translation_worker.waiting_jobs,
+            ),
+            ("pellucid_traces_waiting", "requests that wait for a trace", lambda: self.trace_worker.waiting_jobs),
             ("pellucid_traces", "traces kept", lambda: len(self.traces)),
             ("pellucid_trace_bytes", "bytes of the traces kept", lambda: self.traces.bytes),
         ):
-            self.metrics.watch(name, means, value)
+            self.metrics.add_gauge(name, means, value)
 
     @property
-    def works(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether both threads are there."""
-        return self.translating.alive and self.looking.alive
+        return self.translation_worker.alive and self.trace_worker.alive
 
-    def translate(self, asked: list[Texts]) -> list[list[Translation]]:
+    def translate(self, asked: list[TranslationJob]) -> list[list[Translation]]:
         """The translations of several requests, as of each alone."""
         self.metrics.together.observe(len(asked))
         self.metrics.texts.inc(sum(len(each.texts) for each in asked))
         self.metrics.characters.inc(sum(each.characters for each in asked))
-        return translated(self.model.translator.translate, asked)
+        return translate_together(self.model.translator.translate, asked)
 
     def terms_with(self, asked: Mapping[str, str] | None) -> Terms | None:
         """The server's own terms and those of a request, which go first; `Refusal` for what are no terms."""
@@ -71,17 +77,17 @@ class Service:
             raise Refusal(422, f"terms: {error}") from None
         return terms if self.terms is None else self.terms.with_others(terms)
 
-    async def answer(self, request: Request, worker: Worker[Asked, Answer], asked: Asked) -> Answer:
+    async def answer(self, request: Request, worker: Worker[Question, Answer], asked: Question) -> Answer:
         """The worker's answer; `Refusal` for too many that wait, for the user's mistake, and when it takes too long.
 
         What nobody waits for any more, because time is up or the client went away, is left out when its turn comes.
         """
         try:
             future = worker.submit(asked)
-        except Full:
+        except QueueFull:
             raise Refusal(503, f"{self.limits.waiting} requests wait already, which is as many as may") from None
         answer = asyncio.wrap_future(future)
-        gone = asyncio.ensure_future(left(request))
+        gone = asyncio.ensure_future(wait_for_disconnect(request))
         try:
             await asyncio.wait({answer, gone}, timeout=self.limits.seconds, return_when=asyncio.FIRST_COMPLETED)
             if answer.done():
@@ -95,22 +101,22 @@ class Service:
             answer.cancel()
             gone.cancel()
 
-    async def look(self, request: Request, what: Callable[[], Answer]) -> Answer:
+    async def run_in_trace_worker(self, request: Request, what: Callable[[], Answer]) -> Answer:
         """What a function gives that looks inside the model, one at a time."""
-        return await self.answer(request, self.looking, what)
+        return await self.answer(request, self.trace_worker, what)
 
-    def trace(self, sentence: str, **how: Any) -> Kept:
+    def trace(self, sentence: str, **how: Any) -> StoredTrace:
         """The trace of a sentence, kept; `how` is what `Model.trace` takes."""
-        return self.traces.keep(self.model.trace(sentence, **how))
+        return self.traces.store(self.model.trace(sentence, **how))
 
     def act(self, trace: Trace, verb: str, arguments: Mapping[str, Any]) -> bytes:
         """What is asked of a trace, as JSON; where that is a new trace, it is kept."""
-        found = act(trace, verb, arguments)
+        found = perform_act(trace, verb, arguments)
         if isinstance(found, dict):
             return json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
-        return self.traces.keep(found).manifest
+        return self.traces.store(found).manifest
 
-    def kept(self, identity: str) -> Kept:
+    def get_trace(self, identity: str) -> StoredTrace:
         """A trace by its id; `Refusal` where it is not here, or not any more."""
         kept = self.traces.get(identity)
         if kept is None:
@@ -124,16 +130,19 @@ class Service:
     async def close(self) -> None:
         """Answer what is under way, and take no more."""
         await asyncio.gather(
-            *(asyncio.to_thread(partial(each.close, DRAINED)) for each in (self.translating, self.looking))
+            *(
+                asyncio.to_thread(partial(each.close, DRAIN_SECONDS))
+                for each in (self.translation_worker, self.trace_worker)
+            )
         )
 
 
-def called(functions: list[Callable[[], Any]]) -> list[Any]:
+def call_each(functions: list[Callable[[], Any]]) -> list[Any]:
     """What each of the functions gives."""
     return [function() for function in functions]
 
 
-async def left(request: Request) -> None:
+async def wait_for_disconnect(request: Request) -> None:
     """Waits until the client has gone away."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -10,13 +10,13 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from pellucid.page.html import page_of
-from pellucid.serve.page_routes import script
-from pellucid.serve.problems import Refusal, documented
-from pellucid.serve.request_bodies import JSON, read, read_table
+from pellucid.page.html import trace_page
+from pellucid.serve.page_routes import page_script
+from pellucid.serve.problems import Refusal, documented_responses
+from pellucid.serve.request_bodies import JSON, read_body, read_body_table
 from pellucid.serve.service import Service
-from pellucid.trace.page_api import edits_of, one_target
-from pellucid.trace.provenance import of_bundle
+from pellucid.trace.page_api import choose_target, edits_from_json
+from pellucid.trace.provenance import model_facts
 from pellucid.trace.trace import Trace
 
 MOST_BYTES = 2**24
@@ -25,7 +25,7 @@ MOST_BYTES = 2**24
 BINARY: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-stream": {}}}}
 MANIFEST: dict[int | str, dict[str, Any]] = {200: {"content": {JSON: {"schema": {"type": "object"}}}}}
 
-BESIDE = {
+MODEL_VERBS = {
     "words": 'The pieces of a table in two dimensions: {"side"}, as those of source, target and output that differ.',
     "neighbours": 'The pieces nearest to one: {"side", "piece"}.',
     "similar": 'The cosines of some words: {"side", "words"}.',
@@ -37,7 +37,7 @@ BESIDE = {
 """What is asked of the model beside the trace, and what its body holds."""
 
 
-class Sentence(BaseModel):
+class TraceRequest(BaseModel):
     """What is to be traced."""
 
     sentence: Annotated[str, Field(description="the sentence to translate, and to look inside while it is")]
@@ -57,52 +57,58 @@ class Sentence(BaseModel):
     ] = None
 
 
-def routes(service: Service) -> APIRouter:
+def trace_routes(service: Service) -> APIRouter:
     """POST /trace, and everything under /trace/{identity}."""
     router = APIRouter(prefix="/trace", tags=["glass box"])
     limits = service.limits
-    wanted = Sentence.model_json_schema()
+    wanted = TraceRequest.model_json_schema()
     wanted["properties"]["sentence"]["maxLength"] = limits.characters
     wanted["properties"]["beam"]["maximum"] = limits.beam
 
-    @router.post("", responses={**MANIFEST, **documented(403, 409, 415, 504)}, openapi_extra=json_body(wanted))
+    @router.post(
+        "", responses={**MANIFEST, **documented_responses(403, 409, 415, 504)}, openapi_extra=json_body(wanted)
+    )
     async def trace(request: Request) -> Response:
         """Translate a sentence and keep every number: what there is to see, as the page's manifest."""
-        asked = await read(request, Sentence)
-        refuse_long(len(asked.sentence) + len(asked.target or ""), limits.characters)
+        asked = await read_body(request, TraceRequest)
+        refuse_long_text(len(asked.sentence) + len(asked.target or ""), limits.characters)
         if asked.beam > limits.beam:
             raise Refusal(422, f"beam: this server looks with {limits.beam} at most")
         refuse_other_model(service, asked.model)
         try:
-            target, edits = one_target(asked.target, asked.target_ids), edits_of(asked.edits or [])
+            target, edits = choose_target(asked.target, asked.target_ids), edits_from_json(asked.edits or [])
         except ValueError as error:
             raise Refusal(422, str(error)) from None
         how = {"target": target, "beam": asked.beam, "prefix_ids": tuple(asked.prefix_ids or ()), "edits": edits}
-        return shown((await service.look(request, lambda: service.trace(asked.sentence, **how))).manifest)
+        return json_response(
+            (await service.run_in_trace_worker(request, lambda: service.trace(asked.sentence, **how))).manifest
+        )
 
-    @router.get("/{identity}/manifest.json", responses={**MANIFEST, **documented(404)})
+    @router.get("/{identity}/manifest.json", responses={**MANIFEST, **documented_responses(404)})
     def manifest(identity: str) -> Response:
         """What there is to see of a trace."""
-        return shown(service.kept(identity).manifest)
+        return json_response(service.get_trace(identity).manifest)
 
-    @router.get("/{identity}/t/{name}", responses={**BINARY, **documented(404)}, response_class=Response)
+    @router.get("/{identity}/t/{name}", responses={**BINARY, **documented_responses(404)}, response_class=Response)
     def tensor(identity: str, name: str, rows: str | None = None) -> Response:
         """The numbers of a tensor as float32, little-endian, the last dimension fastest; rows=a:b of the first."""
-        return numbers(lambda: service.kept(identity).trace.tensor(name), rows)
+        return numbers_response(lambda: service.get_trace(identity).trace.tensor(name), rows)
 
-    @router.get("/{identity}/p/{name}", responses={**BINARY, **documented(404)}, response_class=Response)
+    @router.get("/{identity}/p/{name}", responses={**BINARY, **documented_responses(404)}, response_class=Response)
     def parameter(identity: str, name: str, rows: str | None = None) -> Response:
         """The same of a weight of the model."""
-        return numbers(lambda: service.kept(identity).trace.parameter(name), rows)
+        return numbers_response(lambda: service.get_trace(identity).trace.parameter(name), rows)
 
     async def acted(identity: str, verb: str, request: Request) -> Response:
-        kept = service.kept(identity)
-        arguments = await read_table(request)
-        refuse_long(sum(len(each) for each in arguments.values() if isinstance(each, str)), limits.characters)
-        return shown(await service.look(request, lambda: service.act(kept.trace, verb, arguments)))
+        kept = service.get_trace(identity)
+        arguments = await read_body_table(request)
+        refuse_long_text(sum(len(each) for each in arguments.values() if isinstance(each, str)), limits.characters)
+        return json_response(
+            await service.run_in_trace_worker(request, lambda: service.act(kept.trace, verb, arguments))
+        )
 
     asks: dict[str, Any] = {
-        "responses": {**MANIFEST, **documented(403, 404, 415, 504)},
+        "responses": {**MANIFEST, **documented_responses(403, 404, 415, 504)},
         "openapi_extra": json_body({"type": "object"}),
     }
 
@@ -127,29 +133,31 @@ def routes(service: Service) -> APIRouter:
 
         return answer
 
-    for verb, says in BESIDE.items():
+    for verb, says in MODEL_VERBS.items():
         router.add_api_route(
             f"/{{identity}}/{verb}", asked(verb), methods=["POST"], name=verb, description=says, **asks
         )
 
     @router.get(
         "/{identity}/export.html",
-        responses={200: {"content": {"text/html": {}}}, **documented(404, 504)},
+        responses={200: {"content": {"text/html": {}}}, **documented_responses(404, 504)},
         response_class=Response,
     )
     async def export(identity: str, request: Request, keep: Literal["maps", "float16", "float32", "weights"] = "maps"):
         """The page and the trace as one file."""
-        kept = service.kept(identity)
-        script()
-        text = await service.look(request, lambda: page_of(kept.trace, keep).encode())
-        return attached(text, f"trace-{identity}.html", "text/html; charset=utf-8")
+        kept = service.get_trace(identity)
+        page_script()
+        text = await service.run_in_trace_worker(request, lambda: trace_page(kept.trace, keep).encode())
+        return attachment_response(text, f"trace-{identity}.html", "text/html; charset=utf-8")
 
-    @router.get("/{identity}/tensors.npz", responses={**BINARY, **documented(404, 504)}, response_class=Response)
+    @router.get(
+        "/{identity}/tensors.npz", responses={**BINARY, **documented_responses(404, 504)}, response_class=Response
+    )
     async def arrays(identity: str, request: Request) -> Response:
         """Every captured tensor, for NumPy."""
-        kept = service.kept(identity)
-        data = await service.look(request, lambda: npz(kept.trace))
-        return attached(data, f"trace-{identity}.npz", "application/octet-stream")
+        kept = service.get_trace(identity)
+        data = await service.run_in_trace_worker(request, lambda: trace_as_npz(kept.trace))
+        return attachment_response(data, f"trace-{identity}.npz", "application/octet-stream")
 
     return router
 
@@ -161,7 +169,7 @@ def json_body(schema: dict[str, Any]) -> dict[str, Any]:
 
 def refuse_other_model(service: Service, wanted: str | None) -> None:
     """`Refusal` where a model is named that is not the one of this server: its ids and heads would mean others here."""
-    here = of_bundle(service.model.bundle)
+    here = model_facts(service.model.bundle)
     if wanted is not None and not here.sha256.startswith(wanted):
         raise Refusal(
             409,
@@ -170,24 +178,24 @@ def refuse_other_model(service: Service, wanted: str | None) -> None:
         )
 
 
-def refuse_long(characters: int, most: int) -> None:
+def refuse_long_text(characters: int, most: int) -> None:
     """`Refusal` for more text than is taken at a time."""
     if characters > most:
         raise Refusal(413, f"{characters:,} characters, this server takes {most:,} at a time")
 
 
-def shown(manifest: bytes) -> Response:
+def json_response(manifest: bytes) -> Response:
     """JSON that is already written."""
     return Response(manifest, media_type=JSON)
 
 
-def attached(data: bytes, name: str, kind: str) -> Response:
+def attachment_response(data: bytes, name: str, kind: str) -> Response:
     """A file to be saved, and never shown under our own name: its script is its own."""
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(data, media_type=kind, headers=headers)
 
 
-def numbers(values: Callable[[], np.ndarray], rows: str | None) -> Response:
+def numbers_response(values: Callable[[], np.ndarray], rows: str | None) -> Response:
     """An array's numbers; `Refusal` where there is none of that name, or not those rows."""
     try:
         array = values()
@@ -206,7 +214,7 @@ def numbers(values: Callable[[], np.ndarray], rows: str | None) -> Response:
     return Response(data.tobytes(), media_type="application/octet-stream", headers={"X-Shape": shape})
 
 
-def npz(trace: Trace) -> bytes:
+def trace_as_npz(trace: Trace) -> bytes:
     """All tensors of a trace as one NumPy file."""
     written = BytesIO()
     np.savez(written, **{name: named.values for name, named in trace.items()})  # pyright: ignore[reportArgumentType]

@@ -12,22 +12,22 @@ from pellucid.trace.trace import Trace
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredTrace:
     """A trace, its manifest as JSON, the bytes both take, and when somebody last looked at it."""
 
     trace: Trace
     manifest: bytes
     bytes: int
-    seen: float
+    last_seen: float
 
 
-class Traces:
+class TraceStore:
     """Traces by their ids; the one not looked at for longest goes first, and each after some time."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic):
         self._limits = limits
         self._clock = clock
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._kept: OrderedDict[str, StoredTrace] = OrderedDict()
         self._lock = RLock()
 
     def __len__(self) -> int:
@@ -41,7 +41,7 @@ class Traces:
         with self._lock:
             return sum(each.bytes for each in self._kept.values())
 
-    def keep(self, trace: Trace) -> Kept:
+    def store(self, trace: Trace) -> StoredTrace:
         """Keep one more, and let others go; ValueError for one that is larger than all may be."""
         manifest = trace.manifest()
         encoded = json.dumps(manifest, ensure_ascii=False, allow_nan=False).encode()
@@ -52,27 +52,27 @@ class Traces:
                 "take a shorter sentence, or serve with a larger --trace-bytes"
             )
         with self._lock:
-            kept = Kept(trace, encoded, size, self._clock())
+            kept = StoredTrace(trace, encoded, size, self._clock())
             self._kept.pop(manifest["id"], None)
             self._kept[manifest["id"]] = kept
             self._forget()
         return kept
 
-    def get(self, identity: str) -> Kept | None:
+    def get(self, identity: str) -> StoredTrace | None:
         """The trace of that id, if it is still there; it counts as looked at."""
         with self._lock:
             self._forget()
             kept = self._kept.get(identity)
             if kept is None:
                 return None
-            self._kept[identity] = replace(kept, seen=self._clock())
+            self._kept[identity] = replace(kept, last_seen=self._clock())
             self._kept.move_to_end(identity)
             return kept
 
     def _forget(self) -> None:
         oldest = self._clock() - 60 * self._limits.trace_minutes
         while self._kept and (
-            next(iter(self._kept.values())).seen < oldest
+            next(iter(self._kept.values())).last_seen < oldest
             or len(self._kept) > self._limits.traces
             or self.bytes > self._limits.trace_bytes
         ):

@@ -14,23 +14,23 @@ from pellucid.decode.terms import Terms
 TEXTS_TOGETHER, CHARACTERS_TOGETHER = 64, 10_000
 """What is translated at a time; a request that is larger goes alone."""
 
-Asked = TypeVar("Asked")
+Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 
 
-class Full(Exception):
+class QueueFull(Exception):
     """The queue holds as much as it may."""
 
 
 @dataclass(eq=False)
-class Job(Generic[Asked, Answer]):
+class Job(Generic[Question, Answer]):
     """What is asked, and the future that will hold the answer; one that is cancelled before its turn is left out."""
 
-    asked: Asked
+    question: Question
     answer: Future[Answer] = field(default_factory=Future)
 
 
-class Worker(Generic[Asked, Answer]):
+class Worker(Generic[Question, Answer]):
     """One thread that answers jobs in the order they came, those together that `together` lets.
 
     `answer` gives one answer for each of the jobs. Where it raises for several, each is asked for alone, so that what
@@ -39,21 +39,21 @@ class Worker(Generic[Asked, Answer]):
 
     def __init__(
         self,
-        answer: Callable[[list[Asked]], Sequence[Answer]],
+        answer: Callable[[list[Question]], Sequence[Answer]],
         waiting: int,
-        together: Callable[[Sequence[Asked], Asked], bool] = lambda some, more: False,
+        together: Callable[[Sequence[Question], Question], bool] = lambda some, more: False,
     ):
         self._answer = answer
         self._together = together
         self._most = waiting
-        self._queue: deque[Job[Asked, Answer]] = deque()
+        self._queue: deque[Job[Question, Answer]] = deque()
         self._changed = Condition()
         self._closed = False
         self._thread = Thread(target=self._run, name="pellucid-worker", daemon=True)
         self._thread.start()
 
     @property
-    def waiting(self) -> int:
+    def waiting_jobs(self) -> int:
         """Jobs that are not begun."""
         with self._changed:
             return sum(not job.answer.cancelled() for job in self._queue)
@@ -63,14 +63,14 @@ class Worker(Generic[Asked, Answer]):
         """Whether there is somebody to answer."""
         return self._thread.is_alive()
 
-    def submit(self, asked: Asked) -> Future[Answer]:
-        """The future that will hold the answer; `Full` where too many wait, or the worker was closed."""
-        job: Job[Asked, Answer] = Job(asked)
+    def submit(self, asked: Question) -> Future[Answer]:
+        """The future that will hold the answer; `QueueFull` where too many wait, or the worker was closed."""
+        job: Job[Question, Answer] = Job(asked)
         with self._changed:
             if len(self._queue) >= self._most:
                 self._queue = deque(job for job in self._queue if not job.answer.cancelled())
             if self._closed or len(self._queue) >= self._most:
-                raise Full
+                raise QueueFull
             self._queue.append(job)
             self._changed.notify()
         return job.answer
@@ -90,12 +90,14 @@ class Worker(Generic[Asked, Answer]):
         while jobs := self._next():
             self._do(jobs)
 
-    def _next(self) -> list[Job[Asked, Answer]]:
+    def _next(self) -> list[Job[Question, Answer]]:
         # No job where there never will be one.
         with self._changed:
             while True:
-                taken: list[Job[Asked, Answer]] = []
-                while self._queue and (not taken or self._together([job.asked for job in taken], self._queue[0].asked)):
+                taken: list[Job[Question, Answer]] = []
+                while self._queue and (
+                    not taken or self._together([job.question for job in taken], self._queue[0].question)
+                ):
                     job = self._queue.popleft()
                     if job.answer.set_running_or_notify_cancel():
                         taken.append(job)
@@ -103,9 +105,9 @@ class Worker(Generic[Asked, Answer]):
                     return taken
                 self._changed.wait()
 
-    def _do(self, jobs: Sequence[Job[Asked, Answer]]) -> None:
+    def _do(self, jobs: Sequence[Job[Question, Answer]]) -> None:
         try:
-            answers = self._answer([job.asked for job in jobs])
+            answers = self._answer([job.question for job in jobs])
         except Exception as error:
             if len(jobs) > 1:
                 for job in jobs:
@@ -118,7 +120,7 @@ class Worker(Generic[Asked, Answer]):
 
 
 @dataclass(frozen=True)
-class Texts:
+class TranslationJob:
     """Texts of one request, and how they are to be translated."""
 
     texts: tuple[str, ...]
@@ -131,7 +133,7 @@ class Texts:
         return sum(map(len, self.texts))
 
 
-def fit_together(some: Sequence[Texts], more: Texts) -> bool:
+def fit_together(some: Sequence[TranslationJob], more: TranslationJob) -> bool:
     """Whether one more request may be translated with these."""
     return (
         (more.search, more.terms) == (some[0].search, some[0].terms)
@@ -140,7 +142,9 @@ def fit_together(some: Sequence[Texts], more: Texts) -> bool:
     )
 
 
-def translated(translate: Callable[..., list[Translation]], asked: Sequence[Texts]) -> list[list[Translation]]:
+def translate_together(
+    translate: Callable[..., list[Translation]], asked: Sequence[TranslationJob]
+) -> list[list[Translation]]:
     """The translations of each request, all texts together in one call."""
     found = translate([text for each in asked for text in each.texts], asked[0].search, terms=asked[0].terms)
     rest = iter(found)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-Ends = Callable[[str, int, int], list[int]]
+FindEnds = Callable[[str, int, int], list[int]]
 """Where text[start:end] may be cut: positions behind `start`, ascending, the last of them `end`."""
 
 BREAKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
@@ -27,11 +27,11 @@ ATTACHED = r"\u200d\u20e3\ufe0e\ufe0f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"
 """What belongs to the emoji before it: joiner, keycap, variation selectors, skin tones, tags."""
 
 TAIL = re.compile(f"[{ATTACHED}]")
-OUTER = re.compile(
+OUTER_RUN = re.compile(
     rf"(?:[{SPACES}]|(?:[{PICTURES}]|[0-9#*]\ufe0f?\u20e3|[©®‼⁉™ℹ〰〽㊗㊙\u2190-\u2bff]\ufe0f)[{ATTACHED}]*+)++"
 )
 
-OUTERMOST = re.compile(rf"[{SPACES}{PICTURES}{ATTACHED}0-9#*©®‼⁉™ℹ〰〽㊗㊙\u2190-\u2bff]")
+OUTER_CHARACTER = re.compile(rf"[{SPACES}{PICTURES}{ATTACHED}0-9#*©®‼⁉™ℹ〰〽㊗㊙\u2190-\u2bff]")
 """What may be the first or the last of those: most texts begin and end with something else."""
 
 CLOSERS = r"""["'”’»›)\]}」』）】〉》〕]"""
@@ -54,17 +54,17 @@ UNSPACED = re.compile(
 
 
 @dataclass(frozen=True)
-class Line:
+class SplitLine:
     """The parts to be translated, in their order, and the text around them: one more than there are parts."""
 
-    parts: tuple[str, ...]
-    between: tuple[str, ...]
+    segments: tuple[str, ...]
+    gaps: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        assert len(self.between) == len(self.parts) + 1
+        assert len(self.gaps) == len(self.segments) + 1
 
 
-def cut(line: str, fits: Callable[[str], bool], must: Callable[[str], bool] | None = None) -> Line:
+def split_line(line: str, fits: Callable[[str], bool], fits_sentence: Callable[[str], bool] | None = None) -> SplitLine:
     r"""The parts of a line: its cells, which tabs part, each whole if it `fits` and else as few parts as will.
 
     A sentence is cut only where it does not fit what it `must`, which may be wider.
@@ -73,57 +73,58 @@ def cut(line: str, fits: Callable[[str], bool], must: Callable[[str], bool] | No
     one sentence does not fit, behind its clauses, then its words, then between characters; it is asked O(n log n)
     times whether n of these fit. A single character that does not fit is a part all the same.
 
-    >>> cut("\tThe ball is blue. It is new. 😀", lambda text: len(text) <= 30)
+    >>> split_line("\tThe ball is blue. It is new. 😀", lambda text: len(text) <= 30)
     Line(parts=('The ball is blue. It is new.',), between=('\t', ' 😀'))
-    >>> cut("The ball is blue. It is new.", lambda text: len(text) <= 20).parts
+    >>> split_line("The ball is blue. It is new.", lambda text: len(text) <= 20).segments
     ('The ball is blue.', 'It is new.')
     """
     spans: list[tuple[int, int]] = []
     for cell in re.finditer(f"[^{BREAKS}]++", line):
-        spans += packed(line, *cell.span(), fits, must or fits, LEVELS)
+        spans += pack_spans(line, *cell.span(), fits, fits_sentence or fits, SPLIT_LEVELS)
     edges = [0, *(edge for span in spans for edge in span), len(line)]
     texts = [line[start:end] for start, end in pairwise(edges)]
-    return Line(tuple(texts[1::2]), tuple(texts[::2]))
+    return SplitLine(tuple(texts[1::2]), tuple(texts[::2]))
 
 
-def join(line: Line, texts: Sequence[str]) -> str:
+def join_line(line: SplitLine, texts: Sequence[str]) -> str:
     r"""The line with a text in place of each part; with the parts themselves it is the line that was cut.
 
     Where sentences stood without a space, as Chinese ones do, translations into a language that has spaces get one.
 
-    >>> join(Line(("Yes.", "No."), (" ", "\t", " 😀")), ["Sí.", "No."])
+    >>> join_line(SplitLine(("Yes.", "No."), (" ", "\t", " 😀")), ["Sí.", "No."])
     ' Sí.\tNo. 😀'
-    >>> join(Line(("是。", "不。"), ("", "", "")), ["Yes.", "No."])
+    >>> join_line(SplitLine(("是。", "不。"), ("", "", "")), ["Yes.", "No."])
     'Yes. No.'
     """
-    assert len(texts) == len(line.parts)
-    gaps = list(line.between)
+    assert len(texts) == len(line.segments)
+    gaps = list(line.gaps)
     for i, (left, right) in enumerate(pairwise(texts), start=1):
-        if not gaps[i] and left and right and UNSPACED.match(line.parts[i - 1][-1]):
+        if not gaps[i] and left and right and UNSPACED.match(line.segments[i - 1][-1]):
             gaps[i] = "" if UNSPACED.match(left[-1]) or UNSPACED.match(right[0]) else " "
     return "".join(part for pair in zip(gaps, [*texts, ""], strict=True) for part in pair)
 
 
-def note(line: Line) -> str | None:
+def describe_split(line: SplitLine) -> str | None:
     r"""What to say of a line that was too long for one part; cells of a table are not worth a word.
 
-    >>> note(Line(("Yes.", "No."), ("", " ", ""))), note(Line(("Yes.", "No."), ("", "\t", "")))
+    >>> (describe_split(SplitLine(("Yes.", "No."), ("", " ", ""))),
+    ...  describe_split(SplitLine(("Yes.", "No."), ("", "\t", ""))))
     ('split into 2 parts', None)
     """
-    divided = any(not set(gap) & set(BREAKS) for gap in line.between[1:-1])
-    return f"split into {len(line.parts)} parts" if divided else None
+    divided = any(not set(gap) & set(BREAKS) for gap in line.gaps[1:-1])
+    return f"split into {len(line.segments)} parts" if divided else None
 
 
-def packed(
+def pack_spans(
     text: str,
     start: int,
     end: int,
     fits: Callable[[str], bool],
     must: Callable[[str], bool],
-    levels: Sequence[Ends],
+    levels: Sequence[FindEnds],
 ) -> list[tuple[int, int]]:
     """Where the parts of text[start:end] lie: cut at the first of the levels that can, as much in each as fits."""
-    start, end = inner(text, start, end)
+    start, end = trim_span(text, start, end)
     if start == end:
         return []
     if not levels or fits(text[start:end]):
@@ -133,37 +134,37 @@ def packed(
     ends = levels[0](text, start, end)
     done = 0
     while done < len(ends):
-        count = reach(text, start, ends, done, fits)
+        count = count_fitting_ends(text, start, ends, done, fits)
         stop = ends[done + max(1, count) - 1]
         if count:
-            first, last = inner(text, start, stop)
+            first, last = trim_span(text, start, stop)
             spans += [(first, last)] if first < last else []
         else:
-            spans += packed(text, start, stop, must, must, levels[1:])
+            spans += pack_spans(text, start, stop, must, must, levels[1:])
         start, done = stop, done + max(1, count)
     return spans
 
 
-def reach(text: str, start: int, ends: Sequence[int], done: int, fits: Callable[[str], bool]) -> int:
+def count_fitting_ends(text: str, start: int, ends: Sequence[int], done: int, fits: Callable[[str], bool]) -> int:
     """How many of the ends, the first `done` left out, a part that begins at `start` may go on over."""
 
     def fit(count: int) -> bool:
-        first, last = inner(text, start, ends[done + count - 1])
+        first, last = trim_span(text, start, ends[done + count - 1])
         return first == last or fits(text[first:last])
 
-    return most(fit, len(ends) - done)
+    return largest_fitting(fit, len(ends) - done)
 
 
-def inner(text: str, start: int, end: int) -> tuple[int, int]:
+def trim_span(text: str, start: int, end: int) -> tuple[int, int]:
     """Where text[start:end] lies without the white space and emoji at its ends; two equal numbers if nothing is left.
 
-    >>> inner("👍🏽 2 * 3 = 6 ☺️ 1️⃣ ", 0, 20)
+    >>> trim_span("👍🏽 2 * 3 = 6 ☺️ 1️⃣ ", 0, 20)
     (3, 12)
     """
-    if start == end or not (OUTERMOST.match(text, start) or OUTERMOST.match(text, end - 1)):
+    if start == end or not (OUTER_CHARACTER.match(text, start) or OUTER_CHARACTER.match(text, end - 1)):
         return start, end
     first, last = start, end
-    for run in OUTER.finditer(text, start, end):
+    for run in OUTER_RUN.finditer(text, start, end):
         if run.start() == start:
             first = run.end()
         if run.end() == end:
@@ -171,12 +172,13 @@ def inner(text: str, start: int, end: int) -> tuple[int, int]:
     return first, max(first, last)
 
 
-def most(holds: Callable[[int], bool], total: int) -> int:
+def largest_fitting(holds: Callable[[int], bool], total: int) -> int:
     """The largest n from 1 to `total` for which it holds, 0 if there is none; asked O(log n) times.
 
     Where what holds for n does not hold for all smaller ones, it is one for which it holds.
 
-    >>> most(lambda n: n <= 11, 100), most(lambda n: n <= 11, 7), most(lambda n: False, 7)
+    >>> (largest_fitting(lambda n: n <= 11, 100), largest_fitting(lambda n: n <= 11, 7),
+    ...  largest_fitting(lambda n: False, 7))
     (11, 7, 0)
     """
     low, high = 0, 1
@@ -199,11 +201,11 @@ def sentence_ends(text: str, start: int, end: int) -> list[int]:
     >>> [text[i:j] for i, j in pairwise([0, *sentence_ends(text, 0, len(text))])]
     ['Dr. A. Bee paid 3.50 on May 3. "Why?" she asked.', ' He (I know...) left!']
     """
-    found = (match for match in SENTENCE_END.finditer(text, start, end) if not goes_on(text, match))
+    found = (match for match in SENTENCE_END.finditer(text, start, end) if not sentence_goes_on(text, match))
     return [*(match.end() for match in found if match.end() < end), end]
 
 
-def goes_on(text: str, match: re.Match[str]) -> bool:
+def sentence_goes_on(text: str, match: re.Match[str]) -> bool:
     """Whether the sentence goes on behind what looks like its end."""
     mark, following = match.groups()
     if mark is None or following.islower():
@@ -241,9 +243,9 @@ def character_ends(text: str, start: int, end: int) -> list[int]:
     return [*ends, end]
 
 
-def code_ends(text: str, start: int, end: int) -> list[int]:
+def code_point_ends(text: str, start: int, end: int) -> list[int]:
     """Between any two characters."""
     return list(range(start + 1, end + 1))
 
 
-LEVELS: tuple[Ends, ...] = (sentence_ends, clause_ends, word_ends, character_ends, code_ends)
+SPLIT_LEVELS: tuple[FindEnds, ...] = (sentence_ends, clause_ends, word_ends, character_ends, code_point_ends)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from pellucid.text.piece_links import Pair, Span, linked
-from pellucid.text.tag_placement import Tag, leaning, partners, placed
+from pellucid.text.piece_links import Link, Span, link_pieces
+from pellucid.text.tag_placement import Tag, leaning_side, match_tags, place_tags
 
 VALUE = r"""(?:"[^"]*+"|'[^']*+'|(?:[^\s"'<>=`/]|/(?!>))++)"""
 TAG = re.compile(rf"<(/?)([A-Za-z][\w:.-]*+|\d++)(?:\s++[\w:.@-]++\s*+=\s*+{VALUE})*+\s*+(/?)>", re.ASCII)
@@ -22,7 +22,7 @@ BLOCKS = re.compile(
 
 IN_URL = r"[A-Za-z0-9_.~:/?#\[\]@!$&'*+,;=%-]"
 GROUP = rf"\({IN_URL}*+\)|\{{{IN_URL}*+\}}"
-KEPT = re.compile(
+PROTECTED = re.compile(
     rf"(?:(?:https?|ftp)://|(?<![A-Za-z0-9])www\.)(?:{IN_URL}|{GROUP})*(?:[A-Za-z0-9_/#=&~+%$@-]|{GROUP})"
     r"|(?<![A-Za-z0-9_.+-])[A-Za-z0-9_.+-]++@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)++"
     r"|\{\{[^{}]*+\}\}"  # {{ name }}
@@ -32,29 +32,29 @@ KEPT = re.compile(
     r"|(?<![\d%])%[-+#0]?\d*+(?:\.\d++)?(?:hh?|ll?|[zjt])?[diouxXeEfFgGcrs@](?![A-Za-z]{3})"  # %s, %5.2f, no "%sale"
 )
 
-SIGNS = ("{", "%", "@", "://", "www.")
+PROTECTED_SIGNS = ("{", "%", "@", "://", "www.")
 """One of them is in everything that is kept: most texts have none, and need not be looked through."""
 
 
 @dataclass(frozen=True)
-class Marked:
+class TaggedText:
     """A text without its tags, and the tags in their order."""
 
     text: str
     tags: tuple[Tag, ...] = ()
 
 
-def take_out(text: str) -> Marked:
+def extract_tags(text: str) -> TaggedText:
     """The text to be translated, and its tags.
 
     A tag between two spaces takes one of them along. One that parts words, as a line break does, leaves a space.
 
-    >>> marked = take_out("The <b>black cat</b> <br/> is here:<br/>1 < 2.")
+    >>> marked = extract_tags("The <b>black cat</b> <br/> is here:<br/>1 < 2.")
     >>> marked.text, [(tag.text, tag.at) for tag in marked.tags]
     ('The black cat is here: 1 < 2.', [('<b>', 4), ('</b>', 13), ('<br/>', 14), ('<br/>', 22)])
     """
     if "<" not in text:
-        return Marked(text)
+        return TaggedText(text)
     plain: list[str] = []
     tags: list[Tag] = []
     length = done = group = 0  # `group` is the number of the first tag behind the last of the text
@@ -65,8 +65,8 @@ def take_out(text: str) -> Marked:
                 rest = part.lstrip()
                 tags[-1] = replace(tags[-1], after=part[: len(part) - len(rest)])
                 part = rest
-            elif begins_word(part) and any(map(parts_words, tags[group:])):
-                tags[group:] = parted(tags[group:])
+            elif begins_word(part) and any(map(separates_words, tags[group:])):
+                tags[group:] = move_shared_space(tags[group:])
                 part = " " + part
         if part:
             plain.append(part)
@@ -76,7 +76,7 @@ def take_out(text: str) -> Marked:
             kind = "closing" if closing else "single" if single else "opening"
             tags.append(Tag(match[0], name.lower(), kind, length))
             done = match.end()
-    return without_last_space(Marked("".join(plain), tuple(tags)))
+    return move_last_space(TaggedText("".join(plain), tuple(tags)))
 
 
 def begins_word(part: str) -> bool:
@@ -85,21 +85,21 @@ def begins_word(part: str) -> bool:
     return not (closes or part[0].isspace())
 
 
-def parts_words(tag: Tag) -> bool:
+def separates_words(tag: Tag) -> bool:
     """Whether what stands before a tag and what stands behind it are different words, as in "one</li><li>two"."""
     return tag.kind == "single" or BLOCKS.fullmatch(tag.name) is not None
 
 
-def parted(tags: Sequence[Tag]) -> list[Tag]:
+def move_shared_space(tags: Sequence[Tag]) -> list[Tag]:
     """Neighbouring tags with a space among them that is only there in the plain text: before the last that open."""
     closed = max((i for i, tag in enumerate(tags, start=1) if tag.kind != "opening" or tag.name in EMPTY), default=0)
     shifted = [*tags[:closed], *(replace(tag, at=tag.at + 1) for tag in tags[closed:])]
     owner = max(0, closed - 1)
-    shifted[owner] = replace(shifted[owner], parting=True)
+    shifted[owner] = replace(shifted[owner], shares_space=True)
     return shifted
 
 
-def without_last_space(marked: Marked) -> Marked:
+def move_last_space(marked: TaggedText) -> TaggedText:
     """The same, where the white space before tags that end the text is theirs."""
     words = marked.text.rstrip()
     last = [i for i, tag in enumerate(marked.tags) if tag.at == len(marked.text)]
@@ -107,46 +107,46 @@ def without_last_space(marked: Marked) -> Marked:
         return marked
     tags = [replace(tag, at=min(tag.at, len(words))) for tag in marked.tags]
     tags[last[0]] = replace(tags[last[0]], before=marked.text[len(words) :])
-    return Marked(words, tuple(tags))
+    return TaggedText(words, tuple(tags))
 
 
-def put_back(marked: Marked, translation: str, alignment: Sequence[Pair]) -> str:
+def restore_tags(marked: TaggedText, translation: str, alignment: Sequence[Link]) -> str:
     """The translation with each tag where its words went; `alignment` pairs words of both, counted from 0.
 
     A pair goes around all that is aligned with what it held. Where something of a neighbour stands between, it goes
     around the longer piece; where nothing is aligned, it stays together beside what it stood beside. So what was
     nested is nested as it was. Without any alignment, the n-th word of the one goes with that of the other.
 
-    >>> marked = take_out("The <i>white</i> <b>house</b>, <br/>here.")
-    >>> put_back(marked, "La casa blanca, aquí.", [(0, 0), (1, 2), (2, 1), (3, 3)])
+    >>> marked = extract_tags("The <i>white</i> <b>house</b>, <br/>here.")
+    >>> restore_tags(marked, "La casa blanca, aquí.", [(0, 0), (1, 2), (2, 1), (3, 3)])
     'La <b>casa</b> <i>blanca</i>, <br/>aquí.'
     """
     if not marked.tags:
         return translation
-    within = within_kept(marked)
-    others = Marked(marked.text, tuple(tag for i, tag in enumerate(marked.tags) if i not in within))
-    around = beside_words(others, translation, alignment)
-    whole = put_within(around, marked.tags, within)
-    return beside_words(marked, translation, alignment) if whole is None else whole
+    within = tags_in_protected(marked)
+    others = TaggedText(marked.text, tuple(tag for i, tag in enumerate(marked.tags) if i not in within))
+    around = restore_beside_words(others, translation, alignment)
+    whole = restore_in_protected(around, marked.tags, within)
+    return restore_beside_words(marked, translation, alignment) if whole is None else whole
 
 
-def within_kept(marked: Marked) -> dict[int, tuple[str, int, int]]:
+def tags_in_protected(marked: TaggedText) -> dict[int, tuple[str, int, int]]:
     """The tags that stand, with their partners, inside of what must not change.
 
     For each, that text, how often the same stood before it, and how far inside the tag is.
     """
     seen, inside = Counter[str](), dict[int, tuple[str, int, int]]()
-    for match in keeps(marked.text):
+    for match in find_protected(marked.text):
         for i, tag in enumerate(marked.tags):
             if match.start() < tag.at < match.end():
                 inside[i] = match[0], seen[match[0]], tag.at - match.start()
         seen[match[0]] += 1
-    pairs = partners(marked.tags)
+    pairs = match_tags(marked.tags)
     other = pairs | {closing: opening for opening, closing in pairs.items()}
     return {i: place for i, place in inside.items() if i not in other or inside.get(other[i], ())[:2] == place[:2]}
 
 
-def put_within(text: str, tags: Sequence[Tag], within: Mapping[int, tuple[str, int, int]]) -> str | None:
+def restore_in_protected(text: str, tags: Sequence[Tag], within: Mapping[int, tuple[str, int, int]]) -> str | None:
     """The text with these tags where they stood in what is kept; None where that does not stand there whole."""
     cuts: list[tuple[int, int]] = []
     for number, (kept_text, before, offset) in within.items():
@@ -162,31 +162,33 @@ def put_within(text: str, tags: Sequence[Tag], within: Mapping[int, tuple[str, i
     return "".join([*out, text[done:]])
 
 
-def beside_words(marked: Marked, translation: str, alignment: Sequence[Pair]) -> str:
+def restore_beside_words(marked: TaggedText, translation: str, alignment: Sequence[Link]) -> str:
     """The translation with each tag before or behind a word, or in a word that is the same in both texts."""
     if not marked.tags:
         return translation
     cuts = {tag.at for tag in marked.tags}
-    sources, targets, links = linked(marked.text, cuts, translation, alignment)
-    order = placed(marked.tags, marked.text, sources, targets, links)
-    return written(order, marked, translation, targets)
+    sources, targets, links = link_pieces(marked.text, cuts, translation, alignment)
+    order = place_tags(marked.tags, marked.text, sources, targets, links)
+    return write_with_tags(order, marked, translation, targets)
 
 
-def keeps(text: str) -> Iterator[re.Match[str]]:
-    """The matches of `KEPT`."""
-    return KEPT.finditer(text) if any(sign in text for sign in SIGNS) else iter(())
+def find_protected(text: str) -> Iterator[re.Match[str]]:
+    """The matches of `PROTECTED`."""
+    return PROTECTED.finditer(text) if any(sign in text for sign in PROTECTED_SIGNS) else iter(())
 
 
-def kept(text: str) -> list[str]:
+def list_protected(text: str) -> list[str]:
     """What must stand in a translation as it stands here: placeholders, addresses of pages and people, in their order.
 
-    >>> kept("Hi {name}, %d of {0:.1f} at https://example.com/a_(b). 50% done, ${HOME}")
+    >>> list_protected("Hi {name}, %d of {0:.1f} at https://example.com/a_(b). 50% done, ${HOME}")
     ['{name}', '%d', '{0:.1f}', 'https://example.com/a_(b)', '${HOME}']
     """
-    return [match[0] for match in keeps(text)]
+    return [match[0] for match in find_protected(text)]
 
 
-def written(order: Sequence[tuple[int, int]], marked: Marked, translation: str, targets: Sequence[Span]) -> str:
+def write_with_tags(
+    order: Sequence[tuple[int, int]], marked: TaggedText, translation: str, targets: Sequence[Span]
+) -> str:
     """The pieces of the target and the tags between them."""
     tags_at: dict[int, list[int]] = defaultdict(list)
     for gap, number in order:
@@ -194,16 +196,16 @@ def written(order: Sequence[tuple[int, int]], marked: Marked, translation: str, 
     out, done = [], 0
     for gap, (start, end) in enumerate([*targets, (len(translation), len(translation))]):
         space, numbers = translation[done:start], tags_at[gap]
-        if space == " " and any(marked.tags[number].parting for number in numbers):
+        if space == " " and any(marked.tags[number].shares_space for number in numbers):
             space = ""
-        early = len([*takewhile(lambda number: leaning(marked.tags[number], marked.text) == "left", numbers)])
-        shown = [spaced(marked, number, gap, len(targets), space) for number in numbers]
+        early = len([*takewhile(lambda number: leaning_side(marked.tags[number], marked.text) == "left", numbers)])
+        shown = [tag_with_spaces(marked, number, gap, len(targets), space) for number in numbers]
         out += [*shown[:early], space, *shown[early:], translation[start:end]]
         done = end
     return "".join(out)
 
 
-def spaced(marked: Marked, number: int, gap: int, last: int, space: str) -> str:
+def tag_with_spaces(marked: TaggedText, number: int, gap: int, last: int, space: str) -> str:
     """A tag with the white space it took along, none of which may stand at an end where there was none."""
     tag = marked.tags[number]
     if 0 < gap < last and not space:

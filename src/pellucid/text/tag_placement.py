@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Literal
 
-from pellucid.text.piece_links import Pair, Span
+from pellucid.text.piece_links import Link, Span
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Tag:
     at: int
     before: str = ""
     after: str = ""
-    parting: bool = False
+    shares_space: bool = False
     """There is a space beside it that stands in no source."""
 
 
@@ -37,19 +37,19 @@ class Element:
     end: int = 0
 
 
-def placed(
-    tags: Sequence[Tag], text: str, sources: Sequence[Span], targets: Sequence[Span], links: Sequence[Pair]
+def place_tags(
+    tags: Sequence[Tag], text: str, sources: Sequence[Span], targets: Sequence[Span], links: Sequence[Link]
 ) -> list[tuple[int, int]]:
     """The tags in the order they are written: the number of the piece each stands before, and its own."""
-    root = tree(tags, sources)
+    root = build_tag_tree(tags, sources)
     root.end = len(targets)
-    place(root, tags, text, links)
-    return sequence(root)
+    place_elements(root, tags, text, links)
+    return order_tags(root)
 
 
-def tree(tags: Sequence[Tag], sources: Sequence[Span]) -> Element:
+def build_tag_tree(tags: Sequence[Tag], sources: Sequence[Span]) -> Element:
     """The tags as pairs within pairs, under a root that holds all pieces of the source."""
-    closings = partners(tags)
+    closings = match_tags(tags)
     closed = set(closings.values())
     root = Element(-1, None, 0, len(sources))
     above, gap = [root], 0
@@ -65,7 +65,7 @@ def tree(tags: Sequence[Tag], sources: Sequence[Span]) -> Element:
     return root
 
 
-def partners(tags: Sequence[Tag]) -> dict[int, int]:
+def match_tags(tags: Sequence[Tag]) -> dict[int, int]:
     """The closing tag of each opening one that has one; what was opened between the two and not closed has none."""
     found: dict[int, int] = {}
     above: list[int] = []
@@ -83,7 +83,7 @@ def partners(tags: Sequence[Tag]) -> dict[int, int]:
     return found
 
 
-def place(root: Element, tags: Sequence[Tag], text: str, links: Sequence[Pair]) -> None:
+def place_elements(root: Element, tags: Sequence[Tag], text: str, links: Sequence[Link]) -> None:
     """Gives every element its pieces of the target, from the outermost to the innermost."""
     targets_of: dict[int, list[int]] = defaultdict(list)
     sources_of: dict[int, list[int]] = defaultdict(list)
@@ -105,10 +105,14 @@ def place(root: Element, tags: Sequence[Tag], text: str, links: Sequence[Pair]) 
             if i in longest:
                 child.start, child.end = longest[i][0], longest[i][-1] + 1
             else:
-                child.start = child.end = beside(child, outer, leaning(tags[child.opening], text), targets_of)
+                child.start = child.end = place_unaligned(
+                    child, outer, leaning_side(tags[child.opening], text), targets_of
+                )
 
 
-def beside(child: Element, outer: Element, side: Literal["left", "right"], targets_of: Mapping[int, list[int]]) -> int:
+def place_unaligned(
+    child: Element, outer: Element, side: Literal["left", "right"], targets_of: Mapping[int, list[int]]
+) -> int:
     """The place of an element that goes with nothing: that of what it leaned on, else as far along as it was."""
     for away in range(3):
         before, behind = child.first - 1 - away, child.last + away
@@ -120,7 +124,7 @@ def beside(child: Element, outer: Element, side: Literal["left", "right"], targe
     return outer.start + round(passed / held * (outer.end - outer.start))
 
 
-def leaning(tag: Tag, text: str) -> Literal["left", "right"]:
+def leaning_side(tag: Tag, text: str) -> Literal["left", "right"]:
     """The side on which a tag touches a word of the text, where there is none on the other; else that of its kind."""
     left = tag.at > 0 and not text[tag.at - 1].isspace()
     right = tag.at < len(text) and not text[tag.at].isspace()
@@ -129,7 +133,7 @@ def leaning(tag: Tag, text: str) -> Literal["left", "right"]:
     return "left" if left else "right"
 
 
-def sequence(root: Element) -> list[tuple[int, int]]:
+def order_tags(root: Element) -> list[tuple[int, int]]:
     """The tags in the order they are written, each with its place; nothing moves into or out of a neighbour."""
 
     def inside(element: Element) -> list[tuple[int, int, Element | None]]:

@@ -9,29 +9,29 @@ import torch
 from torch import Tensor
 
 from pellucid.decode.search import log_probabilities
-from pellucid.decode.step import padded
-from pellucid.decode.translate import reading
+from pellucid.decode.step import pad_sentences
+from pellucid.decode.translate import inference_only
 from pellucid.model import ModelConfig, Transformer
-from pellucid.model.glossary import Row, glossary
+from pellucid.model.glossary import TensorRow, glossary
 from pellucid.model.known_parts import unknown_parts
 from pellucid.trace.edits import attention_names
-from pellucid.trace.facts import Candidate, Step
+from pellucid.trace.facts import Candidate, DecodingStep
 from pellucid.trace.record import Chain, Edit, Record
 
-LARGEST = 2**30
+LARGEST_TRACE = 2**30
 """Bytes that the tensors of one trace may hold."""
 
-WHOLE, LONGEST = 64, 256
+WHOLE_TRACE_PIECES, LONGEST_TRACE = 64, 256
 """Pieces a side up to which everything is kept, and up to which a sentence is traced at all."""
 
-OF_LONG = ("*.pattern", "*.allowed")
+CAPTURED_OF_LONG = ("*.pattern", "*.allowed")
 """What is kept of sentences in between, unless more is asked for."""
 
-TOP = 20
+TOP_CANDIDATES = 20
 """Candidates that a step shows."""
 
 
-def sizes(config: ModelConfig, source: int, target: int) -> dict[str, int]:
+def axis_sizes(config: ModelConfig, source: int, target: int) -> dict[str, int]:
     """How long each dimension is, by its letter in the glossary's legend; of heads, the most that an attention has."""
     c = config
     return {
@@ -48,23 +48,23 @@ def sizes(config: ModelConfig, source: int, target: int) -> dict[str, int]:
     }
 
 
-def shape_of(row: Row, config: ModelConfig, size: Mapping[str, int]) -> list[int]:
+def tensor_shape(row: TensorRow, config: ModelConfig, size: Mapping[str, int]) -> list[int]:
     """The shape of a tensor without the axis of sentences: `size` by letter, and the heads of its own attention."""
     heads = config.heads_in(row.name.rpartition(".")[0])
-    return [heads if letter == "H" else size[letter] for letter in dims_of(row)]
+    return [heads if letter == "H" else size[letter] for letter in tensor_dims(row)]
 
 
-def dims_of(row: Row) -> tuple[str, ...]:
+def tensor_dims(row: TensorRow) -> tuple[str, ...]:
     """The dimensions of a tensor without its first one, that of the sentences; positions have none.
 
-    >>> [dims_of(Row("", dims, "", "")) for dims in ("B H T S", "1 1 T T", "S D")]
+    >>> [tensor_dims(TensorRow("", dims, "", "")) for dims in ("B H T S", "1 1 T T", "S D")]
     [('H', 'T', 'S'), ('1', 'T', 'T'), ('S', 'D')]
     """
     letters = tuple(row.dims.split())
     return letters[1:] if letters[0] in ("B", "1") else letters
 
 
-def kept_rows(config: ModelConfig, keep: Iterable[str]) -> list[Row]:
+def matching_rows(config: ModelConfig, keep: Iterable[str]) -> list[TensorRow]:
     """The rows of the glossary whose name fits a pattern; ValueError for a pattern that fits none."""
     rows, patterns = glossary(config), list(keep)
     useless = [each for each in patterns if not any(fnmatchcase(row.name, each) for row in rows)]
@@ -73,32 +73,37 @@ def kept_rows(config: ModelConfig, keep: Iterable[str]) -> list[Row]:
     return [row for row in rows if any(fnmatchcase(row.name, each) for each in patterns)]
 
 
-def what_to_keep(config: ModelConfig, source: int, target: int, itemsize: int, keep: Iterable[str] | None) -> list[Row]:
+def rows_to_capture(
+    config: ModelConfig, source: int, target: int, itemsize: int, keep: Iterable[str] | None
+) -> list[TensorRow]:
     """The rows to be kept of a sentence so long. ValueError, with the numbers, for more than the limits allow."""
-    if max(source, target) > LONGEST:
+    if max(source, target) > LONGEST_TRACE:
         raise ValueError(
-            f"source and translation have {source} and {target} pieces; a trace takes {LONGEST} a side, so trace one "
+            f"source and translation have {source} and {target} pieces; a trace takes {LONGEST_TRACE} a "
+            "side, so trace one "
             f"sentence at a time"
         )
-    default = ("*",) if max(source, target) <= WHOLE else OF_LONG
-    rows = kept_rows(config, default if keep is None else keep)
-    estimate = bytes_of(config, rows, source, target, itemsize)
-    if estimate > LARGEST:
+    default = ("*",) if max(source, target) <= WHOLE_TRACE_PIECES else CAPTURED_OF_LONG
+    rows = matching_rows(config, default if keep is None else keep)
+    estimate = tensor_bytes(config, rows, source, target, itemsize)
+    if estimate > LARGEST_TRACE:
         raise ValueError(
             f"a trace of {source} and {target} pieces would hold {estimate / 2**20:,.1f} MiB, the most is "
-            f"{LARGEST / 2**20:,.1f}; keep fewer tensors, for instance keep='*.pattern'"
+            f"{LARGEST_TRACE / 2**20:,.1f}; keep fewer tensors, for instance keep='*.pattern'"
         )
     return rows
 
 
-def bytes_of(config: ModelConfig, rows: Iterable[Row], source: int, target: int, itemsize: int) -> int:
+def tensor_bytes(config: ModelConfig, rows: Iterable[TensorRow], source: int, target: int, itemsize: int) -> int:
     """Bytes that these tensors take: one for a boolean, `itemsize` for a number."""
-    size = sizes(config, source, target)
-    return sum(prod(shape_of(row, config, size)) * (1 if row.name.endswith(".allowed") else itemsize) for row in rows)
+    size = axis_sizes(config, source, target)
+    return sum(
+        prod(tensor_shape(row, config, size)) * (1 if row.name.endswith(".allowed") else itemsize) for row in rows
+    )
 
 
-def captured(
-    model: Transformer, source: Sequence[int], inputs: Sequence[int], rows: Sequence[Row], edit: Edit | None
+def capture_tensors(
+    model: Transformer, source: Sequence[int], inputs: Sequence[int], rows: Sequence[TensorRow], edit: Edit | None
 ) -> tuple[dict[str, np.ndarray], Tensor]:
     """The tensors of these rows, without the axis of sentences, and the logits of every target position.
 
@@ -106,9 +111,9 @@ def captured(
     """
     record = Record([row.name for row in rows])
     device = model.output_embedding.weight.device
-    with reading(model):
+    with inference_only(model):
         watch = record if edit is None else Chain(edit, record)
-        logits = model(padded([list(source)], device), padded([list(inputs)], device), watch)[0]
+        logits = model(pad_sentences([list(source)], device), pad_sentences([list(inputs)], device), watch)[0]
     if edit is not None:
         edit.require_used()
     if missing := [row.name for row in rows if row.name not in record]:
@@ -119,29 +124,31 @@ def captured(
     tensors = {}
     for row in rows:
         value = record[row.name].cpu().numpy()
-        tensors[row.name] = np.ascontiguousarray(value[0] if len(dims_of(row)) < value.ndim else value)
+        tensors[row.name] = np.ascontiguousarray(value[0] if len(tensor_dims(row)) < value.ndim else value)
     return tensors, logits.cpu()
 
 
-def steps_of(logits: Tensor, inputs: list[str], target: Sequence[int], piece: Callable[[int], str]) -> list[Step]:
+def decoding_steps(
+    logits: Tensor, inputs: list[str], target: Sequence[int], piece: Callable[[int], str]
+) -> list[DecodingStep]:
     """What each position could have written, from its logits; `piece` names an id."""
     log_probs = log_probabilities(logits.double())
     steps = []
     for t, (row, log_row) in enumerate(zip(logits, log_probs, strict=True)):
         order = row.argsort(descending=True, stable=True)
-        best = order[:TOP].tolist()
+        best = order[:TOP_CANDIDATES].tolist()
         numbers = {i: (float(row[i]), float(log_row[i])) for i in {*best, target[t]}}
         of = {i: Candidate(i, piece(i), a, b, float(np.exp(b))) for i, (a, b) in numbers.items()}
         probs = log_row.exp()
         steps.append(
-            Step(
+            DecodingStep(
                 step=t,
                 input=inputs[t],
                 chosen=of[target[t]],
                 rank=int((order == target[t]).nonzero()[0, 0]) + 1,
                 top=[of[i] for i in best],
-                others=float(probs[order[TOP:]].sum()),
-                others_count=max(0, len(row) - TOP),
+                others=float(probs[order[TOP_CANDIDATES:]].sum()),
+                others_count=max(0, len(row) - TOP_CANDIDATES),
                 entropy=float(-torch.special.xlogy(probs, probs).sum()),
             )
         )

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from pellucid.model import ModelConfig
-from pellucid.trace.json_types import read_as
+from pellucid.trace.json_types import from_json
 from pellucid.trace.record import Edit
 
-Change = Callable[[Tensor], Tensor]
+TensorChange = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -55,46 +55,46 @@ class Prefix:
 EditSpec = Silence | Pattern | Hide | Prefix
 
 
-def as_edits(edits: Iterable[EditSpec | Mapping[str, Any]]) -> list[EditSpec]:
+def check_edits(edits: Iterable[EditSpec | Mapping[str, Any]]) -> list[EditSpec]:
     """The same, those that came as mappings checked. ValueError for one that is no edit."""
-    return [read_as(EditSpec, each, "edit") if isinstance(each, Mapping) else each for each in edits]
+    return [from_json(EditSpec, each, "edit") if isinstance(each, Mapping) else each for each in edits]
 
 
-def edit_of(edits: Sequence[EditSpec], config: ModelConfig, words: Sequence[int | None]) -> Edit:
+def edit_watcher(edits: Sequence[EditSpec], config: ModelConfig, words: Sequence[int | None]) -> Edit:
     """The watcher that makes all these changes; `words` has the word of each source piece.
 
     It serves any number of rows and any number of target positions: a row that is not there yet is not changed.
     Raises ValueError, naming every problem, for changes that this model or this sentence has no place for.
     """
-    problems = [problem for each in edits for problem in problems_of(each, config, words)]
+    problems = [problem for each in edits for problem in edit_problems(each, config, words)]
     if problems:
         raise ValueError("; ".join(problems))
-    changes: dict[str, list[Change]] = {}
+    changes: dict[str, list[TensorChange]] = {}
     for each in edits:
-        for name, change in changes_of(each, words).items():
+        for name, change in tensor_changes(each, words).items():
             changes.setdefault(name, []).append(change)
-    return Edit({name: in_turn(several) for name, several in changes.items()})
+    return Edit({name: chain_changes(several) for name, several in changes.items()})
 
 
-def changes_of(edit: EditSpec, words: Sequence[int | None]) -> Mapping[str, Change]:
+def tensor_changes(edit: EditSpec, words: Sequence[int | None]) -> Mapping[str, TensorChange]:
     """What becomes of which tensors; a prefix is the business of the search."""
     if isinstance(edit, Silence):
-        return {f"{edit.attention}.head_output": silenced(edit.head)}
+        return {f"{edit.attention}.head_output": silence_head(edit.head)}
     if isinstance(edit, Pattern):
-        return {f"{edit.attention}.pattern": with_row(edit.head, edit.row, edit.values)}
+        return {f"{edit.attention}.pattern": set_pattern_row(edit.head, edit.row, edit.values)}
     if isinstance(edit, Hide):
-        unread = hiding([i for i, word in enumerate(words) if word == edit.word])
+        unread = hide_keys([i for i, word in enumerate(words) if word == edit.word])
         return {"encoder.*.self.allowed": unread, "decoder.*.cross.allowed": unread}
     return {}
 
 
-def replaced(edits: Sequence[EditSpec], names: Iterable[str]) -> frozenset[str]:
+def replaced_tensors(edits: Sequence[EditSpec], names: Iterable[str]) -> frozenset[str]:
     """Those of the tensors that these edits replace."""
-    patterns = [pattern for each in edits for pattern in changes_of(each, ())]
+    patterns = [pattern for each in edits for pattern in tensor_changes(each, ())]
     return frozenset(name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns))
 
 
-def silenced(head: int) -> Change:
+def silence_head(head: int) -> TensorChange:
     """Zeros for one head."""
 
     def change(head_output):
@@ -105,7 +105,7 @@ def silenced(head: int) -> Change:
     return change
 
 
-def with_row(head: int, row: int, values: Sequence[float]) -> Change:
+def set_pattern_row(head: int, row: int, values: Sequence[float]) -> TensorChange:
     """These weights for one query position of one head."""
 
     def change(pattern):
@@ -118,7 +118,7 @@ def with_row(head: int, row: int, values: Sequence[float]) -> Change:
     return change
 
 
-def hiding(keys: Sequence[int]) -> Change:
+def hide_keys(keys: Sequence[int]) -> TensorChange:
     """Nobody may read these keys."""
 
     def change(allowed):
@@ -129,7 +129,7 @@ def hiding(keys: Sequence[int]) -> Change:
     return change
 
 
-def in_turn(changes: Sequence[Change]) -> Change:
+def chain_changes(changes: Sequence[TensorChange]) -> TensorChange:
     """One change after the other."""
 
     def change(value):
@@ -140,27 +140,31 @@ def in_turn(changes: Sequence[Change]) -> Change:
     return change
 
 
-def problems_of(edit: EditSpec, config: ModelConfig, words: Sequence[int | None]) -> list[str]:
+def edit_problems(edit: EditSpec, config: ModelConfig, words: Sequence[int | None]) -> list[str]:
     """Why a change has no place here; none if it has."""
     if isinstance(edit, Prefix):
         return [] if edit.text.strip() else ["the prefix is blank; say how the translation begins"]
     if isinstance(edit, Hide):
         known = sorted({word for word in words if word is not None})
-        return [] if edit.word in known else [f"word {edit.word} is not in the sentence; {choices('its words', known)}"]
+        return (
+            []
+            if edit.word in known
+            else [f"word {edit.word} is not in the sentence; {describe_choices('its words', known)}"]
+        )
     attentions = attention_names(config)
     if edit.attention not in attentions:
-        return [f"{edit.attention!r:.60} is no attention of this model; {choices('it has', attentions)}"]
+        return [f"{edit.attention!r:.60} is no attention of this model; {describe_choices('it has', attentions)}"]
     problems = []
     heads = config.heads_in(edit.attention)
     if not 0 <= edit.head < heads:
         there = f"heads 0 to {heads - 1}" if heads else "no head left"
         problems.append(f"{edit.attention} has {there}; head {edit.head} is none")
     if isinstance(edit, Pattern):
-        problems += problems_of_row(edit, len(words))
+        problems += pattern_row_problems(edit, len(words))
     return problems
 
 
-def problems_of_row(edit: Pattern, source: int) -> list[str]:
+def pattern_row_problems(edit: Pattern, source: int) -> list[str]:
     """Why these weights cannot stand in a row of a pattern."""
     where = f"row {edit.row} of {edit.attention}"
     own = edit.attention.startswith("decoder") and edit.attention.endswith("self")
@@ -182,7 +186,7 @@ def attention_names(config: ModelConfig) -> list[str]:
     return reading + [f"decoder.{n}.{part}" for n in range(config.decoder_layers) for part in ("self", "cross")]
 
 
-def choices(what: str, known: Sequence[Any]) -> str:
+def describe_choices(what: str, known: Sequence[Any]) -> str:
     """The first and the last of what there is."""
     if not known:
         return f"{what}: none"

@@ -2,13 +2,13 @@
 
 from pellucid.decode.assemble import Translation
 from pellucid.trace.edits import EditSpec
-from pellucid.trace.facts import Facts, Inputs, Side, Step, Tree
+from pellucid.trace.facts import DecoderInputs, DecodingStep, SearchTree, TraceFacts, TraceSide
 
 
-class Told:
+class FactProperties:
     """The facts of a trace."""
 
-    def __init__(self, facts: Facts):
+    def __init__(self, facts: TraceFacts):
         self.facts = facts
 
     @property
@@ -22,17 +22,17 @@ class Told:
         return self.facts.sentence
 
     @property
-    def source(self) -> Side:
+    def source(self) -> TraceSide:
         """What was read."""
         return self.facts.source
 
     @property
-    def target(self) -> Side:
+    def target(self) -> TraceSide:
         """What was written."""
         return self.facts.target
 
     @property
-    def inputs(self) -> Inputs:
+    def inputs(self) -> DecoderInputs:
         """What the decoder read while it wrote."""
         return self.facts.inputs
 
@@ -57,12 +57,12 @@ class Told:
         return self.facts.score
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[DecodingStep]:
         """What each step of decoding could have written."""
         return self.facts.steps
 
     @property
-    def tree(self) -> Tree | None:
+    def tree(self) -> SearchTree | None:
         """What the search looked at; None where none was made."""
         return self.facts.tree
 

@@ -8,12 +8,12 @@ from typing import Literal
 
 from pellucid.trace.edits import EditSpec
 
-Simple = bool | int | float | str
+SettingValue = bool | int | float | str
 """What may stand in a table of settings."""
 
 
 @dataclass(frozen=True)
-class Side:
+class TraceSide:
     """One language of a trace.
 
     `words` has for each piece the number of its word in `text` (words are what white space separates), None for marks.
@@ -29,7 +29,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Inputs:
+class DecoderInputs:
     """What the decoder read: the start mark, then what was written, without its last piece."""
 
     pieces: list[str]
@@ -48,7 +48,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Step:
+class DecodingStep:
     """One step of decoding: the piece read, the one written, and what else could have been.
 
     `others` is the probability of all the pieces that are not in `top`, `rank` that of the chosen piece among all.
@@ -84,7 +84,7 @@ class TreeNode:
 
 
 @dataclass(frozen=True)
-class Tree:
+class SearchTree:
     """Everything a search looked at: `candidates` of each step, of which it kept `width`."""
 
     width: int
@@ -95,30 +95,30 @@ class Tree:
 
 
 @dataclass(frozen=True)
-class Of:
+class ModelFacts:
     """The model that was looked into."""
 
     name: str
-    config: dict[str, Simple]
+    config: dict[str, SettingValue]
     parameters: int
     sha256: str
     tokenizer_sha256: str
 
 
 @dataclass(frozen=True)
-class Run:
+class RunFacts:
     """How the numbers were made."""
 
     dtype: str
     device: str
     pellucid: str
     torch: str
-    search: dict[str, Simple]
+    search: dict[str, SettingValue]
     seconds: float
 
 
 @dataclass(frozen=True)
-class Facts:
+class TraceFacts:
     """All of it. `id` is a hash of the model, the sentence, the settings and the edits.
 
     `text` is the whole line that a user gets, with tags and white space where they stood; `translation_notes` are those
@@ -127,19 +127,19 @@ class Facts:
 
     id: str
     sentence: str
-    model: Of
-    run: Run
-    source: Side
-    target: Side
-    inputs: Inputs
+    model: ModelFacts
+    run: RunFacts
+    source: TraceSide
+    target: TraceSide
+    inputs: DecoderInputs
     forced: bool
     stop: Literal["eos", "length"]
     log_prob: float
     score: float
     notes: list[str]
     edits: list[EditSpec]
-    steps: list[Step]
-    tree: Tree | None
+    steps: list[DecodingStep]
+    tree: SearchTree | None
     text: str
     piece_log_probs: list[float]
     translation_notes: list[str]

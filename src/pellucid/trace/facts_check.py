@@ -5,18 +5,18 @@ from collections.abc import Iterator, Sequence
 
 from pellucid.data.tokenizer import BOS
 from pellucid.model import ModelConfig
-from pellucid.trace.capture import LONGEST
-from pellucid.trace.edits import problems_of as problems_of_edit
-from pellucid.trace.facts import Facts, Side, Tree, TreeNode
+from pellucid.trace.capture import LONGEST_TRACE
+from pellucid.trace.edits import edit_problems as problems_of_edit
+from pellucid.trace.facts import SearchTree, TraceFacts, TraceSide, TreeNode
 
 
-def problems_of(facts: Facts, config: ModelConfig) -> list[str]:
+def facts_problems(facts: TraceFacts, config: ModelConfig) -> list[str]:
     """A sentence for everything that cannot be so; none for a sound trace."""
     found = [
-        *of_side("source", facts.source, config.source_vocabulary),
-        *of_side("target", facts.target, config.target_vocabulary),
-        *of_steps(facts, config.target_vocabulary),
-        *(of_tree(facts.tree, config.target_vocabulary) if facts.tree is not None else ()),
+        *side_problems("source", facts.source, config.source_vocabulary),
+        *side_problems("target", facts.target, config.target_vocabulary),
+        *step_problems(facts, config.target_vocabulary),
+        *(tree_problems(facts.tree, config.target_vocabulary) if facts.tree is not None else ()),
     ]
     if not found:
         found += [each for edit in facts.edits for each in problems_of_edit(edit, config, facts.source.words)]
@@ -25,11 +25,11 @@ def problems_of(facts: Facts, config: ModelConfig) -> list[str]:
     return found
 
 
-def of_side(name: str, side: Side, vocabulary: int) -> Iterator[str]:
+def side_problems(name: str, side: TraceSide, vocabulary: int) -> Iterator[str]:
     """Of one language: every list as long as the pieces, every number one there is."""
     count = len(side.ids)
-    if not 1 <= count <= LONGEST:
-        yield f"the {name} has {count} pieces, a trace 1 to {LONGEST}"
+    if not 1 <= count <= LONGEST_TRACE:
+        yield f"the {name} has {count} pieces, a trace 1 to {LONGEST_TRACE}"
     if {len(side.pieces), len(side.words), len(side.unknown)} != {count}:
         yield f"the {name} has {count} ids and another number of pieces, words or marks of the unknown"
     if not all(0 <= i < vocabulary for i in side.ids):
@@ -39,7 +39,7 @@ def of_side(name: str, side: Side, vocabulary: int) -> Iterator[str]:
         yield f"the {name} has pieces of words beyond its {most}"
 
 
-def of_steps(facts: Facts, vocabulary: int) -> Iterator[str]:
+def step_problems(facts: TraceFacts, vocabulary: int) -> Iterator[str]:
     """Of what was read and written, one step a piece."""
     target, inputs = facts.target, facts.inputs
     if inputs.ids != [BOS, *target.ids[:-1]] or len(inputs.pieces) != len(inputs.ids):
@@ -54,17 +54,17 @@ def of_steps(facts: Facts, vocabulary: int) -> Iterator[str]:
         yield f"the steps have candidates beyond the vocabulary of {vocabulary:,}"
 
 
-def of_tree(tree: Tree, vocabulary: int) -> Iterator[str]:
+def tree_problems(tree: SearchTree, vocabulary: int) -> Iterator[str]:
     """Of the search: every node numbered by its place, under one that stands before it, a step later."""
     if [node.id for node in tree.nodes] != list(range(len(tree.nodes))):
         yield "the nodes of the tree are not numbered by their places"
-    elif not all(follows(node, tree.nodes) for node in tree.nodes):
+    elif not all(follows_parent(node, tree.nodes) for node in tree.nodes):
         yield "the tree has nodes that are not a step behind their parents"
     if not all(0 <= node.piece_id < vocabulary for node in tree.nodes):
         yield f"the tree has pieces beyond the vocabulary of {vocabulary:,}"
 
 
-def follows(node: TreeNode, nodes: Sequence[TreeNode]) -> bool:
+def follows_parent(node: TreeNode, nodes: Sequence[TreeNode]) -> bool:
     """Whether a node may stand where it does."""
     if node.parent is None:
         return node.step == 0

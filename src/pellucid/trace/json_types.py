@@ -6,67 +6,67 @@ from math import isfinite
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-LONGEST = 100_000
+LONGEST_TEXT = 100_000
 """Characters of a text."""
 
-MOST = 100_000
+MOST_ENTRIES = 100_000
 """Things in a list, entries of a table."""
 
 
-def read_as(hint: Any, value: Any, where: str) -> Any:
+def from_json(hint: Any, value: Any, where: str) -> Any:
     """`value` as the type `hint` says: a dataclass, a list, a table, a choice, a number or a text.
 
     Raises ValueError that names the place for anything else, infinite numbers among it.
 
-    >>> read_as(list[int | None], [1, None], "words")
+    >>> from_json(list[int | None], [1, None], "words")
     [1, None]
     """
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return read_one_of(arguments, value, where)
+        return union_from_json(arguments, value, where)
     if origin is Literal:
         if type(value) is str and value in arguments:
             return value
     elif is_dataclass(hint) and isinstance(hint, type):
-        return read_table(hint, value, where)
+        return dataclass_from_table(hint, value, where)
     elif origin is list:
-        if type(value) is list and len(value) <= MOST:
-            return [read_as(arguments[0], each, f"{where}[{i}]") for i, each in enumerate(value)]
+        if type(value) is list and len(value) <= MOST_ENTRIES:
+            return [from_json(arguments[0], each, f"{where}[{i}]") for i, each in enumerate(value)]
     elif origin is dict:
-        if type(value) is dict and len(value) <= MOST and all(len(key) <= LONGEST for key in value):
-            return {key: read_as(arguments[1], each, f"{where}.{key:.40}") for key, each in value.items()}
+        if type(value) is dict and len(value) <= MOST_ENTRIES and all(len(key) <= LONGEST_TEXT for key in value):
+            return {key: from_json(arguments[1], each, f"{where}.{key:.40}") for key, each in value.items()}
     elif hint is float:
         if type(value) in (int, float) and abs(value) < 1e300 and isfinite(value):
             return float(value)
     elif hint is int:
         if type(value) is int and abs(value) < 2**53:
             return value
-    elif type(value) is hint and not (hint is str and len(value) > LONGEST):
+    elif type(value) is hint and not (hint is str and len(value) > LONGEST_TEXT):
         return value
     raise ValueError(f"{where} is {value!r:.60}, which it cannot be")
 
 
-def read_one_of(hints: tuple[Any, ...], value: Any, where: str) -> Any:
+def union_from_json(hints: tuple[Any, ...], value: Any, where: str) -> Any:
     """As the first of several types that it can be; among dataclasses their "kind" decides."""
-    kinds = kinds_of(hints)
+    kinds = dataclasses_by_kind(hints)
     if kinds:
         kind = value.get("kind") if isinstance(value, Mapping) else None
         if not isinstance(kind, str) or kind not in kinds:
             raise ValueError(f"{where}: kind is {kind!r:.60}, it must be one of {', '.join(kinds)}")
-        return read_table(kinds[kind], value, where)
+        return dataclass_from_table(kinds[kind], value, where)
     if value is None and NoneType in hints:
         return None
     problem = None
     for hint in hints:
         try:
             if hint is not NoneType:
-                return read_as(hint, value, where)
+                return from_json(hint, value, where)
         except ValueError as error:
             problem = error
     raise problem or ValueError(f"{where} is {value!r:.60}, which it cannot be")
 
 
-def kinds_of(hints: tuple[Any, ...]) -> dict[str, type]:
+def dataclasses_by_kind(hints: tuple[Any, ...]) -> dict[str, type]:
     """The dataclasses among several types, by what their "kind" must be."""
     kinds = {}
     for hint in hints:
@@ -76,7 +76,7 @@ def kinds_of(hints: tuple[Any, ...]) -> dict[str, type]:
     return kinds
 
 
-def read_table(kind: type, value: Any, where: str) -> Any:
+def dataclass_from_table(kind: type, value: Any, where: str) -> Any:
     """A dataclass from an object with just its fields; those with a default may be left out."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{where} is {value!r:.60}, it must be an object")
@@ -86,4 +86,4 @@ def read_table(kind: type, value: Any, where: str) -> Any:
     if unknown or missing:
         said = [f"{key!r:.60} is unknown" for key in unknown] + [f"{key} is missing" for key in missing]
         raise ValueError(f"{where}: {'; '.join(said[:8])}")
-    return kind(**{key: read_as(hints[key], each, f"{where}.{key}") for key, each in value.items()})
+    return kind(**{key: from_json(hints[key], each, f"{where}.{key}") for key, each in value.items()})

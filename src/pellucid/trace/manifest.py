@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pellucid.model import ModelConfig
-from pellucid.model.glossary import LEGEND, Row, glossary
-from pellucid.trace.capture import dims_of, shape_of, sizes
+from pellucid.model.glossary import LEGEND, TensorRow, glossary
+from pellucid.trace.capture import axis_sizes, tensor_dims, tensor_shape
 from pellucid.trace.checks.graph import operations
-from pellucid.trace.checks.source_lines import code_of
-from pellucid.weights import without_weights
+from pellucid.trace.checks.source_lines import source_line_of
+from pellucid.weights import model_without_storage
 
 if TYPE_CHECKING:
     from pellucid.trace.trace import Trace
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FORMAT, VERSION = "pellucid-trace", 1
 
 
-def manifest_of(trace: "Trace") -> dict[str, Any]:
+def build_manifest(trace: "Trace") -> dict[str, Any]:
     """The `Manifest` of web/src/types.ts, ready for JSON."""
     facts = trace.facts
     said = asdict(facts)
@@ -44,16 +44,16 @@ def manifest_of(trace: "Trace") -> dict[str, Any]:
         "model": said["model"],
         "run": {**said["run"], **fixed},
         **{key: said[key] for key in known},
-        "axes": axes(trace),
+        "axes": axis_table(trace),
         "tensors": tensor_rows(trace),
         "parameters": parameter_rows(trace),
         "checks": [each.as_json() for each in trace.checks()],
     }
 
 
-def axes(trace: "Trace") -> dict[str, dict[str, Any]]:
+def axis_table(trace: "Trace") -> dict[str, dict[str, Any]]:
     """What each letter means, how long it is, and the pieces along S and T."""
-    size = sizes(trace.config, len(trace.source.ids), len(trace.inputs.ids))
+    size = axis_sizes(trace.config, len(trace.source.ids), len(trace.inputs.ids))
     labels = trace.labels
     return {
         letter: {"means": means, "size": size[letter], **({"labels": labels[letter]} if letter in labels else {})}
@@ -64,33 +64,33 @@ def axes(trace: "Trace") -> dict[str, dict[str, Any]]:
 
 def tensor_rows(trace: "Trace") -> list[dict[str, Any]]:
     """A row for each tensor of the glossary, captured or not."""
-    size = sizes(trace.config, len(trace.source.ids), len(trace.inputs.ids))
+    size = axis_sizes(trace.config, len(trace.source.ids), len(trace.inputs.ids))
     made = operations(trace.config)
     return [tensor_row(trace, row, size, made[row.name].as_json()) for row in glossary(trace.config)]
 
 
-def tensor_row(trace: "Trace", row: Row, size: dict[str, int], op: dict[str, Any]) -> dict[str, Any]:
+def tensor_row(trace: "Trace", row: TensorRow, size: dict[str, int], op: dict[str, Any]) -> dict[str, Any]:
     """One of them, with the least and the largest of its numbers where it was captured."""
-    dims = dims_of(row)
+    dims = tensor_dims(row)
     found = {
         "name": row.name,
         "dims": list(dims),
-        "shape": shape_of(row, trace.config, size),
+        "shape": tensor_shape(row, trace.config, size),
         "means": row.means,
         "of": row.of,
         "op": op,
         "captured": row.name in trace,
         "dtype": "bool" if row.name.endswith(".allowed") else "float32",
-        "code": code_of(row.name, trace.config).as_json(),
+        "code": source_line_of(row.name, trace.config).as_json(),
     }
     if row.name in trace.replaced:
         found["edited"] = True
     if row.name in trace:
-        found |= extremes(trace, row.name)
+        found |= finite_extremes(trace, row.name)
     return found
 
 
-def extremes(trace: "Trace", name: str) -> dict[str, float]:
+def finite_extremes(trace: "Trace", name: str) -> dict[str, float]:
     """The least and the largest finite number; of scores, among those that a query may read."""
     values = trace.values_of(name)
     allowed = f"{name.removesuffix('.scores')}.allowed"
@@ -113,5 +113,5 @@ def parameter_shapes(config: ModelConfig) -> dict[str, list[int]]:
     """The weights of a model of this config; ValueError for sizes that no machine holds."""
     if config.positions != "learned":
         config = replace(config, max_positions=2)  # what is computed need not be computed here
-    model = without_weights(config, tensors=config.encoder_layers + config.decoder_layers)
+    model = model_without_storage(config, tensors=config.encoder_layers + config.decoder_layers)
     return {name: list(each.shape) for name, each in model.named_parameters()}

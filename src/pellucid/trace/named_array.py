@@ -46,11 +46,11 @@ class Named:
             if dim not in dims:
                 raise ValueError(f"{self.name} has no axis {dim!r}; its axes are {', '.join(dims) or 'none'}")
             axis = dims.index(dim)
-            values = values.take(self.number(dim, place, values.shape[axis]), axis=axis)
+            values = values.take(self.position_of(dim, place, values.shape[axis]), axis=axis)
             dims = dims[:axis] + dims[axis + 1 :]
         return Named(self.name, np.asarray(values), dims, self.labels)
 
-    def number(self, dim: str, place: int | str, size: int) -> int:
+    def position_of(self, dim: str, place: int | str, size: int) -> int:
         """The number of a position given by its number or label."""
         if not isinstance(place, str):
             if not -size <= place < size:

@@ -11,126 +11,128 @@ from pellucid.trace.trace import Trace
 MOST_EDITS, MOST_CHARACTERS, WIDEST_BEAM = 64, 20_000, 64
 """More than a page ever asks for, and little enough to be refused quickly."""
 
-EDITS: dict[str, type[EditSpec]] = {"silence": Silence, "pattern": Pattern, "hide": Hide, "prefix": Prefix}
+EDIT_KINDS: dict[str, type[EditSpec]] = {"silence": Silence, "pattern": Pattern, "hide": Hide, "prefix": Prefix}
 
 
-def act(trace: Trace, verb: str, arguments: object) -> dict[str, Any] | Trace:
+def perform_act(trace: Trace, verb: str, arguments: object) -> dict[str, Any] | Trace:
     """What a verb of `Acts` (web/src/types.ts) gives: a table that is ready for JSON, or a new trace.
 
     Raises ValueError, saying what is wrong, for arguments that the verb does not take or this trace cannot serve.
     """
-    above = trace.above
+    above = trace.model_queries
     verbs = {**VERBS, **(above.VERBS if above is not None else {})}
     if verb not in verbs:
         raise ValueError(f"{verb!r:.40} is nothing a trace can do; it can {', '.join(verbs)}")
     if not isinstance(arguments, Mapping):
         raise ValueError(f"{verb}: the arguments are {arguments!r:.60}, expected a table")
     do, known = verbs[verb]
-    refuse_unknown(verb, arguments, known)
+    refuse_unknown_names(verb, arguments, known)
     try:
         return do(trace, arguments)
     except KeyError as error:  # a tensor that was not captured
         raise ValueError(f"{verb}: {error.args[0]}") from None
 
 
-def account(trace: Trace, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def account_table(trace: Trace, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Where a logit came from, as a table."""
-    step = number(arguments, "step", 0, len(trace.steps) - 1)
+    step = read_whole_number(arguments, "step", 0, len(trace.steps) - 1)
     last = trace.config.target_vocabulary - 1
-    piece = number(arguments, "piece", 0, last)
-    other = number(arguments, "other", 0, last) if arguments.get("other") is not None else None
+    piece = read_whole_number(arguments, "piece", 0, last)
+    other = read_whole_number(arguments, "other", 0, last) if arguments.get("other") is not None else None
     return trace.account(step, piece, other).as_json()
 
 
-def verdict(trace: Trace, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def verdict_table(trace: Trace, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Why the translation may be bad, as a table."""
-    return trace.verdict(optional_text(arguments, "reference")).as_json()
+    return trace.verdict(read_optional_text(arguments, "reference")).as_json()
 
 
-def again(trace: Trace, arguments: Mapping[str, Any]) -> Trace:
+def trace_again(trace: Trace, arguments: Mapping[str, Any]) -> Trace:
     """The trace of another sentence by the same model."""
-    beam = number(arguments, "beam", 1, WIDEST_BEAM) if arguments.get("beam") is not None else None
+    beam = read_whole_number(arguments, "beam", 1, WIDEST_BEAM) if arguments.get("beam") is not None else None
     last = trace.config.target_vocabulary - 1
 
     def ids(name: str) -> list[int]:
         given = arguments.get(name)
-        pieces = several(given, name, trace.config.max_positions) if given is not None else []
-        return [number({name: each}, name, 0, last) for each in pieces]
+        pieces = read_list(given, name, trace.config.max_positions) if given is not None else []
+        return [read_whole_number({name: each}, name, 0, last) for each in pieces]
 
-    target = one_target(optional_text(arguments, "target"), ids("target_ids") or None)
-    edits = edits_of(arguments["edits"]) if arguments.get("edits") is not None else []
-    return trace.again(text(arguments, "sentence"), target=target, beam=beam, prefix_ids=ids("prefix_ids"), edits=edits)
+    target = choose_target(read_optional_text(arguments, "target"), ids("target_ids") or None)
+    edits = edits_from_json(arguments["edits"]) if arguments.get("edits") is not None else []
+    return trace.again(
+        read_text(arguments, "sentence"), target=target, beam=beam, prefix_ids=ids("prefix_ids"), edits=edits
+    )
 
 
-def one_target(text: str | None, ids: Sequence[int] | None) -> str | Sequence[int] | None:
+def choose_target(text: str | None, ids: Sequence[int] | None) -> str | Sequence[int] | None:
     """The translation that is given, as text or as the ids of its pieces; ValueError where it is given twice."""
     if text is not None and ids is not None:
         raise ValueError("target and target_ids are both given; a trace is of one translation")
     return text if ids is None else ids
 
 
-def edit(trace: Trace, arguments: Mapping[str, Any]) -> Trace:
+def edit_trace(trace: Trace, arguments: Mapping[str, Any]) -> Trace:
     """The trace of the same sentence, the run changed."""
     keep = arguments.get("keep_target")
     if not isinstance(keep, bool):
         raise ValueError(f"keep_target is {keep!r:.60}, expected true or false")
-    return trace.edited(*edits_of(arguments.get("edits")), keep_target=keep)
+    return trace.edited(*edits_from_json(arguments.get("edits")), keep_target=keep)
 
 
-def edits_of(given: object) -> list[EditSpec]:
+def edits_from_json(given: object) -> list[EditSpec]:
     """The changes to a run from a list that may hold anything."""
-    return [edit_of(each) for each in several(given, "edits", MOST_EDITS)]
+    return [edit_from_json(each) for each in read_list(given, "edits", MOST_EDITS)]
 
 
 VERBS: dict[str, tuple[Callable[[Trace, Mapping[str, Any]], dict[str, Any] | Trace], tuple[str, ...]]] = {
-    "account": (account, ("step", "piece", "other")),
-    "verdict": (verdict, ("reference",)),
-    "trace": (again, ("sentence", "target", "target_ids", "prefix_ids", "beam", "edits")),
-    "edit": (edit, ("edits", "keep_target")),
+    "account": (account_table, ("step", "piece", "other")),
+    "verdict": (verdict_table, ("reference",)),
+    "trace": (trace_again, ("sentence", "target", "target_ids", "prefix_ids", "beam", "edits")),
+    "edit": (edit_trace, ("edits", "keep_target")),
 }
 
 
-def edit_of(table: object) -> EditSpec:
+def edit_from_json(table: object) -> EditSpec:
     """A change to a run from a table that may hold anything.
 
-    >>> edit_of({"kind": "silence", "attention": "decoder.3.cross", "head": 0})
+    >>> edit_from_json({"kind": "silence", "attention": "decoder.3.cross", "head": 0})
     Silence(attention='decoder.3.cross', head=0, kind='silence')
     """
-    if not isinstance(table, Mapping) or not isinstance(table.get("kind"), str) or table["kind"] not in EDITS:
-        raise ValueError(f"{table!r:.80} is no edit; one has a kind: {', '.join(EDITS)}")
-    kind = EDITS[table["kind"]]
+    if not isinstance(table, Mapping) or not isinstance(table.get("kind"), str) or table["kind"] not in EDIT_KINDS:
+        raise ValueError(f"{table!r:.80} is no edit; one has a kind: {', '.join(EDIT_KINDS)}")
+    kind = EDIT_KINDS[table["kind"]]
     hints = get_type_hints(kind)
-    refuse_unknown(f"edit of kind {table['kind']}", table, hints)
+    refuse_unknown_names(f"edit of kind {table['kind']}", table, hints)
     for field in fields(kind):
-        if not fits(table.get(field.name), hints[field.name]):
+        if not is_of_type(table.get(field.name), hints[field.name]):
             raise ValueError(f"edit of kind {table['kind']}: {field.name} is {table.get(field.name)!r:.60}")
-        refuse_long(field.name, table[field.name])
+        refuse_long_value(field.name, table[field.name])
     return kind(**{field.name: table[field.name] for field in fields(kind)})
 
 
-def fits(value: object, hint: Any) -> bool:
+def is_of_type(value: object, hint: Any) -> bool:
     """Whether a value from JSON is of an annotated type; nothing is converted.
 
-    >>> fits(True, int), fits([1, 0.5], list[float]), fits([float("nan")], list[float])
+    >>> is_of_type(True, int), is_of_type([1, 0.5], list[float]), is_of_type([float("nan")], list[float])
     (False, True, False)
     """
     if get_origin(hint) is Literal:
         return value in get_args(hint)
     if get_origin(hint) is list:
-        return isinstance(value, list) and all(fits(each, get_args(hint)[0]) for each in value)
+        return isinstance(value, list) and all(is_of_type(each, get_args(hint)[0]) for each in value)
     if hint is float:
         return isinstance(value, int | float) and type(value) is not bool and abs(value) <= float_info.max
     return type(value) is hint
 
 
-def refuse_unknown(where: str, table: Mapping[Any, Any], known: Collection[str]) -> None:
+def refuse_unknown_names(where: str, table: Mapping[Any, Any], known: Collection[str]) -> None:
     """ValueError for a name that means nothing here."""
     unknown = [name for name in table if name not in known]
     if unknown:
         raise ValueError(f"{where} takes {', '.join(known)}; {unknown[0]!r:.40} is none of them")
 
 
-def refuse_long(name: str, value: object) -> None:
+def refuse_long_value(name: str, value: object) -> None:
     """ValueError for a text or a list that is longer than any can be."""
     if isinstance(value, str | list) and len(value) > MOST_CHARACTERS:
         raise ValueError(f"{name} has a length of {len(value):,}, at most {MOST_CHARACTERS:,} is read")
@@ -138,7 +140,7 @@ def refuse_long(name: str, value: object) -> None:
         raise ValueError(f"{name} holds half of a surrogate pair, which is no character")
 
 
-def number(table: Mapping[str, Any], name: str, least: int, largest: int) -> int:
+def read_whole_number(table: Mapping[str, Any], name: str, least: int, largest: int) -> int:
     """A whole number within bounds."""
     value = table.get(name)
     if type(value) is not int or not least <= value <= largest:
@@ -146,21 +148,21 @@ def number(table: Mapping[str, Any], name: str, least: int, largest: int) -> int
     return value
 
 
-def text(table: Mapping[str, Any], name: str) -> str:
+def read_text(table: Mapping[str, Any], name: str) -> str:
     """A text of bounded length."""
     value = table.get(name)
     if not isinstance(value, str):
         raise ValueError(f"{name} is {value!r:.60}, expected a text")
-    refuse_long(name, value)
+    refuse_long_value(name, value)
     return value
 
 
-def optional_text(table: Mapping[str, Any], name: str) -> str | None:
+def read_optional_text(table: Mapping[str, Any], name: str) -> str | None:
     """A text, if there is one."""
-    return None if table.get(name) is None else text(table, name)
+    return None if table.get(name) is None else read_text(table, name)
 
 
-def several(value: object, name: str, most: int) -> list[Any]:
+def read_list(value: object, name: str, most: int) -> list[Any]:
     """A list of bounded length."""
     if not isinstance(value, list) or len(value) > most:
         raise ValueError(f"{name} is {value!r:.60}, expected a list of at most {most}")

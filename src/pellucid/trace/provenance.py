@@ -9,34 +9,36 @@ from typing import Any
 
 import torch
 
-from pellucid.atomic import installed
+from pellucid.atomic import installed_version
 from pellucid.bundle import WEIGHTS, Bundle
 from pellucid.data.tokenizer import EOS, UNK, Tokenizer
-from pellucid.decode.alignment import words
+from pellucid.decode.alignment import word_piece_ranges
 from pellucid.decode.config import SearchConfig
 from pellucid.model import Transformer
 from pellucid.trace.edits import EditSpec
-from pellucid.trace.facts import Of, Run, Side, Simple
+from pellucid.trace.facts import ModelFacts, RunFacts, SettingValue, TraceSide
 
 BYTE = re.compile("<0x[0-9A-F]{2}>")
 
 
-def side_of(pieces: Sequence[str], ids: list[int], text: str, normalised: str) -> Side:
+def make_side(pieces: Sequence[str], ids: list[int], text: str, normalised: str) -> TraceSide:
     """The pieces of one side, and which word of its text each belongs to: the first, of a piece that spells two."""
     last = len(ids) - (ids[-1:] == [EOS])
     of_piece: list[int | None] = [None] * len(ids)
-    for word, piece in reversed([(n, i) for n, some in enumerate(words(pieces[:last], text)) for i in some]):
+    for word, piece in reversed(
+        [(n, i) for n, some in enumerate(word_piece_ranges(pieces[:last], text)) for i in some]
+    ):
         of_piece[piece] = word
     unknown = [i == UNK or bool(BYTE.fullmatch(piece)) for i, piece in zip(ids, pieces, strict=True)]
-    return Side(text, normalised, list(pieces), ids, of_piece, unknown)
+    return TraceSide(text, normalised, list(pieces), ids, of_piece, unknown)
 
 
-def of_bundle(bundle: Bundle) -> Of:
+def model_facts(bundle: Bundle) -> ModelFacts:
     """The model, by the last two names of its directory, with the hashes of its files as they were loaded."""
     files = bundle.manifest.get("files", {})
     sizes = sum(each.numel() for each in bundle.model.parameters())
     tokenizer = [files.get(name, {}).get("sha256", "") for name in Tokenizer.files(bundle.tokenizer.config)]
-    return Of(
+    return ModelFacts(
         "/".join(bundle.directory.resolve().parts[-2:]),
         asdict(bundle.model.config),
         sizes,
@@ -45,7 +47,7 @@ def of_bundle(bundle: Bundle) -> Of:
     )
 
 
-def settings(config: SearchConfig, given: bool, prefix: Sequence[str]) -> dict[str, Simple]:
+def search_settings(config: SearchConfig, given: bool, prefix: Sequence[str]) -> dict[str, SettingValue]:
     """How the translation was come by: searched for, from these pieces on, or given."""
     return {
         "method": "given" if given else "beam" if config.beam > 1 else "greedy",
@@ -56,14 +58,14 @@ def settings(config: SearchConfig, given: bool, prefix: Sequence[str]) -> dict[s
     }
 
 
-def run_of(model: Transformer, asked: dict[str, Simple], seconds: float) -> Run:
+def run_facts(model: Transformer, asked: dict[str, SettingValue], seconds: float) -> RunFacts:
     """The machine and the programs that ran the model."""
     weight = model.output_embedding.weight
     dtype, device = str(weight.dtype).removeprefix("torch."), str(weight.device)
-    return Run(dtype, device, installed("pellucid") or "not installed", torch.__version__, asked, seconds)
+    return RunFacts(dtype, device, installed_version("pellucid") or "not installed", torch.__version__, asked, seconds)
 
 
-def hashed(
+def trace_id(
     model: Sequence[Any],
     sentence: str,
     settings: Mapping[str, Any],

@@ -14,20 +14,20 @@ from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.translate import Translator
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.glossary import glossary
-from pellucid.trace.capture import dims_of
-from pellucid.trace.edits import EditSpec, as_edits, replaced
-from pellucid.trace.fact_properties import Told
-from pellucid.trace.facts import Facts
-from pellucid.trace.manifest import manifest_of
+from pellucid.trace.capture import tensor_dims
+from pellucid.trace.edits import EditSpec, check_edits, replaced_tensors
+from pellucid.trace.fact_properties import FactProperties
+from pellucid.trace.facts import TraceFacts
+from pellucid.trace.manifest import build_manifest
 from pellucid.trace.named_array import Named
 
 if TYPE_CHECKING:
-    from pellucid.trace.causes.logit_accounts import Account
-    from pellucid.trace.causes.verdict import Verdict
+    from pellucid.trace.causes.logit_accounts import LogitAccount
+    from pellucid.trace.causes.verdict import TranslationVerdict
     from pellucid.trace.checks.all_checks import Check
 
 
-class Beside(Protocol):
+class ModelQueries(Protocol):
     """What a page asks beside a trace, of the whole model: verbs as in `acts`, and their answers for a file.
 
     They stand above traces (pellucid.inspect.model_queries), so whoever opens a model hands them down.
@@ -36,11 +36,11 @@ class Beside(Protocol):
     @property
     def VERBS(self) -> "Mapping[str, tuple[Callable[[Trace, Mapping[str, Any]], dict[str, Any]], tuple[str, ...]]]": ...
 
-    def answered(self, trace: "Trace") -> dict[str, Any]: ...
+    def answers_for_file(self, trace: "Trace") -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)
-class Origin:
+class TraceOrigin:
     """What a trace was made with: enough to make another."""
 
     translator: Translator
@@ -48,10 +48,10 @@ class Origin:
     beam: int
     prefix_ids: tuple[int, ...]
     keep: tuple[str, ...] | None
-    beside: Callable[[], Beside] | None = None
+    model_queries: Callable[[], ModelQueries] | None = None
 
 
-class Trace(Told, Mapping[str, Named]):
+class Trace(FactProperties, Mapping[str, Named]):
     """`trace["decoder.3.cross.pattern"]`: every captured tensor by its name in the glossary, without the batch axis.
 
     Of a trace that was loaded from disk `model` and `tokenizer` are None: it shows what it holds, and cannot be run
@@ -59,12 +59,16 @@ class Trace(Told, Mapping[str, Named]):
     """
 
     def __init__(
-        self, facts: Facts, config: ModelConfig, tensors: Mapping[str, np.ndarray], origin: Origin | None = None
+        self,
+        facts: TraceFacts,
+        config: ModelConfig,
+        tensors: Mapping[str, np.ndarray],
+        origin: TraceOrigin | None = None,
     ):
         super().__init__(facts)
         self.config = config
         self.origin = origin
-        self.dims = {row.name: dims_of(row) for row in glossary(config)}
+        self.dims = {row.name: tensor_dims(row) for row in glossary(config)}
         self._tensors = dict(tensors)
         for values in self._tensors.values():
             values.setflags(write=False)
@@ -138,7 +142,7 @@ class Trace(Told, Mapping[str, Named]):
     @property
     def replaced(self) -> frozenset[str]:
         """The tensors that an edit replaced."""
-        return replaced(self.edits, self.dims)
+        return replaced_tensors(self.edits, self.dims)
 
     def manifest(self) -> dict[str, Any]:
         """What the page draws from: the `Manifest` of web/src/types.ts, ready for JSON."""
@@ -148,39 +152,42 @@ class Trace(Told, Mapping[str, Named]):
         """Whether the numbers hold together, each with what was measured."""
         return self._checks
 
-    def account(self, step: int, piece: int | None = None, other: int | None = None) -> "Account":
+    def account(self, step: int, piece: int | None = None, other: int | None = None) -> "LogitAccount":
         """Where the logit of a piece (by default the one written) came from, or its difference to another's."""
-        from pellucid.trace.causes.logit_accounts import account
+        from pellucid.trace.causes.logit_accounts import account_for_logit
 
-        return account(self, step, piece, other)
+        return account_for_logit(self, step, piece, other)
 
-    def verdict(self, reference: str | None = None) -> "Verdict":
+    def verdict(self, reference: str | None = None) -> "TranslationVerdict":
         """Why the translation may be bad, each reason with its numbers."""
-        from pellucid.trace.causes.verdict import verdict
+        from pellucid.trace.causes.verdict import judge_translation
 
-        return verdict(self, reference)
+        return judge_translation(self, reference)
 
     def answers(self) -> dict[str, Any]:
         """What can be asked of a trace, answered ahead for a file; what cannot be answered is left out."""
-        from pellucid.trace.causes.logit_accounts import of_every_step
+        from pellucid.trace.causes.logit_accounts import account_for_every_step
 
         found: dict[str, Any] = {}
-        for name, answer in (("accounts", lambda: of_every_step(self)), ("verdict", lambda: self.verdict().as_json())):
+        for name, answer in (
+            ("accounts", lambda: account_for_every_step(self)),
+            ("verdict", lambda: self.verdict().as_json()),
+        ):
             try:
                 found[name] = answer()
             except ValueError:  # tensors that were not captured, or a run that was edited
                 continue
         return found
 
-    def beside(self) -> dict[str, Any]:
+    def model_answers(self) -> dict[str, Any]:
         """What else a file could ask nobody for: the words of the model, claims tested by another run, its heads."""
-        above = self.above
-        return above.answered(self) if above is not None else {}
+        above = self.model_queries
+        return above.answers_for_file(self) if above is not None else {}
 
     @property
-    def above(self) -> Beside | None:
+    def model_queries(self) -> ModelQueries | None:
         """What answers for the whole model, if whoever opened it handed that down."""
-        give = self.origin.beside if self.origin is not None else None
+        give = self.origin.model_queries if self.origin is not None else None
         return give() if give is not None else None
 
     def again(
@@ -193,20 +200,20 @@ class Trace(Told, Mapping[str, Named]):
         edits: Iterable[EditSpec | Mapping[str, Any]] = (),
     ) -> "Trace":
         """Another sentence, or the same otherwise, by the same model: see `Model.trace`."""
-        from pellucid.trace.tracing import trace
+        from pellucid.trace.tracing import trace_sentence
 
         origin = self.require_origin()
         width = origin.beam if beam is None else beam
-        return trace(
+        return trace_sentence(
             origin.translator,
             origin.bundle,
             sentence,
             target=target,
             beam=width,
             prefix_ids=prefix_ids,
-            edits=as_edits(edits),
+            edits=check_edits(edits),
             keep=origin.keep,
-            beside=origin.beside,
+            model_queries=origin.model_queries,
         )
 
     def edited(self, *edits: EditSpec | Mapping[str, Any], keep_target: bool | None = None) -> "Trace":
@@ -216,11 +223,11 @@ class Trace(Told, Mapping[str, Named]):
         `keep_target`, which is meant unless a prefix is asked for, the same translation is read; otherwise it is
         searched for anew under the changes. Raises ValueError for a change that has no place in this run.
         """
-        from pellucid.trace.tracing import edited
+        from pellucid.trace.tracing import trace_with_edits
 
-        return edited(self, self.require_origin(), edits, keep_target)
+        return trace_with_edits(self, self.require_origin(), edits, keep_target)
 
-    def require_origin(self) -> Origin:
+    def require_origin(self) -> TraceOrigin:
         """What it was made with; ValueError for a trace from disk."""
         if self.origin is None:
             raise ValueError("this trace was loaded from disk and has no model to run; trace the sentence again")
@@ -228,23 +235,23 @@ class Trace(Told, Mapping[str, Named]):
 
     def save(self, path: str | Path) -> None:
         """Write it into a directory of its own, whole or not at all; a trace that is there is replaced."""
-        from pellucid.trace.storage import save
+        from pellucid.trace.storage import save_trace
 
-        save(self, path)
+        save_trace(self, path)
 
     @staticmethod
     def load(path: str | Path) -> "Trace":
         """A trace as `save` wrote it, read as a stranger's; ValueError, saying what is wrong, for anything else."""
-        from pellucid.trace.storage import load
+        from pellucid.trace.storage import load_trace
 
-        return load(path)
+        return load_trace(path)
 
     def show(self) -> Any:
         """The page in a notebook."""
-        from pellucid.page.widget import show
-        from pellucid.trace.page_api import act
+        from pellucid.page.widget import show_in_notebook
+        from pellucid.trace.page_api import perform_act
 
-        return show(self, act=act)
+        return show_in_notebook(self, act=perform_act)
 
     def save_html(self, path: str | Path, keep: str = "maps") -> int:
         """The page as one file that needs no network; `keep` is maps, float16, float32 or weights. Bytes written."""
@@ -254,10 +261,10 @@ class Trace(Told, Mapping[str, Named]):
 
     @cached_property
     def _manifest(self) -> dict[str, Any]:
-        return manifest_of(self)
+        return build_manifest(self)
 
     @cached_property
     def _checks(self) -> list["Check"]:
-        from pellucid.trace.checks.all_checks import checks
+        from pellucid.trace.checks.all_checks import check_trace
 
-        return checks(self)
+        return check_trace(self)

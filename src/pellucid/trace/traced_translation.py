@@ -9,22 +9,22 @@ from torch import Tensor
 
 from pellucid.data.tokenizer import BOS, EOS, PAD
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.hypothesis import penalty, usable
-from pellucid.decode.line_preparation import refuse_long
+from pellucid.decode.hypothesis import length_divisor, require_finite
+from pellucid.decode.line_preparation import refuse_long_lines
 from pellucid.decode.search import log_probabilities
-from pellucid.decode.step import forced
-from pellucid.decode.torch_engine import Request
-from pellucid.decode.translate import Translator, reading
-from pellucid.trace.edits import EditSpec, Prefix, edit_of
-from pellucid.trace.facts import Side, Tree
-from pellucid.trace.observed_search import EditedEngine, sought
-from pellucid.trace.search_tree import tree_of
+from pellucid.decode.step import score_targets
+from pellucid.decode.torch_engine import SearchRequest
+from pellucid.decode.translate import Translator, inference_only
+from pellucid.trace.edits import EditSpec, Prefix, edit_watcher
+from pellucid.trace.facts import SearchTree, TraceSide
+from pellucid.trace.observed_search import EditedEngine, translate_observed
+from pellucid.trace.search_tree import build_search_tree
 
-GIVEN = "to keep what must not change, the search that decided was given the pieces up to there"
+PREFIX_NOTE = "to keep what must not change, the search that decided was given the pieces up to there"
 
 
 @dataclass(frozen=True)
-class Written:
+class TracedTranslation:
     """The ids, the end mark among them where there is one, and what the model thought of each.
 
     `text` is the whole line that a user gets; `notes` are those of its translation, `remarks` are for the trace alone.
@@ -38,31 +38,31 @@ class Written:
     log_probs: list[float]
     notes: tuple[str, ...] = ()
     remarks: Sequence[str] = ()
-    tree: Tree | None = None
+    tree: SearchTree | None = None
 
 
-def found(
+def search_translation(
     translator: Translator,
     sentence: str,
     config: SearchConfig,
     edits: Sequence[EditSpec],
-    source: Side,
+    source: TraceSide,
     prefix_ids: Sequence[int],
-) -> Written:
+) -> TracedTranslation:
     """What the search finds, under the edits if there are any."""
     prefixes = [each.text for each in edits if isinstance(each, Prefix)]
     if len(prefixes) + bool(prefix_ids) > 1:
         raise ValueError("a translation has one beginning; leave out all prefixes but one")
     refuse_unwritable(translator, prefix_ids)
-    limit = translator.torch.limit(Request(source.ids, 1), config)
+    limit = translator.torch.limit(SearchRequest(source.ids, 1), config)
     if len(prefix_ids) > limit:
         raise ValueError(f"prefix_ids has {len(prefix_ids)} pieces, the translation has at most {limit}")
     engine = translator.torch
     if len(prefixes) < len(edits):
-        engine = EditedEngine(engine, edit_of(edits, engine.models[0].config, source.words))
-    result = sought(translator, engine, sentence, config, "".join(prefixes), prefix_ids)
+        engine = EditedEngine(engine, edit_watcher(edits, engine.models[0].config, source.words))
+    result = translate_observed(translator, engine, sentence, config, "".join(prefixes), prefix_ids)
     made, translation = result.search, result.translation
-    return Written(
+    return TracedTranslation(
         result.target,
         translation.text,
         "eos" if result.target[-1:] == [EOS] else "length",
@@ -70,8 +70,8 @@ def found(
         translation.score,
         translation.piece_log_probs,
         translation.notes,
-        [GIVEN] if made.request.prefix and not (prefix_ids or prefixes) else [],
-        tree_of(made, config, lambda i: translator.tokenizer.target_pieces([i])[0]),
+        [PREFIX_NOTE] if made.request.prefix and not (prefix_ids or prefixes) else [],
+        build_search_tree(made, config, lambda i: translator.tokenizer.target_pieces([i])[0]),
     )
 
 
@@ -99,29 +99,31 @@ def refuse_unreadable(translator: Translator, ids: Sequence[int]) -> None:
         )
 
 
-def given(translator: Translator, source: list[int], target: str | Sequence[int], config: SearchConfig) -> Written:
+def score_given_translation(
+    translator: Translator, source: list[int], target: str | Sequence[int], config: SearchConfig
+) -> TracedTranslation:
     """A translation that was not searched for, scored as `Model.score` does."""
     if isinstance(target, str):
         [ids] = translator.tokenizer.encode_target([target])
     else:
         ids = list(target)
         refuse_unreadable(translator, ids)
-    refuse_long("target", {1: len(ids)}, translator.lengths.most)
-    with reading(translator.models[0]):
-        [log_probs] = forced(translator.models[0], [source], [ids])
+    refuse_long_lines("target", {1: len(ids)}, translator.lengths.most)
+    with inference_only(translator.models[0]):
+        [log_probs] = score_targets(translator.models[0], [source], [ids])
     text = target if isinstance(target, str) else translator.tokenizer.decode_target(ids)
     stop = "eos" if ids[-1:] == [EOS] else "length"
-    return scored(Written(ids, text, stop, 0.0, 0.0, []), log_probs, config)
+    return with_log_probs(TracedTranslation(ids, text, stop, 0.0, 0.0, []), log_probs, config)
 
 
-def rescored(written: Written, logits: Tensor, config: SearchConfig) -> Written:
+def rescore(written: TracedTranslation, logits: Tensor, config: SearchConfig) -> TracedTranslation:
     """The same pieces with what these logits, one row for each, make of them."""
     log_probs = log_probabilities(logits)
-    return scored(written, [float(row[i]) for row, i in zip(log_probs, written.ids, strict=True)], config)
+    return with_log_probs(written, [float(row[i]) for row, i in zip(log_probs, written.ids, strict=True)], config)
 
 
-def scored(written: Written, log_probs: list[float], config: SearchConfig) -> Written:
+def with_log_probs(written: TracedTranslation, log_probs: list[float], config: SearchConfig) -> TracedTranslation:
     """With these log-probabilities, their sum and the score that follows."""
-    total = usable(fsum(log_probs), "the translation")
-    score = total / penalty(len(log_probs), config.length_penalty)
+    total = require_finite(fsum(log_probs), "the translation")
+    score = total / length_divisor(len(log_probs), config.length_penalty)
     return replace(written, log_probs=log_probs, log_prob=total, score=score)

@@ -10,16 +10,16 @@ from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import BOS
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.translate import Translator
-from pellucid.trace.capture import captured, steps_of, what_to_keep
-from pellucid.trace.edits import EditSpec, Prefix, as_edits, edit_of, refuse_rows_beyond
-from pellucid.trace.facts import Facts, Inputs, Side
-from pellucid.trace.observed_search import only_part
-from pellucid.trace.provenance import hashed, of_bundle, run_of, settings, side_of
-from pellucid.trace.trace import Beside, Origin, Trace
-from pellucid.trace.traced_translation import found, given, rescored
+from pellucid.trace.capture import capture_tensors, decoding_steps, rows_to_capture
+from pellucid.trace.edits import EditSpec, Prefix, check_edits, edit_watcher, refuse_rows_beyond
+from pellucid.trace.facts import DecoderInputs, TraceFacts, TraceSide
+from pellucid.trace.observed_search import only_segment
+from pellucid.trace.provenance import make_side, model_facts, run_facts, search_settings, trace_id
+from pellucid.trace.trace import ModelQueries, Trace, TraceOrigin
+from pellucid.trace.traced_translation import rescore, score_given_translation, search_translation
 
 
-def trace(
+def trace_sentence(
     translator: Translator,
     bundle: Bundle,
     sentence: str,
@@ -29,80 +29,85 @@ def trace(
     edits: Sequence[EditSpec] = (),
     prefix_ids: Sequence[int] = (),
     keep: str | Iterable[str] | None = None,
-    beside: Callable[[], Beside] | None = None,
+    model_queries: Callable[[], ModelQueries] | None = None,
 ) -> Trace:
     """One translation, looked into. A `target`, as text or as ids, is read instead of searching for one.
 
-    A search begins with the pieces `prefix_ids`; `keep` are patterns of the names of tensors to be captured; `beside`
-    gives what a page may ask of the whole model. Raises ValueError for a sentence, a target or an edit that this cannot
-    be done with, and for more than memory allows.
+    A search begins with the pieces `prefix_ids`; `keep` are patterns of the names of tensors to be captured;
+    `model_queries` gives what a page may ask of the whole model. Raises ValueError for a sentence, a target or an edit
+    that this cannot be done with, and for more than memory allows.
     """
     began = time.perf_counter()
-    refuse_what_is_not_shown(translator)
+    refuse_untraceable_model(translator)
     if target is not None and prefix_ids:
         raise ValueError("target and prefix_ids are both given: a translation that is given begins as it does")
     keep = (keep,) if isinstance(keep, str) else None if keep is None else tuple(keep)
     config, model, tokenizer = SearchConfig(beam=beam), bundle.model, translator.tokenizer
-    part = only_part(translator, sentence, config)
+    part = only_segment(translator, sentence, config)
     if prefix_ids and part.request.terms:
         raise ValueError("prefix_ids do not go with placeholders and addresses that are kept; give the prefix as text")
     ids = part.request.source
-    source = side_of(tokenizer.source_pieces(ids), ids, part.marked.text, tokenizer.decode_source(ids))
+    source = make_side(tokenizer.source_pieces(ids), ids, part.marked.text, tokenizer.decode_source(ids))
     itemsize = model.output_embedding.weight.element_size()
-    what_to_keep(model.config, len(source.ids), 1, itemsize, keep)
-    edit = edit_of(edits, model.config, source.words) if edits else None
+    rows_to_capture(model.config, len(source.ids), 1, itemsize, keep)
+    edit = edit_watcher(edits, model.config, source.words) if edits else None
 
     if target is not None:
-        written = given(translator, source.ids, target, config)
+        written = score_given_translation(translator, source.ids, target, config)
     else:
-        written = found(translator, sentence, config, edits, source, prefix_ids)
+        written = search_translation(translator, sentence, config, edits, source, prefix_ids)
     inputs = [BOS, *written.ids[:-1]]
     refuse_rows_beyond(edits, len(inputs))
-    rows = what_to_keep(model.config, len(source.ids), len(inputs), itemsize, keep)
-    tensors, logits = captured(model, source.ids, inputs, rows, edit)
+    rows = rows_to_capture(model.config, len(source.ids), len(inputs), itemsize, keep)
+    tensors, logits = capture_tensors(model, source.ids, inputs, rows, edit)
     if edits and target is not None:
-        written = rescored(written, logits, config)
+        written = rescore(written, logits, config)
     written_pieces, read_pieces = tokenizer.target_pieces(written.ids), tokenizer.target_pieces(inputs)
 
     text = tokenizer.decode_target(written.ids)
-    of, asked = of_bundle(bundle), settings(config, target is not None, tokenizer.target_pieces(prefix_ids))
-    run = run_of(model, asked, time.perf_counter() - began)
-    remarks = [*written.remarks, *notes(translator, sentence, source, whole=keep is not None or "logits" in tensors)]
-    facts = Facts(
-        id=hashed(
+    of, asked = model_facts(bundle), search_settings(config, target is not None, tokenizer.target_pieces(prefix_ids))
+    run = run_facts(model, asked, time.perf_counter() - began)
+    remarks = [
+        *written.remarks,
+        *trace_notes(translator, sentence, source, whole=keep is not None or "logits" in tensors),
+    ]
+    facts = TraceFacts(
+        id=trace_id(
             [of.sha256, run.dtype, list(tensors)], sentence, asked, written.ids if target is not None else [], edits
         ),
         sentence=sentence,
         model=of,
         run=run,
         source=source,
-        target=side_of(written_pieces, written.ids, text, text),
-        inputs=Inputs(read_pieces, inputs),
+        target=make_side(written_pieces, written.ids, text, text),
+        inputs=DecoderInputs(read_pieces, inputs),
         forced=target is not None,
         stop=written.stop,
         log_prob=written.log_prob,
         score=written.score,
         notes=[*written.notes, *remarks],
         edits=list(edits),
-        steps=steps_of(logits, read_pieces, written.ids, lambda i: tokenizer.target_pieces([i])[0]),
+        steps=decoding_steps(logits, read_pieces, written.ids, lambda i: tokenizer.target_pieces([i])[0]),
         tree=written.tree,
         text=written.text,
         piece_log_probs=written.log_probs,
         translation_notes=list(written.notes),
     )
-    return Trace(facts, model.config, tensors, Origin(translator, bundle, beam, tuple(prefix_ids), keep, beside))
+    return Trace(
+        facts, model.config, tensors, TraceOrigin(translator, bundle, beam, tuple(prefix_ids), keep, model_queries)
+    )
 
 
-def edited(
-    before: Trace, origin: Origin, edits: Iterable[EditSpec | Mapping[str, Any]], keep_target: bool | None
+def trace_with_edits(
+    before: Trace, origin: TraceOrigin, edits: Iterable[EditSpec | Mapping[str, Any]], keep_target: bool | None
 ) -> Trace:
-    """The same sentence under other edits: see `Trace.edited`."""
-    asked = as_edits(edits)
+    """The same sentence under other edits: see `Trace.trace_with_edits`."""
+    asked = check_edits(edits)
     prefix = any(isinstance(each, Prefix) for each in asked)
     if keep_target and prefix:
         raise ValueError("a prefix begins another translation; keep_target must be false with it")
     keeping = not prefix if keep_target is None else keep_target
-    return trace(
+    return trace_sentence(
         origin.translator,
         origin.bundle,
         before.sentence,
@@ -111,11 +116,11 @@ def edited(
         edits=asked,
         prefix_ids=() if keeping or prefix else origin.prefix_ids,
         keep=origin.keep,
-        beside=origin.beside,
+        model_queries=origin.model_queries,
     )
 
 
-def refuse_what_is_not_shown(translator: Translator) -> None:
+def refuse_untraceable_model(translator: Translator) -> None:
     """ValueError for several models, and for one that computes in a type that hides rounding."""
     if len(translator.models) > 1:
         raise ValueError(f"{len(translator.models)} models translate together; a trace shows one, so load it alone")
@@ -125,7 +130,7 @@ def refuse_what_is_not_shown(translator: Translator) -> None:
         )
 
 
-def notes(translator: Translator, sentence: str, source: Side, whole: bool) -> list[str]:
+def trace_notes(translator: Translator, sentence: str, source: TraceSide, whole: bool) -> list[str]:
     """What a reader of the trace should know."""
     found = []
     if source.text != sentence.strip():

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pellucid.config import build, overridden, read_toml
+from pellucid.config import apply_overrides, build_settings, read_toml
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.model import PRESETS, ModelConfig
 from pellucid.sizes import Activation, Norm, Positions, Tie
-from pellucid.train.initial_model import filled
+from pellucid.train.initial_model import fill_from_initial_model
 
 MOST_WEIGHT = 1000
 """Of a corpus among others. A weight takes memory: an epoch is put in order as a whole."""
@@ -31,7 +31,9 @@ class CorpusConfig:
         if bool(self.source) != bool(self.target) or bool(self.source) == bool(self.pairs):
             raise ValueError("data.corpus: name either source and target or pairs, for each corpus")
         if not 0 < self.weight <= MOST_WEIGHT:
-            raise ValueError(f"data.corpus: {self.called} has weight {self.weight}; it must be above 0, up to 1000")
+            raise ValueError(
+                f"data.corpus: {self.display_name} has weight {self.weight}; it must be above 0, up to 1000"
+            )
 
     @property
     def files(self) -> tuple[str, str | None]:
@@ -41,7 +43,7 @@ class CorpusConfig:
         return first, self.target
 
     @property
-    def called(self) -> str:
+    def display_name(self) -> str:
         """Its name in reports."""
         return self.name or Path(self.files[0]).name
 
@@ -78,7 +80,7 @@ class DataConfig:
             problems.append("data: name either one corpus (source and target, or train) or [[data.corpus]], not both")
         if not (self.source or self.train or self.corpus) and not problems:
             problems.append("data: no sentences to train on; name source and target, or train, or [[data.corpus]]")
-        names = [each.called for each in self.corpus]
+        names = [each.display_name for each in self.corpus]
         problems += [
             f"data.corpus: two are called {name!r}; give each a name"
             for name in dict.fromkeys(names)
@@ -274,21 +276,22 @@ def read_run(path: Path, overrides: tuple[str, ...] | list[str] = (), began: Pat
     environment variable. What that model says is filled in; a run that goes on in the directory `began` knows it
     already. Raises ValueError, naming every problem at once, for keys and values that are none.
     """
-    return make_run(changed(read_toml(path), overrides), str(path), path.parent, began)
+    return make_run(override_run(read_toml(path), overrides), str(path), path.parent, began)
 
 
-def changed(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """`overridden`, but that one length of the run takes the place of the other: steps of minutes, minutes of steps.
+def override_run(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """`apply_overrides`, but that one length of the run takes the place of the other: steps of minutes, minutes of
+    steps.
 
-    >>> changed({"train": {"minutes": 30, "keep": 5}}, ["train.steps=500"])
+    >>> override_run({"train": {"minutes": 30, "keep": 5}}, ["train.steps=500"])
     {'train': {'keep': 5, 'steps': 500}}
     """
-    found = overridden(tables, [])
+    found = apply_overrides(tables, [])
     for override in overrides:
         train, name = found.get("train"), override.partition("=")[0].strip()
         if isinstance(train, dict) and name in ("train.steps", "train.minutes"):
             found["train"] = {key: value for key, value in train.items() if key not in ("steps", "minutes")}
-        found = overridden(found, [override])
+        found = apply_overrides(found, [override])
     return found
 
 
@@ -298,26 +301,26 @@ def make_run(
     """The same from tables in memory; files are looked for in `folder`, the working directory if it is left out."""
     model = tables.get("model")
     if isinstance(model, dict) and isinstance(model.get("start"), str):
-        start = _located_in(folder, model["start"])
-        tables = filled({**tables, "model": {**model, "start": start}}, start, began)
-    run = build(RunConfig, tables, where)
-    return replace(run, data=_located(run.data, folder))
+        start = _resolve_path(folder, model["start"])
+        tables = fill_from_initial_model({**tables, "model": {**model, "start": start}}, start, began)
+    run = build_settings(RunConfig, tables, where)
+    return replace(run, data=_resolve_data_paths(run.data, folder))
 
 
-def _located(data: DataConfig, folder: Path) -> DataConfig:
+def _resolve_data_paths(data: DataConfig, folder: Path) -> DataConfig:
     def located(settings: Any, *names: str) -> Any:
         found = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
-        return replace(settings, **{name: _located_in(folder, value) for name, value in found.items()})
+        return replace(settings, **{name: _resolve_path(folder, value) for name, value in found.items()})
 
     found = located(data, "source", "target", "train", "dev_source", "dev_target", "dev", "shards")
     return replace(found, corpus=tuple(located(each, "source", "target", "pairs") for each in data.corpus))
 
 
-def _located_in(folder: Path, name: str) -> str:
-    return str((folder / _expanded(name)).resolve())
+def _resolve_path(folder: Path, name: str) -> str:
+    return str((folder / _expand_variables(name)).resolve())
 
 
-def _expanded(text: str) -> str:
+def _expand_variables(text: str) -> str:
     """`${NAME}` replaced by the environment variable of that name; ValueError where there is none."""
 
     def value(match: re.Match[str]) -> str:

@@ -7,7 +7,7 @@ import torch
 from pellucid.model import ModelConfig, Transformer
 from pellucid.train.loss import CHUNK
 
-FLOAT = 4
+FLOAT_BYTES = 4
 """Bytes of a weight, of its gradient, and of each of Adam's two means, in every precision."""
 
 
@@ -27,14 +27,14 @@ def training_flops(c: ModelConfig, s: int, t: int) -> float:
     """
     d, layers, decoder_layers = c.d_model, c.encoder_layers, c.decoder_layers
     ffn = 2 * (3 if c.activation == "swiglu" else 2) * d * c.d_ff
-    reads, own, crosses = (c.head_width * each for each in heads_by_kind(c))
+    reads, own, crosses = (c.head_width * each for each in count_heads_by_kind(c))
     encoder = s * (8 * d * reads + layers * ffn + 4 * s * reads)
     cross = s * 4 * d * crosses
     decoder = t * (8 * d * own + 2 * t * own + 4 * d * crosses + 4 * s * crosses + decoder_layers * ffn)
     return 3.0 * (encoder + cross + decoder + t * 2 * d * c.target_vocabulary)
 
 
-def heads_by_kind(c: ModelConfig) -> tuple[int, int, int]:
+def count_heads_by_kind(c: ModelConfig) -> tuple[int, int, int]:
     """All heads of the encoder, of the decoder's self-attention and of its cross-attention."""
     kinds = (("encoder", "self", c.encoder_layers), ("decoder", "self", c.decoder_layers))
     reads, own, crosses = (
@@ -45,7 +45,7 @@ def heads_by_kind(c: ModelConfig) -> tuple[int, int, int]:
 
 
 @dataclass(frozen=True)
-class Parameters:
+class ParameterCounts:
     """How many numbers a model learns; a matrix that is shared is counted once."""
 
     embeddings: int
@@ -57,7 +57,7 @@ class Parameters:
         return self.embeddings + self.encoder + self.decoder
 
 
-def parameters(c: ModelConfig) -> Parameters:
+def count_parameters(c: ModelConfig) -> ParameterCounts:
     """The parameters of a model that need not be made for it."""
     counts = {"embeddings": 0, "encoder": 0, "decoder": 0}
     with torch.device("meta"):
@@ -65,11 +65,11 @@ def parameters(c: ModelConfig) -> Parameters:
     for name, each in model.named_parameters():
         part = next((part for part in ("encoder", "decoder") if name.startswith(part)), "embeddings")
         counts[part] += each.numel()
-    return Parameters(**counts)
+    return ParameterCounts(**counts)
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryEstimate:
     """Bytes that training holds at once, besides the corpus and the libraries."""
 
     weights: int
@@ -88,17 +88,22 @@ class Memory:
         return self.shared + self.activations
 
 
-def memory(c: ModelConfig, learned: int, rows: int, s: int, t: int) -> Memory:
+def estimate_memory(c: ModelConfig, learned: int, rows: int, s: int, t: int) -> MemoryEstimate:
     """The memory of an update whose largest batch is `rows` pairs of `s` source and `t` target positions.
 
     What the backward pass needs again is kept: of each sublayer its input, its normalised input, its dropout mask and
     what its products read. Somewhat more is reckoned, for what the backward pass makes on its way. The logits exist in
     chunks of rows (`train/loss.py`).
     """
-    d, (reads, own, crosses) = c.d_model, heads_by_kind(c)
+    d, (reads, own, crosses) = c.d_model, count_heads_by_kind(c)
     ffn = 3 * d + (4 if c.activation == "swiglu" else 2) * c.d_ff
     encoder = rows * s * (2 * d + c.encoder_layers * (8 * d + ffn) + 2 * reads * s)
     decoder = rows * t * (2 * d + c.decoder_layers * (14 * d + ffn) + 2 * (own * t + crosses * s))
     kept = rows * s * c.decoder_layers * 2 * d
     logits = 3 * min(CHUNK, rows * t) * c.target_vocabulary + c.target_vocabulary * d
-    return Memory(FLOAT * learned, FLOAT * learned, 2 * FLOAT * learned, FLOAT * (encoder + decoder + kept + logits))
+    return MemoryEstimate(
+        FLOAT_BYTES * learned,
+        FLOAT_BYTES * learned,
+        2 * FLOAT_BYTES * learned,
+        FLOAT_BYTES * (encoder + decoder + kept + logits),
+    )

@@ -4,20 +4,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from pellucid.data.batching import Batch, collate, epoch_batches
-from pellucid.data.corpus import Pairs
+from pellucid.data.corpus import SentencePairs
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.translate import Translator, reading
+from pellucid.decode.translate import Translator, inference_only
 from pellucid.evaluate.scores import corpus_scores
 from pellucid.model import Transformer
 from pellucid.train.config import RunConfig
-from pellucid.train.pairs import encode
-from pellucid.train.precision import products_in
+from pellucid.train.pairs import encode_with_note
+from pellucid.train.precision import autocast_products
 from pellucid.train.update import batch_loss
 
 
 @dataclass(frozen=True)
-class Dev:
+class DevSet:
     """The dev pairs, as batches for the loss and as text for the translations."""
 
     batches: list[Batch]
@@ -27,9 +27,9 @@ class Dev:
     """What of the dev pairs is measured with nothing."""
 
     @classmethod
-    def of(cls, pairs: Pairs, tokenizer: Tokenizer, run: RunConfig) -> "Dev":
+    def from_pairs(cls, pairs: SentencePairs, tokenizer: Tokenizer, run: RunConfig) -> "DevSet":
         """All pairs for the loss; for translation `train.dev_sentences` of them, spread evenly over the file."""
-        encoded, notes = encode(pairs, tokenizer, run)
+        encoded, notes = encode_with_note(pairs, tokenizer, run)
         order = epoch_batches(encoded.sources.lengths, encoded.targets.lengths, run.train.batch_tokens, seed=0, epoch=0)
         some = range(0, len(pairs), -(-len(pairs) // run.train.dev_sentences))
         fits = [i for i in some if len(tokenizer.encode_source([pairs.sources[i]])[0]) <= run.data.max_pieces]
@@ -62,10 +62,10 @@ class Evaluation:
         return {"dev_loss": self.dev_loss, "bleu": self.bleu, "chrf": self.chrf, "signatures": self.signatures}
 
 
-def evaluate(model: Transformer, tokenizer: Tokenizer, dev: Dev, run: RunConfig) -> Evaluation:
+def evaluate_model(model: Transformer, tokenizer: Tokenizer, dev: DevSet, run: RunConfig) -> Evaluation:
     """Loss in nats a token, without label smoothing; BLEU and chrF of beam search."""
     device = model.output_embedding.weight.device
-    with reading(model), products_in(run.train.precision, device):
+    with inference_only(model), autocast_products(run.train.precision, device):
         total = sum(batch_loss(model, batch.to(device), smoothing=0.0).item() for batch in dev.batches)
     translations = Translator(model, tokenizer).translate(dev.sources, SearchConfig(beam=run.train.dev_beam))
     texts, lowercase = [each.text for each in translations], tokenizer.lowercase

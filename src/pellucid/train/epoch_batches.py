@@ -5,27 +5,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pellucid.data.batching import Encoded, epoch_batches
-from pellucid.data.mixture import Share, epoch_pairs
+from pellucid.data.batching import EncodedPairs, epoch_batches
+from pellucid.data.mixture import CorpusShare, epoch_pairs
 from pellucid.train.config import RunConfig
 
 
 @dataclass(frozen=True)
-class Epoch:
+class EpochBatches:
     """Which pairs each batch holds, and its rectangle: how many rows, source positions and target positions."""
 
-    encoded: Encoded
+    encoded: EncodedPairs
     order: list[NDArray[np.integer]]
     shapes: NDArray[np.int64]
     lengths: NDArray[np.int64]
     """Source and target pieces of each pair seen, end marks counted: two rows."""
 
     @classmethod
-    def of(cls, encoded: Encoded, run: RunConfig) -> "Epoch":
+    def first_of_run(cls, encoded: EncodedPairs, run: RunConfig) -> "EpochBatches":
         """The first epoch of a run, as the stream has it."""
-        encoded = encoded.in_epoch(run.seed, epoch=0)
+        encoded = encoded.for_epoch(run.seed, epoch=0)
         sources, targets = encoded.sources.lengths, encoded.targets.lengths
-        pairs = epoch_pairs(encoded.shares or (Share("all", len(encoded)),), run.seed, epoch=0)
+        pairs = epoch_pairs(encoded.corpora or (CorpusShare("all", len(encoded)),), run.seed, epoch=0)
         order = epoch_batches(sources, targets, run.train.batch_tokens, run.seed, 0, pairs)
         shapes = [(len(batch), sources[batch].max(), targets[batch].max()) for batch in order]
         seen = np.concatenate(order)

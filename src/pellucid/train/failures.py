@@ -11,7 +11,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from pellucid.atomic import NotWritten, reason
+from pellucid.atomic import WriteFailed, explain_write_error
 from pellucid.data.batching import Batch
 from pellucid.data.tokenizer import PAD
 
@@ -23,10 +23,10 @@ class TrainingFailed(RuntimeError):
     """A run cannot go on; the message says why, and what to do."""
 
 
-def out_of_memory(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether this is how torch, numpy or Python say that memory does not suffice.
 
-    >>> out_of_memory(MemoryError()), out_of_memory(RuntimeError("CUDA error: device-side assert triggered"))
+    >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError("CUDA error: device-side assert triggered"))
     (True, False)
     """
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
@@ -34,16 +34,16 @@ def out_of_memory(error: BaseException) -> bool:
     )
 
 
-def halves(batch: Batch) -> tuple[Batch, Batch]:
+def halve_batch(batch: Batch) -> tuple[Batch, Batch]:
     """The first pairs of a batch and the others, without the padding that only the longest needed."""
     middle = len(batch.source) // 2
-    return rows(batch, slice(0, middle)), rows(batch, slice(middle, None))
+    return slice_batch(batch, slice(0, middle)), slice_batch(batch, slice(middle, None))
 
 
-def rows(batch: Batch, some: slice) -> Batch:
+def slice_batch(batch: Batch, some: slice) -> Batch:
     """Some pairs of a batch, as a batch."""
     source, target_in, target_out = batch.source[some], batch.target_in[some], batch.target_out[some]
-    longest_source, longest_target = longest(source), longest(target_out)
+    longest_source, longest_target = longest_row(source), longest_row(target_out)
     return replace(
         batch,
         source=source[:, :longest_source],
@@ -54,23 +54,23 @@ def rows(batch: Batch, some: slice) -> Batch:
     )
 
 
-def longest(padded: Tensor) -> int:
+def longest_row(padded: Tensor) -> int:
     """Pieces of the longest sentence."""
     return int((padded != PAD).sum(dim=1).max())
 
 
 @contextmanager
-def written(place: Path, size: int) -> Iterator[None]:
+def explain_failed_write(place: Path, size: int) -> Iterator[None]:
     """What cannot be written at `place`, which takes about `size` bytes, becomes NotWritten."""
     try:
         yield
     except (OSError, SafetensorError) as error:
-        raise NotWritten(
-            f"{place} could not be written: {reason(error)} "
-            f"(it takes about {size / 1e6:,.1f} MB, {free(place) / 1e6:,.1f} MB are free there)"
+        raise WriteFailed(
+            f"{place} could not be written: {explain_write_error(error)} "
+            f"(it takes about {size / 1e6:,.1f} MB, {free_disk_bytes(place) / 1e6:,.1f} MB are free there)"
         ) from None
 
 
-def free(place: Path) -> int:
+def free_disk_bytes(place: Path) -> int:
     """How many bytes the disk takes there."""
     return shutil.disk_usage(next(folder for folder in place.resolve().parents if folder.is_dir())).free

@@ -13,12 +13,12 @@ from pellucid.model import Transformer
 from pellucid.train.distributed import Workers
 
 
-def placed(model: Transformer, workers: Workers, shard: bool) -> Transformer:
+def place_model(model: Transformer, workers: Workers, shard: bool) -> Transformer:
     """The model where this worker computes: all of it, or, where it is to be sharded over several, their parts.
 
     All workers must hold the same weights before. Raises ValueError for a model that cannot be sharded.
     """
-    if not shard or workers.world == 1:
+    if not shard or workers.world_size == 1:
         return model.to(workers.device)
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
@@ -28,7 +28,7 @@ def placed(model: Transformer, workers: Workers, shard: bool) -> Transformer:
             f"train.shard_model cannot cut {empty[0]}, which has no numbers (model.fewer_heads leaves no head there); "
             "train that model with train.shard_model = false"
         )
-    mesh = init_device_mesh(workers.device.type, (workers.world,))
+    mesh = init_device_mesh(workers.device.type, (workers.world_size,))
     for part in (*model.encoder, *model.decoder, model):
         fully_shard(part, mesh=mesh)
     for part in model.modules():
@@ -51,13 +51,13 @@ def gather_embeddings(model: nn.Module) -> None:
         unshard()
 
 
-def whole(tensor: Tensor) -> Tensor:
+def gather_tensor(tensor: Tensor) -> Tensor:
     """All of a tensor. Where it is sharded, every worker must ask for it at once."""
     full = getattr(tensor, "full_tensor", None)
     return full() if full else tensor
 
 
-def part_of(tensor: Tensor, like: Tensor) -> Tensor:
+def shard_like(tensor: Tensor, like: Tensor) -> Tensor:
     """A tensor that all workers hold whole, as `like` is kept: on its device, and where that is sharded, cut as it is.
 
     A tensor of another shape (Adam's count of steps) is kept whole.

@@ -6,26 +6,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pellucid import bundle
-from pellucid.atomic import listed, manifest_of
+from pellucid.atomic import join_problems, read_manifest
 from pellucid.config import read_toml
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
-from pellucid.lazy_bundle import CONFIG, WEIGHTS, about, read_config, steady
+from pellucid.lazy_bundle import CONFIG, WEIGHTS, read_config, read_description, read_unreplaced
 from pellucid.model import PRESETS, ModelConfig, Transformer
 
 if TYPE_CHECKING:
     from pellucid.train.config import RunConfig
 
-Read = TypeVar("Read")
+Result = TypeVar("Result")
 
-OF_THE_RUN = ("dropout", "attention_dropout", "activation_dropout")
+DROPOUT_SETTINGS = ("dropout", "attention_dropout", "activation_dropout")
 """What keeps a model from learning by heart: each run chooses it anew."""
 
-OF_THE_TEXT = ("source_vocabulary", "target_vocabulary")
+VOCABULARY_SETTINGS = ("source_vocabulary", "target_vocabulary")
 """What follows from the tokenizer."""
 
 
 @dataclass(frozen=True)
-class Start:
+class InitialModel:
     """A model to train on."""
 
     model: Transformer
@@ -41,23 +41,23 @@ class Start:
         return model
 
 
-def opened(run: "RunConfig") -> Start | None:
+def open_initial_model(run: "RunConfig") -> InitialModel | None:
     """The model that `run` starts from, read whole and checked; None for a run that starts from nothing.
 
     Raises ValueError for a directory that holds no sound model, and for one that is not what the settings say.
     """
     if run.model.start is None:
         return None
-    found = read_as_start(bundle.load, run.model.start)
+    found = read_initial_model(bundle.load_bundle, run.model.start)
     said = {"model": asdict(run.model_config(found.tokenizer)), "tokenizer": asdict(run.tokenizer)}
-    refuse_others(said, settings(found.model.config, found.tokenizer.config), run.model.start)
+    refuse_contradictions(said, tables_of_config(found.model.config, found.tokenizer.config), run.model.start)
     weights = found.manifest["files"][WEIGHTS]["sha256"]
     known = {key: found.manifest[key] for key in ("step", "longest_source") if key in found.manifest}
     name = "/".join(found.directory.resolve().parts[-2:])
-    return Start(found.model, found.tokenizer, weights, {"from": name, "sha256": weights, **known})
+    return InitialModel(found.model, found.tokenizer, weights, {"from": name, "sha256": weights, **known})
 
 
-def since(start: Mapping[str, Any] | None, longest: int) -> dict[str, Any]:
+def ancestry_notes(start: Mapping[str, Any] | None, longest: int) -> dict[str, Any]:
     """What a model says of the one that its run started from, if it did, and the longest source that taught it.
 
     `longest` is that of the run, in pieces. It is unknown where the start does not say what taught it.
@@ -68,14 +68,14 @@ def since(start: Mapping[str, Any] | None, longest: int) -> dict[str, Any]:
     return {"longest_source": max(longest, before) if isinstance(before, int) else None, "start": start}
 
 
-def tokenizer_of(run: "RunConfig") -> Tokenizer | None:
+def initial_tokenizer(run: "RunConfig") -> Tokenizer | None:
     """The tokenizer of the model that `run` starts from; None where the run learns its own."""
     if run.model.start is None:
         return None
-    return read_as_start(lambda place: steady(place, about).tokenizer, run.model.start)
+    return read_initial_model(lambda place: read_unreplaced(place, read_description).tokenizer, run.model.start)
 
 
-def read_as_start(read: Callable[[str], Read], start: str) -> Read:
+def read_initial_model(read: Callable[[str], Result], start: str) -> Result:
     """What `read` makes of the model in `start`; what is wrong with that is said to be of this setting."""
     try:
         return read(start)
@@ -83,43 +83,45 @@ def read_as_start(read: Callable[[str], Read], start: str) -> Read:
         raise ValueError(f"model.start: {error}") from None
 
 
-def filled(tables: Mapping[str, Any], start: str, began: Path | None = None) -> dict[str, Any]:
+def fill_from_initial_model(tables: Mapping[str, Any], start: str, began: Path | None = None) -> dict[str, Any]:
     """The tables of a run, those of [model] and [tokenizer] filled in with what the model in `start` is.
 
     `began` is the directory of a run that goes on. Raises ValueError for a directory that is no model, and, naming both
     values, for settings that it contradicts.
     """
-    theirs = said_by(start, began)
+    theirs = initial_model_tables(start, began)
     given = {name: dict(table) for name in theirs if isinstance(table := tables.get(name, {}), Mapping)}
     sizes = PRESETS.get(str(given["model"].get("size")), {})
-    refuse_others({**given, "model": {**sizes, **given["model"]}}, theirs, start)
+    refuse_contradictions({**given, "model": {**sizes, **given["model"]}}, theirs, start)
     return {**tables, **{name: {**theirs[name], **table} for name, table in given.items()}}
 
 
-def said_by(start: str, began: Path | None = None) -> dict[str, dict[str, Any]]:
+def initial_model_tables(start: str, began: Path | None = None) -> dict[str, dict[str, Any]]:
     """What the model in `start` is, its weights unread, as the tables [model] and [tokenizer] of a run.
 
     A run that goes on in the directory `began` wrote that down, and needs the model no more.
     """
-    if began and (kept := written_down(began, start)):
+    if began and (kept := tables_of_run(began, start)):
         return kept
-    return read_as_start(lambda place: steady(place, at_first_sight), start)
+    return read_initial_model(lambda place: read_unreplaced(place, tables_of_directory), start)
 
 
-def at_first_sight(place: Path) -> dict[str, dict[str, Any]]:
+def tables_of_directory(place: Path) -> dict[str, dict[str, Any]]:
     """What a model directory says it is; whether it is sound shows when the model is opened."""
-    manifest_of(place)
-    return settings(*read_config(place / CONFIG))
+    read_manifest(place)
+    return tables_of_config(*read_config(place / CONFIG))
 
 
-def settings(model: ModelConfig, tokenizer: TokenizerConfig) -> dict[str, dict[str, Any]]:
+def tables_of_config(model: ModelConfig, tokenizer: TokenizerConfig) -> dict[str, dict[str, Any]]:
     """The same for any model."""
     sizes = [name for name, numbers in PRESETS.items() if numbers.items() <= asdict(model).items()]
-    chosen = {key: value for key, value in asdict(model).items() if key not in (*OF_THE_RUN, *OF_THE_TEXT)}
+    chosen = {
+        key: value for key, value in asdict(model).items() if key not in (*DROPOUT_SETTINGS, *VOCABULARY_SETTINGS)
+    }
     return {"model": {**({"size": sizes[0]} if sizes else {}), **chosen}, "tokenizer": asdict(tokenizer)}
 
 
-def written_down(began: Path, start: str) -> dict[str, dict[str, Any]] | None:
+def tables_of_run(began: Path, start: str) -> dict[str, dict[str, Any]] | None:
     """The same as a run has it in its run.toml that began from that model; None where there is no such run."""
     if not (began / "run.toml").is_file():
         return None
@@ -127,26 +129,29 @@ def written_down(began: Path, start: str) -> dict[str, dict[str, Any]] | None:
     model, tokenizer = tables.get("model", {}), tables.get("tokenizer", {})
     if model.get("start") != start:
         return None
-    keys = [each.name for each in fields(ModelConfig) if each.name not in (*OF_THE_RUN, *OF_THE_TEXT)]
+    keys = [each.name for each in fields(ModelConfig) if each.name not in (*DROPOUT_SETTINGS, *VOCABULARY_SETTINGS)]
     return {"model": {key: model[key] for key in ("size", *keys) if key in model}, "tokenizer": tokenizer}
 
 
-def refuse_others(given: Mapping[str, Mapping[str, Any]], theirs: Mapping[str, Mapping[str, Any]], start: str) -> None:
+def refuse_contradictions(
+    given: Mapping[str, Mapping[str, Any]], theirs: Mapping[str, Mapping[str, Any]], start: str
+) -> None:
     """ValueError, naming both values of each, for given settings that are not those of the model to start from."""
     problems = [
         f"{section}.{key} is {given[section][key]!r}, that model has {value!r}"
         for section, table in theirs.items()
         for key, value in table.items()
-        if key != "size" and key in given.get(section, {}) and not same(given[section][key], value)
+        if key != "size" and key in given.get(section, {}) and not same_setting(given[section][key], value)
     ]
     if problems:
         raise ValueError(
-            f"{start} is another model than the settings say: {listed(problems)}; leave these out, for they are the "
+            f"{start} is another model than the settings say: {join_problems(problems)}; leave these "
+            "out, for they are the "
             "model's, or start from another"
         )
 
 
-def same(one: Any, other: Any) -> bool:
+def same_setting(one: Any, other: Any) -> bool:
     """Whether two settings say the same; heads that were removed may be named in any order."""
     if isinstance(one, str) and isinstance(other, str):
         return sorted(one.split()) == sorted(other.split())

@@ -6,13 +6,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
-from pellucid.atomic import NotWritten, is_failed_write, reason
+from pellucid.atomic import WriteFailed, explain_write_error, is_failed_write
 
-NAME = "run.lock"
+LOCK_FILE = "run.lock"
 
 
 @contextmanager
-def locked(directory: Path) -> Iterator[None]:
+def hold_run_lock(directory: Path) -> Iterator[None]:
     """Hold the lock of a run directory, made where there is none and removed again if it stays empty.
 
     Raises ValueError, with the other's process id, while another process trains into the directory. Where the system
@@ -23,7 +23,7 @@ def locked(directory: Path) -> Iterator[None]:
     except ImportError:  # Windows
         yield
         return
-    path = directory / NAME
+    path = directory / LOCK_FILE
     made = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     while True:
         with open_lock(path, made) as file:
@@ -31,13 +31,13 @@ def locked(directory: Path) -> Iterator[None]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise ValueError(
-                    f"{directory} is being trained into by process {owner(file)}; wait until it ends, stop it, or "
+                    f"{directory} is being trained into by process {lock_owner(file)}; wait until it ends, stop it, or "
                     "choose another --out"
                 ) from None
             except OSError:  # a network file system without locks
                 pass
             # Who had the lock may have removed its file after we opened it: then ours locks nothing.
-            if not stands_at(file, path):
+            if not is_file_at(file, path):
                 continue
             try:
                 with suppress(OSError):  # a full disk keeps the process id from being told, and nothing else
@@ -61,7 +61,9 @@ def open_lock(path: Path, made: list[Path]) -> TextIO:
         remove_empty(made)
         if not is_failed_write(error):
             raise
-        raise NotWritten(f"{path} could not be written: {reason(error)}; nothing was left behind") from error
+        raise WriteFailed(
+            f"{path} could not be written: {explain_write_error(error)}; nothing was left behind"
+        ) from error
 
 
 def remove_empty(folders: list[Path]) -> None:
@@ -72,14 +74,14 @@ def remove_empty(folders: list[Path]) -> None:
                 folder.rmdir()
 
 
-def stands_at(file: TextIO, path: Path) -> bool:
+def is_file_at(file: TextIO, path: Path) -> bool:
     """Whether an open file is the one that stands at `path` now."""
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     return False
 
 
-def owner(file: TextIO) -> str:
+def lock_owner(file: TextIO) -> str:
     """The process id that a lock file names."""
     file.seek(0)
     return file.read(20).strip() or "of unknown number"

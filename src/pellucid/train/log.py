@@ -6,10 +6,10 @@ from math import inf, nan
 from pathlib import Path
 from typing import Any, Protocol
 
-from pellucid.atomic import NotWritten, reason
+from pellucid.atomic import WriteFailed, explain_write_error
 from pellucid.train.dev_set import Evaluation
-from pellucid.train.state import Counts, Since, replace_text
-from pellucid.train.update import Update
+from pellucid.train.state import RunCounts, SinceReport, write_text_whole
+from pellucid.train.update import UpdateResult
 
 REPORT_EVERY = 50
 """Updates between two lines of `log.jsonl`."""
@@ -26,7 +26,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-class Voice(Protocol):
+class ProgressOutput(Protocol):
     """Where a run's progress and messages go: standard error."""
 
     def say(self, message: str) -> None: ...
@@ -36,7 +36,7 @@ class Voice(Protocol):
     def close(self) -> None: ...
 
 
-class Lines:
+class PlainOutput:
     """Messages as plain lines, for a log file or a pipe; progress only where something was said anyway."""
 
     def __init__(self, prefix: str = ""):
@@ -52,7 +52,7 @@ class Lines:
         pass
 
 
-class Silent:
+class NoOutput:
     """Of a worker that is not the first."""
 
     def say(self, message: str) -> None:
@@ -65,7 +65,7 @@ class Silent:
         pass
 
 
-class Bar:
+class BarOutput:
     """A progress bar with step, loss, tokens a second, dev score and the time left."""
 
     def __init__(self) -> None:
@@ -94,29 +94,31 @@ class Bar:
         self.bar.stop()
 
 
-def voice() -> Voice:
+def choose_output() -> ProgressOutput:
     """A bar where a person looks on, lines elsewhere."""
-    return Bar() if sys.stderr.isatty() else Lines()
+    return BarOutput() if sys.stderr.isatty() else PlainOutput()
 
 
-class Log:
+class RunLog:
     """`log.jsonl`, appended to; on resume the reports that come again are dropped, so none stands twice.
 
     Reports that cannot be written, as on a full disk, are kept until they can.
     """
 
-    def __init__(self, path: Path | None, counts: Counts, say: Voice):
+    def __init__(self, path: Path | None, counts: RunCounts, output: ProgressOutput):
         """Without a path nothing is written: of several workers, one does."""
-        self.path, self.say, self.score, self.refused = path, say, "", ""
+        self.path, self.output, self.score, self.write_error = path, output, "", ""
         self.evaluations: dict[int, Evaluation] = {}
         if path is None:
             return
         rows = read_log(path) if path.exists() else []
         kept = [row for row in rows if row["step"] <= counts.step and "model" not in row]
-        replace_text(path, "".join(json.dumps(row) + "\n" for row in kept))
-        self.size, self.waiting = path.stat().st_size, ""
+        write_text_whole(path, "".join(json.dumps(row) + "\n" for row in kept))
+        self.size, self.unwritten = path.stat().st_size, ""
 
-    def update(self, counts: Counts, done: Update, seconds: float, progress: float, seen: dict[str, int]) -> None:
+    def report_update(
+        self, counts: RunCounts, done: UpdateResult, seconds: float, progress: float, seen: dict[str, int]
+    ) -> None:
         """Note an update that took `seconds`; report every `REPORT_EVERY` of them, the first and the last.
 
         `seen` is how many pairs of each corpus have been taken from the data.
@@ -128,7 +130,7 @@ class Log:
             since.target_tokens += done.target_tokens
         loss = since.loss / since.target_tokens if since.target_tokens else nan
         speed = since.target_tokens / since.seconds
-        self.say.update(progress, counts.step, loss, speed, self.score)
+        self.output.update(progress, counts.step, loss, speed, self.score)
         if counts.step % REPORT_EVERY == 0 or counts.step == 1 or progress >= 1.0:
             self.write(
                 counts,
@@ -138,44 +140,45 @@ class Log:
                 gradient_norm=done.gradient_norm,
                 seen=seen,
             )
-            counts.since_report = Since()
+            counts.since_report = SinceReport()
 
-    def evaluation(self, counts: Counts, evaluation: Evaluation) -> None:
+    def report_evaluation(self, counts: RunCounts, evaluation: Evaluation) -> None:
         """Report dev scores, in the file and to the user."""
         self.write(counts, **evaluation.row())
         self.evaluations = {counts.step: evaluation}
         self.score = f"BLEU {evaluation.bleu:.1f}"
-        self.say.say(f"step {counts.step:,} after {counts.seconds / 60:.1f} min: {evaluation}")
+        self.output.say(f"step {counts.step:,} after {counts.seconds / 60:.1f} min: {evaluation}")
 
-    def finished(self, counts: Counts, averaged: Evaluation) -> None:
+    def report_average(self, counts: RunCounts, averaged: Evaluation) -> None:
         """Report the averaged model."""
         self.write(counts, model="average", **averaged.row())
-        self.say.say(f"average of the kept checkpoints: {averaged}")
+        self.output.say(f"average of the kept checkpoints: {averaged}")
 
     def require_written(self) -> None:
         """NotWritten for reports that are still waiting when there will be no more."""
-        if self.path is not None and self.waiting:
-            raise NotWritten(
-                f"{self.path} could not be written: {self.refused}; what stood there is as it was, without the last "
-                f"{self.waiting.count(chr(10))} reports"
+        if self.path is not None and self.unwritten:
+            raise WriteFailed(
+                f"{self.path} could not be written: {self.write_error}; what stood there is as it was, "
+                "without the last "
+                f"{self.unwritten.count(chr(10))} reports"
             )
 
-    def write(self, counts: Counts, **row: Any) -> None:
+    def write(self, counts: RunCounts, **row: Any) -> None:
         if self.path is None:
             return
         where = {"step": counts.step, "seconds": round(counts.seconds, 3), "target_tokens": counts.target_tokens}
         if counts.skipped_updates:
             where["skipped_updates"] = counts.skipped_updates
         numbers = {key: value for key, value in row.items() if value == value and value != inf}  # JSON has no others
-        full = bool(self.waiting)
-        self.waiting += json.dumps(where | numbers) + "\n"
+        full = bool(self.unwritten)
+        self.unwritten += json.dumps(where | numbers) + "\n"
         try:
             with self.path.open("r+b") as file:
                 file.seek(self.size)  # over what a full disk cut short
-                file.write(self.waiting.encode())
+                file.write(self.unwritten.encode())
         except OSError as error:
-            self.refused = reason(error)
+            self.write_error = explain_write_error(error)
             if not full:
-                self.say.say(f"{self.path}: {self.refused}; its reports are kept until they can be written")
+                self.output.say(f"{self.path}: {self.write_error}; its reports are kept until they can be written")
             return
-        self.size, self.waiting = self.size + len(self.waiting.encode()), ""
+        self.size, self.unwritten = self.size + len(self.unwritten.encode()), ""

@@ -13,7 +13,7 @@ from torch import Tensor
 CHUNK = 512
 """Rows whose logits exist at a time on a CPU: enough for a full-speed product, few enough to stay in the cache."""
 
-CHUNK_ELSEWHERE = 4096
+GPU_CHUNK = 4096
 """The same on a GPU, which takes as long for a few rows as for many."""
 
 
@@ -63,7 +63,7 @@ def loss_sum(
     passes = (states[None] if alpha is None else states.unflatten(0, (2, -1))).contiguous()
     wanted, alpha = torch.is_grad_enabled(), alpha or 0.0
     fused = fused if wanted and len(passes) == 1 else None
-    return _Chunked.apply(passes, weight, bias, targets, smoothing, alpha, product_type, wanted, fused)
+    return _ChunkedLoss.apply(passes, weight, bias, targets, smoothing, alpha, product_type, wanted, fused)
 
 
 def loss_of_rows(
@@ -79,10 +79,10 @@ def loss_of_rows(
     return loss.sum(), gradient.to(z.dtype)
 
 
-class _Chunked(torch.autograd.Function):
+class _ChunkedLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx, states, weight, bias, targets, smoothing, alpha, product_type, wanted, fused):
-        passes, at_once = len(states), CHUNK if states.is_cpu else CHUNK_ELSEWHERE
+        passes, at_once = len(states), CHUNK if states.is_cpu else GPU_CHUNK
         with torch.autocast(states.device.type, enabled=False):
             w = weight.to(product_type)
             total = torch.zeros((), dtype=torch.promote_types(states.dtype, torch.float32), device=states.device)
@@ -94,7 +94,9 @@ class _Chunked(torch.autograd.Function):
                 h, t = states[:, rows].flatten(0, 1).to(product_type), targets[rows, None].repeat(passes, 1)
                 z = F.linear(h, w)
                 loss, g = (
-                    fused(z, bias, t, smoothing) if fused else in_place(z, bias, t, smoothing, alpha, passes, wanted)
+                    fused(z, bias, t, smoothing)
+                    if fused
+                    else loss_in_place(z, bias, t, smoothing, alpha, passes, wanted)
                 )
                 total += loss
                 if g is None or of_states is None or of_weight is None:
@@ -113,7 +115,7 @@ class _Chunked(torch.autograd.Function):
         return of_states, of_weight, of_bias, None, None, None, None, None, None
 
 
-def in_place(
+def loss_in_place(
     z: Float[Tensor, "R V"],
     bias: Float[Tensor, " V"] | None,
     targets: Int[Tensor, "R 1"],
@@ -130,7 +132,7 @@ def in_place(
     log_sum = z.amax(dim=1) - p.amax(dim=1).log()
     of_target = z.gather(1, targets).squeeze(1)
     loss = (log_sum - (1 - smoothing) * of_target - smoothing * z.mean(dim=1)).sum() / passes
-    apart, of_apart = _apart(p, z.sub_(log_sum[:, None]), alpha / 4, wanted) if passes == 2 else (0.0, None)
+    apart, of_apart = _symmetric_kl(p, z.sub_(log_sum[:, None]), alpha / 4, wanted) if passes == 2 else (0.0, None)
     if not wanted:
         return loss + apart, None
     # d loss / d logits = softmax - q
@@ -139,7 +141,7 @@ def in_place(
     return loss + apart, p if of_apart is None else of_apart.add_(p, alpha=1 / passes)
 
 
-def _apart(
+def _symmetric_kl(
     p: Float[Tensor, "R V"], log_p: Float[Tensor, "R V"], scale: float, wanted: bool
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "R V"] | None]:
     """scale (KL(a || b) + KL(b || a)), a the first half of the rows of `p` and b the other; its gradient by the logits.

@@ -24,15 +24,15 @@ def learning_rate(step: int, progress: float, c: OptimConfig) -> float:
     return c.peak * min(rise, rise**-0.5)
 
 
-def dropout_part(epochs: float, c: OptimConfig) -> float:
+def dropout_factor(epochs: float, c: OptimConfig) -> float:
     """The part (0 to 1) of the model's dropout that is there after so many epochs: from nothing, in a straight line.
 
-    >>> [dropout_part(epochs, OptimConfig(dropout_rise=4.0)) for epochs in (0.0, 1.0, 4.0, 9.0)]
+    >>> [dropout_factor(epochs, OptimConfig(dropout_rise=4.0)) for epochs in (0.0, 1.0, 4.0, 9.0)]
     [0.0, 0.25, 1.0, 1.0]
     """
     return min(epochs / c.dropout_rise, 1.0) if c.dropout_rise else 1.0
 
 
-def adam(model: nn.Module, c: OptimConfig) -> torch.optim.Adam:
+def make_adam(model: nn.Module, c: OptimConfig) -> torch.optim.Adam:
     """Adam over all weights, in one fused pass."""
     return torch.optim.Adam(model.parameters(), lr=0.0, betas=(c.beta1, c.beta2), eps=c.epsilon, fused=True)

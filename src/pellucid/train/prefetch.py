@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from pellucid.data.batching import Batch
-from pellucid.data.stream import Place
-from pellucid.train.distributed import Workers, shared
+from pellucid.data.stream import BatchSpec
+from pellucid.train.distributed import Workers, worker_batches
 
 
-class Ahead:
+class Prefetcher:
     """This worker's batches of an update, those of the next begun; a batch is a function of its place either way.
 
     Places are told apart by their seeds, so that a stream that was set back gets its own.
@@ -16,22 +16,24 @@ class Ahead:
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ahead")
-        self._begun: dict[tuple[int, ...], Future[list[Batch]]] = {}
+        self._pending: dict[tuple[int, ...], Future[list[Batch]]] = {}
 
-    def parts(self, places: Sequence[Place], following: Sequence[Place], workers: Workers) -> list[Batch]:
+    def batches(self, places: Sequence[BatchSpec], following: Sequence[BatchSpec], workers: Workers) -> list[Batch]:
         """The batches of these places; those of the `following` are begun."""
-        begun = self._begun.get(seeds(places))
-        parts = begun.result() if begun else made(places, workers)
-        self._begun = {seeds(following): self._thread.submit(made, following, workers)} if following else {}
+        begun = self._pending.get(spec_seeds(places))
+        parts = begun.result() if begun else make_batches(places, workers)
+        self._pending = (
+            {spec_seeds(following): self._thread.submit(make_batches, following, workers)} if following else {}
+        )
         return parts
 
 
-def seeds(places: Sequence[Place]) -> tuple[int, ...]:
+def spec_seeds(places: Sequence[BatchSpec]) -> tuple[int, ...]:
     """By what these places are known."""
     return tuple(each.seed for each in places)
 
 
-def made(places: Sequence[Place], workers: Workers) -> list[Batch]:
+def make_batches(places: Sequence[BatchSpec], workers: Workers) -> list[Batch]:
     """For a GPU they are where it can fetch them while it computes."""
-    parts = shared(places, workers)
+    parts = worker_batches(places, workers)
     return [part.pinned() for part in parts] if workers.device.type == "cuda" else parts

@@ -10,13 +10,13 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 
-def spare_memory() -> None:
+def tune_memory() -> None:
     """Both of the following: what every process that trains does first."""
-    keep_memory()
-    forget_shapes()
+    keep_freed_memory()
+    limit_kernel_cache()
 
 
-def keep_memory() -> None:
+def keep_freed_memory() -> None:
     """Tell glibc to keep freed memory instead of giving it back to the kernel after each update, for all threads.
 
     Otherwise every update's large tensors are unmapped, mapped and zeroed again. Does nothing where there is no glibc.
@@ -30,7 +30,7 @@ def keep_memory() -> None:
             libc.mallopt(m_arena_max, 1)  # those of other threads are made of small pieces, which are given back
 
 
-def forget_shapes() -> None:
+def limit_kernel_cache() -> None:
     """Let oneDNN, which multiplies in bfloat16, remember the programs it made for 64 shapes of products, not for 1,024.
 
     A program and its memory take up to a megabyte, batches have hundreds of shapes, and few come twice soon: a tiny
@@ -42,7 +42,7 @@ def forget_shapes() -> None:
 
 
 @contextmanager
-def interruptible() -> Iterator[list[str]]:
+def catch_signals() -> Iterator[list[str]]:
     """A list that is empty until Ctrl-C or SIGTERM asks to stop, and then holds the signal's name.
 
     The update under way is finished first. A second Ctrl-C interrupts at once.

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Protocol
 
 from pellucid import bundle
-from pellucid.atomic import manifest_of
+from pellucid.atomic import read_manifest
 from pellucid.train.distributed import ALONE, Workers
 from pellucid.train.failures import TrainingFailed
-from pellucid.train.log import Lines
-from pellucid.train.state import Counts, State, checkpoint, checkpoints, return_to
-from pellucid.train.update import Update
+from pellucid.train.log import PlainOutput
+from pellucid.train.state import RunCounts, TrainState, checkpoint_path, list_checkpoints, reset_weights
+from pellucid.train.update import UpdateResult
 
-IN_A_ROW = 20
+MOST_SKIPPED_IN_A_ROW = 20
 """Skipped updates after which the weights are taken for spoiled."""
 
-FRUITLESS = 3
+MOST_FRUITLESS_ROLLBACKS = 3
 """How often a run goes back without a good checkpoint in between."""
 
 
@@ -27,7 +27,7 @@ class Say(Protocol):
     def say(self, message: str) -> None: ...
 
 
-def recover(state: State, done: Update, out: Path, peak: float, say: Say, workers: Workers = ALONE) -> None:
+def recover(state: TrainState, done: UpdateResult, out: Path, peak: float, say: Say, workers: Workers = ALONE) -> None:
     """Count and say what went wrong in an update; where the gradient is no number too often, go back."""
     counts = state.counts
     if done.halved and not counts.halved_batches:
@@ -36,7 +36,7 @@ def recover(state: State, done: Update, out: Path, peak: float, say: Say, worker
             "changes nothing else (said once; a smaller train.batch_tokens with more train.accumulate avoids it)"
         )
     for pair in done.left_out:
-        (say if workers.first else Lines(f"worker {workers.rank}: ")).say(
+        (say if workers.is_first else PlainOutput(f"worker {workers.rank}: ")).say(
             f"step {counts.step:,}: a pair of {pair.source.shape[1]} source and {pair.target_out.shape[1]} target "
             "pieces did not fit in memory even alone and was left out (data.max_pieces keeps longer ones out)"
         )
@@ -44,11 +44,11 @@ def recover(state: State, done: Update, out: Path, peak: float, say: Say, worker
     counts.pairs_left_out += done.pairs_left_out
     counts.skipped_updates += done.skipped
     counts.skipped_in_a_row = counts.skipped_in_a_row + 1 if done.skipped else 0
-    if done.skipped and counts.skipped_in_a_row % IN_A_ROW == 0:
+    if done.skipped and counts.skipped_in_a_row % MOST_SKIPPED_IN_A_ROW == 0:
         roll_back(state, out, peak, say, workers)
 
 
-def account(counts: Counts) -> str:
+def describe_troubles(counts: RunCounts) -> str:
     """What went wrong in a run, counted; empty if nothing did."""
     happened = {
         "updates skipped for a gradient that was no number": counts.skipped_updates,
@@ -64,18 +64,18 @@ def rate_factor(rollbacks: int) -> float:
     return 0.5**rollbacks
 
 
-def good(place: Path) -> bool:
+def is_good_checkpoint(place: Path) -> bool:
     """Whether a checkpoint was saved where the settings say so, after an update that changed the weights.
 
     One that a signal asked for is there to go on from, and for nothing else: so an interrupted run goes back to, and
     averages, what an undisturbed one does.
     """
     with suppress(ValueError, OSError):
-        return manifest_of(place).get("good", True)
+        return read_manifest(place).get("good", True)
     return False  # its removal was interrupted
 
 
-def roll_back(state: State, out: Path, peak: float, say: Say, workers: Workers) -> None:
+def roll_back(state: TrainState, out: Path, peak: float, say: Say, workers: Workers) -> None:
     """Take weights and optimiser from the last good checkpoint and halve the learning rate.
 
     Steps, data and clock go on: the run ends when it was to end, and reads no sentence twice. If no good
@@ -83,9 +83,9 @@ def roll_back(state: State, out: Path, peak: float, say: Say, workers: Workers) 
     TrainingFailed where there is none, and when that did not help a few times.
     """
     counts = state.counts
-    trouble = f"{IN_A_ROW} updates in a row had gradients that are no numbers"
-    place, found = found_by_all(workers, out, lambda: trusted(counts, out, trouble, peak, say))
-    return_to(state, found.model, place)
+    trouble = f"{MOST_SKIPPED_IN_A_ROW} updates in a row had gradients that are no numbers"
+    place, found = find_on_all_workers(workers, out, lambda: choose_trusted_checkpoint(counts, out, trouble, peak, say))
+    reset_weights(state, found.model, place)
     counts.rollbacks += 1
     counts.fruitless_rollbacks += 1
     factor = rate_factor(counts.rollbacks)
@@ -95,54 +95,58 @@ def roll_back(state: State, out: Path, peak: float, say: Say, workers: Workers) 
     )
 
 
-def trusted(counts: Counts, out: Path, trouble: str, peak: float, say: Say) -> tuple[Path, bundle.Bundle]:
+def choose_trusted_checkpoint(
+    counts: RunCounts, out: Path, trouble: str, peak: float, say: Say
+) -> tuple[Path, bundle.Bundle]:
     """The checkpoint to go back to; later ones are removed."""
     lower = f"start a new run with a lower optim.peak than {peak:g}"
-    there = [place for place in checkpoints(out) if good(place)]
+    there = [place for place in list_checkpoints(out) if is_good_checkpoint(place)]
     if not there:
         raise TrainingFailed(f"{trouble}, and no checkpoint was saved before them: {lower}")
-    if counts.fruitless_rollbacks >= FRUITLESS:
-        raise TrainingFailed(f"{trouble}, and going back {FRUITLESS} times did not help: {lower}, or look at the data")
+    if counts.fruitless_rollbacks >= MOST_FRUITLESS_ROLLBACKS:
+        raise TrainingFailed(
+            f"{trouble}, and going back {MOST_FRUITLESS_ROLLBACKS} times did not help: {lower}, or look at the data"
+        )
     if counts.fruitless_rollbacks and len(there) > 1:
         there.pop()
-    place, found = newest_sound(there, say)
-    for other in checkpoints(out):
+    place, found = load_newest_sound(there, say)
+    for other in list_checkpoints(out):
         if other > place:
             shutil.rmtree(other)
     return place, found
 
 
-def found_by_all(
+def find_on_all_workers(
     workers: Workers, out: Path, look: Callable[[], tuple[Path, bundle.Bundle]]
 ) -> tuple[Path, bundle.Bundle]:
     """What the first worker finds, which may remove what is damaged; the others then load the same checkpoint.
 
     Raises TrainingFailed where that one is not on a disk that all of them see.
     """
-    if workers.first:
+    if workers.is_first:
         try:
             place, found = look()
         except (ValueError, TrainingFailed):
-            workers.told(-1)
+            workers.broadcast(-1)
             raise
-        workers.told(int(place.name.removeprefix("step-")))
+        workers.broadcast(int(place.name.removeprefix("step-")))
         return place, found
-    [step] = workers.told(0)
+    [step] = workers.broadcast(0)
     if step < 0:
         raise TrainingFailed("worker 0 found no checkpoint to go on from, and says why")
-    place = checkpoint(out, int(step))
+    place = checkpoint_path(out, int(step))
     try:
-        return place, bundle.load(place)
+        return place, bundle.load_bundle(place)
     except ValueError as error:
         raise TrainingFailed(f"{error}; all workers need the same directory: put it on a disk they share") from None
 
 
-def newest_sound(places: list[Path], say: Say) -> tuple[Path, bundle.Bundle]:
+def load_newest_sound(places: list[Path], say: Say) -> tuple[Path, bundle.Bundle]:
     """The newest of some checkpoints that loads; damaged ones after it are said and removed, for they come again."""
     damaged: list[tuple[Path, ValueError]] = []
     for place in reversed(places):
         try:
-            found = bundle.load(place)
+            found = bundle.load_bundle(place)
         except ValueError as error:
             damaged.append((place, error))
             continue

@@ -5,17 +5,17 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from pellucid.atomic import listed, read_json
-from pellucid.data.corpus import fingerprint
+from pellucid.atomic import join_problems, read_json
+from pellucid.data.corpus import fingerprint_pairs
 from pellucid.train.config import RunConfig, read_run
-from pellucid.train.pairs import Data
-from pellucid.train.shard_reading import changed, described, files_of, manifest_of
-from pellucid.train.state import replace_text
+from pellucid.train.pairs import TrainingData
+from pellucid.train.shard_reading import describe_text_file, has_changed, read_shards_manifest, training_files
+from pellucid.train.state import write_text_whole
 
-TEXTS = "texts.json"
+TEXTS_FILE = "texts.json"
 """Which files a run began with, and what they were."""
 
-PLACES = ("source", "target", "train", "dev_source", "dev_target", "dev", "shards", "corpus")
+PATH_SETTINGS = ("source", "target", "train", "dev_source", "dev_target", "dev", "shards", "corpus")
 """Settings of [data] that say where text is. It may have been moved, but not have become another."""
 
 
@@ -28,7 +28,7 @@ def refuse_other_settings(run: RunConfig, out: Path) -> None:
     began = read_run(out / "run.toml", began=out)
     fixed = [("", "seed"), *(("train", key) for key in ("batch_tokens", "accumulate", "precision"))]
     fixed += [(s, each.name) for s in ("data", "tokenizer", "model", "optim") for each in fields(getattr(run, s))]
-    fixed = [each for each in fixed if each not in [("data", place) for place in PLACES]]
+    fixed = [each for each in fixed if each not in [("data", place) for place in PATH_SETTINGS]]
     values = {
         f"{section}.{key}".lstrip("."): [getattr(getattr(c, section) if section else c, key) for c in (run, began)]
         for section, key in fixed
@@ -39,41 +39,47 @@ def refuse_other_settings(run: RunConfig, out: Path) -> None:
         raise ValueError(f"{out} would become another run: {'; '.join(problems)}; a resumed run keeps its settings")
 
 
-def note_text(run: RunConfig, data: Data, out: Path) -> None:
+def record_texts(run: RunConfig, data: TrainingData, out: Path) -> None:
     """Write into the directory of a run that begins what it reads."""
-    training = manifest_of(Path(run.data.shards))["texts"] if run.data.shards else list(map(described, files_of(run)))
+    training = (
+        read_shards_manifest(Path(run.data.shards))["texts"]
+        if run.data.shards
+        else list(map(describe_text_file, training_files(run)))
+    )
     accounts = [each.row() for each in data.accounts]
-    files = [*training, *map(described, dev_files(run))]
-    texts = {"dev": fingerprint(data.dev), "pairs": accounts, "files": files}
-    replace_text(out / TEXTS, json.dumps(texts, indent=1) + "\n")
+    files = [*training, *map(describe_text_file, dev_set_files(run))]
+    texts = {"dev": fingerprint_pairs(data.dev), "pairs": accounts, "files": files}
+    write_text_whole(out / TEXTS_FILE, json.dumps(texts, indent=1) + "\n")
 
 
-def refuse_other_text(run: RunConfig, data: Data, out: Path, place: Path, trained_on: str | None) -> None:
+def refuse_other_text(run: RunConfig, data: TrainingData, out: Path, place: Path, trained_on: str | None) -> None:
     """ValueError, naming the files that changed, if the text is not what the run in `out` began with.
 
     `trained_on` is what the checkpoint `place` says of the training text. A run that is older than its list of files
     has all of them named.
     """
-    began: dict[str, Any] = read_json(out / TEXTS) if (out / TEXTS).is_file() else {}
-    training, dev, then = files_of(run), dev_files(run), began.get("files", [])
+    began: dict[str, Any] = read_json(out / TEXTS_FILE) if (out / TEXTS_FILE).is_file() else {}
+    training, dev, then = training_files(run), dev_set_files(run), began.get("files", [])
     problems = []
     if data.fingerprint != trained_on:
-        problems.append(f"the training data is not what {place} was trained on: {named(training, then)}")
-    if began and fingerprint(data.dev) != began["dev"]:
-        problems.append(f"the dev data is not what it was measured with: {named(dev or training, then[-len(dev) :])}")
+        problems.append(f"the training data is not what {place} was trained on: {name_changed_files(training, then)}")
+    if began and fingerprint_pairs(data.dev) != began["dev"]:
+        problems.append(
+            f"the dev data is not what it was measured with: {name_changed_files(dev or training, then[-len(dev) :])}"
+        )
     if problems:
-        raise ValueError(f"{listed(problems)}; restore it or start a new run")
+        raise ValueError(f"{join_problems(problems)}; restore it or start a new run")
 
 
-def named(files: list[Path], then: list[dict[str, Any]]) -> str:
+def name_changed_files(files: list[Path], then: list[dict[str, Any]]) -> str:
     """The files that are not what they were, in words."""
     pairs = zip(files, then, strict=False)
-    others = [str(path) for path, was in pairs if path.exists() and changed(path, was)]
+    others = [str(path) for path, was in pairs if path.exists() and has_changed(path, was)]
     if not others:
         return f"look at {', '.join(map(str, files))}"
     return f"{', '.join(others)} {'have' if len(others) > 1 else 'has'} changed since"
 
 
-def dev_files(run: RunConfig) -> list[Path]:
+def dev_set_files(run: RunConfig) -> list[Path]:
     """The files of the dev set, if one is named."""
     return [Path(file) for file in (run.data.dev_source, run.data.dev_target, run.data.dev) if file is not None]

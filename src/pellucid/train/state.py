@@ -11,18 +11,18 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from pellucid import bundle
-from pellucid.atomic import beside, written_file
+from pellucid.atomic import atomic_file, staging_paths
 from pellucid.data.batching import Batch
 from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
 from pellucid.train.distributed import ALONE, Workers
-from pellucid.train.fsdp import is_sharded, part_of, whole
-from pellucid.train.prefetch import Ahead
+from pellucid.train.fsdp import gather_tensor, is_sharded, shard_like
+from pellucid.train.prefetch import Prefetcher
 
 
 @dataclass
-class Since:
+class SinceReport:
     """What happened since the last report."""
 
     seconds: float = 0.0
@@ -31,7 +31,7 @@ class Since:
 
 
 @dataclass
-class Counts:
+class RunCounts:
     """The numbers of a state; all of them fit on a line."""
 
     step: int = 0
@@ -48,31 +48,31 @@ class Counts:
     evaluations: int = 0
     evaluation_seconds: float = 0.0
     stale_evaluations: int = 0
-    since_report: Since = field(default_factory=Since)
+    since_report: SinceReport = field(default_factory=SinceReport)
 
 
 @dataclass
-class State:
+class TrainState:
     """What training changes. No generator is among it: dropout draws from the place of a batch in the stream."""
 
     model: Transformer
     optimizer: torch.optim.Adam
     stream: Stream
-    counts: Counts = field(default_factory=Counts)
-    ahead: Ahead = field(default_factory=Ahead)
+    counts: RunCounts = field(default_factory=RunCounts)
+    prefetcher: Prefetcher = field(default_factory=Prefetcher)
 
     @property
     def parameters(self) -> int:
         """How many numbers the model has."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
-    def next_parts(self, accumulate: int, workers: Workers = ALONE) -> list[Batch]:
+    def next_batches(self, accumulate: int, workers: Workers = ALONE) -> list[Batch]:
         """What this worker computes of the next update."""
-        places = [self.stream.step() for _ in range(accumulate)]
-        return self.ahead.parts(places, self.stream.following(accumulate), workers)
+        places = [self.stream.advance() for _ in range(accumulate)]
+        return self.prefetcher.batches(places, self.stream.upcoming(accumulate), workers)
 
 
-def gathered(state: State, workers: Workers) -> State:
+def gather_state(state: TrainState, workers: Workers) -> TrainState:
     """The same with all of its numbers here: where the model is sharded, a copy of it for the first worker.
 
     All workers must ask for it at once. The others get what they have.
@@ -80,20 +80,20 @@ def gathered(state: State, workers: Workers) -> State:
     if not is_sharded(state.model):
         return state
     copy = state
-    if workers.first:
+    if workers.is_first:
         with workers.device:
             model = Transformer(state.model.config).train()  # what it draws is written over
         copy = replace(state, model=model, optimizer=torch.optim.Adam(model.parameters()))
     for mine, its in zip(state.model.parameters(), copy.model.parameters(), strict=True):
-        weight, memory = whole(mine.detach()), state.optimizer.state.get(mine, {})
-        memory = {key: whole(value) for key, value in memory.items()}
-        if workers.first:
+        weight, memory = gather_tensor(mine.detach()), state.optimizer.state.get(mine, {})
+        memory = {key: gather_tensor(value) for key, value in memory.items()}
+        if workers.is_first:
             its.data = weight
             copy.optimizer.state[its] = {key: value.cpu() for key, value in memory.items()}  # only to be written
     return copy
 
 
-def save(state: State, tokenizer: Tokenizer, directory: Path, **manifest: Any) -> None:
+def save_state(state: TrainState, tokenizer: Tokenizer, directory: Path, **manifest: Any) -> None:
     """Write a checkpoint: a model directory that also holds the optimiser and the position in the data.
 
     Either the whole directory is there afterwards or none of it.
@@ -108,10 +108,10 @@ def save(state: State, tokenizer: Tokenizer, directory: Path, **manifest: Any) -
         numbers = {"counts": asdict(state.counts), "stream": list(state.stream.position)}
         (folder / "training.json").write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
 
-    bundle.save(directory, state.model, tokenizer, also=more, **manifest)
+    bundle.save_bundle(directory, state.model, tokenizer, also=more, **manifest)
 
 
-def restore(state: State, directory: Path) -> None:
+def restore_state(state: TrainState, directory: Path) -> None:
     """Make `state` what it was when `directory` was saved; the model inside is already loaded from it.
 
     Raises ValueError for a directory that holds a model but no training state.
@@ -120,21 +120,21 @@ def restore(state: State, directory: Path) -> None:
         raise ValueError(f"{directory} is a model, not a checkpoint: training cannot go on from it")
     numbers = json.loads((directory / "training.json").read_text(encoding="utf-8"))
     tensors = load_file(directory / "training.safetensors")
-    set_optimizer(state, tensors)
+    load_optimizer(state, tensors)
     state.stream = Stream(state.stream.encoded, state.stream.batch_tokens, *numbers["stream"])
     counts = numbers["counts"]
-    state.counts = Counts(**{**counts, "since_report": Since(**counts["since_report"])})
+    state.counts = RunCounts(**{**counts, "since_report": SinceReport(**counts["since_report"])})
 
 
-def return_to(state: State, model: Transformer, directory: Path) -> None:
+def reset_weights(state: TrainState, model: Transformer, directory: Path) -> None:
     """Give `state` the weights of `model`, loaded from `directory`, and the optimiser saved there; all else goes on."""
     with torch.no_grad():
         for parameter, saved in zip(state.model.parameters(), model.parameters(), strict=True):
-            parameter.copy_(part_of(saved, parameter))
-    set_optimizer(state, load_file(directory / "training.safetensors"))
+            parameter.copy_(shard_like(saved, parameter))
+    load_optimizer(state, load_file(directory / "training.safetensors"))
 
 
-def set_optimizer(state: State, tensors: dict[str, Tensor]) -> None:
+def load_optimizer(state: TrainState, tensors: dict[str, Tensor]) -> None:
     """The optimiser's memory of each weight, from the names it is saved under."""
     of_name: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
@@ -142,40 +142,40 @@ def set_optimizer(state: State, tensors: dict[str, Tensor]) -> None:
         of_name.setdefault(name, {})[kind] = value
     for name, parameter in state.model.named_parameters():
         if name in of_name:
-            state.optimizer.state[parameter] = {k: part_of(v, parameter) for k, v in of_name[name].items()}
+            state.optimizer.state[parameter] = {k: shard_like(v, parameter) for k, v in of_name[name].items()}
 
 
-def checkpoints(run_directory: Path) -> list[Path]:
+def list_checkpoints(run_directory: Path) -> list[Path]:
     """The complete checkpoints of a run, oldest first."""
     return sorted(path for path in (run_directory / "checkpoints").glob("step-*") if path.name[5:].isdigit())
 
 
-def checkpoint(run_directory: Path, step: int) -> Path:
+def checkpoint_path(run_directory: Path, step: int) -> Path:
     """Where the checkpoint of an update stands."""
     return run_directory / "checkpoints" / f"step-{step:08d}"
 
 
-def prune(run_directory: Path, keep: set[Path]) -> None:
+def prune_checkpoints(run_directory: Path, keep: set[Path]) -> None:
     """Remove the checkpoints that are not to be kept, and what a crash left half-written; the newest always stays."""
-    for path in checkpoints(run_directory)[:-1]:
+    for path in list_checkpoints(run_directory)[:-1]:
         if path not in keep:
-            path.rename(beside(path)[1])  # so that no half of it is ever taken for a checkpoint
+            path.rename(staging_paths(path)[1])  # so that no half of it is ever taken for a checkpoint
     for path in (run_directory / "checkpoints").glob(".step-*"):
         shutil.rmtree(path, ignore_errors=True)  # what cannot be removed goes the next time
 
 
-def average(directories: list[Path], into: Transformer) -> None:
+def average_weights(directories: list[Path], into: Transformer) -> None:
     """Set the weights to the mean of those saved, summed in float64 (paper, 6.1)."""
     sums: dict[str, Tensor] = {}
     for directory in directories:
-        for name, parameter in bundle.load(directory).model.named_parameters():
+        for name, parameter in bundle.load_bundle(directory).model.named_parameters():
             sums[name] = sums.get(name, 0.0) + parameter.detach().double()
     with torch.no_grad():
         for name, parameter in into.named_parameters():
             parameter.copy_(sums[name] / len(directories))
 
 
-def replace_text(path: Path, text: str) -> None:
+def write_text_whole(path: Path, text: str) -> None:
     """Write a text file whole: after a crash it is what it was, or what it was to be."""
-    with written_file(path) as write:
+    with atomic_file(path) as write:
         write(text.encode())

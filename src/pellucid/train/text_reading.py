@@ -8,52 +8,54 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pellucid.atomic import read_json, written_file
-from pellucid.data.corpus import Pairs, Skipped, files_of, sound_pairs
-from pellucid.data.tokenizer import Tokenizer, sample
+from pellucid.atomic import atomic_file, read_json
+from pellucid.data.corpus import SentencePairs, SkippedPairs, read_valid_pairs, side_files
+from pellucid.data.tokenizer import Tokenizer, sample_lines
 from pellucid.train import pairs
 from pellucid.train.config import CorpusConfig, DataConfig, RunConfig
-from pellucid.train.pairs import Sentences, drawn, left_out, taken_out
-from pellucid.train.shard_reading import DEV
+from pellucid.train.pairs import HeldOutSentences, draw_held_out, note_held_out, note_left_out
+from pellucid.train.shard_reading import DEV_FILE
 
 Say = Callable[[str], None]
 
 
 @dataclass
-class Fact:
+class CorpusFacts:
     """What reading a corpus once tells of it."""
 
     pairs: int = 0
     digest: Any = field(default_factory=hashlib.sha256)
-    skipped: Skipped = field(default_factory=Skipped)
+    skipped: SkippedPairs = field(default_factory=SkippedPairs)
 
 
-def learned(run: RunConfig, folder: Path, say: Say, known: Tokenizer | None = None) -> tuple[Tokenizer, dict[str, Any]]:
+def learn_from_text(
+    run: RunConfig, folder: Path, say: Say, known: Tokenizer | None = None
+) -> tuple[Tokenizer, dict[str, Any]]:
     """The tokenizer, `known` or learned, and the facts that the second reading and the manifest need."""
     if (folder / "facts.json").exists():
         return Tokenizer.load(folder, run.tokenizer), read_json(folder / "facts.json")
     say("reading the text")
-    dev = held_out(run.data, run.seed)
-    facts = [Fact() for _ in run.data.corpora]
+    dev = draw_dev_pairs(run.data, run.seed)
+    facts = [CorpusFacts() for _ in run.data.corpora]
     both = zip(run.data.corpora, facts, strict=True)
-    rows = (row for each, fact in both for row in counted(each, run.data, dev, fact))
+    rows = (row for each, fact in both for row in count_rows(each, run.data, dev, fact))
     if known is None:
-        some = sample(rows, pairs.TOKENIZER_SENTENCES, run.seed)
+        some = sample_lines(rows, pairs.TOKENIZER_SENTENCES, run.seed)
         say(f"learning the vocabulary from {len(some):,} of {sum(fact.pairs for fact in facts):,} pairs")
         sources, targets = [source for source, _ in some], [target for _, target in some]
         del some
-        tokenizer = pairs.learn(sources, targets, run)
+        tokenizer = pairs.train_tokenizer(sources, targets, run)
     else:
         deque(rows, maxlen=0)  # only counted
         tokenizer = known
     tokenizer.save(folder)
-    notes = [left_out(fact.skipped) for fact in facts if fact.skipped]
+    notes = [note_left_out(fact.skipped) for fact in facts if fact.skipped]
     if dev is not None:
-        notes.append(taken_out(len(dev)))
+        notes.append(note_held_out(len(dev)))
         both = zip(dev.sources, dev.targets, strict=True)
         lines = (json.dumps({"source": source, "target": target}) + "\n" for source, target in both)
-        (folder / DEV).write_text("".join(lines), encoding="utf-8")
-    write_json(
+        (folder / DEV_FILE).write_text("".join(lines), encoding="utf-8")
+    write_json_file(
         folder / "facts.json",
         {
             "corpora": [
@@ -69,35 +71,37 @@ def learned(run: RunConfig, folder: Path, say: Say, known: Tokenizer | None = No
     return tokenizer, read_json(folder / "facts.json")
 
 
-def held_out(data: DataConfig, seed: int) -> Pairs | None:
+def draw_dev_pairs(data: DataConfig, seed: int) -> SentencePairs | None:
     """The pairs of the first corpus that are drawn to measure with, unless a dev set is named."""
     if data.dev_source is not None or data.dev is not None:
         return None
     first = data.corpora[0]
-    total = sum(1 for _ in sound_pairs(*first.files, data.max_characters, Skipped()))
-    indices = drawn(total, data.held_out, seed)
+    total = sum(1 for _ in read_valid_pairs(*first.files, data.max_characters, SkippedPairs()))
+    indices = draw_held_out(total, data.held_out, seed)
     wanted = set(indices)
-    rows = enumerate(sound_pairs(*first.files, data.max_characters, Skipped()))
+    rows = enumerate(read_valid_pairs(*first.files, data.max_characters, SkippedPairs()))
     found = {i: row for i, row in rows if i in wanted}
     lines, sources, targets = (list(column) for column in zip(*(found[i] for i in indices), strict=True))
-    return Pairs(sources, targets, lines, files_of(*first.files), Skipped())
+    return SentencePairs(sources, targets, lines, side_files(*first.files), SkippedPairs())
 
 
 def training_pairs(
-    corpus: CorpusConfig, data: DataConfig, dev: Pairs | None, skipped: Skipped
+    corpus: CorpusConfig, data: DataConfig, dev: SentencePairs | None, skipped: SkippedPairs
 ) -> Iterable[tuple[int, str, str]]:
     """The pairs of a corpus that are trained on, each with its line; the others are counted in `skipped`.
 
     `dev` are those held out of the first corpus, if some were: they are not counted there.
     """
-    rows = sound_pairs(*corpus.files, data.max_characters, skipped)
+    rows = read_valid_pairs(*corpus.files, data.max_characters, skipped)
     if dev is None:
         return rows
     lines = frozenset(dev.lines) if corpus == data.corpora[0] else ()
-    return Sentences.of(dev).leave(rows, corpus.files[0], skipped, lines)
+    return HeldOutSentences.from_pairs(dev).filter_rows(rows, corpus.files[0], skipped, lines)
 
 
-def counted(corpus: CorpusConfig, data: DataConfig, dev: Pairs | None, fact: Fact) -> Iterator[tuple[str, str]]:
+def count_rows(
+    corpus: CorpusConfig, data: DataConfig, dev: SentencePairs | None, fact: CorpusFacts
+) -> Iterator[tuple[str, str]]:
     """The same, without their lines; what is learned on the way goes into `fact`."""
     for _, source, target in training_pairs(corpus, data, dev, fact.skipped):
         fact.pairs += 1
@@ -105,13 +109,13 @@ def counted(corpus: CorpusConfig, data: DataConfig, dev: Pairs | None, fact: Fac
         yield source, target
 
 
-def pairs_left(data: DataConfig, seed: int) -> int:
+def count_training_pairs(data: DataConfig, seed: int) -> int:
     """How many pairs there are to train on, but for those that will have too many pieces; nothing is kept of them."""
-    dev = held_out(data, seed)
-    return sum(1 for each in data.corpora for _ in training_pairs(each, data, dev, Skipped()))
+    dev = draw_dev_pairs(data, seed)
+    return sum(1 for each in data.corpora for _ in training_pairs(each, data, dev, SkippedPairs()))
 
 
-def write_json(path: Path, value: dict[str, Any]) -> None:
+def write_json_file(path: Path, value: dict[str, Any]) -> None:
     """A JSON file, whole or not at all."""
-    with written_file(path) as write:
+    with atomic_file(path) as write:
         write(f"{json.dumps(value)}\n".encode())

@@ -15,29 +15,29 @@ import torch
 
 from pellucid.data.batching import Batch
 from pellucid.model import Transformer
-from pellucid.train.failures import rows
+from pellucid.train.failures import slice_batch
 from pellucid.train.fsdp import is_sharded
 
-LEAST = 800
+POSITIONS_PER_THREAD = 800
 """Target positions that are worth a thread: a batch costs something for being a batch, however short.
 
 Two threads gain from batches of 2,048, which are rarely as full as that, and not yet from those of 1,024.
 """
 
-GRADIENTS = 2**30
+GRADIENT_BYTES = 2**30
 """Bytes that the gradients of all threads may take together."""
 
-Share = TypeVar("Share")
+Work = TypeVar("Work")
 Result = TypeVar("Result")
 
 
-def sharing(model: Transformer, parts: Sequence[Batch]) -> int:
+def count_threads(model: Transformer, parts: Sequence[Batch]) -> int:
     """How many threads share these batches; what remains of the processor's threads works inside each of them."""
     weight = model.output_embedding.weight
     if weight.device.type != "cpu" or is_sharded(model) or is_compiled(model):
         return 1
-    worth = max(part.target_in.numel() for part in parts) // LEAST
-    room = GRADIENTS // sum(each.numel() * each.element_size() for each in model.parameters())
+    worth = max(part.target_in.numel() for part in parts) // POSITIONS_PER_THREAD
+    room = GRADIENT_BYTES // sum(each.numel() * each.element_size() for each in model.parameters())
     return max(1, min(torch.get_num_threads(), worth, room, *(len(part.source) for part in parts)))
 
 
@@ -46,12 +46,12 @@ def is_compiled(model: Transformer) -> bool:
     return "states" in vars(model)
 
 
-def share(part: Batch, number: int, threads: int) -> Batch:
+def thread_rows(part: Batch, number: int, threads: int) -> Batch:
     """Every so-manieth row of a batch, so that each thread has long and short ones; with other dropout for each."""
-    return replace(rows(part, slice(number, None, threads)), seed=part.seed + number)
+    return replace(slice_batch(part, slice(number, None, threads)), seed=part.seed + number)
 
 
-def together(work: Callable[[Share], Result], shares: Sequence[Share]) -> list[Result]:
+def map_threads(work: Callable[[Work], Result], shares: Sequence[Work]) -> list[Result]:
     """What each thread makes of its share, in the order of the shares."""
     return list(_pool(len(shares), max(1, torch.get_num_threads() // len(shares))).map(work, shares))
 

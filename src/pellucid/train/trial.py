@@ -12,21 +12,21 @@ from pellucid.data.batching import collate
 from pellucid.model import ModelConfig, Transformer
 from pellucid.train.config import RunConfig
 from pellucid.train.distributed import ALONE
-from pellucid.train.epoch_batches import Epoch
-from pellucid.train.optim import adam, learning_rate
-from pellucid.train.process import spare_memory
-from pellucid.train.resources import forget_peak, peak_memory
-from pellucid.train.update import compiled, update
+from pellucid.train.epoch_batches import EpochBatches
+from pellucid.train.optim import learning_rate, make_adam
+from pellucid.train.process import tune_memory
+from pellucid.train.resources import peak_memory, reset_peak_memory
+from pellucid.train.update import compile_layers, update_weights
 
-WARM_UP = 0.2
+WARM_UP_SHARE = 0.2
 """Share of the trial's seconds that goes by before it counts."""
 
-FEWEST, LONGEST = 4, 6
+FEWEST_UPDATES, LONGEST_FACTOR = 4, 6
 """Updates that are wanted, unless they take so many times the seconds that were asked for."""
 
 
 @dataclass(frozen=True)
-class Trial:
+class TrialResult:
     """What was measured."""
 
     updates: int
@@ -50,20 +50,20 @@ class Trial:
 
 
 def try_updates(
-    run: RunConfig, model_config: ModelConfig, epoch: Epoch, seconds: float, updates: int | None = None
-) -> Trial:
+    run: RunConfig, model_config: ModelConfig, epoch: EpochBatches, seconds: float, updates: int | None = None
+) -> TrialResult:
     """Train for about `seconds` on the batches of an epoch, or for just so many `updates`; nothing is kept of it.
 
     The first update is of the largest batch, so that a batch that does not fit the memory is found here. It and the
     next are not counted: with train.compile the layers are fused within them.
     """
-    spare_memory()
-    forget_peak(ALONE.device)
+    tune_memory()
+    reset_peak_memory(ALONE.device)
     torch.manual_seed(run.seed)
     model = Transformer(model_config).train().to(ALONE.device)
     if run.train.compile:
-        compiled(model)
-    optimizer = adam(model, run.optim)
+        compile_layers(model)
+    optimizer = make_adam(model, run.optim)
     upcoming = cycle(range(len(epoch.order)))
     step, loss, halved = 0, 0.0, 0
 
@@ -71,24 +71,24 @@ def try_updates(
         nonlocal step, loss, halved
         parts = [collate(epoch.encoded, epoch.order[batch]) for batch in batches]
         rate, started = learning_rate(step, 0.0, run.optim), time.monotonic()
-        done = update(model, optimizer, parts, rate, run.optim, run.train.precision)
+        done = update_weights(model, optimizer, parts, rate, run.optim, run.train.precision)
         step, loss, halved = step + 1, done.loss, halved + done.halved
         return time.monotonic() - started
 
     warm = timed([epoch.largest])
     one = timed([next(upcoming)])
-    while (warm := warm + one) < WARM_UP * seconds:
+    while (warm := warm + one) < WARM_UP_SHARE * seconds:
         one = timed([next(upcoming)])
-    together = max(1, min(run.train.accumulate, int(seconds / FEWEST / one)))
+    together = max(1, min(run.train.accumulate, int(seconds / FEWEST_UPDATES / one)))
     rooms = epoch.shapes[:, 0] * epoch.shapes[:, 2]
     paces, spent, processor = [], 0.0, time.process_time()
-    while not enough(len(paces), spent, seconds, updates):
+    while not is_enough(len(paces), spent, seconds, updates):
         batches = [next(upcoming) for _ in range(together)]
         spent += (took := timed(batches))
         paces.append(took / rooms[batches].sum())
     processor = time.process_time() - processor
     low, median, high = np.percentile(paces, [25, 50, 75])
-    return Trial(
+    return TrialResult(
         updates=len(paces),
         batches=together,
         seconds=float(median * rooms.mean() * run.train.accumulate),
@@ -102,8 +102,8 @@ def try_updates(
     )
 
 
-def enough(done: int, spent: float, seconds: float, updates: int | None) -> bool:
+def is_enough(done: int, spent: float, seconds: float, updates: int | None) -> bool:
     """Whether the trial may end."""
     if updates is not None:
         return done >= updates
-    return done >= 1 and spent >= (seconds if done >= FEWEST else LONGEST * seconds)
+    return done >= 1 and spent >= (seconds if done >= FEWEST_UPDATES else LONGEST_FACTOR * seconds)

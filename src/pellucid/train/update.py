@@ -9,21 +9,21 @@ from torch import Tensor, nn
 from pellucid.data.batching import Batch
 from pellucid.data.tokenizer import PAD
 from pellucid.model import Transformer
-from pellucid.model.dropout import drawn_from
+from pellucid.model.dropout import seeded_dropout
 from pellucid.train.config import OptimConfig
 from pellucid.train.distributed import ALONE, Workers
-from pellucid.train.failures import halves, out_of_memory
-from pellucid.train.fsdp import gather_embeddings, is_sharded, whole
+from pellucid.train.failures import halve_batch, is_out_of_memory
+from pellucid.train.fsdp import gather_embeddings, gather_tensor, is_sharded
 from pellucid.train.loss import loss_of_rows, loss_sum
-from pellucid.train.precision import products_in
-from pellucid.train.threads import share, sharing, together
+from pellucid.train.precision import autocast_products
+from pellucid.train.threads import count_threads, map_threads, thread_rows
 
 FUSED_LOSS = "fused_loss"
-"""Where `compiled` leaves on the model what makes loss and gradient of some logits."""
+"""Where `compile_layers` leaves on the model what makes loss and gradient of some logits."""
 
 
 @dataclass(frozen=True)
-class Update:
+class UpdateResult:
     """What one update did."""
 
     loss: float
@@ -44,7 +44,7 @@ class Update:
         return not (isfinite(self.gradient_norm) and isfinite(self.loss))
 
 
-def update(
+def update_weights(
     model: Transformer,
     optimizer: torch.optim.Optimizer,
     parts: list[Batch],
@@ -52,29 +52,29 @@ def update(
     c: OptimConfig,
     precision: str,
     workers: Workers = ALONE,
-) -> Update:
+) -> UpdateResult:
     """Change the weights once by the gradient of all `parts` together, and of those of the other workers.
 
     The losses of all are summed, and their gradients; both are divided once, by the tokens of all: however a batch is
     cut and shared out, it gives the gradient of the whole. Raises MemoryError when memory does not suffice for any
     pair, and where the model is sharded already when it does not for a batch.
     """
-    loss, tokens, halved, left_out = gradient(model, parts, c, precision)
+    loss, tokens, halved, left_out = accumulate_gradient(model, parts, c, precision)
     out = len(left_out)
     gradients = [each if (each := p.grad) is not None else torch.zeros_like(p) for p in model.parameters()]
-    if workers.world > 1:
+    if workers.world_size > 1:
         sums = torch.stack([loss, *loss.new_tensor([tokens, halved, out])])
-        workers.add([sums])
+        workers.all_reduce_sum([sums])
         loss, (tokens, halved, out) = sums[0], map(int, sums[1:].tolist())
         if not is_sharded(model):
-            workers.add(gradients)
+            workers.all_reduce_sum(gradients)
     if not tokens:
         model.zero_grad(set_to_none=True)
         raise MemoryError("there is not enough for a single pair; free some, or train a smaller model")
-    norm = whole(nn.utils.get_total_norm(gradients, foreach=True)) / tokens
+    norm = gather_tensor(nn.utils.get_total_norm(gradients, foreach=True)) / tokens
     torch._foreach_mul_(gradients, (c.clip / (norm + 1e-6)).clamp(max=1.0) / tokens)  # pyright: ignore[reportPrivateImportUsage]
     total, length = torch.stack([loss, norm.double()]).tolist()  # the one time that an update waits for a GPU
-    done = Update(total / tokens, tokens, length, rate, halved, tuple(left_out), out)
+    done = UpdateResult(total / tokens, tokens, length, rate, halved, tuple(left_out), out)
     if not done.skipped:
         for group in optimizer.param_groups:
             group["lr"] = rate
@@ -85,7 +85,7 @@ def update(
     return done
 
 
-def gradient(
+def accumulate_gradient(
     model: Transformer, parts: list[Batch], c: OptimConfig, precision: str
 ) -> tuple[Tensor, int, int, list[Batch]]:
     """Put the gradient of the summed loss into the weights; returns that sum and its target tokens.
@@ -96,7 +96,7 @@ def gradient(
     parts, halved = list(parts), 0
     left_out: list[Batch] = []
     while True:
-        unfit = summed(model, parts, c, precision)
+        unfit = backward_all(model, parts, c, precision)
         if isinstance(unfit, Tensor):
             return unfit, sum(part.target_tokens for part in parts), halved, left_out
         if is_sharded(model):
@@ -111,18 +111,18 @@ def gradient(
             torch.cuda.empty_cache()
         part = parts.pop(unfit)
         if len(part.source) > 1:
-            parts[unfit:unfit] = halves(part)
+            parts[unfit:unfit] = halve_batch(part)
             halved += 1
         else:
             left_out.append(part)
 
 
-def summed(model: Transformer, parts: list[Batch], c: OptimConfig, precision: str) -> Tensor | int:
+def backward_all(model: Transformer, parts: list[Batch], c: OptimConfig, precision: str) -> Tensor | int:
     """The summed loss of all parts, their gradients in the weights; or the number of the first that does not fit."""
-    threads = sharing(model, parts) if parts else 1
+    threads = count_threads(model, parts) if parts else 1
     if threads > 1:
-        return summed_together(
-            model, [[share(part, i, threads) for part in parts] for i in range(threads)], c, precision
+        return backward_on_threads(
+            model, [[thread_rows(part, i, threads) for part in parts] for i in range(threads)], c, precision
         )
     weight = model.output_embedding.weight
     total = torch.zeros((), dtype=torch.float64, device=weight.device)
@@ -130,18 +130,18 @@ def summed(model: Transformer, parts: list[Batch], c: OptimConfig, precision: st
         torch.manual_seed(part.seed)
         try:
             gather_embeddings(model)
-            with products_in(precision, weight.device):
+            with autocast_products(precision, weight.device):
                 loss = batch_loss(model, part.to(weight.device), c.label_smoothing, c.r_drop)
             loss.backward()
         except (RuntimeError, MemoryError) as error:
-            if not out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
             return number
         total += loss.detach()
     return total
 
 
-def summed_together(model: Transformer, shares: list[list[Batch]], c: OptimConfig, precision: str) -> Tensor | int:
+def backward_on_threads(model: Transformer, shares: list[list[Batch]], c: OptimConfig, precision: str) -> Tensor | int:
     """The same, each share on a thread of its own; gradients are added in one order, so that bits are repeated."""
     parameters = list(model.parameters())
 
@@ -149,29 +149,29 @@ def summed_together(model: Transformer, shares: list[list[Batch]], c: OptimConfi
         total, gradients = torch.zeros((), dtype=torch.float64), []
         for number, part in enumerate(parts):
             try:
-                with drawn_from(part.seed), products_in(precision, total.device):
+                with seeded_dropout(part.seed), autocast_products(precision, total.device):
                     loss = batch_loss(model, part, c.label_smoothing, c.r_drop)
                 found = torch.autograd.grad(loss, parameters, materialize_grads=True)
             except (RuntimeError, MemoryError) as error:
-                if not out_of_memory(error):
+                if not is_out_of_memory(error):
                     raise
                 return number
             total += loss.detach()
-            gradients = added(gradients, list(found)) if gradients else list(found)
+            gradients = add_tensors(gradients, list(found)) if gradients else list(found)
         return total, gradients
 
-    done = together(of_one, shares)
+    done = map_threads(of_one, shares)
     if unfit := [each for each in done if isinstance(each, int)]:
         return min(unfit)
     (total, gradients), *others = (each for each in done if not isinstance(each, int))
     for more, found in others:
-        total, gradients = total + more, added(gradients, found)
+        total, gradients = total + more, add_tensors(gradients, found)
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient
     return total
 
 
-def added(one: list[Tensor], other: list[Tensor]) -> list[Tensor]:
+def add_tensors(one: list[Tensor], other: list[Tensor]) -> list[Tensor]:
     """The sums of tensors of the same shapes."""
     return list(torch._foreach_add(one, other))  # pyright: ignore[reportPrivateImportUsage]
 
@@ -192,7 +192,7 @@ def batch_loss(model: Transformer, batch: Batch, smoothing: float, r_drop: float
     return loss_sum(states.flatten(1, 2).index_select(1, there).flatten(0, 1), weight, targets, smoothing, r_drop, bias)
 
 
-def compiled(model: Transformer, backend: str = "inductor") -> Transformer:
+def compile_layers(model: Transformer, backend: str = "inductor") -> Transformer:
     """The model, with the layers that training goes through fused by torch.compile, for batches of any shape.
 
     That happens in the first updates, and takes minutes. Searches and traces go through the layers as they are.

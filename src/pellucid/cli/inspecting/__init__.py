@@ -2,7 +2,7 @@
 
 import typer
 
-from pellucid.cli.errors import told
+from pellucid.cli.errors import report_errors
 from pellucid.cli.inspecting import (
     align,
     analogy,
@@ -54,7 +54,7 @@ for name, module in {
     "align": align,
     "length": length,
 }.items():
-    app.command(name, epilog=f"\b\nExamples:\n{module.EXAMPLES}")(told(module.run))
+    app.command(name, epilog=f"\b\nExamples:\n{module.EXAMPLES}")(report_errors(module.run))
 
 
 @app.callback()

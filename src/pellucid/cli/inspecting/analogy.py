@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import lines_of, named, write_lines
+from pellucid.cli.files import lines_of, name_file_in_errors, write_lines
 from pellucid.cli.inspecting.output import JSON, write_objects, write_table
 from pellucid.cli.inspecting.similar import SIDE
 from pellucid.cli.options import MODEL
 
 if TYPE_CHECKING:
-    from pellucid.inspect.analogies import Accuracy, Analogy, Term
-    from pellucid.inspect.embeddings import Embeddings, Word
+    from pellucid.inspect.analogies import Accuracy, Analogy, SignedWord
+    from pellucid.inspect.embeddings import Embeddings, SpelledWord
 
 EXAMPLES = """\
   pellucid inspect analogy runs/demo/best king - man + woman
@@ -45,37 +45,37 @@ def run(
     The answers are the nearest pieces, once with the words of the question left out, as published analogies do, and
     once with them. With --expect, and with --file, the answer is compared with tables of random numbers.
     """
-    from pellucid.bundle import load
-    from pellucid.inspect.analogies import accuracy, analogy, can_be_asked, parsed
-    from pellucid.inspect.embeddings import embeddings
+    from pellucid.bundle import load_bundle
+    from pellucid.inspect.analogies import can_be_asked, measure_accuracy, parse_question, solve_analogy
+    from pellucid.inspect.embeddings import embedding_table
 
     if bool(words) == (file is not None):
         raise ValueError("give the words of one analogy, such as king - man + woman, or a file of them with --file")
     if file is not None and expect is not None:
         raise ValueError("each line of a file names its own answer; leave --expect out")
-    table = embeddings(load(model), side)
+    table = embedding_table(load_bundle(model), side)
     if file is not None:
-        with named(file):
-            every = list(asked(file, table))
+        with name_file_in_errors(file):
+            every = list(read_questions(file, table))
             questions = [each for each in every if can_be_asked(*each)]
-            found = accuracy(table, questions, seed=seed)
+            found = measure_accuracy(table, questions, seed=seed)
         left_out = len(every) - len(questions)
         if json:
             write_objects([{**vars(found), "left_out": left_out, "verdict": found.verdict}])
         else:
-            write_lines(counted(found, left_out))
+            write_lines(accuracy_lines(found, left_out))
         return
     expected = None if expect is None else table.word(expect)
-    answer = analogy(table, parsed(words or [], table), expected, count=count)
+    answer = solve_analogy(table, parse_question(words or [], table), expected, count=count)
     if json:
         write_objects([{"question": answer.question, **vars(answer), "verdict": answer.verdict}])
     else:
-        tell(answer)
+        write_analogy(answer)
 
 
-def asked(file: str, table: "Embeddings") -> "Iterator[tuple[tuple[Term, ...], Word]]":
+def read_questions(file: str, table: "Embeddings") -> "Iterator[tuple[tuple[SignedWord, ...], SpelledWord]]":
     """The analogies of a file; lines that begin with : or #, and blank ones, are titles."""
-    from pellucid.inspect.analogies import parsed
+    from pellucid.inspect.analogies import parse_question
 
     for number, line in enumerate(lines_of(file), start=1):
         if not line.strip() or line.startswith((":", "#")):
@@ -88,12 +88,12 @@ def asked(file: str, table: "Embeddings") -> "Iterator[tuple[tuple[Term, ...], W
         try:
             # Without signs a line has the order of the published lists: man king woman queen.
             signed = words if equals else [words[1], "-", words[0], "+", words[2]]
-            yield parsed(signed, table), table.word(wanted[0])
+            yield parse_question(signed, table), table.word(wanted[0])
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from None
 
 
-def counted(found: "Accuracy", left_out: int) -> Iterator[str]:
+def accuracy_lines(found: "Accuracy", left_out: int) -> Iterator[str]:
     """What came of a file."""
     yield f"{found.right:,} of {found.count:,} come out, the words of the question left out"
     yield f"{found.right_with_inputs:,} with the words of the question let in"
@@ -102,7 +102,7 @@ def counted(found: "Accuracy", left_out: int) -> Iterator[str]:
     yield found.verdict
 
 
-def tell(answer: "Analogy") -> None:
+def write_analogy(answer: "Analogy") -> None:
     """The answers side by side, and what they amount to."""
     write_lines([answer.question, *(f"  {term.word.text}: {term.word.spelled}" for term in answer.terms), ""])
     rows = [["", "without its words", "cosine", "with them", "cosine"]]

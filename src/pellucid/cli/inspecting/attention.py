@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.inspecting.attention_tables import SIDE, TARGET, WHERE, head_line, in_lines, numbers, traced
+from pellucid.cli.inspecting.attention_tables import (
+    SIDE,
+    TARGET,
+    WHERE,
+    format_matrix,
+    rows_as_json,
+    sentence_lines_of,
+    trace_tensors,
+)
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
 from pellucid.cli.options import MODEL
 
 if TYPE_CHECKING:
-    from pellucid.inspect.attention import Sum, Table
+    from pellucid.inspect.attention import AttentionSum, AttentionTable
     from pellucid.trace.trace import Trace
 
 EXAMPLES = """\
@@ -73,7 +81,7 @@ def run(
     require_figure(plot)
     for path, ending in ((csv_file, ".csv"), (html, ".html")):
         require_figure(path, endings=(ending,))
-    number = head_number(head)
+    number = parse_head(head)
     of_table = {"--csv": csv_file, "--html": html, "--plot": plot}
     refuse_together(word, rollout, distances, {**of_table, "--head": number is not None, "--stage": stage != "pattern"})
     loaded = load(model)
@@ -83,26 +91,34 @@ def run(
     names = [f"{where}.{each}" for each in parts]
     if rollout or distances:
         names = [f"{stack}.*.self.pattern", f"{stack}.*.self.allowed"]
-    trace = traced(loaded, sentence, target, where, names)
+    trace = trace_tensors(loaded, sentence, target, where, names)
     if distances:
-        tell_distances(trace, stack, json)
+        write_distances(trace, stack, json)
         return
     if word is not None:
-        tell_sum(trace, attention.row_as_sum(trace, where, word, number, side=side, pieces=pieces), where, number, json)
+        write_sum(
+            trace,
+            attention.attention_row_as_sum(trace, where, word, number, side=side, pieces=pieces),
+            where,
+            number,
+            json,
+        )
         return
     if rollout:
         found = attention.rollout_table(trace, where, pieces=pieces)
     else:
-        found = attention.table(trace, where, number, stage=stage, side=side, pieces=pieces)
-    require_sums(found)
-    files(found, trace, csv_file, html, plot)
+        found = attention.attention_table(trace, where, number, stage=stage, side=side, pieces=pieces)
+    require_sums_of_one(found)
+    write_table_files(found, trace, csv_file, html, plot)
     if json:
-        write_objects([{**vars(found), "values": numbers(found.values), "texts": texts(trace, where)}])
+        write_objects(
+            [{**vars(found), "values": rows_as_json(found.values), "texts": sentence_and_translation(trace, where)}]
+        )
     else:
-        write_lines(told(found, trace, pieces))
+        write_lines(table_lines(found, trace, pieces))
 
 
-def head_number(head: str) -> int | None:
+def parse_head(head: str) -> int | None:
     """A head, or None for the mean of all."""
     if head == "mean":
         return None
@@ -123,7 +139,7 @@ def refuse_together(word: str | None, rollout: bool, distances: bool, others: di
                 raise ValueError(f"{name} does not go with {other}; leave one out")
 
 
-def require_sums(found: "Table") -> None:
+def require_sums_of_one(found: "AttentionTable") -> None:
     """ValueError for rows of weights that do not sum to 1: such a table is wrong, and is not shown."""
     if found.stage in ("pattern", "rollout"):
         worst = max(found.sums, key=lambda total: abs(total - 1))
@@ -134,12 +150,12 @@ def require_sums(found: "Table") -> None:
             )
 
 
-def texts(trace: "Trace", where: str) -> list[str]:
+def sentence_and_translation(trace: "Trace", where: str) -> list[str]:
     """The sentence, and its translation where that is looked at."""
     return [trace.source.text, *([] if where.startswith("encoder") else [trace.target.text])]
 
 
-def name_of(found: "Table") -> str:
+def describe_table(found: "AttentionTable") -> str:
     """What the table is, in words."""
     from pellucid.inspect.attention import STAGES
 
@@ -149,20 +165,20 @@ def name_of(found: "Table") -> str:
     return f"{found.attention}, {head}: {found.stage} ({STAGES[found.stage]})"
 
 
-def sum_line(found: "Table") -> list[str]:
+def sum_line(found: "AttentionTable") -> list[str]:
     """What the rows of weights add up to."""
     if found.stage not in ("pattern", "rollout"):
         return []
     return [f"each row sums to 1, to within {abs(found.sums - 1).max():.1e}"]
 
 
-def told(found: "Table", trace: "Trace", pieces: bool) -> Iterator[str]:
+def table_lines(found: "AttentionTable", trace: "Trace", pieces: bool) -> Iterator[str]:
     """The table for a terminal."""
     weights = found.stage in ("pattern", "rollout")
-    yield from head_line(trace, found.attention)
-    yield name_of(found)
+    yield from sentence_lines_of(trace, found.attention)
+    yield describe_table(found)
     yield ""
-    yield from in_lines(found.rows, found.columns, found.values, 3 if weights else 2, sums=weights)
+    yield from format_matrix(found.rows, found.columns, found.values, 3 if weights else 2, sums=weights)
     yield ""
     yield from sum_line(found)
     if not weights and not pieces:
@@ -171,41 +187,43 @@ def told(found: "Table", trace: "Trace", pieces: bool) -> Iterator[str]:
         yield "a rule of thumb: it knows neither how much each layer really mixes nor what the values hold"
 
 
-def files(found: "Table", trace: "Trace", csv_file: str | None, html: str | None, plot: str | None) -> None:
+def write_table_files(
+    found: "AttentionTable", trace: "Trace", csv_file: str | None, html: str | None, plot: str | None
+) -> None:
     """The table in the files that were asked for."""
-    from pellucid.cli.inspecting.project import write_file
+    from pellucid.cli.inspecting.project import write_and_report
 
     weights = found.stage in ("pattern", "rollout")
     if csv_file:
-        write_file(csv_file, as_csv(found))
+        write_and_report(csv_file, table_as_csv(found))
     if html:
         from pellucid.page.table import table_html
 
         says = [
-            *(" → ".join(texts(trace, found.attention)).splitlines()),
+            *(" → ".join(sentence_and_translation(trace, found.attention)).splitlines()),
             "Rows read, columns are read.",
             *sum_line(found),
         ]
-        values = numbers(found.values)
+        values = rows_as_json(found.values)
         page = table_html(
             found.rows,
             found.columns,
             values,
-            title=name_of(found),
+            title=describe_table(found),
             says=says,
             sums=weights,
             digits=3 if weights else 2,
         )
-        write_file(html, page)
+        write_and_report(html, page)
     if plot:
-        from pellucid.plots.heatmap import heat_map
+        from pellucid.plots.heatmap import draw_heat_map
 
         save_figure(
             plot,
-            lambda path: heat_map(
+            lambda path: draw_heat_map(
                 found.values,
                 path,
-                title=name_of(found).partition(":")[0],
+                title=describe_table(found).partition(":")[0],
                 rows=found.rows,
                 columns=found.columns,
                 row_name="reads",
@@ -213,27 +231,29 @@ def files(found: "Table", trace: "Trace", csv_file: str | None, html: str | None
                 signed=not weights,
                 absent=True,
                 high=1.0 if weights else None,
-                cells=[["" if value is None else f"{value:.2f}" for value in row] for row in numbers(found.values)],
+                cells=[
+                    ["" if value is None else f"{value:.2f}" for value in row] for row in rows_as_json(found.values)
+                ],
             ),
         )
 
 
-def as_csv(found: "Table") -> str:
+def table_as_csv(found: "AttentionTable") -> str:
     """The table with a head, its first column the words that read; what may not be read is left empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["", *found.columns])
-    for name, row in zip(found.rows, numbers(found.values), strict=True):
+    for name, row in zip(found.rows, rows_as_json(found.values), strict=True):
         writer.writerow([name, *("" if value is None else f"{value:.9g}" for value in row)])
     return text.getvalue()
 
 
-def tell_sum(trace: "Trace", found: "Sum", where: str, head: int | None, json: bool) -> None:
+def write_sum(trace: "Trace", found: "AttentionSum", where: str, head: int | None, json: bool) -> None:
     """A row as a sum of vectors."""
     if json:
         write_objects([{"attention": where, "head": head, **vars(found)}])
         return
-    write_lines(head_line(trace, where))
+    write_lines(sentence_lines_of(trace, where))
     which = "all heads, through W_O" if head is None else f"head {head}"
     write_lines([f"{where}, {which}: what {found.row} reads is a sum of vectors, weight × value", ""])
     values = head is not None
@@ -255,15 +275,15 @@ def tell_sum(trace: "Trace", found: "Sum", where: str, head: int | None, json: b
     )
 
 
-def tell_distances(trace: "Trace", stack: str, json: bool) -> None:
+def write_distances(trace: "Trace", stack: str, json: bool) -> None:
     """How far each layer reads."""
-    from pellucid.inspect.attention import distances
+    from pellucid.inspect.attention import reading_distances
 
-    found = distances(trace, stack)
+    found = reading_distances(trace, stack)
     if json:
         write_objects(found)
         return
-    write_lines(head_line(trace, stack))
+    write_lines(sentence_lines_of(trace, stack))
     heads = max(len(each.heads) for each in found)
     rows = [["", *(f"head {n}" for n in range(heads)), "mean", "even weights"]]
     for each in found:

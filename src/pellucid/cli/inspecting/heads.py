@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import equal_lines, existing, into, json_line, lines_of, named, write_lines
-from pellucid.cli.inspecting.measurement_bar import working
+from pellucid.cli.files import (
+    equal_lines,
+    json_line,
+    lines_of,
+    name_file_in_errors,
+    open_output,
+    require_file,
+    write_lines,
+)
+from pellucid.cli.inspecting.measurement_bar import measurement_bar
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL
 
@@ -69,14 +77,14 @@ def run(
     The end mark of the source and the start mark of the target are left out, as queries and as keys: their share stands
     by itself, as sink. Loss is in nats a piece, with the true translation before it.
     """
-    from pellucid.bundle import load
-    from pellucid.cli.inspecting.heads_report import Report, badges_of, objects, told
-    from pellucid.cli.inspecting.silenced_scores import Silenced
+    from pellucid.bundle import load_bundle
+    from pellucid.cli.inspecting.heads_report import HeadReport, badges_for_page, head_objects, head_report_lines
+    from pellucid.cli.inspecting.silenced_scores import SilencedTranslator
     from pellucid.inspect import conllu as parsing
     from pellucid.inspect import heads as study
     from pellucid.inspect import importance
-    from pellucid.inspect.relations import followed_in_syntax
-    from pellucid.inspect.study_pairs import batches_in, prepare, some_of
+    from pellucid.inspect.relations import follow_syntax
+    from pellucid.inspect.study_pairs import count_batches, encode_study_pairs, spread_evenly
 
     if curve not in CURVES:
         raise ValueError(f"--curve {curve!r} is nothing that can be drawn; choose one of {', '.join(CURVES)}")
@@ -84,21 +92,21 @@ def run(
     if badges is not None and not Path(badges).resolve().parent.is_dir():
         raise ValueError(f"--badges {badges}: {Path(badges).parent} is not a folder")
     for path in (counts, conllu, alignments):
-        existing(path or "-")
+        require_file(path or "-")
     sources, targets = equal_lines(source, target)
-    chosen = some_of(sources, lines)
-    gold = None if alignments is None else gold_of(alignments, sources, targets)
+    chosen = spread_evenly(sources, lines)
+    gold = None if alignments is None else read_gold_links(alignments, sources, targets)
     parsed = []
     if conllu is not None:
-        with named(conllu):
-            parsed = list(parsing.read(lines_of(conllu)))
-    bundle = load(model)
+        with name_file_in_errors(conllu):
+            parsed = list(parsing.read_conllu(lines_of(conllu)))
+    bundle = load_bundle(model)
     transformer, config = bundle.model, bundle.model.config
-    every, kept = importance.heads_of(config), importance.heads_of(config, among)
+    every, kept = importance.list_heads(config), importance.list_heads(config, among)
     if not every:
         raise ValueError(f"{model} has no attention head left to look at")
-    with named(f"{source} and {target}"):
-        pairs = prepare(
+    with name_file_in_errors(f"{source} and {target}"):
+        pairs = encode_study_pairs(
             bundle.tokenizer,
             config,
             [sources[n] for n in chosen],
@@ -107,51 +115,51 @@ def run(
             chosen,
         )
 
-    steps = batches_in(pairs, config)
-    with working("patterns", steps) as done:
+    steps = count_batches(pairs, config)
+    with measurement_bar("patterns", steps) as done:
         right = None if gold is None else [gold[n] for n in chosen]
-        looked = study.look(transformer, bundle.tokenizer, pairs, right, done)
-    followed, notes = followed_in_syntax(transformer, bundle.tokenizer, parsed) if parsed else ([], [])
-    with working("importance", steps * (len(every) + 2)) as done:
-        weighed = study.weigh(transformer, pairs, done)
+        looked = study.study_patterns(transformer, bundle.tokenizer, pairs, right, done)
+    followed, notes = follow_syntax(transformer, bundle.tokenizer, parsed) if parsed else ([], [])
+    with measurement_bar("importance", steps * (len(every) + 2)) as done:
+        weighed = study.measure_importance(transformer, pairs, done)
 
-    silenced = Silenced(bundle, [text for text, _ in pairs.texts], [text for _, text in pairs.texts], beam)
+    silenced = SilencedTranslator(bundle, [text for text, _ in pairs.texts], [text for _, text in pairs.texts], beam)
     changes = None
     if chrf:
-        with working("chrF", len(every)) as done:
+        with measurement_bar("chrF", len(every)) as done:
             changes = silenced.changes(every, "chrf", samples, seed, done)
     orders = weighed.orders(config, among, random, seed)
     numbers = importance.kept_counts(len(kept), points)
-    with working("curve", len(orders) * len(numbers) * (steps if curve == "loss" else 1)) as done:
+    with measurement_bar("curve", len(orders) * len(numbers) * (steps if curve == "loss" else 1)) as done:
         if curve == "loss":
             curves = study.loss_curves(transformer, pairs, orders, numbers, done)
         else:
             curves = silenced.curves(orders, numbers, curve, done)
 
-    roles = study.badges(looked, followed)
+    roles = study.award_badges(looked, followed)
     notes = [*pairs.notes, *notes]
-    report = Report(
+    report = HeadReport(
         looked, weighed, followed, roles, changes, curves, curve, among, gold is not None, len(pairs), notes
     )
     if badges is not None:
-        with into(badges) as write:
+        with open_output(badges) as write:
             assert write is not None
-            write(json_line(badges_of(report, bundle)) + "\n")
+            write(json_line(badges_for_page(report, bundle)) + "\n")
     if plot:
-        from pellucid.plots.heads import head_study
+        from pellucid.plots.heads import draw_head_study
 
-        save_figure(plot, lambda path: head_study(**report.figure(), path=path))
+        save_figure(plot, lambda path: draw_head_study(**report.figure(), path=path))
     if json:
-        write_objects(objects(report))
+        write_objects(head_objects(report))
     else:
-        write_lines(told(report))
+        write_lines(head_report_lines(report))
 
 
-def gold_of(path: str, sources: Sequence[str], targets: Sequence[str]) -> "list[Links]":
+def read_gold_links(path: str, sources: Sequence[str], targets: Sequence[str]) -> "list[Links]":
     """The sure links of each pair; ValueError, naming the line, for a file that has not just these."""
     from pellucid.evaluate.alignment import read_links, require_inside
 
-    with named(path):
+    with name_file_in_errors(path):
         gold = read_links(lines_of(path))
         if len(gold) != len(sources):
             raise ValueError(f"{len(gold):,} lines of links and {len(sources):,} pairs: each line aligns one pair")

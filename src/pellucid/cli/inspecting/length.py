@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import equal_lines, named, write_lines
+from pellucid.cli.files import equal_lines, name_file_in_errors, write_lines
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
-from pellucid.cli.options import MODEL, default, meaning
-from pellucid.cli.progress import counted
+from pellucid.cli.options import MODEL, search_default, search_option
+from pellucid.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from pellucid.api import Model
-    from pellucid.inspect.lengths import Measured
+    from pellucid.inspect.lengths import MeasuredSentence
 
 EXAMPLES = """\
   pellucid inspect length runs/demo/best --source test.en --target test.es
@@ -29,7 +29,7 @@ def run(
         int,
         typer.Option(metavar="N", help="put neighbouring lines together too, up to N, so that there are longer ones"),
     ] = 1,
-    beam: Annotated[int, meaning("beam")] = default("beam"),
+    beam: Annotated[int, search_option("beam")] = search_default("beam"),
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
@@ -40,24 +40,24 @@ def run(
     """
     from pellucid.api import load
     from pellucid.decode.config import SearchConfig
-    from pellucid.evaluate.scores import chrf
-    from pellucid.inspect.lengths import by_length, joined
+    from pellucid.evaluate.scores import chrf_score
+    from pellucid.inspect.lengths import bucket_by_length, join_lines
 
     SearchConfig(beam=beam)
     require_figure(plot)
     if join < 1:
         raise ValueError(f"--join is {join}, it must be 1 or more")
-    read, wanted = (joined(lines, join) for lines in equal_lines(source, target))
+    read, wanted = (join_lines(lines, join) for lines in equal_lines(source, target))
     loaded = load(model)
-    with named(f"{source} and {target}"):
-        measured, left_out = measure(loaded, read, wanted, beam)
+    with name_file_in_errors(f"{source} and {target}"):
+        measured, left_out = measure_sentences(loaded, read, wanted, beam)
         trained = loaded.manifest.get("longest_source")
         longest = trained if isinstance(trained, int) else None
-        found = by_length(
-            measured, lambda texts, references: chrf(texts, references, loaded.lowercase)["score"], longest
+        found = bucket_by_length(
+            measured, lambda texts, references: chrf_score(texts, references, loaded.lowercase)["score"], longest
         )
     if plot:
-        from pellucid.plots.lengths import by_length as drawn
+        from pellucid.plots.lengths import draw_by_length as drawn
 
         middles = [(each.first + each.last) / 2 for each in found]
         numbers = [each.loss for each in found], [each.chrf for each in found]
@@ -71,20 +71,20 @@ def run(
             counts = [f"{each.first}-{each.last}", f"{each.sentences:,}"]
             rows.append([*counts, f"{each.loss:.3f}", f"{each.chrf:.1f}", f"{each.ratio:.2f}", beyond])
         write_table(rows, "rrrrrl")
-        known = f"the longest source of training had {longest} pieces" if longest else NOT_KNOWN
+        known = f"the longest source of training had {longest} pieces" if longest else LENGTH_NOT_KNOWN
         write_lines(["", f"loss in nats a piece; length ratio in characters; {known}"])
     if left_out:
         typer.echo(f"{left_out:,} lines have more pieces than this model takes, and were left out", err=True)
 
 
-NOT_KNOWN = "the model directory does not say how long the sources of training were"
+LENGTH_NOT_KNOWN = "the model directory does not say how long the sources of training were"
 
 
-def measure(
+def measure_sentences(
     loaded: "Model", sources: Sequence[str], references: Sequence[str], beam: int
-) -> "tuple[list[Measured], int]":
+) -> "tuple[list[MeasuredSentence], int]":
     """What is needed of each line that the model can take, and how many it cannot."""
-    from pellucid.inspect.lengths import Measured
+    from pellucid.inspect.lengths import MeasuredSentence
 
     tokenizer, most = loaded.bundle.tokenizer, loaded.translator.lengths.most
     read, written = tokenizer.encode_source(sources), tokenizer.encode_target(references)
@@ -93,7 +93,7 @@ def measure(
     scores = loaded.score(lines, wanted)
     translations = loaded.translate_stream(lines, 64, beam=beam, too_long="refuse")
     found = [
-        Measured(len(read[n]), score.log_prob, len(score.pieces), each.text, references[n])
-        for n, score, each in zip(fits, scores, counted(translations, len(fits)), strict=True)
+        MeasuredSentence(len(read[n]), score.log_prob, len(score.pieces), each.text, references[n])
+        for n, score, each in zip(fits, scores, show_progress(translations, len(fits)), strict=True)
     ]
     return found, sum(bool(line.strip()) for line in sources) - len(fits)

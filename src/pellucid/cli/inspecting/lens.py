@@ -7,7 +7,7 @@ import typer
 from pellucid.cli.files import write_lines
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL
-from pellucid.cli.terminal import Terminal, blocks, visible
+from pellucid.cli.terminal import Terminal, escape_controls, format_blocks
 
 if TYPE_CHECKING:
     from pellucid.inspect.lens import Lens
@@ -34,15 +34,15 @@ def run(
     one; the last row is what the model says. Earlier layers were never trained to be read so: take it as a hint.
     """
     from pellucid.api import load
-    from pellucid.inspect.lens import lens, states
+    from pellucid.inspect.lens import logit_lens, residual_tensors
 
     require_figure(plot)
     loaded = load(model)
-    keep = [*states(loaded.bundle.model.config).values(), "logits"]
+    keep = [*residual_tensors(loaded.bundle.model.config).values(), "logits"]
     trace = loaded.trace(sentence, target=target, keep=keep)
-    found = lens(trace, count)
+    found = logit_lens(trace, count)
     if plot:
-        draw(found, plot, f"What each layer would say: {trace.target.text}")
+        draw_lens(found, plot, f"What each layer would say: {trace.target.text}")
     if json:
         rows = zip(found.places, found.rows, strict=True)
         write_objects(
@@ -61,26 +61,26 @@ def run(
     columns = []
     for step, (reads, written) in enumerate(zip(found.inputs, found.written, strict=True)):
         said = [row[step] for row in found.rows]
-        cells = [f"{visible(each.top[0].piece)} {each.top[0].prob:.2f}" for each in said]
-        columns.append([str(step + 1), visible(reads), visible(written), *cells])
-    write_lines(blocks(columns, ["step", "reads", "writes", *found.places], Terminal.here().width))
+        cells = [f"{escape_controls(each.top[0].piece)} {each.top[0].prob:.2f}" for each in said]
+        columns.append([str(step + 1), escape_controls(reads), escape_controls(written), *cells])
+    write_lines(format_blocks(columns, ["step", "reads", "writes", *found.places], Terminal.of_stdout().width))
     settled = [place for place in found.settled if place is not None]
     after = {place: settled.count(place) for place in found.places if place in settled}
     words = ", ".join(f"{count} from {place} on" for place, count in after.items())
     write_lines(["", f"{len(found.written)} pieces; what was written is the likeliest for {words or 'none'}"])
 
 
-def draw(found: "Lens", plot: str, title: str) -> None:
+def draw_lens(found: "Lens", plot: str, title: str) -> None:
     """The likeliest piece of each layer, coloured by its probability."""
     import numpy as np
 
-    from pellucid.plots.heatmap import heat_map
+    from pellucid.plots.heatmap import draw_heat_map
 
     values = np.array([[each.top[0].prob for each in row] for row in found.rows])
     words = [[each.top[0].piece for each in row] for row in found.rows]
     save_figure(
         plot,
-        lambda path: heat_map(
+        lambda path: draw_heat_map(
             values,
             path,
             title=title,

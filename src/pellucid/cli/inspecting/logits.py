@@ -9,7 +9,7 @@ from pellucid.cli.files import write_lines
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
 
 if TYPE_CHECKING:
-    from pellucid.inspect.softmax import Share
+    from pellucid.inspect.softmax import SoftmaxShare
 
 EXAMPLES = """\
   pellucid inspect logits --given "azul=40 cielo=51 El=43 es=38"
@@ -47,7 +47,7 @@ def run(
     if (given is None) == (model is None):
         raise ValueError("give a model and a sentence, or numbers with --given")
     if given is not None:
-        of_numbers(given, claimed, temperature, json, plot)
+        show_given_logits(given, claimed, temperature, json, plot)
         return
     if claimed is not None or temperature != 1.0:
         raise ValueError("--claimed and --temperature go with --given")
@@ -55,19 +55,19 @@ def run(
         raise ValueError("give a sentence to translate beside the model, or numbers with --given")
     if not 1 <= count <= 20:
         raise ValueError(f"--count is {count}, a step shows 1 to 20 candidates")
-    of_steps(str(model), sentence, target, step, count, json, plot)
+    show_step_logits(str(model), sentence, target, step, count, json, plot)
 
 
-def of_numbers(given: str, claimed: str | None, temperature: float, json: bool, plot: str | None) -> None:
+def show_given_logits(given: str, claimed: str | None, temperature: float, json: bool, plot: str | None) -> None:
     """Logits that somebody gives."""
-    from pellucid.inspect.softmax import refuted, shares
+    from pellucid.inspect.softmax import explain_impossible, softmax_shares
 
-    names, logits = read(given, "--given")
-    wanted = None if claimed is None else read(claimed, "--claimed")[1]
-    found = shares(logits, names, temperature)
-    why = None if wanted is None else refuted(logits, wanted)
+    names, logits = parse_numbers(given, "--given")
+    wanted = None if claimed is None else parse_numbers(claimed, "--claimed")[1]
+    found = softmax_shares(logits, names, temperature)
+    why = None if wanted is None else explain_impossible(logits, wanted)
     if plot:
-        bars(found, plot, f"softmax at temperature {temperature:g}")
+        draw_softmax(found, plot, f"softmax at temperature {temperature:g}")
     if json:
         refused = {} if wanted is None else {"claimed": wanted, "refuted": why}
         write_objects([{"temperature": temperature, "shares": found, **refused}])
@@ -82,7 +82,7 @@ def of_numbers(given: str, claimed: str | None, temperature: float, json: bool, 
         write_lines(["", f"the claimed probabilities {right}"])
 
 
-def of_steps(
+def show_step_logits(
     model: str, sentence: str, target: str | None, step: int, count: int, json: bool, plot: str | None
 ) -> None:
     """The candidates of the steps of a translation."""
@@ -93,11 +93,11 @@ def of_steps(
         raise ValueError(f"--step is {step}, this translation has steps 1 to {len(trace.steps)}")
     steps = trace.steps if step == 0 else [trace.steps[step - 1]]
     if plot:
-        from pellucid.inspect.softmax import Share
+        from pellucid.inspect.softmax import SoftmaxShare
 
         best = steps[0].top[:count]
-        found = [Share(each.piece, each.logit, each.prob / best[0].prob, each.prob) for each in best]
-        bars(found, plot, f"step {steps[0].step + 1} of {trace.target.text!r}")
+        found = [SoftmaxShare(each.piece, each.logit, each.prob / best[0].prob, each.prob) for each in best]
+        draw_softmax(found, plot, f"step {steps[0].step + 1} of {trace.target.text!r}")
     if json:
         write_objects({**vars(each), "top": each.top[:count]} for each in steps)
         return
@@ -120,10 +120,10 @@ def of_steps(
     write_table(rows, "rllrrl")
 
 
-def read(numbers: str, option: str) -> tuple[list[str], list[float]]:
+def parse_numbers(numbers: str, option: str) -> tuple[list[str], list[float]]:
     """Numbers between blanks or commas, each with a name before = or without.
 
-    >>> read("azul=40, 51", "--given")
+    >>> parse_numbers("azul=40, 51", "--given")
     (['azul', '2'], [40.0, 51.0])
     """
     names, values = [], []
@@ -137,9 +137,9 @@ def read(numbers: str, option: str) -> tuple[list[str], list[float]]:
     return names, values
 
 
-def bars(found: "list[Share]", plot: str, title: str) -> None:
+def draw_softmax(found: "list[SoftmaxShare]", plot: str, title: str) -> None:
     """Logits and probabilities as bars."""
-    from pellucid.plots.bars import bars as drawn
+    from pellucid.plots.bars import draw_bars as drawn
 
     names = [share.name for share in found]
     panels = {"logit": [share.logit for share in found], "probability": [share.probability for share in found]}

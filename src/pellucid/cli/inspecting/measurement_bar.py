@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def working(what: str, total: int) -> Iterator[Callable[[], object]]:
+def measurement_bar(what: str, total: int) -> Iterator[Callable[[], object]]:
     """A bar of so many steps; what is yielded is called after each."""
     if not sys.stderr.isatty():
         yield lambda: None

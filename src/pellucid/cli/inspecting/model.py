@@ -34,19 +34,19 @@ def run(
     Every module with its shapes, whether training changes it, and which arrays are one and the same; read from the
     weights that are loaded, as the picture of --plot is.
     """
-    from pellucid.bundle import load
-    from pellucid.inspect.anatomy import arrays, fixed_numbers, picture, trained_numbers
+    from pellucid.bundle import load_bundle
+    from pellucid.inspect.anatomy import count_fixed, count_trained, list_arrays, read_architecture
 
     require_figure(plot)
-    loaded = load(model).model
-    found = arrays(loaded)
+    loaded = load_bundle(model).model
+    found = list_arrays(loaded)
     if plot:
-        from pellucid.plots.architecture import architecture
+        from pellucid.plots.architecture import draw_architecture
 
-        drawn = picture(loaded)
+        drawn = read_architecture(loaded)
         save_figure(
             plot,
-            lambda path: architecture(
+            lambda path: draw_architecture(
                 drawn.encoder,
                 drawn.decoder,
                 path,
@@ -58,27 +58,27 @@ def run(
         write_objects({**vars(array), "numbers": array.numbers} for array in found)
         return
     rows = [["module", "kind", "array", "shape", "", "numbers"]]
-    for array in found if each else list(told_once(found)):
+    for array in found if each else list(arrays_told_once(found)):
         state = f"is {array.shared_with}" if array.shared_with else "trained" if array.trained else "fixed"
         shape = " × ".join(f"{n:,}" for n in array.shape)
         rows.append(
-            [array.module, array.kind, leaf(array), shape, state, f"{array.numbers:,}" if array.numbers else ""]
+            [array.module, array.kind, last_name(array), shape, state, f"{array.numbers:,}" if array.numbers else ""]
         )
     for number in range(len(rows) - 1, 1, -1):
         if rows[number][:2] == rows[number - 1][:2]:
             rows[number][:2] = ["", ""]
     write_table(rows, "lllrlr")
-    repeated = [] if each else list(said(found))
-    totals = f"{trained_numbers(found):,} parameters, trained; {fixed_numbers(found):,} numbers computed and fixed"
+    repeated = [] if each else list(describe_equal_layers(found))
+    totals = f"{count_trained(found):,} parameters, trained; {count_fixed(found):,} numbers computed and fixed"
     write_lines(["", *repeated, totals])
 
 
-def leaf(array: "Array") -> str:
+def last_name(array: "Array") -> str:
     """The last part of a name."""
     return array.name.rpartition(".")[2]
 
 
-def by_layer(found: "Sequence[Array]") -> "Iterator[tuple[tuple[str, str], list[Array]]]":
+def arrays_by_layer(found: "Sequence[Array]") -> "Iterator[tuple[tuple[str, str], list[Array]]]":
     """The arrays of each layer, named as its stack and number; what is in no layer has no number."""
 
     def layer(array: "Array") -> tuple[str, str]:
@@ -89,28 +89,28 @@ def by_layer(found: "Sequence[Array]") -> "Iterator[tuple[tuple[str, str], list[
         yield key, list(some)
 
 
-def look(arrays: "Sequence[Array]") -> list[tuple]:
+def layer_signature(arrays: "Sequence[Array]") -> list[tuple]:
     """What a layer looks like, whatever its number."""
     return [(re.sub(r"^(\w+)\.\d+\.", r"\1.", each.name), each.shape, each.trained) for each in arrays]
 
 
-def told_once(found: "Sequence[Array]") -> "Iterator[Array]":
+def arrays_told_once(found: "Sequence[Array]") -> "Iterator[Array]":
     """Without layers that look like the one before."""
     before: list[tuple] = []
-    for (stack, _), arrays in by_layer(found):
-        shown = look(arrays)
+    for (stack, _), arrays in arrays_by_layer(found):
+        shown = layer_signature(arrays)
         if not (stack and shown == before):
             yield from arrays
         before = shown
 
 
-def said(found: "Sequence[Array]") -> Iterator[str]:
+def describe_equal_layers(found: "Sequence[Array]") -> Iterator[str]:
     """Which layers look like the one before."""
     before: list[tuple] = []
     like: dict[str, list[str]] = {}
     first = ""
-    for (stack, number), arrays in by_layer(found):
-        shown = look(arrays)
+    for (stack, number), arrays in arrays_by_layer(found):
+        shown = layer_signature(arrays)
         if stack and shown == before:
             like.setdefault(first, []).append(f"{stack}.{number}")
         else:

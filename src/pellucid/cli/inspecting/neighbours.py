@@ -27,10 +27,10 @@ def run(
 
     Of the whole embedding matrix, by cosine; the pieces of the word itself are left out.
     """
-    from pellucid.bundle import load
-    from pellucid.inspect.embeddings import embeddings
+    from pellucid.bundle import load_bundle
+    from pellucid.inspect.embeddings import embedding_table
 
-    table = embeddings(load(model), side)
+    table = embedding_table(load_bundle(model), side)
     found = [(word, table.neighbours(table.vector(word), count, without=word.ids)) for word in table.words(words)]
     if json:
         write_objects({"side": side, "word": word, "neighbours": near} for word, near in found)

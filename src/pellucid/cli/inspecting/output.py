@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from pellucid.cli.files import json_line, write_lines
-from pellucid.cli.terminal import Terminal, cut, table, visible
+from pellucid.cli.terminal import Terminal, escape_controls, format_table, shorten_text
 
 JSON = typer.Option("--json", help="write one JSON object a line instead of a table")
 PLOT = typer.Option("--plot", metavar="FILE", help="draw it into this file too, .png or .svg")
@@ -44,35 +44,36 @@ def save_figure(path: str | None, draw: Callable[[Path], Any]) -> None:
 
 def write_table(rows: Sequence[Sequence[str]], sides: str, indent: str = "") -> None:
     """Rows under their heads, as lines of equal columns; `sides` says for each column "l" or "r"."""
-    at = Terminal.here()
+    at = Terminal.of_stdout()
     head, *lines = (
-        cut(f"{indent}{line}", at.width) if at.colour else f"{indent}{line}" for line in aligned(rows, sides)
+        shorten_text(f"{indent}{line}", at.width) if at.colour else f"{indent}{line}"
+        for line in align_columns(rows, sides)
     )
     write_lines([at.dim(head), *lines])
 
 
-def aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
+def align_columns(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
     """The same as text without colours; what would steer a terminal is written out."""
-    return table([[visible(cell) for cell in row] for row in rows], sides)
+    return format_table([[escape_controls(cell) for cell in row] for row in rows], sides)
 
 
 def write_objects(objects: Iterable[Any]) -> None:
     """Dataclasses or mappings as JSON, one a line; numbers that are none become null."""
-    write_lines(json_line(plain(each)) for each in objects)
+    write_lines(json_line(as_plain_json(each)) for each in objects)
 
 
-def plain(value: Any) -> Any:
+def as_plain_json(value: Any) -> Any:
     """The same out of lists, mappings and finite numbers.
 
-    >>> plain({"a": (1, float("nan"))})
+    >>> as_plain_json({"a": (1, float("nan"))})
     {'a': [1, None]}
     """
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, dict):
-        return {key: plain(each) for key, each in value.items()}
+        return {key: as_plain_json(each) for key, each in value.items()}
     if tolist := getattr(value, "tolist", None):
         value = tolist()
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [as_plain_json(each) for each in value]
     return None if isinstance(value, float) and not isfinite(value) else value

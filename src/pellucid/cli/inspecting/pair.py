@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.inspecting.attention_tables import SIDE, TARGET, WHERE, head_line, traced
+from pellucid.cli.inspecting.attention_tables import SIDE, TARGET, WHERE, sentence_lines_of, trace_tensors
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL
 
 if TYPE_CHECKING:
-    from pellucid.inspect.query_key_products import Pair, Plane
+    from pellucid.inspect.query_key_products import QueryKeyPair, QueryKeyPlane
 
 EXAMPLES = """\
   pellucid inspect pair runs/demo/best "The black cat drank the milk." milk drank
@@ -42,7 +42,7 @@ def run(
     """
     from pellucid.api import load
     from pellucid.inspect.attention import require_head
-    from pellucid.inspect.query_key_products import pair, plane
+    from pellucid.inspect.query_key_products import query_key_plane, take_product_apart
 
     require_figure(plot)
     if count < 1:
@@ -50,18 +50,18 @@ def run(
     loaded = load(model)
     require_head(loaded.bundle.model.config, where, head)
     names = [f"{where}.{each}" for each in ("q", "k", "scores", "allowed", "pattern")]
-    trace = traced(loaded, sentence, target, where, names)
-    found = pair(trace, where, head, query, key, side=side)
+    trace = trace_tensors(loaded, sentence, target, where, names)
+    found = take_product_apart(trace, where, head, query, key, side=side)
     if plot:
-        draw(found, plane(trace, where, head, side=side), plot)
+        draw_plane(found, query_key_plane(trace, where, head, side=side), plot)
     if json:
         write_objects([found])
         return
-    write_lines(head_line(trace, where))
-    write_lines(told(found, count))
+    write_lines(sentence_lines_of(trace, where))
+    write_lines(product_lines(found, count))
 
 
-def told(found: "Pair", count: int) -> Iterator[str]:
+def product_lines(found: "QueryKeyPair", count: int) -> Iterator[str]:
     """It as sums and products, one a line."""
     names = f"{found.query} ({found.query_piece})", f"{found.key} ({found.key_piece})"
     yield f"{found.attention}, head {found.head}: {names[0]} reads {names[1]}"
@@ -79,11 +79,11 @@ def told(found: "Pair", count: int) -> Iterator[str]:
         yield f"of {found.width} dimensions {title}: {', '.join(largest) or 'none'}"
 
 
-def draw(found: "Pair", seen: "Plane", plot: str) -> None:
+def draw_plane(found: "QueryKeyPair", seen: "QueryKeyPlane", plot: str) -> None:
     """Queries and keys as arrows, the pair in bold."""
-    from pellucid.plots.arrows import arrows
+    from pellucid.plots.arrows import draw_arrows
 
     title = f"{found.attention}, head {found.head}: the plane keeps {seen.kept:.0%} of the squared lengths"
     groups = {"queries": (seen.queries, seen.query_labels), "keys": (seen.keys, seen.key_labels)}
     marked = {"queries": found.query_place, "keys": found.key_place}
-    save_figure(plot, lambda path: arrows(groups, path, title=title, marked=marked))
+    save_figure(plot, lambda path: draw_arrows(groups, path, title=title, marked=marked))

@@ -10,16 +10,16 @@ from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figu
 from pellucid.cli.options import MODEL
 
 if TYPE_CHECKING:
-    from pellucid.inspect.positions import Wrong
+    from pellucid.inspect.positions import WrongTable
 
 EXAMPLES = """\
   pellucid inspect positions runs/demo/best
   pellucid inspect positions runs/demo/best --text "The sky is blue" --plot positions.png
   pellucid inspect positions runs/demo/best --count 100 --json"""
 
-DISTANCES = (1, 2, 5, 10, 20, 50)
-PAPER = 512
-SHOWN = 6
+DISTANCES_SHOWN = (1, 2, 5, 10, 20, 50)
+PAPER_D_MODEL = 512
+DIMENSIONS_SHOWN = 6
 """Dimensions that the table shows at each end."""
 
 
@@ -36,11 +36,17 @@ def run(
     The table, its wavelengths and the similarity of positions; and beside the paper's formula what code gives in which
     the exponent is doubled by mistake, as an article has it.
     """
-    from pellucid.bundle import load
-    from pellucid.inspect.positions import doubled, right, table_of, wavelengths, wrong_beside_right
+    from pellucid.bundle import load_bundle
+    from pellucid.inspect.positions import (
+        compare_with_wrong_table,
+        doubled_exponent_table,
+        paper_table,
+        position_vectors,
+        wavelengths,
+    )
 
     require_figure(plot)
-    loaded = load(model)
+    loaded = load_bundle(model)
     if side not in ("source", "target"):
         raise ValueError(f"side is {side!r}, it must be source or target")
     pieces: list[str] = []
@@ -48,15 +54,15 @@ def run(
         [ids] = getattr(loaded.tokenizer, f"encode_{side}")([text])
         pieces = getattr(loaded.tokenizer, f"{side}_pieces")(ids)
         count = len(pieces)
-    table = table_of(loaded.model, count, side)
+    table = position_vectors(loaded.model, count, side)
     width, by_distance = table.values.shape[1], table.by_distance()
     sinusoidal = table.kind in ("sinusoidal", "rotary")
     waves = wavelengths(width) if sinusoidal else None
-    wrong = [wrong_beside_right(each) for each in dict.fromkeys((PAPER, width)) if each % 2 == 0]
+    wrong = [compare_with_wrong_table(each) for each in dict.fromkeys((PAPER_D_MODEL, width)) if each % 2 == 0]
     if plot:
-        from pellucid.plots.positions import positions as drawn
+        from pellucid.plots.positions import draw_positions as drawn
 
-        curves = (right(4, width)[3], doubled(4, width)[3]) if width % 2 == 0 else None
+        curves = (paper_table(4, width)[3], doubled_exponent_table(4, width)[3]) if width % 2 == 0 else None
         save_figure(plot, lambda path: drawn(table.values, table.similarity, path, wavelengths=waves, curves=curves))
     if json:
         write_objects(
@@ -75,7 +81,7 @@ def run(
         )
         return
     write_lines([f"{table.kind} positions, {'trained' if table.trained else 'fixed'}; {width} numbers each", ""])
-    ends = range(width) if width <= 2 * SHOWN else [*range(SHOWN), *range(width - 2, width)]
+    ends = range(width) if width <= 2 * DIMENSIONS_SHOWN else [*range(DIMENSIONS_SHOWN), *range(width - 2, width)]
     gap = len(ends) < width
     rows = [["position", *(["piece"] * bool(pieces)), *(f"dim {d}" for d in ends)]]
     for place in range(min(count, 12)):
@@ -86,15 +92,15 @@ def run(
     write_table(rows, "r" + "l" * bool(pieces) + "r" * (len(rows[0]) - 1 - bool(pieces)))
     if waves is not None:
         write_lines(["", f"wavelengths: {waves[0]:.2f} positions (dims 0, 1) to {waves[-1]:,.0f} (the last two)"])
-    near = [f"{by_distance[d]:.3f} at {d}" for d in DISTANCES if d < len(by_distance)]
+    near = [f"{by_distance[d]:.3f} at {d}" for d in DISTANCES_SHOWN if d < len(by_distance)]
     rise = (
         "never rises" if table.first_rise is None else f"first rises from {table.first_rise - 1} to {table.first_rise}"
     )
     write_lines(["", f"mean cosine of positions by distance: {', '.join(near)}; it {rise}" if near else ""])
-    write_lines(line for each in wrong for line in told(each))
+    write_lines(line for each in wrong for line in wrong_table_lines(each))
 
 
-def told(wrong: "Wrong") -> Iterator[str]:
+def wrong_table_lines(wrong: "WrongTable") -> Iterator[str]:
     """What doubling the exponent does."""
     yield ""
     at = f"at d = {wrong.d_model}, position {wrong.position}"

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pellucid.cli.files import existing, write_lines
-from pellucid.cli.inspecting.output import JSON, PLOT, aligned, require_figure, save_figure, write_objects
+from pellucid.cli.files import require_file, write_lines
+from pellucid.cli.inspecting.output import JSON, PLOT, align_columns, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL
-from pellucid.cli.terminal import Terminal, flowing, visible
+from pellucid.cli.terminal import Terminal, escape_controls, flow_parts
 
 if TYPE_CHECKING:
-    from pellucid.inspect.probes import Head, Judged, Probe, Result
+    from pellucid.inspect.probes import JudgedHeads, Probe, ProbedHead, ProbeResult
 
 EXAMPLES = """\
   pellucid inspect probes runs/demo/best
@@ -45,10 +45,10 @@ def run(
     takes a target = "..." too.
     """
     from pellucid.api import load
-    from pellucid.inspect.probes import gallery, read, run
+    from pellucid.inspect.probes import read_gallery, read_probes, run_probe
 
     require_figure(plot)
-    probes = chosen(gallery() if file is None else read(existing(file)), names or [])
+    probes = choose_probes(read_gallery() if file is None else read_probes(require_file(file)), names or [])
     loaded = load(model)
     config = loaded.bundle.model.config
 
@@ -58,7 +58,7 @@ def run(
     found, left_out = [], []
     for probe in probes:
         try:
-            found.append(run(probe, ask, config))
+            found.append(run_probe(probe, ask, config))
         except ValueError as error:
             if file or names:
                 raise
@@ -68,16 +68,16 @@ def run(
     for line in left_out:
         typer.echo(line, err=True)
     if plot:
-        draw(found, plot)
+        draw_probes(found, plot)
     if json:
-        write_objects(map(as_object, found))
+        write_objects(map(result_as_object, found))
         return
     for result in found:
-        write_lines([*told(result, each), ""])
-    write_lines(summary(found))
+        write_lines([*probe_lines(result, each), ""])
+    write_lines(summary_lines(found))
 
 
-def chosen(probes: "Sequence[Probe]", names: Sequence[str]) -> "list[Probe]":
+def choose_probes(probes: "Sequence[Probe]", names: Sequence[str]) -> "list[Probe]":
     """Those with these names, or all; ValueError for a name there is not."""
     known = {probe.name: probe for probe in probes}
     for name in names:
@@ -88,89 +88,93 @@ def chosen(probes: "Sequence[Probe]", names: Sequence[str]) -> "list[Probe]":
     return [known[name] for name in dict.fromkeys(names)] if names else list(probes)
 
 
-def told(result: "Result", each: bool) -> Iterator[str]:
+def probe_lines(result: "ProbeResult", each: bool) -> Iterator[str]:
     """One probe: the wish, what each layer (or head) does, and the verdict."""
     from pellucid.inspect.probes import PLACES
 
-    at, probe = Terminal.here(), result.probe
-    yield at.bold(visible(probe.name)) + (f"  ({' '.join(probe.article)})" if probe.article else "")
-    yield f"  {visible(probe.sentence)}" + (f" → {visible(probe.target)}" if probe.target else "")
-    yield from flowing(
-        f"In the {PLACES[probe.where]}, {visible(probe.wish)}. {visible(probe.why)}".split(), at.width, "  ", gap=" "
+    at, probe = Terminal.of_stdout(), result.probe
+    yield at.bold(escape_controls(probe.name)) + (f"  ({' '.join(probe.article)})" if probe.article else "")
+    yield f"  {escape_controls(probe.sentence)}" + (f" → {escape_controls(probe.target)}" if probe.target else "")
+    yield from flow_parts(
+        f"In the {PLACES[probe.where]}, {escape_controls(probe.wish)}. {escape_controls(probe.why)}".split(),
+        at.width,
+        "  ",
+        gap=" ",
     )
     for note in result.notes:
-        yield from flowing(f"Note: {visible(note)}.".split(), at.width, "  ", gap=" ")
-    rows = list(of_heads(result) if each else of_layers(result))
+        yield from flow_parts(f"Note: {escape_controls(note)}.".split(), at.width, "  ", gap=" ")
+    rows = list(rows_by_head(result) if each else rows_by_layer(result))
     sides = "l" + "r" * (len(rows[0]) - 2) + "l"
-    lines = aligned(rows, sides)
+    lines = align_columns(rows, sides)
     yield f"  {at.dim(lines[0])}"
     yield from (f"  {line}" for line in lines[1:])
     for judged in result.judged:
-        yield f"  {best_line(result, judged)}"
-    yield from flowing(f"{result.verdict}.".split(), at.width, "  ", gap=" ")
+        yield f"  {best_head_line(result, judged)}"
+    yield from flow_parts(f"{result.verdict}.".split(), at.width, "  ", gap=" ")
 
 
-def of_layers(result: "Result") -> Iterator[list[str]]:
+def rows_by_layer(result: "ProbeResult") -> Iterator[list[str]]:
     """For each attention how many heads do as wished, the mean weights of the words, and what each head reads most."""
     weights, norms = result.judged
-    yield ["", "heads", "by weights", "by norms", *named(result), "each head reads most"]
+    yield ["", "heads", "by weights", "by norms", *column_heads(result), "each head reads most"]
     other = norms.by_attention()
     for name, heads in weights.by_attention().items():
-        mean = [sum(values) / len(heads) for values in zip(*(values_of(result, head) for head in heads), strict=True)]
+        mean = [sum(values) / len(heads) for values in zip(*(head_values(result, head) for head in heads), strict=True)]
         counts = [str(sum(head.wished for head in some)) for some in (heads, other[name])]
-        most = "; ".join(most_of(result, head) for head in heads)
+        most = "; ".join(most_read_words(result, head) for head in heads)
         yield [name, str(len(heads)), *counts, *(f"{value:.3f}" for value in mean), most]
     total = [str(len(weights.heads)), str(weights.count), str(norms.count)]
     yield [
         "mean of all heads",
         *total,
-        *(f"{value:.3f}" for value in values_of(result, weights.mean)),
-        most_of(result, weights.mean),
+        *(f"{value:.3f}" for value in head_values(result, weights.mean)),
+        most_read_words(result, weights.mean),
     ]
     chance = f"{result.chance * len(weights.heads):.1f}"
-    yield ["by chance", "", chance, chance, *[""] * len(named(result)), ""]
+    yield ["by chance", "", chance, chance, *[""] * len(column_heads(result)), ""]
 
 
-def of_heads(result: "Result") -> Iterator[list[str]]:
+def rows_by_head(result: "ProbeResult") -> Iterator[list[str]]:
     """For each head whether it does as wished, the weights of the words, and what it reads most."""
     weights, norms = result.judged
-    yield ["", "head", "by weights", "by norms", *named(result), "reads most"]
+    yield ["", "head", "by weights", "by norms", *column_heads(result), "reads most"]
     for head, other in zip(weights.heads, norms.heads, strict=True):
         marks = ["yes" if wished else "-" for wished in (head.wished, other.wished)]
-        shares = [f"{value:.3f}" for value in values_of(result, head)]
-        yield [head.attention, str(head.head), *marks, *shares, most_of(result, head)]
+        shares = [f"{value:.3f}" for value in head_values(result, head)]
+        yield [head.attention, str(head.head), *marks, *shares, most_read_words(result, head)]
     marks = ["yes" if judged.mean.wished else "-" for judged in result.judged]
-    shares = [f"{value:.3f}" for value in values_of(result, weights.mean)]
-    yield ["mean of all heads", "", *marks, *shares, most_of(result, weights.mean)]
+    shares = [f"{value:.3f}" for value in head_values(result, weights.mean)]
+    yield ["mean of all heads", "", *marks, *shares, most_read_words(result, weights.mean)]
     yield ["by chance", "", *[f"{result.chance:.1%}"] * 2, *[""] * len(shares), ""]
 
 
-def named(result: "Result") -> list[str]:
+def column_heads(result: "ProbeResult") -> list[str]:
     """The heads of the columns of numbers: the words of the order, or how far apart the rows are."""
     return [result.words[n] for n in result.wanted] or ["apart"]
 
 
-def values_of(result: "Result", head: "Head") -> list[float]:
+def head_values(result: "ProbeResult", head: "ProbedHead") -> list[float]:
     """The numbers of a head in these columns."""
     return [head.shares[0][n] for n in result.wanted] or [head.margin]
 
 
-def most_of(result: "Result", head: "Head") -> str:
+def most_read_words(result: "ProbeResult", head: "ProbedHead") -> str:
     """What each reader reads most, marks among it."""
     return " ".join(result.words[max(range(len(row)), key=lambda n: row[n])] for row in head.shares)
 
 
-def best_line(result: "Result", judged: "Judged") -> str:
+def best_head_line(result: "ProbeResult", judged: "JudgedHeads") -> str:
     """The head that does it most."""
     best = judged.best
     numbers = ", ".join(
-        f"{visible(name)} {value:.3f}" for name, value in zip(named(result), values_of(result, best), strict=True)
+        f"{escape_controls(name)} {value:.3f}"
+        for name, value in zip(column_heads(result), head_values(result, best), strict=True)
     )
     none = "" if best.wished else ", though it does not either"
     return f"by {judged.kind} the head that comes nearest is {best.attention} head {best.head}{none}: {numbers}"
 
 
-def summary(found: "Sequence[Result]") -> Iterator[str]:
+def summary_lines(found: "Sequence[ProbeResult]") -> Iterator[str]:
     """All verdicts in one table."""
     rows = [["probe", "heads as wished", "by chance", "beyond chance", "all heads, weights", "norms"]]
     for result in found:
@@ -179,19 +183,24 @@ def summary(found: "Sequence[Result]") -> Iterator[str]:
         does = ["does" if judged.mean.wished else "does not" for judged in (weights, norms)]
         beyond = "yes" if result.beyond_chance else "no"
         rows.append([result.probe.name, f"{weights.count} of {total}", f"{result.chance * total:.1f}", beyond, *does])
-    yield from aligned(rows, "lrrlll")
+    yield from align_columns(rows, "lrrlll")
 
 
-def as_object(result: "Result") -> dict[str, Any]:
+def result_as_object(result: "ProbeResult") -> dict[str, Any]:
     """For JSON: the probe, the words, every head by weights and by norms."""
-    from pellucid.cli.inspecting.output import plain
+    from pellucid.cli.inspecting.output import as_plain_json
 
     judged = {
-        each.kind: {"count": each.count, "mean": plain(each.mean), "best": plain(each.best), "heads": plain(each.heads)}
+        each.kind: {
+            "count": each.count,
+            "mean": as_plain_json(each.mean),
+            "best": as_plain_json(each.best),
+            "heads": as_plain_json(each.heads),
+        }
         for each in result.judged
     }
     return {
-        "probe": plain(result.probe),
+        "probe": as_plain_json(result.probe),
         "wish": result.probe.wish,
         "readers": result.readers,
         "words": result.words,
@@ -203,9 +212,9 @@ def as_object(result: "Result") -> dict[str, Any]:
     }
 
 
-def draw(found: "Sequence[Result]", plot: str) -> None:
+def draw_probes(found: "Sequence[ProbeResult]", plot: str) -> None:
     """A panel for each probe."""
-    from pellucid.plots.probes import Panel, probes
+    from pellucid.plots.probes import ProbePanel, draw_probe_panels
 
     panels = []
     for result in found:
@@ -213,5 +222,5 @@ def draw(found: "Sequence[Result]", plot: str) -> None:
         rows = [f"{head.attention} {head.head}" for head in weights.heads]
         values = [[sum(column) / len(column) for column in zip(*head.shares, strict=True)] for head in weights.heads]
         does = [head.wished for head in weights.heads]
-        panels.append(Panel(result.probe.wish, rows, result.words, values, does, result.ranks))
-    save_figure(plot, lambda path: probes(panels, path))
+        panels.append(ProbePanel(result.probe.wish, rows, result.words, values, does, result.ranks))
+    save_figure(plot, lambda path: draw_probe_panels(panels, path))

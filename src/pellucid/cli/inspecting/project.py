@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import into, lines_of, write_lines
+from pellucid.cli.files import lines_of, open_output, write_lines
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
 from pellucid.cli.inspecting.similar import SIDE
 from pellucid.cli.options import MODEL
-from pellucid.cli.terminal import visible
+from pellucid.cli.terminal import escape_controls
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,9 +56,9 @@ def run(
     Principal components need nothing more; t-SNE and UMAP must be installed. A map leaves out most of what the
     vectors hold: near on the map is a hint, and `pellucid inspect neighbours` measures it.
     """
-    from pellucid.bundle import load
-    from pellucid.inspect.embeddings import embeddings
-    from pellucid.inspect.projection import projection, require_known
+    from pellucid.bundle import load_bundle
+    from pellucid.inspect.embeddings import embedding_table
+    from pellucid.inspect.projection import project_vectors, require_known
 
     require_known(method, dims)
     require_figure(plot)
@@ -66,28 +66,28 @@ def run(
         require_figure(path, endings=(ending,))
     if words and file:
         raise ValueError("words are given and a file of them too; leave one out")
-    table = embeddings(load(model), side)
-    asked = list(dict.fromkeys(listed(file) if file else words or []))
-    names, spelled, rows = given(table, asked) if asked else first(table, count)
-    made = projection(rows, method, dims, seed)
+    table = embedding_table(load_bundle(model), side)
+    asked = list(dict.fromkeys(read_words(file) if file else words or []))
+    names, spelled, rows = vectors_of_words(table, asked) if asked else vectors_of_first_pieces(table, count)
+    made = project_vectors(rows, method, dims, seed)
     axes = [f"component {n + 1}, {share:.1%}" for n, share in enumerate(made.shares)] or [""] * dims
     says = f"{len(names):,} of {len(table.pieces):,} {side} pieces by {method}"
     says += f", which keeps {sum(made.shares):.1%} of their variance" if made.shares else ""
     if plot:
-        from pellucid.plots.scatter import scatter
+        from pellucid.plots.scatter import draw_scatter
 
-        save_figure(plot, lambda path: scatter(made.places, names, path, title=says, axes_names=axes[:2]))
+        save_figure(plot, lambda path: draw_scatter(made.places, names, path, title=says, axes_names=axes[:2]))
     if html:
         from pellucid.page.scatter import scatter_html
 
         text = scatter_html(made.places, names, title=f"Words of {model}", says=says)
-        write_file(html, text)
+        write_and_report(html, text)
     letters = "xyz"[:dims]
     if tsv:
-        cells = [[*words, *digits(place)] for *words, place in zip(names, spelled, made.places, strict=True)]
-        write_file(tsv, tabs([["word", "pieces", *letters], *cells]))
+        cells = [[*words, *format_digits(place)] for *words, place in zip(names, spelled, made.places, strict=True)]
+        write_and_report(tsv, tab_separated([["word", "pieces", *letters], *cells]))
     if vectors:
-        write_file(vectors, tabs(map(digits, rows)))
+        write_and_report(vectors, tab_separated(map(format_digits, rows)))
     if json:
         write_objects(
             {"word": name, "pieces": pieces, **dict(zip(letters, place, strict=True))}
@@ -97,12 +97,12 @@ def run(
     write_lines([says])
     if not (html or tsv or vectors or plot):
         write_lines(
-            "\t".join([visible(name), *(f"{number:.4f}" for number in place)])
+            "\t".join([escape_controls(name), *(f"{number:.4f}" for number in place)])
             for name, place in zip(names, made.places, strict=True)
         )
 
 
-def listed(file: str) -> list[str]:
+def read_words(file: str) -> list[str]:
     """The words of a file; ValueError for none."""
     found = [line.strip() for line in lines_of(file) if line.strip()]
     if not found:
@@ -110,13 +110,13 @@ def listed(file: str) -> list[str]:
     return found
 
 
-def given(table: "Embeddings", words: Sequence[str]) -> "tuple[list[str], list[str], np.ndarray]":
+def vectors_of_words(table: "Embeddings", words: Sequence[str]) -> "tuple[list[str], list[str], np.ndarray]":
     """Words with their pieces and their vectors."""
     found = table.words(words)
     return [word.text for word in found], [word.spelled for word in found], table.matrix(found)
 
 
-def first(table: "Embeddings", count: int) -> "tuple[list[str], list[str], np.ndarray]":
+def vectors_of_first_pieces(table: "Embeddings", count: int) -> "tuple[list[str], list[str], np.ndarray]":
     """The first pieces that begin a word and have a letter, or all pieces there are."""
     if count < 0:
         raise ValueError(f"--count is {count}, it must be 0 or more")
@@ -126,19 +126,19 @@ def first(table: "Embeddings", count: int) -> "tuple[list[str], list[str], np.nd
     return names, names, table.vectors[ids]
 
 
-def digits(numbers: "np.ndarray") -> list[str]:
+def format_digits(numbers: "np.ndarray") -> list[str]:
     """As many as a float32 has."""
     return [f"{number:.7g}" for number in numbers]
 
 
-def tabs(rows: Iterable[Sequence[str]]) -> str:
+def tab_separated(rows: Iterable[Sequence[str]]) -> str:
     """Lines of cells; a cell stays one, on one line."""
-    return "".join("\t".join(visible(cell) for cell in row) + "\n" for row in rows)
+    return "".join("\t".join(escape_controls(cell) for cell in row) + "\n" for row in rows)
 
 
-def write_file(path: str, text: str) -> None:
+def write_and_report(path: str, text: str) -> None:
     """Whole or not at all."""
-    with into(path) as write:
+    with open_output(path) as write:
         assert write is not None
         write(text)
     typer.echo(f"{path}: {Path(path).stat().st_size:,} bytes", err=True)

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pellucid.cli.files import equal_lines, existing, named, write_lines
-from pellucid.cli.inspecting.measurement_bar import working
+from pellucid.cli.files import equal_lines, name_file_in_errors, require_file, write_lines
+from pellucid.cli.inspecting.measurement_bar import measurement_bar
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL
 
 if TYPE_CHECKING:
     from pellucid.bundle import Bundle
-    from pellucid.cli.inspecting.prune_report import Result, Study
-    from pellucid.cli.inspecting.pruning_measurer import Removing
-    from pellucid.inspect.gates import Gated
+    from pellucid.cli.inspecting.prune_report import PruningResult, PruningStudy
+    from pellucid.cli.inspecting.pruning_measurer import PruningMeasurer
+    from pellucid.inspect.gates import GatedModel
     from pellucid.inspect.importance import Head
-    from pellucid.inspect.study_pairs import Pairs
+    from pellucid.inspect.study_pairs import StudyPairs
     from pellucid.model import Transformer
 
 EXAMPLES = """\
@@ -28,7 +28,7 @@ EXAMPLES = """\
   pellucid inspect prune runs/demo/best --source dev.en --target dev.es --by l0 --strength 0.02 --among encoder \\
     --train-source train.en --train-target train.es --out runs/demo/gated"""
 
-BY = ("ablation", "gradient", "l0")
+RANKINGS = ("ablation", "gradient", "l0")
 
 
 def run(
@@ -40,7 +40,7 @@ def run(
         typer.Option(metavar="FILE", help="other sentences to rank the heads on; without them, half of the others"),
     ] = None,
     rank_target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations")] = None,
-    by: Annotated[str, typer.Option(metavar="|".join(BY), help="what says which heads go first")] = "ablation",
+    by: Annotated[str, typer.Option(metavar="|".join(RANKINGS), help="what says which heads go first")] = "ablation",
     among: Annotated[str, typer.Option(metavar="all|encoder|decoder|cross", help="heads that may go")] = "all",
     keep: Annotated[int | None, typer.Option(min=0, metavar="N", help="how many of these heads stay")] = None,
     within: Annotated[
@@ -76,36 +76,38 @@ def run(
     --by l0 trains gates on the heads, with the model, on training pairs (Voita et al. 2019); --strength decides how
     many close.
     """
-    check(by, keep, within, out, strength, (train_source, train_target), (rank_source, rank_target))
+    check_prune_options(by, keep, within, out, strength, (train_source, train_target), (rank_source, rank_target))
     require_figure(plot)
     for path in (rank_source, rank_target, train_source, train_target):
-        existing(path or "-")
-    from pellucid.bundle import load
+        require_file(path or "-")
+    from pellucid.bundle import load_bundle
     from pellucid.cli.inspecting import prune_report
-    from pellucid.cli.inspecting.pruning_measurer import Removing
+    from pellucid.cli.inspecting.pruning_measurer import PruningMeasurer
     from pellucid.inspect import importance
 
     rank_files = (rank_source, rank_target) if rank_source and rank_target else None
-    bundle = load(model)
-    heads = importance.heads_of(bundle.model.config, among)
+    bundle = load_bundle(model)
+    heads = importance.list_heads(bundle.model.config, among)
     if len(heads) < (keep or 1):
-        raise ValueError(f"{model} has {len(heads)} {prune_report.KINDS[among]}: too few to keep {keep or 1} of them")
-    ranking, measured = ranked_and_measured(bundle, (source, target), rank_files, lines)
-    removing = Removing(bundle, measured, beam, len(heads))
-    orders, counts = ranked(bundle, ranking, among, random, seed), importance.kept_counts(len(heads), points)
+        raise ValueError(
+            f"{model} has {len(heads)} {prune_report.HEAD_KINDS[among]}: too few to keep {keep or 1} of them"
+        )
+    ranking, measured = ranking_and_test_pairs(bundle, (source, target), rank_files, lines)
+    removing = PruningMeasurer(bundle, measured, beam, len(heads))
+    orders, counts = rank_heads(bundle, ranking, among, random, seed), importance.kept_counts(len(heads), points)
     trained, removed = None, None
     if by == "l0":
         assert strength is not None and train_source and train_target
-        gated = learned(bundle, (train_source, train_target), strength, among, updates, batch_tokens, seed)
+        gated = learn_which_heads(bundle, (train_source, train_target), strength, among, updates, batch_tokens, seed)
         trained, removed = gated.model, gated.closed
-    with working("curve", len(orders) * len(counts)) as done:
+    with measurement_bar("curve", len(orders) * len(counts)) as done:
         curves = removing.curves(orders, counts, done)
     if within is not None:
         keep = removing.fewest_within(orders[by], counts, within)
     if keep is not None:
         removed = sorted(orders[by][keep:], key=heads.index)
-    result = None if removed is None else compared(removing, trained, by, removed, samples, seed)
-    study = prune_report.Study(
+    result = None if removed is None else compare_pruned(removing, trained, by, removed, samples, seed)
+    study = prune_report.PruningStudy(
         model,
         among,
         len(heads),
@@ -117,11 +119,11 @@ def run(
         notes=list(dict.fromkeys([*ranking.notes, *measured.notes])),
     )
     if result is not None and out is not None:
-        write(out, bundle, result, study, strength)
-    show(study, result, out, json, plot)
+        write_pruned_model(out, bundle, result, study, strength)
+    show_pruning(study, result, out, json, plot)
 
 
-def check(
+def check_prune_options(
     by: str,
     keep: int | None,
     within: float | None,
@@ -132,8 +134,8 @@ def check(
 ) -> None:
     """ValueError, before anything is read, with all that is wrong with the options."""
     problems = []
-    if by not in BY:
-        problems.append(f"--by is {by!r}, it must be one of {', '.join(BY)}")
+    if by not in RANKINGS:
+        problems.append(f"--by is {by!r}, it must be one of {', '.join(RANKINGS)}")
     if (rank[0] is None) != (rank[1] is None):
         problems.append("--rank-source and --rank-target belong together")
     if keep is not None and within is not None:
@@ -153,70 +155,75 @@ def check(
         raise ValueError("; ".join(problems))
 
 
-def ranked_and_measured(
+def ranking_and_test_pairs(
     bundle: "Bundle", files: tuple[str, str], rank_files: tuple[str, str] | None, lines: int
-) -> "tuple[Pairs, Pairs]":
+) -> "tuple[StudyPairs, StudyPairs]":
     """Pairs to rank the heads on, and other pairs to measure with."""
-    from pellucid.inspect.study_pairs import prepare, some_of
+    from pellucid.inspect.study_pairs import encode_study_pairs, spread_evenly
 
-    def prepared(files: tuple[str, str], texts: tuple[list[str], list[str]], chosen: Sequence[int]) -> "Pairs":
-        with named(" and ".join(files)):
+    def prepared(files: tuple[str, str], texts: tuple[list[str], list[str]], chosen: Sequence[int]) -> "StudyPairs":
+        with name_file_in_errors(" and ".join(files)):
             sides = ([side[n] for n in chosen] for side in texts)
-            return prepare(bundle.tokenizer, bundle.model.config, *sides, numbers=chosen)
+            return encode_study_pairs(bundle.tokenizer, bundle.model.config, *sides, numbers=chosen)
 
     texts = equal_lines(*files)
-    chosen = some_of(texts[0], lines)
+    chosen = spread_evenly(texts[0], lines)
     if rank_files is not None:
         of_ranking = equal_lines(*rank_files)
-        ranking = prepared(rank_files, of_ranking, some_of(of_ranking[0], lines))
+        ranking = prepared(rank_files, of_ranking, spread_evenly(of_ranking[0], lines))
         return ranking, prepared(files, texts, chosen)
     if len(chosen) < 2:
         raise ValueError(f"{files[0]}: one half ranks the heads, the other measures; {len(chosen)} lines are too few")
     return prepared(files, texts, chosen[0::2]), prepared(files, texts, chosen[1::2])
 
 
-def ranked(bundle: "Bundle", pairs: "Pairs", among: str, random: int, seed: int) -> "dict[str, list[Head]]":
+def rank_heads(bundle: "Bundle", pairs: "StudyPairs", among: str, random: int, seed: int) -> "dict[str, list[Head]]":
     """The heads by what their silence costs, by the gradient, and in random orders, those to be kept longest first."""
     from pellucid.inspect import heads as study
     from pellucid.inspect import importance
-    from pellucid.inspect.study_pairs import batches_in
+    from pellucid.inspect.study_pairs import count_batches
 
     config = bundle.model.config
-    with working("importance", batches_in(pairs, config) * (len(importance.heads_of(config)) + 2)) as done:
-        return study.weigh(bundle.model, pairs, done).orders(config, among, random, seed)
+    with measurement_bar("importance", count_batches(pairs, config) * (len(importance.list_heads(config)) + 2)) as done:
+        return study.measure_importance(bundle.model, pairs, done).orders(config, among, random, seed)
 
 
-def learned(
+def learn_which_heads(
     bundle: "Bundle", files: tuple[str, str], strength: float, among: str, updates: int, batch_tokens: int, seed: int
-) -> "Gated":
+) -> "GatedModel":
     """Gates trained on training pairs, in an order drawn by the seed."""
-    from pellucid.data.corpus import Pairs
+    from pellucid.data.corpus import SentencePairs
     from pellucid.data.stream import Stream, encode_pairs
-    from pellucid.inspect.gates import GateConfig, learn
+    from pellucid.inspect.gates import GateConfig, learn_gates
 
     config = GateConfig(strength=strength, among=among, updates=updates, seed=seed)
     sides = equal_lines(*files)
-    with named(" and ".join(files)):
-        pairs, _ = encode_pairs(Pairs.of(*sides), bundle.tokenizer, bundle.model.config.max_positions)
-    with working("gates", updates) as done:
-        return learn(bundle.model, iter(Stream(pairs, batch_tokens, seed)), config, lambda _: done())
+    with name_file_in_errors(" and ".join(files)):
+        pairs, _ = encode_pairs(SentencePairs.from_lists(*sides), bundle.tokenizer, bundle.model.config.max_positions)
+    with measurement_bar("gates", updates) as done:
+        return learn_gates(bundle.model, iter(Stream(pairs, batch_tokens, seed)), config, lambda _: done())
 
 
-def compared(
-    removing: "Removing", trained: "Transformer | None", by: str, removed: "Sequence[Head]", samples: int, seed: int
-) -> "Result":
+def compare_pruned(
+    removing: "PruningMeasurer",
+    trained: "Transformer | None",
+    by: str,
+    removed: "Sequence[Head]",
+    samples: int,
+    seed: int,
+) -> "PruningResult":
     """The smaller model beside the whole one; its weights are those of the whole one, or else of `trained`."""
-    from pellucid.cli.inspecting.prune_report import Result
-    from pellucid.inspect.pruning import pruned
+    from pellucid.cli.inspecting.prune_report import PruningResult
+    from pellucid.inspect.pruning import remove_heads
 
     whole = removing.bundle.model
-    after = pruned(trained or whole, removed)
+    after = remove_heads(trained or whole, removed)
     difference, logit = removing.largest_difference(trained or whole, after, removed)
-    return Result(
+    return PruningResult(
         after,
         by,
         removed,
-        removing.point_of(after, removing.among - len(removed)),
+        removing.point_of_model(after, removing.among - len(removed)),
         tuple(sum(each.numel() for each in model.parameters()) for model in (whole, after)),
         difference,
         logit,
@@ -225,12 +232,14 @@ def compared(
     )
 
 
-def write(out: str, bundle: "Bundle", result: "Result", study: "Study", strength: float | None) -> None:
+def write_pruned_model(
+    out: str, bundle: "Bundle", result: "PruningResult", study: "PruningStudy", strength: float | None
+) -> None:
     """The model directory, whole or not at all; its manifest says what it was made from, and how."""
-    from pellucid.bundle import save
-    from pellucid.trace.provenance import of_bundle
+    from pellucid.bundle import save_bundle
+    from pellucid.trace.provenance import model_facts
 
-    of = of_bundle(bundle)
+    of = model_facts(bundle)
     kept = {key: value for key, value in bundle.manifest.items() if key in ("data", "step", "imported")}
     of_that = {"of": bundle.manifest["pruned"]} if "pruned" in bundle.manifest else {}
     made: dict[str, Any] = {
@@ -247,37 +256,39 @@ def write(out: str, bundle: "Bundle", result: "Result", study: "Study", strength
         "beam": study.beam,
         **of_that,
     }
-    save(out, result.model, bundle.tokenizer, **kept, pruned=made)
+    save_bundle(out, result.model, bundle.tokenizer, **kept, pruned=made)
 
 
-def show(study: "Study", result: "Result | None", out: str | None, json: bool, plot: str | None) -> None:
+def show_pruning(
+    study: "PruningStudy", result: "PruningResult | None", out: str | None, json: bool, plot: str | None
+) -> None:
     """Tables or objects, and the figure."""
     from pellucid.cli.inspecting import prune_report
 
     if plot:
-        from pellucid.plots.pruning import pruning_curves
+        from pellucid.plots.pruning import draw_pruning_curves
 
         curves = {
             title: {each.order: [getattr(point, score) for point in each.points] for each in study.curves}
-            for score, (title, _) in prune_report.SCORES.items()
+            for score, (title, _) in prune_report.SCORE_TITLES.items()
         }
         point = study.learned
-        titles = prune_report.SCORES.items()
+        titles = prune_report.SCORE_TITLES.items()
         learned = (
             None if point is None else (point.kept, {title: getattr(point, score) for score, (title, _) in titles})
         )
         kept = [point.kept for point in study.curves[0].points]
         title = f"{study.model}, {study.kind} ranked on {study.ranked_on}, measured on {study.measured_on}"
         save_figure(
-            plot, lambda path: pruning_curves(kept, curves, path, title=title, heads=study.kind, learned=learned)
+            plot, lambda path: draw_pruning_curves(kept, curves, path, title=title, heads=study.kind, learned=learned)
         )
     if json:
         write_objects(
-            [*prune_report.objects(study), *([] if result is None else [prune_report.result_object(result, out)])]
+            [*prune_report.study_objects(study), *([] if result is None else [prune_report.result_object(result, out)])]
         )
         return
-    write_lines(prune_report.told(study))
+    write_lines(prune_report.study_lines(study))
     if result is not None:
-        write_lines(["", *prune_report.result_told(result)])
+        write_lines(["", *prune_report.result_lines(result)])
         if out is not None:
             write_lines([f"written: {out}"])

@@ -5,16 +5,16 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from pellucid.cli.inspecting.output import aligned
+from pellucid.cli.inspecting.output import align_columns
 
 if TYPE_CHECKING:
-    from pellucid.cli.inspecting.pruning_measurer import Curve, Point, Speed
-    from pellucid.evaluate.bootstrap import Paired
+    from pellucid.cli.inspecting.pruning_measurer import PruningCurve, PruningPoint, Speed
+    from pellucid.evaluate.bootstrap import PairedScore
     from pellucid.inspect.importance import Head
     from pellucid.model import Transformer
 
-SCORES = {"bleu": ("BLEU", 2), "chrf": ("chrF", 2), "loss": ("loss, nats a piece", 4)}
-KINDS = {
+SCORE_TITLES = {"bleu": ("BLEU", 2), "chrf": ("chrF", 2), "loss": ("loss, nats a piece", 4)}
+HEAD_KINDS = {
     "all": "heads",
     "encoder": "encoder heads",
     "decoder": "self-attention heads of the decoder",
@@ -23,7 +23,7 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Study:
+class PruningStudy:
     """The curves, and which pairs ranked the heads and which measured."""
 
     model: str
@@ -32,40 +32,40 @@ class Study:
     beam: int
     ranked_on: str
     measured_on: str
-    curves: "Sequence[Curve]"
-    learned: "Point | None"
+    curves: "Sequence[PruningCurve]"
+    learned: "PruningPoint | None"
     notes: Sequence[str]
 
     @property
     def kind(self) -> str:
-        return KINDS[self.among]
+        return HEAD_KINDS[self.among]
 
 
 @dataclass(frozen=True)
-class Result:
+class PruningResult:
     """A smaller model beside the one it was made from."""
 
     model: "Transformer"
     by: str
     removed: "Sequence[Head]"
-    point: "Point"
+    point: "PruningPoint"
     parameters: "tuple[int, ...]"
     difference: float
     largest_logit: float
-    scores: "Sequence[Paired]"
+    scores: "Sequence[PairedScore]"
     speeds: "Sequence[Speed]"
 
 
-def told(study: Study) -> Iterator[str]:
+def study_lines(study: PruningStudy) -> Iterator[str]:
     """Heads kept beside what is left, score by score."""
     yield f"{study.heads} {study.kind} ranked on {study.ranked_on}; measured on {study.measured_on}, beam {study.beam}"
     yield from (f"note: {note}" for note in study.notes)
-    for score, (title, digits) in SCORES.items():
+    for score, (title, digits) in SCORE_TITLES.items():
         yield ""
-        yield from table_of(study, score, title, digits)
+        yield from score_table(study, score, title, digits)
 
 
-def table_of(study: Study, score: str, title: str, digits: int) -> Iterator[str]:
+def score_table(study: PruningStudy, score: str, title: str, digits: int) -> Iterator[str]:
     """A row for each order; of the random ones the mean, the least and the largest."""
     rows = [[f"{title}, {study.kind} kept", *(str(point.kept) for point in study.curves[0].points)]]
     chance = []
@@ -78,12 +78,12 @@ def table_of(study: Study, score: str, title: str, digits: int) -> Iterator[str]
     columns = list(zip(*chance, strict=True))
     for name, of in (("mean", fmean), ("least", min), ("largest", max)):
         rows.append([f"{len(chance)} random orders, {name}", *(f"{of(each):.{digits}f}" for each in columns)])
-    yield from aligned(rows, "l" + "r" * (len(rows[0]) - 1))
+    yield from align_columns(rows, "l" + "r" * (len(rows[0]) - 1))
     if study.learned is not None:
         yield f"l0, {study.learned.kept} kept: {getattr(study.learned, score):.{digits}f}"
 
 
-def result_told(result: Result) -> Iterator[str]:
+def result_lines(result: PruningResult) -> Iterator[str]:
     """The two models side by side."""
     before, after = result.parameters
     yield f"removed by {result.by}, {len(result.removed)}: {' '.join(map(str, result.removed)) or 'none'}"
@@ -95,7 +95,7 @@ def result_told(result: Result) -> Iterator[str]:
     for each in result.speeds:
         spread = f"{each.ratio:.3f} times [{min(each.ratios):.3f}, {max(each.ratios):.3f}]"
         rows.append([f"{each.what}, sentences/s", f"{each.before:.1f}", f"{each.after:.1f}", spread])
-    yield from aligned(rows, "lrrl")
+    yield from align_columns(rows, "lrrl")
     yield (
         f"Removing equals silencing: the largest difference between two logits is {result.difference:.1e}, where the "
         f"largest logit is {result.largest_logit:.1f}."
@@ -103,7 +103,7 @@ def result_told(result: Result) -> Iterator[str]:
     yield "Brackets: 95 % of paired bootstrap samples for scores; the slowest and the fastest round for speeds."
 
 
-def objects(study: Study) -> Iterator[dict[str, Any]]:
+def study_objects(study: PruningStudy) -> Iterator[dict[str, Any]]:
     """One for the study, one for each curve."""
     known = ("model", "among", "heads", "beam", "ranked_on", "measured_on", "notes")
     yield {"kind": "pruning", **{name: getattr(study, name) for name in known}}
@@ -112,7 +112,7 @@ def objects(study: Study) -> Iterator[dict[str, Any]]:
         yield {"kind": "learned", **asdict(study.learned)}
 
 
-def result_object(result: Result, out: str | None) -> dict[str, Any]:
+def result_object(result: PruningResult, out: str | None) -> dict[str, Any]:
     """The same as one object."""
     return {
         "kind": "pruned",

@@ -9,21 +9,21 @@ from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from pellucid.bundle import Bundle
-    from pellucid.evaluate.bootstrap import Paired
+    from pellucid.evaluate.bootstrap import PairedScore
     from pellucid.inspect.importance import Head
-    from pellucid.inspect.study_pairs import Pairs
+    from pellucid.inspect.study_pairs import StudyPairs
     from pellucid.model import Transformer
 
-ROUNDS = 5
+TIMING_ROUNDS = 5
 """Times that both models do the same work, in turns."""
 
-MOST_TIMED = 200
+MOST_TIMED_SENTENCES = 200
 """Sentences of that work, and sentences encoded at once."""
-AT_ONCE = 32
+ENCODED_AT_ONCE = 32
 
 
 @dataclass(frozen=True)
-class Point:
+class PruningPoint:
     """What a model with so many heads reaches: scores of its translations, and its loss in nats a piece."""
 
     kept: int
@@ -33,11 +33,11 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Curve:
+class PruningCurve:
     """The points of one order of heads, all of them kept first."""
 
     order: str
-    points: list[Point]
+    points: list[PruningPoint]
 
 
 @dataclass(frozen=True)
@@ -54,56 +54,56 @@ class Speed:
         return median(self.ratios)
 
 
-class Removing:
+class PruningMeasurer:
     """Measures a model on the same pairs with any heads removed; what was measured once is not measured again."""
 
-    def __init__(self, bundle: "Bundle", pairs: "Pairs", beam: int, among: int):
+    def __init__(self, bundle: "Bundle", pairs: "StudyPairs", beam: int, among: int):
         """`among` is how many heads may go; the heads kept are counted among these."""
         self.bundle, self.pairs, self.beam, self.among = bundle, pairs, beam, among
         self.sources, self.references = [text for text, _ in pairs.texts], [text for _, text in pairs.texts]
         self.lowercase = bundle.tokenizer.lowercase
-        self.known: dict[object, Point] = {}
-        self.written: WeakKeyDictionary[Transformer, list[str]] = WeakKeyDictionary()
+        self.measured_points: dict[object, PruningPoint] = {}
+        self.texts_by_model: WeakKeyDictionary[Transformer, list[str]] = WeakKeyDictionary()
 
-    def point(self, heads: "Iterable[Head]") -> Point:
+    def point_without(self, heads: "Iterable[Head]") -> PruningPoint:
         """The model without these heads."""
-        from pellucid.inspect.pruning import pruned
+        from pellucid.inspect.pruning import remove_heads
 
         out = frozenset(heads)
-        if out not in self.known:
-            self.known[out] = self.point_of(pruned(self.bundle.model, out), self.among - len(out))
-        return self.known[out]
+        if out not in self.measured_points:
+            self.measured_points[out] = self.point_of_model(remove_heads(self.bundle.model, out), self.among - len(out))
+        return self.measured_points[out]
 
-    def point_of(self, model: "Transformer", kept: int) -> Point:
+    def point_of_model(self, model: "Transformer", kept: int) -> PruningPoint:
         """Any model with the same tokenizer."""
         from pellucid.evaluate.scores import corpus_scores
-        from pellucid.inspect.importance import losses
+        from pellucid.inspect.importance import pair_losses
 
         scores = corpus_scores(self.translations(model), self.references, ["bleu", "chrf"], self.lowercase)
-        loss = float(losses(model, self.pairs, [()]).sum()) / self.pairs.pieces
-        return Point(kept, scores["bleu"]["score"], scores["chrf"]["score"], loss)
+        loss = float(pair_losses(model, self.pairs, [()]).sum()) / self.pairs.pieces
+        return PruningPoint(kept, scores["bleu"]["score"], scores["chrf"]["score"], loss)
 
     def translations(self, model: "Transformer") -> list[str]:
         """What a model writes for these pairs, by torch."""
         from pellucid.decode.config import SearchConfig
         from pellucid.decode.translate import Translator
 
-        if model not in self.written:
+        if model not in self.texts_by_model:
             found = Translator(model, self.bundle.tokenizer).translate(self.sources, SearchConfig(beam=self.beam))
-            self.written[model] = [each.text for each in found]
-        return self.written[model]
+            self.texts_by_model[model] = [each.text for each in found]
+        return self.texts_by_model[model]
 
     def curves(
         self, orders: "Mapping[str, Sequence[Head]]", counts: Sequence[int], done: Callable[[], object]
-    ) -> list[Curve]:
+    ) -> list[PruningCurve]:
         """With only the first heads of each order kept."""
         found = []
         for name, order in orders.items():
             points = []
             for count in counts:
-                points.append(self.point(order[count:]))
+                points.append(self.point_without(order[count:]))
                 done()
-            found.append(Curve(name, points))
+            found.append(PruningCurve(name, points))
         return found
 
     def fewest_within(self, order: "Sequence[Head]", counts: Sequence[int], most: float) -> int:
@@ -111,58 +111,60 @@ class Removing:
 
         Between the last point of the curve that is within and the first that is not, head by head.
         """
-        whole, kept = self.point([]).bleu, len(order)
+        whole, kept = self.point_without([]).bleu, len(order)
         for count in [*counts[1:], -1]:
-            if count >= 0 and self.point(order[count:]).bleu >= whole - most:
+            if count >= 0 and self.point_without(order[count:]).bleu >= whole - most:
                 kept = count
                 continue
             for one_less in range(kept - 1, count, -1):
-                if self.point(order[one_less:]).bleu < whole - most:
+                if self.point_without(order[one_less:]).bleu < whole - most:
                     return one_less + 1
                 kept = one_less
             return kept
         return kept
 
-    def scores(self, after: "Transformer", samples: int, seed: int) -> "list[Paired]":
+    def scores(self, after: "Transformer", samples: int, seed: int) -> "list[PairedScore]":
         """BLEU and chrF of the whole model (A) and of another (B), with paired bootstrap."""
-        from pellucid.evaluate.bootstrap import paired
-        from pellucid.evaluate.statistics import rows
+        from pellucid.evaluate.bootstrap import compare_metric
+        from pellucid.evaluate.statistics import sentence_counts
 
         before, written = self.translations(self.bundle.model), self.translations(after)
         found = []
         for metric in ("bleu", "chrf"):
-            a, b = (rows(metric, texts, self.references, self.lowercase) for texts in (before, written))
-            found.append(paired(metric, a, b, samples, seed, self.lowercase))
+            a, b = (sentence_counts(metric, texts, self.references, self.lowercase) for texts in (before, written))
+            found.append(compare_metric(metric, a, b, samples, seed, self.lowercase))
         return found
 
     def largest_difference(
         self, model: "Transformer", after: "Transformer", heads: "Iterable[Head]"
     ) -> tuple[float, float]:
         """Between logits of a model with these heads silent and of the smaller one; and the largest logit."""
-        from pellucid.decode.translate import reading
-        from pellucid.inspect.importance import silence
-        from pellucid.inspect.study_pairs import batches
+        from pellucid.decode.translate import inference_only
+        from pellucid.inspect.importance import silence_watcher
+        from pellucid.inspect.study_pairs import study_batches
 
-        silent, largest, logit = silence(heads), 0.0, 0.0
-        with reading(model), reading(after):
-            for batch in batches(self.pairs, model.config, model.output_embedding.weight.device):
-                there = batch.asked.there
-                whole = model(batch.read.ids, batch.begun.ids, silent)[there]
-                apart = after(batch.read.ids, batch.begun.ids)[there] - whole
+        silent, largest, logit = silence_watcher(heads), 0.0, 0.0
+        with inference_only(model), inference_only(after):
+            for batch in study_batches(self.pairs, model.config, model.output_embedding.weight.device):
+                there = batch.target_out.not_padding
+                whole = model(batch.source.ids, batch.target_in.ids, silent)[there]
+                apart = after(batch.source.ids, batch.target_in.ids)[there] - whole
                 largest, logit = max(largest, float(apart.abs().max())), max(logit, float(whole.abs().max()))
         return largest, logit
 
     def speeds(self, after: "Transformer") -> list[Speed]:
         """Translating and encoding, both models in turns, on some of the sentences."""
         models = self.bundle.model, after
-        some = self.sources[:MOST_TIMED]
-        translate = [translating(model, self.bundle, some, self.beam) for model in models]
-        encode = [encoding(model, self.bundle, some) for model in models]
-        both = (f"translating, beam {self.beam}", translate), (f"encoding, {AT_ONCE} at once", encode)
-        return [timed(what, before, smaller, len(some)) for what, (before, smaller) in both]
+        some = self.sources[:MOST_TIMED_SENTENCES]
+        translate = [make_translate_task(model, self.bundle, some, self.beam) for model in models]
+        encode = [make_encode_task(model, self.bundle, some) for model in models]
+        both = (f"translating, beam {self.beam}", translate), (f"encoding, {ENCODED_AT_ONCE} at once", encode)
+        return [time_in_turns(what, before, smaller, len(some)) for what, (before, smaller) in both]
 
 
-def translating(model: "Transformer", bundle: "Bundle", sentences: list[str], beam: int) -> Callable[[], object]:
+def make_translate_task(
+    model: "Transformer", bundle: "Bundle", sentences: list[str], beam: int
+) -> Callable[[], object]:
     """Everything from text to text."""
     from pellucid.decode.config import SearchConfig
     from pellucid.decode.translate import Translator
@@ -171,30 +173,30 @@ def translating(model: "Transformer", bundle: "Bundle", sentences: list[str], be
     return lambda: translator.translate(sentences, search)
 
 
-def encoding(model: "Transformer", bundle: "Bundle", sentences: list[str]) -> Callable[[], object]:
+def make_encode_task(model: "Transformer", bundle: "Bundle", sentences: list[str]) -> Callable[[], object]:
     """What the encoder does for these sentences, those of like length together, as in translation."""
-    from pellucid.decode.step import padded
+    from pellucid.decode.step import pad_sentences
     from pellucid.decode.stepper import Stepper
-    from pellucid.decode.translate import reading
+    from pellucid.decode.translate import inference_only
 
     rows = sorted(bundle.tokenizer.encode_source(sentences), key=len)
     device, stepper = model.output_embedding.weight.device, Stepper(model)
-    groups = [padded(rows[n : n + AT_ONCE], device) for n in range(0, len(rows), AT_ONCE)]
+    groups = [pad_sentences(rows[n : n + ENCODED_AT_ONCE], device) for n in range(0, len(rows), ENCODED_AT_ONCE)]
 
     def run():
-        with reading(model):
+        with inference_only(model):
             for group in groups:
                 stepper.begin(group)
 
     return run
 
 
-def timed(what: str, before: Callable[[], object], after: Callable[[], object], sentences: int) -> Speed:
+def time_in_turns(what: str, before: Callable[[], object], after: Callable[[], object], sentences: int) -> Speed:
     """Each once to warm up, then in turns; who comes first changes."""
     before()
     after()
     took: dict[bool, list[float]] = {False: [], True: []}
-    for number in range(ROUNDS):
+    for number in range(TIMING_ROUNDS):
         for smaller in (False, True) if number % 2 else (True, False):
             start = perf_counter()
             (after if smaller else before)()

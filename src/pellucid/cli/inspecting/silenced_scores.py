@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pellucid.bundle import Bundle
-    from pellucid.evaluate.bootstrap import Paired
-    from pellucid.evaluate.statistics import Rows
-    from pellucid.inspect.importance import Curve, Head
+    from pellucid.evaluate.bootstrap import PairedScore
+    from pellucid.evaluate.statistics import CountRows
+    from pellucid.inspect.importance import Head, ScoreCurve
 
 
-class Silenced:
+class SilencedTranslator:
     """Translates the same sentences with any heads silent, and scores that against the same references.
 
     Heads are silent in the weights, so everything of a translation is as ever.
@@ -24,33 +24,33 @@ class Silenced:
         """What the model writes without these heads."""
         from pellucid.decode.config import SearchConfig
         from pellucid.decode.translate import Translator
-        from pellucid.inspect.importance import without
+        from pellucid.inspect.importance import silence_in_weights
 
-        translator = Translator(without(self.bundle.model, heads), self.bundle.tokenizer)
+        translator = Translator(silence_in_weights(self.bundle.model, heads), self.bundle.tokenizer)
         return [each.text for each in translator.translate(self.sources, SearchConfig(beam=self.beam))]
 
     def changes(
         self, heads: "Sequence[Head]", metric: str, samples: int, seed: int, done: Callable[[], object]
-    ) -> "list[Paired]":
+    ) -> "list[PairedScore]":
         """What the silence of each head, alone, makes of a score, with paired bootstrap: A is the whole model."""
-        from pellucid.evaluate.bootstrap import paired
-        from pellucid.evaluate.statistics import rows
+        from pellucid.evaluate.bootstrap import compare_metric
+        from pellucid.evaluate.statistics import sentence_counts
 
-        def counts(silent: "Sequence[Head]") -> "Rows":
-            return rows(metric, self.translations(silent), self.references, self.lowercase)
+        def counts(silent: "Sequence[Head]") -> "CountRows":
+            return sentence_counts(metric, self.translations(silent), self.references, self.lowercase)
 
         whole, found = counts([]), []
         for head in heads:
-            found.append(paired(metric, whole, counts([head]), samples, seed, self.lowercase))
+            found.append(compare_metric(metric, whole, counts([head]), samples, seed, self.lowercase))
             done()
         return found
 
     def curves(
         self, orders: "Mapping[str, Sequence[Head]]", counts: Sequence[int], metric: str, done: Callable[[], object]
-    ) -> "list[Curve]":
+    ) -> "list[ScoreCurve]":
         """A score with only the first heads of each order kept."""
         from pellucid.evaluate.scores import corpus_scores
-        from pellucid.inspect.importance import Curve
+        from pellucid.inspect.importance import ScoreCurve
 
         scores: dict[frozenset[Head], float] = {}
         for order in orders.values():
@@ -61,6 +61,6 @@ class Silenced:
                     scores[silent] = scored[metric]["score"]
                 done()
         return [
-            Curve(name, list(counts), [scores[frozenset(order[count:])] for count in counts])
+            ScoreCurve(name, list(counts), [scores[frozenset(order[count:])] for count in counts])
             for name, order in orders.items()
         ]

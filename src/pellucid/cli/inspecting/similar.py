@@ -33,22 +33,22 @@ def run(
     Cosines of embeddings: 1 is the same direction, 0 none in common. A word of several pieces is the mean of their
     vectors. Compare with the last line: what two pieces of this vocabulary have on average.
     """
-    from pellucid.bundle import load
-    from pellucid.inspect.embeddings import embeddings
+    from pellucid.bundle import load_bundle
+    from pellucid.inspect.embeddings import embedding_table
 
     require_figure(plot)
-    table = embeddings(load(model), side)
+    table = embedding_table(load_bundle(model), side)
     found = table.words(words)
     cosines, chance = table.cosines(found), table.chance()
     if plot:
-        from pellucid.plots.heatmap import heat_map
+        from pellucid.plots.heatmap import draw_heat_map
 
         names = [word.text for word in found]
         numbers = [[f"{each:.2f}" for each in row] for row in cosines]
         title = "Cosines of embeddings"
         save_figure(
             plot,
-            lambda path: heat_map(
+            lambda path: draw_heat_map(
                 cosines, path, title=title, rows=names, columns=names, signed=True, high=1.0, cells=numbers
             ),
         )

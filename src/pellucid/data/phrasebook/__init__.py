@@ -27,11 +27,20 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from pellucid.atomic import written_file
-from pellucid.data.phrasebook.chunk import Phrase, finish, words
+from pellucid.atomic import atomic_file
+from pellucid.data.phrasebook.chunk import Phrase, finish_phrase, split_into_words
 from pellucid.data.phrasebook.patterns import Patterns
 
-__all__ = ["HELD_OUT", "Phrase", "Split", "is_held_back", "phrases", "split", "words", "write"]
+__all__ = [
+    "HELD_OUT",
+    "Phrase",
+    "PhraseSplit",
+    "generate_phrases",
+    "is_held_back",
+    "split_into_words",
+    "split_phrases",
+    "write_split",
+]
 
 
 def _links(pharaoh: str) -> tuple[tuple[int, int], ...]:
@@ -60,7 +69,7 @@ _SPOILERS = tuple(phrase.source.partition(".")[0].lower() for phrase in HELD_OUT
 
 # Words that say how a sentence is built; the others say what it is about.
 _FUNCTION = frozenset(
-    words(
+    split_into_words(
         "a all am an and are as at be because but by can did didn't do does doesn't don't for going he her him his how "
         "i in is it many me more most much must my not of on our several she so some than that the their them there "
         "these they this those to too two three four five six seven eight nine ten us very want wants was we were what "
@@ -69,7 +78,7 @@ _FUNCTION = frozenset(
 )
 
 
-class Split(NamedTuple):
+class PhraseSplit(NamedTuple):
     """Three lists that share no English sentence."""
 
     train: list[Phrase]
@@ -77,14 +86,14 @@ class Split(NamedTuple):
     test: list[Phrase]
 
 
-def phrases(seed: int) -> Iterator[Phrase]:
+def generate_phrases(seed: int) -> Iterator[Phrase]:
     """Endless sentences in an order fixed by the seed, some more than once; the held-out never, nor inside another.
 
     Only `You are welcome.` is an idiom that nothing else gives away: it comes in longer lines, never as a line.
     """
     grammar = Patterns(random.Random(seed))
     while True:
-        phrase = finish(grammar.sentence())
+        phrase = finish_phrase(grammar.sentence())
         if not any(spoiler in phrase.source.lower() for spoiler in _SPOILERS):
             yield phrase
 
@@ -95,15 +104,15 @@ def is_held_back(source: str) -> bool:
     A combination is two content words with none between them (black cat; cat drank). A checksum keeps one in a hundred
     back, the same in every process and for every seed.
     """
-    content = [word for word in words(source.lower()) if word not in _FUNCTION]
+    content = [word for word in split_into_words(source.lower()) if word not in _FUNCTION]
     return any(crc32(f"{one} {other}".encode()) % 100 == 0 for one, other in pairwise(content))
 
 
-def split(train: int, dev: int = 500, test: int = 1000, seed: int = 1) -> Split:
+def split_phrases(train: int, dev: int = 500, test: int = 1000, seed: int = 1) -> PhraseSplit:
     """Distinct sentences; each one in dev and test has a combination of words that is nowhere in train."""
     seen: set[str] = set()
-    parts, sizes = Split([], [], []), (train, dev, test)
-    for phrase in phrases(seed):
+    parts, sizes = PhraseSplit([], [], []), (train, dev, test)
+    for phrase in generate_phrases(seed):
         if all(len(part) == size for part, size in zip(parts, sizes, strict=True)):
             break
         part = (2 if len(parts.test) < test else 1) if is_held_back(phrase.source) else 0
@@ -113,7 +122,7 @@ def split(train: int, dev: int = 500, test: int = 1000, seed: int = 1) -> Split:
     return parts
 
 
-def write(directory: Path, split: Split) -> dict[str, Path]:
+def write_split(directory: Path, split: PhraseSplit) -> dict[str, Path]:
     """Writes train.en, train.es, train.align (links as i-j) and so on, one sentence a line; the paths by name."""
     directory.mkdir(parents=True, exist_ok=True)
     paths = {}
@@ -129,7 +138,7 @@ def write(directory: Path, split: Split) -> dict[str, Path]:
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> Path:
-    with written_file(path) as write:
+    with atomic_file(path) as write:
         for line in lines:
             write(f"{line}\n".encode())
     return path

@@ -31,10 +31,10 @@ _OPENING, _ENDING = frozenset("«“¿¡"), frozenset(".?!:«“¿¡")
 _TIGHT_BEFORE, _TIGHT_AFTER = frozenset(".,:?!”»"), frozenset("¿¡“«")
 
 
-def words(text: str) -> list[str]:
+def split_into_words(text: str) -> list[str]:
     """Words, and each punctuation mark by itself; contractions stay whole.
 
-    >>> words("«No», dijo ella."), words("I don't know.")
+    >>> split_into_words("«No», dijo ella."), split_into_words("I don't know.")
     (['«', 'No', '»', ',', 'dijo', 'ella', '.'], ['I', "don't", 'know', '.'])
     """
     return _WORD.findall(text)
@@ -66,10 +66,10 @@ def weave(english: Sequence[Part], spanish: Sequence[Part]) -> Chunk:
     return Chunk(source, target, links)
 
 
-class Frame:
+class PatternFrame:
     """A pattern in both languages with slots for chunks; words that carry the same digit are linked.
 
-    >>> Frame("a1 cup2 of3 {drink} | una1 taza2 de3 {drink}")(drink=Chunk(["hot", "tea"], ["té", "caliente"], [(0, 1), (1, 0)]))
+    >>> PatternFrame("a1 cup2 of3 {drink} | una1 taza2 de3 {drink}")(drink=Chunk(["hot", "tea"], ["té", "caliente"], [(0, 1), (1, 0)]))
     Chunk(english=['a', 'cup', 'of', 'hot', 'tea'], spanish=['una', 'taza', 'de', 'té', 'caliente'], links=[(0, 0), (1, 1), (2, 2), (3, 4), (4, 3)])
     """  # noqa: E501
 
@@ -89,18 +89,18 @@ def _slot_or_mark(part: str) -> str | Mark:
     return (part[:-1], part[-1]) if part[-1].isdigit() else (part, "")
 
 
-def together(*chunks: Chunk) -> Chunk:
+def join_chunks(*chunks: Chunk) -> Chunk:
     """Chunks one after the other, in the same order in both languages."""
     return weave(chunks, chunks)
 
 
-def word(english: str, spanish: str) -> Chunk:
+def word_chunk(english: str, spanish: str) -> Chunk:
     """One or more words that mean one or more words: each is linked to each."""
     left, right = english.split(), spanish.split()
     return Chunk(left, right, [(i, j) for i in range(len(left)) for j in range(len(right))])
 
 
-def finish(chunk: Chunk) -> Phrase:
+def finish_phrase(chunk: Chunk) -> Phrase:
     """Spelling that depends on neighbours: a/an, al, del, y/e, capitals, and no space before a comma."""
     english, spanish, links = chunk
     for i in range(len(english) - 1):

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-from pellucid.data.phrasebook.chunk import Chunk, Frame, together, weave, word
+from pellucid.data.phrasebook.chunk import Chunk, PatternFrame, join_chunks, weave, word_chunk
 from pellucid.data.phrasebook.lexicon import (
     COLOURS,
     MEN,
@@ -18,12 +18,12 @@ from pellucid.data.phrasebook.lexicon import (
     actions,
     adjective_forms,
     conjugate,
+    find_verbs,
     fitting,
     journeys,
     moves,
     nouns_of,
     states,
-    verbs,
 )
 
 FIRST, SECOND, THIRD, US, THEM = range(5)  # yo, tú, él, nosotros, ellos
@@ -76,10 +76,10 @@ DETERMINERS = {  # English singular and plural; niño, niña, niños, niñas
     "": ("", "", "- - - -"),
 }
 THE = ["el", "la", "los", "las"]
-_ALL = [Frame(f"all1 the2 | {every}1 {the}2")() for every, the in zip(adjective_forms("todo"), THE, strict=True)]
-NUMBERS = {english: [word(english, spanish)] * 4 for english, spanish in map(str.split, NUMBERS.split(", "))}
+_ALL = [PatternFrame(f"all1 the2 | {every}1 {the}2")() for every, the in zip(adjective_forms("todo"), THE, strict=True)]
+NUMBERS = {english: [word_chunk(english, spanish)] * 4 for english, spanish in map(str.split, NUMBERS.split(", "))}
 DETERMINER = {
-    (name, plural): [word(english[plural], spanish.replace("-", "")) for spanish in forms.split()]
+    (name, plural): [word_chunk(english[plural], spanish.replace("-", "")) for spanish in forms.split()]
     for name, (*english, forms) in DETERMINERS.items()
     for plural in (False, True)
 } | {(name, True): forms for name, forms in ({"all": _ALL} | NUMBERS).items()}
@@ -88,28 +88,28 @@ _POINTING = ("the",) * 14 + ("this", "this", "that", "that", *POSSESSIVES)
 KIN = ("the", *POSSESSIVES, *POSSESSIVES)
 _COUNTING = ("some", "several", "several", "many", "all", *NUMBERS)
 ADJECTIVE = {
-    adjective: [word(adjective.english, form) for form in adjective.forms]
+    adjective: [word_chunk(adjective.english, form) for form in adjective.forms]
     for group in fitting.values()
     for adjective in group
 }
 _ATTRIBUTES = {group: [a for a in adjectives if a.copula != "tener"] for group, adjectives in fitting.items()}
 _NEUTRAL = [a for a in fitting["people"] if a.forms[0] == a.forms[1]]
 NOUN = {
-    noun: [word(noun.english[n] or "", noun.spanish[n]) for n in (0, 1)]
+    noun: [word_chunk(noun.english[n] or "", noun.spanish[n]) for n in (0, 1)]
     for group in nouns_of.values()
     for noun in group
 }
 _EVERYBODY = (*MEN, *WOMEN)
-_NAMES = {name: (word(name, name), name in WOMEN) for name in (*MEN, *WOMEN)}
+_NAMES = {name: (word_chunk(name, name), name in WOMEN) for name in (*MEN, *WOMEN)}
 LIVING = nouns_of["people"] + nouns_of["kin"]
 
 
 # ---------------------------------------------------------------- who does what, and what may be said of it
 
-ANIMAL_VERBS = verbs("comer beber beber ver encontrar buscar mirar")
+ANIMAL_VERBS = find_verbs("comer beber beber ver encontrar buscar mirar")
 _ANIMAL_MOVES = [verb for verb in moves if verb.base in ("run", "sleep", "play", "swim")]
 _MOVES = moves + journeys
-ERRANDS = verbs("comprar comprar comprar comprar comprar encontrar vender")
+ERRANDS = find_verbs("comprar comprar comprar comprar comprar encontrar vender")
 _BUY = ERRANDS[0]
 EDIBLE = frozenset(("fruit", "food", "staples", "drinks", "pure"))
 _BARE = EDIBLE | {"texts", "household", "small", "clothes", "dishes"}  # apples, milk: with no determiner at all
@@ -144,22 +144,22 @@ STATE = {  # states are told in the imperfect
 }
 
 
-def glosses(table: str) -> list[Chunk]:
+def parse_glosses(table: str) -> list[Chunk]:
     """Set expressions in the notation of Frame, with "=" for the bar."""
-    return [Frame(entry.replace("=", "|"))() for entry in table.split(", ")]
+    return [PatternFrame(entry.replace("=", "|"))() for entry in table.split(", ")]
 
 
 _DAYS = ", on1 Monday2 = el1 lunes2, on1 Thursday2 = el1 jueves2, on1 Friday2 = el1 viernes2, today1 = hoy1"
-_PAST = glosses(
+_PAST = parse_glosses(
     "yesterday1 = ayer1, last1 night1 = anoche1, last1 week2 = la semana2 pasada1, this1 morning2 = esta1 mañana2, "
     "last1 year2 = el año2 pasado1, two2 days3 ago1 = hace1 dos2 días3, three2 weeks3 ago1 = hace1 tres2 semanas3"
     + _DAYS
 )
-_FUTURE = glosses(
+_FUTURE = parse_glosses(
     "tomorrow1 = mañana1, next1 week2 = la próxima1 semana2, tonight1 = esta1 noche1, soon1 = pronto1" + _DAYS
 )
-_NOW = glosses("now1 = ahora1, at1 this2 moment3 = en1 este2 momento3")
-_HABIT = glosses(
+_NOW = parse_glosses("now1 = ahora1, at1 this2 moment3 = en1 este2 momento3")
+_HABIT = parse_glosses(
     "every1 day2 = todos1 los días2, every1 week2 = todas1 las semanas2, every1 morning2 = todas1 las mañanas2, "
     "in1 the2 afternoon3 = por1 la2 tarde3, at1 night2 = por1 la noche2"
 )
@@ -167,18 +167,18 @@ _TIMES = {
     "past": _PAST, "present": _HABIT, "future": _FUTURE, "going": _FUTURE, "progressive": _NOW, "was -ing": _PAST,
     "can": _FUTURE, "must": _FUTURE, "want": _FUTURE,
 }  # fmt: skip
-_OFTEN = glosses("always1 = siempre1, never1 = nunca1, often1 = a1 menudo1, sometimes1 = a1 veces1")
-_VERY, _TOO, _SO = (word(*pair) for pair in (("very", "muy"), ("too", "demasiado"), ("so", "tan")))
-_AT, IN = Frame("at1 {place} | en1 {place}"), Frame("in1 {place} | en1 {place}")
-ON, TO = Frame("on1 {place} | sobre1 {place}"), Frame("to1 {place} | a1 {place}")
-BESIDE = [Frame(pattern) for pattern in (
+_OFTEN = parse_glosses("always1 = siempre1, never1 = nunca1, often1 = a1 menudo1, sometimes1 = a1 veces1")
+_VERY, _TOO, _SO = (word_chunk(*pair) for pair in (("very", "muy"), ("too", "demasiado"), ("so", "tan")))
+_AT, IN = PatternFrame("at1 {place} | en1 {place}"), PatternFrame("in1 {place} | en1 {place}")
+ON, TO = PatternFrame("on1 {place} | sobre1 {place}"), PatternFrame("to1 {place} | a1 {place}")
+BESIDE = [PatternFrame(pattern) for pattern in (
     "under1 {place} | debajo1 de1 {place}", "behind1 {place} | detrás1 de1 {place}",
     "near1 {place} | cerca1 de1 {place}", "next1 to1 {place} | al1 lado1 de1 {place}",
     "in1 front1 of1 {place} | delante1 de1 {place}",
 )]  # fmt: skip
-PERSONAL_A = Frame("{who} | a {who}")
-AND = Frame("{a} and1 {b} | {a} y1 {b}")
-_AND_I = Frame("{a} and1 I2 | {a} y1 yo2")
+PERSONAL_A = PatternFrame("{who} | a {who}")
+AND = PatternFrame("{a} and1 {b} | {a} y1 {b}")
+_AND_I = PatternFrame("{a} and1 I2 | {a} y1 yo2")
 PRONOUNS = {
     text: Subject(Chunk([text], [], []), person, person, text == "she", text)
     for text, person in (("I", FIRST), ("you", SECOND), ("he", THIRD), ("she", THIRD), ("we", US), ("they", THEM))
@@ -186,7 +186,7 @@ PRONOUNS = {
 ANY_PRONOUN = tuple(PRONOUNS.values())
 
 
-def _kind(adjective: Adjective) -> str:
+def _adjective_kind(adjective: Adjective) -> str:
     return "colour" if adjective.group in COLOURS else adjective.group
 
 
@@ -228,7 +228,7 @@ class Grammar:
             adjective_word = ADJECTIVE[attribute][form]
             chunk = weave((*parts[:-1], adjective_word, parts[-1]), (*parts, adjective_word))
         else:
-            chunk = together(*parts)
+            chunk = join_chunks(*parts)
         person = THEM if many else THIRD
         living = noun.group in ("people", "kin")
         pronoun = "they" if many else ("she" if noun.feminine else "he") if living else "it"
@@ -397,7 +397,7 @@ class Grammar:
         if subject.neutral:
             choices = [a for a in choices if a.forms[0] == a.forms[1]] or _NEUTRAL
         if subject.attribute:  # not: the cold milk is hot
-            choices = [a for a in choices if _kind(a) != _kind(subject.attribute)] or choices
+            choices = [a for a in choices if _adjective_kind(a) != _adjective_kind(subject.attribute)] or choices
         first = self.pick(choices)
         chunk = ADJECTIVE[first][subject.form]
         if plain:
@@ -405,7 +405,7 @@ class Grammar:
         chance = self.random()
         if first.graded and chance < 0.3:
             degree = _VERY if chance < 0.16 else _TOO if chance < 0.24 else _SO
-            return together(degree, chunk), first.copula
+            return join_chunks(degree, chunk), first.copula
         if chance < 0.4 and joined:
             second = self.pick(choices)
             if second.copula == first.copula != "tener" and second.group != first.group:
@@ -429,7 +429,7 @@ class Grammar:
             target = self.object(verb, subject, plain)
             rest = self.accusative(target)
             if self.chance(0.1):
-                rest = together(rest, self.where())
+                rest = join_chunks(rest, self.where())
         else:
             verb = self.pick(_ANIMAL_MOVES if animal else _MOVES)
             if verb.base == "go" and tense in ("progressive", "was -ing", "going"):
@@ -453,7 +453,7 @@ class Grammar:
         if not self.chance(chance):
             return clause
         time = self.pick(_TIMES[tense])
-        return together(time, clause) if front and self.chance(0.35) else together(clause, time)
+        return join_chunks(time, clause) if front and self.chance(0.35) else join_chunks(clause, time)
 
     def statement(
         self, tense: str, subject: Subject | None = None, *, negative: float = 0.12, often: bool = False

@@ -335,42 +335,42 @@ def conjugate(infinitive: str, stem: str | None = None) -> tuple[dict[str, tuple
     return tenses, tenses.pop("gerund")[0]
 
 
-def nouns(groups: str) -> list[Noun]:
+def find_nouns(groups: str) -> list[Noun]:
     """The nouns of several groups, a group as often as it is named."""
     return [noun for group in groups.split() for noun in nouns_of[group]]
 
 
-def verbs(infinitives: str) -> list[Verb]:
+def find_verbs(infinitives: str) -> list[Verb]:
     """Actions by their Spanish infinitive, each as often as it is named."""
     return [verb for infinitive in infinitives.split() for verb in actions if verb.infinitive == infinitive]
 
 
-def _nouns(group: str, table: str) -> tuple[Noun, ...]:
-    return tuple(_noun(group, *entry.split()) for entry in table.split(", "))
+def _parse_nouns(group: str, table: str) -> tuple[Noun, ...]:
+    return tuple(_parse_noun(group, *entry.split()) for entry in table.split(", "))
 
 
-def _noun(group: str, english: str, spanish: str, gender: str) -> Noun:
+def _parse_noun(group: str, english: str, spanish: str, gender: str) -> Noun:
     one, _, many = english.partition("/")
     plural = None if many in ("-", "=") else many or english_plural(one)
     both = (spanish, spanish) if gender == "mp" else (spanish, spanish_plural(spanish))
     return Noun(group, (one, plural), both, gender[0] == "f", gender == "fa", gender == "mp", many != "-")
 
 
-def _adjectives(group: str, copula: str, table: str) -> tuple[Adjective, ...]:
-    return tuple(_adjective(group, copula, *entry.split()) for entry in table.split(", "))
+def _parse_adjectives(group: str, copula: str, table: str) -> tuple[Adjective, ...]:
+    return tuple(_parse_adjective(group, copula, *entry.split()) for entry in table.split(", "))
 
 
-def _adjective(group: str, copula: str, english: str, spanish: str) -> Adjective:
+def _parse_adjective(group: str, copula: str, english: str, spanish: str) -> Adjective:
     word, _, comparative = english.lstrip("*").partition(">")
     forms = (spanish, spanish, spanish, spanish) if copula == "tener" else adjective_forms(spanish)
     return Adjective(group, word, forms, copula, not english.startswith("*"), comparative or None)
 
 
-def _verbs(table: str, state: bool = False) -> tuple[Verb, ...]:
-    return tuple(_verb(line, state) for line in table.strip().splitlines())
+def _parse_verbs(table: str, state: bool = False) -> tuple[Verb, ...]:
+    return tuple(_parse_verb(line, state) for line in table.strip().splitlines())
 
 
-def _verb(line: str, state: bool) -> Verb:
+def _parse_verb(line: str, state: bool) -> Verb:
     left, objects = line.split(" :")
     english, spanish = left.split(" = ")
     base, past, ing, *particle = english.split()
@@ -383,9 +383,9 @@ def _verb(line: str, state: bool) -> Verb:
     return Verb(base, third, past, ing, next(iter(particle), None), infinitive, tenses, gerund, nouns)
 
 
-nouns_of = {group: _nouns(group, table) for group, table in NOUNS.items()}
-adjectives_of = {group: _adjectives(group, *entry) for group, entry in ADJECTIVES.items()}
+nouns_of = {group: _parse_nouns(group, table) for group, table in NOUNS.items()}
+adjectives_of = {group: _parse_adjectives(group, *entry) for group, entry in ADJECTIVES.items()}
 fitting = {group: tuple(a for name in names.split() for a in adjectives_of[name]) for group, names in FITTING.items()}
 of_the_living = {a.english for group in ("people", "kin") for a in fitting[group]}
-actions, moves, journeys, comings, giving = (_verbs(t) for t in (ACTIONS, MOVES, JOURNEYS, COMINGS, GIVING))
-states = _verbs(STATES, state=True)
+actions, moves, journeys, comings, giving = (_parse_verbs(t) for t in (ACTIONS, MOVES, JOURNEYS, COMINGS, GIVING))
+states = _parse_verbs(STATES, state=True)

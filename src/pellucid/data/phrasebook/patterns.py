@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from pellucid.data.phrasebook.chunk import Chunk, Frame, together, weave, word
+from pellucid.data.phrasebook.chunk import Chunk, PatternFrame, join_chunks, weave, word_chunk
 from pellucid.data.phrasebook.grammar import (
     ADJECTIVE,
     AM,
@@ -38,7 +38,7 @@ from pellucid.data.phrasebook.grammar import (
     WHERE,
     Grammar,
     Subject,
-    glosses,
+    parse_glosses,
 )
 from pellucid.data.phrasebook.lexicon import (
     PROFESSIONS,
@@ -48,14 +48,14 @@ from pellucid.data.phrasebook.lexicon import (
     adjective_forms,
     adjectives_of,
     comings,
+    find_nouns,
+    find_verbs,
     fitting,
     giving,
     journeys,
     moves,
-    nouns,
     nouns_of,
     of_the_living,
-    verbs,
 )
 
 # ---------------------------------------------------------------- what fits into which pattern
@@ -65,27 +65,27 @@ _REASONS = {group: [a for a in adjectives if a.english not in of_the_living] for
 _GRADED = {group: [a for a in adjectives if a.graded and a.copula == "ser"] for group, adjectives in fitting.items()}
 _ANIMAL_FEELINGS = [a for a in fitting["animals"] if a.copula != "ser"]
 _FEELINGS = [a for a in fitting["people"] if a.copula != "ser"]
-_ORDERS = verbs("comer beber comprar vender buscar mirar limpiar lavar pintar escribir leer escuchar abrir "
+_ORDERS = find_verbs("comer beber comprar vender buscar mirar limpiar lavar pintar escribir leer escuchar abrir "
                  "cerrar traer preparar ayudar visitar llamar tocar mandar")  # fmt: skip
-_WHATS = verbs("comer beber comprar vender ver encontrar perder escribir leer pintar preparar romper")
-_THING_VERBS = verbs("comprar comprar vender comer beber perder lavar limpiar pintar leer escribir traer "
+_WHATS = find_verbs("comer beber comprar vender ver encontrar perder escribir leer pintar preparar romper")
+_THING_VERBS = find_verbs("comprar comprar vender comer beber perder lavar limpiar pintar leer escribir traer "
                       "preparar recibir mandar romper")  # fmt: skip
-_FIRST_VERBS = verbs("comprar comprar comprar recibir traer lavar preparar limpiar leer escribir abrir")
-_SECOND_VERBS = verbs("vender comer beber perder romper lavar limpiar mandar leer pintar cerrar cantar escuchar")
-_PEOPLE_VERBS = verbs("ver encontrar ayudar visitar llamar buscar escuchar mirar")
-_KIND_VERBS = verbs("ayudar ayudar visitar llamar buscar escuchar")
-_LIKED_VERBS = verbs("comer beber leer escribir cantar tocar visitar ayudar pintar comprar escuchar")
-_CREATIVE = verbs("escribir escribir escribir cantar pintar")
+_FIRST_VERBS = find_verbs("comprar comprar comprar recibir traer lavar preparar limpiar leer escribir abrir")
+_SECOND_VERBS = find_verbs("vender comer beber perder romper lavar limpiar mandar leer pintar cerrar cantar escuchar")
+_PEOPLE_VERBS = find_verbs("ver encontrar ayudar visitar llamar buscar escuchar mirar")
+_KIND_VERBS = find_verbs("ayudar ayudar visitar llamar buscar escuchar")
+_LIKED_VERBS = find_verbs("comer beber leer escribir cantar tocar visitar ayudar pintar comprar escuchar")
+_CREATIVE = find_verbs("escribir escribir escribir cantar pintar")
 _INSPIRED = [a for a in _FEELINGS if a.english in ("inspired", "happy", "sad") or a.group == "mind"]
 _GIVE = giving[0]
-_FOODS = nouns("fruit food food staples") + 3 * [nouns_of["food"][0]]
-_WARES = nouns("fruit food staples drinks pure texts small clothes dishes household instruments furniture")
+_FOODS = find_nouns("fruit food food staples") + 3 * [nouns_of["food"][0]]
+_WARES = find_nouns("fruit food staples drinks pure texts small clothes dishes household instruments furniture")
 _WARES += 8 * [nouns_of["household"][-1]]  # fruits and furniture
 _THEN = {
     group: [verb for verb in _SECOND_VERBS if any(noun.group == group for noun in verb.objects)] for group in nouns_of
 }
 _GIVEABLE = frozenset(("small", "clothes", "fruit", "food", "texts", "dishes", "instruments"))
-_GIFTS = nouns("fruit food staples texts small clothes drinks")
+_GIFTS = find_nouns("fruit food staples texts small clothes drinks")
 _LIKED = ("fruit", "food", "staples", "drinks", "animals", "texts", "songs", "clothes", "vehicles", "places", "small")
 _COLOURED = ("small", "small", "ball", "clothes", "vehicles", "furniture", "animals", "fruit", "heavens", "openings")
 _PRICED = adjectives_of["price"] + adjectives_of["price"] + adjectives_of["opinion"]
@@ -99,67 +99,67 @@ _MIX = ("past",) * 11 + ("present",) * 3 + ("future",) * 2 + ("progressive",) * 
 
 # ---------------------------------------------------------------- frames and set expressions
 
-_SAVOURS = glosses("amazing1 = increíble1, horrible1 = horrible1, strange1 = raro1, good1 = bien1, bad1 = mal1, "
+_SAVOURS = parse_glosses("amazing1 = increíble1, horrible1 = horrible1, strange1 = raro1, good1 = bien1, bad1 = mal1, "
                     "delicious1 = delicioso1, amazing1 = increíble1")  # fmt: skip
 _TASTE, _SMELL = ("taste", "tastes", "tasted", "saber"), ("smell", "smells", "smelled", "oler")
-_BECAUSE = Frame("{a} because1 {b} | {a} porque1 {b}")
-_WHEN = Frame("{a} when1 {b} | {a} cuando1 {b}")
-_JOINTS = [AND, AND, Frame("{a} ,1 but2 {b} | {a} ,1 pero2 {b}")]
-_STOP = Frame("{a} .1 | {a} .1")
-_ASK = Frame("{a} ?1 | ¿1 {a} ?1")
-_EXCLAIM = Frame("{a} !1 | ¡1 {a} !1")
-_NEXT = Frame("{a} .1 {b} .2 | {a} .1 {b} .2")
-_WANTS_TO_BE = Frame("{who} wants1 to2 be2 a {trade} | {who} quiere1 ser2 {trade}")
-_WHILE = Frame("{a} while1 {b} | {a} mientras1 {b}")
-_THAN = Frame("{quality} than1 {other} | {quality} que1 {other}")
-_AS = Frame("as1 {quality} as2 {other} | tan1 {quality} como2 {other}")
-_MORE, _MOST = word("more", "más"), word("most", "más")
-_OF = Frame("{whole} in1 {place} | {whole} de1 {place}")
-_WHO_DID = Frame("{who} who1 {does} | {who} que1 {does}")
-_THAT_DID = Frame("{who} that1 {does} | {who} que1 {does}")
-_YEARS = Frame("{number} years1 old1 | {number} años1")
-_A_TRADE = Frame("a {trade} | {trade}")
-_WHAT_A = Frame("what1 a {quality} {thing} | qué1 {thing} tan {quality}")
-_GIVE_TO = Frame("{gift} to1 {receiver} | {gift} a1 {receiver}")
-_GIVE_HIM = Frame("{receiver} {gift} | {gift} a {receiver}")
-_PLEASE = [Frame(pattern) for pattern in (
+_BECAUSE = PatternFrame("{a} because1 {b} | {a} porque1 {b}")
+_WHEN = PatternFrame("{a} when1 {b} | {a} cuando1 {b}")
+_JOINTS = [AND, AND, PatternFrame("{a} ,1 but2 {b} | {a} ,1 pero2 {b}")]
+_STOP = PatternFrame("{a} .1 | {a} .1")
+_ASK = PatternFrame("{a} ?1 | ¿1 {a} ?1")
+_EXCLAIM = PatternFrame("{a} !1 | ¡1 {a} !1")
+_NEXT = PatternFrame("{a} .1 {b} .2 | {a} .1 {b} .2")
+_WANTS_TO_BE = PatternFrame("{who} wants1 to2 be2 a {trade} | {who} quiere1 ser2 {trade}")
+_WHILE = PatternFrame("{a} while1 {b} | {a} mientras1 {b}")
+_THAN = PatternFrame("{quality} than1 {other} | {quality} que1 {other}")
+_AS = PatternFrame("as1 {quality} as2 {other} | tan1 {quality} como2 {other}")
+_MORE, _MOST = word_chunk("more", "más"), word_chunk("most", "más")
+_OF = PatternFrame("{whole} in1 {place} | {whole} de1 {place}")
+_WHO_DID = PatternFrame("{who} who1 {does} | {who} que1 {does}")
+_THAT_DID = PatternFrame("{who} that1 {does} | {who} que1 {does}")
+_YEARS = PatternFrame("{number} years1 old1 | {number} años1")
+_A_TRADE = PatternFrame("a {trade} | {trade}")
+_WHAT_A = PatternFrame("what1 a {quality} {thing} | qué1 {thing} tan {quality}")
+_GIVE_TO = PatternFrame("{gift} to1 {receiver} | {gift} a1 {receiver}")
+_GIVE_HIM = PatternFrame("{receiver} {gift} | {gift} a {receiver}")
+_PLEASE = [PatternFrame(pattern) for pattern in (
     "{act} .1 | {act} .1", "{act} ,1 please2 .3 | {act} ,1 por2 favor2 .3",
     "please1 ,2 {act} .3 | por1 favor1 ,2 {act} .3",
     "{name} ,1 {act} .2 | {name} ,1 {act} .2", "{act} ,1 {name} .2 | {act} ,1 {name} .2",
 )]  # fmt: skip
-_YES = Frame("{question} yes1 ,2 {reply} .3 | {question} sí1 ,2 {reply} .3")
-_NO = Frame("{question} no1 ,2 {reply} .3 | {question} no1 ,2 {reply} .3")
+_YES = PatternFrame("{question} yes1 ,2 {reply} .3 | {question} sí1 ,2 {reply} .3")
+_NO = PatternFrame("{question} no1 ,2 {reply} .3 | {question} no1 ,2 {reply} .3")
 _THERE = {
-    ("present", False): Frame("there1 is1 {thing} {spot} | hay1 {thing} {spot}"),
-    ("present", True): Frame("there1 are1 {thing} {spot} | hay1 {thing} {spot}"),
-    ("past", False): Frame("there1 was1 {thing} {spot} | había1 {thing} {spot}"),
-    ("past", True): Frame("there1 were1 {thing} {spot} | había1 {thing} {spot}"),
+    ("present", False): PatternFrame("there1 is1 {thing} {spot} | hay1 {thing} {spot}"),
+    ("present", True): PatternFrame("there1 are1 {thing} {spot} | hay1 {thing} {spot}"),
+    ("past", False): PatternFrame("there1 was1 {thing} {spot} | había1 {thing} {spot}"),
+    ("past", True): PatternFrame("there1 were1 {thing} {spot} | había1 {thing} {spot}"),
 }
-_WHAT, _HOW_MUCH = word("what", "qué"), adjective_forms("cuánto")
-_QUESTION_WORDS = [word(*pair) for pair in (("when", "cuándo"), ("why", "por qué"), ("where", "dónde"))]
-_WHERE_IS, _COLOUR = word("where", "dónde"), Frame("what1 color2 {be} | de1 qué1 color2 {be}")
-_THANKS = Frame("thank1 you1 for2 {gift} | gracias1 por2 {gift}")
-_VOCATIVE = Frame("{a} ,1 {name} | {a} ,1 {name}")
-_QUOTED = Frame("“1 {a} ,2 ”3 | «1 {a} »3 ,2")
-_QUOTED_TO = Frame("“1 {a} ,4 {name} ,2 ”3 | «1 {a} ,4 {name} »3 ,2")
+_WHAT, _HOW_MUCH = word_chunk("what", "qué"), adjective_forms("cuánto")
+_QUESTION_WORDS = [word_chunk(*pair) for pair in (("when", "cuándo"), ("why", "por qué"), ("where", "dónde"))]
+_WHERE_IS, _COLOUR = word_chunk("where", "dónde"), PatternFrame("what1 color2 {be} | de1 qué1 color2 {be}")
+_THANKS = PatternFrame("thank1 you1 for2 {gift} | gracias1 por2 {gift}")
+_VOCATIVE = PatternFrame("{a} ,1 {name} | {a} ,1 {name}")
+_QUOTED = PatternFrame("“1 {a} ,2 ”3 | «1 {a} »3 ,2")
+_QUOTED_TO = PatternFrame("“1 {a} ,4 {name} ,2 ”3 | «1 {a} ,4 {name} »3 ,2")
 _SAID_COLON = {
-    many: Frame(f"{{who}} smiled1 and2 said3 :4 “5 {{a}} .6 ”7 | {{who}} {smiled}1 y2 {said}3 :4 «5 {{a}} »7 .6")
+    many: PatternFrame(f"{{who}} smiled1 and2 said3 :4 “5 {{a}} .6 ”7 | {{who}} {smiled}1 y2 {said}3 :4 «5 {{a}} »7 .6")
     for many, smiled, said in ((False, "sonrió", "dijo"), (True, "sonrieron", "dijeron"))
 }
-_WELCOME = word("you are welcome", "de nada")
-_GREETINGS = glosses(
+_WELCOME = word_chunk("you are welcome", "de nada")
+_GREETINGS = parse_glosses(
     "good1 morning2 = buenos1 días2, good1 night2 = buenas1 noches2, good1 afternoon2 = buenas1 tardes2, "
     "hello1 = hola1, goodbye1 = adiós1, see1 you1 tomorrow2 = hasta1 mañana2, see1 you1 soon2 = hasta1 pronto2, "
     "thank1 you1 = gracias1, thank1 you1 very2 much2 = muchas2 gracias1, happy1 birthday2 = feliz1 cumpleaños2"
 )
-_ADDRESSES = glosses("sir1 = señor1, madam1 = señora1, my1 friend2 = amigo2 mío1")
+_ADDRESSES = parse_glosses("sir1 = señor1, madam1 = señora1, my1 friend2 = amigo2 mío1")
 _SAYINGS = (("said", "dijo", "dijeron"), ("said", "dijo", "dijeron"), ("answered", "respondió", "respondieron"),
             ("whispered", "susurró", "susurraron"))  # fmt: skip
 _EXCHANGES = [
     (PRONOUNS[asked], PRONOUNS[told])
     for asked, told in (("you", "I"), ("you", "I"), ("he", "he"), ("she", "she"), ("they", "they"), ("I", "you"))
 ]
-_WHO = Subject(word("who", "quién"), THIRD, THIRD, False, "he")
+_WHO = Subject(word_chunk("who", "quién"), THIRD, THIRD, False, "he")
 _LO = ("lo", "la", "los", "las")
 _ME = (("me", "me"), ("you", "te"), ("us", "nos"), ("him", "le"), ("her", "le"), ("them", "les"))
 _OURSELVES = {"I": ("me", "us"), "you": ("you",), "we": ("me", "us"), "they": ("them",)}
@@ -468,26 +468,28 @@ class Patterns(Grammar):
             verb = self.pick(_WHATS)
             tense = self.pick(("past", "past", "future", "going", "was -ing"))
             asked = self.clause(subject, verb, tense, self.where() if self.chance(0.3) else None, question=True)
-            return _ASK(a=together(_WHAT, self.timed(asked, tense, 0.3, front=False)))
+            return _ASK(a=join_chunks(_WHAT, self.timed(asked, tense, 0.3, front=False)))
         if chance < 0.55:
             verb = self.pick(_WHATS)
             noun = self.pick(verb.objects)
             many = noun.english[1] is not None
-            amount = word("how many" if many else "how much", _HOW_MUCH[noun.feminine + 2 * (many or noun.plural_only)])
+            amount = word_chunk(
+                "how many" if many else "how much", _HOW_MUCH[noun.feminine + 2 * (many or noun.plural_only)]
+            )
             asked = self.clause(subject, verb, "past", question=True)
-            return _ASK(a=together(amount, NOUN[noun][many], self.timed(asked, "past", 0.25, front=False)))
+            return _ASK(a=join_chunks(amount, NOUN[noun][many], self.timed(asked, "past", 0.25, front=False)))
         if chance < 0.65:
             thing = self.thing(self.pick(nouns_of[self.pick(_COLOURED)]), adjective=0.15)
             tense = self.pick(("present", "present", "past"))
             return _ASK(a=_COLOUR(be=self.inverted(thing, "ser", tense)))
         if chance < 0.8:
             thing = self.thing(self.pick(nouns_of["small"])) if self.chance(0.5) else self.person()
-            return _ASK(a=together(_WHERE_IS, self.inverted(thing, "estar", self.pick(("present", "past")))))
+            return _ASK(a=join_chunks(_WHERE_IS, self.inverted(thing, "estar", self.pick(("present", "past")))))
         asking = self.pick(_QUESTION_WORDS)
         tense = self.pick(("past", "past", "future", "want"))
         verb = self.pick(actions)
         target = self.object(verb, subject, plain=True)
-        return _ASK(a=together(asking, self.clause(subject, verb, tense, self.accusative(target), question=True)))
+        return _ASK(a=join_chunks(asking, self.clause(subject, verb, tense, self.accusative(target), question=True)))
 
     def inverted(self, subject: Subject, copula: str, tense: str) -> Chunk:
         """The end of a question: is the ball; es la bola."""
@@ -526,8 +528,8 @@ class Patterns(Grammar):
 
     def compared(self, adjective: Adjective, form: int) -> Chunk:
         if adjective.comparative:
-            return word(adjective.comparative, f"más {adjective.forms[form]}")
-        return together(_MORE, ADJECTIVE[adjective][form])
+            return word_chunk(adjective.comparative, f"más {adjective.forms[form]}")
+        return join_chunks(_MORE, ADJECTIVE[adjective][form])
 
     def superlative(self) -> Chunk:
         """Emma is the tallest girl in the school."""
@@ -543,7 +545,9 @@ class Patterns(Grammar):
         form = int(noun.feminine)
         kind = NOUN[noun][0]
         best = adjective.comparative[:-1] + "st" if adjective.comparative else None
-        most = word(best, f"más {adjective.forms[form]}") if best else together(_MOST, ADJECTIVE[adjective][form])
+        most = (
+            word_chunk(best, f"más {adjective.forms[form]}") if best else join_chunks(_MOST, ADJECTIVE[adjective][form])
+        )
         the = DETERMINER["the", False][form]
         whole = weave((the, most, kind), (the, kind, most))
         rest = _OF(whole=whole, place=self.thing(self.pick(nouns_of["places"]), WHERE, 0.1, 0.0).chunk)
@@ -573,7 +577,7 @@ class Patterns(Grammar):
         many = thing.english == THEM
         english = DETERMINERS[name][many]
         this = Subject(
-            word(english, DETERMINERS[name][2].split()[thing.form]), thing.english, thing.spanish, False, "it"
+            word_chunk(english, DETERMINERS[name][2].split()[thing.form]), thing.english, thing.spanish, False, "it"
         )
         return _STOP(a=self.be(this, "ser", thing.chunk, "present", negative=self.chance(0.2)))
 
@@ -585,7 +589,7 @@ class Patterns(Grammar):
             return _STOP(a=self.be(young, "tener", years, self.pick(("present", "past"))))
         who = self.name() if self.chance(0.4) else self.thing(self.pick(nouns_of["kin"]), KIN, 0.15, 0.0)
         english, *spanish = self.pick(_PROFESSIONS)
-        trade = word(english, spanish[who.feminine])
+        trade = word_chunk(english, spanish[who.feminine])
         if self.chance(0.35):
             return _STOP(a=_WANTS_TO_BE(who=who.chunk, trade=trade))
         rest = _A_TRADE(trade=trade)
@@ -661,7 +665,7 @@ class Patterns(Grammar):
         english, one, many = self.pick(_SAYINGS)
         verb = (english, "1"), (many if who.form > 1 else one, "1")
         if not who.chunk.spanish:
-            stands = word(who.pronoun, "ella" if who.feminine else "él")
+            stands = word_chunk(who.pronoun, "ella" if who.feminine else "él")
             return _STOP(a=weave((quoted, stands, verb[0]), (quoted, verb[1], stands)))
         return _STOP(a=weave((quoted, verb[0], who.chunk), (quoted, verb[1], who.chunk)))
 

@@ -9,19 +9,19 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from pellucid.data.tokenizer import Tokenizer
-from pellucid.decode.alignment import piece_alignments, without_end, words
-from pellucid.decode.step import forced
-from pellucid.decode.translate import reading
+from pellucid.decode.alignment import piece_alignments, strip_eos, word_piece_ranges
+from pellucid.decode.step import score_targets
+from pellucid.decode.translate import inference_only
 from pellucid.model import Transformer
-from pellucid.trace.causes.erasure import without_prefix, without_source
-from pellucid.trace.facts import Tree
+from pellucid.trace.causes.erasure import erase_prefix, erase_source
+from pellucid.trace.facts import SearchTree
 
 if TYPE_CHECKING:
     from pellucid.trace.trace import Trace
 
 
 @dataclass(frozen=True)
-class Case:
+class TranslationCase:
     """A translation, and what it takes to ask the model about it.
 
     `source` and `target` are ids, with the end mark if there is one; `unknown` says which source pieces are. `searched`
@@ -38,10 +38,10 @@ class Case:
     searched: bool
     beam: int
     length_penalty: float
-    tree: Tree | None = None
+    tree: SearchTree | None = None
 
     @classmethod
-    def of(cls, trace: "Trace") -> "Case":
+    def of(cls, trace: "Trace") -> "TranslationCase":
         """That of a trace; ValueError for one from disk, which has no model."""
         origin, asked = trace.require_origin(), trace.facts.run.search
         return cls(
@@ -61,33 +61,35 @@ class Case:
     @property
     def source_words(self) -> list[range]:
         """The pieces of each source word; words are what white space separates."""
-        return words(self.tokenizer.source_pieces(without_end(self.source)), self.text)
+        return word_piece_ranges(self.tokenizer.source_pieces(strip_eos(self.source)), self.text)
 
     @property
     def target_words(self) -> list[range]:
         """The pieces of each word of the translation."""
-        return words(self.tokenizer.target_pieces(without_end(self.target)), self.translation)
+        return word_piece_ranges(self.tokenizer.target_pieces(strip_eos(self.target)), self.translation)
 
     def log_probs(self, *targets: list[int]) -> list[list[float]]:
         """What the model gives each piece of each target."""
-        with reading(self.model):
-            return forced(self.model, [self.source] * len(targets), list(targets))
+        with inference_only(self.model):
+            return score_targets(self.model, [self.source] * len(targets), list(targets))
 
-    def effects(self) -> "Effects":
+    def effects(self) -> "ErasureEffects":
         """What the translation rests on."""
         asked = self.model, self.source, self.target
-        everything, every = range(len(without_end(self.source))), range(len(self.target))
-        source = without_source(*asked, [*self.source_words, everything])
-        prefix = without_prefix(*asked, [*([piece] for piece in every), every])
-        with reading(self.model):
+        everything, every = range(len(strip_eos(self.source))), range(len(self.target))
+        source = erase_source(*asked, [*self.source_words, everything])
+        prefix = erase_prefix(*asked, [*([piece] for piece in every), every])
+        with inference_only(self.model):
             [norms] = piece_alignments(self.model, [self.source], [self.target])
-        shares = attention(norms.double().numpy(), self.source_words, self.target_words)
-        said = slice(len(without_end(self.target)))
-        return Effects(source[:-1], prefix[:-1], float(source[-1, said].sum()), float(prefix[-1, said].sum()), shares)
+        shares = attention_shares(norms.double().numpy(), self.source_words, self.target_words)
+        said = slice(len(strip_eos(self.target)))
+        return ErasureEffects(
+            source[:-1], prefix[:-1], float(source[-1, said].sum()), float(prefix[-1, said].sum()), shares
+        )
 
 
 @dataclass(frozen=True)
-class Effects:
+class ErasureEffects:
     """How the log-probability of each written piece changes when a source word, or a written piece, is hidden.
 
     `whole_source` and `whole_prefix` are the sums of these changes, without that of the end mark, when all of a side is
@@ -102,7 +104,7 @@ class Effects:
     attention: Float[ndarray, "N W"]
 
 
-def attention(
+def attention_shares(
     norms: Float[ndarray, "L T S"], source_words: Sequence[range], target_words: Sequence[range]
 ) -> Float[ndarray, "N W"]:
     """The norms as shares of the source words, the mean of all layers: a row for each word of the translation.

@@ -4,42 +4,42 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pellucid.trace.checks.captured_run import Check, Seen
-from pellucid.trace.checks.number_checks import account_checks, pattern_checks, recomputed_check, step_checks
-from pellucid.trace.checks.rerun_checks import cached_check, fused_checks, run_checks, tree_checks
+from pellucid.trace.checks.captured_run import CapturedRun, Check
+from pellucid.trace.checks.number_checks import check_accounts, check_patterns, check_recomputed, check_steps
+from pellucid.trace.checks.rerun_checks import check_cached_decoding, check_fused_run, check_model_state, check_tree
 
 if TYPE_CHECKING:
     from pellucid.trace.trace import Trace
 
 
-def checks(trace: "Trace") -> list[Check]:
+def check_trace(trace: "Trace") -> list[Check]:
     """All of them, in the order of the page. What an edit replaced is not expected to follow from anything."""
-    return checks_of(seen_in(trace))
+    return check_captured_run(captured_run(trace))
 
 
-def checks_of(seen: Seen) -> list[Check]:
+def check_captured_run(seen: CapturedRun) -> list[Check]:
     """The same, of what was captured of one sentence."""
     with np.errstate(all="ignore"):  # a number that is none fails its check, and need not be warned of
         return [
-            *fused_checks(seen),
-            *pattern_checks(seen),
-            recomputed_check(seen),
-            cached_check(seen),
-            *account_checks(seen),
-            *step_checks(seen),
-            *tree_checks(seen),
-            *run_checks(seen),
+            *check_fused_run(seen),
+            *check_patterns(seen),
+            check_recomputed(seen),
+            check_cached_decoding(seen),
+            *check_accounts(seen),
+            *check_steps(seen),
+            *check_tree(seen),
+            *check_model_state(seen),
         ]
 
 
-def seen_in(trace: "Trace") -> Seen:
+def captured_run(trace: "Trace") -> CapturedRun:
     """What the checks look at, of a trace."""
-    return Seen(
+    return CapturedRun(
         config=trace.config,
         tensors={name: trace.values_of(name) for name in trace},
         source=trace.source.ids,
-        read=trace.inputs.ids,
-        written=trace.target.ids,
+        inputs=trace.inputs.ids,
+        target=trace.target.ids,
         model=trace.model,
         replaced=trace.replaced,
         steps=trace.steps,

@@ -10,7 +10,7 @@ import torch
 
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.known_parts import unknown_parts
-from pellucid.trace.facts import Step, Tree
+from pellucid.trace.facts import DecodingStep, SearchTree
 
 
 @dataclass(frozen=True)
@@ -32,33 +32,33 @@ class Check:
         return {**asdict(self), **{k: x if x is not None and isfinite(x) else None for k, x in numbers.items()}}
 
 
-def at_most(limit: float, name: str, value: float, means: str) -> Check:
+def check_at_most(limit: float, name: str, value: float, means: str) -> Check:
     """A check that is passed when a number is no larger than its limit; one that is infinite or none never is."""
     return Check(name, bool(value <= limit and isfinite(value)), float(value), float(limit), means)
 
 
-def unmade(name: str, why: str) -> Check:
+def check_not_made(name: str, why: str) -> Check:
     """A check that could not be made here."""
     return Check(name, True, None, None, f"Not checked: {why}.")
 
 
 @dataclass(frozen=True)
-class Seen:
+class CapturedRun:
     """What the checks look at. Arrays have no axis for the sentence; what was not captured is not in `tensors`.
 
-    `source`, `read` and `written` are ids: what the encoder read, what the decoder read, what it wrote. `replaced` are
+    `source`, `inputs` and `target` are ids: what the encoder read, what the decoder read, what it wrote. `replaced` are
     the tensors that an edit put something else in the place of. Without a `model`, nothing can be run again.
     """
 
     config: ModelConfig
     tensors: Mapping[str, np.ndarray]
     source: Sequence[int]
-    read: Sequence[int]
-    written: Sequence[int]
+    inputs: Sequence[int]
+    target: Sequence[int]
     model: Transformer | None = None
     replaced: frozenset[str] = frozenset()
-    steps: Sequence[Step] = ()
-    tree: Tree | None = None
+    steps: Sequence[DecodingStep] = ()
+    tree: SearchTree | None = None
     hashes: Mapping[str, str] = field(default_factory=dict)
     pieces: Callable[[Sequence[int]], list[str]] = lambda ids: [str(number) for number in ids]
 
@@ -67,36 +67,38 @@ class Seen:
         """How far apart two ways of computing the same number may be, relative to the largest of its kind."""
         return 1e-10 if all(x.dtype in (np.float64, np.bool_) for x in self.tensors.values()) else 1e-5
 
-    def lacks(self, *names: str, edits: bool = False, model: bool = False, formulas: bool = False) -> str | None:
+    def why_not_checked(
+        self, *names: str, edits: bool = False, model: bool = False, formulas: bool = False
+    ) -> str | None:
         """Why a check that needs these tensors cannot be made: the first thing missing, if there is one.
 
         With `edits`, edited tensors are in its way; with `model`, it needs the model; with `formulas`, one of which
         every part is known, for they are computed again.
         """
         if edits and self.replaced:
-            return f"an edit stands in {listed(self.replaced)}"
+            return f"an edit stands in {list_first_names(self.replaced)}"
         if (model or formulas) and self.model is None:
             return "the model is not at hand, only what was captured of it"
         if formulas and self.model is not None and (foreign := unknown_parts(self.model)):
             return f"the model has a part of its own, which is not computed again here: {foreign[0]}"
         missing = [name for name in names if name not in self.tensors]
-        return f"{listed(missing)} not captured" if missing else None
+        return f"{list_first_names(missing)} not captured" if missing else None
 
     def parameter(self, name: str) -> np.ndarray:
         """A weight by its name."""
         assert self.model is not None
         return self.model.get_parameter(name).detach().cpu().numpy()
 
-    def row(self, ids: Iterable[int]) -> torch.Tensor:
+    def as_batch(self, ids: Iterable[int]) -> torch.Tensor:
         """Ids as a batch of one sentence, where the model is."""
         assert self.model is not None
         return torch.tensor([list(ids)], device=self.model.output_embedding.weight.device)
 
 
-def listed(names: Collection[str]) -> str:
+def list_first_names(names: Collection[str]) -> str:
     """Two names, and how many more there are.
 
-    >>> listed(["a", "b", "c", "d"])
+    >>> list_first_names(["a", "b", "c", "d"])
     'a, b and 2 more'
     """
     first, rest = sorted(names)[:2], len(names) - 2

@@ -80,7 +80,7 @@ _FIELDS: dict[Kind, str] = {
     "same": "inputs",
 }
 
-Made = tuple[str, Operation]
+NamedOperation = tuple[str, Operation]
 
 
 def operations(config: ModelConfig) -> dict[str, Operation]:
@@ -96,16 +96,16 @@ def operations(config: ModelConfig) -> dict[str, Operation]:
     bias = "output_bias" if c.output_bias else None
     return dict(
         [
-            *_stack(c, "encoder", "source", c.encoder_layers, "source_embedding.weight", "memory"),
-            *_stack(c, "decoder", "target", c.decoder_layers, target, "states"),
+            *_stack_operations(c, "encoder", "source", c.encoder_layers, "source_embedding.weight", "memory"),
+            *_stack_operations(c, "decoder", "target", c.decoder_layers, target, "states"),
             ("logits", Operation("linear", ("states",), weight=output, bias=bias)),
         ]
     )
 
 
-def _stack(
+def _stack_operations(
     c: ModelConfig, stack: str, side: Literal["source", "target"], depth: int, table: str, end: str
-) -> Iterator[Made]:
+) -> Iterator[NamedOperation]:
     x = f"{stack}.input"
     embedding, positions = f"{stack}.embedding", f"{stack}.positions"
     yield embedding, Operation("lookup", table=table, scale=c.d_model**0.5, side=side)
@@ -121,16 +121,18 @@ def _stack(
             norm, total = f"{around}.norm", f"{around}.sum"
             into = norm if c.norm_first else x
             if c.norm_first:
-                yield norm, _norm(c, x, norm)
-            yield from _feed_forward(c, inside, into) if part == "ffn" else _attention(c, inside, into)
+                yield norm, _norm_operation(c, x, norm)
+            yield from (
+                _feed_forward_operations(c, inside, into) if part == "ffn" else _attention_operations(c, inside, into)
+            )
             yield total, Operation("add", (x, f"{inside}.output"))
             if not c.norm_first:
-                yield norm, _norm(c, total, norm)
+                yield norm, _norm_operation(c, total, norm)
             x = total if c.norm_first else norm
-    yield end, _norm(c, x, f"{stack}_norm") if c.norm_first else Operation("same", (x,))
+    yield end, _norm_operation(c, x, f"{stack}_norm") if c.norm_first else Operation("same", (x,))
 
 
-def _attention(c: ModelConfig, inside: str, x: str) -> Iterator[Made]:
+def _attention_operations(c: ModelConfig, inside: str, x: str) -> Iterator[NamedOperation]:
     cross = inside.endswith("cross")
     y = "memory" if cross else x
     turned = c.positions == "rotary" and not cross
@@ -155,7 +157,7 @@ def _attention(c: ModelConfig, inside: str, x: str) -> Iterator[Made]:
     )
 
 
-def _feed_forward(c: ModelConfig, inside: str, x: str) -> Iterator[Made]:
+def _feed_forward_operations(c: ModelConfig, inside: str, x: str) -> Iterator[NamedOperation]:
     inner, active = f"{inside}.inner", f"{inside}.active"
     yield inner, Operation("linear", (x,), weight=f"{inner}.weight", bias=f"{inner}.bias")
     yield active, Operation("activation", (inner,), function=c.activation)
@@ -165,6 +167,6 @@ def _feed_forward(c: ModelConfig, inside: str, x: str) -> Iterator[Made]:
     )
 
 
-def _norm(c: ModelConfig, x: str, of: str) -> Operation:
+def _norm_operation(c: ModelConfig, x: str, of: str) -> Operation:
     rms = c.norm == "rms"
     return Operation("norm", (x,), weight=f"{of}.weight", bias=None if rms else f"{of}.bias", rms=rms)

@@ -22,22 +22,22 @@ def recompute(
 
     Arrays have no axis for the sentence; `ids` are the pieces read on the sides "source" and "target".
     """
-    x = [float64(each) for each in inputs]
+    x = [as_float64(each) for each in inputs]
     match operation.kind:
         case "lookup":
-            found = operation.scale * float64(parameter(operation.table)[np.asarray(ids[operation.side])])
+            found = operation.scale * as_float64(parameter(operation.table)[np.asarray(ids[operation.side])])
         case "sinusoid":
-            found = sinusoids(*shape)
+            found = recompute_sinusoids(*shape)
         case "row":
-            found = float64(parameter(operation.table)[: shape[0]])
+            found = as_float64(parameter(operation.table)[: shape[0]])
         case "add":
             found = np.sum(x, axis=0)
         case "norm":
-            found = norm(x[0], operation.eps, operation.rms) * float64(parameter(operation.weight)) + bias_of(
-                operation, parameter
-            )
+            found = recompute_norm(x[0], operation.eps, operation.rms) * as_float64(
+                parameter(operation.weight)
+            ) + operation_bias(operation, parameter)
         case "linear":
-            found = linear(operation, x[0], parameter, shape)
+            found = recompute_linear(operation, x[0], parameter, shape)
         case "dot":
             found = x[0] @ x[1].swapaxes(1, 2)
         case "scale":
@@ -47,7 +47,7 @@ def recompute(
         case "causal":
             found = np.tri(shape[-2], shape[-1])
         case "softmax":
-            found = softmax(x[0], x[1] != 0)
+            found = recompute_softmax(x[0], x[1] != 0)
         case "mix":
             found = x[0] @ x[1]
         case "activation":
@@ -57,53 +57,53 @@ def recompute(
     return found.reshape(shape)
 
 
-def float64(x: np.ndarray) -> np.ndarray:
+def as_float64(x: np.ndarray) -> np.ndarray:
     """The same numbers, each in 64 bits."""
     return np.asarray(x, dtype=np.float64)
 
 
-def bias_of(operation: Operation, parameter: Parameter) -> np.ndarray:
+def operation_bias(operation: Operation, parameter: Parameter) -> np.ndarray:
     """The vector that is added, or 0."""
-    return float64(parameter(operation.bias)) if operation.bias else np.zeros(1)
+    return as_float64(parameter(operation.bias)) if operation.bias else np.zeros(1)
 
 
-def norm(x: np.ndarray, eps: float, rms: bool) -> np.ndarray:
+def recompute_norm(x: np.ndarray, eps: float, rms: bool) -> np.ndarray:
     """Each vector with mean 0 and variance 1 (Ba et al. 2016, equation 4); `rms`: with mean square 1."""
     away = x if rms else x - x.mean(axis=-1, keepdims=True)
     return away / np.sqrt((away**2).mean(axis=-1, keepdims=True) + eps)
 
 
-def linear(operation: Operation, x: np.ndarray, parameter: Parameter, shape: Sequence[int]) -> np.ndarray:
+def recompute_linear(operation: Operation, x: np.ndarray, parameter: Parameter, shape: Sequence[int]) -> np.ndarray:
     """x times a block of rows of a matrix, plus the same block of its bias; heads apart or put together where told."""
     width = shape[0] * shape[2] if operation.split else shape[-1]
     rows = slice(operation.first, operation.first + width)
     if operation.merged:
         x = x.swapaxes(0, 1).reshape(x.shape[1], -1)
-    y = x @ float64(parameter(operation.weight)[rows]).T
+    y = x @ as_float64(parameter(operation.weight)[rows]).T
     if operation.bias:
-        y += float64(parameter(operation.bias)[rows])
+        y += as_float64(parameter(operation.bias)[rows])
     if operation.split:
         y = y.reshape(len(y), shape[0], shape[2]).swapaxes(0, 1)
-    return turned(y) if operation.turned else y
+    return rotate_by_position(y) if operation.turned else y
 
 
-def turned(x: np.ndarray) -> np.ndarray:
+def rotate_by_position(x: np.ndarray) -> np.ndarray:
     """Each pair (2i, 2i + 1) of a head turned by position / 10000^(2i / E), as complex numbers (Su et al. 2021, 3.2.1).
 
     The sines and cosines are those of a table in float32.
     """
-    table = sinusoids(*x.shape[1:])
+    table = recompute_sinusoids(*x.shape[1:])
     pairs = (x[..., 0::2] + 1j * x[..., 1::2]) * (table[:, 1::2] + 1j * table[:, 0::2])
     return np.stack([pairs.real, pairs.imag], axis=-1).reshape(x.shape)
 
 
-def sinusoids(positions: int, width: int) -> np.ndarray:
+def recompute_sinusoids(positions: int, width: int) -> np.ndarray:
     """sin(p / 10000^(2i / width)) at 2i, its cosine at 2i + 1 (paper, 3.5), rounded to float32 as the model does."""
     angles = np.arange(positions)[:, None] / 10000.0 ** (np.arange(0, width, 2) / width)
-    return float64(np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(positions, width).astype(np.float32))
+    return as_float64(np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(positions, width).astype(np.float32))
 
 
-def softmax(scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+def recompute_softmax(scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
     """e^score over the sum of those allowed in its row; 0 elsewhere, and everywhere in a row that may read nothing."""
     allowed = np.broadcast_to(allowed, scores.shape)
     largest = np.max(scores, axis=-1, keepdims=True, where=allowed, initial=-np.inf)
@@ -116,13 +116,13 @@ def logistic(x: np.ndarray) -> np.ndarray:
     return 0.5 * (1.0 + np.tanh(0.5 * x))
 
 
-def gelu(x: np.ndarray) -> np.ndarray:
+def recompute_gelu(x: np.ndarray) -> np.ndarray:
     """x times the normal distribution function at x (Hendrycks and Gimpel 2016, 2)."""
     found = [erf(each / 2**0.5) for each in x.ravel().tolist()]
     return x * 0.5 * (1.0 + np.reshape(found, x.shape))
 
 
-def swiglu(x: np.ndarray) -> np.ndarray:
+def recompute_swiglu(x: np.ndarray) -> np.ndarray:
     """The first half, times the logistic function of it, times the second (Shazeer 2020, equation 5)."""
     gate, value = np.split(x, 2, axis=-1)
     return gate * logistic(gate) * value
@@ -130,7 +130,7 @@ def swiglu(x: np.ndarray) -> np.ndarray:
 
 ACTIVATIONS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
     "relu": lambda x: np.maximum(x, 0.0),
-    "gelu": gelu,
+    "gelu": recompute_gelu,
     "silu": lambda x: x * logistic(x),
-    "swiglu": swiglu,
+    "swiglu": recompute_swiglu,
 }
