@@ -19,8 +19,8 @@ from pellucid.decode.rules import no_repeat_rule, prefix_rule
 from pellucid.decode.sample import sample_search
 from pellucid.decode.search import Rule, SearchState, Step, forbidden_rule
 from pellucid.decode.search_steps import StepObserver
+from pellucid.decode.packed_model import PackedModel
 from pellucid.decode.step import ModelState, model_step, pad_sentences, score_targets
-from pellucid.decode.stepper import Stepper
 from pellucid.decode.word_edges import WordEdges
 from pellucid.model import Transformer
 
@@ -35,7 +35,7 @@ class TorchEngine:
         self.forbidden = forbidden
         self.words = words
         self.bounds = SearchBounds(min(model.config.max_positions for model in models), forbidden)
-        self.steppers: list[Stepper] = []
+        self.packed_models = [PackedModel(model) for model in models]
 
     def search_all(
         self, batches: Sequence[Sequence[SearchRequest]], config: SearchConfig
@@ -45,7 +45,7 @@ class TorchEngine:
         if workers < 2 or self.device.type != "cpu":
             yield from (self.search(batch, config) for batch in batches)
             return
-        self.prepare_steppers()
+        self.prepare_models()
         with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
             yield from pool.map(lambda batch: self.search(batch, config), batches)
 
@@ -125,19 +125,17 @@ class TorchEngine:
         return torch.tensor(np.array(draws), dtype=torch.float32, device=self.device)
 
     def begin_step(self, source: Int[Tensor, "B S"]) -> tuple[Step, SearchState]:
-        """The fast step where it serves these models, the readable one otherwise."""
-        begun = [(stepper, stepper.begin(source)) for stepper in self.prepare_steppers()]
-        if not begun:
-            begun = [(model_step(model), ModelState(model.encode(source))) for model in self.models]
-        if len(begun) == 1:
-            return begun[0]
-        return ensemble_step([step for step, _ in begun]), EnsembleState([state for _, state in begun])
+        """Encode the sources; return the step that continues their translations, and its state before the first."""
+        models = self.prepare_models()
+        steps = [model_step(model) for model in models]
+        states = [ModelState(model.encode(source)) for model in models]
+        if len(models) == 1:
+            return steps[0], states[0]
+        return ensemble_step(steps), EnsembleState(states)
 
-    def prepare_steppers(self) -> list[Stepper]:
-        """The packed models, made when first needed and whenever weights have changed; none if one cannot be."""
-        if not self.steppers or any(stepper.stale for stepper in self.steppers):
-            self.steppers = [Stepper(model) for model in self.models if all(map(Stepper.supports, self.models))]
-        return self.steppers
+    def prepare_models(self) -> list[Transformer]:
+        """Return the models as searches run them, their large matrices packed; those that changed are packed again."""
+        return [prepare() for prepare in self.packed_models]
 
     @property
     def device(self) -> torch.device:

@@ -98,18 +98,18 @@ class SelfAttention(Attention):
         self,
         x: Float[Tensor, "B Q D"],
         allowed: Bool[Tensor, "#B 1 #Q K"],
+        bias: Float[Tensor, "1 H Q K"] | None,
         at: Int[Tensor, " Q"],
         positions: Positions,
         cache: LayerCache | None = None,
         watch: Watch = unseen,
     ) -> Float[Tensor, "B Q D"]:
-        """`x` stands at the positions `at`; keys and values of those before it are in `cache`."""
+        """`x` stands at the positions `at`; keys and values of the tokens decoded before are in `cache`."""
         q, k, v = (self.split(part) for part in self.qkv(x).chunk(3, dim=-1))
         q, k = positions.rotate(q, k, at)
         q, k, v = watch("q", q), watch("k", k), watch("v", v)
         if cache is not None:
             k, v = cache.append(k, v)
-        bias = positions.bias(at, torch.arange(k.shape[2], device=k.device))
         return self.merge(attend(q, k, v, allowed, bias, self.dropout, watch), watch)
 
 
@@ -118,26 +118,22 @@ class CrossAttention(Attention):
 
     def forward(
         self,
-        x: Float[Tensor, "R Q D"],
+        x: Float[Tensor, "B Q D"],
         memory: Float[Tensor, "B K D"],
         allowed: Bool[Tensor, "B 1 1 K"],
         cache: LayerCache | None = None,
         watch: Watch = unseen,
-    ) -> Float[Tensor, "R Q D"]:
-        """Several rows of one sentence (a beam) share its keys: they stand side by side as further queries.
-
-        Keys and values are made once a sentence and stay in `cache`.
-        """
-        parts = [self.heads * self.width, 2 * self.heads * self.width]
-        into_q, into_kv = self.qkv.weight.split(parts)
-        bias_q, bias_kv = self.qkv.bias.split(parts)
-        queries = x.reshape(memory.shape[0], -1, x.shape[-1])
-        q = watch("q", self.split(F.linear(queries, into_q, bias_q)))
-        if cache is not None and cache.filled:
-            k, v = cache.keys_and_values()
+    ) -> Float[Tensor, "B Q D"]:
+        """Keys and values are made once a sentence and stay in `cache`."""
+        width = self.heads * self.width
+        into_q, into_kv = self.qkv.weight.split([width, 2 * width])
+        bias_q, bias_kv = self.qkv.bias.split([width, 2 * width])
+        q = watch("q", self.split(F.linear(x, into_q, bias_q)))
+        if cache is not None and cache.source is not None:
+            k, v = cache.source
         else:
             k, v = (self.split(part) for part in F.linear(memory, into_kv, bias_kv).chunk(2, dim=-1))
             if cache is not None:
-                k, v = cache.append(k, v)
+                k, v = cache.keep_source(k, v)
         k, v = watch("k", k), watch("v", v)
-        return self.merge(attend(q, k, v, allowed, None, self.dropout, watch), watch).reshape(x.shape)
+        return self.merge(attend(q, k, v, allowed, None, self.dropout, watch), watch)

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from pellucid.model.attention import CrossAttention, SelfAttention
-from pellucid.model.cache import Cache
+from pellucid.model.cache import LayerCache
 from pellucid.model.dropout import Dropout
 from pellucid.model.positions import Positions
 from pellucid.model.watch import Watch, unseen
@@ -91,12 +91,15 @@ class EncoderLayer(nn.Module):
         self,
         x: Float[Tensor, "B S D"],
         allowed: Bool[Tensor, "B 1 1 S"],
+        bias: Float[Tensor, "1 H S S"] | None,
         at: Int[Tensor, " S"],
         positions: Positions,
         watch: Watch = unseen,
     ) -> Float[Tensor, "B S D"]:
         x = self.self_residual(
-            x, lambda y: self.self(y, allowed, at, positions, None, watch.within("self")), watch.within("self_residual")
+            x,
+            lambda y: self.self(y, allowed, bias, at, positions, None, watch.within("self")),
+            watch.within("self_residual"),
         )
         return self.ffn_residual(x, lambda y: self.ffn(y, watch.within("ffn")), watch.within("ffn_residual"))
 
@@ -115,26 +118,24 @@ class DecoderLayer(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "R T D"],
-        allowed: Bool[Tensor, "1 1 T K"],
+        x: Float[Tensor, "B T D"],
+        allowed: Bool[Tensor, "#B 1 T K"],
+        bias: Float[Tensor, "1 H T K"] | None,
         at: Int[Tensor, " T"],
         positions: Positions,
         memory: Float[Tensor, "B S D"],
         memory_allowed: Bool[Tensor, "B 1 1 S"],
-        cache: Cache | None = None,
-        name: str = "",
+        cache: LayerCache | None = None,
         watch: Watch = unseen,
-    ) -> Float[Tensor, "R T D"]:
-        self_cache = cache.self_attention(name) if cache is not None else None
-        cross_cache = cache.cross_attention(name) if cache is not None else None
+    ) -> Float[Tensor, "B T D"]:
         x = self.self_residual(
             x,
-            lambda y: self.self(y, allowed, at, positions, self_cache, watch.within("self")),
+            lambda y: self.self(y, allowed, bias, at, positions, cache, watch.within("self")),
             watch.within("self_residual"),
         )
         x = self.cross_residual(
             x,
-            lambda y: self.cross(y, memory, memory_allowed, cross_cache, watch.within("cross")),
+            lambda y: self.cross(y, memory, memory_allowed, cache, watch.within("cross")),
             watch.within("cross_residual"),
         )
         return self.ffn_residual(x, lambda y: self.ffn(y, watch.within("ffn")), watch.within("ffn_residual"))

@@ -71,8 +71,9 @@ class Transformer(nn.Module):
         at = self.position_range(0, source.shape[1])
         here = masks.token_mask(source)
         x = self.embed(source, at, self.source_embedding, self.source_positions, watch.within("encoder"))
+        allowed, bias = masks.key_mask(here), self.source_positions.bias(at, at)
         for number, layer in enumerate(self.encoder):
-            x = layer(x, masks.key_mask(here), at, self.source_positions, watch.within(f"encoder.{number}"))
+            x = layer(x, allowed, bias, at, self.source_positions, watch.within(f"encoder.{number}"))
         return Memory(watch("memory", self.encoder_norm(x)), here)
 
     def decode(
@@ -84,29 +85,33 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "R T D"]:
         """The decoder's state at each target position; with a cache, `target` holds only the positions not yet in it.
 
-        Rows may outnumber the sentences of `memory` by a whole factor: row r then belongs to sentence r // factor.
+        With a cache, rows may outnumber the sentences of `memory` by a whole factor W, the width of a beam: row r is
+        then a hypothesis of sentence r // W.
         """
-        before = cache.length if cache is not None else 0
-        end = before + target.shape[1]
-        at = self.position_range(before, end)
-        allowed = masks.causal_mask(at, self.position_range(0, end))
+        sentences, (rows, steps) = len(memory.states), target.shape
+        if cache is None:
+            at = k_at = self.position_range(0, steps)
+            allowed = masks.causal_mask(at, at)
+        else:
+            at, allowed = cache.grow(sentences, rows, self.position_range(cache.length, cache.length + steps))
+            k_at = cache.positions
+        # The hypotheses of a sentence stand side by side, as further positions, and so share its keys and values.
+        target = target.reshape(sentences, -1)
         x = self.embed(target, at, self.target_embedding, self.target_positions, watch.within("decoder"))
+        bias, memory_allowed = self.target_positions.bias(at, k_at), masks.key_mask(memory.mask)
         for number, layer in enumerate(self.decoder):
-            name = f"decoder.{number}"
             x = layer(
                 x,
                 allowed,
+                bias,
                 at,
                 self.target_positions,
                 memory.states,
-                masks.key_mask(memory.mask),
-                cache,
-                name,
-                watch.within(name),
+                memory_allowed,
+                cache.layer(number) if cache is not None else None,
+                watch.within(f"decoder.{number}"),
             )
-        if cache is not None:
-            cache.length = end
-        return watch("states", self.decoder_norm(x))
+        return watch("states", self.decoder_norm(x)).view(rows, steps, -1)
 
     def logits(self, states: Float[Tensor, "R T D"], watch: Watch = unseen) -> Float[Tensor, "R T V"]:
         """A number for each target piece: states times the output embedding (paper, 3.4), plus the bias, if any."""
