@@ -13,7 +13,6 @@ from pellucid.api import Model, load
 from pellucid.cli.explain import walk_lines
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.request import SearchRequest
-from pellucid.decode.stepper import Stepper
 from pellucid.decode.torch_engine import TorchEngine
 from pellucid.decode.translate import Translator
 from pellucid.interop.ctranslate2 import convert_to_ctranslate2
@@ -35,8 +34,8 @@ class Distance(Positions):
         super().__init__()
         self.heads = heads
 
-    def bias(self, q_at, k_at):
-        distance = (q_at[:, None] - k_at[None, :]).abs()
+    def bias(self, q_positions, k_positions):
+        distance = (q_positions[:, None] - k_positions[None, :]).abs()
         return -0.5 * distance.float().expand(1, self.heads, -1, -1)
 
 

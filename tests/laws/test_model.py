@@ -52,10 +52,8 @@ def test_cached_decoding_equals_full_decoding(options):
         ids, staying = torch.full((6, 1), 2), torch.tensor([0, 2])
         for step in range(7):
             states = model.decode(ids[:, cache.length :], memory, cache)
-            full = model.decode(ids, memory)
-            expanded = model.decode(ids, memory.select(torch.arange(len(ids)) // 2))
-            torch.testing.assert_close(states[:, -1], full[:, -1], **SAME)
-            torch.testing.assert_close(full, expanded, **SAME)
+            whole = model.decode(ids, memory.select(torch.arange(len(ids)) // 2))
+            torch.testing.assert_close(states[:, -1], whole[:, -1], **SAME)
             assert cache.length == ids.shape[1]
             rows = torch.arange(0, len(ids), 2).repeat_interleave(2) + torch.randint(2, (len(ids),))
             if step == 3:

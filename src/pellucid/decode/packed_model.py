@@ -1,6 +1,5 @@
-"""A model prepared for searching: its own modules over its own weights, with the large matrices packed for oneDNN."""
+"""Prepares a model for searching, from outside: its own modules and weights, the large matrices packed for oneDNN."""
 
-import copy
 import platform
 from collections.abc import Callable
 from functools import cache
@@ -18,39 +17,43 @@ LARGE = 2**16
 
 
 class PackedWeight(Tensor):
-    """A matrix that multiplies through its packed copy: `F.linear` with it calls oneDNN on a layout made for that.
+    """A matrix that knows a second copy of itself, in the layout in which oneDNN multiplies a few rows fastest.
 
-    For few rows this takes a half to nine tenths of the time of torch's own product (benchmarks/results/translate.md),
-    in the same precision. Everything else that is done with it, is done with the plain matrix.
+    `F.linear` with such a matrix takes a half to nine tenths of the usual time for few rows, in the same precision
+    (benchmarks/results/translate.md). For everything else it is the plain matrix.
     """
 
-    plain: Tensor
     packed: Tensor
-    parts: dict[Any, Any]
+    parts: dict[tuple[int, ...], tuple[Tensor, ...]]
 
     @classmethod
-    def __torch_function__(cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is F.linear and len(args) == 3 and isinstance(args[1], cls):
-            return torch.ops.mkldnn._linear_pointwise(args[0], args[1].packed, args[2], "none", [], "")
-        if func is Tensor.split and not kwargs:
-            # Cross-attention multiplies by one third of its matrix at every step, so each third is packed once.
-            weight, sizes = args
-            key = tuple(sizes) if isinstance(sizes, list) else sizes
-            if key not in weight.parts:
-                weight.parts[key] = tuple(map(pack_weight, weight.plain.split(sizes)))
-            return weight.parts[key]
-        unwrapped = [value.plain if isinstance(value, cls) else value for value in args]
-        return func(*unwrapped, **(kwargs or {}))
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Multiply with the packed copy where torch is asked for x W^T + b; do anything else as torch does it."""
+        if func is F.linear and not kwargs and isinstance(args[1], cls):
+            return torch.ops.mkldnn._linear_pointwise(args[0], args[1].packed, (*args, None)[2], "none", [], "")
+        with torch._C.DisableTorchFunctionSubclass():
+            if func is Tensor.split and not kwargs:
+                return cls.split_once(*args)
+            return func(*args, **(kwargs or {}))
+
+    def split_once(self, sizes: list[int]) -> tuple[Tensor, ...]:
+        """Return parts of the rows, each packed: cross-attention asks for the same two of its matrix at every step."""
+        key = tuple(sizes)
+        if key not in self.parts:
+            self.parts[key] = tuple(map(pack_weight, self.as_subclass(Tensor).split(sizes)))
+        return self.parts[key]
 
 
 def pack_weight(weight: Tensor) -> Tensor:
-    """Return a matrix with a packed copy, or the matrix itself where that is impossible or does not pay."""
+    """Return a matrix with its packed copy, or the tensor as it is where packing is impossible or does not pay."""
     if not can_pack(weight):
         return weight
-    packed = weight.detach().as_subclass(PackedWeight)
-    packed.plain, packed.parts = weight.detach(), {}
-    packed.packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
-    return packed
+    matrix = weight.detach().as_subclass(PackedWeight)
+    matrix.packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
+    matrix.parts = {}
+    return matrix
 
 
 def can_pack(weight: Tensor) -> bool:
@@ -64,49 +67,55 @@ def can_pack(weight: Tensor) -> bool:
     return weight.dtype == torch.float32 and weight.numel() >= LARGE
 
 
-class PackedModel:
-    """Makes the copy of a model that searches run, and packs again each weight that has changed since."""
+class ModelPacker:
+    """Makes copies of a model for searching: copies of its modules, which run the model's code over its own weights.
+
+    The model is left as it is, and may be trained or changed meanwhile. A copy costs half a millisecond, so each search
+    takes a new one and sees the model of now; only the packed weights are kept, each until it changes.
+    """
 
     def __init__(self, model: Transformer):
         self.model = model
-        self.weights: dict[int, tuple[Tensor, int, int, Tensor]] = {}
+        self._packed: dict[int, tuple[Tensor, int, int, Tensor]] = {}
 
-    def __call__(self) -> Transformer:
-        return self.copy_module(self.model, {})
+    def copy_model(self) -> Transformer:
+        """Return the model in evaluation, with packed matrices and without what surrounds a call of an nn.Module."""
+        packed: dict[int, tuple[Tensor, int, int, Tensor]] = {}
+        copies: dict[nn.Module, nn.Module] = {}
+        model = self._copy_module(self.model, copies, packed)
+        self._packed = packed  # what the model no longer has is dropped
+        return model
 
-    def copy_module(self, module: nn.Module, copies: dict[nn.Module, Any]) -> Any:
-        if module in copies:
-            return copies[module]
-        twin = copies[module] = object.__new__(without_hooks(type(module)) if can_call_directly(module) else type(module))
-        children = {name: child and self.copy_module(child, copies) for name, child in module._modules.items()}
-        parameters = {name: self.pack(value) for name, value in module._parameters.items()}
-        twin.__dict__.update(module.__dict__, training=False, _modules=children)
-        twin.__dict__.update(module._buffers)
-        twin.__dict__.update(children)
-        twin.__dict__.update(parameters)
-        return twin
+    def _copy_module(self, module: Any, copies: dict[nn.Module, nn.Module], packed: dict[int, Any]) -> Any:
+        if module is None or module in copies:  # source and target may share their positions
+            return copies.get(module)
+        kind = type(module)
+        copied = copies[module] = object.__new__(without_hooks(kind) if can_call_directly(module) else kind)
+        children = {name: self._copy_module(child, copies, packed) for name, child in module._modules.items()}
+        weights = {name: self._pack(weight, packed) for name, weight in module._parameters.items()}
+        # Children and tensors as plain attributes: nn.Module.__getattr__, which would look them up, costs a tenth of
+        # a greedy search with a tiny model.
+        copied.__dict__.update(vars(module) | module._buffers | children | weights, training=False, _modules=children)
+        return copied
 
-    def pack(self, weight: Tensor | None) -> Tensor | None:
-        if weight is None or weight.dim() != 2:
-            return weight
-        held = self.weights.get(id(weight))
-        if held is None or held[1:3] != (weight.data_ptr(), weight._version):
-            held = self.weights[id(weight)] = weight, weight.data_ptr(), weight._version, pack_weight(weight)
-        return held[3]
+    def _pack(self, weight: Tensor | None, packed: dict[int, tuple[Tensor, int, int, Tensor]]) -> Tensor | None:
+        if weight is None:
+            return None
+        state = weight.data_ptr(), weight._version  # what changes when a weight is replaced or written to
+        known = packed.get(id(weight)) or self._packed.get(id(weight))
+        if known is None or known[1:3] != state:
+            known = weight, *state, pack_weight(weight)
+        packed[id(weight)] = known  # which holds the weight itself, so that its id stays its own
+        return known[3]
 
 
 def can_call_directly(module: nn.Module) -> bool:
-    """Whether calling a module does nothing but run its class's `forward`: no hooks, no method replaced on the instance."""
-    return not (
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
-        or "forward" in vars(module)
-    )
+    """Whether calling a module runs `forward` of its class and nothing else: no hook, no `forward` of its own."""
+    hooks = module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks
+    return not any(hooks) and "forward" not in vars(module)
 
 
 @cache
 def without_hooks(kind: type[nn.Module]) -> type[nn.Module]:
-    """Return a subclass whose call is `forward` itself, without the ways of a module."""
-    return type(kind.__name__, (kind,), {"__call__": kind.forward})
+    """Return a subclass that differs in one thing: a call is a call of `forward`."""
+    return type(kind.__name__, (kind,), {"__call__": kind.forward, "__module__": kind.__module__})

@@ -14,12 +14,12 @@ from pellucid.decode.constrained import constrained_search
 from pellucid.decode.ensemble import EnsembleState, ensemble_step, mean_log_probs
 from pellucid.decode.greedy import greedy_search
 from pellucid.decode.hypothesis import Hypothesis
+from pellucid.decode.packed_model import ModelPacker
 from pellucid.decode.request import CLOSE_CALL, SearchBounds, SearchRequest
 from pellucid.decode.rules import no_repeat_rule, prefix_rule
 from pellucid.decode.sample import sample_search
 from pellucid.decode.search import Rule, SearchState, Step, forbidden_rule
 from pellucid.decode.search_steps import StepObserver
-from pellucid.decode.packed_model import PackedModel
 from pellucid.decode.step import ModelState, model_step, pad_sentences, score_targets
 from pellucid.decode.word_edges import WordEdges
 from pellucid.model import Transformer
@@ -35,7 +35,7 @@ class TorchEngine:
         self.forbidden = forbidden
         self.words = words
         self.bounds = SearchBounds(min(model.config.max_positions for model in models), forbidden)
-        self.packed_models = [PackedModel(model) for model in models]
+        self.packers = [ModelPacker(model) for model in models]
 
     def search_all(
         self, batches: Sequence[Sequence[SearchRequest]], config: SearchConfig
@@ -45,7 +45,7 @@ class TorchEngine:
         if workers < 2 or self.device.type != "cpu":
             yield from (self.search(batch, config) for batch in batches)
             return
-        self.prepare_models()
+        self.copy_models()  # packs the weights, before several threads would each do it
         with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
             yield from pool.map(lambda batch: self.search(batch, config), batches)
 
@@ -126,16 +126,16 @@ class TorchEngine:
 
     def begin_step(self, source: Int[Tensor, "B S"]) -> tuple[Step, SearchState]:
         """Encode the sources; return the step that continues their translations, and its state before the first."""
-        models = self.prepare_models()
+        models = self.copy_models()
         steps = [model_step(model) for model in models]
         states = [ModelState(model.encode(source)) for model in models]
         if len(models) == 1:
             return steps[0], states[0]
         return ensemble_step(steps), EnsembleState(states)
 
-    def prepare_models(self) -> list[Transformer]:
-        """Return the models as searches run them, their large matrices packed; those that changed are packed again."""
-        return [prepare() for prepare in self.packed_models]
+    def copy_models(self) -> list[Transformer]:
+        """Return the models as searches run them, with packed weights."""
+        return [packer.copy_model() for packer in self.packers]
 
     @property
     def device(self) -> torch.device:

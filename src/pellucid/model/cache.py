@@ -1,4 +1,4 @@
-"""The keys and values of tokens already decoded, for one call of step-by-step decoding."""
+"""The KV cache: keys and values of the tokens decoded so far, for one call of step-by-step decoding."""
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -7,122 +7,125 @@ from torch import Tensor
 from pellucid.model.masks import causal_mask
 
 ROOM = 16
-"""Steps that a buffer of keys and values has room for beyond those it holds when it is enlarged."""
+"""Further steps that a buffer has room for when it is enlarged, so that most steps copy nothing."""
 
 
 class LayerCache:
-    """The keys and values of one decoder layer: of the tokens decoded so far, and of the source.
+    """Keys and values of one decoder layer: of the tokens decoded so far (self-attention) and of the source (cross).
 
-    Keys and values of tokens are written in place, behind the earlier ones, and never moved.
+    C is the number of tokens that the buffers have room for.
     """
 
     def __init__(self) -> None:
         self.source: tuple[Float[Tensor, "B H S E"], Float[Tensor, "B H S E"]] | None = None
-        self._size = 0
         self._keys: Float[Tensor, "B H C E"] | None = None
         self._values: Float[Tensor, "B H C E"] | None = None
+        self._size = 0
 
     def append(
         self, k: Float[Tensor, "B H Q E"], v: Float[Tensor, "B H Q E"]
     ) -> tuple[Float[Tensor, "B H K E"], Float[Tensor, "B H K E"]]:
-        """Write the keys and values of new tokens behind the earlier ones; return those of all tokens.
+        """Write the keys and values of new tokens behind the others, in place; return those of all tokens.
 
-        Raises ValueError for keys that require a gradient: they are overwritten in place, so none can flow through.
+        Raises ValueError for keys that require a gradient: a backward pass would find them overwritten.
         """
         if k.requires_grad or v.requires_grad:
-            raise ValueError(
-                "a cache takes no keys that require a gradient; decode under torch.no_grad(), or without a cache"
-            )
+            raise ValueError("a cache holds no gradients; decode under torch.no_grad(), or without a cache")
         end = self._size + k.shape[2]
-        if self._keys is None or self._values is None:
-            self._keys, self._values = (
-                k.new_empty(*k.shape[:2], 0, k.shape[3]),
-                v.new_empty(*v.shape[:2], 0, v.shape[3]),
-            )
-        if end > self._keys.shape[2]:
-            capacity = end + ROOM * k.shape[2]
-            self._keys, self._values = (self._enlarge(buffer, capacity) for buffer in (self._keys, self._values))
+        if self._keys is None or self._values is None or end > self._keys.shape[2]:
+            room = end + ROOM * k.shape[2]
+            self._keys, self._values = self._enlarge(self._keys, k, room), self._enlarge(self._values, v, room)
         self._keys[:, :, self._size : end] = k
         self._values[:, :, self._size : end] = v
         self._size = end
         return self._keys[:, :, :end], self._values[:, :, :end]
 
+    def _enlarge(
+        self, buffer: Float[Tensor, "B H C E"] | None, like: Float[Tensor, "B H Q E"], room: int
+    ) -> Float[Tensor, "B H more E"]:
+        larger = like.new_empty(*like.shape[:2], room, like.shape[3])
+        if buffer is not None:
+            larger[:, :, : self._size] = buffer[:, :, : self._size]
+        return larger
+
     def keep_source(
         self, k: Float[Tensor, "B H S E"], v: Float[Tensor, "B H S E"]
     ) -> tuple[Float[Tensor, "B H S E"], Float[Tensor, "B H S E"]]:
-        """Keep the keys and values of the source for all later steps, laid out as those read them; return them."""
+        """Keep the keys and values of the source for all later steps, and return them."""
+        # Contiguous: every step reads them, and as they come from the projection the heads lie interleaved.
         self.source = k.contiguous(), v.contiguous()
         return self.source
 
     def select(self, sentences: Int[Tensor, " N"]) -> None:
         """Keep only these sentences, in this order."""
+        # A layer that has not run yet has neither.
         if self._keys is not None and self._values is not None:
-            self._keys, self._values = (
-                buffer[:, :, : self._size].index_select(0, sentences) for buffer in (self._keys, self._values)
-            )
+            self._keys = self._keys[:, :, : self._size].index_select(0, sentences)
+            self._values = self._values[:, :, : self._size].index_select(0, sentences)
         if self.source is not None:
             k, v = self.source
             self.source = k.index_select(0, sentences), v.index_select(0, sentences)
 
-    def _enlarge(self, buffer: Float[Tensor, "B H C E"], capacity: int) -> Float[Tensor, "B H more E"]:
-        larger = buffer.new_empty(*buffer.shape[:2], capacity, buffer.shape[3])
-        larger[:, :, : self._size] = buffer[:, :, : self._size]
-        return larger
-
 
 class Cache:
-    """The tokens decoded so far, as a tree for each sentence: a hypothesis is a path from the root to its last token.
+    """The tokens decoded so far, as a tree for each sentence: a hypothesis is a path from the root to its newest token.
 
-    Tokens stay where they were written. When a beam drops one hypothesis and grows two from another, only `ancestors`
-    changes: it says which tokens each hypothesis descends from, and so which it may attend to.
+    Keys and values stay where they were written. When a beam drops one hypothesis and continues another in two ways,
+    only `ancestors` changes, which says from which tokens each hypothesis descends, and so which it may attend to.
     """
 
     def __init__(self) -> None:
         self.length = 0
         """Tokens of each hypothesis."""
-        self.sentences = 0
         self.layers: dict[int, LayerCache] = {}
-        self.positions: Int[Tensor, " N"] | None = None
-        """The position of each token of a tree, in the order in which they were written."""
-        self.ancestors: Bool[Tensor, "B W N"] | None = None
-        """None as long as each sentence has one hypothesis, which descends from all tokens."""
+        self._sentences = 0
+        self._key_ids: Int[Tensor, " N"] | None = None
+        self._ancestors: Bool[Tensor, "B W N"] | None = None
 
     def layer(self, number: int) -> LayerCache:
-        """Return the keys and values of one decoder layer, empty before its first step."""
+        """Return the keys and values of a decoder layer, created empty."""
         return self.layers.setdefault(number, LayerCache())
 
     def grow(
-        self, sentences: int, rows: int, at: Int[Tensor, " T"]
-    ) -> tuple[Int[Tensor, " Q"], Bool[Tensor, "#B 1 Q N"]]:
-        """Add the tokens at positions `at` to each hypothesis, those of one sentence side by side.
+        self, sentences: int, rows: int, position_ids: Int[Tensor, " T"]
+    ) -> tuple[Int[Tensor, " Q"], Int[Tensor, " N"], Bool[Tensor, "#B 1 Q N"]]:
+        """Make T more tokens part of each hypothesis; those of one sentence stand side by side, Q = W * T of them.
 
-        Returns the position of each new token (Q = W x T) and which of all N tokens it may attend to.
+        Returns the positions of the new tokens, the positions of all N tokens of a tree, and which of these each new
+        one may attend to.
         """
-        width, steps = rows // sentences, len(at)
-        self.sentences = sentences
+        width, steps = rows // sentences, len(position_ids)
         self.length += steps
-        before = at[:0] if self.positions is None else self.positions
-        new = at.repeat(width) if width > 1 else at
-        self.positions = torch.cat([before, new])
-        if width == 1 and self.ancestors is None:
-            return new, causal_mask(new, self.positions)
-        ancestors = (
-            at.new_ones(sentences, width, len(before), dtype=torch.bool) if self.ancestors is None else self.ancestors
+        self._sentences = sentences
+        old_ids = position_ids[:0] if self._key_ids is None else self._key_ids
+        query_ids = position_ids.repeat(width)
+        self._key_ids = torch.cat([old_ids, query_ids])
+        # With one hypothesis a sentence, which greedy search has, the tree is a line and its mask the causal one.
+        if width == 1 and self._ancestors is None:
+            return query_ids, self._key_ids, causal_mask(query_ids, self._key_ids)
+        if self._ancestors is None:
+            self._ancestors = position_ids.new_ones(sentences, width, len(old_ids), dtype=torch.bool)
+        # Among the new tokens, each may read those before it in its own hypothesis: (W T W T), then (W*T W*T).
+        same = torch.eye(width, dtype=torch.bool, device=position_ids.device)[:, None, :, None]
+        among_new = (same & causal_mask(position_ids, position_ids)[0, 0][None, :, None, :]).reshape(len(query_ids), -1)
+        allowed = torch.cat(
+            [self._ancestors.repeat_interleave(steps, dim=1), among_new.expand(sentences, -1, -1)], dim=2
         )
-        same_hypothesis = torch.eye(width, dtype=torch.bool, device=at.device)[:, None, :, None]
-        own = (same_hypothesis & causal_mask(at, at)[0, 0][None, :, None, :]).reshape(width * steps, width * steps)
-        allowed = torch.cat([ancestors.repeat_interleave(steps, dim=1), own.expand(sentences, -1, -1)], dim=2)
-        self.ancestors = allowed[:, steps - 1 :: steps]
-        return new, allowed[:, None]
+        # What the last new token of a hypothesis reads is what the hypothesis descends from.
+        self._ancestors = allowed[:, steps - 1 :: steps]
+        return query_ids, self._key_ids, allowed[:, None]
 
     def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"] | None = None) -> None:
-        """Keep these hypotheses, in this order, one or more of each sentence; and only these sentences, if given."""
-        before, self.sentences = self.sentences, self.sentences if sentences is None else len(sentences)
-        if self.ancestors is None and len(rows) > self.sentences and self.positions is not None:
-            self.ancestors = self.positions.new_ones(before, 1, len(self.positions), dtype=torch.bool)
-        if self.ancestors is not None:
-            width = len(rows) // max(self.sentences, 1)
-            self.ancestors = self.ancestors.flatten(0, 1).index_select(0, rows).unflatten(0, (self.sentences, width))
-        if sentences is not None and self.sentences != before:
+        """Keep these hypotheses, sentence by sentence; and only these sentences if some are finished."""
+        before = self._sentences
+        self._sentences = before if sentences is None else len(sentences)
+        # The first time that a sentence has several hypotheses: so far its only one descended from all tokens.
+        if self._ancestors is None and self._key_ids is not None and len(rows) > self._sentences:
+            self._ancestors = self._key_ids.new_ones(before, 1, len(self._key_ids), dtype=torch.bool)
+        if self._ancestors is not None:
+            width = len(rows) // max(self._sentences, 1)
+            kept = self._ancestors.flatten(0, 1).index_select(0, rows)
+            self._ancestors = kept.unflatten(0, (self._sentences, width))
+        if sentences is not None and self._sentences != before:
             for layer in self.layers.values():
                 layer.select(sentences)
