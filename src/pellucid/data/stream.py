@@ -142,6 +142,7 @@ class Stream(Iterator[Batch]):
 
     def advance(self) -> BatchSpec:
         """Return the spec of the next batch, and advance the stream behind it."""
+        # There is always one: behind the last batch of an epoch the next epoch has begun.
         [spec] = self.upcoming(1)
         self.batch += 1
         self._seen_this_epoch += count_by_corpus(self.corpora, spec.pairs)
