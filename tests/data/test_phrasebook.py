@@ -238,7 +238,7 @@ class Told(Grammar):
     def the(self, noun: str, adjective: str = "", determiner: str = "the", many: bool = False):
         entry = next(n for group in nouns_of.values() for n in group if n.english[0] == noun)
         while True:
-            phrase = self.thing(entry, (determiner,), adjective=float(bool(adjective)), plural=float(many))
+            phrase = self.noun_phrase(entry, (determiner,), adjective=float(bool(adjective)), plural=float(many))
             if not adjective or (phrase.attribute and phrase.attribute.english == adjective):
                 return phrase
 

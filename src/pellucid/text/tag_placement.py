@@ -147,18 +147,18 @@ def leaning_side(tag: Tag, text: str) -> Literal["left", "right"]:
 def order_tags(root: Element) -> list[tuple[int, int]]:
     """Return the tags in the order in which they are written, with their positions, so that pairs stay nested."""
 
-    def inside(element: Element) -> list[tuple[int, int, Element | None]]:
+    def children_reversed(element: Element) -> list[tuple[int, int, Element | None]]:
         """Return the children of an element, the last first."""
         # Empty elements before others at the same position. Reversed, because they go on a stack.
         order = sorted(element.children, key=lambda child: (child.start, child.end > child.start))
         return [(child.start, child.opening, child) for child in reversed(order)]
 
-    ordered, stack, position = [], inside(root), 0
+    ordered, stack, position = [], children_reversed(root), 0
     while stack:
         start, number, element = stack.pop()
         # Never backwards: a tag that would go before an earlier one is moved behind it.
         position = max(position, start)
         ordered.append((position, number))
         if element is not None and element.closing is not None:
-            stack += [(element.end, element.closing, None), *inside(element)]
+            stack += [(element.end, element.closing, None), *children_reversed(element)]
     return ordered

@@ -207,7 +207,7 @@ class Grammar:
 
     # ------------------------------------------------------------ noun phrases
 
-    def thing(
+    def noun_phrase(
         self, noun: Noun, determiners: Sequence[str] = _POINTING, adjective: float = 0.3, plural: float = 0.35
     ) -> Subject:
         """Draw a noun with a determiner and sometimes an adjective, all three in agreement."""
@@ -260,9 +260,9 @@ class Grammar:
         if chance < 0.3 + 0.5 * plural:
             return self.names()
         noun = self.pick(LIVING)
-        return self.thing(noun, KIN if noun.group == "kin" else _PEOPLE, adjective=0.25, plural=plural)
+        return self.noun_phrase(noun, KIN if noun.group == "kin" else _PEOPLE, adjective=0.25, plural=plural)
 
-    def somebody(self) -> Subject:
+    def actor(self) -> Subject:
         """Draw a person or a pronoun as the subject of an action."""
         chance = self.random()
         if chance < 0.7:
@@ -277,23 +277,27 @@ class Grammar:
         nouns = only or (nouns_of["pure"] if animal and verb.infinitive == "beber" else verb.objects)
         noun = self.pick(nouns)
         if noun.group == "kin":
-            return self.thing(noun, KIN)
+            return self.noun_phrase(noun, KIN)
         chance = self.random()
         if noun.group in ("people", "animals", "songs"):
             chance = chance * 0.8 + 0.2
         if chance < 0.15:
-            return self.thing(noun, ("",), adjective=0.15, plural=1.0) if noun.group in _BARE else self.thing(noun)
+            return (
+                self.noun_phrase(noun, ("",), adjective=0.15, plural=1.0)
+                if noun.group in _BARE
+                else self.noun_phrase(noun)
+            )
         if chance < 0.4 and not plain:
-            return self.thing(noun, _COUNTING, plural=1.0)
+            return self.noun_phrase(noun, _COUNTING, plural=1.0)
         if chance < 0.65:
-            return self.thing(noun, ("a",), plural=0.0)
-        return self.thing(noun)
+            return self.noun_phrase(noun, ("a",), plural=0.0)
+        return self.noun_phrase(noun)
 
     def place(
         self, groups: Sequence[str] = ("places", "places", "sites", "outdoors", "rooms"), adjective: float = 0.12
     ) -> Subject:
         """Draw a place to be at or to go to."""
-        return self.thing(self.pick(nouns_of[self.pick(groups)]), WHERE, adjective, plural=0.0)
+        return self.noun_phrase(self.pick(nouns_of[self.pick(groups)]), WHERE, adjective, plural=0.0)
 
     def location(self) -> Chunk:
         """Draw the place where a person or an animal does something, with a preposition."""
@@ -470,7 +474,7 @@ class Grammar:
         """Return an object, in Spanish with the personal a before people."""
         return PERSONAL_A(who=target.chunk) if target.group in ("people", "kin") else target.chunk
 
-    def timed(self, clause: Chunk, tense: str, chance: float = 0.35, front: bool = True) -> Chunk:
+    def add_time(self, clause: Chunk, tense: str, chance: float = 0.35, front: bool = True) -> Chunk:
         """Add a time to a clause with this chance, at the front or at the end."""
         if not self.chance(chance):
             return clause
@@ -481,24 +485,24 @@ class Grammar:
         self, tense: str, subject: Subject | None = None, *, negative: float = 0.12, often: bool = False
     ) -> Chunk:
         """Draw a clause in which a person or an animal does something."""
-        subject = subject or (self.somebody() if self.chance(0.5) else self.agent())
+        subject = subject or (self.actor() if self.chance(0.5) else self.agent())
         return self.action(subject, tense, negative=self.chance(negative), often=often)
 
     def agent(self) -> Subject:
         """Draw a person or an animal, but no pronoun, as the subject of a clause that follows another."""
-        return self.person() if self.chance(0.65) else self.thing(self.pick(nouns_of["animals"]))
+        return self.person() if self.chance(0.65) else self.noun_phrase(self.pick(nouns_of["animals"]))
 
-    def anything(self) -> Subject:
+    def described_phrase(self) -> Subject:
         """Draw a thing, an animal, a place or a person that an adjective can describe."""
         chance = self.random()
         if chance < 0.25:
             return self.person()
         noun = self.pick(nouns_of[self.pick(DESCRIBED)])
-        return self.thing(noun, adjective=0.1)
+        return self.noun_phrase(noun, adjective=0.1)
 
     def description(self, tense: str | None = None, subject: Subject | None = None) -> Chunk:
         """Draw a clause like: The ball is blue."""
-        subject = subject or (self.anything() if self.chance(0.9) else self.pick(ANY_PRONOUN))
+        subject = subject or (self.described_phrase() if self.chance(0.9) else self.pick(ANY_PRONOUN))
         return self.quality_clause(subject, tense or self.pick(BEING))
 
     def quality_clause(

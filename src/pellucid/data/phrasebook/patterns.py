@@ -200,7 +200,7 @@ class Patterns(Grammar):
     def plain_description(self) -> Chunk:
         """Draw a line like: The ball is blue."""
         noun = self.pick(nouns_of[self.pick(DESCRIBED)])
-        subject = self.thing(noun, ("the",), adjective=0.0, plural=0.3)
+        subject = self.noun_phrase(noun, ("the",), adjective=0.0, plural=0.3)
         quality, copula = self.quality(subject, plain=True)
         return _STOP(a=self.copula_clause(subject, copula, quality, self.pick(("present", "present", "past"))))
 
@@ -210,15 +210,15 @@ class Patterns(Grammar):
         if self.chance(0.75):
             return _STOP(a=self.description(tense))
         mood = self.quality_clause(subject, tense, _FEELINGS)
-        return _STOP(a=self.timed(mood, tense, 0.0 if tense == "present" else 0.6))
+        return _STOP(a=self.add_time(mood, tense, 0.0 if tense == "present" else 0.6))
 
     def plain_action(self) -> Chunk:
         """Draw a line like: The black cat drank the milk."""
         if self.chance(0.5):
-            subject = self.thing(self.pick(nouns_of["animals"]), adjective=0.6, plural=0.2)
+            subject = self.noun_phrase(self.pick(nouns_of["animals"]), adjective=0.6, plural=0.2)
             verb = self.pick(ANIMAL_VERBS)
         else:
-            subject, verb = self.somebody(), self.pick(actions)
+            subject, verb = self.actor(), self.pick(actions)
         target = self.object(verb, subject)
         return _STOP(a=self.clause(subject, verb, "past", self.accusative(target)))
 
@@ -226,12 +226,16 @@ class Patterns(Grammar):
         """Draw a line like: Next week my brother is not going to sell his car."""
         tense = self.pick(_MIX)
         often = tense == "present" and self.chance(0.5)
-        return _STOP(a=self.timed(self.statement(tense, often=often), tense, 0.0 if often else 0.4))
+        return _STOP(a=self.add_time(self.statement(tense, often=often), tense, 0.0 if often else 0.4))
 
     def two_actions(self) -> Chunk:
         """Draw a line like: Mary cooked the fish, but John did not wash the plates."""
         tense = self.pick(("past", "past", "future", "present"))
-        second = self.description(tense, self.anything()) if self.chance(0.3) else self.statement(tense, self.agent())
+        second = (
+            self.description(tense, self.described_phrase())
+            if self.chance(0.3)
+            else self.statement(tense, self.agent())
+        )
         first = self.description(tense) if self.chance(0.15) else self.statement(tense)
         return _STOP(a=self.pick(_JOINTS)(a=first, b=second))
 
@@ -245,7 +249,7 @@ class Patterns(Grammar):
 
     def because_of_it(self) -> Chunk:
         """Draw a line like: John bought the apple because it was red."""
-        subject, verb = self.somebody(), self.pick(_THING_VERBS)
+        subject, verb = self.actor(), self.pick(_THING_VERBS)
         target = self.object(verb, subject, only=verb.objects)
         reason = self.quality_clause(target, "past", _REASONS[target.group], pronoun=_pronoun_for(target))
         act = self.clause(subject, verb, "past", target.chunk, negative=self.chance(0.06))
@@ -254,9 +258,9 @@ class Patterns(Grammar):
     def when_in_a_mood(self) -> Chunk:
         """Draw a line like: John and Paul wrote several songs when they were inspired."""
         if self.chance(0.15):
-            subject = self.thing(self.pick(nouns_of["animals"]))
+            subject = self.noun_phrase(self.pick(nouns_of["animals"]))
         else:
-            subject = self.names() if self.chance(0.3) else self.somebody()
+            subject = self.names() if self.chance(0.3) else self.actor()
         animal = subject.group == "animals"
         if not animal and not subject.neutral and self.chance(0.25):
             verb = self.pick(_CREATIVE)
@@ -285,7 +289,7 @@ class Patterns(Grammar):
 
     def errand(self) -> Chunk:
         """Draw a line like: I went to the store and bought fruits and furniture. They tasted amazing."""
-        subject = self.pick(ANY_PRONOUN) if self.chance(0.5) else self.somebody()
+        subject = self.pick(ANY_PRONOUN) if self.chance(0.5) else self.actor()
         trip = self.clause(subject, self.pick(journeys), "past", TO(place=self.place(GOALS, 0.08).chunk))
         verb = self.pick(ERRANDS)
         goods = self.goods()
@@ -294,10 +298,10 @@ class Patterns(Grammar):
 
     def purchase(self) -> Chunk:
         """Draw a line like: My sister bought bread and two red apples. They were expensive."""
-        subject, verb = self.somebody(), self.pick(ERRANDS)
+        subject, verb = self.actor(), self.pick(ERRANDS)
         goods = self.goods()
         bought = self.clause(subject, verb, "past", goods.chunk)
-        return _NEXT(a=self.timed(bought, "past", 0.2), b=self.verdict(goods))
+        return _NEXT(a=self.add_time(bought, "past", 0.2), b=self.verdict(goods))
 
     def goods(self) -> Subject:
         """Draw one thing to buy, or two joined by 'and', which together are feminine only if both are."""
@@ -317,8 +321,8 @@ class Patterns(Grammar):
     def ware(self, noun: Noun, bare: bool) -> Subject:
         """Draw a thing to buy, without a determiner if `bare`."""
         if bare:
-            return self.thing(noun, ("",), adjective=0.1, plural=1.0)
-        return self.thing(noun, _WARE, adjective=0.2, plural=0.5)
+            return self.noun_phrase(noun, ("",), adjective=0.1, plural=1.0)
+        return self.noun_phrase(noun, _WARE, adjective=0.2, plural=0.5)
 
     def verdict(self, goods: Subject) -> Chunk:
         """Draw a sentence about the goods of the sentence before it, to which its pronoun refers."""
@@ -348,11 +352,11 @@ class Patterns(Grammar):
 
     def tasting(self) -> Chunk:
         """Draw a line like: The fresh strawberries tasted amazing."""
-        return _STOP(a=self.savour(self.thing(self.pick(_FOODS)), self.pick(("past", "past", "present"))))
+        return _STOP(a=self.savour(self.noun_phrase(self.pick(_FOODS)), self.pick(("past", "past", "present"))))
 
     def and_it(self) -> Chunk:
         """Draw a line like: Mary found the keys and gave them to John; the boy opened the box and closed it."""
-        subject, first = self.somebody(), self.pick(_FIRST_VERBS)
+        subject, first = self.actor(), self.pick(_FIRST_VERBS)
         target = self.object(first, subject, only=first.objects)
         act = self.clause(subject, first, "past", target.chunk)
         clitic = ("them" if target.english == THEM else "it", _LO[target.form])
@@ -363,7 +367,7 @@ class Patterns(Grammar):
         else:
             verb = self.pick([verb for verb in _THEN[target.group] if verb is not first])
             then = self.clause(_without_words(subject), verb, "past", clitic=clitic)
-        return _STOP(a=self.timed(AND(a=act, b=then), "past", 0.2))
+        return _STOP(a=self.add_time(AND(a=act, b=then), "past", 0.2))
 
     def and_them(self) -> Chunk:
         """Draw a line like: The boy saw Mary and called her."""
@@ -378,8 +382,8 @@ class Patterns(Grammar):
 
     def giving(self) -> Chunk:
         """Draw a line like: The woman gave the boy a red apple."""
-        subject, verb = self.somebody(), self.pick(giving)
-        gift = self.thing(
+        subject, verb = self.actor(), self.pick(giving)
+        gift = self.noun_phrase(
             self.pick(verb.objects), ("a", "the", "his", "her", "this", "some", "several", "two", "three")
         )
         tense = self.pick(("past", "past", "future", "going", "want"))
@@ -389,14 +393,14 @@ class Patterns(Grammar):
             while english in _OURSELVES.get(subject.pronoun, ()):
                 english, spanish = self.pick(_ME)
             clause = self.clause(subject, verb, tense, gift.chunk, negative=negative, clitic=(english, spanish))
-            return _STOP(a=self.timed(clause, tense, 0.25))
+            return _STOP(a=self.add_time(clause, tense, 0.25))
         receiver = self.person()
         frame = _GIVE_TO if self.chance(0.5) else _GIVE_HIM
         complement = frame(receiver=receiver.chunk, gift=gift.chunk)
         # Spanish names the receiver twice: le dio ... al niño. The pronoun is not linked.
         clitic = ("", "les" if receiver.form > 1 else "le")
         return _STOP(
-            a=self.timed(self.clause(subject, verb, tense, complement, negative=negative, clitic=clitic), tense, 0.2)
+            a=self.add_time(self.clause(subject, verb, tense, complement, negative=negative, clitic=clitic), tense, 0.2)
         )
 
     def liking(self) -> Chunk:
@@ -414,7 +418,7 @@ class Patterns(Grammar):
             many = False
         else:
             noun = self.pick(nouns_of[self.pick(_LIKED)])
-            thing = self.thing(noun)
+            thing = self.noun_phrase(noun)
             many, liked = thing.spanish == THEM, thing.chunk
             if self.chance(0.3) and (noun.group in EDIBLE or noun.group == "animals"):
                 article = THE[0 if noun.takes_el else noun.feminine + 2 * (noun.english[1] is not None)]
@@ -439,20 +443,20 @@ class Patterns(Grammar):
             )
         )
 
-    def located(self) -> Chunk:
+    def locating(self) -> Chunk:
         """Draw a line like: The keys are not on the table; there is a cat under the bed."""
         tense = self.pick(("present", "present", "past"))
         small = self.pick(nouns_of[self.pick(("small", "small", "ball", "animals", "clothes", "dishes", "fruit"))])
         spot = self.spot()
         if self.chance(0.4):
             many = self.chance(0.4)
-            thing = self.thing(small, _COUNTED if many else ("a",), plural=float(many))
+            thing = self.noun_phrase(small, _COUNTED if many else ("a",), plural=float(many))
             frame = _THERE[tense, many]
             return _STOP(a=frame(thing=thing.chunk, spot=spot))
         if self.chance(0.3):
-            subject, spot = self.somebody(), self.location()
+            subject, spot = self.actor(), self.location()
         else:
-            subject = self.thing(small)
+            subject = self.noun_phrase(small)
         if self.chance(0.25):
             return _ASK(a=self.copula_clause(subject, "estar", spot, tense, question=True, subject_last=False))
         return _STOP(a=self.copula_clause(subject, "estar", spot, tense, negative=self.chance(0.15)))
@@ -461,25 +465,25 @@ class Patterns(Grammar):
         """Draw the place where a small thing is, with a preposition."""
         chance = self.random()
         if chance < 0.3:
-            return ON(place=self.thing(self.pick(nouns_of["furniture"]), WHERE, 0.2, 0.0).chunk)
+            return ON(place=self.noun_phrase(self.pick(nouns_of["furniture"]), WHERE, 0.2, 0.0).chunk)
         if chance < 0.45:
-            return IN(place=self.thing(self.pick(nouns_of["containers"]), WHERE, 0.2, 0.0).chunk)
+            return IN(place=self.noun_phrase(self.pick(nouns_of["containers"]), WHERE, 0.2, 0.0).chunk)
         if chance < 0.65:
             return self.location()
         group = self.pick(("furniture", "furniture", "vehicles"))
-        return self.pick(BESIDE)(place=self.thing(self.pick(nouns_of[group]), WHERE, 0.2, 0.0).chunk)
+        return self.pick(BESIDE)(place=self.noun_phrase(self.pick(nouns_of[group]), WHERE, 0.2, 0.0).chunk)
 
     def question_of_quality(self) -> Chunk:
         """Draw a line like: Is the ball blue?"""
-        subject = self.anything() if self.chance(0.85) else self.pick(ANY_PRONOUN[1:])
+        subject = self.described_phrase() if self.chance(0.85) else self.pick(ANY_PRONOUN[1:])
         quality, copula = self.quality(subject)
         tense = self.pick(("present", "present", "past"))
         return _ASK(a=self.copula_clause(subject, copula, quality, tense, question=True))
 
     def question_of_action(self) -> Chunk:
         """Draw a line like: Did the boy open the window yesterday?"""
-        subject, tense = self.somebody(), self.pick(_MIX)
-        return _ASK(a=self.timed(self.action(subject, tense, question=True), tense, 0.25, front=False))
+        subject, tense = self.actor(), self.pick(_MIX)
+        return _ASK(a=self.add_time(self.action(subject, tense, question=True), tense, 0.25, front=False))
 
     def question_word(self) -> Chunk:
         """Draw a line like: Who drank the milk? What did Mary buy? Where did the boy play? Why did you sell the car?"""
@@ -488,13 +492,13 @@ class Patterns(Grammar):
             verb = self.pick(actions)
             target = self.object(verb, _WHO, plain=True)
             question = self.clause(_WHO, verb, "past", self.accusative(target))
-            return _ASK(a=self.timed(question, "past", 0.2, front=False))
-        subject = self.somebody()
+            return _ASK(a=self.add_time(question, "past", 0.2, front=False))
+        subject = self.actor()
         if chance < 0.4:
             verb = self.pick(_WHATS)
             tense = self.pick(("past", "past", "future", "going", "was -ing"))
             question = self.clause(subject, verb, tense, self.location() if self.chance(0.3) else None, question=True)
-            return _ASK(a=join_chunks(_WHAT, self.timed(question, tense, 0.3, front=False)))
+            return _ASK(a=join_chunks(_WHAT, self.add_time(question, tense, 0.3, front=False)))
         if chance < 0.55:
             verb = self.pick(_WHATS)
             noun = self.pick(verb.objects)
@@ -503,21 +507,21 @@ class Patterns(Grammar):
                 "how many" if many else "how much", _HOW_MUCH[noun.feminine + 2 * (many or noun.plural_only)]
             )
             question = self.clause(subject, verb, "past", question=True)
-            return _ASK(a=join_chunks(amount, NOUN[noun][many], self.timed(question, "past", 0.25, front=False)))
+            return _ASK(a=join_chunks(amount, NOUN[noun][many], self.add_time(question, "past", 0.25, front=False)))
         if chance < 0.65:
-            thing = self.thing(self.pick(nouns_of[self.pick(_COLOURED)]), adjective=0.15)
+            thing = self.noun_phrase(self.pick(nouns_of[self.pick(_COLOURED)]), adjective=0.15)
             tense = self.pick(("present", "present", "past"))
-            return _ASK(a=_COLOUR(be=self.inverted(thing, "ser", tense)))
+            return _ASK(a=_COLOUR(be=self.invert_copula(thing, "ser", tense)))
         if chance < 0.8:
-            thing = self.thing(self.pick(nouns_of["small"])) if self.chance(0.5) else self.person()
-            return _ASK(a=join_chunks(_WHERE_IS, self.inverted(thing, "estar", self.pick(("present", "past")))))
+            thing = self.noun_phrase(self.pick(nouns_of["small"])) if self.chance(0.5) else self.person()
+            return _ASK(a=join_chunks(_WHERE_IS, self.invert_copula(thing, "estar", self.pick(("present", "past")))))
         asking = self.pick(_QUESTION_WORDS)
         tense = self.pick(("past", "past", "future", "want"))
         verb = self.pick(actions)
         target = self.object(verb, subject, plain=True)
         return _ASK(a=join_chunks(asking, self.clause(subject, verb, tense, self.accusative(target), question=True)))
 
-    def inverted(self, subject: Subject, copula: str, tense: str) -> Chunk:
+    def invert_copula(self, subject: Subject, copula: str, tense: str) -> Chunk:
         """Build the end of a question: is the ball; es la bola."""
         verb = (AM[tense][subject.english], "1"), (STATE[copula][tense][subject.spanish], "1")
         return weave((verb[0], subject.chunk), (verb[1], subject.chunk))
@@ -531,21 +535,21 @@ class Patterns(Grammar):
         question = _ASK(a=self.clause(asked_subject, verb, "past", target.chunk, question=True))
         clitic = ("them" if target.english == THEM else "it", _LO[target.form])
         reply = self.clause(replying_subject, verb, "past", clitic=clitic, negative=not yes)
-        return (_YES if yes else _NO)(question=question, reply=self.timed(reply, "past", 0.4, front=False))
+        return (_YES if yes else _NO)(question=question, reply=self.add_time(reply, "past", 0.4, front=False))
 
     def comparison(self) -> Chunk:
         """Draw a line like: This car is more expensive than that bicycle; Mary is as tall as her brother."""
         if self.chance(0.4):
             first, second, group = self.person(), self.person(plural=0.2), "people"
             while second.noun is first.noun:
-                second = self.thing(self.pick(LIVING), KIN, 0.2, 0.2)
+                second = self.noun_phrase(self.pick(LIVING), KIN, 0.2, 0.2)
         else:
             group = self.pick(("animals", "fruit", "small", "vehicles", "clothes", "furniture", "texts", "places"))
-            first, second = (self.thing(self.pick(nouns_of[group]), adjective=0.15) for _ in range(2))
+            first, second = (self.noun_phrase(self.pick(nouns_of[group]), adjective=0.15) for _ in range(2))
             while second.noun is first.noun:
-                second = self.thing(self.pick(nouns_of[group]), adjective=0.15)
+                second = self.noun_phrase(self.pick(nouns_of[group]), adjective=0.15)
         adjective = self.pick(_GRADED[group])
-        more = self.compared(adjective, first.form)
+        more = self.comparative(adjective, first.form)
         if self.chance(0.25):
             more = _AS(quality=ADJECTIVE[adjective][first.form], other=second.chunk)
         else:
@@ -556,7 +560,7 @@ class Patterns(Grammar):
             )
         )
 
-    def compared(self, adjective: Adjective, form: int) -> Chunk:
+    def comparative(self, adjective: Adjective, form: int) -> Chunk:
         """Build the comparative of an adjective: taller, or more expensive."""
         if adjective.comparative:
             return word_chunk(adjective.comparative, f"más {adjective.forms[form]}")
@@ -571,7 +575,7 @@ class Patterns(Grammar):
                 subject = self.name()
         else:
             noun = self.pick(nouns_of[self.pick(("animals", "vehicles", "texts", "places", "clothes"))])
-            subject = self.thing(noun, ("this", "that", "my", "your", "our"), adjective=0.0, plural=0.0)
+            subject = self.noun_phrase(noun, ("this", "that", "my", "your", "our"), adjective=0.0, plural=0.0)
         adjective = self.pick(_GRADED[noun.group])
         form = int(noun.feminine)
         kind = NOUN[noun][0]
@@ -582,20 +586,20 @@ class Patterns(Grammar):
         # the tallest girl, la niña más alta: the noun comes between article and adjective.
         the = DETERMINER["the", False][form]
         whole = weave((the, superlative, kind), (the, kind, superlative))
-        complement = _OF(whole=whole, place=self.thing(self.pick(nouns_of["places"]), WHERE, 0.1, 0.0).chunk)
+        complement = _OF(whole=whole, place=self.noun_phrase(self.pick(nouns_of["places"]), WHERE, 0.1, 0.0).chunk)
         return _STOP(a=self.copula_clause(subject, "ser", complement, self.pick(("present", "past"))))
 
     def relative(self) -> Chunk:
         """Draw a line like: The boy who broke the window was nervous; the book that Mary read is interesting."""
         tense = self.pick(("present", "past", "past"))
         if self.chance(0.5):
-            person = self.thing(self.pick(nouns_of["people"]), ("the",), adjective=0.15)
+            person = self.noun_phrase(self.pick(nouns_of["people"]), ("the",), adjective=0.15)
             does = self.action(_without_words(person), "past", negative=self.chance(0.1))
             subject = person._replace(chunk=_WHO_DID(who=person.chunk, does=does))
         else:
             verb = self.pick(_THING_VERBS)
-            thing = self.thing(self.pick(verb.objects), ("the",), adjective=0.15)
-            does = self.clause(self.somebody(), verb, "past", verb_first=True)
+            thing = self.noun_phrase(self.pick(verb.objects), ("the",), adjective=0.15)
+            does = self.clause(self.actor(), verb, "past", verb_first=True)
             subject = thing._replace(chunk=_THAT_DID(who=thing.chunk, does=does))
         if subject.group == "people" and self.chance(0.4):
             return _STOP(a=self.statement(self.pick(("past", "future")), subject))
@@ -604,7 +608,7 @@ class Patterns(Grammar):
     def presenting(self) -> Chunk:
         """Draw a line like: These are my shoes; this is a beautiful flower: the pronoun agrees with what follows."""
         group = self.pick(("small", "clothes", "vehicles", "kin", "texts", "rooms", "fruit", "instruments"))
-        thing = self.thing(self.pick(nouns_of[group]), ("a", "the", *POSSESSIVES, *POSSESSIVES))
+        thing = self.noun_phrase(self.pick(nouns_of[group]), ("a", "the", *POSSESSIVES, *POSSESSIVES))
         name = self.pick(("this", "this", "that"))
         many = thing.english == THEM
         english = DETERMINERS[name][many]
@@ -616,10 +620,10 @@ class Patterns(Grammar):
     def professing(self) -> Chunk:
         """Draw a line like: Mary is a doctor; my brother wants to be an engineer; Anna is ten years old."""
         if self.chance(0.3):
-            young = self.name() if self.chance(0.5) else self.thing(self.pick(_YOUNG), KIN, 0.15, 0.0)
+            young = self.name() if self.chance(0.5) else self.noun_phrase(self.pick(_YOUNG), KIN, 0.15, 0.0)
             years = _YEARS(number=NUMBERS[self.pick(tuple(NUMBERS))][0])
             return _STOP(a=self.copula_clause(young, "tener", years, self.pick(("present", "past"))))
-        person = self.name() if self.chance(0.4) else self.thing(self.pick(nouns_of["kin"]), KIN, 0.15, 0.0)
+        person = self.name() if self.chance(0.4) else self.noun_phrase(self.pick(nouns_of["kin"]), KIN, 0.15, 0.0)
         english, *spanish = self.pick(_PROFESSIONS)
         trade = word_chunk(english, spanish[person.feminine])
         if self.chance(0.35):
@@ -634,7 +638,7 @@ class Patterns(Grammar):
     def ordering(self) -> Chunk:
         """Draw a line like: Close the green door, please."""
         verb = self.pick(_ORDERS)
-        target = self.thing(self.pick(verb.objects))
+        target = self.noun_phrase(self.pick(verb.objects))
         particle = [(verb.particle, "1")] if verb.particle else []
         complement = self.accusative(target)
         # The familiar imperative is the third person of the present: cierra.
@@ -656,7 +660,7 @@ class Patterns(Grammar):
         """Draw a line like: Good morning, John. Thank you for the red apples, Anna."""
         greeting, name = self.pick(_GREETINGS), self.name().chunk
         if self.chance(0.3):
-            thanks = _THANKS(gift=self.thing(self.pick(_GIFTS), _THANKED).chunk)
+            thanks = _THANKS(gift=self.noun_phrase(self.pick(_GIFTS), _THANKED).chunk)
             return _STOP(a=_VOCATIVE(a=thanks, name=name))
         first = _VOCATIVE(a=greeting, name=name)
         return _NEXT(a=first, b=self.description() if self.chance(0.5) else self.statement("past"))
@@ -669,7 +673,7 @@ class Patterns(Grammar):
         if chance < 0.35:
             speaker = self.person(plural=0.25)
             return _SAID_COLON[speaker.form > 1](who=speaker.chunk, a=_WELCOME)
-        thanks = _THANKS(gift=self.thing(self.pick(_GIFTS), _THANKED).chunk)
+        thanks = _THANKS(gift=self.noun_phrase(self.pick(_GIFTS), _THANKED).chunk)
         if chance < 0.6:
             return _NEXT(a=thanks if self.chance(0.6) else _VOCATIVE(a=thanks, name=name), b=_WELCOME)
         reply = _VOCATIVE(a=_WELCOME, name=name if self.chance(0.7) else self.pick(_ADDRESSES))
@@ -713,7 +717,7 @@ class Patterns(Grammar):
 PATTERNS = {  # how often each is drawn
     "plain_description": 12, "rich_description": 10, "plain_action": 14, "rich_action": 18, "two_actions": 8,
     "while_waiting": 4, "because_of_it": 8, "when_in_a_mood": 12, "helping": 3, "errand": 12, "purchase": 5,
-    "tasting": 3, "and_it": 5, "and_them": 2, "giving": 5, "liking": 4, "located": 7, "question_of_quality": 4,
+    "tasting": 3, "and_it": 5, "and_them": 2, "giving": 5, "liking": 4, "locating": 7, "question_of_quality": 4,
     "question_of_action": 5, "question_word": 6, "dialogue": 3, "comparison": 4, "superlative": 2, "relative": 5,
     "presenting": 3, "professing": 3, "ordering": 4, "exclaiming": 2, "courtesy": 2, "welcome": 9, "quoting": 4,
 }  # fmt: skip
