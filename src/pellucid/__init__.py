@@ -14,7 +14,8 @@ __all__ = ["Model", "load", "train"]
 
 
 class _Package(ModuleType):
-    # The function train and the folder train/ share a name, and importing a folder puts it in the place of its name.
+    # The function `train` and the package train/ share a name, and importing a package sets it as an attribute of its
+    # parent. A property with a setter that does nothing keeps the function.
 
     @property
     def train(self) -> Any:

@@ -1,4 +1,4 @@
-"""`python -m pellucid`: the command line, where no `pellucid` is on the path."""
+"""Runs the command line as `python -m pellucid`, where the command `pellucid` is not on the path."""
 
 from pellucid.cli import main
 

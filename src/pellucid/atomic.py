@@ -1,4 +1,4 @@
-"""A directory, or a file, written whole: complete after any crash, or not there."""
+"""Atomic writing of files and model directories: after any crash they are complete, or as they were before."""
 
 import errno
 import hashlib
@@ -15,31 +15,36 @@ from typing import Any
 
 MANIFEST = "manifest.json"
 FORMAT = 1
+# Limits against a damaged or hostile directory: nothing larger is read into memory or repeated in a message.
 _LARGEST_JSON = 2**20
 _LONGEST_NAME = 200
 _RECOVERY_ADVICE = "restore it from a copy, or use another model of the same run (best, average, last, checkpoints)"
 
 
 class WriteFailed(OSError):
-    """Something could not be written; the message says where, why, and what stands there now."""
+    """An error of writing, whose message says where, why, and what is there now."""
 
 
 def is_failed_write(error: Exception) -> bool:
-    """Whether a disk is full or broken, which no other argument of a command would mend."""
+    """Whether an error means a full or broken disk, which no other argument of a command would mend."""
     full = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
     return isinstance(error, WriteFailed) or (isinstance(error, OSError) and error.errno in full)
 
 
 @contextmanager
 def atomic_file(path: str | Path) -> Iterator[Callable[[bytes], None]]:
-    """What writes the bytes of a file; afterwards the file stands at `path`, forced to the disk.
+    """Give a function that writes bytes to a new file, and at the end put that file at `path`, forced to the disk.
 
-    Where anything goes wrong, `path` is what it was. Raises NotWritten where the disk refuses a write, and OSError for
-    a place where no file can be.
+    If anything goes wrong, `path` is as it was. Raises WriteFailed if the disk refuses a write, and OSError for a path
+    where no file can be.
     """
     path = Path(path)
-    new, now = staging_paths(path)[0], "what stood there is as it was" if path.exists() else "nothing was left behind"
+    new, outcome = (
+        staging_paths(path)[0],
+        "what stood there is as it was" if path.exists() else "nothing was left behind",
+    )
 
+    # It surrounds the calls that write, and not the caller's block: an OSError of the caller's own is not renamed.
     @contextmanager
     def refusals() -> Iterator[None]:
         try:
@@ -47,7 +52,7 @@ def atomic_file(path: str | Path) -> Iterator[Callable[[bytes], None]]:
         except OSError as error:
             if not is_failed_write(error):
                 raise OSError(error.errno, error.strerror, str(path)) from error
-            raise WriteFailed(f"{path} could not be written: {explain_write_error(error)}; {now}") from error
+            raise WriteFailed(f"{path} could not be written: {explain_write_error(error)}; {outcome}") from error
 
     with refusals():
         file = new.open("wb")
@@ -59,9 +64,10 @@ def atomic_file(path: str | Path) -> Iterator[Callable[[bytes], None]]:
 
         yield write
         with refusals():
+            # On the disk before it is renamed: otherwise a power cut could leave the new name on an empty file.
             file.flush()
             os.fsync(file.fileno())
-            file.close()
+            file.close()  # Windows does not rename an open file
             new.replace(path)
     finally:
         with suppress(OSError):
@@ -72,23 +78,24 @@ def atomic_file(path: str | Path) -> Iterator[Callable[[bytes], None]]:
 
 @contextmanager
 def atomic_directory(directory: str | Path, **manifest: Any) -> Iterator[Path]:
-    """A temporary folder to write files into; afterwards it stands at `directory`, with a manifest.
+    """Give a temporary folder to write files into, and at the end put it at `directory`, with a manifest.
 
-    Files and folders are forced to the disk before they are renamed, so after a crash `directory` is what it was, or
-    what it was to be. Replacing takes two renames; between them `resolve_directory` finds the new one. Raises
-    NotWritten where the disk refuses a write: `directory` is then what it was.
+    After a crash `directory` is as it was before, or as it was to be. Raises WriteFailed if the disk refuses a write:
+    `directory` is then as it was.
     """
     from safetensors import SafetensorError  # neither a ValueError nor an OSError, whatever the disk said
 
-    place, directory = directory, Path(directory).resolve()
+    # Messages name the directory as the user wrote it.
+    display_path, directory = directory, Path(directory).resolve()
     refuse_non_model_directory(directory)
     new, old = staging_paths(directory)
     missing = [folder for folder in directory.parents if not folder.exists()]
     replaces = resolve_directory(directory).exists()
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
-        if (there := resolve_directory(directory)) != directory:
-            there.rename(directory)
+        # A crash between the two renames of an earlier replacement: finish it first.
+        if (current := resolve_directory(directory)) != directory:
+            current.rename(directory)
         for left_over in (new, old):
             if left_over.exists():
                 shutil.rmtree(left_over)
@@ -96,25 +103,28 @@ def atomic_directory(directory: str | Path, **manifest: Any) -> Iterator[Path]:
         yield new
         write_manifest(new, manifest)
         replace_directory(new, directory)
-    except BaseException as error:
+    except BaseException as error:  # an interrupted run, too, leaves nothing behind
         shutil.rmtree(new, ignore_errors=True)
+        # The parents that this call made; rmdir refuses one that somebody else has put something into.
         for folder in missing:
             with suppress(OSError):
                 folder.rmdir()
         if isinstance(error, WriteFailed) or not isinstance(error, OSError | SafetensorError):
             raise
-        now = "what stood there is as it was" if replaces else "nothing was left behind"
+        outcome = "what stood there is as it was" if replaces else "nothing was left behind"
         if new.exists():
-            now = f"the next write removes what is left in {new}"
-        raise WriteFailed(f"{place} could not be written: {explain_write_error(error)}; {now}") from error
+            outcome = f"the next write removes what is left in {new}"
+        raise WriteFailed(f"{display_path} could not be written: {explain_write_error(error)}; {outcome}") from error
 
 
 def replace_directory(new: Path, directory: Path) -> None:
-    """Let `new` stand at `directory`; what stood there goes afterwards."""
+    """Rename `new` to `directory`, and then remove the directory that was there."""
     _, old = staging_paths(directory)
     if old.exists():
         shutil.rmtree(old)
     replaces = directory.exists()
+    # A directory cannot be renamed onto one that is not empty, so it takes two renames. After a crash between them
+    # `resolve_directory` finds the new one.
     if replaces:
         directory.rename(old)
     try:
@@ -134,7 +144,7 @@ def replace_directory(new: Path, directory: Path) -> None:
 
 
 def explain_write_error(error: Exception) -> str:
-    """Why something was not written, in words.
+    """Return the reason for a failed write, in words.
 
     >>> explain_write_error(OSError(28, "No space left on device"))
     'no space left on device'
@@ -143,37 +153,40 @@ def explain_write_error(error: Exception) -> str:
     """
     if isinstance(error, WriteFailed) and isinstance(error.__cause__, Exception):
         error = error.__cause__
+    # safetensors writes in Rust, and its error is neither an OSError nor has it an errno.
     from_rust = re.search(r"I/O error: (.*?) \(os error", str(error))
     words = from_rust[1] if from_rust else getattr(error, "strerror", None) or str(error) or type(error).__name__
     return words[0].lower() + words[1:]
 
 
 def staging_paths(directory: Path) -> tuple[Path, Path]:
-    """Where a directory is written, and where the one it replaces waits to be removed."""
+    """Return the paths where a directory is written, and where the one it replaces waits to be removed."""
+    # Beside it, and so on the same disk: a rename moves nothing.
     return directory.with_name(f".{directory.name}.new"), directory.with_name(f".{directory.name}.old")
 
 
 def resolve_directory(directory: str | Path) -> Path:
-    """Where `directory` is: itself, or, if a crash hit between the two renames of its replacement, the new one."""
+    """Return the path where `directory` is now, which differs after a crash while it was being replaced."""
     directory = Path(directory)
     if directory.exists():
         return directory
     new, old = staging_paths(directory.resolve())
     if not old.exists():
         return directory
+    # The manifest is written last: with it the new one is complete, without it the old one still counts.
     return new if (new / MANIFEST).exists() else old
 
 
 def directory_identity(directory: Path) -> tuple[int, ...] | None:
-    """What changes when a directory is replaced by another of its name."""
+    """Return numbers that change when a directory is replaced by another of the same name; None if there is none."""
     with suppress(FileNotFoundError):
-        found = directory.stat()
-        return found.st_dev, found.st_ino, found.st_mtime_ns
+        status = directory.stat()
+        return status.st_dev, status.st_ino, status.st_mtime_ns
     return None
 
 
 def refuse_non_model_directory(directory: Path) -> None:
-    """ValueError for a place where something other than a model stands."""
+    """Raise ValueError for a path at which there is something other than a model."""
     if directory.is_dir() and any(directory.iterdir()) and not (directory / MANIFEST).exists():
         raise ValueError(f"{directory} holds other things than a model and is not replaced; choose another place")
     if directory.exists() and not directory.is_dir():
@@ -198,7 +211,7 @@ def write_manifest(folder: Path, about: Mapping[str, Any]) -> None:
 
 
 def read_manifest(directory: str | Path) -> dict[str, Any]:
-    """What is known of a model directory: its files, the versions that wrote it, and what `save` was told.
+    """Read the manifest of a model directory: its files, the versions that wrote it, and facts about the model.
 
     Raises ValueError for a directory without one, or with a damaged one.
     """
@@ -211,34 +224,36 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
         raise ValueError(f"{path} is of format {manifest.get('format')!r:.60}, this version reads {FORMAT}")
     if manifest.get("sha256") != manifest_sha256(manifest):
         raise ValueError(f"{path} was changed after it was written; {_RECOVERY_ADVICE}")
+    # Every name must be that of a file in this directory: no path that leads out of it, on Windows neither.
     files = manifest.get("files")
     if not isinstance(files, dict) or not all(
         name == Path(name).name
         and name not in ("", "..")
         and "\\" not in name
         and len(name) <= _LONGEST_NAME
-        and isinstance(each, dict)
-        for name, each in files.items()
+        and isinstance(entry, dict)
+        for name, entry in files.items()
     ):
         raise ValueError(f"{path} does not list the files of this directory")
     return manifest
 
 
 def verify_directory(directory: str | Path, needed: tuple[str, ...] = (), largest: float = inf) -> dict[str, Any]:
-    """The manifest, once every file it lists is there with the bytes it had; ValueError names those that are not.
+    """Return the manifest, after checking that every file it lists is unchanged; ValueError names those that are not.
 
-    Of files of more than `largest` bytes only the size is compared.
+    Files of more than `largest` bytes are compared by size only.
     """
     directory = Path(directory)
     manifest = read_manifest(directory)
     problems = [f"{name} is not listed in {MANIFEST}" for name in needed if name not in manifest["files"]]
-    for name, written in manifest["files"].items():
+    for name, entry in manifest["files"].items():
         path = directory / name
         if not path.is_file():
             problems.append(f"{name:.60} is missing")
-        elif (size := path.stat().st_size) != written.get("bytes"):
-            problems.append(f"{name} has {size:,} bytes, not {written.get('bytes')!r:.30}: it was cut or changed")
-        elif size <= largest and file_sha256(path) != written.get("sha256"):
+        # The size first: it costs nothing, while a hash reads the whole file.
+        elif (size := path.stat().st_size) != entry.get("bytes"):
+            problems.append(f"{name} has {size:,} bytes, not {entry.get('bytes')!r:.30}: it was cut or changed")
+        elif size <= largest and file_sha256(path) != entry.get("sha256"):
             problems.append(f"{name} was changed after it was written")
     if problems:
         raise ValueError(f"{directory} is damaged: {join_problems(problems)}; {_RECOVERY_ADVICE}")
@@ -246,13 +261,14 @@ def verify_directory(directory: str | Path, needed: tuple[str, ...] = (), larges
 
 
 def explain_no_model(directory: Path, manifest: Mapping[str, Any] | None = None) -> str:
-    """What a directory that is not a model is instead, as far as can be told, and what to give in its place."""
+    """Say what a directory is if it is not a model, as far as one can see, and what to name instead."""
     if not directory.exists():
         return f"{directory} does not exist; a model is a directory such as runs/demo/best"
     if not directory.is_dir():
         return f"{directory} is a file; a model is a directory such as runs/demo/best"
     if manifest is not None:
         return explain_manifest_kind(directory, manifest)
+    # In the order in which somebody is likely to want them.
     inside = [name for name in ("best", "average", "last") if (directory / name / MANIFEST).exists()]
     if inside:
         return f"{directory} is a run, not a model; did you mean {directory / inside[0]}?"
@@ -266,17 +282,17 @@ def explain_no_model(directory: Path, manifest: Mapping[str, Any] | None = None)
 
 
 def explain_manifest_kind(directory: Path, manifest: Mapping[str, Any]) -> str:
-    """What a directory whose manifest is not that of a model holds."""
+    """Say what a directory holds whose manifest is not that of a model."""
     exported, files = manifest.get("exported"), manifest["files"]
-    made_of = exported.get("from") if isinstance(exported, dict) else None
+    original = exported.get("from") if isinstance(exported, dict) else None
     if "model.bin" in files:
         return (
             f"{directory} is an export to CTranslate2 without the tokenizer; name the model it was made of"
-            f" ({made_of!r:.60}), and this directory with --exported {directory}"
+            f" ({original!r:.60}), and this directory with --exported {directory}"
         )
     if "source.spm" in files:
         return (
-            f"{directory} is an export to Marian; name the model it was made of ({made_of!r:.60}), or make a model"
+            f"{directory} is an export to Marian; name the model it was made of ({original!r:.60}), or make a model"
             f" of it again: pellucid import {directory} OUT"
         )
     if manifest.get("kind") == "pellucid shards":
@@ -287,39 +303,39 @@ def explain_manifest_kind(directory: Path, manifest: Mapping[str, Any]) -> str:
 
 
 def read_json(path: Path, largest: int = _LARGEST_JSON) -> dict[str, Any]:
-    """The object in a JSON file of at most `largest` bytes; ValueError for anything else."""
+    """Read the object in a JSON file of at most `largest` bytes; ValueError for anything else."""
     if path.stat().st_size > largest:
         raise ValueError(f"{path} has {path.stat().st_size:,} bytes; it should have less than {largest:,}")
     try:
-        found = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
+        value = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:  # a thousand nested brackets are no ValueError
         raise ValueError(f"{path} is not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise ValueError(f"{path}: expected an object")
-    return found
+    return value
 
 
 def manifest_sha256(manifest: Mapping[str, Any]) -> str:
-    """SHA-256 of what a manifest says, apart from this number."""
-    said = {key: value for key, value in manifest.items() if key != "sha256"}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    """Return the SHA-256 of a manifest's content, apart from the field that holds this number."""
+    content = {key: value for key, value in manifest.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def installed_version(package: str) -> str | None:
-    """The version of a package, or None for one that runs without having been installed."""
+    """Return the version of a package, or None if it runs without being installed."""
     with suppress(PackageNotFoundError):
         return version(package)
     return None
 
 
 def force_to_disk(path: Path) -> None:
-    """Return once a file or a directory is on the disk."""
+    """Wait until a file or a directory is on the disk."""
     if path.is_dir() and os.name == "nt":
         return  # Windows opens no directories
     handle = os.open(path, os.O_RDWR if path.is_file() else os.O_RDONLY)
@@ -329,6 +345,6 @@ def force_to_disk(path: Path) -> None:
         os.close(handle)
 
 
-def join_problems(problems: list[str], most: int = 8) -> str:
-    """The problems as one sentence, the first of many."""
-    return "; ".join(problems[:most]) + (f"; and {len(problems) - most} more" if len(problems) > most else "")
+def join_problems(problems: list[str], limit: int = 8) -> str:
+    """Join problems to one sentence; of more than `limit` only the first, and how many more there are."""
+    return "; ".join(problems[:limit]) + (f"; and {len(problems) - limit} more" if len(problems) > limit else "")

@@ -1,4 +1,4 @@
-"""A model directory: weights, sizes, tokenizer and manifest, saved, checked and loaded as one thing."""
+"""Model directories with torch: saves, checks and loads weights, sizes, tokenizer and manifest together."""
 
 import json
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from pellucid.weights import read_model, refuse_non_finite
 
 @dataclass(frozen=True)
 class Bundle:
-    """A model, ready to translate, with the tokenizer it was trained with and what is known of it."""
+    """A model with its tokenizer and manifest, as loaded from a model directory."""
 
     model: Transformer
     tokenizer: Tokenizer
@@ -33,13 +33,13 @@ def save_bundle(
     also: Callable[[Path], None] | None = None,
     **manifest: Any,
 ) -> None:
-    """Write a model directory, whole or not at all; one that is there is replaced.
+    """Write a model directory, whole or not at all, replacing one that is there.
 
-    `also` may write more files into the folder it is given; `manifest` is what shall be known of the model. Raises
-    ValueError for weights that are no numbers, and for a directory that holds something other than a model.
+    `also` may write more files into the folder it is given; `manifest` is recorded in manifest.json. Raises ValueError
+    for weights that are infinite or not a number, and for a directory that holds something other than a model.
     """
-    # Shared matrices are listed, and so stored, once.
-    weights = {name: each.detach().cpu().contiguous() for name, each in model.named_parameters()}
+    # named_parameters() lists a matrix that several modules share once, so it is stored once.
+    weights = {name: weight.detach().cpu().contiguous() for name, weight in model.named_parameters()}
     refuse_non_finite(weights, "the model to be saved")
     config = {"format": FORMAT, "model": asdict(model.config), "tokenizer": asdict(tokenizer.config)}
     with atomic_directory(directory, **manifest) as folder:
@@ -51,16 +51,16 @@ def save_bundle(
 
 
 def load_bundle(directory: str | Path) -> Bundle:
-    """A model directory as `save` wrote it, in evaluation mode and on the CPU.
+    """Load a model directory that `save_bundle` wrote, in evaluation mode and on the CPU.
 
-    It is read as a stranger's: checked whole, against its manifest and itself, before memory is taken for it. Raises
-    ValueError, naming every problem found, for a directory that is no model, or is damaged, or does not agree with
-    itself. (`stored.load_bundle` is the same without torch, for what may need no model.)
+    It is checked completely, against its manifest and itself, before memory is taken for it. Raises ValueError, naming
+    every problem, for a directory that is not a model, or is damaged, or contradicts itself.
     """
+    # `lazy_bundle.load_lazy_bundle` does it without torch, for commands that may not need the weights.
     return read_unreplaced(directory, read_bundle)
 
 
 def read_bundle(directory: Path) -> Bundle:
-    """What `load_bundle` returns, unless the directory is replaced meanwhile."""
+    """Read a model directory for `load_bundle`, which reads again if it is replaced meanwhile."""
     config, tokenizer, manifest = read_description(directory)
     return Bundle(read_model(directory / WEIGHTS, config), tokenizer, manifest, directory)

@@ -1,4 +1,4 @@
-"""TOML and command-line overrides to frozen, validated settings; a typo names the nearest key."""
+"""Reads TOML files and command-line overrides into validated dataclasses, and suggests the nearest key for a typo."""
 
 import dataclasses
 import json
@@ -14,15 +14,16 @@ Settings = TypeVar("Settings")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file. Raises ValueError, naming file and place, for one that is not TOML."""
+    """Read the tables of a TOML file; ValueError, naming the file and the line, if it is not TOML."""
     try:
+        # utf-8-sig: Windows editors put a byte order mark at the beginning, which is not TOML.
         return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a TOML file: {error}") from None
 
 
 def apply_overrides(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """The same tables with `section.key=value` written over them; values are read as TOML, or else as text.
+    """Return a copy of the tables changed by `section.key=value`; a value is read as TOML, or else as text.
 
     >>> apply_overrides({"train": {"steps": 9}}, ["train.steps=500", "model.size=tiny"])
     {'train': {'steps': 500}, 'model': {'size': 'tiny'}}
@@ -33,22 +34,24 @@ def apply_overrides(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict
         *sections, key = path.strip().split(".")
         if not equals or not key or not all(sections):
             raise ValueError(f"--set {override!r} is not section.key=value, for example --set train.steps=500")
-        place = result
+        table = result
         for section in sections:
-            place = place.setdefault(section, {})
-            if not isinstance(place, dict):
+            table = table.setdefault(section, {})
+            if not isinstance(table, dict):
                 raise ValueError(f"--set {override!r}: {section!r} is a value, not a section")
+        # Text needs no quotes on a command line: what is not a TOML value is taken as it stands.
         try:
-            place[key] = tomllib.loads(f"value = {text}")["value"]
+            table[key] = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
-            place[key] = text.strip()
+            table[key] = text.strip()
     return result
 
 
 def build_settings(kind: type[Settings], tables: Mapping[str, Any], where: str) -> Settings:
-    """An instance of the dataclass `kind`, nested ones included; ValueError names every problem at once."""
+    """Make an instance of the dataclass `kind`, with nested ones; ValueError names every problem at once."""
     from pydantic import TypeAdapter, ValidationError
 
+    # pydantic ignores unknown keys, and knows no nearest one: they are found here, and reported with its own errors.
     problems = list(_explain_unknown_keys(kind, tables, ""))
     try:
         settings = TypeAdapter(kind).validate_python(tables)
@@ -60,7 +63,7 @@ def build_settings(kind: type[Settings], tables: Mapping[str, Any], where: str) 
 
 
 def _explain_unknown_keys(kind: Any, tables: Mapping[str, Any], prefix: str) -> Iterator[str]:
-    """A sentence for each key that the dataclass does not have."""
+    """Yield a sentence for each key that the dataclass does not have."""
     fields = {field.name: field for field in dataclasses.fields(kind)}
     hints = typing.get_type_hints(kind)
     for key, value in tables.items():
@@ -70,21 +73,25 @@ def _explain_unknown_keys(kind: Any, tables: Mapping[str, Any], prefix: str) -> 
             yield f"unknown key '{prefix}{key}'{meant} (known: {', '.join(fields)})"
         elif dataclasses.is_dataclass(hints[key]) and isinstance(value, Mapping):
             yield from _explain_unknown_keys(hints[key], value, f"{prefix}{key}.")
-        elif (each := _array_dataclass(hints[key])) and isinstance(value, list):
+        elif (element := _array_dataclass(hints[key])) and isinstance(value, list):
             for table in value:
-                yield from _explain_unknown_keys(each, table, f"{prefix}{key}.") if isinstance(table, Mapping) else ()
+                yield from (
+                    _explain_unknown_keys(element, table, f"{prefix}{key}.") if isinstance(table, Mapping) else ()
+                )
 
 
 def _array_dataclass(hint: Any) -> Any:
-    """The dataclass that the tables of an array are, if that is what a field holds: tuple[dataclass, ...]."""
+    """Return the dataclass in a type tuple[dataclass, ...], an array of tables in TOML; None for another type."""
     kinds = [kind for kind in typing.get_args(hint) if dataclasses.is_dataclass(kind)]
     return kinds[0] if typing.get_origin(hint) is tuple and kinds else None
 
 
 def _explain_error(error: Mapping[str, Any]) -> str:
-    """One of pydantic's errors as a person would say it."""
+    """Put one of pydantic's errors into plain words."""
+    # The key may lead through a list, so some of its items are numbers.
     key = ".".join(str(part) for part in error["loc"])
     message = error["msg"].removeprefix("Value error, ")
+    # One of ours, raised by a dataclass: it says all there is to say.
     if error["type"] == "value_error":
         return message
     if error["type"] == "missing":
@@ -93,14 +100,15 @@ def _explain_error(error: Mapping[str, Any]) -> str:
 
 
 def to_toml(settings: Any, section: str = "") -> str:
-    """Nested settings as TOML, each key with its meaning beside it; what is None, and an empty array, is left out."""
+    """Write nested settings as TOML, each key with its meaning beside it, without None and empty arrays."""
+    # TOML wants the plain keys of a table before the tables within it; TOML has no null.
     plain, tables = [], []
     for field in dataclasses.fields(settings):
-        value, place = getattr(settings, field.name), f"{section}{field.name}"
+        value, path = getattr(settings, field.name), f"{section}{field.name}"
         if dataclasses.is_dataclass(value):
-            tables.append(f"\n[{place}]\n{to_toml(value, place + '.')}")
+            tables.append(f"\n[{path}]\n{to_toml(value, path + '.')}")
         elif isinstance(value, tuple):
-            tables += [f"\n[[{place}]]\n{to_toml(each, place + '.')}" for each in value]
+            tables += [f"\n[[{path}]]\n{to_toml(element, path + '.')}" for element in value]
         elif value is not None:
             meaning = _field_meaning(type(settings), field.name)
             plain.append(f"{field.name} = {_toml_literal(value)}" + (f"  # {meaning}" if meaning else "") + "\n")
@@ -108,13 +116,14 @@ def to_toml(settings: Any, section: str = "") -> str:
 
 
 def _toml_literal(value: Any) -> str:
-    # A JSON string, number or boolean is also a TOML one; only the infinite numbers differ, and no setting is one.
+    # A JSON string, number or boolean is also a TOML one; only infinite numbers differ, and no setting is infinite.
     return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False)
 
 
 def _field_meaning(kind: Any, name: str) -> str:
-    """The words beside an annotated field."""
+    """Return the text in the Annotated type of a field, or "" if it has none."""
     hint = typing.get_type_hints(kind, include_extras=True)[name]
+    # `Annotated[...] | None` hides its text; `Annotated[... | None, text]` does not.
     if isinstance(hint, types.UnionType):
         return ""
     return next((word for word in getattr(hint, "__metadata__", ()) if isinstance(word, str)), "")

@@ -1,4 +1,4 @@
-"""A model directory read without torch: manifest, sizes and tokenizer checked, the weights as bytes until needed."""
+"""Model directories without torch: reads and checks manifest, sizes and tokenizer, and leaves the weights as bytes."""
 
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 
 _LARGEST_TABLE = 2**24
-"""Numbers in a table of positions. It is computed, not stored, so no file's size bounds it."""
+"""The most numbers in a table of positions, which is computed, not stored, so that no file's size limits it."""
 
 _MOST_LAYERS = 1000
-"""Of both stacks together. A layer takes milliseconds to build, however narrow it is."""
+"""The most layers of both stacks together, because a layer takes milliseconds to build, however narrow it is."""
 
 _SMALL_FILE = 2**20
-"""Bytes that are hashed before anything else is looked at."""
+"""The most bytes of a file that is hashed before anything else is read."""
 
 _LARGEST_NUMBER = 2**53
-"""JSON's integers have no end, and a message that repeats one would have none either."""
+"""The largest number accepted from JSON, whose integers, and messages that repeat them, would otherwise have no end."""
 
 Settings = TypeVar("Settings", ModelConfig, TokenizerConfig)
 Result = TypeVar("Result")
@@ -44,9 +44,9 @@ Result = TypeVar("Result")
 
 @dataclass
 class LazyBundle:
-    """What `bundle.Bundle` is, but the model is made when first asked for, and only then torch is imported.
+    """A model directory like `bundle.Bundle`, whose model is built, and torch imported, when it is first asked for.
 
-    It is the model that was there when the directory was read, whatever has become of it since.
+    It is the model that was there when the directory was read, even if the directory has changed since.
     """
 
     config: ModelConfig
@@ -55,27 +55,28 @@ class LazyBundle:
     directory: Path
     weights: bytes = field(repr=False)
     _model: "Transformer | None" = field(default=None, init=False, repr=False)
+    # Two threads of a server may ask for the model at once; it is built by one of them.
     _model_lock: Lock = field(default_factory=Lock, init=False, repr=False)
 
     @property
     def is_unloaded(self) -> bool:
-        """Whether nobody has asked for the model."""
+        """Whether nobody has asked for the model yet."""
         return self._model is None
 
     @property
     def model(self) -> "Transformer":
-        """In evaluation mode and on the CPU; ValueError for weights that are not those of a model of these sizes."""
+        """The model, in evaluation mode and on the CPU; ValueError for weights that do not fit the config."""
         with self._model_lock:
             if self._model is None:
                 from pellucid.weights import model_from_bytes  # imports torch
 
                 self._model = model_from_bytes(self.weights, self.config, self.directory / WEIGHTS)
-                self.weights = b""
+                self.weights = b""  # the tensors are a copy, and these are as large
             return self._model
 
 
 class BundleDescription(NamedTuple):
-    """What a model directory says besides its weights."""
+    """The content of a model directory besides its weights."""
 
     config: ModelConfig
     tokenizer: Tokenizer
@@ -83,33 +84,32 @@ class BundleDescription(NamedTuple):
 
 
 def load_lazy_bundle(directory: str | Path) -> LazyBundle:
-    """A model directory as `bundle.save` wrote it, checked as `bundle.load` does, but for what is in its weights."""
+    """Load a model directory, checked like `bundle.load_bundle` except for the numbers in its weights."""
     return read_unreplaced(
-        directory, lambda place: LazyBundle(*read_description(place), place, (place / WEIGHTS).read_bytes())
+        directory, lambda folder: LazyBundle(*read_description(folder), folder, (folder / WEIGHTS).read_bytes())
     )
 
 
-def read_unreplaced(directory: str | Path, read: Callable[[Path], Result]) -> Result:
-    """What `read` makes of a directory; once more, if it is replaced meanwhile."""
+def read_unreplaced(directory: str | Path, reader: Callable[[Path], Result]) -> Result:
+    """Return what `reader` reads from a directory, and read it again if the directory is replaced meanwhile."""
     while True:
-        place = resolve_directory(directory)
-        before = directory_identity(place)
+        folder = resolve_directory(directory)
+        before = directory_identity(folder)
         try:
-            found = read(place)
+            result = reader(folder)
         except (ValueError, OSError):
-            if directory_identity(place) == before:
+            # Half of the files may be from before the replacement; only an error of an unchanged directory counts.
+            if directory_identity(folder) == before:
                 raise
             continue
-        if directory_identity(place) == before:
-            return found
+        if directory_identity(folder) == before:
+            return result
 
 
 def read_description(directory: Path) -> BundleDescription:
-    """What a directory says, checked against its manifest and itself; ValueError, naming every problem found.
-
-    What costs most comes last, so that a directory made to cost much is refused before: the small files, then the
-    header of the weights against the sizes, then every byte.
-    """
+    """Read everything but the weights, checked against the manifest and itself; ValueError names every problem."""
+    # The costly checks come last, so that a directory made to be costly is refused earlier: the small files first, then
+    # the header of the weights against the sizes, then every byte.
     manifest = read_manifest(directory)
     if "exported" in manifest or not {WEIGHTS, CONFIG} <= manifest["files"].keys():
         raise ValueError(explain_no_model(directory, manifest))
@@ -131,7 +131,7 @@ def read_description(directory: Path) -> BundleDescription:
 
 
 def read_config(path: Path) -> tuple[ModelConfig, TokenizerConfig]:
-    """The sizes of the model and the settings of the tokenizer, every type and key checked."""
+    """Read the sizes of the model and the settings of the tokenizer, with every type and key checked."""
     tables = read_json(path)
     if tables.get("format") != FORMAT:
         raise ValueError(f"{path} is of format {tables.get('format')!r:.60}, this version reads {FORMAT}")
@@ -147,18 +147,19 @@ def read_config(path: Path) -> tuple[ModelConfig, TokenizerConfig]:
 
 
 def check_header(path: Path, config: ModelConfig) -> None:
-    """ValueError for a file that is not safetensors, or that has fewer numbers than a model of these sizes must have.
+    """Raise ValueError for a file that is not safetensors, or has fewer numbers than a model of these sizes.
 
-    Only its header is read. Whether each tensor is what it should be is compared when a model is made of them.
+    Only the header is read. Each tensor's shape is compared later, when the model is built.
     """
     from safetensors import SafetensorError, safe_open
 
     try:
-        with safe_open(path, framework="numpy") as stored:
-            numbers = sum(prod(stored.get_slice(name).get_shape()) for name in stored.keys())  # noqa: SIM118
+        with safe_open(path, framework="numpy") as file:
+            numbers = sum(prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
     except SafetensorError as error:
         raise ValueError(f"{path} is not a safetensors file: {error!s:.200}") from None
     layers = config.encoder_layers + config.decoder_layers
+    # One embedding and the feed-forward matrices alone: every model of these sizes has at least those.
     least = config.d_model * (max(config.source_vocabulary, config.target_vocabulary) + 2 * config.d_ff * layers)
     if numbers < least:
         raise ValueError(
@@ -168,7 +169,7 @@ def check_header(path: Path, config: ModelConfig) -> None:
 
 
 def dataclass_from_json(kind: type[Settings], table: Any, where: str) -> Settings:
-    """The dataclass `kind` from a table that may hold anything; ValueError names every problem at once."""
+    """Make an instance of the dataclass `kind` from a table that may hold anything; ValueError names every problem."""
     if not isinstance(table, dict):
         raise ValueError(f"{where}: expected an object")
     hints = get_type_hints(kind)
@@ -180,7 +181,9 @@ def dataclass_from_json(kind: type[Settings], table: Any, where: str) -> Setting
         elif not matches_type(value, hints[key]):
             problems.append(f"{key} is {value!r:.60}, which it cannot be")
     problems += [
-        f"{each.name} is missing" for each in fields(kind) if each.default is MISSING and each.name not in table
+        f"{setting.name} is missing"
+        for setting in fields(kind)
+        if setting.default is MISSING and setting.name not in table
     ]
     if problems:
         raise ValueError(f"{where}: {join_problems(problems)}")
@@ -200,4 +203,5 @@ def matches_type(value: Any, hint: Any) -> bool:
         return value in get_args(hint)
     if hint is float:
         return type(value) in (int, float) and abs(value) <= _LARGEST_NUMBER
+    # isinstance would take True for an int.
     return type(value) is hint and (hint is not int or abs(value) <= _LARGEST_NUMBER)

@@ -1,4 +1,4 @@
-"""The numbers that define a model, checked once, and the four named sizes."""
+"""The model's configuration: the numbers and choices that define a model, and the four named sizes."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -8,13 +8,14 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args
 
 PADDING = 0
-"""The id that fills short rows, in every vocabulary; a position that holds it is not there."""
+"""The token id that fills short rows, in every vocabulary; no query may attend to a position that holds it."""
 
 Norm = Literal["pre", "post", "rms"]
 Positions = Literal["sinusoidal", "learned", "rotary", "none"]
 Activation = Literal["relu", "gelu", "silu", "swiglu"]
 Tie = Literal["all", "decoder", "none"]
 
+# base and big are the paper's models (table 3). A read-only mapping, because every caller shares it.
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "tiny": {"d_model": 128, "d_ff": 256, "heads": 4, "encoder_layers": 4, "decoder_layers": 4},
@@ -27,9 +28,9 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Everything that decides the shapes and the formulas of a `Transformer`.
+    """All numbers and choices that decide the shapes and formulas of a `Transformer`.
 
-    Raises ValueError, naming every problem at once, for numbers that define no model.
+    Raises ValueError, naming every problem at once, for values that do not define a model.
     """
 
     source_vocabulary: Annotated[int, "pieces the source side knows, the four special ones counted"]
@@ -37,8 +38,8 @@ class ModelConfig:
     d_model: Annotated[int, "width of every residual stream (paper: 512)"]
     d_ff: Annotated[int, "inner width of the feed-forward (paper: 2048)"]
     heads: Annotated[int, "attention heads; each is d_model / heads wide (paper: 8)"]
-    encoder_layers: Annotated[int, "layers that read (paper: 6)"]
-    decoder_layers: Annotated[int, "layers that write (paper: 6)"]
+    encoder_layers: Annotated[int, "layers of the encoder (paper: 6)"]
+    decoder_layers: Annotated[int, "layers of the decoder (paper: 6)"]
     dropout: Annotated[float, "share dropped from embeddings and from each sublayer's output"] = 0.1
     attention_dropout: Annotated[float, "share dropped from attention patterns"] = 0.0
     activation_dropout: Annotated[float, "share dropped inside the feed-forward"] = 0.0
@@ -51,14 +52,15 @@ class ModelConfig:
     max_positions: Annotated[int, "longest sentence in pieces, the end mark counted"] = 1024
     output_bias: Annotated[bool, "a number of its own for each target piece, added to its logit (paper: none)"] = False
     fewer_heads: Annotated[
-        str, "attentions with fewer heads than that, each as wide as ever: 'encoder.0.self:2 decoder.2.cross:0'"
+        str, "attentions with fewer heads, of unchanged width, and how many: 'encoder.0.self:2 decoder.2.cross:0'"
     ] = ""
 
     def __post_init__(self) -> None:
+        # All problems are collected first, so that one attempt is enough to mend them all.
         problems = [
-            f"{name} is {getattr(self, name)}, a model needs at least {least}"
-            for name, least in _LEAST.items()
-            if getattr(self, name) < least
+            f"{name} is {getattr(self, name)}, a model needs at least {minimum}"
+            for name, minimum in _MINIMUMS.items()
+            if getattr(self, name) < minimum
         ]
         problems += [
             f"{name} is {getattr(self, name)}, it must be at least 0 and below 1"
@@ -70,6 +72,7 @@ class ModelConfig:
             for name, choices in _CHOICES.items()
             if getattr(self, name) not in choices
         ]
+        # heads > 0: a number that is itself refused above must not divide here.
         if self.heads > 0 and self.d_model % self.heads:
             problems.append(f"d_model {self.d_model} cannot be split into {self.heads} heads; choose a divisor")
         if self.positions == "rotary" and self.heads > 0 and self.d_model // self.heads % 2:
@@ -84,21 +87,21 @@ class ModelConfig:
         problems += _fewer_heads_problems(self)
         if problems:
             raise ValueError("this is not a model: " + "; ".join(problems))
-        # In one order, so that what is the same model compares as equal.
+        # In the order of computation, so that equal models compare equal. Frozen, hence object.__setattr__.
         object.__setattr__(self, "fewer_heads", " ".join(sorted(self.fewer_heads.split(), key=_attention_order)))
 
     @property
     def head_width(self) -> int:
-        """How many numbers the query of one head has (paper: d_k)."""
+        """The width of one head, of its queries, keys and values (paper: d_k)."""
         return self.d_model // self.heads
 
     @property
     def norm_first(self) -> bool:
-        """Whether norms stand before each sublayer, and one more at the end of each stack."""
+        """Whether there is a norm before each sublayer, and one more at the end of each stack."""
         return self.norm != "post"
 
     def heads_in(self, attention: str) -> int:
-        """How many heads an attention has ("encoder.0.self", "decoder.2.cross"), by its name.
+        """Return the number of heads of an attention, named like "encoder.0.self" or "decoder.2.cross".
 
         >>> sizes = {"d_model": 12, "d_ff": 8, "heads": 3, "encoder_layers": 2, "decoder_layers": 2}
         >>> config = ModelConfig(50, 50, **sizes, fewer_heads="encoder.1.self:1")
@@ -109,39 +112,41 @@ class ModelConfig:
 
     @cached_property
     def _heads_by_attention(self) -> dict[str, int]:
-        return {name: int(count) for name, _, count in (each.partition(":") for each in self.fewer_heads.split())}
+        return {name: int(count) for name, _, count in (entry.partition(":") for entry in self.fewer_heads.split())}
 
 
+# ASCII digits and at most six of them: int() would also take the digits of other scripts, or thousands of them.
 _FEWER_HEADS_ENTRY = re.compile(r"(encoder|decoder)\.(0|[1-9]\d{0,5})\.(self|cross):(0|[1-9]\d{0,5})", re.ASCII)
 
 
 def _fewer_heads_problems(c: ModelConfig) -> Iterator[str]:
-    """A sentence for each thing that `fewer_heads` cannot say."""
-    seen = set[str]()
-    for each in c.fewer_heads.split():
-        found = _FEWER_HEADS_ENTRY.fullmatch(each)
-        if found is None:
-            yield f"fewer_heads has {each!r:.60}, which is not like encoder.0.self:2"
+    """Yield a sentence for each entry of `fewer_heads` that does not fit this model."""
+    names = set[str]()
+    for entry in c.fewer_heads.split():
+        match = _FEWER_HEADS_ENTRY.fullmatch(entry)
+        if match is None:
+            yield f"fewer_heads has {entry!r:.60}, which is not like encoder.0.self:2"
             continue
-        stack, layer, part, count = found.groups()
-        name = f"{stack}.{layer}.{part}"
+        stack, layer, sublayer, count = match.groups()
+        name = f"{stack}.{layer}.{sublayer}"
         depth = c.encoder_layers if stack == "encoder" else c.decoder_layers
-        if int(layer) >= depth or (stack, part) == ("encoder", "cross"):
+        if int(layer) >= depth or (stack, sublayer) == ("encoder", "cross"):
             yield f"fewer_heads names {name}, which is no attention of this model"
-        elif name in seen:
+        elif name in names:
             yield f"fewer_heads names {name} twice"
         elif int(count) >= c.heads:
             yield f"fewer_heads gives {name} {count} heads, fewer than {c.heads} are expected; leave it out for all"
-        seen.add(name)
+        names.add(name)
 
 
 def _attention_order(entry: str) -> tuple[bool, int, bool]:
-    """Where an attention stands in the order of computation."""
-    stack, layer, part = entry.partition(":")[0].split(".")
-    return stack == "decoder", int(layer), part == "cross"
+    """Return a key that sorts attentions in the order of computation."""
+    stack, layer, sublayer = entry.partition(":")[0].split(".")
+    return stack == "decoder", int(layer), sublayer == "cross"
 
 
-_LEAST = {
+# Five: the four special tokens and one other. Two positions: one token and EOS.
+_MINIMUMS = {
     "source_vocabulary": 5,
     "target_vocabulary": 5,
     "d_model": 1,

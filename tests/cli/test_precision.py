@@ -7,7 +7,7 @@ import pellucid
 from pellucid.decode import packed_linear
 from pellucid.model import bfloat16
 
-SAID = "precision = bfloat16, which this processor does not have built in: torch imitates it, and float32 is faster"
+SAID = "precision = bfloat16, which this processor does not have built in: torch emulates it, and float32 is faster"
 
 
 @pytest.fixture(autouse=True)

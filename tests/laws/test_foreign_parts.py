@@ -35,8 +35,8 @@ class Distance(Positions):
         super().__init__()
         self.heads = heads
 
-    def bias(self, q_at, k_at):
-        distance = (q_at[:, None] - k_at[None, :]).abs()
+    def bias(self, q_positions, k_positions):
+        distance = (q_positions[:, None] - k_positions[None, :]).abs()
         return -0.5 * distance.float().expand(1, self.heads, -1, -1)
 
 

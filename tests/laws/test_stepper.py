@@ -87,8 +87,8 @@ def test_positions_that_add_to_the_scores_take_the_readable_step():
     model = random_model(1, 13, 17)
 
     class Biased(Positions):
-        def bias(self, q_at, k_at):
-            return torch.zeros(1, 2, len(q_at), len(k_at))
+        def bias(self, q_positions, k_positions):
+            return torch.zeros(1, 2, len(q_positions), len(k_positions))
 
     assert isinstance(TorchEngine([model], ()).begin_step(torch.tensor([[5, 3]]))[0], Stepper)
     model.target_positions = Biased()

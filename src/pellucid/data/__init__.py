@@ -1,1 +1,1 @@
-"""From text on disk to padded integers."""
+"""From text files on the disk to padded batches of token ids."""

@@ -1,7 +1,8 @@
-"""Sentence pairs from plain, TSV, JSONL and gzip-compressed files, with every line accounted for.
+"""Reads sentence pairs from plain, TSV, JSONL and gzip-compressed files, with every line accounted for.
 
-A line ends at "\\n" or "\\r\\n" and nowhere else. Whatever breaks that contract raises ValueError with file and line;
-a pair with an empty or an over-long side is skipped, counted and named. No line ever moves to another's place.
+A line ends at "\\n" or "\\r\\n" and nowhere else. A file that breaks the rules raises ValueError with file and line; a
+pair with an empty or an over-long side is skipped, counted and named. No line is ever paired with another line's
+translation.
 """
 
 import codecs
@@ -26,22 +27,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 LONGEST_LINE = 64 * 2**20
-"""Bytes after which a line is refused, so that a file without line ends cannot fill the memory."""
+"""The most bytes of a line, so that a file without line ends cannot fill the memory."""
 
 _BLOCK = 2**16
-"""Bytes read at a time, and then the rest of the line they end in: as many lines at once are checked fastest."""
+"""The number of bytes read at a time, followed by the rest of the line that they end in, which is the fastest size."""
 
 _EXAMPLES = 5
-"""Skipped pairs that are named one by one."""
+"""The number of skipped pairs that are named one by one."""
 
 _EXPORT_ADVICE = (
     "its lines are not sentences; export it as plain text with one sentence on each line (pairs as two such files, or "
     "as one .tsv file with a source, a tab and a target on each line)"
 )
-"""What to do about it."""
+"""The advice for files in other formats."""
 
 _FALSE_LINE_ENDS = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-"""What Python's `splitlines` and some editors take for line ends; here it is text like any other."""
+"""Characters that Python's `splitlines` and some editors take for line ends; here they are text like any other."""
 
 
 _FORMATS = {
@@ -56,10 +57,10 @@ _FORMATS = {
     "zip": "an archive (ZIP)",
     "docx odt xlsx ods pdf": "a document",
 }
-"""Endings of files whose lines are not sentences, and what these files are."""
+"""Names of the formats whose lines are not sentences, by the endings of their files."""
 
 _MARKUP = re.compile(r"\s*(?:<\?xml\b|<!doctype\b|<(?:tmx|xliff|html)\b|WEBVTT\b|%PDF-)", re.IGNORECASE)
-"""How the first line of such a file begins, whatever the file is called."""
+"""The beginning of the first line of a file in such a format, whatever its name."""
 
 _HEADERS = re.compile(
     r"""(?:source|target|src|tgt|trg|reference|ref|translation|original)(?:[ _-]?(?:text|sentence|segment|language))?
@@ -70,23 +71,24 @@ _HEADERS = re.compile(
     |italiano|português""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""What stands over a column. Codes that are common words ("is", "it", "no", "he") are left out."""
+"""Headers of columns, without the language codes that are common words ("is", "it", "no", "he")."""
 
 
 @dataclass
 class SkippedPairs:
-    """How many pairs were left out for which reason, and where the first of them stand."""
+    """The number of pairs skipped for each reason, and the first of them by file and line."""
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: list[str] = field(default_factory=list)
 
     def add(self, reason: str, where: str) -> None:
+        """Count a skipped pair at FILE:LINE `where`."""
         self.counts[reason] += 1
         if len(self.examples) < _EXAMPLES:
             self.examples.append(f"{where} {reason}")
 
     def add_later(self, later: "SkippedPairs") -> None:
-        """Count what was left out after this, too."""
+        """Add pairs that were skipped after these."""
         self.counts.update(later.counts)
         self.examples.extend(later.examples[: _EXAMPLES - len(self.examples)])
 
@@ -94,7 +96,7 @@ class SkippedPairs:
         return bool(self.counts)
 
     def __str__(self) -> str:
-        """For example: 2 pairs skipped: 2 with empty source (train.en:7 empty source, train.en:31 empty source)."""
+        """Describe the skipped pairs: 2 pairs skipped: 2 with empty source (train.en:7 empty source, ...)."""
         reasons = ", ".join(f"{count:,} with {reason}" for reason, count in self.counts.most_common())
         first = ", ".join(self.examples) + (", ..." if self.counts.total() > len(self.examples) else "")
         return f"{self.counts.total():,} pairs skipped: {reasons} ({first})" if self else "no pairs skipped"
@@ -102,7 +104,7 @@ class SkippedPairs:
 
 @dataclass(frozen=True)
 class SentencePairs:
-    """Sentence i of `sources` is translated by sentence i of `targets`; it stood in line `lines[i]` of its file."""
+    """Sentence pairs as text: `targets[i]` translates `sources[i]`, and both are line `lines[i]` of their files."""
 
     sources: list[str]
     targets: list[str]
@@ -112,7 +114,7 @@ class SentencePairs:
 
     @classmethod
     def from_lists(cls, sources: list[str], targets: list[str], name: str = "pair") -> "SentencePairs":
-        """Pairs that come from no file."""
+        """Make pairs from lists, whose positions are named instead of lines of a file."""
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources):,} source and {len(targets):,} target sentences do not make pairs")
         return cls(sources, targets, range(1, len(sources) + 1), (name, name), SkippedPairs())
@@ -120,19 +122,19 @@ class SentencePairs:
     def __len__(self) -> int:
         return len(self.sources)
 
-    def where(self, i: int, side: str) -> str:
-        """The place of pair i, as FILE:LINE; `side` is "source" or "target"."""
+    def file_line(self, i: int, side: str) -> str:
+        """Return the position of pair i as FILE:LINE; `side` is "source" or "target"."""
         return f"{self.files[side == 'target']}:{self.lines[i]}"
 
 
 def read_pairs(source: str | Path, target: str | Path | None = None, *, max_characters: int) -> SentencePairs:
-    """Pairs from two plain files, or from one file: TSV with two columns, or JSONL with "source" and "target".
+    """Read pairs from two plain files, or from one file: TSV with two columns, or JSONL with "source" and "target".
 
     One file is JSONL if its name says so (.jsonl, .jsonl.gz) and TSV if it says .tsv or is "-", standard input. A pair
     is skipped when a side is empty (white space only) or has more than `max_characters`. Raises ValueError for
     unequal line counts, for whatever `read_lines` refuses, for rows of another form, and when no pair is left.
     """
-    sources, targets, lines, skipped = [], [], array("q"), SkippedPairs()
+    sources, targets, lines, skipped = [], [], array("q"), SkippedPairs()  # an array: eight bytes a line
     for line, left, right in read_valid_pairs(source, target, max_characters, skipped):
         sources.append(left)
         targets.append(right)
@@ -143,43 +145,45 @@ def read_pairs(source: str | Path, target: str | Path | None = None, *, max_char
 def read_valid_pairs(
     source: str | Path, target: str | Path | None, max_characters: int, skipped: SkippedPairs
 ) -> Iterator[tuple[int, str, str]]:
-    """What `read_pairs` keeps, one at a time: line number, source, target; what it leaves out is added to `skipped`."""
-    files, kept = side_files(source, target), 0
+    """Yield the line number, source and target of each pair that is not skipped; the others are added to `skipped`."""
+    files, count = side_files(source, target), 0
     rows = _read_one_file(source) if target is None else _read_two_files(source, target)
     for line, (left, right) in enumerate(rows, start=1):
         for file, side, text in ((files[0], "source", left), (files[1], "target", right)):
             if not text or text.isspace():
                 skipped.add(f"empty {side}", f"{file}:{line}")
-                break
+                break  # one reason for each pair
             if len(text) > max_characters:
                 skipped.add(f"{side} of more than {max_characters:,} characters", f"{file}:{line}")
                 break
         else:
-            kept += 1
+            count += 1
             yield line, left, right
-    if not kept:
+    if not count:
         names = " and ".join(dict.fromkeys(files))
         raise ValueError(f"no sentence pair in {names}: {skipped if skipped else 'there is no line in it'}")
 
 
 def side_files(source: str | Path, target: str | Path | None) -> tuple[str, str]:
-    """The file of each side, which may be the same."""
+    """Return the file of each side, which may be the same."""
     return str(source), str(source if target is None else target)
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    """The lines of one UTF-8 file, plain or gzip (told by its first bytes), one at a time; "-" is standard input.
+    """Yield the lines of one UTF-8 file, plain or gzip (recognised by its first bytes); "-" is standard input.
 
     A byte order mark at the start is dropped. Raises ValueError naming file and line for bytes that are not UTF-8,
     for NUL, for a line of more than 64 MiB and for a damaged gzip file; OSError for a file that cannot be opened.
     """
     number = 1
     with nullcontext(sys.stdin.buffer) if str(path) == "-" else Path(path).open("rb") as stream:
+        # peek and not read: standard input cannot be rewound.
         start = cast(BufferedReader, stream).peek(2)
         text = gzip.GzipFile(fileobj=stream) if start.startswith(b"\x1f\x8b") else cast(BufferedReader, stream)
         while True:
             try:
                 raw = text.read1(_BLOCK)
+                # A block of whole lines; one byte more than allowed is enough to see that a line is too long.
                 if raw and not raw.endswith(b"\n"):
                     raw += text.readline(LONGEST_LINE + 1)
             except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -196,12 +200,12 @@ def read_lines(path: str | Path) -> Iterator[str]:
 
 
 def sentence_lines(path: str | Path) -> Iterator[str]:
-    """The lines of a file that has one sentence on each; ValueError for one in a format of which that is not true.
+    """Yield the lines of a file with one sentence on each; ValueError for a file in a format with other lines.
 
-    Such a file is recognised by its name, or by how its first line begins.
+    Such a file is recognised by its name, or by the beginning of its first line.
     """
-    if known := foreign_format(path):
-        raise ValueError(f"{path} is {known}: {_EXPORT_ADVICE}")
+    if format_name := foreign_format(path):
+        raise ValueError(f"{path} is {format_name}: {_EXPORT_ADVICE}")
     lines = read_lines(path)
     for first in islice(lines, 1):
         if _MARKUP.match(first):
@@ -211,13 +215,13 @@ def sentence_lines(path: str | Path) -> Iterator[str]:
 
 
 def foreign_format(path: str | Path) -> str | None:
-    """What the name of a file says it is, where its lines are not sentences."""
+    """Return what a file is by its name, if that is a format whose lines are not sentences; otherwise None."""
     ending = Path(str(path).lower().removesuffix(".gz")).suffix.removeprefix(".")
-    return next((known for endings, known in _FORMATS.items() if ending in endings.split()), None)
+    return next((format_name for endings, format_name in _FORMATS.items() if ending in endings.split()), None)
 
 
 def holds_pairs(path: str | Path) -> bool:
-    """Whether the name of a file says that it holds both sides, which is never so for standard input.
+    """Whether the name of a file says that it holds both sides; never for "-", standard input.
 
     >>> holds_pairs("mine.TSV.gz"), holds_pairs("mine.en")
     (True, False)
@@ -226,7 +230,7 @@ def holds_pairs(path: str | Path) -> bool:
 
 
 def fingerprint_pairs(pairs: SentencePairs) -> str:
-    """SHA-256 of the sentences in their order: the same text gives the same number, whatever file it came from."""
+    """Return the SHA-256 of the sentences in order, which depends on the text alone and not on its files."""
     digest = hashlib.sha256()
     for source, target in zip(pairs.sources, pairs.targets, strict=True):
         digest.update(f"{source}\n{target}\n".encode())
@@ -234,10 +238,12 @@ def fingerprint_pairs(pairs: SentencePairs) -> str:
 
 
 def _split_block(raw: bytes, file: str, first: int) -> Iterable[str]:
-    """The lines of a block of whole lines: at once where nothing is odd, else one by one, to name the first that is."""
+    """Return the lines of a block that ends where a line ends."""
+    # Nothing odd in the whole block: decode it at once, which is fastest.
     if len(raw) <= LONGEST_LINE and b"\0" not in raw and b"\r" not in raw:
         with suppress(UnicodeDecodeError):
             return raw.decode().removesuffix("\n").split("\n")
+    # Otherwise line by line, so that an error names the line.
     *lines, last = raw.split(b"\n")
     ended = [line + b"\n" for line in lines] + ([last] if last else [])
     return (_decode_line(line, file, number) for number, line in enumerate(ended, start=first))
@@ -246,7 +252,9 @@ def _split_block(raw: bytes, file: str, first: int) -> Iterable[str]:
 def _decode_line(raw: bytes, file: str, line: int) -> str:
     if len(raw) > LONGEST_LINE:
         raise ValueError(f"{file}:{line}: a line of more than {LONGEST_LINE:,} bytes; is this one sentence per line?")
+    # UTF-16 and archives have NUL bytes, too, but there is better advice for them.
     if line == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        # The mark of UTF-32 begins with that of UTF-16.
         kind = "UTF-32" if raw.startswith(codecs.BOM_UTF32_LE) else "UTF-16"
         raise ValueError(f"{file}:{line}: the file is {kind}, not UTF-8; convert it: iconv -f {kind} -t UTF-8")
     if line == 1 and raw.startswith(b"PK\x03\x04"):
@@ -258,6 +266,7 @@ def _decode_line(raw: bytes, file: str, line: int) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
+        # Up to the bad byte the line is valid, so the column can be counted in characters.
         column = len(raw[: error.start].decode()) + 1
         byte = raw[error.start : error.start + 1]
         guess = byte.decode("cp1252", "replace")
@@ -268,33 +277,35 @@ def _decode_line(raw: bytes, file: str, line: int) -> str:
 
 
 def _read_one_file(path: str | Path) -> Iterator[tuple[str, str]]:
-    kind = str(path).lower().removesuffix(".gz")
-    if kind.endswith(".jsonl"):
+    name = str(path).lower().removesuffix(".gz")
+    if name.endswith(".jsonl"):
         return _read_jsonl(path)
-    if kind.endswith(".tsv") or kind == "-":
+    if name.endswith(".tsv") or name == "-":
         return _read_tsv(path)
-    if known := foreign_format(path):
-        raise ValueError(f"{path} is {known}: {_EXPORT_ADVICE}")
+    if format_name := foreign_format(path):
+        raise ValueError(f"{path} is {format_name}: {_EXPORT_ADVICE}")
     raise ValueError(
         f"{path} is one file, so it must be .tsv or .jsonl (or .gz of these); give two files for plain text"
     )
 
 
 def _read_tsv(path: str | Path) -> Iterator[tuple[str, str]]:
-    """Two columns with one tab between them. Quotes are text: sentences may begin or end inside a quotation."""
+    """Yield the two columns of each line, with one tab between them."""
+    # Quotes are text, so not the csv module: a sentence may begin or end inside a quotation.
     for line, row in enumerate(sentence_lines(path), start=1):
         columns = row.split("\t")
         if len(columns) != 2:
             raise ValueError(
                 f"{path}:{line}: {len(columns)} columns, expected 2: source, one tab, target{_advise_columns(columns)}"
             )
+        # A header would be a pair that is no sentence. Two equal cells are a name that is its own translation.
         if line == 1 and columns[0] != columns[1] and all(_HEADERS.fullmatch(column.strip()) for column in columns):
             raise ValueError(f"{path}:1: {row!r} looks like a header; remove that line: tail -n +2")
         yield columns[0], columns[1]
 
 
 def _advise_columns(columns: Sequence[str]) -> str:
-    """How to keep two of more columns: the first two that are not numbers."""
+    """Advise how to keep two columns of more, the first two that are not numbers."""
     if len(columns) < 3:
         return ""
     texts = [number for number, column in enumerate(columns, start=1) if not column.strip().isdigit()]
@@ -311,6 +322,7 @@ def _read_jsonl(path: str | Path) -> Iterator[tuple[str, str]]:
         left, right = (pair.get("source"), pair.get("target")) if isinstance(pair, dict) else (None, None)
         if not isinstance(left, str) or not isinstance(right, str):
             raise ValueError(f'{path}:{line}: expected an object with texts, {{"source": "...", "target": "..."}}')
+        # JSON can spell what a line of text cannot hold: a line feed, NUL, half of a surrogate pair.
         if bad := re.search("[\n\0\ud800-\udfff]", left + right):
             raise ValueError(f"{path}:{line}: U+{ord(bad[0]):04X} inside a sentence; a sentence is one line of text")
         yield left, right
@@ -320,16 +332,18 @@ def _read_two_files(source: str | Path, target: str | Path) -> Iterator[tuple[st
     if str(source) == str(target) == "-":
         raise ValueError("source and target cannot both be standard input; give two files, or '-' alone for TSV")
     for path, other in ((source, target), (target, source)):
-        if known := foreign_format(path):
-            raise ValueError(f"{path} is {known}: {_EXPORT_ADVICE}")
+        if format_name := foreign_format(path):
+            raise ValueError(f"{path} is {format_name}: {_EXPORT_ADVICE}")
         if holds_pairs(path):
             raise ValueError(f"{path} is a file of pairs by its name; give it alone, without {other}")
     with suppress(OSError):  # read_lines says what is wrong
         if os.path.samefile(source, target):
             raise ValueError(f"source and target are one file, {source}; name the file of translations as the target")
+    # zip_longest: with zip, a file with too few lines would pass without a word.
     sides = sentence_lines(source), sentence_lines(target)
     for line, (left, right) in enumerate(zip_longest(*sides), start=1):
         if left is None or right is None:
+            # Count the rest of the longer file for the message; the shorter has none left.
             longer = line + sum(1 for _ in chain(*sides))
             counts = (line - 1, longer) if left is None else (longer, line - 1)
             files = (source, target) if left is None else (target, source)
@@ -341,50 +355,56 @@ def _read_two_files(source: str | Path, target: str | Path) -> Iterator[tuple[st
 
 
 def _locate_shift(shorter: str | Path, longer: str | Path, gap: int) -> str:
-    """The first line that another program may have joined, split or dropped, if just such lines make the difference."""
+    """Return a sentence that says where two files of unequal length may have lost their alignment."""
+    # First guess: another program split lines at characters that it takes for line ends, and they explain the gap.
     if Path(shorter).is_file() and Path(longer).is_file():
-        ends = [(line, found) for line, text in _numbered_lines(shorter) if (found := _FALSE_LINE_ENDS.search(text))]
+        ends = [(line, match) for line, text in _numbered_lines(shorter) if (match := _FALSE_LINE_ENDS.search(text))]
         if sum(1 for _, text in _numbered_lines(longer) if _FALSE_LINE_ENDS.search(text)) + gap == len(ends):
-            line, found = ends[0]
-            return f"Look at {shorter}:{line}: it has U+{ord(found[0]):04X}, which some programs take for a line end."
+            line, match = ends[0]
+            return f"Look at {shorter}:{line}: it has U+{ord(match[0]):04X}, which some programs take for a line end."
         sides = [np.array([len(text.strip()) for _, text in _numbered_lines(file)]) for file in (shorter, longer)]
-        place, cost, likely = _first_gap(*sides)
+        split, cost, likely = _first_gap(*sides)
+        # Second guess: another program dropped empty lines. It must explain the lengths at least as well as a gap.
         filled = [side[side > 0] for side in sides]
         if len(filled[0]) == len(filled[1]) and (not likely or _unlikeness(*filled).sum() <= cost):
             empty = int((sides[1] == 0).argmax()) + 1
             return f"Look at {longer}:{empty}: it is empty, and some programs drop empty lines."
+        # Third guess: lines are missing in one place, found by the lengths.
         lines = f"{gap:,} line{'s' if gap > 1 else ''} of {longer}"
-        if likely and place == len(sides[0]):
+        if likely and split == len(sides[0]):
             return f"By their lengths, the lines fit to the end of {shorter}, and the last {lines} are too many."
         if likely:
             return (
-                f"By their lengths, the lines fit up to about line {place:,}, and from there on if {lines} are left "
-                f"out: look at {longer}:{place + 1} (and before it, if they are missing in several places)."
+                f"By their lengths, the lines fit up to about line {split:,}, and from there on if {lines} are left "
+                f"out: look at {longer}:{split + 1} (and before it, if they are missing in several places)."
             )
     return "Compare the last pairs of both files, then halve your way to the first that does not match."
 
 
 def _first_gap(shorter: NDArray[np.integer], longer: NDArray[np.integer]) -> tuple[int, float, bool]:
-    """After how many lines those of the shorter file skip some of the longer, by the lengths of the lines.
+    """Return the line after which the shorter file most likely skips lines of the longer, by the lengths of lines.
 
-    Also how unlike the lengths then still are, and whether that place is much likelier than both ends are.
+    Also return how unlike the lengths still are with that gap, and whether it is much likelier than one at either end.
     """
+    # costs[n]: n lines are compared in place, and the rest of the shorter file with the end of the longer.
     lines, gap = len(shorter), len(longer) - len(shorter)
     stay, moved = _unlikeness(shorter, longer[:lines]), _unlikeness(shorter, longer[gap:])
     costs = np.append(0, stay.cumsum()) + np.append(moved[::-1].cumsum()[::-1], 0)
-    place = lines - int(costs[::-1].argmin())  # the last of equals
-    return place, float(costs[place]), lines >= 20 and bool(costs[place] < 0.8 * max(costs[0], costs[-1]))
+    split = lines - int(costs[::-1].argmin())  # the last of equals
+    return split, float(costs[split]), lines >= 20 and bool(costs[split] < 0.8 * max(costs[0], costs[-1]))
 
 
-def _unlikeness(one: NDArray[np.integer], other: NDArray[np.integer]) -> NDArray[np.float64]:
-    """How far the lengths of lines are from being translations: the logarithm of their ratio, the usual one taken off.
+def _unlikeness(source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Return how unlike translations the lengths of lines are: the distance of their log ratio from the median.
 
     >>> _unlikeness(np.array([10, 10, 10]), np.array([10, 10, 21])).round(2).tolist()
     [0.0, 0.0, 0.69]
     """
-    ratios = np.log((one + 1) / (other + 1))
+    # The median is the usual ratio of the two languages; one more than the length, because lines may be empty.
+    ratios = np.log((source_lengths + 1) / (target_lengths + 1))
     return np.abs(ratios - np.median(ratios)) if len(ratios) else ratios
 
 
 def _numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file with their numbers, from 1."""
     return enumerate(read_lines(path), start=1)

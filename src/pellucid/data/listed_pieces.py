@@ -1,39 +1,40 @@
-"""Pieces numbered by a list of their own, as Marian numbers them, beside the SentencePiece model that cuts the text."""
+"""Vocabularies as Marian has them: a SentencePiece model cuts the text, and a list beside it gives the ids."""
 
 from collections.abc import Iterable, Sequence
 
 from sentencepiece import SentencePieceProcessor
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
-"""The same four ids in every vocabulary: padding, unknown, start, end. No text ever encodes to one of them."""
+"""Ids of the special tokens in every vocabulary: padding, unknown, start, end. No text ever encodes to one of them."""
 
 _SPECIAL = (PAD, UNK, BOS, EOS)
 
 
 class ListedPieces:
-    """Text is cut by a SentencePiece model; the number of a piece is its place in a list of names.
+    """A SentencePiece model with a list of pieces, in which the index of a piece is its id.
 
-    What is cut and not listed is unknown. What is listed and never cut, such as pieces of the other language, can still
-    be written by a model. A line may begin with a mark for the language it is to be translated into, such as >>fra<<:
-    that is one piece, known or not, whatever the SentencePiece model would make of it. These are MarianTokenizer's
-    rules in transformers 5, but for one: the names of special pieces are text like any other.
+    A piece of the model that is not listed is unknown. A piece of the list that the model never cuts, such as one of
+    the other language, can still be predicted. A line may begin with the code of the language it is to be translated
+    into, such as >>fra<<: that is one piece, known or not, however the SentencePiece model would cut it. These are the
+    rules of MarianTokenizer in transformers 5, except that the names of special tokens are text like any other.
     """
 
     def __init__(self, model: SentencePieceProcessor, names: Sequence[str]):
         self.model = model
         self.names = tuple(names)
+        # Without the special tokens: a text that spells "</s>" must not end the sentence.
         self.ids = {name: i for i, name in enumerate(names) if i not in _SPECIAL}
 
     def vocab_size(self) -> int:
-        """Names in the list, the four special ones counted."""
+        """Return the number of pieces in the list, including the four special tokens."""
         return len(self.names)
 
     def id_to_piece(self, number: int) -> str:
-        """The name with this number."""
+        """Return the piece with this id."""
         return self.names[number]
 
     def encode(self, lines: Iterable[str], add_eos: bool, num_threads: int) -> list[list[int]]:
-        """The ids of each line; TypeError, as from SentencePiece, for a line that is no text."""
+        """Return the ids of each line; TypeError, as from SentencePiece, for a line that is not a text."""
         marked = [language_mark(line) for line in lines]
         cut = self.model.encode([text for _, text in marked], out_type=str, num_threads=num_threads)
         return [
@@ -42,17 +43,17 @@ class ListedPieces:
         ]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of one sentence, without the space that stands before its first word."""
+        """Return the text of one sentence, without the space before its first word."""
         text = self.model.decode_pieces([self.names[i] for i in ids] or [""])
-        return text.replace("▁", " ").strip()  # a piece that the model does not know keeps its mark
+        return text.replace("▁", " ").strip()  # a piece that the model does not know keeps its "▁"
 
     def serialized_model_proto(self) -> bytes:
-        """The SentencePiece model; the list is not in it."""
+        """Return the bytes of the SentencePiece model, which do not contain the list."""
         return self.model.serialized_model_proto()
 
 
 def language_mark(line: str) -> tuple[tuple[str, ...], str]:
-    """What a line begins with if that is >>...<<, and the rest.
+    """Split a line into the language code >>...<< that it may begin with, and the rest.
 
     >>> language_mark(">>fra<< Good morning."), language_mark("Good morning.")
     ((('>>fra<<',), ' Good morning.'), ((), 'Good morning.'))

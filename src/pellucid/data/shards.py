@@ -1,7 +1,8 @@
-"""Ids on the disk: written in parts that are whole or not there, joined into four files that are mapped, not read.
+"""Shards: encoded pairs on the disk, written in parts, and joined into four files that are mapped into memory.
 
-Of each side there is a row of ids (two bytes each for up to 65,536 pieces) and where in it each sentence starts (eight
-bytes each). The files are raw numbers, low byte first; what they are is told by whoever wrote them beside.
+Each side has one file of token ids (two bytes each for up to 65,536 pieces) and one file of where each sentence starts
+in it (eight bytes each). The files are raw numbers, low byte first; the manifest that the writer puts beside them says
+what they are.
 """
 
 import json
@@ -22,40 +23,42 @@ SIDES = ("source", "target")
 ID_TYPES = ("<u2", "<i4")
 
 
-def write_part(place: Path, encoded: EncodedPairs, skipped: SkippedPairs) -> None:
-    """Write pairs and what was left out among them to one file, whole or not at all."""
-    said = json.dumps({"counts": skipped.counts, "examples": skipped.examples}).encode()
-    arrays = {"skipped": np.frombuffer(said, dtype=np.uint8)}
+def write_part(path: Path, encoded: EncodedPairs, skipped: SkippedPairs) -> None:
+    """Write encoded pairs, and an account of skipped pairs, to one file, whole or not at all."""
+    skipped_json = json.dumps({"counts": skipped.counts, "examples": skipped.examples}).encode()
+    arrays = {"skipped": np.frombuffer(skipped_json, dtype=np.uint8)}
     for side, sentences in zip(SIDES, (encoded.sources, encoded.targets), strict=True):
         arrays |= {f"{side}.ids": sentences.ids, f"{side}.lengths": sentences.lengths}
-    beside = place.with_suffix(".new")
+    new = path.with_suffix(".new")
     try:
-        with beside.open("wb") as file:
+        with new.open("wb") as file:
             np.savez(file, **arrays)  # pyright: ignore[reportArgumentType]
+            # On the disk before it gets its name: a run that is killed finds whole parts only, and goes on after them.
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(place)
+        new.replace(path)
     finally:
-        beside.unlink(missing_ok=True)
+        new.unlink(missing_ok=True)
 
 
-def read_part(place: Path) -> tuple[dict[str, NDArray[np.integer]], SkippedPairs]:
-    """The ids and lengths of both sides, and what was left out; ValueError for a part that is damaged."""
+def read_part(path: Path) -> tuple[dict[str, NDArray[np.integer]], SkippedPairs]:
+    """Read the ids and lengths of both sides, and the skipped pairs; ValueError for a damaged part."""
     try:
-        with place.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        said = json.loads(arrays.pop("skipped").tobytes())
+        # Without pickle, a file can hold arrays and nothing that runs.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        skipped_counts = json.loads(arrays.pop("skipped").tobytes())
     except (EOFError, ValueError, KeyError, AttributeError, TypeError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{place} is damaged ({error}); remove it and prepare again: only it is made anew") from None
-    skipped = SkippedPairs(examples=said["examples"])
-    skipped.counts.update(said["counts"])
+        raise ValueError(f"{path} is damaged ({error}); remove it and prepare again: only it is made anew") from None
+    skipped = SkippedPairs(examples=skipped_counts["examples"])
+    skipped.counts.update(skipped_counts["counts"])
     return arrays, skipped
 
 
 def join_parts(parts: Iterable[Path], folder: Path) -> Iterator[tuple[int, SkippedPairs]]:
-    """Write the four files from the parts, in their order; yields what each part had: its pairs, and what it left out.
+    """Write the four files from the parts, in order, and yield the number of pairs and the skipped pairs of each.
 
-    The files are complete when the last has been asked for.
+    The files are complete when the iterator is exhausted.
     """
     ends = dict.fromkeys(SIDES, 0)
     with ExitStack() as stack:
@@ -65,6 +68,7 @@ def join_parts(parts: Iterable[Path], folder: Path) -> Iterator[tuple[int, Skipp
             files[f"{side}.starts"].write(np.zeros(1, dtype="<i8").tobytes())
         for part in parts:
             arrays, skipped = read_part(part)
+            # A part knows lengths only; starts count from the beginning of the joined file.
             for side in SIDES:
                 starts = ends[side] + np.cumsum(arrays[f"{side}.lengths"], dtype="<i8")
                 files[f"{side}.starts"].write(starts.tobytes())
@@ -74,9 +78,9 @@ def join_parts(parts: Iterable[Path], folder: Path) -> Iterator[tuple[int, Skipp
 
 
 def map_shards(folder: Path, pairs: int, types: dict[str, str]) -> EncodedPairs:
-    """The pairs in the four files of a folder; `types` says how the ids of each side are stored.
+    """Map the four files of a folder as pairs; `types` says how the ids of each side are stored.
 
-    Nothing but the lengths is read. Raises ValueError for files that are not of this many pairs.
+    Only the starts are read. Raises ValueError for files that do not hold this many pairs.
     """
     sides = []
     for side in SIDES:
@@ -92,9 +96,10 @@ def map_shards(folder: Path, pairs: int, types: dict[str, str]) -> EncodedPairs:
     return EncodedPairs(*sides)
 
 
-def map_numbers(path: Path, kind: str) -> NDArray[Any]:
-    """The numbers in a file, mapped into memory and not to be written to."""
+def map_numbers(path: Path, dtype: str) -> NDArray[Any]:
+    """Map the numbers in a file into memory, read-only."""
+    # An empty file cannot be mapped.
     if not path.stat().st_size:
         raise ValueError(f"{path} is empty")
-    size = np.dtype(kind).itemsize
-    return np.asarray(np.memmap(path, dtype=kind, mode="r", shape=(path.stat().st_size // size,)))
+    size = np.dtype(dtype).itemsize
+    return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=(path.stat().st_size // size,)))

@@ -1,4 +1,4 @@
-"""The endless row of training batches; where it stands is three integers."""
+"""The endless stream of training batches, whose position is three integers."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from pellucid.data.tokenizer import Tokenizer
 
 
 def encode_pairs(pairs: SentencePairs, tokenizer: Tokenizer, limit: int) -> tuple[EncodedPairs, SkippedPairs]:
-    """The pairs as ids, without those that have more than `limit` pieces on a side, which are counted and named.
+    """Encode pairs, and skip, count and name those with more than `limit` tokens on a side.
 
     Raises ValueError when no pair is left.
     """
@@ -25,47 +25,47 @@ def encode_pairs(pairs: SentencePairs, tokenizer: Tokenizer, limit: int) -> tupl
 
 
 def encode_pairs_or_none(pairs: SentencePairs, tokenizer: Tokenizer, limit: int) -> tuple[EncodedPairs, SkippedPairs]:
-    """The same for pairs of which none may be left."""
+    """Encode pairs as `encode_pairs` does, but return no pairs instead of raising ValueError if none is left."""
     rows, skipped = (tokenizer.encode_source(pairs.sources), tokenizer.encode_target(pairs.targets)), SkippedPairs()
     lengths = np.array([np.fromiter(map(len, side), dtype=np.int64) for side in rows])
     long = np.flatnonzero(lengths.max(axis=0) > limit).tolist()
     for i in long:
         side = "source" if lengths[0, i] > limit else "target"
-        skipped.add(f"{side} of more than {limit:,} pieces", pairs.where(i, side))
-    for i in reversed(long):
+        skipped.add(f"{side} of more than {limit:,} pieces", pairs.file_line(i, side))
+    for i in reversed(long):  # from the end, so that the other indices stay right
         del rows[0][i], rows[1][i]
-    kinds = id_type(tokenizer.source_vocabulary), id_type(tokenizer.target_vocabulary)
-    return EncodedPairs(pack_sentences(rows[0], kinds[0]), pack_sentences(rows[1], kinds[1])), skipped
+    dtypes = id_type(tokenizer.source_vocabulary), id_type(tokenizer.target_vocabulary)
+    return EncodedPairs(pack_sentences(rows[0], dtypes[0]), pack_sentences(rows[1], dtypes[1])), skipped
 
 
 def id_type(vocabulary: int) -> type[np.integer]:
-    """What an id is stored as: two bytes for up to 65,536 pieces."""
+    """Return the type in which ids are stored: two bytes for up to 65,536 pieces."""
     return np.uint16 if vocabulary <= 2**16 else np.int32
 
 
-def pack_sentences(rows: Sequence[Sequence[int]], kind: type[np.integer]) -> PackedSentences:
-    """Sentences of ids as one row."""
+def pack_sentences(rows: Sequence[Sequence[int]], dtype: type[np.integer]) -> PackedSentences:
+    """Pack sentences of token ids into one array."""
     starts = np.zeros(len(rows) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)), out=starts[1:])
-    return PackedSentences(np.fromiter(chain.from_iterable(rows), dtype=kind, count=int(starts[-1])), starts)
+    return PackedSentences(np.fromiter(chain.from_iterable(rows), dtype=dtype, count=int(starts[-1])), starts)
 
 
 def concatenate_corpora(corpora: Sequence[EncodedPairs]) -> EncodedPairs:
-    """Several corpora as one."""
+    """Concatenate several corpora to one."""
     return EncodedPairs(
-        _concatenate_sentences([each.sources for each in corpora]),
-        _concatenate_sentences([each.targets for each in corpora]),
+        _concatenate_sentences([corpus.sources for corpus in corpora]),
+        _concatenate_sentences([corpus.targets for corpus in corpora]),
     )
 
 
-def _concatenate_sentences(parts: Sequence[PackedSentences]) -> PackedSentences:
-    starts = np.concatenate([[0], *(part.lengths for part in parts)]).cumsum()
-    return PackedSentences(np.concatenate([part.ids for part in parts]), starts)
+def _concatenate_sentences(corpora: Sequence[PackedSentences]) -> PackedSentences:
+    starts = np.concatenate([[0], *(corpus.lengths for corpus in corpora)]).cumsum()
+    return PackedSentences(np.concatenate([corpus.ids for corpus in corpora]), starts)
 
 
 @dataclass(frozen=True)
 class BatchSpec:
-    """Which pairs of an epoch make a batch, and a number that belongs to its place: what is drawn for it follows."""
+    """The pairs that make a batch, before they are padded, and the seed that belongs to its position in the stream."""
 
     corpus: EncodedPairs
     pairs: NDArray[np.integer]
@@ -73,15 +73,16 @@ class BatchSpec:
 
 
 class Stream(Iterator[Batch]):
-    """Batches without end; `Stream(encoded, batch_tokens, *position)` goes on where another stood."""
+    """Batches without end; `Stream(encoded, batch_tokens, *position)` continues where another stream was."""
 
     def __init__(self, encoded: EncodedPairs, batch_tokens: int, seed: int, epoch: int = 0, batch: int = 0) -> None:
-        """Raises ValueError for no pairs, and for a position that this data does not have."""
+        """Raise ValueError for no pairs, and for a position that this data does not have."""
         if not len(encoded):
             raise ValueError("there are no sentence pairs to make batches of")
         self.encoded, self.batch_tokens, self.seed, self.epoch, self.batch = encoded, batch_tokens, seed, epoch, batch
         self.corpora = encoded.corpora or (CorpusShare("all", len(encoded)),)
         assert sum(share.pairs for share in self.corpora) == len(encoded)
+        # The order of an epoch is a function of (seed, epoch): it is computed again, not saved in a checkpoint.
         self._order = self._start_epoch()
         if not 0 <= batch < len(self._order):
             raise ValueError(
@@ -95,22 +96,23 @@ class Stream(Iterator[Batch]):
 
     @property
     def position(self) -> tuple[int, int, int]:
-        """(seed, epoch, batch) of the batch that comes next: save it after the update, and nothing is seen twice."""
+        """The (seed, epoch, batch) of the next batch; saved after an update, it lets a run resume without repeating."""
         return self.seed, self.epoch, self.batch
 
     @property
     def batches_per_epoch(self) -> int:
-        """Of this epoch: where corpora have weights, another may have some more or less."""
+        """The number of batches of this epoch; where corpora have weights, epochs may differ."""
         return len(self._order)
 
     @property
     def epochs(self) -> float:
-        """How many are behind, the begun one by its batches."""
+        """The number of epochs completed, with the current one as a fraction."""
         return self.epoch + self.batch / len(self._order)
 
     @property
     def ledger(self) -> dict[str, int]:
-        """How many pairs of each corpus have been seen since the first epoch; a function of the position."""
+        """The number of pairs of each corpus seen since the first epoch, a function of the position."""
+        # Whole epochs by formula, and only the current one by counting: a resumed stream has the same ledger.
         now = self._seen_this_epoch.tolist()
         return {share.name: share.pairs_seen(self.epoch) + n for share, n in zip(self.corpora, now, strict=True)}
 
@@ -123,14 +125,15 @@ class Stream(Iterator[Batch]):
         )
 
     def __next__(self) -> Batch:
-        place = self.advance()
-        return collate(place.corpus, place.pairs, place.seed)
+        spec = self.advance()
+        return collate(spec.corpus, spec.pairs, spec.seed)
 
     def upcoming(self, batches: int) -> list[BatchSpec]:
-        """What makes the next batches, if this epoch has so many; the stream stays where it is."""
+        """Return the specs of the next batches without advancing, or an empty list if this epoch has fewer."""
         coming = self._order[self.batch : self.batch + batches]
         if len(coming) < batches:
             return []
+        # A seed by position and not drawn one after the other: a resumed run, too, gives a batch its own.
         numbered = enumerate(coming, start=self.batch)
         return [
             BatchSpec(self._encoded_this_epoch, pairs, hash_to_seed(self.seed, self.epoch, number))
@@ -138,16 +141,17 @@ class Stream(Iterator[Batch]):
         ]
 
     def advance(self) -> BatchSpec:
-        """What makes the next batch; the stream goes on behind it."""
-        [place] = self.upcoming(1)
+        """Return the spec of the next batch, and advance the stream behind it."""
+        # There is always one: behind the last batch of an epoch the next epoch has begun.
+        [spec] = self.upcoming(1)
         self.batch += 1
-        self._seen_this_epoch += count_by_corpus(self.corpora, place.pairs)
+        self._seen_this_epoch += count_by_corpus(self.corpora, spec.pairs)
         if self.batch == len(self._order):
             self.epoch, self.batch = self.epoch + 1, 0
             self._order = []  # at millions of pairs, two orders at a time are too many
             self._order = self._start_epoch()
             self._seen_this_epoch[:] = 0
-        return place
+        return spec
 
     def _start_epoch(self) -> list[NDArray[np.integer]]:
         self._encoded_this_epoch = self.encoded.for_epoch(self.seed, self.epoch)
@@ -157,5 +161,5 @@ class Stream(Iterator[Batch]):
 
 
 def hash_to_seed(*numbers: int) -> int:
-    """A number of 63 bits that no two rows of numbers share, but by chance."""
+    """Hash integers to a seed of 63 bits, which differs for different integers except by chance."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -1,4 +1,4 @@
-"""SentencePiece: learned from the sentences at hand, then text to piece numbers and back."""
+"""The tokenizer: SentencePiece, learned from the training text, turns text into token ids and back."""
 
 import io
 import json
@@ -17,27 +17,27 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer, set_rand
 from pellucid.data.listed_pieces import BOS, EOS, PAD, UNK, ListedPieces
 
 _SPECIAL_AND_BYTE_PIECES = 4 + 256
-"""Special pieces, and one piece for every byte, so that no character is unknown."""
+"""The number of special tokens and byte pieces; with a piece for every byte no character is unknown."""
 
 _LARGEST_FILE = 32 * 2**20
-"""A quarter of a million pieces take 5 MB; a larger file is not a vocabulary."""
+"""The most bytes of a tokenizer's file; a quarter of a million pieces take 5 MB."""
 
 _COVERAGES = (1.0, 0.9999, 0.9995, 0.999, 0.995, 0.99, 0.98)
-"""Shares of the text whose characters get a piece of their own, tried in turn until they fit; the rest become bytes."""
+"""Shares of the text whose characters get pieces, tried in turn until they fit; other characters become bytes."""
 
 _LINES_FOR_THREADS = 64
-"""Lines from which threads pay: SentencePiece starts them anew for each call, in milliseconds."""
+"""The number of lines from which threads pay, because SentencePiece takes milliseconds to start them for each call."""
 
 _ESCAPES = tuple((character, f"\ufdd0{number}") for number, character in enumerate("\ufdd0\u2581\u2585"))
-"""SentencePiece writes a space as U+2581 and skips lines with U+2585, so text that has them is spelled otherwise.
+"""Other spellings of characters that SentencePiece uses itself: U+2581 is its space, and it skips lines with U+2585.
 
-An imported tokenizer was not learned from text spelled so, and gets it as it is: U+2581 is a space to it.
+An imported tokenizer was not learned from text spelled so, and gets it unchanged: for it, U+2581 is a space.
 """
 
-_LISTED = "marian"
-"""The kind that is imported, not learned; its pieces are listed in a file beside the SentencePiece model."""
+_IMPORTED_KIND = "marian"
+"""The kind of tokenizer that is imported, not learned, with a list of its pieces beside the SentencePiece model."""
 
-_LEARNED = ("bpe", "unigram", "char", "word")
+_LEARNED_KINDS = ("bpe", "unigram", "char", "word")
 _KINDS = "'bpe', 'unigram', 'char' or 'word'"
 
 PieceModel = SentencePieceProcessor | ListedPieces
@@ -47,7 +47,7 @@ Line = TypeVar("Line")
 
 @dataclass(frozen=True)
 class TokenizerConfig:
-    """How text is cut into pieces. Raises ValueError, naming every problem at once."""
+    """Settings of a tokenizer; ValueError names every problem at once."""
 
     kind: Annotated[
         Literal["bpe", "unigram", "char", "word", "marian"],
@@ -62,9 +62,9 @@ class TokenizerConfig:
 
     def __post_init__(self) -> None:
         problems = []
-        if self.kind not in (*_LEARNED, _LISTED):
-            problems.append(f"kind is {self.kind!r}, it must be {_KINDS}, or {_LISTED!r} if it was imported")
-        least = (4 if self.kind == _LISTED else _SPECIAL_AND_BYTE_PIECES) + 1
+        if self.kind not in (*_LEARNED_KINDS, _IMPORTED_KIND):
+            problems.append(f"kind is {self.kind!r}, it must be {_KINDS}, or {_IMPORTED_KIND!r} if it was imported")
+        least = (4 if self.kind == _IMPORTED_KIND else _SPECIAL_AND_BYTE_PIECES) + 1
         if not least <= self.vocabulary <= 1_000_000:
             problems.append(f"vocabulary is {self.vocabulary}, it must be from {least} to 1,000,000")
         if problems:
@@ -73,31 +73,31 @@ class TokenizerConfig:
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """Text to ids and back, for the source and for the target language.
+    """Text to token ids and back, for the source and the target language.
 
-    Decoding what was encoded gives the text back, every character of it, except that spaces (U+0020) at the ends go,
-    a run of them becomes one, and a line feed, which no line has, becomes one too. With `lowercase` it gives back
-    `text.lower()`: Python's rule, for SentencePiece's own would also rewrite ß and combine accents. An imported
-    tokenizer (kind "marian") gives back what its SentencePiece model leaves of a text, and may not know a character.
+    Decoding an encoded text gives back every character, except that spaces (U+0020) at the ends are dropped, several
+    spaces in a row become one, and a line feed, which no line has, becomes a space. With `lowercase` it gives back
+    `text.lower()`. An imported tokenizer (kind "marian") gives back what its SentencePiece model leaves of a text, and
+    may not know a character.
     """
 
     source: PieceModel
     target: PieceModel
     config: TokenizerConfig
     notes: tuple[str, ...] = ()
-    """What a user should know of the training: a vocabulary that came out smaller, characters spelled as bytes."""
+    """Notes on the training for the user: a vocabulary that came out smaller, characters spelled as bytes."""
 
     @classmethod
     def train(
         cls, sources: Iterable[str], targets: Iterable[str], config: TokenizerConfig, *, seed: int, max_sentences: int
     ) -> "Tokenizer":
-        """Learns the pieces from at most `max_sentences` lines of each side, drawn by `seed`.
+        """Learn the pieces from at most `max_sentences` lines of each side, drawn by `seed`.
 
         The same lines, config and seed give the same bytes. Raises ValueError for text without any character, for a
         vocabulary with no room for the characters of the text, and for a kind that cannot be learned.
         """
-        if config.kind == _LISTED:
-            raise ValueError(f"a tokenizer of kind {_LISTED!r} is imported, not learned; choose {_KINDS}")
+        if config.kind == _IMPORTED_KIND:
+            raise ValueError(f"a tokenizer of kind {_IMPORTED_KIND!r} is imported, not learned; choose {_KINDS}")
         text = {
             side: sample_lines(lines, max_sentences, seed) for side, lines in (("source", sources), ("target", targets))
         }
@@ -108,12 +108,13 @@ class Tokenizer:
 
     @staticmethod
     def files(config: TokenizerConfig) -> list[str]:
-        """The names `save` writes and `load` reads."""
-        lists = [_list_file(name) for name in _model_files(config.joint)] if config.kind == _LISTED else []
+        """Return the names of the files that `save` writes and `load` reads."""
+        lists = [_list_file(name) for name in _model_files(config.joint)] if config.kind == _IMPORTED_KIND else []
         return _model_files(config.joint) + lists
 
     def save(self, directory: str | Path) -> None:
-        """Writes one SentencePiece model, or one for each side. The settings are not in them: keep `config` beside."""
+        """Write one SentencePiece model, or one for each side; the settings, `config`, must be saved separately."""
+        # strict=False: a joint tokenizer has one file, which is the source's and the target's.
         for name, side in zip(_model_files(self.config.joint), (self.source, self.target), strict=False):
             (Path(directory) / name).write_bytes(side.serialized_model_proto())
             if isinstance(side, ListedPieces):
@@ -122,55 +123,55 @@ class Tokenizer:
 
     @classmethod
     def load(cls, directory: str | Path, config: TokenizerConfig) -> "Tokenizer":
-        """Reads what `save` wrote. Raises ValueError, naming the file, for one that is no such tokenizer."""
+        """Read the files that `save` wrote; ValueError, naming the file, for one that is not such a tokenizer."""
         sides = [_load_piece_model(Path(directory) / name, config) for name in _model_files(config.joint)]
         return cls(sides[0], sides[-1], config)
 
     @property
     def lowercase(self) -> bool:
-        """Whether case is lost: what a model writes with these pieces is scored without it."""
+        """Whether all text is made lower case, so that translations are scored without case."""
         return self.config.lowercase
 
     @property
     def source_vocabulary(self) -> int:
-        """Pieces of the source side, the special ones counted."""
+        """The number of pieces of the source side, including the special tokens."""
         return self.source.vocab_size()
 
     @property
     def target_vocabulary(self) -> int:
-        """Pieces of the target side, the special ones counted."""
+        """The number of pieces of the target side, including the special tokens."""
         return self.target.vocab_size()
 
     def encode_source(self, lines: Iterable[str], dropout: float = 0.0, seed: int = 0) -> list[list[int]]:
-        """The ids of each line, the end mark last. An empty line is the end mark alone.
+        """Return the token ids of each source line, with EOS last; an empty line is EOS alone.
 
-        With `dropout` each merge of a BPE is left out with that probability, drawn by `seed` (Provilkov et al. 2020):
-        other pieces of the same text.
+        With `dropout` each merge of a BPE is skipped with that probability, drawn by `seed` (Provilkov et al. 2020),
+        which gives other pieces of the same text.
         """
         return _encode_lines(self.source, lines, self.config, dropout, seed)
 
     def encode_target(self, lines: Iterable[str], dropout: float = 0.0, seed: int = 0) -> list[list[int]]:
-        """The ids of each line, the end mark last, without a start mark; `dropout` as above."""
+        """Return the token ids of each target line, with EOS last and no BOS; `dropout` as for `encode_source`."""
         return _encode_lines(self.target, lines, self.config, dropout, seed)
 
     def decode_source(self, ids: Iterable[int]) -> str:
-        """The text of one source sentence; padding, start and end marks are left out."""
+        """Return the text of one source sentence, without padding, BOS and EOS."""
         return _decode_ids(self.source, ids, self.config)
 
     def decode_target(self, ids: Iterable[int]) -> str:
-        """The text of one target sentence; padding, start and end marks are left out."""
+        """Return the text of one target sentence, without padding, BOS and EOS."""
         return _decode_ids(self.target, ids, self.config)
 
     def decode_targets(self, sentences: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each of several target sentences, as `decode_target` gives it, in a fraction of the time."""
+        """Return the text of several target sentences, in a fraction of the time of single calls of `decode_target`."""
         return _decode_sentences(self.target, sentences, self.config)
 
     def source_pieces(self, ids: Iterable[int]) -> list[str]:
-        """Each id as it stands in the source vocabulary; ▁ marks the start of a word. IndexError for no id of it."""
+        """Return the source pieces of ids, with ▁ at the start of a word; IndexError for an id that is too large."""
         return _pieces_of_ids(self.source_names, ids)
 
     def target_pieces(self, ids: Iterable[int]) -> list[str]:
-        """Each id as it stands in the target vocabulary; ▁ marks the start of a word. IndexError for no id of it."""
+        """Return the target pieces of ids, with ▁ at the start of a word; IndexError for an id that is too large."""
         return _pieces_of_ids(self.target_names, ids)
 
     @cached_property
@@ -184,21 +185,22 @@ class Tokenizer:
         return self.source_names if self.target is self.source else _all_pieces(self.target)
 
 
-def sample_lines(lines: Iterable[Line], most: int, seed: int) -> list[Line]:
-    """Every line, or `most` of them drawn evenly in one pass (reservoir sampling: Vitter 1985, algorithm R)."""
-    draw, rest = random.Random(seed), iter(lines)
-    kept = list(islice(rest, most))
-    for seen, line in enumerate(rest, start=most + 1):
-        place = draw.randrange(seen)
-        if place < most:
-            kept[place] = line
-    return kept
+def sample_lines(lines: Iterable[Line], limit: int, seed: int) -> list[Line]:
+    """Return all lines, or `limit` of them drawn evenly in one pass (reservoir sampling: Vitter 1985, algorithm R)."""
+    generator, iterator = random.Random(seed), iter(lines)
+    sample = list(islice(iterator, limit))
+    # Line n replaces a line of the sample with probability limit / n, so that every line so far is equally likely.
+    for count, line in enumerate(iterator, start=limit + 1):
+        index = generator.randrange(count)
+        if index < limit:
+            sample[index] = line
+    return sample
 
 
 def _train_sentencepiece(
     lines: list[str], config: TokenizerConfig, side: str
 ) -> tuple[SentencePieceProcessor, list[str]]:
-    """The pieces of one language, or of both, and notes on how they differ from what was asked."""
+    """Train the SentencePiece model of one language, or of both; return it with notes on how it differs from config."""
     if not any(map(str.strip, lines)):
         raise ValueError(f"no text to learn the {side} vocabulary from: every line is empty")
     lines = _escape(lines, config)
@@ -225,12 +227,13 @@ def _train_sentencepiece(
                 eos_id=EOS,
             )
         except RuntimeError as error:
+            # More characters than the vocabulary has room for: try again with fewer of the rarest.
             if "required_chars" not in str(error):
                 raise
             continue
         learned, notes = SentencePieceProcessor(model_proto=model.getvalue()), []
-        if (got := learned.vocab_size()) < config.vocabulary:
-            notes.append(f"the {side} vocabulary has {got:,} pieces, not {config.vocabulary:,}: the text has no more")
+        if (size := learned.vocab_size()) < config.vocabulary:
+            notes.append(f"the {side} vocabulary has {size:,} pieces, not {config.vocabulary:,}: the text has no more")
         if coverage < 1.0:
             notes.append(f"the rarest characters, {1 - coverage:.2%} of the {side} text, are spelled as bytes")
         return learned, notes
@@ -242,9 +245,9 @@ def _train_sentencepiece(
 
 
 def _load_piece_model(path: Path, config: TokenizerConfig) -> PieceModel:
-    """A model file, and the list beside it if there is one, read as a stranger's: nothing is believed unchecked."""
+    """Read a model file, and the list beside it if the kind has one, checking everything."""
     side, pieces = read_pieces(path)
-    if config.kind == _LISTED:
+    if config.kind == _IMPORTED_KIND:
         return ListedPieces(side, _read_list(path.with_name(_list_file(path.name)), config))
     if (side.pad_id(), side.unk_id(), side.bos_id(), side.eos_id()) != (PAD, UNK, BOS, EOS):
         raise ValueError(f"{path} is not ours: padding, unknown, start and end must be the pieces 0, 1, 2 and 3")
@@ -254,8 +257,9 @@ def _load_piece_model(path: Path, config: TokenizerConfig) -> PieceModel:
 
 
 def read_pieces(path: Path) -> tuple[SentencePieceProcessor, list[str]]:
-    """Any SentencePiece model and its pieces; ValueError, naming the file, for one that is none."""
+    """Read any SentencePiece model and its pieces; ValueError, naming the file, for another file."""
     try:
+        # b"\0" fails to parse; an empty file would be taken for no argument, and give a processor without a model.
         side = SentencePieceProcessor(model_proto=_read_limited(path) or b"\0")
         pieces = [side.id_to_piece(i) for i in range(side.vocab_size())]
     except (RuntimeError, UnicodeDecodeError) as error:
@@ -266,7 +270,7 @@ def read_pieces(path: Path) -> tuple[SentencePieceProcessor, list[str]]:
 
 
 def _read_list(path: Path, config: TokenizerConfig) -> list[str]:
-    """The names of the pieces in the order of their numbers."""
+    """Read the list of pieces, in the order of their ids."""
     try:
         names = json.loads(_read_limited(path))
     except (ValueError, RecursionError) as error:
@@ -281,25 +285,28 @@ def _read_list(path: Path, config: TokenizerConfig) -> list[str]:
 
 
 def _all_pieces(side: PieceModel) -> tuple[str, ...]:
-    """All pieces: SentencePiece, asked for one at a time, takes as long as the rest of a translated line."""
+    """Return all pieces of a side in the order of their ids."""
+    # Kept by `source_names` and `target_names`: asking SentencePiece for pieces one at a time takes as long as the rest
+    # of a translated line.
     return tuple(side.id_to_piece(i) for i in range(side.vocab_size()))
 
 
 def _pieces_of_ids(names: Sequence[str], ids: Iterable[int]) -> list[str]:
-    numbers = [*ids]
-    if numbers and not 0 <= min(numbers) <= max(numbers) < len(names):
-        wrong = next(int(i) for i in numbers if not 0 <= i < len(names))
+    tokens = [*ids]
+    # A negative id would count from the end, in silence.
+    if tokens and not 0 <= min(tokens) <= max(tokens) < len(names):
+        wrong = next(int(i) for i in tokens if not 0 <= i < len(names))
         raise IndexError(f"piece {wrong} is not one of the {len(names):,}")
-    return [names[i] for i in numbers]
+    return [names[i] for i in tokens]
 
 
 def _model_files(joint: bool) -> list[str]:
-    """The SentencePiece models of a directory, the source's first."""
+    """Return the file names of the SentencePiece models, the source's first."""
     return ["tokenizer.model"] if joint else ["tokenizer.source.model", "tokenizer.target.model"]
 
 
 def _list_file(model: str) -> str:
-    """Where the pieces are listed: tokenizer.model has tokenizer.pieces.json beside it."""
+    """Return the name of the list beside a model: tokenizer.pieces.json beside tokenizer.model."""
     return model.removesuffix(".model") + ".pieces.json"
 
 
@@ -318,6 +325,7 @@ def _encode_lines(
     try:
         return side.encode(spelled, add_eos=True, num_threads=1 if len(spelled) < _LINES_FOR_THREADS else -1)
     except TypeError:
+        # SentencePiece's message does not name the line; UTF-8 cannot encode half of a surrogate pair.
         for number, line in enumerate(spelled, start=1):
             if bad := re.search("[\ud800-\udfff]", line):
                 raise ValueError(f"line {number} has a lone surrogate, U+{ord(bad[0]):04X}: that is no text") from None
@@ -325,11 +333,12 @@ def _encode_lines(
 
 
 def _encode_with_dropout(side: PieceModel, spelled: list[str], dropout: float, seed: int) -> list[list[int]]:
-    """SentencePiece draws from a generator that a thread makes when it first needs one: so a thread for each seed."""
+    """Encode lines with BPE dropout, as a function of the seed."""
     if not isinstance(side, SentencePieceProcessor):
         raise ValueError("an imported tokenizer has no merges to leave out")
     options = {"enable_sampling": True, "alpha": dropout, "nbest_size": -1, "add_eos": True, "num_threads": 1}
     set_random_generator_seed(seed % (2**32 - 1))  # 2^32 - 1 means: none
+    # SentencePiece draws from a generator that each thread makes when it first needs one: so a thread for each seed.
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(side.encode, spelled, **options).result()
 
@@ -339,12 +348,13 @@ def _decode_ids(side: PieceModel, ids: Iterable[int], config: TokenizerConfig) -
 
 
 def _decode_sentences(side: PieceModel, sentences: Sequence[Sequence[int]], config: TokenizerConfig) -> list[str]:
-    """SentencePiece looks for longer at what it is given than it takes to decode it, so it is given all at once."""
-    some = [_without_special_tokens(ids) for ids in sentences]
+    """Return the text of several sentences."""
+    # One call for all: SentencePiece takes longer to inspect the type of its argument than to decode a sentence.
+    rows = [_without_special_tokens(ids) for ids in sentences]
     if isinstance(side, ListedPieces):
-        texts = [side.decode(ids) for ids in some]
+        texts = [side.decode(ids) for ids in rows]
     else:
-        texts = side.decode(some, num_threads=1) if some else []
+        texts = side.decode(rows, num_threads=1) if rows else []
     return [_unescape(text, config) for text in texts]
 
 
@@ -353,20 +363,22 @@ def _without_special_tokens(ids: Iterable[int]) -> list[int]:
 
 
 def _unescape(text: str, config: TokenizerConfig) -> str:
-    """What SentencePiece decoded, as the text that was given to `_escape`."""
-    if config.kind == _LISTED:
+    """Turn text that SentencePiece decoded back into the text before `_escape`."""
+    if config.kind == _IMPORTED_KIND:
         return text.replace("\n", " ")
     if config.kind == "word":  # the space before a word that has no piece is spelled in bytes, too
         text = text.replace("\u2581", " ").removeprefix(" ")
+    # Backwards: the first escape spells the character that begins all of them.
     for character, escape in reversed(_ESCAPES):
         text = text.replace(escape, character)
     return text.replace("\n", " ")
 
 
 def _escape(lines: Iterable[str], config: TokenizerConfig) -> list[str]:
-    """The lines as SentencePiece gets them."""
+    """Return the lines as SentencePiece gets them, with the characters replaced that it uses itself."""
+    # Python's lower(): SentencePiece's own rule would also rewrite ß and combine accents.
     lines = [line.lower() for line in lines] if config.lowercase else list(lines)
-    if config.kind == _LISTED:
+    if config.kind == _IMPORTED_KIND:
         return lines
     for character, escape in _ESCAPES:
         lines = [line.replace(character, escape) for line in lines]

@@ -1,4 +1,4 @@
-"""The Transformer, and nothing else: integers in, logits out, every tensor on the way visible."""
+"""The Transformer model: token ids in, logits out, every tensor on the way visible."""
 
 from pellucid.model.transformer import Memory, Transformer
 from pellucid.sizes import PRESETS, ModelConfig

@@ -1,4 +1,4 @@
-"""Attention written twice, fused and visible, and the layer around it (paper, 3.2)."""
+"""Multi-head attention, written out for watching and fused for speed (paper, 3.2)."""
 
 import torch
 import torch.nn.functional as F
@@ -20,45 +20,48 @@ def attend(
     dropout: Dropout | None = None,
     watch: Watch = unseen,
 ) -> Float[Tensor, "B H Q E"]:
-    """softmax(q k^T / sqrt(E)) v, for all heads at once (paper, 3.2.1, equation 1).
+    """Return softmax(q k^T / sqrt(E)) v for all heads at once (paper, 3.2.1, equation 1).
 
-    A query that may read nothing gets zeros.
+    A query that may read no key gets zeros.
     """
     dropping = dropout is not None and dropout.active
+    # The fused kernel never forms the scores and the pattern: it has nothing to watch, to add a bias to, or to drop.
     if not watch.seeing and bias is None and not dropping and fused_is_faster(q):
+        # True means "may be read" here; the masks of nn.MultiheadAttention say True for what is forbidden.
         return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)
     products = watch("products", q @ k.transpose(-1, -2))
     scaled = products / q.shape[-1] ** 0.5
     scores = watch("scores", scaled if bias is None else scaled + bias)
     pattern = watch("pattern", masked_softmax(scores, watch("allowed", allowed)))
+    # The pattern is float32 at least; the values are bfloat16 where the weights are.
     return watch("head_output", (pattern if dropout is None else dropout(pattern)).to(v.dtype) @ v)
 
 
 def masked_softmax(scores: Float[Tensor, "B H Q K"], allowed: Bool[Tensor, "#B 1 #Q K"]) -> Float[Tensor, "B H Q K"]:
-    """Softmax over the keys a query may read; exactly zero on the others, and on all of them if it may read none.
+    """Return the softmax over the allowed keys of each query, with exact zeros on all other keys.
 
-    Taken in float32 at least, whatever the products were taken in.
+    A query with no allowed key gets zeros everywhere.
     """
+    # Sums of exponentials want float32 at least, whatever the products were computed in.
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     forbidden = ~allowed
+    # The lowest finite number instead of -inf: a row without any allowed key would be 0 / 0, and its gradient NaN.
+    # Such a row comes out of the softmax uniform, and only the second masked_fill makes it zeros.
     return scores.masked_fill(forbidden, torch.finfo(scores.dtype).min).softmax(dim=-1).masked_fill(forbidden, 0.0)
 
 
 def fused_is_faster(q: Float[Tensor, "B H Q E"]) -> bool:
-    """Whether the fused kernel beats the written-out formula here; both give the same numbers (tests/laws).
-
-    It does but for bfloat16 on a CPU when a gradient is wanted: its backward pass takes several times as long there
-    (benchmarks/results/attention.md).
-    """
+    """Whether the fused kernel beats the written-out formula for this query; the results are equal (tests/laws)."""
+    # On a CPU the kernel's backward pass takes several times as long in bfloat16: benchmarks/results/attention.md
     return q.is_cuda or q.dtype != torch.bfloat16 or not torch.is_grad_enabled()
 
 
 class Attention(nn.Module):
-    """Multi-head attention (paper, 3.2.2): one matrix holds what makes the queries, keys and values of all heads.
+    """Multi-head attention (paper, 3.2.2), with the projections to queries, keys and values in one matrix, `qkv`.
 
-    Head h owns columns h * E to (h + 1) * E of each, and the same rows of the output projection. All heads together
-    are as wide as the model, unless some were removed: then a `width` is given, and those left keep theirs. With no
-    head left, only the output's bias is added.
+    Head h owns columns h * E to (h + 1) * E of the queries, of the keys and of the values, and the same rows of the
+    output projection. All heads together are as wide as the model, unless some were pruned: `width` is then the width
+    of one head, which pruning does not change. With no head left, the output is the bias of the output projection.
     """
 
     def __init__(self, d_model: int, heads: int, dropout: float, width: int | None = None):
@@ -68,53 +71,56 @@ class Attention(nn.Module):
         self.qkv = Linear(d_model, 3 * heads * self.width)
         self.output = Linear(heads * self.width, d_model)
         self.dropout = Dropout(dropout)
-        # Xavier over all three as one matrix: each begins smaller by sqrt(2) than by itself, and learns sooner.
+        # Xavier over Q, K and V as one matrix: each starts smaller by sqrt(2) than on its own, and learns sooner.
         nn.init.xavier_uniform_(self.qkv.weight)
         nn.init.xavier_uniform_(self.output.weight)
         nn.init.zeros_(self.qkv.bias)
         nn.init.zeros_(self.output.bias)
 
     def split(self, x: Float[Tensor, "B Q D"]) -> Float[Tensor, "B H Q E"]:
-        """Each head's share of the width, heads before positions."""
+        """Cut the width of `x` into heads, and put the head axis before the position axis."""
         return x.unflatten(-1, (self.heads, self.width)).transpose(1, 2)
 
     def merge(self, z: Float[Tensor, "B H Q E"], watch: Watch) -> Float[Tensor, "B Q D"]:
-        """The heads side by side again, mixed by the output projection."""
+        """Put the heads side by side again and mix them with the output projection."""
         return watch("output", self.output(z.transpose(1, 2).flatten(2)))
 
 
 class Linear(nn.Linear):
-    """x W^T + b; where there are no numbers to draw, torch need not warn that it drew none."""
+    """A linear layer, x W^T + b, that may have no outputs or no inputs: those of an attention whose heads are gone."""
 
     def reset_parameters(self) -> None:
+        # torch warns when it initialises a matrix without numbers.
         if self.weight.numel():
             super().reset_parameters()
 
 
 class SelfAttention(Attention):
-    """Queries, keys and values of one sequence."""
+    """Attention with queries, keys and values all projected from one sequence."""
 
     def forward(
         self,
         x: Float[Tensor, "B Q D"],
         allowed: Bool[Tensor, "#B 1 #Q K"],
-        at: Int[Tensor, " Q"],
+        position_ids: Int[Tensor, " Q"],
         positions: Positions,
         cache: LayerCache | None = None,
         watch: Watch = unseen,
     ) -> Float[Tensor, "B Q D"]:
-        """`x` stands at the positions `at`; keys and values of those before it are in `cache`."""
-        q, k, v = (self.split(part) for part in self.qkv(x).chunk(3, dim=-1))
-        q, k = positions.rotate(q, k, at)
+        """Attend from the vectors `x`, which stand at `position_ids`, to themselves and to the positions in `cache`."""
+        q, k, v = (self.split(projection) for projection in self.qkv(x).chunk(3, dim=-1))
+        # Before the cache: a key is rotated by its own position alone, so it is cached rotated and never again touched.
+        q, k = positions.rotate(q, k, position_ids)
         q, k, v = watch("q", q), watch("k", k), watch("v", v)
         if cache is not None:
             k, v = cache.append(k, v)
-        bias = positions.bias(at, torch.arange(k.shape[2], device=k.device))
+        # The cache begins at position 0, so its keys stand at 0, 1, 2, ...
+        bias = positions.bias(position_ids, torch.arange(k.shape[2], device=k.device))
         return self.merge(attend(q, k, v, allowed, bias, self.dropout, watch), watch)
 
 
 class CrossAttention(Attention):
-    """Queries of the decoder, keys and values of the encoder's output."""
+    """Attention with queries from the decoder, and keys and values from the encoder's output."""
 
     def forward(
         self,
@@ -124,20 +130,23 @@ class CrossAttention(Attention):
         cache: LayerCache | None = None,
         watch: Watch = unseen,
     ) -> Float[Tensor, "R Q D"]:
-        """Several rows of one sentence (a beam) share its keys: they stand side by side as further queries.
+        """Attend from the decoder's vectors `x` to `memory`, whose keys and values are computed once and cached.
 
-        Keys and values are made once a sentence and stay in `cache`.
+        There may be several rows of `x` for one sentence, the hypotheses of a beam.
         """
-        parts = [self.heads * self.width, 2 * self.heads * self.width]
-        into_q, into_kv = self.qkv.weight.split(parts)
-        bias_q, bias_kv = self.qkv.bias.split(parts)
+        # One matrix as in self-attention, but its first third is multiplied by x and the rest by memory.
+        sizes = [self.heads * self.width, 2 * self.heads * self.width]
+        weight_q, weight_kv = self.qkv.weight.split(sizes)
+        bias_q, bias_kv = self.qkv.bias.split(sizes)
+        # (R Q D) -> (B R/B*Q D): the rows of a sentence read the same keys, so their queries can stand in one row.
         queries = x.reshape(memory.shape[0], -1, x.shape[-1])
-        q = watch("q", self.split(F.linear(queries, into_q, bias_q)))
+        q = watch("q", self.split(F.linear(queries, weight_q, bias_q)))
         if cache is not None and cache.filled:
             k, v = cache.keys_and_values()
         else:
-            k, v = (self.split(part) for part in F.linear(memory, into_kv, bias_kv).chunk(2, dim=-1))
+            k, v = (self.split(projection) for projection in F.linear(memory, weight_kv, bias_kv).chunk(2, dim=-1))
             if cache is not None:
                 k, v = cache.append(k, v)
         k, v = watch("k", k), watch("v", v)
+        # No position bias: source and target positions have no distance to each other.
         return self.merge(attend(q, k, v, allowed, None, self.dropout, watch), watch).reshape(x.shape)

@@ -1,4 +1,4 @@
-"""Keys and values already computed, for one call of step-by-step decoding."""
+"""The KV cache: keys and values already computed, for one call of step-by-step decoding."""
 
 import torch
 from jaxtyping import Float, Int
@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 class LayerCache:
-    """The keys and values of one attention: grown with each step (self) or filled once (cross)."""
+    """Keys and values of one attention layer, grown at each step (self-attention) or filled once (cross-attention)."""
 
     def __init__(self) -> None:
         self._k: Tensor | None = None
@@ -14,51 +14,56 @@ class LayerCache:
 
     @property
     def filled(self) -> bool:
+        """Whether anything is cached."""
         return self._k is not None
 
     def keys_and_values(self) -> tuple[Float[Tensor, "R H K E"], Float[Tensor, "R H K E"]]:
-        """Everything kept so far."""
+        """Return all cached keys and values."""
         assert self._k is not None and self._v is not None
         return self._k, self._v
 
     def append(
         self, k: Float[Tensor, "R H Q E"], v: Float[Tensor, "R H Q E"]
     ) -> tuple[Float[Tensor, "R H K E"], Float[Tensor, "R H K E"]]:
-        """Put the new positions behind the old ones; all of them come back."""
+        """Append the keys and values of new positions, and return all that are cached now."""
+        # Every step copies the whole cache: simple, and quadratic in the length. decode/stepper.py writes in place.
         self._k = k if self._k is None else torch.cat([self._k, k], dim=2)
         self._v = v if self._v is None else torch.cat([self._v, v], dim=2)
         return self._k, self._v
 
     def select(self, rows: Int[Tensor, " N"]) -> None:
-        """Keep these rows, in this order; a row may be named twice."""
+        """Keep only these rows, in this order; a row may be named more than once."""
+        # Empty in a layer that has not run yet.
         if self._k is not None and self._v is not None:
             self._k, self._v = self._k.index_select(0, rows), self._v.index_select(0, rows)
 
 
 class Cache:
-    """What one call of decoding keeps between steps.
+    """Keys and values of all attention layers of a decoder, for one call of decoding.
 
-    The keys and values of self-attention belong to a row (a hypothesis); those of cross-attention to a sentence, and
-    its hypotheses share them.
+    Those of self-attention belong to a row (a hypothesis); those of cross-attention belong to a sentence, and its
+    hypotheses share them.
     """
 
     def __init__(self) -> None:
+        # Positions decoded so far; `Transformer.decode` counts them.
         self.length = 0
         self._self_attention: dict[str, LayerCache] = {}
         self._cross_attention: dict[str, LayerCache] = {}
 
     def self_attention(self, name: str) -> LayerCache:
-        """The place of one self-attention, empty at first."""
+        """Return the cache of the self-attention in the layer `name`, created empty."""
         return self._self_attention.setdefault(name, LayerCache())
 
     def cross_attention(self, name: str) -> LayerCache:
-        """The place of one cross-attention, empty at first."""
+        """Return the cache of the cross-attention in the layer `name`, created empty."""
         return self._cross_attention.setdefault(name, LayerCache())
 
     def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"] | None = None) -> None:
-        """Keep these rows, in this order; and only these sentences, when some have left."""
-        for kept in self._self_attention.values():
-            kept.select(rows)
+        """Keep only these rows, in this order, and only these sentences if some are finished."""
+        for layer_cache in self._self_attention.values():
+            layer_cache.select(rows)
+        # A beam reorders its rows at every step, but the keys of a sentence are the same for all of its rows.
         if sentences is not None:
-            for kept in self._cross_attention.values():
-                kept.select(sentences)
+            for layer_cache in self._cross_attention.values():
+                layer_cache.select(sentences)

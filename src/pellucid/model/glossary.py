@@ -1,4 +1,4 @@
-"""Every visible tensor: its name, its dimensions, what it means, what it is made from."""
+"""The glossary of visible tensors: the name of each, its dimensions, its meaning, and its formula."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ LEGEND = {
 
 @dataclass(frozen=True)
 class TensorRow:
-    """One visible tensor.
+    """One visible tensor; `of` is its formula.
 
-    In `of`, a name without a dot stands beside this one: `scores` in the row of decoder.3.cross.pattern is
+    A name without a dot in `of` has the prefix of this row: `scores` in the row of decoder.3.cross.pattern is
     decoder.3.cross.scores.
     """
 
@@ -34,7 +34,7 @@ class TensorRow:
 
 
 def glossary(c: ModelConfig) -> list[TensorRow]:
-    """A row for every tensor that a model of this config shows to a watcher, in the order of computation.
+    """Return a row for every tensor that a model of this config shows to a watcher, in the order of computation.
 
     >>> config = ModelConfig(8000, 8000, d_model=128, d_ff=256, heads=4, encoder_layers=4, decoder_layers=4)
     >>> [row] = [row for row in glossary(config) if row.name == "decoder.3.cross.pattern"]
@@ -55,43 +55,55 @@ def glossary(c: ModelConfig) -> list[TensorRow]:
 
 
 def _stack_rows(
-    c: ModelConfig, stack: str, side: str, at: str, depth: int, end: str, means: str
+    c: ModelConfig, stack: str, side: str, position: str, depth: int, output: str, means: str
 ) -> Iterator[TensorRow]:
-    stream = f"B {at} D"
+    """Yield the rows of the encoder or decoder; `position` is the letter of its position axis, S or T."""
+    stream = f"B {position} D"
     norm, normed = _NORM_FORMULAS[c.norm]
     yield TensorRow(
         f"{stack}.embedding", stream, f"the vector of each {side} piece", f"sqrt(D) * {side}_embedding[{side} pieces]"
     )
+    # Rotary and no positions add nothing to the embeddings, so they have no such tensor.
     if c.positions in _POSITION_FORMULAS:
         yield TensorRow(
-            f"{stack}.positions", f"{at} D", "the vector of each position", _POSITION_FORMULAS[c.positions].format(side)
+            f"{stack}.positions",
+            f"{position} D",
+            "the vector of each position",
+            _POSITION_FORMULAS[c.positions].format(side),
         )
     summed = "dropout(embedding + positions)" if c.positions in _POSITION_FORMULAS else "dropout(embedding)"
     yield TensorRow(f"{stack}.input", stream, "what the first layer reads", summed)
+    # x is the name of the tensor that the residual stream holds at this point.
     x = f"{stack}.input"
     for number in range(depth):
-        for part in ("self", "ffn") if stack == "encoder" else ("self", "cross", "ffn"):
-            inside, around = f"{stack}.{number}.{part}", f"{stack}.{number}.{part}_residual"
-            into = f"{around}.norm" if c.norm_first else x
+        for sublayer in ("self", "ffn") if stack == "encoder" else ("self", "cross", "ffn"):
+            prefix, residual = f"{stack}.{number}.{sublayer}", f"{stack}.{number}.{sublayer}_residual"
+            sublayer_input = f"{residual}.norm" if c.norm_first else x
             if c.norm_first:
-                yield TensorRow(f"{around}.norm", stream, normed, f"{norm}({x})")
+                yield TensorRow(f"{residual}.norm", stream, normed, f"{norm}({x})")
             yield from (
-                _feed_forward_rows(c, inside, into, at) if part == "ffn" else _attention_rows(c, inside, into, at)
+                _feed_forward_rows(c, prefix, sublayer_input, position)
+                if sublayer == "ffn"
+                else _attention_rows(c, prefix, sublayer_input, position)
             )
             yield TensorRow(
-                f"{around}.sum", stream, "what came in plus what the part adds", f"{x} + dropout({inside}.output)"
+                f"{residual}.sum", stream, "what came in plus what the part adds", f"{x} + dropout({prefix}.output)"
             )
+            # Post-norm: the norm comes behind the sum, and is what the next sublayer reads.
             if not c.norm_first:
-                yield TensorRow(f"{around}.norm", stream, normed, f"{norm}(sum)")
-            x = f"{around}.sum" if c.norm_first else f"{around}.norm"
-    yield TensorRow(end, stream, means, f"{norm}({x})" if c.norm_first else x)
+                yield TensorRow(f"{residual}.norm", stream, normed, f"{norm}(sum)")
+            x = f"{residual}.sum" if c.norm_first else f"{residual}.norm"
+    yield TensorRow(output, stream, means, f"{norm}({x})" if c.norm_first else x)
 
 
-def _attention_rows(c: ModelConfig, inside: str, x: str, at: str) -> Iterator[TensorRow]:
-    cross = inside.endswith("cross")
-    y, of = ("memory", "S") if cross else (x, at)
-    turned = ", turned by position" if c.positions == "rotary" and not cross else ""
-    if inside.startswith("encoder") or cross:
+def _attention_rows(c: ModelConfig, prefix: str, x: str, position: str) -> Iterator[TensorRow]:
+    """Yield the rows of one attention, whose queries are made from the tensor named `x`."""
+    cross = prefix.endswith("cross")
+    # y is the tensor that keys and values are made from, and `key` the letter of its positions.
+    y, key = ("memory", "S") if cross else (x, position)
+    # Cross-attention is never rotated: source and target positions have no distance to each other.
+    rotated = ", turned by position" if c.positions == "rotary" and not cross else ""
+    if prefix.startswith("encoder") or cross:
         allowed = TensorRow(
             "allowed", "B 1 1 S", "which source positions hold a piece, not padding", "source pieces != padding"
         )
@@ -100,37 +112,47 @@ def _attention_rows(c: ModelConfig, inside: str, x: str, at: str) -> Iterator[Te
             "allowed", "1 1 T T", "itself and the past, never the future", "key position <= query position"
         )
     for row in (
-        TensorRow("q", f"B H {at} E", "what each position looks for", f"{x} Wq + bq, split into heads{turned}"),
+        TensorRow("q", f"B H {position} E", "what each position looks for", f"{x} Wq + bq, split into heads{rotated}"),
         TensorRow(
-            "k", f"B H {of} E", "what each position offers to be found by", f"{y} Wk + bk, split into heads{turned}"
+            "k", f"B H {key} E", "what each position offers to be found by", f"{y} Wk + bk, split into heads{rotated}"
         ),
-        TensorRow("v", f"B H {of} E", "what each position gives when it is read", f"{y} Wv + bv, split into heads"),
-        TensorRow("products", f"B H {at} {of}", "how well each query fits each key", "q k^T"),
+        TensorRow("v", f"B H {key} E", "what each position gives when it is read", f"{y} Wv + bv, split into heads"),
+        TensorRow("products", f"B H {position} {key}", "how well each query fits each key", "q k^T"),
         TensorRow(
-            "scores", f"B H {at} {of}", "the products at a scale that keeps the softmax soft", "products / sqrt(E)"
+            "scores",
+            f"B H {position} {key}",
+            "the products at a scale that keeps the softmax soft",
+            "products / sqrt(E)",
         ),
         allowed,
         TensorRow(
             "pattern",
-            f"B H {at} {of}",
+            f"B H {position} {key}",
             "how much each query position reads from each key position",
             "softmax of scores where allowed, 0 elsewhere",
         ),
-        TensorRow("head_output", f"B H {at} E", "what each head has read", "dropout(pattern) v"),
+        TensorRow("head_output", f"B H {position} E", "what each head has read", "dropout(pattern) v"),
         TensorRow(
-            "output", f"B {at} D", "what all heads together add", "head_output, heads side by side, times Wo + bo"
+            "output", f"B {position} D", "what all heads together add", "head_output, heads side by side, times Wo + bo"
         ),
     ):
-        yield TensorRow(f"{inside}.{row.name}", row.dims, row.means, row.of)
+        yield TensorRow(f"{prefix}.{row.name}", row.dims, row.means, row.of)
 
 
-def _feed_forward_rows(c: ModelConfig, inside: str, x: str, at: str) -> Iterator[TensorRow]:
+def _feed_forward_rows(c: ModelConfig, prefix: str, x: str, position: str) -> Iterator[TensorRow]:
+    """Yield the rows of one feed-forward network, which reads the tensor named `x`."""
+    # swiglu: W1 makes gates and values, which become one row of width F when they are multiplied.
     width = "2F" if c.activation == "swiglu" else "F"
-    yield TensorRow(f"{inside}.inner", f"B {at} {width}", "how strongly each inner unit is addressed", f"{x} W1 + b1")
     yield TensorRow(
-        f"{inside}.active", f"B {at} F", "how strongly each inner unit answers", _ACTIVATION_FORMULAS[c.activation]
+        f"{prefix}.inner", f"B {position} {width}", "how strongly each inner unit is addressed", f"{x} W1 + b1"
     )
-    yield TensorRow(f"{inside}.output", f"B {at} D", "what the feed-forward adds", "dropout(active) W2 + b2")
+    yield TensorRow(
+        f"{prefix}.active",
+        f"B {position} F",
+        "how strongly each inner unit answers",
+        _ACTIVATION_FORMULAS[c.activation],
+    )
+    yield TensorRow(f"{prefix}.output", f"B {position} D", "what the feed-forward adds", "dropout(active) W2 + b2")
 
 
 _POSITION_FORMULAS = {

@@ -1,4 +1,4 @@
-"""Which parts a model consists of: what was written for the known ones must not be used for a model that has others."""
+"""Recognises models that are not built from Pellucid's own layers, for code that copies what those layers compute."""
 
 import torch.nn.functional as F
 from torch import nn
@@ -31,52 +31,57 @@ KNOWN_CLASSES = {
     "ffn_residual": Residual,
     "dropout": Dropout,
 }
-"""The class of each part by the last word of its name. The tables below are not those that the model is built from:
-what is added there is unknown here."""
+"""The class of each module by the last word of its name."""
 
+# These three repeat the tables that the model is built from, and must not be imported from there: an encoding or
+# activation that somebody adds to those is unknown to the code that asks here.
 NORMS = {"pre": nn.LayerNorm, "post": nn.LayerNorm, "rms": nn.RMSNorm}
 POSITIONS = {"sinusoidal": Sinusoidal, "learned": Learned, "rotary": Rotary, "none": Unordered}
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu, "swiglu": swiglu}
 
 
 def unknown_parts(model: Transformer) -> list[str]:
-    """Name every part of a model that is not exactly of the known class, or of which something was replaced.
+    """List every module of a model that is not exactly of the known class, or in which something was replaced.
 
-    A subclass is unknown, too: it may compute anything. Of parts within an unknown one, nothing is said.
+    A subclass is unknown, too: it may compute anything. The modules within an unknown module are not listed.
     """
-    found: dict[str, str] = {}
-    for name, part in model.named_modules():
-        if any(not outer or name.startswith(f"{outer}.") for outer in found):
+    problems: dict[str, str] = {}
+    for name, module in model.named_modules():
+        # named_modules() yields a module before its submodules; "" is the model itself, which contains them all.
+        if any(not outer or name.startswith(f"{outer}.") for outer in problems):
             continue
-        problem = describe_difference(part, known_class(name, model.config), model.config)
+        problem = describe_difference(module, known_class(name, model.config), model.config)
         if problem:
-            found[name] = f"{name or 'the model'} {problem}"
-    return list(found.values())
+            problems[name] = f"{name or 'the model'} {problem}"
+    return list(problems.values())
 
 
 def known_class(name: str, c: ModelConfig) -> type[nn.Module] | None:
-    """The class that a part of this name has in a model of this config; None for a name that no part has."""
+    """Return the class that the module `name` has in a model of this config; None for an unknown name."""
     stack, _, last = name.rpartition(".")
     if last in ("source_positions", "target_positions"):
         return POSITIONS.get(c.positions)
+    # A post-norm stack ends with the norm of its last residual, and needs no other.
     if last in ("encoder_norm", "decoder_norm") and not c.norm_first:
         return nn.Identity
     if last in ("norm", "encoder_norm", "decoder_norm"):
         return NORMS.get(c.norm)
+    # "encoder.3" is looked up as "encoder.#".
     return KNOWN_CLASSES.get(f"{stack}.#" if last.isdecimal() else last)
 
 
-def describe_difference(part: nn.Module, known: type[nn.Module] | None, c: ModelConfig) -> str:
-    """What makes a part another one than this class says, in words after its name; nothing if it is the same."""
-    if type(part) is not known:
-        return f"is {type(part).__name__}"
-    replaced = [name for name in vars(part) if callable(getattr(type(part), name, None))]
+def describe_difference(module: nn.Module, known: type[nn.Module] | None, c: ModelConfig) -> str:
+    """Say how a module differs from its known class, in words that follow its name; "" if it does not differ."""
+    if type(module) is not known:
+        return f"is {type(module).__name__}"
+    # A method replaced on the instance, as in `layer.forward = ...`.
+    replaced = [name for name in vars(module) if callable(getattr(type(module), name, None))]
     if replaced:
         return f"has a {replaced[0]} of its own"
-    if part._forward_hooks or part._forward_pre_hooks:
+    if module._forward_hooks or module._forward_pre_hooks:
         return "is changed by a hook"
-    if isinstance(part, FeedForward) and part.activation is not ACTIVATIONS.get(c.activation):
-        return f"has the activation {getattr(part.activation, '__name__', type(part.activation).__name__)}"
-    if isinstance(part, nn.LayerNorm | nn.RMSNorm) and part.eps != EPSILON:
-        return f"has an epsilon of {part.eps}"
+    if isinstance(module, FeedForward) and module.activation is not ACTIVATIONS.get(c.activation):
+        return f"has the activation {getattr(module.activation, '__name__', type(module.activation).__name__)}"
+    if isinstance(module, nn.LayerNorm | nn.RMSNorm) and module.eps != EPSILON:
+        return f"has an epsilon of {module.eps}"
     return ""

@@ -1,4 +1,4 @@
-"""Feed-forward, the residual with its norm before or after, one encoder and one decoder layer (paper, 3.1)."""
+"""Feed-forward network, residual connection with its norm, encoder layer and decoder layer (paper, 3.1 and 3.3)."""
 
 from collections.abc import Callable
 
@@ -15,17 +15,20 @@ from pellucid.sizes import ModelConfig
 
 
 class FeedForward(nn.Module):
-    """max(0, x W1 + b1) W2 + b2, the same at every position (paper, 3.3, equation 2).
+    """Two linear layers applied to each position by itself: max(0, x W1 + b1) W2 + b2 (paper, 3.3, equation 2).
 
-    With "swiglu" the inner layer is doubled: silu(a) * b of its two halves (Shazeer 2020), at the same d_ff.
+    Other activations may take the place of max(0, ...). With "swiglu" (Shazeer 2020) W1 is twice as wide, at the same
+    d_ff: its two halves a and b give silu(a) * b.
     """
 
     def __init__(self, d_model: int, d_ff: int, activation: str, dropout: float):
         super().__init__()
         self.activation = ACTIVATIONS[activation]
+        # swiglu halves what comes in, so W1 gives it twice d_ff.
         self.inner = nn.Linear(d_model, 2 * d_ff if activation == "swiglu" else d_ff)
         self.outer = nn.Linear(d_ff, d_model)
         self.dropout = Dropout(dropout)
+        # Each half of a doubled W1 is initialised by itself: Xavier over both at once would start them smaller.
         for block in (*self.inner.weight.split(d_ff), self.outer.weight):
             nn.init.xavier_uniform_(block)
         nn.init.zeros_(self.inner.bias)
@@ -38,7 +41,7 @@ class FeedForward(nn.Module):
 
 
 def swiglu(x: Float[Tensor, "... twice"]) -> Float[Tensor, "... once"]:
-    """The first half, through x * sigmoid(x), times the second."""
+    """Return silu(gate) * value, where x = [gate, value] and silu(y) = y * sigmoid(y)."""
     gate, value = x.chunk(2, dim=-1)
     return F.silu(gate) * value
 
@@ -52,16 +55,19 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 EPSILON = 1e-5
-"""What every norm adds under its root."""
+"""The number that every norm adds under its square root."""
 
 
 def make_norm(d_model: int, kind: str) -> nn.Module:
-    """A LayerNorm, or for "rms" the RMSNorm of Zhang and Sennrich (2019): x / sqrt(mean of x^2 + epsilon) * weight."""
+    """Return a LayerNorm, or for "rms" the RMSNorm of Zhang and Sennrich (2019).
+
+    RMSNorm is x / sqrt(mean of x^2 + epsilon) * weight.
+    """
     return nn.RMSNorm(d_model, EPSILON) if kind == "rms" else nn.LayerNorm(d_model, EPSILON)
 
 
 class Residual(nn.Module):
-    """x + f(norm(x)), or norm(x + f(x)) as the paper has it (3.1)."""
+    """A residual connection around a sublayer f: x + f(norm(x)), or norm(x + f(x)) as in the paper (3.1)."""
 
     def __init__(self, d_model: int, dropout: float, kind: str):
         super().__init__()
@@ -72,16 +78,21 @@ class Residual(nn.Module):
     def forward(
         self, x: Float[Tensor, "B Q D"], sublayer: Callable[[Tensor], Tensor], watch: Watch = unseen
     ) -> Float[Tensor, "B Q D"]:
+        # Dropout before the sum in both (paper, 5.4). With the norm first, x itself passes through the layer unchanged.
         if self.norm_first:
             return watch("sum", x + self.dropout(sublayer(watch("norm", self.norm(x)))))
         return watch("norm", self.norm(watch("sum", x + self.dropout(sublayer(x)))))
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention and feed-forward, each inside a residual."""
+    """One layer of the encoder: self-attention and feed-forward, each inside a residual connection.
+
+    `name`, such as "encoder.0", is how the config refers to the layer when some of its heads are pruned.
+    """
 
     def __init__(self, c: ModelConfig, name: str = "encoder.0"):
         super().__init__()
+        # Called `self` because module names are the names of parameters and visible tensors: encoder.0.self.pattern.
         self.self = SelfAttention(c.d_model, c.heads_in(f"{name}.self"), c.attention_dropout, c.head_width)
         self.self_residual = Residual(c.d_model, c.dropout, c.norm)
         self.ffn = FeedForward(c.d_model, c.d_ff, c.activation, c.activation_dropout)
@@ -91,18 +102,24 @@ class EncoderLayer(nn.Module):
         self,
         x: Float[Tensor, "B S D"],
         allowed: Bool[Tensor, "B 1 1 S"],
-        at: Int[Tensor, " S"],
+        position_ids: Int[Tensor, " S"],
         positions: Positions,
         watch: Watch = unseen,
     ) -> Float[Tensor, "B S D"]:
+        # No cache: the encoder reads the whole source at once.
         x = self.self_residual(
-            x, lambda y: self.self(y, allowed, at, positions, None, watch.within("self")), watch.within("self_residual")
+            x,
+            lambda y: self.self(y, allowed, position_ids, positions, None, watch.within("self")),
+            watch.within("self_residual"),
         )
         return self.ffn_residual(x, lambda y: self.ffn(y, watch.within("ffn")), watch.within("ffn_residual"))
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention over what is written, attention to what was read, feed-forward, each inside a residual."""
+    """One layer of the decoder: self-attention over the target so far, cross-attention to the source, feed-forward.
+
+    Each is inside a residual connection of its own. `name` has the same meaning as in `EncoderLayer`.
+    """
 
     def __init__(self, c: ModelConfig, name: str = "decoder.0"):
         super().__init__()
@@ -117,7 +134,7 @@ class DecoderLayer(nn.Module):
         self,
         x: Float[Tensor, "R T D"],
         allowed: Bool[Tensor, "1 1 T K"],
-        at: Int[Tensor, " T"],
+        position_ids: Int[Tensor, " T"],
         positions: Positions,
         memory: Float[Tensor, "B S D"],
         memory_allowed: Bool[Tensor, "B 1 1 S"],
@@ -125,13 +142,16 @@ class DecoderLayer(nn.Module):
         name: str = "",
         watch: Watch = unseen,
     ) -> Float[Tensor, "R T D"]:
+        # Both caches are created empty at the first step, and found again by the layer's name at the next.
         self_cache = cache.self_attention(name) if cache is not None else None
         cross_cache = cache.cross_attention(name) if cache is not None else None
+        # The residual decides what y is: x, or its norm where the norm comes first.
         x = self.self_residual(
             x,
-            lambda y: self.self(y, allowed, at, positions, self_cache, watch.within("self")),
+            lambda y: self.self(y, allowed, position_ids, positions, self_cache, watch.within("self")),
             watch.within("self_residual"),
         )
+        # Queries come from the target; no position encoding takes part here.
         x = self.cross_residual(
             x,
             lambda y: self.cross(y, memory, memory_allowed, cross_cache, watch.within("cross")),

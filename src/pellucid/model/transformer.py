@@ -1,4 +1,4 @@
-"""The Transformer: embed, encode, decode, logits; weight tying and initialisation (paper, 3)."""
+"""The Transformer itself: embed, encode, decode, logits; weight tying and initialisation (paper, 3)."""
 
 from dataclasses import dataclass
 
@@ -18,23 +18,28 @@ from pellucid.sizes import ModelConfig
 
 @dataclass(frozen=True)
 class Memory:
-    """What the encoder made of the source: a vector for each position, and which positions hold a piece."""
+    """The encoder's output: a vector for each source position, and a mask of the positions that hold a token."""
 
     states: Float[Tensor, "B S D"]
     mask: Bool[Tensor, "B S"]
 
     def select(self, sentences: Int[Tensor, " N"]) -> "Memory":
-        """Only these sentences, in this order."""
+        """Return the memory of only these sentences, in this order."""
         return Memory(self.states[sentences], self.mask[sentences])
 
 
 class Transformer(nn.Module):
-    """Holds the weights. Whatever lives for one call (cache, watcher) is an argument."""
+    """The encoder-decoder model of the paper, from token ids to logits.
+
+    It holds weights only. What lives for one call (cache, watcher) is an argument, so callers can share a model.
+    """
 
     def __init__(self, config: ModelConfig):
         super().__init__()
         self.config = c = config
+        # The order of construction is the order of random numbers: changing it changes the weights that a seed gives.
         self.source_embedding = make_embedding(c.source_vocabulary, c.d_model)
+        # Tied matrices are one module under several names (paper, 3.4): `parameters()` lists it once.
         self.target_embedding = (
             self.source_embedding if c.tie == "all" else make_embedding(c.target_vocabulary, c.d_model)
         )
@@ -47,33 +52,33 @@ class Transformer(nn.Module):
         self.dropout = Dropout(c.dropout)
         self.encoder = nn.ModuleList(EncoderLayer(c, f"encoder.{n}") for n in range(c.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(c, f"decoder.{n}") for n in range(c.decoder_layers))
-        # Pre-norm leaves the last sum of each stack without a norm; post-norm ends with one.
+        # Pre-norm leaves the last sum of each stack without a norm, so one follows; post-norm ends with a norm already.
         self.encoder_norm = make_norm(c.d_model, c.norm) if c.norm_first else nn.Identity()
         self.decoder_norm = make_norm(c.d_model, c.norm) if c.norm_first else nn.Identity()
 
     def forward(
         self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"], watch: Watch = unseen
     ) -> Float[Tensor, "B T V"]:
-        """Teacher forcing: the logits of the piece after each target position, all positions at once.
+        """Return the logits of the token after each target position, for all positions at once (teacher forcing).
 
-        `target` begins with the start mark and lacks the end mark.
+        `target` begins with BOS and has no EOS.
         """
         return self.logits(self.states(source, target, watch), watch)
 
     def states(
         self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"], watch: Watch = unseen
     ) -> Float[Tensor, "B T D"]:
-        """The same before the logits: what training learns from."""
+        """Return the decoder's states under teacher forcing, from which training computes logits and loss."""
         return self.decode(target, self.encode(source, watch), watch=watch)
 
     def encode(self, source: Int[Tensor, "B S"], watch: Watch = unseen) -> Memory:
-        """Read the source, whose rows end with the end mark and are filled with padding."""
-        at = self.position_range(0, source.shape[1])
-        here = masks.token_mask(source)
-        x = self.embed(source, at, self.source_embedding, self.source_positions, watch.within("encoder"))
+        """Encode source sentences, each row of which ends with EOS and is filled up with padding."""
+        position_ids = self.position_range(0, source.shape[1])
+        mask = masks.token_mask(source)
+        x = self.embed(source, position_ids, self.source_embedding, self.source_positions, watch.within("encoder"))
         for number, layer in enumerate(self.encoder):
-            x = layer(x, masks.key_mask(here), at, self.source_positions, watch.within(f"encoder.{number}"))
-        return Memory(watch("memory", self.encoder_norm(x)), here)
+            x = layer(x, masks.key_mask(mask), position_ids, self.source_positions, watch.within(f"encoder.{number}"))
+        return Memory(watch("memory", self.encoder_norm(x)), mask)
 
     def decode(
         self,
@@ -82,21 +87,23 @@ class Transformer(nn.Module):
         cache: Cache | None = None,
         watch: Watch = unseen,
     ) -> Float[Tensor, "R T D"]:
-        """The decoder's state at each target position; with a cache, `target` holds only the positions not yet in it.
+        """Return the decoder's state at each target position.
 
-        Rows may outnumber the sentences of `memory` by a whole factor: row r then belongs to sentence r // factor.
+        With a cache, `target` holds only the positions that are not in it yet. Rows may outnumber the sentences of
+        `memory` by a whole factor, the width of a beam: row r then belongs to sentence r // factor.
         """
-        before = cache.length if cache is not None else 0
-        end = before + target.shape[1]
-        at = self.position_range(before, end)
-        allowed = masks.causal_mask(at, self.position_range(0, end))
-        x = self.embed(target, at, self.target_embedding, self.target_positions, watch.within("decoder"))
+        cached = cache.length if cache is not None else 0
+        end = cached + target.shape[1]
+        position_ids = self.position_range(cached, end)
+        # Queries are the new positions only; keys are all positions, the cached ones first.
+        allowed = masks.causal_mask(position_ids, self.position_range(0, end))
+        x = self.embed(target, position_ids, self.target_embedding, self.target_positions, watch.within("decoder"))
         for number, layer in enumerate(self.decoder):
             name = f"decoder.{number}"
             x = layer(
                 x,
                 allowed,
-                at,
+                position_ids,
                 self.target_positions,
                 memory.states,
                 masks.key_mask(memory.mask),
@@ -104,28 +111,30 @@ class Transformer(nn.Module):
                 name,
                 watch.within(name),
             )
+        # One count for all layers, each of which has appended as many positions to its own cache.
         if cache is not None:
             cache.length = end
         return watch("states", self.decoder_norm(x))
 
     def logits(self, states: Float[Tensor, "R T D"], watch: Watch = unseen) -> Float[Tensor, "R T V"]:
-        """A number for each target piece: states times the output embedding (paper, 3.4), plus the bias, if any."""
+        """Return a logit for each target token: states times the output embedding (paper, 3.4), plus any bias."""
         return watch("logits", F.linear(states, self.output_embedding.weight, self.output_bias))
 
     def embed(
         self,
-        ids: Int[Tensor, "B Q"],
-        at: Int[Tensor, " Q"],
+        tokens: Int[Tensor, "B Q"],
+        position_ids: Int[Tensor, " Q"],
         table: nn.Embedding,
         positions: Positions,
         watch: Watch,
     ) -> Float[Tensor, "B Q D"]:
-        """Embedding times sqrt(d_model), plus position, dropped out (paper, 3.4, 3.5 and 5.4)."""
-        x = watch("embedding", table(ids) * self.config.d_model**0.5)
-        return watch("input", self.dropout(positions.embed(x, at, watch)))
+        """Return the embeddings times sqrt(d_model), plus positions, after dropout (paper, 3.4, 3.5 and 5.4)."""
+        # The factor brings an embedding, of length about 1, to the scale of the sinusoidal position vectors.
+        x = watch("embedding", table(tokens) * self.config.d_model**0.5)
+        return watch("input", self.dropout(positions.embed(x, position_ids, watch)))
 
     def position_range(self, first: int, end: int) -> Int[Tensor, " Q"]:
-        """The positions from `first` up to `end`; ValueError beyond the longest there is."""
+        """Return the position ids from `first` up to, not including, `end`; ValueError beyond `max_positions`."""
         if end > self.config.max_positions:
             raise ValueError(
                 f"the sequence has {end} pieces, this model takes {self.config.max_positions}; split the sentence"
@@ -134,12 +143,14 @@ class Transformer(nn.Module):
 
 
 def make_embedding(vocabulary: int, d_model: int) -> nn.Embedding:
-    """One vector a piece, of length about 1 before it is scaled: the same matrix serves as output projection."""
+    """Return a table with a random vector of length about 1 for each token."""
+    # Not of length sqrt(d_model), which `embed` wants: the matrix may also be the output projection, whose logits would
+    # then start that much too large.
     table = nn.Embedding(vocabulary, d_model)
     nn.init.normal_(table.weight, std=d_model**-0.5)
     return table
 
 
 def make_bias(vocabulary: int) -> nn.Parameter:
-    """A number for each piece, zero until it is trained."""
+    """Return a trainable number for each token, zero at the start."""
     return nn.Parameter(nn.init.zeros_(torch.empty(vocabulary)))

@@ -1,1 +1,1 @@
-"""A line of text taken apart and put together again: its parts, its tags, what must stay as it is."""
+"""Takes a line of text apart and puts it together again: segments, tags, and text that must stay as it is."""

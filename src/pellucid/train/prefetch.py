@@ -36,4 +36,4 @@ def spec_seeds(places: Sequence[BatchSpec]) -> tuple[int, ...]:
 def make_batches(places: Sequence[BatchSpec], workers: Workers) -> list[Batch]:
     """For a GPU they are where it can fetch them while it computes."""
     parts = worker_batches(places, workers)
-    return [part.pinned() for part in parts] if workers.device.type == "cuda" else parts
+    return [part.pin_memory() for part in parts] if workers.device.type == "cuda" else parts
