@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from pellucid.cli.files import equal_lines, json_line, name_file_in_errors, write_lines
+from pellucid.cli.files import json_line, name_file_in_errors, read_file_pair, write_lines
 from pellucid.cli.options import DEVICE, JSON, MODEL, PRECISION, search_default, search_option
 
 EXAMPLES = """\
@@ -33,7 +33,7 @@ def run(
     from pellucid.decode.config import SearchConfig
 
     SearchConfig(batch=batch)
-    sources, targets = equal_lines(source, target)
+    sources, targets = read_file_pair(source, target)
     loaded = load(model, precision, device=device)
     with name_file_in_errors(f"{source} and {target}"):
         scores = loaded.score(sources, targets, batch=batch)

@@ -8,10 +8,10 @@ import typer
 
 from pellucid.cli.files import (
     json_line,
-    lines_beside,
-    lines_of,
     name_file_in_errors,
     open_output,
+    read_parallel_lines,
+    read_sentences,
     require_file,
     write_lines,
 )
@@ -109,13 +109,13 @@ def run(
     SearchConfig(**search)  # what is wrong with the options or the file is said before the model is loaded
     require_file(file)
     terminology = None if terms is None else Terms.read(terms)
-    prefixes = None if prefix is None else lines_beside(prefix, file)
+    prefixes = None if prefix is None else read_parallel_lines(prefix, file)
     block = block or (1 if file == "-" and sys.stdin.isatty() else 2048)
     workers = 1 if block == 1 else None
     loaded = load(model, precision, engine, others=others or (), exported=exported, workers=workers, device=device)
     with name_file_in_errors(file), open_output(alignments) as align:
         translations = loaded.translate_stream(
-            lines_of(file), block=block, terms=terminology, prefixes=prefixes, **search
+            read_sentences(file), block=block, terms=terminology, prefixes=prefixes, **search
         )
         shown = write_alignments(show_progress(translations), align)
         write_lines(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import equal_lines, name_file_in_errors, write_lines
+from pellucid.cli.files import name_file_in_errors, read_file_pair, write_lines
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
 from pellucid.cli.options import MODEL, search_default, search_option
 from pellucid.cli.progress import show_progress
@@ -47,7 +47,7 @@ def run(
     require_figure(plot)
     if join < 1:
         raise ValueError(f"--join is {join}, it must be 1 or more")
-    read, wanted = (join_lines(lines, join) for lines in equal_lines(source, target))
+    read, wanted = (join_lines(lines, join) for lines in read_file_pair(source, target))
     loaded = load(model)
     with name_file_in_errors(f"{source} and {target}"):
         measured, left_out = measure_sentences(loaded, read, wanted, beam)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import lines_of, write_lines
+from pellucid.cli.files import read_sentences, write_lines
 from pellucid.cli.inspecting.output import JSON, write_objects
 from pellucid.cli.terminal import Terminal, escape_controls, flow_parts, format_blocks
 
@@ -49,7 +49,7 @@ def run(
 
         cut = cutter_of_tokenizer(load_bundle(model).tokenizer, side or "source")
     cuts = []
-    for number, line in enumerate(lines_of("-") if text == "-" else [text]):
+    for number, line in enumerate(read_sentences("-") if text == "-" else [text]):
         cuts.append(found := cut(line))
         if json:
             write_objects([{**vars(found), "many": found.many}])
