@@ -99,7 +99,7 @@ def run(
     # What is wrong with the options is said before the model is loaded.
     Languages.of({}, source, target)
     terminology = None if terms is None else Terms.read(terms)
-    keys = ApiKeys() if api_key_file is None else ApiKeys.read(api_key_file)
+    keys = ApiKeys() if api_key_file is None else ApiKeys.from_file(api_key_file)
     with runner.bind_socket(host, port) as listening:
         from pellucid.api import load
         from pellucid.serve.app import create_app
