@@ -104,7 +104,7 @@ def run(
     # Mistakes in the options are reported before the model is loaded.
     Languages.of({}, source, target)
     terminology = None if terms is None else Terms.read(terms)
-    keys = ApiKeys() if api_key_file is None else ApiKeys.read(api_key_file)
+    keys = ApiKeys() if api_key_file is None else ApiKeys.from_file(api_key_file)
     # The socket is bound before the model is loaded, so that a taken port is reported at once.
     with runner.bind_socket(host, port) as listening:
         from pellucid.api import load
