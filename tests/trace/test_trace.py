@@ -326,7 +326,7 @@ def test_another_engine_is_named_and_not_asked():
 
     model.translator.engine = Other()
     found = model.trace("The ball is blue.", beam=3)
-    assert any("searched by torch" in note for note in found.notes)
+    assert any("run by torch" in note for note in found.notes)
     assert found.translation == ball().translation
 
 

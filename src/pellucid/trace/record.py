@@ -42,7 +42,7 @@ class Record(Watcher, Mapping[str, Tensor]):
     def __getitem__(self, name: str) -> Tensor:
         """Return a recorded value; KeyError, naming the nearest recorded name, for one that was not recorded."""
         if name not in self._values:
-            raise KeyError(f"{name!r} was not recorded{_nearest(name, self._kept)}")
+            raise KeyError(f"{name!r} was not recorded{_nearest(name, self._values)}")
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -74,7 +74,9 @@ class Edit(Watcher):
         unused = [
             pattern for pattern in self._edits if not any(fnmatchcase(name, pattern) for name in self._names_seen)
         ]
-        problems = [f"{pattern!r} fits nothing that was computed{_nearest(pattern, self._heard)}" for pattern in unused]
+        problems = [
+            f"{pattern!r} fits nothing that was computed{_nearest(pattern, self._names_seen)}" for pattern in unused
+        ]
         if problems:
             raise ValueError("; ".join(problems))
 
