@@ -277,7 +277,7 @@ REFUSED = [
     (Pattern("encoder.1.self", 0, 99, [1.0] + [0.0] * 13), "row 99 of encoder.1.self is none"),
     (Pattern("decoder.1.cross", 0, -1, [1.0] + [0.0] * 13), "row -1 of decoder.1.cross is none"),
     (Pattern("decoder.1.cross", 0, 1, [1.0]), "has 14 weights, one for each source piece; 1 were given"),
-    (Pattern("decoder.1.self", 0, 2, [1.0, 0.0]), "has 3 weights, for itself and what was written before"),
+    (Pattern("decoder.1.self", 0, 2, [1.0, 0.0]), "has 3 weights, for itself and the pieces before it"),
     (Pattern("decoder.1.self", 0, 1, [0.0, 0.5, 0.5]), "later ones must be 0"),
     (Pattern("decoder.1.cross", 0, 1, [float("nan")] * 14), "weights must be numbers of at least 0"),
     (Pattern("decoder.1.cross", 0, 1, [-1.0] * 14), "weights must be numbers of at least 0"),

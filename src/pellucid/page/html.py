@@ -216,7 +216,7 @@ def require_keep_choice(keep: str) -> None:
 
 
 def format_size(count: int) -> str:
-    """Return a number of bytes in words, rounded up.
+    """Return a number of bytes in words.
 
     >>> format_size(812_345), format_size(14_000_000)
     ('813 kB', '14.0 MB')

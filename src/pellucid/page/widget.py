@@ -69,7 +69,7 @@ class PageQuestions:
         raise ValueError(f"a page asks for a manifest, a tensor, a parameter or an act, not {ask!r}")
 
     def _trace_of(self, name: Any) -> TraceLike:
-        """Return the trace of this id, or the first one without an id."""
+        """Return the trace with this id; without an id, the first one."""
         if name is None or name == self._first.manifest()["id"]:
             return self._first
         if name not in self._newer:
