@@ -1,6 +1,4 @@
-"""Lock of a run directory: one training at a time writes into it; the kernel releases the lock however the process
-ends.
-"""
+"""Lock of a run directory: one training at a time writes into it; the kernel frees it however the process ends."""
 
 import os
 from collections.abc import Iterator
@@ -39,7 +37,7 @@ def hold_run_lock(directory: Path) -> Iterator[None]:
                 ) from None
             except OSError:  # a network file system without locks
                 pass
-            # The last owner may have removed the file after we opened it: then our lock is on a file that nobody else sees.
+            # The last owner may have removed the file after we opened it: then nobody else sees the file we locked.
             if not is_file_at(file, path):
                 continue
             try:

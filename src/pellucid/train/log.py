@@ -128,7 +128,7 @@ class RunLog:
         """
         since = counts.since_report
         since.seconds += seconds
-        # A skipped update took time, which counts, but its loss may be no number.
+        # A skipped update took time, which counts, but its loss may not be finite.
         if not result.skipped:
             since.loss += result.loss * result.target_tokens
             since.target_tokens += result.target_tokens

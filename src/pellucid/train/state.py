@@ -117,8 +117,7 @@ def save_state(state: TrainState, tokenizer: Tokenizer, directory: Path, **manif
 
 
 def restore_state(state: TrainState, directory: Path) -> None:
-    """Set optimiser, stream and counts of `state` to what they were when `directory` was saved; its model is loaded
-    already.
+    """Restore optimiser, stream and counts of `state` as saved in `directory`; its model is loaded already.
 
     Raises ValueError for a directory that holds a model but no training state.
     """
@@ -134,9 +133,7 @@ def restore_state(state: TrainState, directory: Path) -> None:
 
 
 def reset_weights(state: TrainState, model: Transformer, directory: Path) -> None:
-    """Give `state` the weights of `model`, loaded from `directory`, and the optimiser saved there; nothing else
-    changes.
-    """
+    """Give `state` the weights of `model` and the optimiser saved in `directory`; nothing else changes."""
     with torch.no_grad():
         for parameter, saved in zip(state.model.parameters(), model.parameters(), strict=True):
             parameter.copy_(shard_like(saved, parameter))

@@ -115,8 +115,8 @@ def accumulate_gradient(
             raise MemoryError(
                 f"{len(batches[loss_or_index].source)} pairs did not fit beside this worker's part of the model, "
                 "and where train.shard_model is true all workers go through the layers together, so that one cannot "
-                "split its batch; resume with more workers, or begin anew with a smaller train.batch_tokens and a larger "
-                "train.accumulate"
+                "split its batch; resume with more workers, or begin anew with a smaller train.batch_tokens and a "
+                "larger train.accumulate"
             )
         model.zero_grad(set_to_none=True)
         # Free blocks that torch still holds have the sizes of the batch that failed, not of its halves.
