@@ -2,15 +2,15 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Footer } from "./footer";
 import { Help } from "./help";
+import { useApp } from "./hooks";
 import { press } from "./keyboard";
+import { remember } from "./navigation";
+import { SourceColumn } from "./piece_column";
 import { Scrubber } from "./scrubber";
-import { SourceColumn } from "./sourcecolumn";
-import { useApp } from "./state";
-import { TopBar } from "./topbar";
 import { useDark } from "./theme";
-import { Centre, ViewTabs } from "./viewtabs";
+import { TopBar } from "./top_bar";
+import { Centre, ViewTabs } from "./view_tabs";
 import { StoryView } from "./views/story";
-import { remember } from "./zoom";
 
 export function Page() {
   const app = useApp();

@@ -1,7 +1,7 @@
 // Drawings as bitmaps: saved as PNG, or as the cells of a picture that has too many of them.
 
 import { type Drawing, paintDrawing } from "./drawing";
-import { save } from "./export";
+import { save } from "./file_formats";
 
 /** Saves the drawing as PNG, twice as fine as the screen. */
 export function savePng(drawing: Drawing, name: string): Promise<void> {

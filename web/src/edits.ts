@@ -1,7 +1,7 @@
 // Edits of a run in words, and the probabilities of two runs beside each other.
 
-import { quoted, signed } from "./prose";
-import { sectionInWords } from "./roles";
+import { quoted, signed } from "./format";
+import { sectionInWords } from "./tensor_graph";
 import type { EditSpec, Manifest, Side } from "./types";
 
 export function editInWords(edit: EditSpec, source: Side): string {

@@ -1,7 +1,7 @@
 // What was checked, how the numbers were made, and how to take them along.
 import { useState } from "preact/hooks";
+import { useApp } from "./hooks";
 import { linkOf, written } from "./permalink";
-import { useApp } from "./state";
 import type { Manifest } from "./types";
 
 export function Footer(props: { manifest: Manifest }) {

@@ -1,7 +1,7 @@
 // The keys of the page, and what each does; a sheet that has the focus takes arrows, Enter and F for itself.
-import { STOPS } from "./stories";
+import { turnHead, turnLayer, turnStep, zoomOut } from "./navigation";
 import type { App, Mode } from "./state";
-import { turnHead, turnLayer, turnStep, zoomOut } from "./zoom";
+import { STOPS } from "./story_stops";
 
 export interface Key {
   keys: string[]; // as KeyboardEvent.key says them

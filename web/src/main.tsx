@@ -2,10 +2,11 @@
 import { effect } from "@preact/signals";
 import { render as draw } from "preact";
 import { Page } from "./app";
+import { AppContext } from "./hooks";
 import { arrive, follow, keepAddress, read } from "./permalink";
-import { fileSource, httpSource, type WidgetModel, widgetSource } from "./source";
-import { type App, AppContext, type Host, makeApp } from "./state";
-import { adoptStyle } from "./style";
+import { type App, type Host, makeApp } from "./state";
+import { adoptStyle } from "./style_sheets";
+import { fileSource, httpSource, type WidgetModel, widgetSource } from "./trace_source";
 import type { TraceSource } from "./types";
 
 export { fileSource, httpSource, widgetSource };

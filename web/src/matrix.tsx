@@ -1,9 +1,10 @@
 // One captured tensor as a sheet: two of its dimensions, the others fixed.
 import { useMemo } from "preact/hooks";
 import { scaleOf } from "./colour";
+import { useApp, useLoaded, useTensor } from "./hooks";
 import { maskOf, pictureOf } from "./picture";
 import { Sheet } from "./sheet";
-import { tensorRow, useApp, useLoaded, useTensor } from "./state";
+import { tensorRow } from "./state";
 import { useDark } from "./theme";
 
 export interface MatrixProps {

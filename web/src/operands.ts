@@ -1,6 +1,6 @@
 // The numbers a cell is made of, each with the place where it stands, and sums over them.
 
-import { at, type Numbers, type Operand, rowOf, type Sum, type Term, within } from "./explain";
+import { at, type Numbers, type Operand, rowOf, type Sum, type Term, within } from "./cell_terms";
 
 /** The cell at an index, or what stands for it in a tensor that is the same for all. */
 export async function cell(numbers: Numbers, name: string, index: number[]): Promise<Operand> {

@@ -1,6 +1,6 @@
 // What can be measured of attention weights in the page: entropy, the largest weight, weight on marks, what is carried.
 
-import type { AttentionParts } from "./roles";
+import type { AttentionParts } from "./tensor_graph";
 import type { Manifest } from "./types";
 
 /** From this number of keys on, pictures of patterns need more room beside each other. */

@@ -1,4 +1,5 @@
 // Which numbers of a tensor stand in which cell of a picture, which of them are masked, and how they are told in words.
+import type { Scale } from "./colour";
 import { exact } from "./readout";
 import type { Manifest, TensorRow } from "./types";
 
@@ -6,6 +7,22 @@ export interface SheetAxis {
   dim: string;
   size: number;
   labels?: string[];
+}
+
+/** A sheet of numbers: which, how they are coloured and labelled, and what happens when a cell is opened. */
+export interface SheetProps {
+  values: ArrayLike<number>; // rows.size * cols.size numbers; NaN is shown as such
+  rows: SheetAxis;
+  cols: SheetAxis;
+  scale: Scale;
+  label: string;
+  masked?: (row: number, col: number) => boolean;
+  cell?: number; // CSS pixels of a side; what fits where absent
+  maxHeight?: number;
+  bare?: boolean; // a thumbnail: no words, no keys
+  onOpen?: (row: number, col: number) => void;
+  /** Said beside the label: the shape, a fixed dimension. */
+  note?: string;
 }
 
 export interface Picture {

@@ -1,9 +1,9 @@
 // The translation, piece by piece: each is one step of decoding, and can be gone to.
+import { useApp } from "./hooks";
+import { turnStep } from "./navigation";
 import { Piece } from "./piece";
 import { short } from "./readout";
-import { useApp } from "./state";
 import type { Manifest } from "./types";
-import { turnStep } from "./zoom";
 
 export function Scrubber(props: { manifest: Manifest }) {
   const app = useApp();

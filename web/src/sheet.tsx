@@ -1,35 +1,16 @@
 // A sheet of numbers: a canvas with the words beside it, a legend, the value under the pointer, and the keys.
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Scale } from "./colour";
-import { follow, followCell } from "./follow";
-import { cellAt, headerAt, type Layout, layoutOf, type View } from "./geometry";
+import { follow, followCell } from "./followed_piece";
+import { useApp } from "./hooks";
 import { Legend } from "./legend";
-import { paint } from "./paint";
-import { cellSentence, positionName, type SheetAxis } from "./picture";
+import { cellSentence, positionName, type SheetProps } from "./picture";
 import { exact } from "./readout";
-import { measurer, scrollTo, useRoom } from "./room";
-import { useApp } from "./state";
-import { SheetTable } from "./table";
+import { cellAt, headerAt, type Layout, layoutOf, type View } from "./sheet_geometry";
+import { measurer, scrollTo, useRoom } from "./sheet_measures";
+import { paint } from "./sheet_painting";
+import { SheetTable } from "./sheet_table";
 import { inksOf, useDark } from "./theme";
-import { Thumbnail } from "./thumb";
-
-export { follow } from "./follow";
-export type { SheetAxis } from "./picture";
-
-export interface SheetProps {
-  values: ArrayLike<number>; // rows.size * cols.size numbers; NaN is shown as such
-  rows: SheetAxis;
-  cols: SheetAxis;
-  scale: Scale;
-  label: string;
-  masked?: (row: number, col: number) => boolean;
-  cell?: number; // CSS pixels of a side; what fits where absent
-  maxHeight?: number;
-  bare?: boolean; // a thumbnail: no words, no keys
-  onOpen?: (row: number, col: number) => void;
-  /** Said beside the label: the shape, a fixed dimension. */
-  note?: string;
-}
+import { Thumbnail } from "./thumbnail";
 
 type Cell = readonly [number, number];
 

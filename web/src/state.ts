@@ -1,9 +1,7 @@
 // What one page knows: the trace it shows, the place one looks at, and how to fetch numbers. One object per mount.
 import { batch, type Signal, signal } from "@preact/signals";
-import { fromFile, OF_MODEL } from "./saved";
+import { fromFile, OF_MODEL } from "./file_answers";
 import type { Acts, Manifest, ParameterRow, Studied, TensorRow, TraceSource } from "./types";
-
-export * from "./hooks";
 
 export type View =
   | "map"

@@ -1,6 +1,6 @@
-// Light or dark, and the few colours that a canvas needs besides its scale; the same numbers stand in style.css.
+// Light or dark, and the few colours that a canvas needs besides its scale; the same numbers stand in theme.css.
 import { signal } from "@preact/signals";
-import { useApp } from "./state";
+import { useApp } from "./hooks";
 
 const asked = typeof matchMedia === "function" ? matchMedia("(prefers-color-scheme: dark)") : null;
 const systemDark = signal(asked?.matches ?? false);

@@ -1,17 +1,32 @@
 // What the cards compute, against numbers that can be worked out by hand or another way.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { affinities, affinity, apart, diagonalOf, leaked, maskedWeights, nearlyConstant, numbersIn, sharpened, sineCosine, sinusoid, sinusoids, slopeOf, softmax } from "../src/claims";
+import {
+  affinities,
+  affinity,
+  apart,
+  diagonalOf,
+  leaked,
+  maskedWeights,
+  nearlyConstant,
+  numbersIn,
+  sharpened,
+  sineCosine,
+  sinusoid,
+  sinusoids,
+  slopeOf,
+  softmax,
+} from "../src/claim_measures";
+import { fromFile } from "../src/file_answers";
 import { patternOf } from "../src/patterns";
-import { fromFile } from "../src/saved";
 import { frameOf, nearestTo, nextTowards, placeOf } from "../src/scatter";
 import type { WordMap } from "../src/types";
-import { known, roleInWords } from "../src/views/atlas";
 import { byDistance } from "../src/views/cards_numbers";
 import { wordsIn } from "../src/views/cards_words";
+import { known, roleInWords } from "../src/views/head_roles";
 import { cosines } from "../src/views/positions";
 import { found } from "../src/views/words";
-import { manifest } from "./small";
+import { manifest } from "./small_trace";
 
 const near = (a: number, b: number, within = 1e-9) => assert.ok(Math.abs(a - b) < within, `${a} is not ${b}`);
 

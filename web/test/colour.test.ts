@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { type Colour, colourOf, contrast, inkOn, rgbOf, type Scale, scaleOf, shares, symmetric, tableOf, valueOf } from "../src/colour";
 import { inksOf } from "../src/theme";
-import { row } from "./small";
+import { row } from "./small_trace";
 
 const SCALES: Scale[] = [shares(false), shares(true), symmetric(3.7, false), symmetric(3.7, true)];
 const named = (scale: Scale) => `${scale.kind}, ${scale.dark ? "dark" : "light"}`;
@@ -98,7 +98,7 @@ test("numbers written in cells can be read on every colour", () => {
 });
 
 test("text of the page has the contrast of WCAG AA in both themes, and the canvas uses the same inks", () => {
-  const style = readFileSync("src/style.css", "utf8");
+  const style = readFileSync("src/theme.css", "utf8");
   for (const dark of [false, true]) {
     const block = style.split(dark ? '.pellucid[data-theme="dark"] {' : ".pellucid {\n  color-scheme: light")[1]?.split("}")[0] ?? "";
     const token = Object.fromEntries([...block.matchAll(/--([a-z-]+): (#[0-9a-f]{6});/g)].map((found) => [found[1], found[2] as string]));

@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { display, formulaOf, fraction, line, over, root, rootOrNumber } from "../src/mathml";
-import { storyOf } from "../src/stories";
+import { storyOf } from "../src/story_stops";
 import type { Op } from "../src/types";
-import { manifest } from "./small";
-import { type Element, elementsOf, textOf, xmlOf } from "./vnodes";
+import { type Element, elementsOf, textOf, xmlOf } from "./element_tree";
+import { manifest } from "./small_trace";
 
 const OPS: Op[] = [
   { kind: "lookup", table: "t", scale: 128 ** 0.5, side: "source" },

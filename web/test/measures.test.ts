@@ -1,16 +1,16 @@
 // What the page measures of attention, of links and of accounts, against numbers that can be worked out by hand.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { byGroup, byKey, bySize, byWord, headOf } from "../src/account";
+import { linksOf, unitsOf } from "../src/alignment_links";
+import { distance } from "../src/baseline";
 import { differenceInWords, editInWords, pairsOf } from "../src/edits";
-import { distance } from "../src/kept";
-import { linksOf, unitsOf } from "../src/links";
+import { byGroup, byKey, bySize, byWord, headOf } from "../src/logit_account";
 import { carried, entropyOf, maskedBy, meanOf, numbersOf, patternOf } from "../src/patterns";
 import type { Account, Manifest } from "../src/types";
 import { cosines } from "../src/views/positions";
-import { sizeOf } from "../src/views/wholetrace";
 import { warningsOf, wordsOf } from "../src/views/tokens";
-import { manifest } from "./small";
+import { sizeOf } from "../src/views/whole_trace";
+import { manifest } from "./small_trace";
 
 const near = (a: number, b: number) => assert.ok(Math.abs(a - b) < 1e-6, `${a} is not ${b}`);
 const floats = (...values: number[]) => Float32Array.from(values);

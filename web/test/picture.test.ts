@@ -1,10 +1,10 @@
 // Laws of what stands in which cell, what is masked, and what is said of a cell.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { cellAt, headerAt, layoutOf, type View } from "../src/geometry";
 import { cellSentence, maskOf, pictureOf } from "../src/picture";
 import { exact, short } from "../src/readout";
-import { counted, manifest, TENSORS } from "./small";
+import { cellAt, headerAt, layoutOf, type View } from "../src/sheet_geometry";
+import { counted, manifest, TENSORS } from "./small_trace";
 
 const tensor = (name: string) => {
   const found = TENSORS.find((each) => each.name === name);

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
-import { fileSource, fromHalf, httpSource, numbersOf, reason, type WidgetModel, widgetSource } from "../src/source";
-import { manifest } from "./small";
+import { fileSource, fromHalf, httpSource, numbersOf, reason, type WidgetModel, widgetSource } from "../src/trace_source";
+import { manifest } from "./small_trace";
 
 const NUMBERS = Float32Array.from([0, -1.5, 12345.678, 6e-8, Number.NaN]);
 

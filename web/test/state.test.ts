@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { KEYS, press } from "../src/keyboard";
+import { remember, turnHead, turnLayer, turnStep, zoomOut } from "../src/navigation";
 import { answers, arrive, follow, linkOf, questionOf, read, written } from "../src/permalink";
 import { type App, makeApp } from "../src/state";
-import { remember, turnHead, turnLayer, turnStep, zoomOut } from "../src/zoom";
 import type { EditSpec, Manifest, Question } from "../src/types";
-import { counted, manifest, sourceOf } from "./small";
+import { counted, manifest, sourceOf } from "./small_trace";
 
 async function shown(more = {}): Promise<{ app: App; source: ReturnType<typeof sourceOf> }> {
   const source = sourceOf(manifest(), more);

@@ -1,12 +1,13 @@
 // Which words of the two sentences belong together, as far as cross-attention says so.
 import { useState } from "preact/hooks";
-import { type Links, linksOf, type Reading } from "../links";
+import { type Links, linksOf, type Reading } from "../alignment_links";
+import { figure, probability } from "../format";
+import { useApp, useTensor } from "../hooks";
 import { meanOf, patternOf, weightsOf } from "../patterns";
-import { figure, probability } from "../prose";
-import { type AttentionParts, attentions, sectionInWords } from "../roles";
-import { type App, useApp, useTensor } from "../state";
+import type { App } from "../state";
+import { type AttentionParts, attentions, sectionInWords } from "../tensor_graph";
 import type { Manifest } from "../types";
-import { Loading, Missing, Value } from "./said";
+import { Loading, Missing, Value } from "./values";
 
 const [ROW, LEFT, GAP, TOP] = [30, 190, 320, 16];
 
@@ -28,9 +29,9 @@ function Chosen({ app, manifest, crossings }: { app: App; manifest: Manifest; cr
   const parts = crossings.find((each) => each.section === section) ?? crossings[0];
   if (!parts) return null;
   return (
-    <div class="stack b-align">
+    <div class="stack align-body">
       <h2>Links between the two sentences</h2>
-      <div class="row b-controls">
+      <div class="row form-row">
         <label>
           Layer{" "}
           <select value={section} onChange={(event) => setSection(event.currentTarget.value)}>
@@ -119,7 +120,7 @@ function Picture({ app, links }: { app: App; links: Links }) {
   return (
     <div class="scroll">
       <svg
-        class="b-links"
+        class="align-links"
         width={size * (2 * LEFT + GAP)}
         height={size * (2 * TOP + rows * ROW)}
         viewBox={`0 0 ${2 * LEFT + GAP} ${2 * TOP + rows * ROW}`}
@@ -129,7 +130,7 @@ function Picture({ app, links }: { app: App; links: Links }) {
         {!hidden &&
           links.links.map((link) => (
             <path
-              class={`b-link-line${lit(link.source, link.target) ? " b-lit" : ""}`}
+              class={`align-link${lit(link.source, link.target) ? " align-lit" : ""}`}
               d={`M${LEFT},${y(link.source)} C${LEFT + GAP / 2},${y(link.source)} ${LEFT + GAP / 2},${y(link.target)} ${LEFT + GAP},${y(link.target)}`}
               stroke-width={0.5 + 9 * link.weight}
             >
@@ -168,7 +169,7 @@ interface WordProps {
 function Word({ text, x, y, end, pressed, onHover, onPick }: WordProps) {
   return (
     <g
-      class="b-word-node"
+      class="align-word"
       role="button"
       tabIndex={0}
       aria-pressed={pressed}
@@ -193,7 +194,7 @@ function Weight({ link, hover, y }: { link: Links["links"][number]; hover: "sour
   const right = hover === "source";
   const at = right ? y(link.target) : y(link.source);
   return (
-    <text class="b-weight" x={right ? 2 * LEFT + GAP - 30 : 4} y={at + 5}>
+    <text class="align-weight" x={right ? 2 * LEFT + GAP - 30 : 4} y={at + 5}>
       {probability(link.weight)}
     </text>
   );

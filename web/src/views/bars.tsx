@@ -1,6 +1,6 @@
 // Numbers as bars beside their names, to the left of zero where they are negative; a real table underneath.
-import { useApp } from "../state";
-import { Value } from "./said";
+import { useApp } from "../hooks";
+import { Value } from "./values";
 
 const LONG = 16; // letters of a name that needs more room
 
@@ -20,25 +20,25 @@ export function Bars(props: { bars: Bar[]; caption: string; reach?: number }) {
   const signed = props.bars.some((bar) => bar.value < 0);
   const long = signed || props.bars.some((bar) => bar.label.length > LONG);
   return (
-    <table class={`b-bars${signed ? " b-signed" : ""}${long ? " b-long" : ""}${whole ? " b-whole" : ""}`}>
+    <table class={`bars${signed ? " bars-signed" : ""}${long ? " bars-long" : ""}${whole ? " bars-exact" : ""}`}>
       <caption>{props.caption}</caption>
       <tbody>
         {props.bars.map((bar) => (
-          <tr class={bar.mark ? "b-marked" : undefined}>
+          <tr class={bar.mark ? "bars-marked" : undefined}>
             <th scope="row">
               {bar.onOpen ? (
-                <button type="button" class="b-link" onClick={bar.onOpen}>
+                <button type="button" class="bars-link" onClick={bar.onOpen}>
                   {bar.label}
                 </button>
               ) : (
                 bar.label
               )}
-              {bar.mark && <span class="b-mark"> {bar.mark}</span>}
+              {bar.mark && <span class="bars-mark"> {bar.mark}</span>}
             </th>
             <td>
               <Length share={Math.min(1, Math.abs(bar.value) / reach)} negative={bar.value < 0} signed={signed} />
             </td>
-            <td class="mono b-number">
+            <td class="mono bars-number">
               <Value shown={whole ? String(bar.value).replace("-", "−") : bar.shown} exact={String(bar.value)} />
             </td>
           </tr>
@@ -53,8 +53,8 @@ function Length(props: { share: number; negative: boolean; signed: boolean }) {
   const width = `${(props.share * (props.signed ? 50 : 100)).toFixed(2)}%`;
   const left = props.signed ? (props.negative ? `${(50 - props.share * 50).toFixed(2)}%` : "50%") : "0";
   return (
-    <span class="b-track" aria-hidden="true">
-      {!hidden && <span class={props.negative ? "b-bar b-below" : "b-bar"} style={{ width, left }} />}
+    <span class="bars-track" aria-hidden="true">
+      {!hidden && <span class={props.negative ? "bars-bar bars-negative" : "bars-bar"} style={{ width, left }} />}
     </span>
   );
 }

@@ -1,12 +1,13 @@
 // The search: every candidate of every step, which were kept, which were pruned, which one won.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { keep } from "../kept";
+import { keep } from "../baseline";
+import { figure, many, quoted } from "../format";
+import { useApp } from "../hooks";
 import { display, fraction, line, power } from "../mathml";
-import { figure, many, quoted } from "../prose";
-import { type App, sentence, useApp } from "../state";
-import { layoutOf, neighbour, NODE, pathTo, type Placed, type TreeLayout } from "../treelayout";
+import { type App, sentence } from "../state";
+import { layoutOf, neighbour, NODE, pathTo, type Placed, type TreeLayout } from "../tree_layout";
 import type { Manifest, Tree, TreeNode } from "../types";
-import { Missing, Value } from "./said";
+import { Missing, Value } from "./values";
 
 export function BeamView() {
   const app = useApp();
@@ -26,7 +27,7 @@ function Search({ app, manifest, tree }: { app: App; manifest: Manifest; tree: T
   const node = tree.nodes.find((each) => each.id === picked);
   const fates = (fate: TreeNode["fate"]) => tree.nodes.filter((each) => each.fate === fate).length;
   return (
-    <div class="stack b-beam">
+    <div class="stack beam-body">
       <header class="row">
         <h2>The beam: {many(tree.width, "beginning")} side by side</h2>
         <label>
@@ -48,7 +49,7 @@ function Search({ app, manifest, tree }: { app: App; manifest: Manifest; tree: T
 function Formula({ tree }: { tree: Tree }) {
   const score = fraction("Σ log P", power(line("(", fraction("5 + pieces", "6"), ")"), String(tree.length_penalty)));
   return (
-    <figure class="b-code">
+    <figure class="source-line">
       {display(line("score =", score))}
       <figcaption class="quiet">As it was computed: {tree.formula}</figcaption>
     </figure>
@@ -90,7 +91,7 @@ function Picture({ app, tree, layout, picked, onPick }: PictureProps) {
   };
   const way = new Set(picked === null ? [] : pathTo(tree, picked).map((node) => node.id));
   return (
-    <div class="scroll b-tree" ref={box}>
+    <div class="scroll beam-tree" ref={box}>
       <svg onKeyDown={walk}  width={size * layout.width} height={size * layout.height} viewBox={`0 0 ${layout.width} ${layout.height}`} role="group" aria-label="Candidates by step and rank; arrow keys walk from one to the next">
         {layout.placed.map((placed) => (
           <Edge placed={placed} from={by.get(placed.node.parent ?? -1)} layout={layout} onWay={way.has(placed.node.id)} />
@@ -114,14 +115,14 @@ function Picture({ app, tree, layout, picked, onPick }: PictureProps) {
 }
 
 function classesOf(node: TreeNode): string {
-  return `b-${node.fate}${node.best ? " b-best" : ""}`;
+  return `beam-${node.fate}${node.best ? " beam-best" : ""}`;
 }
 
 function Edge({ placed, from, layout, onWay }: { placed: Placed; from: Placed | undefined; layout: TreeLayout; onWay: boolean }) {
   const [x, y] = from ? [from.x + NODE.width, from.y] : [layout.root.x + NODE.root - 6, layout.root.y];
   const middle = (x + placed.x) / 2;
   const path = `M${x},${y} C${middle},${y} ${middle},${placed.y} ${placed.x},${placed.y}`;
-  return <path class={`b-edge ${classesOf(placed.node)}${onWay ? " b-way" : ""}`} d={path} />;
+  return <path class={`beam-edge ${classesOf(placed.node)}${onWay ? " beam-path" : ""}`} d={path} />;
 }
 
 interface NodeProps {
@@ -144,7 +145,7 @@ function Node({ placed: { node, x, y }, tree, pressed, reachable, current, onPic
   };
   return (
     <g
-      class={`b-node ${classesOf(node)}${current ? " b-current" : ""}`}
+      class={`beam-node ${classesOf(node)}${current ? " beam-current" : ""}`}
       role="button"
       tabIndex={reachable ? 0 : -1}
       data-node={node.id}
@@ -158,7 +159,7 @@ function Node({ placed: { node, x, y }, tree, pressed, reachable, current, onPic
         {star}
         {fitting(node.piece, star ? 5 : 7)}
       </text>
-      <text class="b-score" x={x + NODE.width - 6} y={y + 5} text-anchor="end">
+      <text class="beam-score" x={x + NODE.width - 6} y={y + 5} text-anchor="end">
         {hidden ? "?" : figure(Number(node.score.toFixed(2)))}
       </text>
     </g>

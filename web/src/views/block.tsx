@@ -1,19 +1,20 @@
 // One sub-layer as a flow of matrices: for each thing that is computed, what came in and what came out.
 
-import { type Block, blockAt, blocks, positionDim } from "../layout";
-import { asRoot } from "../made";
+import { asRoot } from "../computation";
+import { many } from "../format";
+import { useApp } from "../hooks";
 import { Matrix } from "../matrix";
+import { type Block, blockAt, blocks, positionDim } from "../network";
 import { lastName } from "../operands";
-import { many } from "../prose";
-import { inputsOf, labelsOf, rowOf, sectionInWords } from "../roles";
-import { type App, useApp } from "../state";
+import type { App } from "../state";
+import { inputsOf, labelsOf, rowOf, sectionInWords } from "../tensor_graph";
 import type { Manifest, Op, TensorRow } from "../types";
-import { ActiveUnits } from "./active";
-import { useArrival } from "./arrival";
-import { Figure, heightFor } from "./flow";
+import { ActiveUnits } from "./active_units";
+import { useArrival } from "./arrival_focus";
 import { HeadsRow } from "./heads_row";
-import { MeansAndDeviations } from "./norm";
-import { Missing } from "./said";
+import { Figure, heightFor } from "./matrix_flow";
+import { MeansAndDeviations } from "./norm_moments";
+import { Missing } from "./values";
 
 export function BlockView() {
   const app = useApp();
@@ -24,8 +25,8 @@ export function BlockView() {
   const block = section === undefined ? blocks(manifest)[0] : blockAt(manifest, section);
   if (!block) return <Missing says={`This model has no part ${section ?? ""}.`} />;
   return (
-    <article class="a-block">
-      <header class="row a-title">
+    <article class="block-body">
+      <header class="row view-title">
         <h2 ref={heading} tabIndex={-1}>
           {sectionInWords(block.key)}
         </h2>
@@ -75,7 +76,7 @@ function Heads(props: { block: Block; manifest: Manifest }) {
         Each makes queries, keys and values of {width} numbers, and weights from how well they fit. Rows read, columns
         are read; dark is much on light paper, light is much on dark. Open one to see its whole chain of matrices.
       </p>
-      <div class="a-large">
+      <div class="heads-row-large">
         <HeadsRow parts={attention} named />
       </div>
     </section>
@@ -94,9 +95,9 @@ function Step(props: { manifest: Manifest; row: TensorRow }) {
       <h3>
         {lastName(row.name).replaceAll("_", " ")} <span class="quiet">{row.means}</span>
       </h3>
-      <div class="a-flow">
+      <div class="flow">
         {heads ? (
-          <p class="a-note">
+          <p class="flow-note">
             {heads.shape[0]} heads side by side: {heads.shape[0]} × {heads.shape[2]} numbers for each position
           </p>
         ) : null}

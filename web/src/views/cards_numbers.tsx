@@ -2,14 +2,14 @@
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { nearlyConstant, numbersIn, sineCosine, sinusoid, sinusoids, softmax } from "../claims";
-import { count, figure, many, probability, quoted } from "../prose";
-import { attentions, positionsOf, rowOf, sectionInWords } from "../roles";
-import { useApp, useTensor } from "../state";
+import { nearlyConstant, numbersIn, sineCosine, sinusoid, sinusoids, softmax } from "../claim_measures";
+import { count, figure, many, probability, quoted } from "../format";
+import { useApp, useTensor } from "../hooks";
+import { attentions, positionsOf, rowOf, sectionInWords } from "../tensor_graph";
 import type { Manifest } from "../types";
-import { Card, Num, Says } from "./card";
+import { Card, Num, Says } from "./claim_card";
 import { cosines } from "./positions";
-import { Loading, Missing } from "./said";
+import { Loading, Missing } from "./values";
 
 const GIVEN = "40, 51, 43, 38";
 const PRINTED = [0.005, 0.973, 0.015, 0.007]; // what article A prints beside those scores
@@ -27,7 +27,7 @@ export function SoftmaxCard({ manifest }: { manifest: Manifest }) {
         Scores <input type="text" value={text} size={28} onInput={(event) => setText(event.currentTarget.value)} aria-invalid={!logits} />
       </label>
       {logits && probabilities ? (
-        <table class="b-table" aria-label="Scores and their softmax">
+        <table class="plain-table" aria-label="Scores and their softmax">
           <thead>
             <tr>
               <th scope="col">score</th>
@@ -89,7 +89,7 @@ export function ExponentCard({ manifest }: { manifest: Manifest }) {
       from={["A"]}
       claim="Code for the vectors of positions that counts i in steps of two, and then doubles it once more; and that the vectors lie within the unit sphere."
     >
-      <div class="row b-controls">
+      <div class="row form-row">
         <label>
           width{" "}
           <select value={String(width)} onChange={(event) => setWidth(Number(event.currentTarget.value))}>
@@ -114,7 +114,7 @@ export function ExponentCard({ manifest }: { manifest: Manifest }) {
       >
         Dimension {at}, position 0 at the left, {FARTHEST} at the right. Line: the paper. Dashed: the exponent doubled.
       </Curves>
-      <table class="b-table" aria-label="The paper's vectors and those of the doubled exponent">
+      <table class="plain-table" aria-label="The paper's vectors and those of the doubled exponent">
         <thead>
           <tr>
             <th scope="col" />
@@ -183,7 +183,7 @@ function OwnPositions(props: { manifest: Manifest; position: number; dim: number
 export function Slider(props: { name: string; value: number; most: number; least?: number; onChange: (value: number) => void }) {
   const given = (event: { currentTarget: HTMLInputElement }) => props.onChange(Math.round(Number(event.currentTarget.value)));
   return (
-    <label class="c-slider">
+    <label class="slider">
       {props.name} <input type="range" min={props.least ?? 0} max={props.most} value={props.value} onInput={given} /> <output class="mono">{props.value}</output>
     </label>
   );
@@ -197,11 +197,11 @@ function Curves({ series, at, label, children }: { series: number[][]; at: numbe
   const size = series[0]?.length ?? 1;
   return (
     <figure>
-      <svg class="b-curve c-curves" viewBox={`0 0 ${wide} ${high}`} role="img" aria-label={label}>
-        <line class="b-axis" x1={8} x2={wide - 8} y1={y(0)} y2={y(0)} />
-        <line class="c-at" x1={x(at, size)} x2={x(at, size)} y1={4} y2={high - 4} />
+      <svg class="curve claim-curves" viewBox={`0 0 ${wide} ${high}`} role="img" aria-label={label}>
+        <line class="curve-axis" x1={8} x2={wide - 8} y1={y(0)} y2={y(0)} />
+        <line class="curve-at" x1={x(at, size)} x2={x(at, size)} y1={4} y2={high - 4} />
         {series.map((values, i) => (
-          <polyline class={i ? "b-line c-second" : "b-line"} points={values.map((value, d) => `${x(d, size).toFixed(1)},${y(value).toFixed(1)}`).join(" ")} />
+          <polyline class={i ? "curve-line curve-second" : "curve-line"} points={values.map((value, d) => `${x(d, size).toFixed(1)},${y(value).toFixed(1)}`).join(" ")} />
         ))}
       </svg>
       <figcaption class="quiet">{children}</figcaption>
@@ -231,7 +231,7 @@ export function NearnessCard({ manifest }: { manifest: Manifest }) {
   const rising = rise < 0 ? "It falls all the way." : `It does not only fall: the first rise is from distance ${rise - 1} to ${rise}.`;
   return card(
     <>
-      <table class="b-table" aria-label="Mean cosine of two positions by their distance">
+      <table class="plain-table" aria-label="Mean cosine of two positions by their distance">
         <thead>
           <tr>
             <th scope="col">distance</th>
@@ -273,7 +273,7 @@ export function ShapesCard({ manifest }: { manifest: Manifest }) {
     <Card id="shapes" title="How wide one head's output is" from={["A"]} claim="With four words, what a single head gives, Z, has 4 rows and 512 columns.">
       {parts ? (
         <>
-          <dl class="b-facts">
+          <dl class="facts">
             <dt>one head of {sectionInWords(parts.section)}</dt>
             <dd class="mono" data-shape="head">
               {rows} × {width}
@@ -309,7 +309,7 @@ export function NamesCard({ manifest }: { manifest: Manifest }) {
   ];
   return (
     <Card id="names" title="What is called a score" from={["A", "D", "E"]} claim="The word score stands for the products, for the softmax, and for what a head gives in the end.">
-      <table class="b-table" aria-label="Four tensors and their names">
+      <table class="plain-table" aria-label="Four tensors and their names">
         <tbody>
           {rows.map(([name, says]) => {
             const row = rowOf(manifest, name ?? "");

@@ -1,18 +1,19 @@
 // Cards on attention: the width of a head, masks, the diagonal of the cross-attention, roles of heads.
 
 import { useState } from "preact/hooks";
-import { affinities, apart, diagonalOf, leaked, maskedWeights, sharpened } from "../claims";
+import { affinities, apart, diagonalOf, leaked, maskedWeights, sharpened } from "../claim_measures";
 import { shares } from "../colour";
+import { count, figure, many, probability } from "../format";
+import { useApp, useLoaded, useTensor } from "../hooks";
 import { patternOf } from "../patterns";
-import { count, figure, many, probability } from "../prose";
-import { type AttentionParts, attentions, rowOf, sectionInWords } from "../roles";
 import { Sheet } from "../sheet";
-import { type App, useApp, useLoaded, useTensor } from "../state";
+import type { App } from "../state";
+import { type AttentionParts, attentions, rowOf, sectionInWords } from "../tensor_graph";
 import { useDark } from "../theme";
 import type { Diagonals, HeadStudy, Manifest, Masking } from "../types";
-import { Card, Num, Says } from "./card";
 import { Slider } from "./cards_numbers";
-import { Loading, Missing } from "./said";
+import { Card, Num, Says } from "./claim_card";
+import { Loading, Missing } from "./values";
 
 export function WidthCard({ manifest }: { manifest: Manifest }) {
   const all = attentions(manifest).filter((parts) => parts.heads > 0);
@@ -63,7 +64,7 @@ function Divided({ parts, width }: { parts: AttentionParts; width: number }) {
   return (
     <>
       <Slider name="divide by the root of" value={by} least={1} most={4 * width} onChange={setBy} />
-      <table class="b-table" aria-label="Weights when products are divided by another root">
+      <table class="plain-table" aria-label="Weights when products are divided by another root">
         <thead>
           <tr>
             <th scope="col">divided by</th>
@@ -113,7 +114,7 @@ function ThreeRuns({ masking, manifest }: { masking: Masking; manifest: Manifest
   const worst = (values: number[]) => Math.max(...values);
   return (
     <>
-      <table class="b-table" aria-label="Step by step, with the mask and without it">
+      <table class="plain-table" aria-label="Step by step, with the mask and without it">
         <thead>
           <tr>
             <th scope="col">position, piece read</th>
@@ -182,7 +183,7 @@ function Places({ products }: { products: NonNullable<Masking["products"]> }) {
           ))}
         </select>
       </label>
-      <table class="b-table" aria-label="The mask added before the division and after it">
+      <table class="plain-table" aria-label="The mask added before the division and after it">
         <thead>
           <tr>
             <th scope="col" />
@@ -262,7 +263,7 @@ function DiagonalTable(props: { name: string; rows: Diagonals["attentions"]; whi
   const most = Math.max(0, ...props.rows.map((row) => row[props.which].length));
   return (
     <div class="scroll">
-      <table class="b-table" aria-label={`Weight on the diagonal: ${props.name}`}>
+      <table class="plain-table" aria-label={`Weight on the diagonal: ${props.name}`}>
         <caption class="quiet">{props.name}</caption>
         <thead>
           <tr>
@@ -300,7 +301,7 @@ function OtherSentence(props: { app: App; manifest: Manifest; onFound: (found: D
   };
   return (
     <form class="row" onSubmit={ask}>
-      <label class="b-grow">
+      <label class="form-grow">
         Against another order <input type="text" value={text} onInput={(event) => setText(event.currentTarget.value)} />
       </label>
       <button type="submit" class="button" disabled={!text.trim() || app.busy.value !== null}>
@@ -351,7 +352,7 @@ function Roles({ study }: { study: HeadStudy }) {
   const harmless = study.heads.filter((head) => head.silent <= 0).length;
   return (
     <>
-      <dl class="b-facts" data-roles="">
+      <dl class="facts" data-roles="">
         {[...marks].map(([mark, heads]) => (
           <>
             <dt>{mark}</dt>

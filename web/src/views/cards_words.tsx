@@ -2,13 +2,14 @@
 
 import { useState } from "preact/hooks";
 import { symmetric } from "../colour";
-import { count, figure, quoted } from "../prose";
+import { count, figure, quoted } from "../format";
+import { useApp, useLoaded } from "../hooks";
 import { Sheet } from "../sheet";
-import { type App, useApp, useLoaded } from "../state";
+import type { App } from "../state";
 import { useDark } from "../theme";
 import type { Analogy, Manifest, Near, Similar } from "../types";
-import { Card, Num, Says } from "./card";
-import { Loading, Missing } from "./said";
+import { Card, Num, Says } from "./claim_card";
+import { Loading, Missing } from "./values";
 
 /** The words of a sentence without the marks around them, each once. */
 export function wordsIn(text: string): string[] {
@@ -31,7 +32,7 @@ export function SimilarCard({ manifest }: { manifest: Manifest }) {
             setWords(wordsIn(text));
           }}
         >
-          <label class="b-grow">
+          <label class="form-grow">
             Words <input type="text" value={text} onInput={(event) => setText(event.currentTarget.value)} />
           </label>
           <button type="submit" class="button" disabled={wordsIn(text).length === 0}>
@@ -89,7 +90,7 @@ export function AnalogyBox({ app, side }: { app: App; side: string }) {
     setFound(await app.ask("analogy", { side, question, ...(expected.trim() && { expected: expected.trim() }) }));
   };
   return (
-    <div class="stack c-analogy">
+    <div class="stack analogy">
       <form class="row" onSubmit={ask}>
         <label>
           Question <input type="text" value={question} size={26} onInput={(event) => setQuestion(event.currentTarget.value)} />
@@ -113,7 +114,7 @@ function Answers({ found }: { found: Analogy }) {
         {found.spelled.join(", ")}
         {found.expected ? `; expected ${found.expected}` : ""}
       </p>
-      <div class="c-both">
+      <div class="analogy-answers">
         <NearTable name="words of the question left out" near={found.answers} />
         <NearTable name="words of the question let in" near={found.with_inputs} />
       </div>
@@ -127,7 +128,7 @@ function Answers({ found }: { found: Analogy }) {
 /** Pieces and their cosines, the nearest first. */
 export function NearTable({ name, near }: { name: string; near: Near[] }) {
   return (
-    <table class="b-table" aria-label={name}>
+    <table class="plain-table" aria-label={name}>
       <caption class="quiet">{name}</caption>
       <tbody>
         {near.map((each) => (

@@ -1,16 +1,18 @@
 // One number: how it is made of others, what was captured, what comes out again here, and the way back to its inputs.
 
-import { type Explanation, explain, labelOf } from "../explain";
+import { labelOf } from "../cell_terms";
+import { explain, type Explanation } from "../explanation";
+import { figure, quoted } from "../format";
+import { useApp, useLoaded } from "../hooks";
 import { formulaOf } from "../mathml";
-import { figure, quoted } from "../prose";
 import { exact } from "../readout";
-import { rowOf } from "../roles";
-import { type App, useApp, useLoaded } from "../state";
+import type { App } from "../state";
+import { rowOf } from "../tensor_graph";
 import type { Manifest, TensorRow } from "../types";
-import { useArrival } from "./arrival";
-import { ParameterCell } from "./parameter";
-import { Loading, Missing, Value } from "./said";
-import { OperandButton, Terms } from "./terms";
+import { useArrival } from "./arrival_focus";
+import { ParameterCell } from "./parameter_cell";
+import { OperandButton, Terms } from "./sum_terms";
+import { Loading, Missing, Value } from "./values";
 
 export function CellView() {
   const app = useApp();
@@ -29,7 +31,7 @@ function TensorCell(props: { manifest: Manifest; row: TensorRow; index: number[]
   const key = `${manifest.id} ${row.name} ${index.join(" ")}`;
   const loaded = useLoaded(() => explain(numbersOf(app, manifest), row.name, index), key);
   return (
-    <article class="a-cell" data-cell={`${row.name} ${index.join(".")}`}>
+    <article class="cell-body" data-cell={`${row.name} ${index.join(".")}`}>
       <header class="panel">
         <CellName manifest={manifest} row={row} index={index} />
         <p>{row.means}</p>
@@ -38,7 +40,7 @@ function TensorCell(props: { manifest: Manifest; row: TensorRow; index: number[]
             {formulaOf(row.op)}
             <p class="quiet">{row.of}</p>
             {row.code ? (
-              <p class="mono a-code">
+              <p class="mono cell-code">
                 <span class="quiet">
                   {row.code.file}:{row.code.line}
                 </span>{" "}
@@ -67,7 +69,7 @@ function CellName(props: { manifest: Manifest; row: TensorRow; index: number[] }
   return (
     <h2 ref={heading} tabIndex={-1}>
       <span class="mono">{row.name}</span>
-      <span class="a-index">
+      <span class="cell-index">
         {row.dims.map((dim, axis) =>
           dim === "1" ? null : (
             <span class="chip">
@@ -92,7 +94,7 @@ function Receipt(props: { found: Explanation }) {
   const passed = comparison?.passed === true;
   const verdict = row.edited ? "edited: not what its inputs give" : passed ? "✓ OK" : "✗ differs";
   return (
-    <dl class="a-receipt">
+    <dl class="cell-receipt">
       <div>
         <dt>captured in the run</dt>
         <dd class="mono">{captured === null ? "not captured" : <Value shown={exact(captured)} />}</dd>
@@ -102,7 +104,7 @@ function Receipt(props: { found: Explanation }) {
         <dd class="mono">{made ? <Value shown={exact(made.value)} /> : "cannot be: inputs are missing"}</dd>
       </div>
       {comparison ? (
-        <div class={row.edited ? "" : passed ? "a-good" : "a-bad"}>
+        <div class={row.edited ? "" : passed ? "receipt-good" : "receipt-bad"}>
           <dt>difference</dt>
           <dd>
             <Value shown={figure(comparison.difference)} /> (limit <Value shown={figure(comparison.limit)} />){" "}
@@ -118,20 +120,20 @@ function Making(props: { found: Explanation }) {
   const { made, missing } = props.found;
   if (!made) return <Missing says={`Made from ${missing.join(" and ")}: not captured, so it cannot be recomputed.`} />;
   return (
-    <div class="a-making">
+    <div class="cell-computation">
       {made.sums.map((sum) => (
         <Terms sum={sum} />
       ))}
       {made.lines.length ? (
         <section class="panel">
           <h3>{made.sums.length ? "then" : "how it is made"}</h3>
-          <ol class="a-lines">
+          <ol class="computation-steps">
             {made.lines.map((line) => (
               <li>
                 <span>{line.says}</span>
                 {line.operands?.map((operand) => <OperandButton operand={operand} named />)}
                 {line.operands?.some((operand) => operand.value === line.value) ? null : (
-                  <span class="a-value">
+                  <span class="computation-value">
                     <Value shown={figure(line.value)} exact={exact(line.value)} />
                   </span>
                 )}

@@ -1,6 +1,6 @@
 // Receipts: every check with what was measured and what is allowed, and where the numbers come from.
-import { bytes, count, figure } from "../prose";
-import { useApp } from "../state";
+import { bytes, count, figure } from "../format";
+import { useApp } from "../hooks";
 import type { Check, Manifest } from "../types";
 
 export function ChecksView() {
@@ -10,13 +10,13 @@ export function ChecksView() {
   const passed = made.filter((check) => check.passed).length;
   const left = manifest.checks.length - made.length;
   return (
-    <div class="stack b-checks">
+    <div class="stack checks-body">
       <section class="panel stack">
         <h2>
           {passed} of {made.length} checks passed{left > 0 && `, ${left} not made`}
         </h2>
         <div class="scroll">
-          <table class="b-table" aria-label="Checks of this run">
+          <table class="plain-table" aria-label="Checks of this run">
             <thead>
               <tr>
                 <th scope="col">Check</th>
@@ -66,7 +66,7 @@ function CheckRow({ check }: { check: Check }) {
 
 function Result({ check }: { check: Check }) {
   if (!wasMade(check)) return <td class="quiet">– not made</td>;
-  return <td class={check.passed ? "b-passed" : "b-failed"}>{check.passed ? "✓ passed" : "✗ failed"}</td>;
+  return <td class={check.passed ? "check-passed" : "check-failed"}>{check.passed ? "✓ passed" : "✗ failed"}</td>;
 }
 
 /** A check that could not be made has nothing measured, and says why. */
@@ -94,7 +94,7 @@ function Origin({ manifest }: { manifest: Manifest }) {
   return (
     <section class="panel stack">
       <h2>Where these numbers come from</h2>
-      <dl class="b-facts">
+      <dl class="facts">
         {facts.map(([name, value]) => (
           <>
             <dt>{name}</dt>

@@ -1,17 +1,19 @@
 // Two traces beside each other: what each wrote and how surely, and the difference of their patterns on one scale.
 import { useState } from "preact/hooks";
+import { distance, keep, type Kept, keptOf } from "../baseline";
 import { shares, symmetric } from "../colour";
 import { differenceInWords, editInWords, pairsOf } from "../edits";
-import { distance, type Kept, keep, keptOf } from "../kept";
+import { figure, fixed, probability } from "../format";
+import { useApp, useTensor } from "../hooks";
 import { maskedBy, patternOf, weightsOf, WIDE } from "../patterns";
-import { figure, fixed, probability } from "../prose";
-import { type AttentionParts, attentions, labelsOf, rowOf, sectionInWords } from "../roles";
-import { Sheet, type SheetAxis } from "../sheet";
-import { type App, sentence, useApp, useTensor } from "../state";
+import type { SheetAxis } from "../picture";
+import { Sheet } from "../sheet";
+import { type App, sentence } from "../state";
+import { type AttentionParts, attentions, labelsOf, rowOf, sectionInWords } from "../tensor_graph";
 import { useDark } from "../theme";
 import type { Manifest } from "../types";
 import { Bars } from "./bars";
-import { Loading, Missing, Value } from "./said";
+import { Loading, Missing, Value } from "./values";
 
 export function CompareView() {
   const app = useApp();
@@ -19,7 +21,7 @@ export function CompareView() {
   const before = keptOf(app).value;
   if (!manifest) return null;
   return (
-    <div class="stack b-compare">
+    <div class="stack compare-body">
       <header class="row">
         <h2>Two traces beside each other</h2>
         <KeepButton app={app} kept={before} manifest={manifest} />
@@ -53,13 +55,13 @@ function Both({ before, after }: { before: Kept; after: Manifest }) {
 export function BeforeAfter({ before, after }: { before: Manifest; after: Manifest }) {
   return (
     <section class="panel stack" aria-label="Before and after">
-      <dl class="b-facts">
+      <dl class="facts">
         <Line name="Put aside" manifest={before} />
         <Line name="Shown now" manifest={after} />
       </dl>
       {before.source.text === after.source.text && <p>{differenceInWords(before, after)}</p>}
       <div class="scroll">
-        <table class="b-table" aria-label="Both translations, step by step">
+        <table class="plain-table" aria-label="Both translations, step by step">
           <thead>
             <tr>
               <th scope="col">step</th>
@@ -74,7 +76,7 @@ export function BeforeAfter({ before, after }: { before: Manifest; after: Manife
             {pairsOf(before, after).map((pair) => {
               const same = pair.before?.piece === pair.after?.piece;
               return (
-                <tr class={same ? undefined : "b-parted"}>
+                <tr class={same ? undefined : "pieces-differ"}>
                   <th scope="row">{pair.step + 1}</th>
                   <td>{pair.before?.piece ?? "–"}</td>
                   <td class="mono">{pair.before ? <Value shown={probability(pair.before.prob)} /> : "–"}</td>
@@ -113,7 +115,7 @@ function Patterns({ before, after }: { before: Kept; after: Manifest }) {
   if (!parts) return null;
   return (
     <section class="panel stack" aria-label="Patterns">
-      <div class="row b-controls">
+      <div class="row form-row">
         <label>
           Attention{" "}
           <select value={section} onChange={(event) => setSection(event.currentTarget.value)}>
@@ -168,7 +170,7 @@ function Three({ before, after, parts, head, onPick }: ThreeProps) {
   const reach = all ? all.reduce((most, value) => Math.max(most, Math.abs(value)), 0) : 1;
   return (
     <>
-      <div class={`row b-side-by-side${other.keys > WIDE ? " b-wide" : ""}`}>
+      <div class={`row side-by-side${other.keys > WIDE ? " side-by-side-wide" : ""}`}>
         <Sheet values={first} {...axes(before.manifest)} scale={shares(dark)} masked={then} label="Put aside" maxHeight={480} />
         <Sheet values={second} {...axes(after)} scale={shares(dark)} masked={now} label="Shown now" maxHeight={480} />
         {all && (

@@ -3,24 +3,25 @@ import { useState } from "preact/hooks";
 import { bitmapOf, savePng } from "../bitmap";
 import { scaleOf } from "../colour";
 import { drawingOf, LONGEST, svgOf, VECTOR_CELLS } from "../drawing";
-import { arrayOf, csvOf, fileName, npzOf, save } from "../export";
+import { arrayOf, csvOf, fileName, npzOf, save } from "../file_formats";
+import { bytes, count } from "../format";
+import { useApp } from "../hooks";
 import { Matrix } from "../matrix";
 import { linkOf, written } from "../permalink";
 import { maskOf, pictureOf } from "../picture";
-import { bytes, count } from "../prose";
-import { attentions } from "../roles";
-import { type App, sentence, type Tensor, useApp } from "../state";
+import { type App, sentence, type Tensor } from "../state";
+import { attentions } from "../tensor_graph";
 import { inksOf, useDark } from "../theme";
 import type { Manifest } from "../types";
-import { Missing } from "./said";
-import { WholeTrace } from "./wholetrace";
+import { Missing } from "./values";
+import { WholeTrace } from "./whole_trace";
 
 export function ExportView() {
   const app = useApp();
   const manifest = app.manifest.value;
   if (!manifest) return null;
   return (
-    <div class="stack b-export">
+    <div class="stack export-body">
       <h2>Take it away</h2>
       <OneTensor app={app} manifest={manifest} key={manifest.id} />
       <WholeTrace app={app} manifest={manifest} />
@@ -57,7 +58,7 @@ function OneTensor({ app, manifest }: { app: App; manifest: Manifest }) {
   };
   return (
     <section class="panel stack" aria-label="One tensor">
-      <div class="row b-controls">
+      <div class="row form-row">
         <label>
           Tensor{" "}
           <select value={name} onChange={(event) => setName(event.currentTarget.value)}>
@@ -116,7 +117,7 @@ function LinkHere({ app }: { app: App }) {
         What is looked at stands behind the # and is not sent to a server. The link works where the same model is served, and in an exported file.
       </p>
       <div class="row">
-        <input class="b-link-field mono" type="text" readOnly value={link} aria-label={`Link to ${before.view}`} onFocus={(event) => event.currentTarget.select()} />
+        <input class="export-link mono" type="text" readOnly value={link} aria-label={`Link to ${before.view}`} onFocus={(event) => event.currentTarget.select()} />
         {"clipboard" in navigator && (
           <button type="button" class="button" onClick={copy}>
             {copied ? "Copied" : "Copy"}

@@ -1,16 +1,16 @@
 // One head as the chain of its matrices: queries, keys, products, scores, mask, weights, values, and what it has read.
 
-import { blockAt } from "../layout";
+import { useApp } from "../hooks";
 import { Matrix } from "../matrix";
-import { type AttentionParts, attentions, rowOf, sectionInWords } from "../roles";
-import { useApp } from "../state";
+import { blockAt } from "../network";
+import { type AttentionParts, attentions, rowOf, sectionInWords } from "../tensor_graph";
 import type { Manifest } from "../types";
-import { useArrival } from "./arrival";
-import { cellFor, Figure, heightFor } from "./flow";
+import { useArrival } from "./arrival_focus";
+import { RoleOf } from "./head_roles";
 import { HeadsRow } from "./heads_row";
-import { RoleOf } from "./atlas";
-import { Missing } from "./said";
-import { Weights } from "./weights";
+import { cellFor, Figure, heightFor } from "./matrix_flow";
+import { Weights } from "./row_weights";
+import { Missing } from "./values";
 
 export function HeadView() {
   const app = useApp();
@@ -25,8 +25,8 @@ export function HeadView() {
   const head = Math.min(wanted ?? 0, parts.heads - 1);
   const move = (by: number) => app.go({ section: parts.section, head: (head + by + parts.heads) % parts.heads });
   return (
-    <article class="a-head">
-      <header class="row a-title">
+    <article class="head-body">
+      <header class="row view-title">
         <h2 ref={heading} tabIndex={-1}>
           {sectionInWords(parts.section)} — head {head + 1} of {parts.heads}
         </h2>
@@ -63,7 +63,7 @@ function Chain(props: { manifest: Manifest; parts: AttentionParts; head: number 
     <>
       <section class="panel">
         <h3>How well each query fits each key</h3>
-        <div class="a-flow">
+        <div class="flow">
           <Figure numbers={width} says="queries: what each position looks for">
             {matrix(parts.q, "q")}
           </Figure>
@@ -80,13 +80,13 @@ function Chain(props: { manifest: Manifest; parts: AttentionParts; head: number 
       </section>
       <section class="panel">
         <h3>What is read, and what that gives</h3>
-        <div class="a-flow">
+        <div class="flow">
           {causal ? (
             <Figure words={keys} says="the mask: itself and the past, never the future">
               {words(parts.allowed, "may be read")}
             </Figure>
           ) : (
-            <p class="a-note">No mask: every position holds a piece, and all may be read.</p>
+            <p class="flow-note">No mask: every position holds a piece, and all may be read.</p>
           )}
           <Figure sign="softmax →" words={keys} says="weights: e to each score, divided by the sum of its row">
             {words(parts.pattern, "pattern")}

@@ -1,13 +1,13 @@
 // All heads side by side: their patterns, how sharp they are, and one head or two looked at closely.
 import { useState } from "preact/hooks";
+import { useApp, useTensor } from "../hooks";
 import { Matrix } from "../matrix";
 import { type HeadNumbers, marksOf, numbersOf, patternOf } from "../patterns";
-import { type AttentionParts, attentions, sectionInWords } from "../roles";
-import { useApp, useTensor } from "../state";
+import { type AttentionParts, attentions, sectionInWords } from "../tensor_graph";
 import type { Manifest } from "../types";
-import { AtlasLegend, Gone, known, roleInWords, Worth } from "./atlas";
-import { OneHead } from "./onehead";
-import { Missing, Value } from "./said";
+import { AtlasLegend, Gone, known, roleInWords, Worth } from "./head_roles";
+import { OneHead } from "./one_head";
+import { Missing, Value } from "./values";
 
 const WIDTH = 146; // CSS pixels of a thumbnail and its gap
 
@@ -25,7 +25,7 @@ export function HeadsView() {
   const all = attentions(manifest);
   const shown = all.find((parts) => parts.section === picked?.section);
   return (
-    <div class="stack b-heads">
+    <div class="stack heads-body">
       <h2>All heads</h2>
       <p class="quiet">
         Rows attend to columns. Below each: its largest weight in a row and its entropy in nats, both in the mean over the rows. Pick one to see
@@ -33,7 +33,7 @@ export function HeadsView() {
       </p>
       <AtlasLegend />
       {picked && shown && picked.head < shown.heads && <OneHead app={app} manifest={manifest} parts={shown} head={picked.head} key={`${manifest.id} ${picked.section} ${picked.head}`} />}
-      <div class="b-all-heads" style={{ gridTemplateColumns: `repeat(auto-fill, minmax(min(100%, ${WIDTH * Math.max(1, ...all.map((parts) => parts.heads))}px), 1fr))` }}>
+      <div class="heads-grid" style={{ gridTemplateColumns: `repeat(auto-fill, minmax(min(100%, ${WIDTH * Math.max(1, ...all.map((parts) => parts.heads))}px), 1fr))` }}>
         {all.map((parts) => (
           <Line manifest={manifest} parts={parts} picked={picked} onPick={setPicked} key={`${manifest.id} ${parts.section}`} />
         ))}
@@ -56,14 +56,14 @@ function Line({ manifest, parts, picked, onPick }: LineProps) {
   const numbers = (head: number): HeadNumbers | null =>
     loaded.state === "ready" ? numbersOf(patternOf(loaded.value.values, loaded.value.row.shape), head, marksOf(manifest, parts.read)) : null;
   return (
-    <section class="b-heads-of" aria-label={sectionInWords(parts.section)}>
+    <section class="heads-of" aria-label={sectionInWords(parts.section)}>
       <h3>{sectionInWords(parts.section)}</h3>
       {loaded.state === "missing" && <Missing says={loaded.says} />}
-      <div class="b-thumbnails">
+      <div class="heads-thumbnails">
         {Array.from({ length: parts.heads }, (_, head) => (
           <button
             type="button"
-            class="b-thumbnail"
+            class="heads-thumbnail"
             aria-pressed={picked?.section === parts.section && picked.head === head}
             aria-label={`${sectionInWords(parts.section)}, head ${head + 1}`}
             title={roleInWords(known(app.studied.value, parts.section, head)).join("; ") || undefined}
@@ -82,7 +82,7 @@ function Line({ manifest, parts, picked, onPick }: LineProps) {
 
 function Measured({ head, numbers }: { head: number; numbers: HeadNumbers | null }) {
   return (
-    <span class="b-measured">
+    <span class="heads-measured">
       <strong>{head + 1}</strong>
       {numbers && (
         <span>

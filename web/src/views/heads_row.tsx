@@ -1,9 +1,9 @@
 // The heads of one attention side by side as small pictures, each a way into its head.
 
+import { useApp } from "../hooks";
 import { Matrix } from "../matrix";
-import { type AttentionParts, rowOf, sectionInWords } from "../roles";
-import { useApp } from "../state";
-import { Gone, known, roleInWords, Worth } from "./atlas";
+import { type AttentionParts, rowOf, sectionInWords } from "../tensor_graph";
+import { Gone, known, roleInWords, Worth } from "./head_roles";
 
 export function HeadsRow(props: { parts: AttentionParts; current?: number; named?: boolean }) {
   const app = useApp();
@@ -13,23 +13,23 @@ export function HeadsRow(props: { parts: AttentionParts; current?: number; named
   const follow = app.follow.value?.dim === parts.reader ? app.follow.value.index : null;
   const marked = follow ?? (parts.reader === "T" ? app.step.value : null);
   return (
-    <div class="a-heads">
+    <div class="heads-row">
       {Array.from({ length: parts.heads }, (_, head) => (
         <button
           key={head}
           type="button"
-          class="a-thumb"
+          class="head-thumb"
           aria-current={head === current ? "true" : undefined}
           aria-label={`${sectionInWords(parts.section)}, head ${head + 1} of ${parts.heads}: open`}
           title={[`head ${head + 1}`, ...roleInWords(known(app.studied.value, parts.section, head))].join("; ")}
           onClick={() => app.go({ view: "head", section: parts.section, head })}
         >
-          <span class="a-face">
+          <span class="head-face">
             <Matrix tensor={parts.pattern} take={{ H: head }} bare />
             {marked === null ? null : (
-              <span class="a-mark" style={{ top: `${(100 * marked) / queries}%`, height: `${100 / queries}%` }} />
+              <span class="head-row-mark" style={{ top: `${(100 * marked) / queries}%`, height: `${100 / queries}%` }} />
             )}
-            {props.named ? <span class="a-plate">head {head + 1}</span> : null}
+            {props.named ? <span class="head-plate">head {head + 1}</span> : null}
           </span>
           <Worth section={parts.section} head={head} />
         </button>

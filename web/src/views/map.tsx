@@ -1,16 +1,16 @@
 // The whole network as the paper draws it, bottom up, each part a way into its matrices.
 
 import type { ComponentChildren } from "preact";
-import { type Block, type Stack, stacks } from "../layout";
-import { attentions } from "../roles";
+import { count, many, quoted } from "../format";
+import { useApp } from "../hooks";
+import { type Block, type Stack, stacks } from "../network";
 import { Piece } from "../piece";
-import { count, many, quoted } from "../prose";
-import { useApp } from "../state";
+import { attentions } from "../tensor_graph";
 import type { Manifest } from "../types";
-import { useArrival } from "./arrival";
-import { Arrows } from "./arrows";
-import { AtlasLegend } from "./atlas";
-import { End, Input, Sublayer, Written } from "./boxes";
+import { useArrival } from "./arrival_focus";
+import { AtlasLegend } from "./head_roles";
+import { Arrows } from "./map_arrows";
+import { End, Input, Sublayer, Written } from "./map_boxes";
 
 export function MapView() {
   const app = useApp();
@@ -19,7 +19,7 @@ export function MapView() {
   if (!manifest) return null;
   const all = stacks(manifest);
   return (
-    <article class="a-map" ref={map} tabIndex={-1} aria-label="the whole network">
+    <article class="map-body" ref={map} tabIndex={-1} aria-label="the whole network">
       <Arrows over={map} key={manifest.id} />
       {all.map((stack, number) => (
         <StackColumn key={stack.name} manifest={manifest} stack={stack}>
@@ -39,7 +39,7 @@ function HowToRead(props: { manifest: Manifest; stacks: Stack[] }) {
   const [fewest, most] = [Math.min(...heads), Math.max(...heads)];
   const each = heads.length === 0 || most === 0 ? "no heads" : fewest < most ? `up to ${many(most, "head")}` : many(most, "head");
   return (
-    <div class="a-how quiet">
+    <div class="map-how quiet">
       <p>
         {manifest.model.name}: {layers}, {each}, vectors of {width} numbers,{" "}
         {count(manifest.model.parameters)} numbers learned.
@@ -60,7 +60,7 @@ function StackColumn(props: { manifest: Manifest; stack: Stack; children: Compon
   const app = useApp();
   const writes = stack.ends.some((block) => block.tensors.some((row) => row.dims.includes("V")));
   return (
-    <section class="a-stack" aria-label={stack.name} data-stack={stack.name}>
+    <section class="map-stack" aria-label={stack.name} data-stack={stack.name}>
       <h2>
         {stack.name}
         {writes ? <span class="quiet"> step {app.step.value + 1}</span> : null}
@@ -68,8 +68,8 @@ function StackColumn(props: { manifest: Manifest; stack: Stack; children: Compon
       {stack.input ? <Pieces block={stack.input} manifest={manifest} /> : null}
       {stack.input ? <Input block={stack.input} /> : null}
       {stack.layers.map((layer, number) => (
-        <div class="a-layer" role="group" aria-label={`${stack.name}, layer ${number + 1}`}>
-          <span class="a-number-of" aria-hidden="true">
+        <div class="map-layer" role="group" aria-label={`${stack.name}, layer ${number + 1}`}>
+          <span class="map-layer-number" aria-hidden="true">
             {number + 1}
           </span>
           {layer.map((block) => (
@@ -97,11 +97,11 @@ function Pieces(props: { block: Block; manifest: Manifest }) {
     app.follow.value = follow?.dim === dim && follow.index === index ? null : { dim, index };
   };
   return (
-    <div class="a-pieces">
+    <div class="map-pieces">
       {pieces.map((piece, at) => (
         <button
           type="button"
-          class={`chip a-chip ${dim === "T" && at === app.step.value ? "a-now" : ""}`}
+          class={`chip piece-chip ${dim === "T" && at === app.step.value ? "current-step" : ""}`}
           aria-pressed={follow?.dim === dim && follow.index === at}
           aria-label={`follow ${quoted(piece)}`}
           onClick={() => toggle(at)}

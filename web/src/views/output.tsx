@@ -1,12 +1,13 @@
 // What the model could have written at a step, and the parts that add up to the logit of what it wrote.
 import { useState } from "preact/hooks";
-import { bySize, byGroup, byKey, byWord, headOf, rivals } from "../account";
-import { count, figure, fixed, probability, quoted, signed } from "../prose";
-import { labelsOf, logitsOf, sectionInWords } from "../roles";
-import { type App, useApp, useLoaded } from "../state";
+import { count, figure, fixed, probability, quoted, signed } from "../format";
+import { useApp, useLoaded } from "../hooks";
+import { byGroup, byKey, bySize, byWord, headOf, rivals } from "../logit_account";
+import type { App } from "../state";
+import { labelsOf, logitsOf, sectionInWords } from "../tensor_graph";
 import type { Account, AccountPart, Manifest, Step } from "../types";
 import { Bars } from "./bars";
-import { Loading, Missing, Value } from "./said";
+import { Loading, Missing, Value } from "./values";
 
 const BARS = 12; // of heads and layers shown at first
 
@@ -16,7 +17,7 @@ export function OutputView() {
   const step = manifest?.steps[app.step.value];
   if (!manifest || !step) return null;
   return (
-    <div class="b-output">
+    <div class="output-body">
       <Candidates app={app} manifest={manifest} step={step} />
       <Origin app={app} manifest={manifest} step={step} key={`${manifest.id} ${step.step}`} />
     </div>
@@ -68,7 +69,7 @@ function Origin({ app, manifest, step }: { app: App; manifest: Manifest; step: S
       {loaded.state === "missing" && <Missing says={loaded.says} />}
       {loaded.state === "ready" && !loaded.value && <Missing says="The account of this choice is not captured here." />}
       {loaded.state === "ready" && loaded.value && <Parts app={app} manifest={manifest} account={loaded.value} />}
-      <p class="quiet b-caption">
+      <p class="quiet">
         Direct effects, with every norm frozen as it was in this run. What a part changes in later parts is counted in those parts, not in its
         own.
       </p>
@@ -101,7 +102,7 @@ function Contrast(props: { manifest: Manifest; step: Step; other: number | undef
         <label>
           or id{" "}
           <input
-            class="b-id-field"
+            class="output-id-field"
             type="number"
             min={0}
             max={props.step.top.length + props.step.others_count - 1}

@@ -1,16 +1,16 @@
 // Where order enters: the vectors of the positions, their formula, and how alike any two of them are.
 import { useState } from "preact/hooks";
 import { symmetric } from "../colour";
+import { figure, quoted } from "../format";
+import { useApp, useTensor } from "../hooks";
 import { formulaOf } from "../mathml";
 import { Matrix } from "../matrix";
-import { figure, quoted } from "../prose";
-import { labelsOf, positionsOf, turnedOf } from "../roles";
 import { Sheet } from "../sheet";
-import { useApp, useTensor } from "../state";
+import { labelsOf, positionsOf, turnedOf } from "../tensor_graph";
 import { useDark } from "../theme";
 import type { Manifest, TensorRow } from "../types";
-import { Loading, Missing, Value } from "./said";
 import { SourceLine } from "./story";
+import { Loading, Missing, Value } from "./values";
 
 export function PositionsView() {
   const app = useApp();
@@ -20,7 +20,7 @@ export function PositionsView() {
   const row = positionsOf(manifest, side);
   if (!row) return <Without manifest={manifest} />;
   return (
-    <div class="stack b-positions">
+    <div class="stack positions-body">
       <header class="row">
         <h2>The vectors of the positions</h2>
         <label>
@@ -76,7 +76,7 @@ function Similarity({ manifest, row }: { manifest: Manifest; row: TensorRow }) {
     <section class="panel stack">
       <h3>How alike two positions are</h3>
       <p class="quiet">The cosine of the angle between their vectors, computed here: 1 for the same direction, 0 for none in common.</p>
-      <div class="row b-side-by-side">
+      <div class="row side-by-side">
         <Sheet values={values} rows={axis} cols={axis} scale={symmetric(1, dark)} label="Cosine of two positions" maxHeight={320} />
         <div class="stack">
           <label>
@@ -90,7 +90,7 @@ function Similarity({ manifest, row }: { manifest: Manifest; row: TensorRow }) {
             </select>
           </label>
           <Curve values={values.subarray(at * size, (at + 1) * size)} at={at} />
-          <table class="b-table" aria-label="Cosine of this position with later ones">
+          <table class="plain-table" aria-label="Cosine of this position with later ones">
             <thead>
               <tr>
                 <th scope="col">to</th>
@@ -123,17 +123,17 @@ function Curve({ values, at }: { values: Float32Array; at: number }) {
   const y = (value: number) => height / 2 - value * (height / 2 - 12);
   const points = Array.from(values, (value, i) => `${x(i).toFixed(1)},${y(value).toFixed(1)}`).join(" ");
   return (
-    <svg class="b-curve" viewBox={`0 0 ${width} ${height}`} role="img" aria-label={`Cosines of position ${at} with every position`}>
-      <line class="b-axis" x1={10} x2={width - 10} y1={y(0)} y2={y(0)} />
+    <svg class="curve" viewBox={`0 0 ${width} ${height}`} role="img" aria-label={`Cosines of position ${at} with every position`}>
+      <line class="curve-axis" x1={10} x2={width - 10} y1={y(0)} y2={y(0)} />
       <text x={10} y={y(1) - 2}>
         1
       </text>
       <text x={10} y={y(0) - 3}>
         0
       </text>
-      <polyline class="b-line" points={points} />
+      <polyline class="curve-line" points={points} />
       {Array.from(values, (value, i) => (
-        <circle class={i === at ? "b-here" : "b-dot"} cx={x(i)} cy={y(value)} r={i === at ? 5 : 3} />
+        <circle class={i === at ? "curve-here" : "curve-dot"} cx={x(i)} cy={y(value)} r={i === at ? 5 : 3} />
       ))}
     </svg>
   );

@@ -1,9 +1,10 @@
 // The story: one of fourteen stops at a time, beside the picture it speaks of.
 import { useEffect, useRef } from "preact/hooks";
-import { type App, useApp, useLoaded } from "../state";
-import { STOPS, type Stop, storyOf } from "../stories";
+import { useApp, useLoaded } from "../hooks";
+import type { App } from "../state";
+import { type Stop, STOPS, storyOf } from "../story_stops";
 import type { Code, Manifest } from "../types";
-import { Missing, Said } from "./said";
+import { Missing, Said } from "./values";
 
 export function StoryView() {
   const app = useApp();
@@ -35,12 +36,12 @@ function StopPanel({ app, manifest, number }: { app: App; manifest: Manifest; nu
   const { view, section } = app.place.value;
   const elsewhere = stop.place.view !== view || (stop.place.section !== undefined && stop.place.section !== section);
   return (
-    <section class="panel b-story" aria-label={`Story, stop ${number} of ${STOPS}`}>
+    <section class="panel story-panel" aria-label={`Story, stop ${number} of ${STOPS}`}>
       <header class="row">
         <span class="quiet">
           Story {number} of {STOPS}
         </span>
-        <button type="button" class="button b-quiet" onClick={() => (app.story.value = null)}>
+        <button type="button" class="button story-leave" onClick={() => (app.story.value = null)}>
           Leave
         </button>
       </header>
@@ -48,7 +49,7 @@ function StopPanel({ app, manifest, number }: { app: App; manifest: Manifest; nu
       <Telling app={app} stop={stop} piece={piece} step={step} of={`${manifest.id} ${number}`} />
       {app.code.value && stop.formula}
       {app.code.value && stop.tensor?.code && <SourceLine code={stop.tensor.code} name={stop.tensor.name} />}
-      <p class="b-try">
+      <p class="story-try">
         <strong>Try:</strong> {stop.attempt}
       </p>
       {elsewhere && (
@@ -75,7 +76,7 @@ function Telling({ app, stop, piece, step, of }: { app: App; stop: Stop; piece: 
   const more = app.host === "file" ? " A file that is saved with all numbers shows them." : "";
   if (loaded.state === "missing") return <Missing says={loaded.says + more} />;
   return (
-    <p class="b-telling" aria-live="polite">
+    <p class="story-text" aria-live="polite">
       {loaded.state === "ready" ? <Said told={loaded.value} /> : "\u00a0"}
     </p>
   );
@@ -84,7 +85,7 @@ function Telling({ app, stop, piece, step, of }: { app: App; stop: Stop; piece: 
 /** A line of the program that made the numbers, as it is installed. */
 export function SourceLine({ code, name }: { code: Code; name: string }) {
   return (
-    <figure class="b-code">
+    <figure class="source-line">
       <figcaption class="quiet">
         {name} is made in {code.file}, line {code.line}:
       </figcaption>
@@ -98,7 +99,7 @@ export function SourceLine({ code, name }: { code: Code; name: string }) {
 function Steps({ app, stops, number }: { app: App; stops: Stop[]; number: number }) {
   const to = (next: number) => (app.story.value = Math.min(STOPS, Math.max(1, next)));
   return (
-    <nav class="b-stops" aria-label="Stops of the story">
+    <nav class="story-stops" aria-label="Stops of the story">
       <button type="button" class="button" disabled={number === 1} onClick={() => to(number - 1)} aria-keyshortcuts="PageUp">
         ← Back
       </button>
@@ -117,7 +118,7 @@ function Steps({ app, stops, number }: { app: App; stops: Stop[]; number: number
           </li>
         ))}
       </ol>
-      <button type="button" class="button b-next" disabled={number === STOPS} onClick={() => to(number + 1)} aria-keyshortcuts="PageDown">
+      <button type="button" class="button story-next" disabled={number === STOPS} onClick={() => to(number + 1)} aria-keyshortcuts="PageDown">
         Next →
       </button>
     </nav>

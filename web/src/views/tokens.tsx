@@ -1,6 +1,7 @@
 // From text to numbers: the sentence as written, as the tokenizer has it, in pieces, and each piece's id.
-import { many, quoted } from "../prose";
-import { type App, useApp } from "../state";
+import { many, quoted } from "../format";
+import { useApp } from "../hooks";
+import type { App } from "../state";
 import type { Side } from "../types";
 
 const MANY_PIECES = 4; // from here on a word is worth a warning
@@ -11,7 +12,7 @@ export function TokensView() {
   if (!manifest) return null;
   const written = manifest.forced ? "Target (given)" : "Target (written by the model)";
   return (
-    <div class="stack b-tokens">
+    <div class="stack tokens-body">
       <SidePanel app={app} side={manifest.source} title="Source" dim="S" />
       <SidePanel app={app} side={manifest.target} title={written} dim={null} />
       <p class="quiet">
@@ -26,20 +27,20 @@ function SidePanel({ app, side, title, dim }: { app: App; side: Side; title: str
   return (
     <section class="panel stack" aria-label={title}>
       <h2>{title}</h2>
-      <dl class="b-stages">
+      <dl class="token-stages">
         <dt>As written</dt>
-        <dd class="b-text">{side.text}</dd>
+        <dd class="token-text">{side.text}</dd>
         <dt>Normalised</dt>
-        <dd class="b-text">{side.normalised === side.text ? <span class="quiet">the same</span> : side.normalised}</dd>
+        <dd class="token-text">{side.normalised === side.text ? <span class="quiet">the same</span> : side.normalised}</dd>
         <dt>
           Pieces <span class="quiet">and ids</span>
         </dt>
         <dd>
-          <ol class="b-words">
+          <ol class="token-words">
             {wordsOf(side).map((word) => (
-              <li class={`b-word${word.pieces.length >= MANY_PIECES ? " b-many" : ""}`} key={word.pieces[0]}>
-                <span class="b-word-text quiet">{word.text}</span>
-                <span class="row b-pieces">
+              <li class={`token-word${word.pieces.length >= MANY_PIECES ? " token-word-many" : ""}`} key={word.pieces[0]}>
+                <span class="token-word-text quiet">{word.text}</span>
+                <span class="row token-pieces">
                   {word.pieces.map((index) => (
                     <Piece app={app} side={side} index={index} dim={dim} />
                   ))}
@@ -49,7 +50,7 @@ function SidePanel({ app, side, title, dim }: { app: App; side: Side; title: str
           </ol>
         </dd>
       </dl>
-      <ul class="b-warnings">
+      <ul class="token-warnings">
         {warningsOf(side).map((warning) => (
           <li>{warning}</li>
         ))}
@@ -64,12 +65,12 @@ function Piece({ app, side, index, dim }: { app: App; side: Side; index: number;
   const pinned = dim !== null && follow?.dim === dim && follow.index === index;
   const text = (
     <>
-      <span class="b-piece-text">{side.pieces[index]}</span>
-      <span class="b-id mono">{side.ids[index]}</span>
+      <span class="token-piece-text">{side.pieces[index]}</span>
+      <span class="token-id mono">{side.ids[index]}</span>
     </>
   );
   const says = `${side.pieces[index]}, id ${side.ids[index]}${unknown ? ", not covered by a piece of its own" : ""}`;
-  const kind = `b-piece${unknown ? " b-unknown" : ""}`;
+  const kind = `token-piece${unknown ? " token-unknown" : ""}`;
   const current = dim === null ? app.step.value === index : pinned;
   const pick = () => {
     if (dim === null) app.step.value = index;

@@ -1,16 +1,16 @@
 // The words of the model on a map: every piece of a table, those of the sentence marked, the neighbours of one picked.
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { count, figure, quoted } from "../format";
+import { useApp, useLoaded } from "../hooks";
 import { Piece } from "../piece";
-import { count, figure, quoted } from "../prose";
-import { useRoom } from "../room";
 import { frameOf, type MapFrame, nearestTo, nextTowards, placeOf } from "../scatter";
-import { useApp, useLoaded } from "../state";
+import { useRoom } from "../sheet_measures";
 import { type Inks, inksOf, useDark } from "../theme";
 import type { Manifest, Near, WordMap } from "../types";
-import { Num } from "./card";
 import { AnalogyBox, NearTable } from "./cards_words";
-import { Loading, Missing } from "./said";
+import { Num } from "./claim_card";
+import { Loading, Missing } from "./values";
 
 const HIGH = 460;
 const MOST_OPTIONS = 200;
@@ -23,7 +23,7 @@ export function WordsView() {
   if (!manifest) return null;
   const sides = loaded.state === "ready" ? loaded.value.sides : {};
   return (
-    <div class="stack b-words-view">
+    <div class="stack words-body">
       <header class="row">
         <h2>Words on a map</h2>
         {Object.keys(sides).length > 1 && (
@@ -69,7 +69,7 @@ function Words({ map, manifest }: { map: WordMap; manifest: Manifest }) {
         {map.pieces.length < map.count ? ` This file has the places of ${count(map.pieces.length)} of them.` : ""}
       </p>
       <Chips points={own} map={map} picked={point} onPick={setPoint} />
-      <div class="c-map">
+      <div class="word-map">
         <Scatter map={map} places={places} own={own} near={nearPoints} picked={point} onPick={setPoint} />
         <aside class="panel stack" aria-label="The piece picked">
           <h3>
@@ -114,9 +114,9 @@ function Chips(props: { points: number[]; map: WordMap; picked: number; onPick: 
     if (best !== undefined) onPick(best);
   };
   return (
-    <form class="row c-find" onSubmit={search}>
+    <form class="row word-map-find" onSubmit={search}>
       {points.map((point) => (
-        <button type="button" class="chip a-chip" aria-pressed={point === picked} aria-label={`show ${quoted(map.pieces[point])}`} onClick={() => onPick(point)}>
+        <button type="button" class="chip piece-chip" aria-pressed={point === picked} aria-label={`show ${quoted(map.pieces[point])}`} onClick={() => onPick(point)}>
           <Piece text={map.pieces[point] ?? ""} />
         </button>
       ))}
@@ -175,14 +175,14 @@ function Scatter({ map, places, own, near, picked, onPick }: ScatterProps) {
     onPick(nextTowards(frame, places, picked, ...move));
   };
   return (
-    <figure class="c-scatter">
+    <figure class="word-map-scatter">
       <div class="row">
-        <label class="c-slider">
+        <label class="slider">
           closer <input type="range" min={1} max={32} step={1} value={zoom} onInput={(event) => setZoom(Number(event.currentTarget.value))} />
         </label>
         <span class="quiet">Arrow keys go from piece to piece.</span>
       </div>
-      <div class="c-space">
+      <div class="word-map-canvas">
         <div ref={inside}>
           <canvas
             ref={canvas}
@@ -195,10 +195,10 @@ function Scatter({ map, places, own, near, picked, onPick }: ScatterProps) {
               if (point !== null) onPick(point);
             }}
           />
-          <button type="button" class="c-here" style={{ left: `${x}px`, top: `${y}px` }} aria-label={`On the map: ${says(picked)}`} onKeyDown={keys} />
+          <button type="button" class="word-map-here" style={{ left: `${x}px`, top: `${y}px` }} aria-label={`On the map: ${says(picked)}`} onKeyDown={keys} />
         </div>
       </div>
-      <figcaption aria-live="polite" class="c-told">
+      <figcaption aria-live="polite" class="word-map-readout">
         {says(hover ?? picked)}
       </figcaption>
     </figure>
