@@ -3,10 +3,10 @@
 import type { Manifest, TensorRow } from "./types";
 
 /** Where numbers come from: the app, or a test. */
-export interface Numbers {
+export interface TraceNumbers {
   manifest: Manifest;
-  tensor(name: string): Promise<{ row: TensorRow; values: Float32Array }>;
-  parameter(name: string, first: number, end: number): Promise<{ values: Float32Array }>;
+  loadTensor(name: string): Promise<{ row: TensorRow; values: Float32Array }>;
+  loadParameter(name: string, first: number, end: number): Promise<{ values: Float32Array }>;
 }
 
 /** A number with the place where it stands. */
@@ -29,54 +29,54 @@ export interface Term {
 }
 
 export interface Sum {
-  says: string;
+  caption: string;
   /** What the operands of each term are: "q" and "k", or a name with its weights. */
-  operands: readonly string[];
+  operandNames: readonly string[];
   /** What a term is called: "product". */
-  term: string;
+  termName: string;
   terms: Term[];
   value: number;
 }
 
 /** One thing that is done besides summing. */
-export interface Line {
-  says: string;
+export interface ComputationStep {
+  text: string;
   value: number;
   operands?: Operand[];
 }
 
 /** How one cell is made. */
-export interface Made {
+export interface Computation {
   sums: Sum[];
-  lines: Line[];
+  steps: ComputationStep[];
   value: number;
   /** The sizes of what was added up, at the scale of the cell: what rounding is relative to. */
-  size: number;
+  magnitude: number;
 }
 
-export function rowOf(manifest: Manifest, name: string): TensorRow {
+export function getTensorRow(manifest: Manifest, name: string): TensorRow {
   const row = manifest.tensors.find((tensor) => tensor.name === name);
   if (!row) throw new Error(`there is no tensor ${name}`);
   return row;
 }
 
 /** The number at an index; where a tensor has fewer dimensions or one of size 1, it is the same for all. */
-export function at(values: Float32Array, shape: number[], index: number[]): number {
-  return values[offset(shape, index)] ?? Number.NaN;
+export function readNumber(values: Float32Array, shape: number[], index: number[]): number {
+  return values[flattenIndex(shape, index)] ?? Number.NaN;
 }
 
-export function offset(shape: number[], index: number[]): number {
+export function flattenIndex(shape: number[], index: number[]): number {
   const skip = index.length - shape.length;
   return shape.reduce((sum, size, axis) => sum * size + (size === 1 ? 0 : (index[axis + skip] ?? 0)), 0);
 }
 
 /** An index within a tensor's own dimensions, for one that stands beside a tensor with more. */
-export function within(shape: number[], index: number[]): number[] {
+export function projectIndex(shape: number[], index: number[]): number[] {
   const skip = index.length - shape.length;
   return shape.map((size, axis) => (size === 1 ? 0 : (index[axis + skip] ?? 0)));
 }
 
 /** What a position is called: its piece where it has one, else its number, counted from 0. */
-export function labelOf(manifest: Manifest, dim: string, position: number): string {
+export function labelPosition(manifest: Manifest, dim: string, position: number): string {
   return manifest.axes[dim]?.labels?.[position] ?? String(position);
 }

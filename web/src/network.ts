@@ -1,6 +1,6 @@
 // The network as blocks, stacks and layers, read from the names and operations of its tensors.
 
-import { type AttentionParts, attentions, inputsOf, rowOf, sectionOf } from "./tensor_graph";
+import { type AttentionParts, findTensorRow, getSection, listAttentions, listInputs } from "./tensor_graph";
 import type { Manifest, TensorRow } from "./types";
 
 /** What is computed together: a sub-layer with its residual and norm, or what stands before or after the layers. */
@@ -24,78 +24,78 @@ export interface Stack {
 }
 
 /** Every block, in the order of computation. */
-export function blocks(manifest: Manifest): Block[] {
+export function listBlocks(manifest: Manifest): Block[] {
   const grouped = new Map<string, TensorRow[]>();
   for (const row of manifest.tensors) {
-    const key = sectionOf(row.name) || row.name;
+    const key = getSection(row.name) || row.name;
     grouped.set(key, [...(grouped.get(key) ?? []), row]);
   }
   for (const [key, rows] of grouped) {
-    const part = residualOf(manifest, rows);
-    if (part === null || part === key) continue;
-    grouped.set(part, [...(grouped.get(part) ?? []), ...rows]);
+    const section = findResidualSection(manifest, rows);
+    if (section === null || section === key) continue;
+    grouped.set(section, [...(grouped.get(section) ?? []), ...rows]);
     grouped.delete(key);
   }
   const order = new Map(manifest.tensors.map((row, i) => [row.name, i]));
-  const placeOf = (row: TensorRow | undefined) => order.get(row?.name ?? "") ?? 0;
-  const all = attentions(manifest);
-  const found = [...grouped].map(([key, rows]) => {
-    const attention = all.find((each) => each.section === key) ?? null;
-    return blockOf(manifest, key, rows.sort((a, b) => placeOf(a) - placeOf(b)), attention);
+  const orderOf = (row: TensorRow | undefined) => order.get(row?.name ?? "") ?? 0;
+  const allAttentions = listAttentions(manifest);
+  const ordered = [...grouped].map(([key, rows]) => {
+    const attention = allAttentions.find((parts) => parts.section === key) ?? null;
+    return makeBlock(manifest, key, rows.sort((a, b) => orderOf(a) - orderOf(b)), attention);
   });
-  return found.sort((a, b) => placeOf(a.tensors[0]) - placeOf(b.tensors[0]));
+  return ordered.sort((a, b) => orderOf(a.tensors[0]) - orderOf(b.tensors[0]));
 }
 
 /** The section that these tensors add what came in to, if they are a residual. */
-function residualOf(manifest: Manifest, rows: TensorRow[]): string | null {
+function findResidualSection(manifest: Manifest, rows: TensorRow[]): string | null {
   const sum = rows.find((row) => row.op.kind === "add");
-  const added = sum ? inputsOf(sum.op).at(-1) : undefined;
-  const made = added === undefined ? undefined : rowOf(manifest, added);
-  return made?.op.kind === "linear" ? sectionOf(made.name) : null;
+  const added = sum ? listInputs(sum.op).at(-1) : undefined;
+  const addedRow = added === undefined ? undefined : findTensorRow(manifest, added);
+  return addedRow?.op.kind === "linear" ? getSection(addedRow.name) : null;
 }
 
-function blockOf(manifest: Manifest, key: string, tensors: TensorRow[], attention: AttentionParts | null): Block {
-  const number = key.split(".")[1];
-  const layer = number === undefined || !/^\d+$/.test(number) ? null : Number(number);
-  const has = (kind: string) => tensors.some((row) => row.op.kind === kind);
-  const kind = attention ? "attention" : has("activation") ? "ffn" : has("lookup") ? "input" : "end";
-  const stack = stackOf(manifest, tensors[0]);
-  const keys = attention ? rowOf(manifest, attention.k) : undefined;
-  const from = keys ? stackOf(manifest, rowOf(manifest, inputsOf(keys.op)[0] ?? "")) : stack;
-  return { key, kind, stack, layer, tensors, attention, reads: from === stack ? null : from };
+function makeBlock(manifest: Manifest, key: string, tensors: TensorRow[], attention: AttentionParts | null): Block {
+  const layerText = key.split(".")[1];
+  const layer = layerText === undefined || !/^\d+$/.test(layerText) ? null : Number(layerText);
+  const hasKind = (kind: string) => tensors.some((row) => row.op.kind === kind);
+  const kind = attention ? "attention" : hasKind("activation") ? "ffn" : hasKind("lookup") ? "input" : "end";
+  const stack = findStack(manifest, tensors[0]);
+  const keys = attention ? findTensorRow(manifest, attention.k) : undefined;
+  const keyStack = keys ? findStack(manifest, findTensorRow(manifest, listInputs(keys.op)[0] ?? "")) : stack;
+  return { key, kind, stack, layer, tensors, attention, reads: keyStack === stack ? null : keyStack };
 }
 
 /** What a name begins with; a name without dots belongs where its input does. */
-function stackOf(manifest: Manifest, row: TensorRow | undefined): string {
+function findStack(manifest: Manifest, row: TensorRow | undefined): string {
   if (!row) return "";
   if (row.name.includes(".")) return row.name.split(".")[0] as string;
-  return stackOf(manifest, rowOf(manifest, inputsOf(row.op)[0] ?? ""));
+  return findStack(manifest, findTensorRow(manifest, listInputs(row.op)[0] ?? ""));
 }
 
 /** The stacks side by side, as the paper draws them. */
-export function stacks(manifest: Manifest): Stack[] {
-  const all = blocks(manifest);
+export function listStacks(manifest: Manifest): Stack[] {
+  const all = listBlocks(manifest);
   return [...new Set(all.map((block) => block.stack))].map((name) => {
-    const own = all.filter((block) => block.stack === name);
-    const numbers = [...new Set(own.flatMap((block) => block.layer ?? []))].sort((a, b) => a - b);
+    const stackBlocks = all.filter((block) => block.stack === name);
+    const numbers = [...new Set(stackBlocks.flatMap((block) => block.layer ?? []))].sort((a, b) => a - b);
     return {
       name,
-      input: own.find((block) => block.kind === "input") ?? null,
-      layers: numbers.map((number) => own.filter((block) => block.layer === number)),
-      ends: own.filter((block) => block.kind === "end" && block.layer === null),
+      input: stackBlocks.find((block) => block.kind === "input") ?? null,
+      layers: numbers.map((number) => stackBlocks.filter((block) => block.layer === number)),
+      ends: stackBlocks.filter((block) => block.kind === "end" && block.layer === null),
     };
   });
 }
 
 /** The block that a section belongs to: its own, or the one that holds its tensors. */
-export function blockAt(manifest: Manifest, section: string | undefined): Block | undefined {
-  const all = blocks(manifest);
-  const holds = (block: Block) => block.tensors.some((row) => (sectionOf(row.name) || row.name) === section);
-  return all.find((block) => block.key === section) ?? all.find(holds);
+export function findBlock(manifest: Manifest, section: string | undefined): Block | undefined {
+  const all = listBlocks(manifest);
+  const hasTensor = (block: Block) => block.tensors.some((row) => (getSection(row.name) || row.name) === section);
+  return all.find((block) => block.key === section) ?? all.find(hasTensor);
 }
 
 /** The dimension of the positions that a tensor's rows stand for, and their side. */
-export function positionDim(row: TensorRow): "S" | "T" | null {
-  const dim = row.dims.find((each) => each === "S" || each === "T");
+export function getPositionDim(row: TensorRow): "S" | "T" | null {
+  const dim = row.dims.find((name) => name === "S" || name === "T");
   return dim === "S" || dim === "T" ? dim : null;
 }

@@ -1,10 +1,10 @@
 // The pieces the encoder read: press one and it is outlined wherever it occurs.
-import { follow } from "./followed_piece";
+import { toggleFollow } from "./followed_piece";
 import { useApp } from "./hooks";
 import { Piece } from "./piece";
 import type { Manifest } from "./types";
 
-export function SourceColumn(props: { manifest: Manifest }) {
+export function PieceColumn(props: { manifest: Manifest }) {
   const app = useApp();
   const { source, inputs } = props.manifest;
   return (
@@ -18,25 +18,25 @@ export function SourceColumn(props: { manifest: Manifest }) {
 
 function Pieces(props: { title: string; dim: "S" | "T"; pieces: string[]; unknown?: boolean[]; current?: number }) {
   const app = useApp();
-  const now = app.follow.value;
+  const follow = app.follow.value;
   return (
     <section>
       <h2>{props.title}</h2>
       <ol>
         {props.pieces.map((piece, index) => {
-          const followed = now?.dim === props.dim && now.index === index;
+          const isFollowed = follow?.dim === props.dim && follow.index === index;
           const marks = [props.current === index ? "current" : "", props.unknown?.[index] ? "unknown" : ""];
           return (
             <li key={`${index} ${piece}`}>
               <button
                 type="button"
                 class={["piece", ...marks].join(" ")}
-                aria-pressed={followed}
+                aria-pressed={isFollowed}
                 title={props.unknown?.[index] ? "unknown to the model" : undefined}
-                onClick={() => follow(app, { dim: props.dim, size: props.pieces.length }, index)}
+                onClick={() => toggleFollow(app, { dim: props.dim, size: props.pieces.length }, index)}
               >
                 <span class="pointer" aria-hidden="true">
-                  {followed ? "▸" : ""}
+                  {isFollowed ? "▸" : ""}
                 </span>
                 <Piece text={piece} />
               </button>

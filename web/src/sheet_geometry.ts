@@ -4,7 +4,7 @@ import type { SheetAxis } from "./picture";
 /** How headers lean that are wider than their column. */
 export const SLANT = Math.PI / 3;
 
-export interface Cells {
+export interface SheetCells {
   rows: SheetAxis;
   cols: SheetAxis;
   values: ArrayLike<number>;
@@ -12,7 +12,7 @@ export interface Cells {
 }
 
 /** Everything in CSS pixels; cells begin at (left, top) and move under the headers when scrolled. */
-export interface Layout {
+export interface SheetLayout {
   left: number;
   top: number;
   right: number; // room for slanted headers beyond the last column
@@ -22,8 +22,8 @@ export interface Layout {
   font: number;
 }
 
-export interface View {
-  layout: Layout;
+export interface SheetView {
+  layout: SheetLayout;
   scrollLeft: number;
   scrollTop: number;
   viewWidth: number;
@@ -32,14 +32,14 @@ export interface View {
 }
 
 /** The cells that can be seen: rows from r0 up to r1, columns alike. */
-export interface Seen {
+export interface VisibleCells {
   c0: number;
   c1: number;
   r0: number;
   r1: number;
 }
 
-export function seenIn(cells: Cells, view: View): Seen {
+export function findVisibleCells(cells: SheetCells, view: SheetView): VisibleCells {
   const { layout } = view;
   return {
     c0: Math.max(0, Math.floor(view.scrollLeft / layout.width)),
@@ -50,41 +50,41 @@ export function seenIn(cells: Cells, view: View): Seen {
 }
 
 /** Cells as large as the room allows, between what can be pointed at and what looks clumsy. */
-export function layoutOf(
-  cells: Cells,
+export function layOutSheet(
+  cells: SheetCells,
   room: number,
   font: number,
   measure: (text: string) => number,
-  wish: { cell?: number; maxHeight?: number; numbers: boolean },
-): Layout {
+  options: { cell?: number; maxHeight?: number; numbers: boolean },
+): SheetLayout {
   const { rows, cols } = cells;
-  const single = rows.size === 1 && !rows.labels;
-  const left = single ? 0 : rows.labels ? Math.min(150, widest(rows.labels, measure)) + 18 : measure("0000") + 10;
-  const widestColumn = cols.labels ? Math.min(120, widest(cols.labels, measure)) : 0;
-  const least = wish.numbers ? font * 3.4 : cols.labels ? font * 1.5 : 2;
-  const most = Math.max(least, cols.labels ? font * 3.2 : font * 1.4);
+  const isVector = rows.size === 1 && !rows.labels;
+  const left = isVector ? 0 : rows.labels ? Math.min(150, measureWidest(rows.labels, measure)) + 18 : measure("0000") + 10;
+  const widestColumn = cols.labels ? Math.min(120, measureWidest(cols.labels, measure)) : 0;
+  const minWidth = options.numbers ? font * 3.4 : cols.labels ? font * 1.5 : 2;
+  const maxWidth = Math.max(minWidth, cols.labels ? font * 3.2 : font * 1.4);
   const slack = cols.labels ? widestColumn * Math.cos(SLANT) + 8 : 2;
   const fitting = Math.floor((room - left - slack) / cols.size);
-  const width = wish.cell ?? Math.max(least, Math.min(most, fitting));
+  const width = options.cell ?? Math.max(minWidth, Math.min(maxWidth, fitting));
   const slanted = cols.labels !== undefined && widestColumn + 8 > width;
   const top = cols.labels ? (slanted ? widestColumn * Math.sin(SLANT) + font + 6 : font + 12) : font + 8;
-  const height = wish.cell ?? rowHeight(cells, width, font, wish.numbers, (wish.maxHeight ?? Number.POSITIVE_INFINITY) - top - 2);
+  const height = options.cell ?? chooseRowHeight(cells, width, font, options.numbers, (options.maxHeight ?? Number.POSITIVE_INFINITY) - top - 2);
   return { left, top, right: slanted ? slack : 2, width, height, slanted, font };
 }
 
 /** Rows with words are as high as letters need, squares if they can be; rows without may shrink until all fit `room`. */
-function rowHeight(cells: Cells, width: number, font: number, numbers: boolean, room: number): number {
+function chooseRowHeight(cells: SheetCells, width: number, font: number, numbers: boolean, room: number): number {
   const { rows, cols } = cells;
   if (rows.labels || rows.dim === "1") return Math.min(font * 3.2, Math.max(font * 1.6, cols.labels ? width : 0));
   return numbers ? font * 1.4 : Math.max(2, Math.min(font * 1.4, width, Math.floor(room / rows.size)));
 }
 
-function widest(labels: string[], measure: (text: string) => number): number {
+function measureWidest(labels: string[], measure: (text: string) => number): number {
   return Math.max(0, ...labels.map(measure));
 }
 
 /** The cell under a point of the view, or null between headers. */
-export function cellAt(cells: Cells, view: View, x: number, y: number): [number, number] | null {
+export function findCell(cells: SheetCells, view: SheetView, x: number, y: number): [number, number] | null {
   const { layout } = view;
   if (x < layout.left || y < layout.top) return null;
   const col = Math.floor((x - layout.left + view.scrollLeft) / layout.width);
@@ -93,7 +93,7 @@ export function cellAt(cells: Cells, view: View, x: number, y: number): [number,
 }
 
 /** The header under a point of the view: which axis, which position. */
-export function headerAt(cells: Cells, view: View, x: number, y: number): { axis: SheetAxis; at: number } | null {
+export function findHeader(cells: SheetCells, view: SheetView, x: number, y: number): { axis: SheetAxis; at: number } | null {
   const { layout } = view;
   if (x < layout.left && y >= layout.top) {
     const at = Math.floor((y - layout.top + view.scrollTop) / layout.height);

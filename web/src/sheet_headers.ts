@@ -1,16 +1,16 @@
 // The words and numbers beside a sheet of cells; the followed piece stands on a plate of its own colour.
 import type { SheetAxis } from "./picture";
 import { SPACE } from "./piece";
-import { type Cells, type Seen, SLANT, type View } from "./sheet_geometry";
+import { type SheetCells, type SheetView, SLANT, type VisibleCells } from "./sheet_geometry";
 import type { Follow } from "./state";
 import type { Inks } from "./theme";
 
 /** Paints the headers of the part that can be seen. */
 export function paintHeaders(
   context: CanvasRenderingContext2D,
-  cells: Cells,
-  view: View,
-  seen: Seen,
+  cells: SheetCells,
+  view: SheetView,
+  seen: VisibleCells,
   follow: Follow | null,
   inks: Inks,
 ): void {
@@ -35,9 +35,9 @@ export function paintHeaders(
   context.rect(0, layout.top, layout.left, viewHeight - layout.top);
   context.clip();
   context.textAlign = "right";
-  for (const r of ticks(cells.rows, seen.r0, seen.r1, layout.height, layout.font * 1.4)) {
+  for (const r of chooseTicks(cells.rows, seen.r0, seen.r1, layout.height, layout.font * 1.4)) {
     const y = layout.top + (r + 0.5) * layout.height - view.scrollTop;
-    const text = clipped(context, cells.rows.labels?.[r], layout.left - 14, plain) ?? String(r);
+    const text = clipText(context, cells.rows.labels?.[r], layout.left - 14, plain) ?? String(r);
     label(text, follow?.dim === cells.rows.dim && follow.index === r, layout.left - 8, y);
   }
   context.restore();
@@ -46,9 +46,9 @@ export function paintHeaders(
   context.beginPath();
   context.rect(layout.left - 4, 0, viewWidth - layout.left + 4, layout.top);
   context.clip();
-  for (const c of ticks(cells.cols, seen.c0, seen.c1, layout.width, layout.font * 3)) {
+  for (const c of chooseTicks(cells.cols, seen.c0, seen.c1, layout.width, layout.font * 3)) {
     const x = layout.left + (c + 0.5) * layout.width - view.scrollLeft;
-    const text = clipped(context, cells.cols.labels?.[c], 120, plain) ?? String(c);
+    const text = clipText(context, cells.cols.labels?.[c], 120, plain) ?? String(c);
     const followed = follow?.dim === cells.cols.dim && follow.index === c;
     context.save();
     if (layout.slanted) {
@@ -80,15 +80,15 @@ function fillPiece(context: CanvasRenderingContext2D, text: string, x: number, y
 }
 
 /** Positions that get a header: all pieces, and as many numbers as do not touch. */
-function ticks(axis: SheetAxis, from: number, to: number, side: number, room: number): number[] {
+function chooseTicks(axis: SheetAxis, from: number, to: number, side: number, room: number): number[] {
   if (axis.dim === "1") return [];
-  const every = axis.labels ? 1 : ([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024].find((step) => step * side >= room) ?? 2048);
-  const found = [];
-  for (let at = Math.ceil(from / every) * every; at < to; at += every) found.push(at);
-  return found;
+  const interval = axis.labels ? 1 : ([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024].find((step) => step * side >= room) ?? 2048);
+  const ticks = [];
+  for (let position = Math.ceil(from / interval) * interval; position < to; position += interval) ticks.push(position);
+  return ticks;
 }
 
-function clipped(context: CanvasRenderingContext2D, text: string | undefined, room: number, font: string): string | undefined {
+function clipText(context: CanvasRenderingContext2D, text: string | undefined, room: number, font: string): string | undefined {
   if (text === undefined) return undefined;
   context.font = font;
   if (context.measureText(text).width <= room) return text;

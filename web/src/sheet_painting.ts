@@ -1,12 +1,12 @@
 // Painting a sheet of cells on a canvas: values as colours, hatching where nothing may be read, and the outlines.
-import { inkOn, rgbOf, type Scale } from "./colour";
-import { short } from "./readout";
-import { type Cells, type Layout, type Seen, seenIn, type View } from "./sheet_geometry";
+import { chooseInk, type Scale, toRgb } from "./colour";
+import { formatShort } from "./readout";
+import { findVisibleCells, type SheetCells, type SheetLayout, type SheetView, type VisibleCells } from "./sheet_geometry";
 import { paintHeaders } from "./sheet_headers";
 import type { Follow } from "./state";
 import type { Inks } from "./theme";
 
-export interface Marks {
+export interface SheetMarks {
   follow: Follow | null;
   pinned: readonly [number, number] | null;
   hover: readonly [number, number] | null;
@@ -17,11 +17,11 @@ export interface Marks {
 const NUMBERS_FROM = 34; // CSS pixels of a cell that can hold a number
 
 /** Paints the part of the sheet that can be seen. */
-export function paint(context: CanvasRenderingContext2D, cells: Cells, scale: Scale, view: View, marks: Marks, inks: Inks): void {
+export function paintSheet(context: CanvasRenderingContext2D, cells: SheetCells, scale: Scale, view: SheetView, marks: SheetMarks, inks: Inks): void {
   const { layout, viewWidth, viewHeight, ratio } = view;
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, viewWidth, viewHeight);
-  const seen = seenIn(cells, view);
+  const seen = findVisibleCells(cells, view);
   context.save();
   context.beginPath();
   context.rect(layout.left, layout.top, viewWidth - layout.left, viewHeight - layout.top);
@@ -38,10 +38,10 @@ let scratch: HTMLCanvasElement | null = null;
 
 function paintCells(
   context: CanvasRenderingContext2D,
-  cells: Cells,
+  cells: SheetCells,
   scale: Scale,
-  layout: Layout,
-  seen: Seen,
+  layout: SheetLayout,
+  seen: VisibleCells,
   numbers: boolean,
   inks: Inks,
   ratio: number,
@@ -57,7 +57,7 @@ function paintCells(
   const pixels = small.createImageData(wide, high);
   for (let r = 0; r < high; r++)
     for (let c = 0; c < wide; c++)
-      pixels.data.set([...rgbOf(values[(seen.r0 + r) * cols.size + seen.c0 + c] as number, scale), 255], (r * wide + c) * 4);
+      pixels.data.set([...toRgb(values[(seen.r0 + r) * cols.size + seen.c0 + c] as number, scale), 255], (r * wide + c) * 4);
   small.putImageData(pixels, 0, 0);
   context.imageSmoothingEnabled = false;
   context.drawImage(scratch, seen.c0 * width, seen.r0 * height, wide * width, high * height);
@@ -71,8 +71,8 @@ function paintCells(
     for (let c = seen.c0; c < seen.c1; c++) {
       if (masked?.(r, c)) continue;
       const value = values[r * cols.size + c] as number;
-      context.fillStyle = inkOn(rgbOf(value, scale));
-      context.fillText(short(value), (c + 0.5) * width, (r + 0.5) * height + 0.5);
+      context.fillStyle = chooseInk(toRgb(value, scale));
+      context.fillText(formatShort(value), (c + 0.5) * width, (r + 0.5) * height + 0.5);
     }
 }
 
@@ -80,8 +80,8 @@ function paintCells(
 function paintMasked(
   context: CanvasRenderingContext2D,
   masked: (row: number, col: number) => boolean,
-  layout: Layout,
-  seen: Seen,
+  layout: SheetLayout,
+  seen: VisibleCells,
   inks: Inks,
   ratio: number,
 ): void {
@@ -96,12 +96,12 @@ function paintMasked(
   }
   context.fillStyle = inks.panel;
   context.fill();
-  context.fillStyle = hatching(context, inks, ratio);
+  context.fillStyle = makeHatching(context, inks, ratio);
   context.fill();
 }
 
 /** Slanted lines, as a fill. */
-export function hatching(context: CanvasRenderingContext2D, inks: Inks, ratio: number): CanvasPattern | string {
+export function makeHatching(context: CanvasRenderingContext2D, inks: Inks, ratio: number): CanvasPattern | string {
   const side = 6;
   const tile = document.createElement("canvas");
   tile.width = tile.height = side * 2;
@@ -119,7 +119,7 @@ export function hatching(context: CanvasRenderingContext2D, inks: Inks, ratio: n
   return pattern ?? inks.hatch;
 }
 
-function paintGrid(context: CanvasRenderingContext2D, layout: Layout, seen: Seen, inks: Inks): void {
+function paintGrid(context: CanvasRenderingContext2D, layout: SheetLayout, seen: VisibleCells, inks: Inks): void {
   context.fillStyle = inks.panel;
   for (let c = seen.c0; c <= seen.c1; c++)
     context.fillRect(c * layout.width - 0.5, seen.r0 * layout.height, 1, (seen.r1 - seen.r0) * layout.height);
@@ -128,14 +128,14 @@ function paintGrid(context: CanvasRenderingContext2D, layout: Layout, seen: Seen
 }
 
 /** Teach mode, before the values are shown: a dot in every cell. */
-function paintHidden(context: CanvasRenderingContext2D, layout: Layout, seen: Seen, inks: Inks): void {
+function paintHidden(context: CanvasRenderingContext2D, layout: SheetLayout, seen: VisibleCells, inks: Inks): void {
   context.fillStyle = inks.line;
   const width = (seen.c1 - seen.c0) * layout.width;
   context.fillRect(seen.c0 * layout.width, seen.r0 * layout.height, width, (seen.r1 - seen.r0) * layout.height);
   if (layout.width >= 9 && layout.height >= 9) paintGrid(context, layout, seen, inks);
 }
 
-function paintOutlines(context: CanvasRenderingContext2D, cells: Cells, layout: Layout, marks: Marks, inks: Inks): void {
+function paintOutlines(context: CanvasRenderingContext2D, cells: SheetCells, layout: SheetLayout, marks: SheetMarks, inks: Inks): void {
   const { width, height } = layout;
   const [wide, high] = [cells.cols.size * width, cells.rows.size * height];
   const outline = (x: number, y: number, w: number, h: number, colour: string, line: number) => {

@@ -22,12 +22,12 @@ const TEXT = [theme, page, sheet, map, matrices, cell, shared, story, tokens, ch
 
 /** Puts the style in, once for each place; gives back how to take it out. */
 export function adoptStyle(root: Node): () => void {
-  const place = root.getRootNode();
-  if (!(place instanceof Document || place instanceof ShadowRoot)) return () => undefined;
+  const owner = root.getRootNode();
+  if (!(owner instanceof Document || owner instanceof ShadowRoot)) return () => undefined;
   const adopted = new CSSStyleSheet();
   adopted.replaceSync(TEXT);
-  place.adoptedStyleSheets = [...place.adoptedStyleSheets, adopted];
+  owner.adoptedStyleSheets = [...owner.adoptedStyleSheets, adopted];
   return () => {
-    place.adoptedStyleSheets = place.adoptedStyleSheets.filter((other) => other !== adopted);
+    owner.adoptedStyleSheets = owner.adoptedStyleSheets.filter((other) => other !== adopted);
   };
 }

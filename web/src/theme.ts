@@ -2,9 +2,9 @@
 import { signal } from "@preact/signals";
 import { useApp } from "./hooks";
 
-const asked = typeof matchMedia === "function" ? matchMedia("(prefers-color-scheme: dark)") : null;
-const systemDark = signal(asked?.matches ?? false);
-asked?.addEventListener("change", (event) => {
+const mediaQuery = typeof matchMedia === "function" ? matchMedia("(prefers-color-scheme: dark)") : null;
+const systemDark = signal(mediaQuery?.matches ?? false);
+mediaQuery?.addEventListener("change", (event) => {
   systemDark.value = event.matches;
 });
 
@@ -46,6 +46,6 @@ const DARK: Inks = {
   followInk: "#0c1a16",
 };
 
-export function inksOf(dark: boolean): Inks {
+export function getInks(dark: boolean): Inks {
   return dark ? DARK : LIGHT;
 }

@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { useApp } from "./hooks";
 import { setMode } from "./keyboard";
-import { read } from "./permalink";
+import { readLink } from "./permalink";
 import type { Mode, Theme } from "./state";
 
 const MODES: [Mode, string][] = [
@@ -10,10 +10,10 @@ const MODES: [Mode, string][] = [
   ["teach", "Teach"],
   ["debug", "Debug"],
 ];
-const THEMES: Record<Theme, { next: Theme; says: string }> = {
-  auto: { next: "light", says: "Theme: as the system" },
-  light: { next: "dark", says: "Theme: light" },
-  dark: { next: "auto", says: "Theme: dark" },
+const THEMES: Record<Theme, { next: Theme; label: string }> = {
+  auto: { next: "light", label: "Theme: as the system" },
+  light: { next: "dark", label: "Theme: light" },
+  dark: { next: "auto", label: "Theme: dark" },
 };
 
 export function TopBar(props: { onHelp: () => void }) {
@@ -31,7 +31,7 @@ export function TopBar(props: { onHelp: () => void }) {
           </span>
         ) : null}
       </div>
-      {app.source.act ? <Ask /> : <p class="asked">{manifest.value?.source.text}</p>}
+      {app.source.act ? <SentenceForm /> : <p class="asked">{manifest.value?.source.text}</p>}
       <div class="controls">
         <div class="switch" role="group" aria-label="Mode">
           {MODES.map(([value, name]) => (
@@ -48,8 +48,8 @@ export function TopBar(props: { onHelp: () => void }) {
         <button
           type="button"
           class="button icon"
-          aria-label={THEMES[theme.value].says}
-          title={THEMES[theme.value].says}
+          aria-label={THEMES[theme.value].label}
+          title={THEMES[theme.value].label}
           onClick={() => (theme.value = THEMES[theme.value].next)}
         >
           {theme.value === "auto" ? "◐" : theme.value === "light" ? "☀" : "☾"}
@@ -63,10 +63,10 @@ export function TopBar(props: { onHelp: () => void }) {
 }
 
 /** The sentence, how widely to search, and the button. */
-function Ask() {
+function SentenceForm() {
   const app = useApp();
   const manifest = app.manifest.value;
-  const [text, setText] = useState(() => (app.host === "page" ? read(location.hash).question?.sentence : null) ?? "");
+  const [text, setText] = useState(() => (app.host === "page" ? readLink(location.hash).question?.sentence : null) ?? "");
   const [beam, setBeam] = useState(4);
   useEffect(() => {
     if (!manifest) return;
@@ -75,7 +75,7 @@ function Ask() {
   }, [manifest]);
   const submit = (event: Event) => {
     event.preventDefault();
-    if (text.trim()) void app.ask("trace", { sentence: text, beam });
+    if (text.trim()) void app.askSource("trace", { sentence: text, beam });
   };
   return (
     <form class="ask" onSubmit={submit}>

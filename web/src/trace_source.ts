@@ -7,35 +7,35 @@ export interface HttpSource extends TraceSource {
 }
 
 /** A server; `base` is the address of the page, ending in a slash, "" for the page's own. */
-export function httpSource(base = "", first: string | null = null): HttpSource {
-  const at = (path: string, id = source.id) => `${base}trace/${encodeURIComponent(id ?? "")}/${path}`;
+export function httpSource(base = "", firstId: string | null = null): HttpSource {
+  const traceUrl = (path: string, id = source.id) => `${base}trace/${encodeURIComponent(id ?? "")}/${path}`;
   const source: HttpSource = {
     kind: "http",
-    id: first,
-    async manifest(id, wanted) {
-      const found = (await (await asked(at("manifest.json", id ?? source.id))).json()) as Manifest;
-      if (wanted && !wanted(found)) throw new Error(`The trace ${found.id} is not the one that is asked for.`);
-      source.id = found.id;
-      return found;
+    id: firstId,
+    async fetchManifest(id, wanted) {
+      const shown = (await (await request(traceUrl("manifest.json", id ?? source.id))).json()) as Manifest;
+      if (wanted && !wanted(shown)) throw new Error(`The trace ${shown.id} is not the one that is asked for.`);
+      source.id = shown.id;
+      return shown;
     },
-    tensor: async (name) => floats(await (await asked(at(`t/${encodeURIComponent(name)}`))).arrayBuffer()),
-    parameter: async (name, from, end) =>
-      floats(await (await asked(at(`p/${encodeURIComponent(name)}?rows=${from}:${end}`))).arrayBuffer()),
+    fetchTensor: async (name) => toFloats(await (await request(traceUrl(`t/${encodeURIComponent(name)}`))).arrayBuffer()),
+    fetchParameter: async (name, from, end) =>
+      toFloats(await (await request(traceUrl(`p/${encodeURIComponent(name)}?rows=${from}:${end}`))).arrayBuffer()),
     async act<V extends keyof Acts>(verb: V, args: Acts[V]["args"]) {
       const headers = { "content-type": "application/json" };
-      const url = verb === "trace" ? `${base}trace` : at(verb);
-      const answer = await asked(url, { method: "POST", headers, body: JSON.stringify(args) });
-      const found = (await answer.json()) as Acts[V]["gives"];
-      if (verb === "trace" || verb === "edit") source.id = (found as Manifest).id;
-      return found;
+      const url = verb === "trace" ? `${base}trace` : traceUrl(verb);
+      const answer = await request(url, { method: "POST", headers, body: JSON.stringify(args) });
+      const result = (await answer.json()) as Acts[V]["gives"];
+      if (verb === "trace" || verb === "edit") source.id = (result as Manifest).id;
+      return result;
     },
-    download: (what) => at(what === "npz" ? "tensors.npz" : `export.html?keep=${what.replace("html-", "")}`),
+    downloadUrl: (what) => traceUrl(what === "npz" ? "tensors.npz" : `export.html?keep=${what.replace("html-", "")}`),
   };
   return source;
 }
 
 /** The answer, or an error that says in one sentence what the server said. */
-async function asked(url: string, options?: RequestInit): Promise<Response> {
+async function request(url: string, options?: RequestInit): Promise<Response> {
   let answer: Response;
   try {
     answer = await fetch(url, options);
@@ -44,83 +44,83 @@ async function asked(url: string, options?: RequestInit): Promise<Response> {
   }
   if (answer.ok) return answer;
   const text = await answer.text();
-  throw new Error(reason(text) ?? `The server answered ${answer.status} ${answer.statusText}.`);
+  throw new Error(readReason(text) ?? `The server answered ${answer.status} ${answer.statusText}.`);
 }
 
 /** What the JSON of an error says. */
-export function reason(text: string): string | null {
+export function readReason(text: string): string | null {
   try {
     const { error, detail } = JSON.parse(text) as { error?: unknown; detail?: unknown };
     if (typeof error === "string") return error;
     if (typeof detail === "string") return detail;
-    if (Array.isArray(detail)) return detail.map((each: { msg?: string }) => each.msg ?? "").join("; ") || null;
+    if (Array.isArray(detail)) return detail.map((problem: { msg?: string }) => problem.msg ?? "").join("; ") || null;
   } catch {
     return null;
   }
   return null;
 }
 
-function floats(bytes: ArrayBuffer): Float32Array {
+function toFloats(bytes: ArrayBuffer): Float32Array {
   if (bytes.byteLength % 4) throw new Error(`The numbers came cut off, ${bytes.byteLength} bytes of them.`);
   return new Float32Array(bytes);
 }
 
 /** A file: the manifest and packed numbers stand in inert script elements of the document. */
 export function fileSource(document: Document): TraceSource {
-  const written = document.getElementById("pellucid-manifest")?.textContent;
-  let told: Promise<Manifest> | null = null;
+  const manifestText = document.getElementById("pellucid-manifest")?.textContent;
+  let loading: Promise<Manifest> | null = null;
   const manifest = () => {
-    told ??= read();
-    return told;
+    loading ??= readManifest();
+    return loading;
   };
-  const read = async () => {
-    if (!written) throw new Error("This file holds no trace.");
-    const found = JSON.parse(written) as Manifest;
+  const readManifest = async () => {
+    if (!manifestText) throw new Error("This file holds no trace.");
+    const whole = JSON.parse(manifestText) as Manifest;
     for (const block of document.querySelectorAll("script[data-answer]")) {
-      const text = new TextDecoder().decode(await inflated(block.textContent ?? ""));
-      Object.assign(found, { [block.getAttribute("data-answer") ?? ""]: JSON.parse(text) });
+      const text = new TextDecoder().decode(await inflate(block.textContent ?? ""));
+      Object.assign(whole, { [block.getAttribute("data-answer") ?? ""]: JSON.parse(text) });
     }
-    return found;
+    return whole;
   };
-  const unpacked = async (kind: "tensor" | "parameter", name: string): Promise<Float32Array> => {
+  const unpack = async (kind: "tensor" | "parameter", name: string): Promise<Float32Array> => {
     const block = [...document.querySelectorAll(`script[data-${kind}]`)].find(
-      (each) => each.getAttribute(`data-${kind}`) === name,
+      (element) => element.getAttribute(`data-${kind}`) === name,
     );
     if (!block) throw new Error(`The numbers of ${name} are not in this file.`);
     const rows: (TensorRow | ParameterRow)[] = (await manifest())[kind === "tensor" ? "tensors" : "parameters"];
-    const row = rows.find((each) => each.name === name);
-    return numbersOf(await inflated(block.textContent ?? ""), row && "dtype" in row ? row.dtype : "float32");
+    const row = rows.find((candidate) => candidate.name === name);
+    return toNumbers(await inflate(block.textContent ?? ""), row && "dtype" in row ? row.dtype : "float32");
   };
   const parameters = new Map<string, Promise<Float32Array>>();
   return {
     kind: "file",
-    manifest,
-    tensor: (name) => unpacked("tensor", name),
-    async parameter(name, from, end) {
-      const all = parameters.get(name) ?? unpacked("parameter", name);
-      parameters.set(name, all);
+    fetchManifest: manifest,
+    fetchTensor: (name) => unpack("tensor", name),
+    async fetchParameter(name, from, end) {
+      const values = parameters.get(name) ?? unpack("parameter", name);
+      parameters.set(name, values);
       const width = (await manifest()).parameters.find((row) => row.name === name)?.shape[1] ?? 1;
-      return (await all).subarray(from * width, end * width);
+      return (await values).subarray(from * width, end * width);
     },
   };
 }
 
 /** base64 of gzip, as bytes. */
-async function inflated(text: string): Promise<ArrayBuffer> {
+async function inflate(text: string): Promise<ArrayBuffer> {
   const packed = Uint8Array.from(atob(text.trim()), (letter) => letter.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).arrayBuffer();
 }
 
 /** Little-endian bytes as numbers. */
-export function numbersOf(bytes: ArrayBuffer, dtype: TensorRow["dtype"]): Float32Array {
-  if (dtype === "float32") return floats(bytes);
+export function toNumbers(bytes: ArrayBuffer, dtype: TensorRow["dtype"]): Float32Array {
+  if (dtype === "float32") return toFloats(bytes);
   if (dtype === "bool") return Float32Array.from(new Uint8Array(bytes));
-  return Float32Array.from(new Uint16Array(bytes), fromHalf);
+  return Float32Array.from(new Uint16Array(bytes), decodeHalf);
 }
 
 /** The number that 16 bits mean (IEEE 754, binary16). */
-export function fromHalf(bits: number): number {
+export function decodeHalf(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 0x1f;
   const fraction = bits & 0x3ff;
@@ -131,7 +131,7 @@ export function fromHalf(bits: number): number {
 /** The part of anywidget's model that is used. */
 export interface WidgetModel {
   send(content: unknown): void;
-  on(event: "msg:custom", heard: (content: Answer, buffers: (DataView | ArrayBuffer)[]) => void): void;
+  on(event: "msg:custom", listener: (content: Answer, buffers: (DataView | ArrayBuffer)[]) => void): void;
 }
 
 interface Answer {
@@ -140,50 +140,50 @@ interface Answer {
   problem?: string;
 }
 
-const PATIENCE = 8000; // milliseconds until a kernel that never answered is taken for absent
+const KERNEL_TIMEOUT = 8000; // milliseconds until a kernel that never answered is taken for absent
 
-const known = new WeakMap<WidgetModel, TraceSource>();
+const widgetSources = new WeakMap<WidgetModel, TraceSource>();
 
 /** The kernel of a notebook, through messages; the views of one widget share one source. */
 export function widgetSource(model: WidgetModel): TraceSource {
-  const found = known.get(model) ?? makeWidgetSource(model);
-  known.set(model, found);
-  return found;
+  const source = widgetSources.get(model) ?? makeWidgetSource(model);
+  widgetSources.set(model, source);
+  return source;
 }
 
 function makeWidgetSource(model: WidgetModel): TraceSource {
-  const waiting = new Map<number, { tell: (answer: Answer, buffers: (DataView | ArrayBuffer)[]) => void }>();
-  let last = 0;
+  const waiting = new Map<number, { settle: (answer: Answer, buffers: (DataView | ArrayBuffer)[]) => void }>();
+  let lastId = 0;
   let trace: string | null = null;
   model.on("msg:custom", (content, buffers) => {
     if (typeof content?.id !== "number") return;
-    waiting.get(content.id)?.tell(content, buffers);
+    waiting.get(content.id)?.settle(content, buffers);
     waiting.delete(content.id);
   });
-  const ask = <T>(question: Record<string, unknown>, read: (answer: Answer, buffers: (DataView | ArrayBuffer)[]) => T) =>
+  const askKernel = <T>(question: Record<string, unknown>, read: (answer: Answer, buffers: (DataView | ArrayBuffer)[]) => T) =>
     new Promise<T>((resolve, reject) => {
-      const id = ++last;
+      const id = ++lastId;
       waiting.set(id, {
-        tell: (answer, buffers) =>
+        settle: (answer, buffers) =>
           answer.problem === undefined ? resolve(read(answer, buffers)) : reject(new Error(answer.problem)),
       });
       if (question.ask === "manifest")
-        setTimeout(() => reject(new Error("No Python answers behind this page: run the cell again.")), PATIENCE);
+        setTimeout(() => reject(new Error("No Python answers behind this page: run the cell again.")), KERNEL_TIMEOUT);
       model.send({ id, trace, ...question });
     });
-  const numbers = (_: Answer, buffers: (DataView | ArrayBuffer)[]) => {
+  const readNumbers = (_: Answer, buffers: (DataView | ArrayBuffer)[]) => {
     const [bytes] = buffers;
     if (!bytes) throw new Error("The kernel sent no numbers.");
-    if (bytes instanceof ArrayBuffer) return floats(bytes);
-    return floats(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer);
+    if (bytes instanceof ArrayBuffer) return toFloats(bytes);
+    return toFloats(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer);
   };
   return {
     kind: "widget",
-    manifest: () => ask({ ask: "manifest" }, (answer) => answer.value as Manifest),
-    tensor: (name) => ask({ ask: "tensor", name }, numbers),
-    parameter: (name, first, end) => ask({ ask: "parameter", name, first, end }, numbers),
+    fetchManifest: () => askKernel({ ask: "manifest" }, (answer) => answer.value as Manifest),
+    fetchTensor: (name) => askKernel({ ask: "tensor", name }, readNumbers),
+    fetchParameter: (name, first, end) => askKernel({ ask: "parameter", name, first, end }, readNumbers),
     async act<V extends keyof Acts>(verb: V, args: Acts[V]["args"]) {
-      const answer = await ask({ ask: "act", verb, args }, (each) => each.value as Acts[V]["gives"]);
+      const answer = await askKernel({ ask: "act", verb, args }, (reply) => reply.value as Acts[V]["gives"]);
       if (verb === "trace" || verb === "edit") trace = (answer as Manifest).id;
       return answer;
     },

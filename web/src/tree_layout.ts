@@ -2,14 +2,14 @@
 
 import type { Tree, TreeNode } from "./types";
 
-export interface Placed {
+export interface PlacedNode {
   node: TreeNode;
   x: number; // left edge
   y: number; // middle
 }
 
 export interface TreeLayout {
-  placed: Placed[];
+  placed: PlacedNode[];
   root: { x: number; y: number };
   width: number;
   height: number;
@@ -21,7 +21,7 @@ export const NODE = { width: 124, height: 30, gap: 44, row: 38, margin: 16, root
  * Columns by step and rows by rank: two candidates of one step never share a place, and the height is that of the
  * widest step, however long the sentence is. Nodes beyond `ranks` are left out, but never one that others grew from.
  */
-export function layoutOf(tree: Tree, ranks: number): TreeLayout {
+export function layOutTree(tree: Tree, ranks: number): TreeLayout {
   const parents = new Set(tree.nodes.map((node) => node.parent));
   const shown = tree.nodes.filter(
     (node) => node.rank <= ranks || node.fate !== "pruned" || node.best || parents.has(node.id),
@@ -37,33 +37,33 @@ export function layoutOf(tree: Tree, ranks: number): TreeLayout {
         y: NODE.margin + NODE.row * (place + 0.5),
       })),
   );
-  const most = Math.max(1, ...[...steps.values()].map((nodes) => nodes.length));
-  const last = Math.max(0, ...steps.keys());
+  const tallest = Math.max(1, ...[...steps.values()].map((nodes) => nodes.length));
+  const lastStep = Math.max(0, ...steps.keys());
   return {
     placed,
     root: { x: NODE.margin, y: NODE.margin + NODE.row / 2 },
-    width: 2 * NODE.margin + NODE.root + (last + 1) * (NODE.width + NODE.gap),
-    height: 2 * NODE.margin + most * NODE.row,
+    width: 2 * NODE.margin + NODE.root + (lastStep + 1) * (NODE.width + NODE.gap),
+    height: 2 * NODE.margin + tallest * NODE.row,
   };
 }
 
 /** The candidates from the first piece to this one: what the hypothesis has written. */
-export function pathTo(tree: Tree, id: number): TreeNode[] {
-  const by = new Map(tree.nodes.map((node) => [node.id, node]));
+export function findPath(tree: Tree, id: number): TreeNode[] {
+  const nodesById = new Map(tree.nodes.map((node) => [node.id, node]));
   const path: TreeNode[] = [];
-  for (let node = by.get(id); node && path.length < tree.nodes.length; node = by.get(node.parent ?? -1)) path.unshift(node);
+  for (let node = nodesById.get(id); node && path.length < tree.nodes.length; node = nodesById.get(node.parent ?? -1)) path.unshift(node);
   return path;
 }
 
 /** Where an arrow key leads from a node: to its parent, its likeliest child, or the next of its step. */
-export function neighbour(layout: TreeLayout, id: number, key: string): number | undefined {
+export function findNeighbour(layout: TreeLayout, id: number, key: string): number | undefined {
   const { placed } = layout;
-  const here = placed.find(({ node }) => node.id === id);
-  if (!here) return undefined;
-  const column = placed.filter(({ node }) => node.step === here.node.step);
-  const at = column.indexOf(here);
-  if (key === "ArrowUp") return column[at - 1]?.node.id;
-  if (key === "ArrowDown") return column[at + 1]?.node.id;
-  if (key === "ArrowLeft") return placed.find(({ node }) => node.id === here.node.parent)?.node.id;
+  const current = placed.find(({ node }) => node.id === id);
+  if (!current) return undefined;
+  const column = placed.filter(({ node }) => node.step === current.node.step);
+  const position = column.indexOf(current);
+  if (key === "ArrowUp") return column[position - 1]?.node.id;
+  if (key === "ArrowDown") return column[position + 1]?.node.id;
+  if (key === "ArrowLeft") return placed.find(({ node }) => node.id === current.node.parent)?.node.id;
   return key === "ArrowRight" ? placed.find(({ node }) => node.parent === id)?.node.id : undefined;
 }

@@ -17,7 +17,7 @@ import { MapView } from "./views/map";
 import { OutputView } from "./views/output";
 import { PositionsView } from "./views/positions";
 import { TokensView } from "./views/tokens";
-import { DebugView } from "./views/verdict";
+import { VerdictView } from "./views/verdict";
 import { WordsView } from "./views/words";
 
 const VIEWS: Record<View, () => ComponentChild> = {
@@ -35,7 +35,7 @@ const VIEWS: Record<View, () => ComponentChild> = {
   align: () => <AlignView />,
   checks: () => <ChecksView />,
   compare: () => <CompareView />,
-  debug: () => <DebugView />,
+  debug: () => <VerdictView />,
   export: () => <ExportView />,
 };
 
@@ -57,22 +57,22 @@ const TABS: [View, string][] = [
 
 export function ViewTabs() {
   const app = useApp();
-  const { view } = app.place.value;
-  const inside = view === "block" || view === "head" || view === "cell";
+  const { view: current } = app.place.value;
+  const isInside = current === "block" || current === "head" || current === "cell";
   return (
     <nav class="tabs" aria-label="Pictures">
-      {TABS.map(([each, name]) => (
+      {TABS.map(([view, name]) => (
         <button
           type="button"
-          key={each}
-          aria-current={each === view || (inside && each === "map") ? "page" : undefined}
-          onClick={() => app.go({ view: each })}
+          key={view}
+          aria-current={view === current || (isInside && view === "map") ? "page" : undefined}
+          onClick={() => app.goTo({ view })}
         >
           {name}
         </button>
       ))}
       <span class="spring" />
-      {inside ? (
+      {isInside ? (
         <button type="button" class="out" onClick={() => zoomOut(app)}>
           ← out <kbd>Esc</kbd>
         </button>
@@ -86,7 +86,7 @@ export function ViewTabs() {
   );
 }
 
-export function Centre() {
+export function CurrentView() {
   const { place } = useApp();
   return <div class={`view view-${place.value.view}`}>{VIEWS[place.value.view]()}</div>;
 }

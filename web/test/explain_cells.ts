@@ -2,8 +2,8 @@
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Numbers, Operand } from "../src/cell_terms";
-import { explain } from "../src/explanation";
+import type { Operand, TraceNumbers } from "../src/cell_terms";
+import { explainCell } from "../src/explanation";
 import type { Manifest } from "../src/types";
 
 const directory = process.argv[2] ?? "";
@@ -17,15 +17,15 @@ function read(name: string): Float32Array {
   return found;
 }
 
-const numbers: Numbers = {
+const numbers: TraceNumbers = {
   manifest,
-  tensor: async (name) => {
-    const row = manifest.tensors.find((each) => each.name === name);
+  loadTensor: async (name) => {
+    const row = manifest.tensors.find((row) => row.name === name);
     if (!row) throw new Error(`no tensor ${name}`);
     return { row, values: read(name) };
   },
-  parameter: async (name, first, end) => {
-    const width = manifest.parameters.find((each) => each.name === name)?.shape[1] ?? 1;
+  loadParameter: async (name, first, end) => {
+    const width = manifest.parameters.find((parameter) => parameter.name === name)?.shape[1] ?? 1;
     return { values: read(name).subarray(first * width, end * width) };
   },
 };
@@ -41,8 +41,8 @@ function indexAt(shape: number[], place: number): number[] {
 
 /** The first operand that can be followed, again and again, until a number was learned or is given by its place. */
 async function walk(name: string, index: number[]): Promise<string> {
-  const { made } = await explain(numbers, name, index);
-  const operands: Operand[] = [...(made?.sums ?? []).flatMap((sum) => sum.terms), ...(made?.lines ?? [])].flatMap(
+  const { computation: made } = await explainCell(numbers, name, index);
+  const operands: Operand[] = [...(made?.sums ?? []).flatMap((sum) => sum.terms), ...(made?.steps ?? [])].flatMap(
     (part) => part.operands ?? [],
   );
   const next = operands[0];
@@ -58,7 +58,7 @@ for (const { name, shape, op } of manifest.tensors) {
   const size = shape.reduce((a, b) => a * b, 1);
   kinds.add(op.kind);
   for (let place = 0; place < size; place++) {
-    const { captured, made, comparison } = await explain(numbers, name, indexAt(shape, place));
+    const { captured, computation: made, comparison } = await explainCell(numbers, name, indexAt(shape, place));
     cells++;
     if (!comparison?.passed) failed.push({ name, index: indexAt(shape, place), captured, made: made?.value });
   }

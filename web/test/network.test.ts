@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { blockAt, blocks, stacks } from "../src/network";
+import { findBlock, listBlocks, listStacks } from "../src/network";
 import type { Manifest, Op, TensorRow } from "../src/types";
 
 const linear = (input: string): Op => ({ kind: "linear", inputs: [input], weight: "w", bias: null, first: 0 });
@@ -47,17 +47,17 @@ const MANIFEST = manifestOf([
 ]);
 
 test("a sub-layer holds its residual and norm, whether the norm comes before or after", () => {
-  const look = blockAt(MANIFEST, "reader.0.look");
+  const look = findBlock(MANIFEST, "reader.0.look");
   assert.deepEqual([look?.tensors[0]?.name, look?.tensors.at(-1)?.name], [
     "reader.0.look_around.norm",
     "reader.0.look_around.sum",
   ]);
-  assert.equal(blockAt(MANIFEST, "writer.0.peek")?.tensors.at(-1)?.name, "writer.0.peek_around.norm");
-  assert.equal(blockAt(MANIFEST, "writer.0.peek_around")?.key, "writer.0.peek");
+  assert.equal(findBlock(MANIFEST, "writer.0.peek")?.tensors.at(-1)?.name, "writer.0.peek_around.norm");
+  assert.equal(findBlock(MANIFEST, "writer.0.peek_around")?.key, "writer.0.peek");
 });
 
 test("every tensor stands in one block, and blocks in the order of computation", () => {
-  const all = blocks(MANIFEST);
+  const all = listBlocks(MANIFEST);
   const names = all.flatMap((block) => block.tensors.map((row) => row.name));
   assert.deepEqual(names, MANIFEST.tensors.map((row) => row.name));
   const kinds = all.map((block) => `${block.key} ${block.kind}`);
@@ -73,18 +73,18 @@ test("every tensor stands in one block, and blocks in the order of computation",
 });
 
 test("an attention says which other stack its keys come from", () => {
-  assert.equal(blockAt(MANIFEST, "reader.0.look")?.reads, null);
-  assert.equal(blockAt(MANIFEST, "writer.0.peek")?.reads, "reader");
+  assert.equal(findBlock(MANIFEST, "reader.0.look")?.reads, null);
+  assert.equal(findBlock(MANIFEST, "writer.0.peek")?.reads, "reader");
 });
 
 test("stacks hold their input, their layers and what comes after them; only what is there", () => {
-  const [reader, writer, ...others] = stacks(MANIFEST);
+  const [reader, writer, ...others] = listStacks(MANIFEST);
   assert.deepEqual(others, []);
   assert.deepEqual([reader?.name, reader?.layers.length], ["reader", 1]);
   assert.deepEqual(reader?.ends.map((block) => block.key), ["gist"]);
   assert.deepEqual([writer?.name, writer?.layers.map((layer) => layer.length)], ["writer", [2]]);
   assert.deepEqual(writer?.ends.map((block) => block.key), ["votes"]);
   const alone = manifestOf([["only.x", ["T", "D"], { kind: "lookup", table: "t", scale: 1, side: "target" }]]);
-  assert.deepEqual(stacks(alone).map(({ name, layers, ends }) => [name, layers, ends]), [["only", [], []]]);
-  assert.equal(blockAt(alone, "nothing"), undefined);
+  assert.deepEqual(listStacks(alone).map(({ name, layers, ends }) => [name, layers, ends]), [["only", [], []]]);
+  assert.equal(findBlock(alone, "nothing"), undefined);
 });

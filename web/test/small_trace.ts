@@ -109,14 +109,14 @@ export function sourceOf(shown: Manifest, more: Partial<TraceSource> = {}): Trac
   return {
     kind: "http",
     asked,
-    manifest: async () => shown,
-    tensor: async (name) => {
+    fetchManifest: async () => shown,
+    fetchTensor: async (name) => {
       asked.push(name);
-      return counted(shown.tensors.find((each) => each.name === name)?.shape ?? []);
+      return counted(shown.tensors.find((row) => row.name === name)?.shape ?? []);
     },
-    parameter: async (name, first, end) => {
+    fetchParameter: async (name, first, end) => {
       asked.push(`${name} ${first}:${end}`);
-      const width = shown.parameters.find((each) => each.name === name)?.shape[1] ?? 1;
+      const width = shown.parameters.find((parameter) => parameter.name === name)?.shape[1] ?? 1;
       return Float32Array.from({ length: (end - first) * width }, (_, i) => first * width + i);
     },
     ...more,

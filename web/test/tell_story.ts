@@ -2,8 +2,8 @@
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { plain } from "../src/format";
-import { storyOf } from "../src/story_stops";
+import { toPlainText } from "../src/format";
+import { makeStory } from "../src/story_stops";
 import type { Manifest } from "../src/types";
 import { elementsOf, xmlOf } from "./element_tree";
 
@@ -11,22 +11,22 @@ const [directory = "", piece = "1", step = "0"] = process.argv.slice(2);
 const manifest = JSON.parse(readFileSync(join(directory, "manifest.json"), "utf-8")) as Manifest;
 
 async function values(name: string): Promise<Float32Array> {
-  const row = manifest.tensors.find((each) => each.name === name);
+  const row = manifest.tensors.find((row) => row.name === name);
   if (!row?.captured) throw new Error(`${name} was not captured.`);
   return new Float32Array(Uint8Array.from(readFileSync(join(directory, `${name}.bin`))).buffer);
 }
 
 const reader = { piece: Number(piece), step: Number(step), values };
-const stops = storyOf(manifest, reader.piece, reader.step, true).map(async (stop) => {
-  const told = await stop.tell(reader).catch((error: Error) => [error.message]);
+const stops = makeStory(manifest, reader.piece, reader.step, true).map(async (stop) => {
+  const told = await stop.writeText(reader).catch((error: Error) => [error.message]);
   return {
     title: stop.title,
     place: stop.place,
     tensor: stop.tensor?.name ?? null,
     formula: elementsOf(stop.formula).map(xmlOf).join(""),
-    says: plain(told),
+    says: toPlainText(told),
     numbers: told.filter((part) => typeof part === "number"),
-    attempt: stop.attempt,
+    attempt: stop.suggestion,
   };
 });
 console.log(JSON.stringify(await Promise.all(stops)));

@@ -1,7 +1,7 @@
 // Laws of the beam tree's picture: nothing overlaps, parents stand before their children, the way to a node is its hypothesis.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { layoutOf, neighbour, NODE, pathTo } from "../src/tree_layout";
+import { findNeighbour, findPath, layOutTree, NODE } from "../src/tree_layout";
 import type { Tree, TreeNode } from "../src/types";
 
 /** Every kept candidate has `each` children, of which the first `width` are kept; ranks run through a step. */
@@ -35,7 +35,7 @@ function treeOf(width: number, each: number, steps: number): Tree {
 
 for (const [width, each, steps] of [[1, 2, 3], [4, 3, 7], [11, 5, 13]] as const) {
   test(`no two of the nodes of a beam of ${width} overlap, and all lie inside the picture`, () => {
-    const layout = layoutOf(treeOf(width, each, steps), 99);
+    const layout = layOutTree(treeOf(width, each, steps), 99);
     const boxes = layout.placed.map(({ x, y }) => ({ left: x, right: x + NODE.width, top: y - NODE.height / 2, bottom: y + NODE.height / 2 }));
     boxes.forEach((a, i) => {
       assert.ok(a.left >= 0 && a.top >= 0 && a.right <= layout.width && a.bottom <= layout.height);
@@ -48,21 +48,21 @@ for (const [width, each, steps] of [[1, 2, 3], [4, 3, 7], [11, 5, 13]] as const)
 }
 
 test("a parent stands to the left of its children", () => {
-  const { placed } = layoutOf(treeOf(3, 3, 5), 99);
+  const { placed } = layOutTree(treeOf(3, 3, 5), 99);
   const x = new Map(placed.map((each) => [each.node.id, each.x]));
   for (const { node, x: own } of placed) if (node.parent !== null) assert.ok((x.get(node.parent) ?? Infinity) + NODE.width < own);
 });
 
 test("fewer ranks leave out pruned candidates only", () => {
   const tree = treeOf(3, 3, 5);
-  const shown = layoutOf(tree, 1).placed.map(({ node }) => node.id);
+  const shown = layOutTree(tree, 1).placed.map(({ node }) => node.id);
   const kept = tree.nodes.filter((node) => node.fate !== "pruned").map((node) => node.id);
   assert.deepEqual([...shown].sort((a, b) => a - b), kept);
 });
 
 test("the way to a node is what its hypothesis has written, from the first piece on", () => {
   const tree = treeOf(2, 2, 4);
-  const path = pathTo(tree, tree.nodes.at(-1)?.id ?? -1);
+  const path = findPath(tree, tree.nodes.at(-1)?.id ?? -1);
   assert.deepEqual(path.map((node) => node.step), [0, 1, 2, 3]);
   for (const [i, node] of path.entries()) assert.equal(node.parent, path[i - 1]?.id ?? null);
 });
@@ -71,15 +71,15 @@ test("a tree that bites its own tail ends", () => {
   const tree = treeOf(1, 1, 2);
   const [first, second] = tree.nodes as [TreeNode, TreeNode];
   first.parent = second.id;
-  assert.equal(pathTo(tree, second.id).length, 2);
+  assert.equal(findPath(tree, second.id).length, 2);
 });
 
 test("arrow keys walk to parent, child and the next of a step, and nowhere beyond", () => {
-  const layout = layoutOf(treeOf(2, 2, 3), 99);
+  const layout = layOutTree(treeOf(2, 2, 3), 99);
   const [first, second] = layout.placed.map(({ node }) => node);
-  assert.equal(neighbour(layout, first?.id ?? -1, "ArrowDown"), second?.id);
-  assert.equal(neighbour(layout, first?.id ?? -1, "ArrowUp"), undefined);
-  const child = neighbour(layout, first?.id ?? -1, "ArrowRight") ?? -1;
-  assert.equal(neighbour(layout, child, "ArrowLeft"), first?.id);
-  assert.equal(neighbour(layout, first?.id ?? -1, "x"), undefined);
+  assert.equal(findNeighbour(layout, first?.id ?? -1, "ArrowDown"), second?.id);
+  assert.equal(findNeighbour(layout, first?.id ?? -1, "ArrowUp"), undefined);
+  const child = findNeighbour(layout, first?.id ?? -1, "ArrowRight") ?? -1;
+  assert.equal(findNeighbour(layout, child, "ArrowLeft"), first?.id);
+  assert.equal(findNeighbour(layout, first?.id ?? -1, "x"), undefined);
 });

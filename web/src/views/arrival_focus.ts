@@ -5,7 +5,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { useApp } from "../hooks";
 import type { App } from "../state";
 
-const opened = new WeakSet<App>();
+const openedApps = new WeakSet<App>();
 
 /** For the heading of a view, with tabIndex -1: it takes the focus when what had it is gone, but not on opening the page. */
 export function useArrival<E extends HTMLElement>(place: string): RefObject<E | null> {
@@ -14,14 +14,14 @@ export function useArrival<E extends HTMLElement>(place: string): RefObject<E | 
   useEffect(() => {
     const element = heading.current;
     if (!element) return;
-    if (opened.has(app) && isLost(element)) element.focus();
-    opened.add(app);
+    if (openedApps.has(app) && isFocusLost(element)) element.focus();
+    openedApps.add(app);
   }, [place]);
   return heading;
 }
 
 /** Whether nothing in the page that this element stands in has the focus. */
-function isLost(element: HTMLElement): boolean {
+function isFocusLost(element: HTMLElement): boolean {
   const root = element.getRootNode();
   const active = root instanceof Document || root instanceof ShadowRoot ? root.activeElement : null;
   return active === null || active === document.body;

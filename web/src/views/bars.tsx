@@ -2,7 +2,7 @@
 import { useApp } from "../hooks";
 import { Value } from "./values";
 
-const LONG = 16; // letters of a name that needs more room
+const LONG_LABEL = 16; // letters of a name that needs more room
 
 export interface Bar {
   label: string;
@@ -16,11 +16,11 @@ export interface Bar {
 /** `reach`: the size of a bar of full length; the largest of the bars where absent. */
 export function Bars(props: { bars: Bar[]; caption: string; reach?: number }) {
   const reach = props.reach ?? Math.max(...props.bars.map((bar) => Math.abs(bar.value)), 1e-30);
-  const whole = useApp().table.value; // unrounded, as in every table
+  const isExact = useApp().table.value; // unrounded, as in every table
   const signed = props.bars.some((bar) => bar.value < 0);
-  const long = signed || props.bars.some((bar) => bar.label.length > LONG);
+  const isLong = signed || props.bars.some((bar) => bar.label.length > LONG_LABEL);
   return (
-    <table class={`bars${signed ? " bars-signed" : ""}${long ? " bars-long" : ""}${whole ? " bars-exact" : ""}`}>
+    <table class={`bars${signed ? " bars-signed" : ""}${isLong ? " bars-long" : ""}${isExact ? " bars-exact" : ""}`}>
       <caption>{props.caption}</caption>
       <tbody>
         {props.bars.map((bar) => (
@@ -36,10 +36,10 @@ export function Bars(props: { bars: Bar[]; caption: string; reach?: number }) {
               {bar.mark && <span class="bars-mark"> {bar.mark}</span>}
             </th>
             <td>
-              <Length share={Math.min(1, Math.abs(bar.value) / reach)} negative={bar.value < 0} signed={signed} />
+              <BarLength share={Math.min(1, Math.abs(bar.value) / reach)} negative={bar.value < 0} signed={signed} />
             </td>
             <td class="mono bars-number">
-              <Value shown={whole ? String(bar.value).replace("-", "−") : bar.shown} exact={String(bar.value)} />
+              <Value shown={isExact ? String(bar.value).replace("-", "−") : bar.shown} exact={String(bar.value)} />
             </td>
           </tr>
         ))}
@@ -48,7 +48,7 @@ export function Bars(props: { bars: Bar[]; caption: string; reach?: number }) {
   );
 }
 
-function Length(props: { share: number; negative: boolean; signed: boolean }) {
+function BarLength(props: { share: number; negative: boolean; signed: boolean }) {
   const hidden = useApp().hidden.value;
   const width = `${(props.share * (props.signed ? 50 : 100)).toFixed(2)}%`;
   const left = props.signed ? (props.negative ? `${(50 - props.share * 50).toFixed(2)}%` : "50%") : "0";

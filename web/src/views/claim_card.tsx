@@ -2,9 +2,9 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { figure } from "../format";
+import { formatNumber } from "../format";
 import { useApp } from "../hooks";
-import { linkOf, written } from "../permalink";
+import { makeLink, writeLink } from "../permalink";
 import { Value } from "./values";
 
 /** The articles by the letters that the cards name them by. */
@@ -27,16 +27,16 @@ export interface CardProps {
 export function Card({ id, title, from, claim, children }: CardProps) {
   const app = useApp();
   const card = useRef<HTMLElement>(null);
-  const meant = app.place.value.section === id;
-  useEffect(() => (meant && card.current ? keepInView(card.current) : undefined), [meant]);
-  const link = `#${written({ ...linkOf(app), place: { view: "claims", section: id } })}`;
+  const isLinked = app.place.value.section === id;
+  useEffect(() => (isLinked && card.current ? keepCardInView(card.current) : undefined), [isLinked]);
+  const link = `#${writeLink({ ...makeLink(app), place: { view: "claims", section: id } })}`;
   return (
-    <section ref={card} class={meant ? "panel stack claim-card claim-linked" : "panel stack claim-card"} aria-labelledby={`card-${id}`} data-card={id}>
+    <section ref={card} class={isLinked ? "panel stack claim-card claim-linked" : "panel stack claim-card"} aria-labelledby={`card-${id}`} data-card={id}>
       <header>
         <h3 id={`card-${id}`}>{title}</h3>
         <a class="quiet" href={link} aria-label={`Link to the card: ${title}`} onClick={(event) => {
           event.preventDefault();
-          app.go({ view: "claims", section: id });
+          app.goTo({ view: "claims", section: id });
         }}>
           #
         </a>
@@ -53,26 +53,26 @@ export function Card({ id, title, from, claim, children }: CardProps) {
 }
 
 /** Scrolls to a card, and again when numbers that come above it move it, until the reader does something. */
-function keepInView(card: HTMLElement): () => void {
+function keepCardInView(card: HTMLElement): () => void {
   const show = () => card.scrollIntoView({ block: "start" });
   const observer = new ResizeObserver(show);
-  const acts = ["wheel", "pointerdown", "keydown", "touchstart"];
+  const userEvents = ["wheel", "pointerdown", "keydown", "touchstart"];
   const stop = () => {
     observer.disconnect();
-    for (const act of acts) removeEventListener(act, stop);
+    for (const event of userEvents) removeEventListener(event, stop);
   };
-  for (const act of acts) addEventListener(act, stop, { passive: true });
-  for (const each of card.parentElement?.children ?? []) observer.observe(each);
+  for (const event of userEvents) addEventListener(event, stop, { passive: true });
+  for (const sibling of card.parentElement?.children ?? []) observer.observe(sibling);
   show();
   return stop;
 }
 
 /** What came of it, in one line. */
-export function Says({ children }: { children: ComponentChildren }) {
+export function Outcome({ children }: { children: ComponentChildren }) {
   return <p class="claim-outcome">{children}</p>;
 }
 
 /** A number to three digits that teach mode hides; whole in its title. */
-export function Num({ value, shown }: { value: number; shown?: string }) {
-  return <Value shown={shown ?? figure(value)} exact={String(value)} />;
+export function NumberValue({ value, shown }: { value: number; shown?: string }) {
+  return <Value shown={shown ?? formatNumber(value)} exact={String(value)} />;
 }

@@ -1,26 +1,26 @@
 // The whole network as the paper draws it, bottom up, each part a way into its matrices.
 
 import type { ComponentChildren } from "preact";
-import { count, many, quoted } from "../format";
+import { formatCount, formatQuantity, quotePiece } from "../format";
 import { useApp } from "../hooks";
-import { type Block, type Stack, stacks } from "../network";
+import { type Block, listStacks, type Stack } from "../network";
 import { Piece } from "../piece";
-import { attentions } from "../tensor_graph";
+import { listAttentions } from "../tensor_graph";
 import type { Manifest } from "../types";
 import { useArrival } from "./arrival_focus";
-import { AtlasLegend } from "./head_roles";
+import { RolesLegend } from "./head_roles";
 import { Arrows } from "./map_arrows";
-import { End, Input, Sublayer, Written } from "./map_boxes";
+import { EndBox, InputBox, NextPieceBox, SublayerBox } from "./map_boxes";
 
 export function MapView() {
   const app = useApp();
   const manifest = app.manifest.value;
   const map = useArrival<HTMLElement>("map");
   if (!manifest) return null;
-  const all = stacks(manifest);
+  const all = listStacks(manifest);
   return (
     <article class="map-body" ref={map} tabIndex={-1} aria-label="the whole network">
-      <Arrows over={map} key={manifest.id} />
+      <Arrows map={map} key={manifest.id} />
       {all.map((stack, number) => (
         <StackColumn key={stack.name} manifest={manifest} stack={stack}>
           {number === 0 ? <HowToRead manifest={manifest} stacks={all} /> : null}
@@ -34,15 +34,15 @@ export function MapView() {
 function HowToRead(props: { manifest: Manifest; stacks: Stack[] }) {
   const { manifest } = props;
   const width = manifest.axes.D?.size;
-  const layers = props.stacks.map((stack) => many(stack.layers.length, `${stack.name} layer`)).join(", ");
-  const heads = attentions(manifest).map((parts) => parts.heads);
+  const layers = props.stacks.map((stack) => formatQuantity(stack.layers.length, `${stack.name} layer`)).join(", ");
+  const heads = listAttentions(manifest).map((parts) => parts.heads);
   const [fewest, most] = [Math.min(...heads), Math.max(...heads)];
-  const each = heads.length === 0 || most === 0 ? "no heads" : fewest < most ? `up to ${many(most, "head")}` : many(most, "head");
+  const headsText = heads.length === 0 || most === 0 ? "no heads" : fewest < most ? `up to ${formatQuantity(most, "head")}` : formatQuantity(most, "head");
   return (
     <div class="map-how quiet">
       <p>
-        {manifest.model.name}: {layers}, {each}, vectors of {width} numbers,{" "}
-        {count(manifest.model.parameters)} numbers learned.
+        {manifest.model.name}: {layers}, {headsText}, vectors of {width} numbers,{" "}
+        {formatCount(manifest.model.parameters)} numbers learned.
       </p>
       <p>
         Read upwards. Pieces become vectors; each layer adds to them. A small square is a head: its rows read, its
@@ -50,7 +50,7 @@ function HowToRead(props: { manifest: Manifest; stacks: Stack[] }) {
         it.
       </p>
       <p>Click a part, or Tab to it and press Enter, to go in. Esc goes out.</p>
-      <AtlasLegend />
+      <RolesLegend />
     </div>
   );
 }
@@ -66,21 +66,21 @@ function StackColumn(props: { manifest: Manifest; stack: Stack; children: Compon
         {writes ? <span class="quiet"> step {app.step.value + 1}</span> : null}
       </h2>
       {stack.input ? <Pieces block={stack.input} manifest={manifest} /> : null}
-      {stack.input ? <Input block={stack.input} /> : null}
+      {stack.input ? <InputBox block={stack.input} /> : null}
       {stack.layers.map((layer, number) => (
         <div class="map-layer" role="group" aria-label={`${stack.name}, layer ${number + 1}`}>
           <span class="map-layer-number" aria-hidden="true">
             {number + 1}
           </span>
           {layer.map((block) => (
-            <Sublayer key={block.key} block={block} />
+            <SublayerBox key={block.key} block={block} />
           ))}
         </div>
       ))}
       {stack.ends.map((block) => (
-        <End key={block.key} block={block} />
+        <EndBox key={block.key} block={block} />
       ))}
-      {writes ? <Written manifest={manifest} /> : null}
+      {writes ? <NextPieceBox manifest={manifest} /> : null}
       {props.children}
     </section>
   );
@@ -103,7 +103,7 @@ function Pieces(props: { block: Block; manifest: Manifest }) {
           type="button"
           class={`chip piece-chip ${dim === "T" && at === app.step.value ? "current-step" : ""}`}
           aria-pressed={follow?.dim === dim && follow.index === at}
-          aria-label={`follow ${quoted(piece)}`}
+          aria-label={`follow ${quotePiece(piece)}`}
           onClick={() => toggle(at)}
         >
           <Piece text={piece} />

@@ -3,38 +3,38 @@
 import type { RefObject } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 
-interface Drawn {
+interface ArrowDrawing {
   width: number;
   height: number;
   paths: string[];
   label: { x: number; y: number } | null;
 }
 
-export function Arrows(props: { over: RefObject<HTMLElement | null> }) {
-  const [drawn, setDrawn] = useState<Drawn | null>(null);
+export function Arrows(props: { map: RefObject<HTMLElement | null> }) {
+  const [drawing, setDrawing] = useState<ArrowDrawing | null>(null);
   useLayoutEffect(() => {
-    const map = props.over.current;
+    const map = props.map.current;
     if (!map) return;
-    const measure = () => setDrawn(measured(map));
+    const measure = () => setDrawing(measureArrows(map));
     const observer = new ResizeObserver(measure);
     observer.observe(map);
     for (const stack of map.children) observer.observe(stack);
     measure();
     return () => observer.disconnect();
   }, []);
-  if (!drawn) return null;
+  if (!drawing) return null;
   return (
-    <svg class="map-arrows" width={drawn.width} height={drawn.height} aria-hidden="true">
+    <svg class="map-arrows" width={drawing.width} height={drawing.height} aria-hidden="true">
       <defs>
         <marker id="map-arrow-tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
           <path d="M0 0 L8 4 L0 8 z" />
         </marker>
       </defs>
-      {drawn.paths.map((path) => (
+      {drawing.paths.map((path) => (
         <path class="map-arrow" d={path} marker-end="url(#map-arrow-tip)" />
       ))}
-      {drawn.label ? (
-        <text x={drawn.label.x} y={drawn.label.y}>
+      {drawing.label ? (
+        <text x={drawing.label.x} y={drawing.label.y}>
           K, V
         </text>
       ) : null}
@@ -42,10 +42,10 @@ export function Arrows(props: { over: RefObject<HTMLElement | null> }) {
   );
 }
 
-function measured(map: HTMLElement): Drawn {
+function measureArrows(map: HTMLElement): ArrowDrawing {
   const origin = map.getBoundingClientRect();
   const paths: string[] = [];
-  let label: Drawn["label"] = null;
+  let label: ArrowDrawing["label"] = null;
   for (const reader of map.querySelectorAll<HTMLElement>("[data-reads]")) {
     const stack = map.querySelector<HTMLElement>(`[data-stack="${CSS.escape(reader.dataset.reads ?? "")}"]`);
     const end = [...(stack?.querySelectorAll<HTMLElement>("[data-end]") ?? [])].at(-1);

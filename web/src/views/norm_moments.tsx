@@ -1,11 +1,11 @@
 // What a norm does to each vector: its mean and standard deviation before and after.
 
-import { figure, quoted } from "../format";
+import { formatNumber, quotePiece } from "../format";
 import { useApp, useTensor } from "../hooks";
-import { positionDim } from "../network";
-import { exact } from "../readout";
+import { getPositionDim } from "../network";
+import { formatExact } from "../readout";
 import type { Tensor } from "../state";
-import { labelsOf } from "../tensor_graph";
+import { listLabels } from "../tensor_graph";
 import type { Manifest, TensorRow } from "../types";
 import { Loading, Missing, Value } from "./values";
 
@@ -13,12 +13,12 @@ export function MeansAndDeviations(props: { manifest: Manifest; row: TensorRow; 
   const app = useApp();
   const before = useTensor(props.before);
   const after = useTensor(props.row.name);
-  if (before.state === "missing") return <Missing says={before.says} />;
-  if (after.state === "missing") return <Missing says={after.says} />;
+  if (before.state === "missing") return <Missing message={before.message} />;
+  if (after.state === "missing") return <Missing message={after.message} />;
   if (before.state === "loading" || after.state === "loading") return <Loading />;
-  const dim = positionDim(props.row);
-  const labels = dim ? labelsOf(props.manifest, dim) : [];
-  const [from, to] = [momentsOf(before.value), momentsOf(after.value)];
+  const dim = getPositionDim(props.row);
+  const labels = dim ? listLabels(props.manifest, dim) : [];
+  const [momentsBefore, momentsAfter] = [computeMoments(before.value), computeMoments(after.value)];
   const followed = app.follow.value?.dim === dim ? app.follow.value?.index : dim === "T" ? app.step.value : null;
   return (
     <details>
@@ -34,12 +34,12 @@ export function MeansAndDeviations(props: { manifest: Manifest; row: TensorRow; 
           </tr>
         </thead>
         <tbody>
-          {from.map((moments, at) => (
+          {momentsBefore.map((moments, at) => (
             <tr class={at === followed ? "picked-row" : ""}>
-              <th scope="row">{quoted(labels[at])}</th>
-              {[...moments, ...(to[at] ?? [])].map((value) => (
+              <th scope="row">{quotePiece(labels[at])}</th>
+              {[...moments, ...(momentsAfter[at] ?? [])].map((value) => (
                 <td>
-                  <Value shown={figure(value)} exact={exact(value)} />
+                  <Value shown={formatNumber(value)} exact={formatExact(value)} />
                 </td>
               ))}
             </tr>
@@ -56,7 +56,7 @@ export function MeansAndDeviations(props: { manifest: Manifest; row: TensorRow; 
 }
 
 /** Mean and standard deviation of each vector. */
-export function momentsOf({ row, values }: Tensor): [number, number][] {
+export function computeMoments({ row, values }: Tensor): [number, number][] {
   const width = row.shape.at(-1) ?? 1;
   return Array.from({ length: values.length / width }, (_, at) => {
     const vector = values.subarray(at * width, (at + 1) * width);

@@ -1,7 +1,7 @@
 // Many numbers as bars on a canvas, or as a curve, with one place picked out; colours as in a matrix.
 
 import { useEffect, useRef } from "preact/hooks";
-import { rgbOf, symmetric } from "../colour";
+import { makeSymmetricScale, toRgb } from "../colour";
 import { useApp } from "../hooks";
 import { useDark } from "../theme";
 
@@ -24,13 +24,13 @@ export function Strip(props: StripProps) {
   useEffect(() => {
     const element = canvas.current;
     if (!element) return;
-    const draw = () => paint(element, hidden ? { ...props, values: [] } : props, dark);
+    const draw = () => paintStrip(element, hidden ? { ...props, values: [] } : props, dark);
     const observer = new ResizeObserver(draw);
     observer.observe(element);
     draw();
     return () => observer.disconnect();
   }, [props.values, props.picked, props.kind, dark, hidden]);
-  const placeOf = (event: MouseEvent): number => {
+  const locatePointer = (event: MouseEvent): number => {
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
     const place = Math.floor(((event.clientX - box.left) / box.width) * props.values.length);
     return Math.min(props.values.length - 1, Math.max(0, place));
@@ -41,15 +41,15 @@ export function Strip(props: StripProps) {
       <canvas
         ref={canvas}
         aria-hidden="true"
-        onPointerMove={(event) => props.onPick(placeOf(event))}
-        onClick={(event) => props.onOpen?.(placeOf(event))}
+        onPointerMove={(event) => props.onPick(locatePointer(event))}
+        onClick={(event) => props.onOpen?.(locatePointer(event))}
         class={props.onOpen ? "strip-open" : undefined}
       />
     </div>
   );
 }
 
-function paint(canvas: HTMLCanvasElement, { values, kind, picked, masked }: StripProps, dark: boolean): void {
+function paintStrip(canvas: HTMLCanvasElement, { values, kind, picked, masked }: StripProps, dark: boolean): void {
   const pixels = window.devicePixelRatio || 1;
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
   canvas.width = Math.round(width * pixels);
@@ -59,9 +59,9 @@ function paint(canvas: HTMLCanvasElement, { values, kind, picked, masked }: Stri
   context.scale(pixels, pixels);
   const ink = getComputedStyle(canvas).color;
   const finite = values.filter(Number.isFinite);
-  const most = Math.max(0, ...finite);
-  const least = Math.min(0, ...finite);
-  const y = (value: number) => 3 + ((most - value) / (most - least || 1)) * (height - 6);
+  const largest = Math.max(0, ...finite);
+  const smallest = Math.min(0, ...finite);
+  const y = (value: number) => 3 + ((largest - value) / (largest - smallest || 1)) * (height - 6);
   const step = width / values.length;
   context.fillStyle = ink;
   context.globalAlpha = 0.12;
@@ -69,21 +69,21 @@ function paint(canvas: HTMLCanvasElement, { values, kind, picked, masked }: Stri
   context.globalAlpha = 0.5;
   context.fillRect(0, Math.round(y(0)), width, 1);
   context.globalAlpha = 1;
-  if (kind === "sum") return curve(context, values, step, y, ink);
-  const scale = symmetric(1, dark);
+  if (kind === "sum") return paintCurve(context, values, step, y, ink);
+  const scale = makeSymmetricScale(1, dark);
   values.forEach((value, i) => {
-    const [r, g, b] = rgbOf(Number.isFinite(value) ? 0.8 * Math.sign(value) : value, scale);
+    const [r, g, b] = toRgb(Number.isFinite(value) ? 0.8 * Math.sign(value) : value, scale);
     context.fillStyle = `rgb(${r},${g},${b})`;
     const gap = step > 4 ? 1 : 0;
     const [top, bottom] = [Math.min(y(value), y(0)), Math.max(y(value), y(0))];
-    if (masked?.[i]) hatch(context, i * step, step - gap, height, ink);
+    if (masked?.[i]) paintHatching(context, i * step, step - gap, height, ink);
     else context.fillRect(i * step, top, Math.max(step - gap, 0.7), Math.max(bottom - top, value ? 1 : 0));
   });
 }
 
 type Pen = CanvasRenderingContext2D;
 
-function curve(context: Pen, values: number[], step: number, y: (value: number) => number, ink: string): void {
+function paintCurve(context: Pen, values: number[], step: number, y: (value: number) => number, ink: string): void {
   context.strokeStyle = ink;
   context.lineWidth = 1.5;
   context.beginPath();
@@ -95,7 +95,7 @@ function curve(context: Pen, values: number[], step: number, y: (value: number) 
   context.stroke();
 }
 
-function hatch(context: Pen, x: number, width: number, height: number, ink: string): void {
+function paintHatching(context: Pen, x: number, width: number, height: number, ink: string): void {
   context.save();
   context.beginPath();
   context.rect(x, 0, width, height);

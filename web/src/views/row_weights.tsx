@@ -1,40 +1,40 @@
 // For one query of a head: how much it reads from each key, and beside it how much what it read there adds.
 
-import { at } from "../cell_terms";
-import { figure, quoted } from "../format";
+import { readNumber } from "../cell_terms";
+import { formatNumber, quotePiece } from "../format";
 import { useApp, useLoaded } from "../hooks";
-import { carried, type Pattern, patternOf, weightsOf } from "../patterns";
-import { exact } from "../readout";
+import { computeContributionNorms, getHeadWeights, makePattern, type Pattern } from "../patterns";
+import { formatExact } from "../readout";
 import type { App, Tensor } from "../state";
-import { type AttentionParts, labelsOf, rowOf } from "../tensor_graph";
+import { type AttentionParts, findTensorRow, listLabels } from "../tensor_graph";
 import type { Manifest } from "../types";
 import { Loading, Missing, Value } from "./values";
 
-interface Both {
+interface WeightsAndNorms {
   weights: Float32Array;
   /** Length of the vector that each key adds to each query's output by this head; null where that cannot be said. */
-  lengths: Float32Array | null;
+  norms: Float32Array | null;
   allowed: Tensor | null;
   keys: number;
 }
 
-export function Weights(props: { manifest: Manifest; parts: AttentionParts; head: number }) {
+export function RowWeights(props: { manifest: Manifest; parts: AttentionParts; head: number }) {
   const app = useApp();
   const { manifest, parts, head } = props;
-  const loaded = useLoaded(() => readAndAdded(app, manifest, parts, head), `${manifest.id} ${parts.section} ${head}`);
-  const names = labelsOf(manifest, parts.reader);
+  const loaded = useLoaded(() => loadWeightsAndNorms(app, manifest, parts, head), `${manifest.id} ${parts.section} ${head}`);
+  const names = listLabels(manifest, parts.queryDim);
   const follow = app.follow.value;
-  const chosen = follow?.dim === parts.reader ? follow.index : parts.reader === "T" ? app.step.value : 0;
+  const chosen = follow?.dim === parts.queryDim ? follow.index : parts.queryDim === "T" ? app.step.value : 0;
   const query = Math.min(chosen, names.length - 1);
   return (
     <section class="panel">
       <h3>
-        What {quoted(names[query])} (row {query}) reads, and what that adds
+        What {quotePiece(names[query])} (row {query}) reads, and what that adds
       </h3>
       {loaded.state === "loading" ? <Loading /> : null}
-      {loaded.state === "missing" ? <Missing says={loaded.says} /> : null}
+      {loaded.state === "missing" ? <Missing message={loaded.message} /> : null}
       {loaded.state === "ready" ? (
-        <Row manifest={manifest} parts={parts} found={loaded.value} query={query} head={head} />
+        <WeightsTable manifest={manifest} parts={parts} loaded={loaded.value} query={query} head={head} />
       ) : null}
       <p class="quiet reading-width">
         A weight says how much is read; the length of weight · v · W<sub>O</sub> says how much of it reaches the output.
@@ -45,17 +45,17 @@ export function Weights(props: { manifest: Manifest; parts: AttentionParts; head
   );
 }
 
-function Row(props: { manifest: Manifest; parts: AttentionParts; found: Both; query: number; head: number }) {
+function WeightsTable(props: { manifest: Manifest; parts: AttentionParts; loaded: WeightsAndNorms; query: number; head: number }) {
   const app = useApp();
-  const { found, query, parts } = props;
-  const first = query * found.keys;
-  const weights = found.weights.subarray(first, first + found.keys);
-  const lengths = found.lengths?.subarray(first, first + found.keys) ?? null;
-  const most = lengths ? Math.max(...lengths) || 1 : 0;
-  const labels = labelsOf(props.manifest, parts.read);
+  const { loaded, query, parts } = props;
+  const first = query * loaded.keys;
+  const weights = loaded.weights.subarray(first, first + loaded.keys);
+  const norms = loaded.norms?.subarray(first, first + loaded.keys) ?? null;
+  const largestNorm = norms ? Math.max(...norms) || 1 : 0;
+  const labels = listLabels(props.manifest, parts.keyDim);
   const follow = app.follow.value;
-  const masked = (key: number) => found.allowed !== null && cellAt(found.allowed, [0, query, key]) === 0;
-  const open = (key: number) => app.go({ view: "cell", tensor: parts.pattern, index: [props.head, query, key] });
+  const isMasked = (key: number) => loaded.allowed !== null && readCell(loaded.allowed, [0, query, key]) === 0;
+  const open = (key: number) => app.goTo({ view: "cell", tensor: parts.pattern, index: [props.head, query, key] });
   return (
     <table class="weights-table" aria-label="the weights of one row">
       <thead>
@@ -65,27 +65,27 @@ function Row(props: { manifest: Manifest; parts: AttentionParts; found: Both; qu
             weight, 0 to 1
           </th>
           <th scope="col" colSpan={2}>
-            {lengths ? `length of what it adds, 0 to ${figure(most)}` : "what it adds: values or W_O not captured"}
+            {norms ? `length of what it adds, 0 to ${formatNumber(largestNorm)}` : "what it adds: values or W_O not captured"}
           </th>
         </tr>
       </thead>
       <tbody>
-        {labels.slice(0, found.keys).map((label, key) => (
-          <tr class={follow?.dim === parts.read && follow.index === key ? "picked-row" : ""}>
+        {labels.slice(0, loaded.keys).map((label, key) => (
+          <tr class={follow?.dim === parts.keyDim && follow.index === key ? "picked-row" : ""}>
             <th scope="row">
-              {quoted(label)}
-              {masked(key) ? <span class="quiet"> masked</span> : null}
+              {quotePiece(label)}
+              {isMasked(key) ? <span class="quiet"> masked</span> : null}
             </th>
             <td class="weights-number">
               <button type="button" class="operand" onClick={() => open(key)}>
-                <Value shown={figure(weights[key] ?? 0)} exact={exact(weights[key] ?? 0)} />
+                <Value shown={formatNumber(weights[key] ?? 0)} exact={formatExact(weights[key] ?? 0)} />
               </button>
             </td>
             <Bar share={weights[key] ?? 0} kind="weight" />
             <td class="weights-number">
-              {lengths ? <Value shown={figure(lengths[key] ?? 0)} exact={exact(lengths[key] ?? 0)} /> : null}
+              {norms ? <Value shown={formatNumber(norms[key] ?? 0)} exact={formatExact(norms[key] ?? 0)} /> : null}
             </td>
-            {lengths ? <Bar share={(lengths[key] ?? 0) / most} kind="norm" /> : <td class="hatched" />}
+            {norms ? <Bar share={(norms[key] ?? 0) / largestNorm} kind="norm" /> : <td class="hatched" />}
           </tr>
         ))}
       </tbody>
@@ -93,27 +93,27 @@ function Row(props: { manifest: Manifest; parts: AttentionParts; found: Both; qu
   );
 }
 
-function cellAt({ row, values }: Tensor, index: number[]): number {
-  return at(values, row.shape, index);
+function readCell({ row, values }: Tensor, index: number[]): number {
+  return readNumber(values, row.shape, index);
 }
 
-async function readAndAdded(app: App, manifest: Manifest, parts: AttentionParts, head: number): Promise<Both> {
-  const weights = await app.tensor(parts.pattern);
-  const pattern = patternOf(weights.values, weights.row.shape);
-  const allowed = rowOf(manifest, parts.allowed)?.captured ? await app.tensor(parts.allowed) : null;
-  const lengths = await lengthsOf(app, manifest, parts, pattern, head);
-  return { weights: weightsOf(pattern, head), lengths, keys: pattern.keys, allowed };
+async function loadWeightsAndNorms(app: App, manifest: Manifest, parts: AttentionParts, head: number): Promise<WeightsAndNorms> {
+  const weights = await app.loadTensor(parts.pattern);
+  const pattern = makePattern(weights.values, weights.row.shape);
+  const allowed = findTensorRow(manifest, parts.allowed)?.captured ? await app.loadTensor(parts.allowed) : null;
+  const norms = await loadNorms(app, manifest, parts, pattern, head);
+  return { weights: getHeadWeights(pattern, head), norms, keys: pattern.keys, allowed };
 }
 
-async function lengthsOf(app: App, manifest: Manifest, parts: AttentionParts, pattern: Pattern, head: number) {
-  const out = rowOf(manifest, parts.output);
+async function loadNorms(app: App, manifest: Manifest, parts: AttentionParts, pattern: Pattern, head: number) {
+  const out = findTensorRow(manifest, parts.output);
   if (out?.op.kind !== "linear") return null;
   const { weight, first } = out.op;
-  const known = manifest.parameters.find((each) => each.name === weight)?.captured;
-  if (!known || !rowOf(manifest, parts.v)?.captured) return null;
-  const v = await app.tensor(parts.v);
-  const rows = await app.parameter(weight, first, first + (out.shape.at(-1) ?? 0));
-  return carried(pattern, head, v.values, v.row.shape[2] ?? 0, rows.values);
+  const isCaptured = manifest.parameters.find((parameter) => parameter.name === weight)?.captured;
+  if (!isCaptured || !findTensorRow(manifest, parts.v)?.captured) return null;
+  const v = await app.loadTensor(parts.v);
+  const rows = await app.loadParameter(weight, first, first + (out.shape.at(-1) ?? 0));
+  return computeContributionNorms(pattern, head, v.values, v.row.shape[2] ?? 0, rows.values);
 }
 
 function Bar(props: { share: number; kind: "weight" | "norm" }) {

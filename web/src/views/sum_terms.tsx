@@ -2,98 +2,98 @@
 
 import { useState } from "preact/hooks";
 import type { Operand, Sum, Term } from "../cell_terms";
-import { figure } from "../format";
+import { formatNumber } from "../format";
 import { useApp } from "../hooks";
 import { Piece } from "../piece";
-import { exact } from "../readout";
+import { formatExact } from "../readout";
 import { Strip } from "./number_strip";
 import { Value } from "./values";
 
 const SHOWN = 8; // largest terms in the table; all of them where there are hardly more
 const FEW = 16;
 
-export function Terms(props: { sum: Sum }) {
+export function SumTerms(props: { sum: Sum }) {
   const { sum } = props;
   const app = useApp();
-  const [picked, setPicked] = useState(() => firstPicked(sum.terms));
-  const place = Math.min(picked, sum.terms.length - 1);
-  const pair = sum.terms.some((term) => term.operands.length > 1);
-  const open = (operand: Operand | undefined) => operand && app.go(cellOf(operand));
-  const move = (event: KeyboardEvent) => {
-    const by = { ArrowRight: 1, ArrowLeft: -1, Home: -place, End: sum.terms.length }[event.key];
-    if (by !== undefined) setPicked(Math.min(sum.terms.length - 1, Math.max(0, place + by)));
-    else if (event.key === "Enter" || event.key === " ") open(sum.terms[place]?.operands[event.shiftKey ? 1 : 0]);
+  const [picked, setPicked] = useState(() => choosePicked(sum.terms));
+  const current = Math.min(picked, sum.terms.length - 1);
+  const hasPairs = sum.terms.some((term) => term.operands.length > 1);
+  const open = (operand: Operand | undefined) => operand && app.goTo(makeCellPlace(operand));
+  const onKeyDown = (event: KeyboardEvent) => {
+    const delta = { ArrowRight: 1, ArrowLeft: -1, Home: -current, End: sum.terms.length }[event.key];
+    if (delta !== undefined) setPicked(Math.min(sum.terms.length - 1, Math.max(0, current + delta)));
+    else if (event.key === "Enter" || event.key === " ") open(sum.terms[current]?.operands[event.shiftKey ? 1 : 0]);
     else return;
     event.preventDefault();
     event.stopPropagation();
   };
-  const strips = sum.operands
+  const strips = sum.operandNames
     .map((name, operand) => ({ name, operand, values: sum.terms.map((term) => term.operands[operand]?.value ?? 0) }))
     .filter(({ values }) => values.some((value) => value !== values[0]));
   return (
     <section class="panel sum-panel">
-      <h3>{sum.says}</h3>
+      <h3>{sum.caption}</h3>
       <div class="sum-layout">
         {sum.terms.length > 2 ? (
         <div
           class="strips"
           tabIndex={0}
           role="slider"
-          aria-label={`terms: ${sum.says}`}
+          aria-label={`terms: ${sum.caption}`}
           aria-valuemin={1}
           aria-valuemax={sum.terms.length}
-          aria-valuenow={place + 1}
-          aria-valuetext={app.hidden.value ? "hidden until Space" : spoken(sum, place)}
-          onKeyDown={move}
+          aria-valuenow={current + 1}
+          aria-valuetext={app.hidden.value ? "hidden until Space" : describeTerm(sum, current)}
+          onKeyDown={onKeyDown}
         >
           {strips.map(({ name, operand, values }) => (
             <Strip
               kind="bars"
               label={name}
               values={values}
-              picked={place}
+              picked={current}
               onPick={setPicked}
               onOpen={(at) => open(sum.terms[at]?.operands[operand])}
             />
           ))}
-          {pair || sum.term !== sum.operands[0] ? (
+          {hasPairs || sum.termName !== sum.operandNames[0] ? (
             <Strip
               kind="bars"
-              label={sum.term}
+              label={sum.termName}
               values={sum.terms.map((term) => term.value)}
               masked={sum.terms.map((term) => term.masked === true)}
-              picked={place}
+              picked={current}
               onPick={setPicked}
               onOpen={(at) => open(sum.terms[at]?.operands[0])}
             />
           ) : null}
-          <Strip kind="sum" label="running sum" values={running(sum.terms)} picked={place} onPick={setPicked} />
+          <Strip kind="sum" label="running sum" values={computeRunningSums(sum.terms)} picked={current} onPick={setPicked} />
         </div>
       ) : null}
       <table class="terms-table">
-        <caption>{captionOf(sum.terms.length)}</caption>
+        <caption>{describeShown(sum.terms.length)}</caption>
         <thead>
           <tr>
             <th scope="col">at</th>
-            {sum.operands.map((name) => (
+            {sum.operandNames.map((name) => (
               <th scope="col">{name}</th>
             ))}
-            <th scope="col">{sum.term}</th>
+            <th scope="col">{sum.termName}</th>
             <th scope="col">sum so far</th>
           </tr>
         </thead>
         <tbody>
-          {rowsShown(sum, place).map((at) => (
-            <TermRow sum={sum} at={at} picked={at === place} />
+          {chooseRows(sum, current).map((at) => (
+            <TermRow sum={sum} at={at} picked={at === current} />
           ))}
         </tbody>
         <tfoot>
           <tr>
-            <th scope="row" colSpan={sum.operands.length + 1}>
+            <th scope="row" colSpan={sum.operandNames.length + 1}>
               sum of all {sum.terms.length}
             </th>
             <td colSpan={2}>
-              <Value shown={exact(sum.value)} />
+              <Value shown={formatExact(sum.value)} />
             </td>
           </tr>
         </tfoot>
@@ -111,14 +111,14 @@ function TermRow(props: { sum: Sum; at: number; picked: boolean }) {
         <Piece text={term.label} />
         {term.own ? <span class="quiet"> ← this cell</span> : null}
       </th>
-      {props.sum.operands.map((_, i) => (
+      {props.sum.operandNames.map((_, i) => (
         <td>{term.operands[i] ? <OperandButton operand={term.operands[i]} /> : null}</td>
       ))}
       <td>
-        {term.masked ? "masked" : <Value shown={figure(term.value)} exact={exact(term.value)} />}
+        {term.masked ? "masked" : <Value shown={formatNumber(term.value)} exact={formatExact(term.value)} />}
       </td>
       <td class="quiet">
-        <Value shown={figure(running(props.sum.terms)[props.at] ?? 0)} />
+        <Value shown={formatNumber(computeRunningSums(props.sum.terms)[props.at] ?? 0)} />
       </td>
     </tr>
   );
@@ -128,55 +128,55 @@ function TermRow(props: { sum: Sum; at: number; picked: boolean }) {
 export function OperandButton(props: { operand: Operand; named?: boolean }) {
   const app = useApp();
   const { operand } = props;
-  const where = `${operand.name}[${operand.index.join(", ")}]`;
-  const value = app.hidden.value ? "hidden until Space" : exact(operand.value);
+  const address = `${operand.name}[${operand.index.join(", ")}]`;
+  const value = app.hidden.value ? "hidden until Space" : formatExact(operand.value);
   return (
     <button
       type="button"
       class={`operand operand-${operand.from}`}
-      title={`${where} = ${value}`}
-      aria-label={`${where}, ${value}: open`}
-      onClick={() => app.go(cellOf(operand))}
+      title={`${address} = ${value}`}
+      aria-label={`${address}, ${value}: open`}
+      onClick={() => app.goTo(makeCellPlace(operand))}
     >
-      {props.named ? <span class="quiet">{where} </span> : null}
-      <Value shown={figure(operand.value)} />
+      {props.named ? <span class="quiet">{address} </span> : null}
+      <Value shown={formatNumber(operand.value)} />
     </button>
   );
 }
 
 /** The place where a number is explained. */
-export function cellOf(operand: { name: string; index: number[] }) {
+export function makeCellPlace(operand: { name: string; index: number[] }) {
   return { view: "cell" as const, tensor: operand.name, index: operand.index };
 }
 
-function captionOf(terms: number): string {
+function describeShown(terms: number): string {
   return terms > FEW ? `the ${SHOWN} largest of ${terms} and the one picked out` : "term by term";
 }
 
 /** The term of the cell itself, else the largest. */
-function firstPicked(terms: Term[]): number {
+function choosePicked(terms: Term[]): number {
   const own = terms.findIndex((term) => term.own);
-  return own < 0 ? (largest(terms)[0] ?? 0) : own;
+  return own < 0 ? (sortBySize(terms)[0] ?? 0) : own;
 }
 
-function largest(terms: Term[]): number[] {
+function sortBySize(terms: Term[]): number[] {
   const order = terms.map((_, i) => i);
   return order.sort((a, b) => Math.abs(terms[b]?.value ?? 0) - Math.abs(terms[a]?.value ?? 0));
 }
 
-function rowsShown(sum: Sum, picked: number): number[] {
+function chooseRows(sum: Sum, picked: number): number[] {
   if (sum.terms.length <= FEW) return sum.terms.map((_, i) => i);
-  const top = largest(sum.terms).slice(0, SHOWN);
+  const top = sortBySize(sum.terms).slice(0, SHOWN);
   return top.includes(picked) ? top : [...top, picked];
 }
 
-function running(terms: Term[]): number[] {
+function computeRunningSums(terms: Term[]): number[] {
   let sum = 0;
   return terms.map((term) => (sum += term.value));
 }
 
-function spoken(sum: Sum, at: number): string {
+function describeTerm(sum: Sum, at: number): string {
   const term = sum.terms[at] as Term;
-  const numbers = term.operands.map((operand, i) => `${sum.operands[i]} ${figure(operand.value)}`).join(", ");
-  return `${term.label}: ${numbers}, ${sum.term} ${term.masked ? "masked" : figure(term.value)}`;
+  const numbers = term.operands.map((operand, i) => `${sum.operandNames[i]} ${formatNumber(operand.value)}`).join(", ");
+  return `${term.label}: ${numbers}, ${sum.termName} ${term.masked ? "masked" : formatNumber(term.value)}`;
 }

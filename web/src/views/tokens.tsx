@@ -1,5 +1,5 @@
 // From text to numbers: the sentence as written, as the tokenizer has it, in pieces, and each piece's id.
-import { many, quoted } from "../format";
+import { formatQuantity, quotePiece } from "../format";
 import { useApp } from "../hooks";
 import type { App } from "../state";
 import type { Side } from "../types";
@@ -16,8 +16,8 @@ export function TokensView() {
       <SidePanel app={app} side={manifest.source} title="Source" dim="S" />
       <SidePanel app={app} side={manifest.target} title={written} dim={null} />
       <p class="quiet">
-        The decoder reads its own text one place later: {manifest.inputs.pieces.map((piece) => quoted(piece)).join(" ")}. So
-        row 0 of every decoder picture is the start mark, and it writes {quoted(manifest.target.pieces[0])}.
+        The decoder reads its own text one place later: {manifest.inputs.pieces.map((piece) => quotePiece(piece)).join(" ")}. So
+        row 0 of every decoder picture is the start mark, and it writes {quotePiece(manifest.target.pieces[0])}.
       </p>
     </div>
   );
@@ -37,12 +37,12 @@ function SidePanel({ app, side, title, dim }: { app: App; side: Side; title: str
         </dt>
         <dd>
           <ol class="token-words">
-            {wordsOf(side).map((word) => (
+            {groupPieces(side).map((word) => (
               <li class={`token-word${word.pieces.length >= MANY_PIECES ? " token-word-many" : ""}`} key={word.pieces[0]}>
                 <span class="token-word-text quiet">{word.text}</span>
                 <span class="row token-pieces">
                   {word.pieces.map((index) => (
-                    <Piece app={app} side={side} index={index} dim={dim} />
+                    <PieceButton app={app} side={side} index={index} dim={dim} />
                   ))}
                 </span>
               </li>
@@ -51,7 +51,7 @@ function SidePanel({ app, side, title, dim }: { app: App; side: Side; title: str
         </dd>
       </dl>
       <ul class="token-warnings">
-        {warningsOf(side).map((warning) => (
+        {listWarnings(side).map((warning) => (
           <li>{warning}</li>
         ))}
       </ul>
@@ -59,7 +59,7 @@ function SidePanel({ app, side, title, dim }: { app: App; side: Side; title: str
   );
 }
 
-function Piece({ app, side, index, dim }: { app: App; side: Side; index: number; dim: "S" | null }) {
+function PieceButton({ app, side, index, dim }: { app: App; side: Side; index: number; dim: "S" | null }) {
   const unknown = side.unknown[index];
   const follow = app.follow.value;
   const pinned = dim !== null && follow?.dim === dim && follow.index === index;
@@ -69,7 +69,7 @@ function Piece({ app, side, index, dim }: { app: App; side: Side; index: number;
       <span class="token-id mono">{side.ids[index]}</span>
     </>
   );
-  const says = `${side.pieces[index]}, id ${side.ids[index]}${unknown ? ", not covered by a piece of its own" : ""}`;
+  const label = `${side.pieces[index]}, id ${side.ids[index]}${unknown ? ", not covered by a piece of its own" : ""}`;
   const kind = `token-piece${unknown ? " token-unknown" : ""}`;
   const current = dim === null ? app.step.value === index : pinned;
   const pick = () => {
@@ -77,33 +77,33 @@ function Piece({ app, side, index, dim }: { app: App; side: Side; index: number;
     else app.follow.value = pinned ? null : { dim, index };
   };
   return (
-    <button type="button" class={kind} aria-pressed={current} aria-label={dim === null ? `${says}: go to its step` : says} onClick={pick}>
+    <button type="button" class={kind} aria-pressed={current} aria-label={dim === null ? `${label}: go to its step` : label} onClick={pick}>
       {text}
     </button>
   );
 }
 
 /** The pieces of each word together, marks alone, in the order of the sentence. */
-export function wordsOf(side: Side): { text: string; pieces: number[] }[] {
-  const spelled = side.text.split(/\s+/).filter(Boolean);
+export function groupPieces(side: Side): { text: string; pieces: number[] }[] {
+  const words = side.text.split(/\s+/).filter(Boolean);
   const groups: { word: number | null; text: string; pieces: number[] }[] = [];
   side.pieces.forEach((_, index) => {
     const word = side.words[index] ?? null;
-    const last = groups.at(-1);
-    if (last && word !== null && last.word === word) last.pieces.push(index);
-    else groups.push({ word, text: word === null ? "mark" : (spelled[word] ?? ""), pieces: [index] });
+    const previous = groups.at(-1);
+    if (previous && word !== null && previous.word === word) previous.pieces.push(index);
+    else groups.push({ word, text: word === null ? "mark" : (words[word] ?? ""), pieces: [index] });
   });
   return groups;
 }
 
 /** What may explain a bad translation already here: words in many pieces, characters without a piece. */
-export function warningsOf(side: Side): string[] {
-  const cut = wordsOf(side)
+export function listWarnings(side: Side): string[] {
+  const splitWords = groupPieces(side)
     .filter((word) => word.pieces.length >= MANY_PIECES)
-    .map((word) => `The word “${word.text}” became ${many(word.pieces.length, "piece")}: the vocabulary has no larger parts of it.`);
-  const strange = side.pieces.filter((_, index) => side.unknown[index]);
-  const unknown = strange.length
-    ? [`${many(strange.length, "piece")} (${strange.slice(0, 8).join(" ")}${strange.length > 8 ? " …" : ""}) stand for characters that have no piece of their own.`]
+    .map((word) => `The word “${word.text}” became ${formatQuantity(word.pieces.length, "piece")}: the vocabulary has no larger parts of it.`);
+  const unknownPieces = side.pieces.filter((_, index) => side.unknown[index]);
+  const unknown = unknownPieces.length
+    ? [`${formatQuantity(unknownPieces.length, "piece")} (${unknownPieces.slice(0, 8).join(" ")}${unknownPieces.length > 8 ? " …" : ""}) stand for characters that have no piece of their own.`]
     : [];
-  return [...cut, ...unknown];
+  return [...splitWords, ...unknown];
 }

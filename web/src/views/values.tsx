@@ -1,13 +1,13 @@
 // Small shared parts: a sentence whose numbers teach mode hides, one such number, and what is not there.
-import { figure, type Told } from "../format";
+import { formatNumber, type RichText } from "../format";
 import { useApp } from "../hooks";
 
-export function Said(props: { told: Told }) {
+export function RichTextSpan(props: { text: RichText }) {
   return (
     <span>
-      {props.told.map((part) => {
+      {props.text.map((part) => {
         if (typeof part === "string") return part;
-        return <Value shown={typeof part === "number" ? figure(part) : part.guess} />;
+        return <Value shown={typeof part === "number" ? formatNumber(part) : part.guess} />;
       })}
     </span>
   );
@@ -28,8 +28,8 @@ export function Value(props: { shown: string; exact?: string }) {
 }
 
 /** Where something was not captured or does not exist: hatched, with the words. */
-export function Missing(props: { says: string }) {
-  return <p class="missing-note">{props.says}</p>;
+export function Missing(props: { message: string }) {
+  return <p class="missing-note">{props.message}</p>;
 }
 
 export function Loading() {

@@ -1,32 +1,32 @@
 // Finding out what is wrong with a translation: a verdict with numbers, and the run again with something changed.
 import { useState } from "preact/hooks";
-import { keptOf } from "../baseline";
-import { symmetric } from "../colour";
-import { wordsOf } from "../edits";
-import { figure } from "../format";
+import { getBaseline } from "../baseline";
+import { makeSymmetricScale } from "../colour";
+import { listWords } from "../edits";
+import { formatNumber } from "../format";
 import { useApp } from "../hooks";
-import { WIDE } from "../patterns";
+import { WIDE_KEYS } from "../patterns";
 import { Sheet } from "../sheet";
 import type { App } from "../state";
 import { useDark } from "../theme";
 import type { Finding, Manifest, Verdict } from "../types";
 import { BeforeAfter } from "./compare";
-import { Changes } from "./edit_form";
+import { EditForm } from "./edit_form";
 import { Value } from "./values";
 
-export function DebugView() {
+export function VerdictView() {
   const app = useApp();
   const manifest = app.manifest.value;
-  const before = keptOf(app).value;
+  const before = getBaseline(app).value;
   if (!manifest) return null;
   return (
     <div class="stack verdict-body">
-      <Judged app={app} manifest={manifest} key={manifest.id} />
-      <Changes app={app} manifest={manifest} key={`changes ${manifest.id}`} />
+      <VerdictPanel app={app} manifest={manifest} key={manifest.id} />
+      <EditForm app={app} manifest={manifest} key={`changes ${manifest.id}`} />
       {before && before.manifest.id !== manifest.id && (
         <>
           <BeforeAfter before={before.manifest} after={manifest} />
-          <button type="button" class="button" onClick={() => app.go({ view: "compare" })}>
+          <button type="button" class="button" onClick={() => app.goTo({ view: "compare" })}>
             Compare their patterns
           </button>
         </>
@@ -35,14 +35,14 @@ export function DebugView() {
   );
 }
 
-function Judged({ app, manifest }: { app: App; manifest: Manifest }) {
+function VerdictPanel({ app, manifest }: { app: App; manifest: Manifest }) {
   const [verdict, setVerdict] = useState<Verdict | null>(manifest.verdict ?? null);
   const [reference, setReference] = useState(verdict?.reference ?? "");
   const canAsk = app.source.act !== undefined;
-  const ask = async (event: Event) => {
+  const askVerdict = async (event: Event) => {
     event.preventDefault();
-    const found = await app.ask("verdict", reference.trim() ? { reference: reference.trim() } : {});
-    if (found) setVerdict(found);
+    const answer = await app.askSource("verdict", reference.trim() ? { reference: reference.trim() } : {});
+    if (answer) setVerdict(answer);
   };
   return (
     <section class="panel stack" aria-label="Verdict">
@@ -53,7 +53,7 @@ function Judged({ app, manifest }: { app: App; manifest: Manifest }) {
         <span class="quiet">{manifest.forced ? "Target, given" : "Translation"}</span> {manifest.target.text}
       </p>
       {canAsk ? (
-        <form class="row" onSubmit={ask}>
+        <form class="row" onSubmit={askVerdict}>
           <label class="form-grow">
             A correct translation, if you have one{" "}
             <input type="text" value={reference} onInput={(event) => setReference(event.currentTarget.value)} />
@@ -82,11 +82,11 @@ const NAMES: Record<Finding["kind"], string> = {
 };
 
 function Findings({ app, findings }: { app: App; findings: Finding[] }) {
-  const look = ({ step, word }: Finding) => () => {
+  const showFinding = ({ step, word }: Finding) => () => {
     if (step !== undefined) app.step.value = step;
     const index = app.manifest.value?.source.words.indexOf(word ?? null) ?? -1;
     if (word !== undefined && index >= 0) app.follow.value = { dim: "S", index };
-    app.go({ view: word !== undefined ? "align" : "output" });
+    app.goTo({ view: word !== undefined ? "align" : "output" });
   };
   return (
     <ul class="findings">
@@ -96,11 +96,11 @@ function Findings({ app, findings }: { app: App; findings: Finding[] }) {
           <span class="row finding-numbers">
             {Object.entries(finding.numbers).map(([name, value]) => (
               <span class="chip">
-                {name.replaceAll("_", " ")} <Value shown={figure(value)} exact={String(value)} />
+                {name.replaceAll("_", " ")} <Value shown={formatNumber(value)} exact={String(value)} />
               </span>
             ))}
             {(finding.step !== undefined || finding.word !== undefined) && (
-              <button type="button" class="button" onClick={look(finding)}>
+              <button type="button" class="button" onClick={showFinding(finding)}>
                 Look there
               </button>
             )}
@@ -116,15 +116,15 @@ function Erasures({ manifest, verdict }: { manifest: Manifest; verdict: Verdict 
   const dark = useDark();
   const { erasure_source: source, erasure_prefix: prefix } = verdict;
   if (!source && !prefix) return null;
-  const flat = [...(source ?? []), ...(prefix ?? [])].flat().map((value) => Math.abs(value ?? 0));
-  const scale = symmetric(Math.max(...flat), dark);
+  const sizes = [...(source ?? []), ...(prefix ?? [])].flat().map((value) => Math.abs(value ?? 0));
+  const scale = makeSymmetricScale(Math.max(...sizes), dark);
   const cols = { dim: "written", size: manifest.target.pieces.length, labels: manifest.target.pieces };
-  const words = wordsOf(manifest.source);
+  const words = listWords(manifest.source);
   return (
     <div class="stack">
       <h3>What each written piece loses when something is hidden</h3>
       <p class="quiet">Change of its log-probability, both on one scale; negative: it became less likely without it.</p>
-      <div class={`row side-by-side${cols.size > WIDE ? " side-by-side-wide" : ""}`}>
+      <div class={`row side-by-side${cols.size > WIDE_KEYS ? " side-by-side-wide" : ""}`}>
         {source && (
           <Sheet
             values={source.flat()}
