@@ -155,6 +155,6 @@ function fromOklab(lightness: number, a: number, b: number): Colour {
 }
 
 function toSrgb(share: number): number {
-  const inside = Math.min(1, Math.max(0, share));
-  return Math.round(255 * (inside <= 0.0031308 ? 12.92 * inside : 1.055 * inside ** (1 / 2.4) - 0.055));
+  const clamped = Math.min(1, Math.max(0, share));
+  return Math.round(255 * (clamped <= 0.0031308 ? 12.92 * clamped : 1.055 * clamped ** (1 / 2.4) - 0.055));
 }

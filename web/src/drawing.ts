@@ -83,7 +83,7 @@ function measureHeaders(axis: SheetAxis, least: number): number {
   return Math.min(160, Math.max(least, LETTER * Math.max(0, ...(axis.labels ?? []).map((label) => [...label].length))));
 }
 
-function makeLegend(scale: Scale, inks: Inks, x: number, y: number, text: (x: number, y: number, says: string) => Mark): Mark[] {
+function makeLegend(scale: Scale, inks: Inks, x: number, y: number, text: (x: number, y: number, content: string) => Mark): Mark[] {
   const table = getColourTable(scale);
   const colours = Array.from({ length: 64 }, (_, i): Mark => {
     const [red, green, blue] = table[Math.round((i / 63) * (table.length - 1))] ?? [0, 0, 0];

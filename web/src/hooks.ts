@@ -19,14 +19,14 @@ export function useLoaded<T>(load: () => Promise<T>, key: string, known?: T): Lo
   const [result, setResult] = useState<{ key: string; loaded: Loaded<T> } | null>(null);
   useEffect(() => {
     if (known !== undefined) return;
-    let wanted = true;
-    const report = (loaded: Loaded<T>) => wanted && setResult({ key, loaded });
+    let isMounted = true;
+    const report = (loaded: Loaded<T>) => isMounted && setResult({ key, loaded });
     load().then(
       (value) => report({ state: "ready", value }),
       (error) => report({ state: "missing", message: describeError(error) }),
     );
     return () => {
-      wanted = false;
+      isMounted = false;
     };
   }, [key, known === undefined]);
   if (known !== undefined) return { state: "ready", value: known };

@@ -74,9 +74,9 @@ function findStack(manifest: Manifest, row: TensorRow | undefined): string {
 
 /** The stacks side by side, as the paper draws them. */
 export function listStacks(manifest: Manifest): Stack[] {
-  const all = listBlocks(manifest);
-  return [...new Set(all.map((block) => block.stack))].map((name) => {
-    const stackBlocks = all.filter((block) => block.stack === name);
+  const blocks = listBlocks(manifest);
+  return [...new Set(blocks.map((block) => block.stack))].map((name) => {
+    const stackBlocks = blocks.filter((block) => block.stack === name);
     const numbers = [...new Set(stackBlocks.flatMap((block) => block.layer ?? []))].sort((a, b) => a - b);
     return {
       name,
@@ -89,9 +89,9 @@ export function listStacks(manifest: Manifest): Stack[] {
 
 /** The block that a section belongs to: its own, or the one that holds its tensors. */
 export function findBlock(manifest: Manifest, section: string | undefined): Block | undefined {
-  const all = listBlocks(manifest);
+  const blocks = listBlocks(manifest);
   const hasTensor = (block: Block) => block.tensors.some((row) => (getSection(row.name) || row.name) === section);
-  return all.find((block) => block.key === section) ?? all.find(hasTensor);
+  return blocks.find((block) => block.key === section) ?? blocks.find(hasTensor);
 }
 
 /** The dimension of the positions that a tensor's rows stand for, and their side. */

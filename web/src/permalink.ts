@@ -97,11 +97,11 @@ const QUESTION_KEYS: [key: string, name: Exclude<keyof Question, "sentence">, me
 function readQuestion(parts: URLSearchParams): Pick<Link, "question" | "fault"> {
   const sentence = parts.get("s");
   const question: Record<string, unknown> = { sentence };
-  for (const [key, name, means, parse] of QUESTION_KEYS) {
+  for (const [key, name, noun, parse] of QUESTION_KEYS) {
     const text = parts.get(key);
     if (text === null) continue;
     const value = sentence ? parse(text) : undefined;
-    const why = sentence ? `its ${means} cannot be read` : `it has a ${means} and no sentence`;
+    const why = sentence ? `its ${noun} cannot be read` : `it has a ${noun} and no sentence`;
     if (value === undefined) return { question: null, fault: `This link is damaged: ${why}. Copy the whole link again.` };
     question[name] = value;
   }

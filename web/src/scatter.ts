@@ -12,7 +12,7 @@ export interface MapFrame {
 const EDGE = 24; // pixels that stay free around all points
 
 /** The frame that shows all points, or so many times larger around the place of `at`. */
-export function makeFrame(places: ArrayLike<number>, width: number, height: number, zoom: number, at: number | null): MapFrame {
+export function makeFrame(places: ArrayLike<number>, width: number, height: number, zoom: number, centre: number | null): MapFrame {
   let [left, right, low, high] = [Infinity, -Infinity, Infinity, -Infinity];
   for (let i = 0; i < places.length; i += 2) {
     const [x, y] = [places[i] as number, places[i + 1] as number];
@@ -20,8 +20,8 @@ export function makeFrame(places: ArrayLike<number>, width: number, height: numb
   }
   const fittingScale = Math.min((width - 2 * EDGE) / (right - left || 1), (height - 2 * EDGE) / (high - low || 1));
   const whole = { width, height, x: (left + right) / 2, y: (low + high) / 2, scale: fittingScale };
-  if (at === null || zoom <= 1) return { ...whole, scale: fittingScale * zoom };
-  return { ...whole, x: places[2 * at] as number, y: places[2 * at + 1] as number, scale: fittingScale * zoom };
+  if (centre === null || zoom <= 1) return { ...whole, scale: fittingScale * zoom };
+  return { ...whole, x: places[2 * centre] as number, y: places[2 * centre + 1] as number, scale: fittingScale * zoom };
 }
 
 /** Where a point stands, in pixels from the upper left corner; up is more. */

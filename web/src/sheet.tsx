@@ -167,8 +167,8 @@ const KEY_MOVES: Record<string, Cell> = {
   ArrowRight: [0, 1],
 };
 
-function clamp(at: number, size: number): number {
-  return Math.min(size - 1, Math.max(0, at));
+function clamp(position: number, size: number): number {
+  return Math.min(size - 1, Math.max(0, position));
 }
 
 function computeSizes(props: SheetProps, layout: SheetLayout, room: number, maxHeight: number) {

@@ -96,13 +96,13 @@ export function findCell(cells: SheetCells, view: SheetView, x: number, y: numbe
 export function findHeader(cells: SheetCells, view: SheetView, x: number, y: number): { axis: SheetAxis; at: number } | null {
   const { layout } = view;
   if (x < layout.left && y >= layout.top) {
-    const at = Math.floor((y - layout.top + view.scrollTop) / layout.height);
-    return at < cells.rows.size ? { axis: cells.rows, at } : null;
+    const row = Math.floor((y - layout.top + view.scrollTop) / layout.height);
+    return row < cells.rows.size ? { axis: cells.rows, at: row } : null;
   }
   if (y < layout.top && x >= layout.left) {
     const lean = layout.slanted ? (layout.top - 6 - y) / Math.tan(SLANT) : 0;
-    const at = Math.floor((x - lean - layout.left + view.scrollLeft) / layout.width);
-    return at >= 0 && at < cells.cols.size ? { axis: cells.cols, at } : null;
+    const col = Math.floor((x - lean - layout.left + view.scrollLeft) / layout.width);
+    return col >= 0 && col < cells.cols.size ? { axis: cells.cols, at: col } : null;
   }
   return null;
 }

@@ -19,11 +19,11 @@ export function paintHeaders(
   const label = (text: string, followed: boolean, x: number, y: number) => {
     context.font = followed ? `bold ${plain}` : plain;
     if (followed) {
-      const wide = context.measureText(text).width;
-      const from = context.textAlign === "right" ? x - wide : context.textAlign === "center" ? x - wide / 2 : x;
+      const textWidth = context.measureText(text).width;
+      const left = context.textAlign === "right" ? x - textWidth : context.textAlign === "center" ? x - textWidth / 2 : x;
       context.fillStyle = inks.follow;
       context.beginPath();
-      context.roundRect(from - 5, y - layout.font * 0.72, wide + 10, layout.font * 1.4, 4);
+      context.roundRect(left - 5, y - layout.font * 0.72, textWidth + 10, layout.font * 1.4, 4);
       context.fill();
     }
     context.fillStyle = followed ? inks.followInk : inks.ink;
@@ -68,8 +68,8 @@ export function paintHeaders(
 /** The text, with the mark of a space before it standing back. */
 function fillPiece(context: CanvasRenderingContext2D, text: string, x: number, y: number): void {
   if (!text.startsWith(SPACE)) return context.fillText(text, x, y);
-  const wide = context.measureText(text).width;
-  const start = context.textAlign === "right" ? x - wide : context.textAlign === "center" ? x - wide / 2 : x;
+  const textWidth = context.measureText(text).width;
+  const start = context.textAlign === "right" ? x - textWidth : context.textAlign === "center" ? x - textWidth / 2 : x;
   const align = context.textAlign;
   context.textAlign = "left";
   context.globalAlpha = 0.75;

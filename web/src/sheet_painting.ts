@@ -48,19 +48,19 @@ function paintCells(
 ): void {
   const { values, cols, masked } = cells;
   const { width, height } = layout;
-  const [wide, high] = [seen.c1 - seen.c0, seen.r1 - seen.r0];
-  if (wide <= 0 || high <= 0) return;
+  const [colCount, rowCount] = [seen.c1 - seen.c0, seen.r1 - seen.r0];
+  if (colCount <= 0 || rowCount <= 0) return;
   scratch ??= document.createElement("canvas");
-  scratch.width = wide;
-  scratch.height = high;
+  scratch.width = colCount;
+  scratch.height = rowCount;
   const small = scratch.getContext("2d") as CanvasRenderingContext2D;
-  const pixels = small.createImageData(wide, high);
-  for (let r = 0; r < high; r++)
-    for (let c = 0; c < wide; c++)
-      pixels.data.set([...toRgb(values[(seen.r0 + r) * cols.size + seen.c0 + c] as number, scale), 255], (r * wide + c) * 4);
+  const pixels = small.createImageData(colCount, rowCount);
+  for (let r = 0; r < rowCount; r++)
+    for (let c = 0; c < colCount; c++)
+      pixels.data.set([...toRgb(values[(seen.r0 + r) * cols.size + seen.c0 + c] as number, scale), 255], (r * colCount + c) * 4);
   small.putImageData(pixels, 0, 0);
   context.imageSmoothingEnabled = false;
-  context.drawImage(scratch, seen.c0 * width, seen.r0 * height, wide * width, high * height);
+  context.drawImage(scratch, seen.c0 * width, seen.r0 * height, colCount * width, rowCount * height);
   if (masked) paintMasked(context, masked, layout, seen, inks, ratio);
   if (width >= 9 && height >= 9) paintGrid(context, layout, seen, inks);
   if (!numbers || width < NUMBERS_FROM) return;
@@ -137,7 +137,7 @@ function paintHidden(context: CanvasRenderingContext2D, layout: SheetLayout, see
 
 function paintOutlines(context: CanvasRenderingContext2D, cells: SheetCells, layout: SheetLayout, marks: SheetMarks, inks: Inks): void {
   const { width, height } = layout;
-  const [wide, high] = [cells.cols.size * width, cells.rows.size * height];
+  const [sheetWidth, sheetHeight] = [cells.cols.size * width, cells.rows.size * height];
   const outline = (x: number, y: number, w: number, h: number, colour: string, line: number) => {
     context.strokeStyle = inks.panel;
     context.lineWidth = line + 2;
@@ -147,8 +147,8 @@ function paintOutlines(context: CanvasRenderingContext2D, cells: SheetCells, lay
     context.strokeRect(x, y, w, h);
   };
   const { follow } = marks;
-  if (follow && cells.rows.dim === follow.dim) outline(1, follow.index * height, wide - 2, height, inks.follow, 2);
-  if (follow && cells.cols.dim === follow.dim) outline(follow.index * width, 1, width, high - 2, inks.follow, 2);
+  if (follow && cells.rows.dim === follow.dim) outline(1, follow.index * height, sheetWidth - 2, height, inks.follow, 2);
+  if (follow && cells.cols.dim === follow.dim) outline(follow.index * width, 1, width, sheetHeight - 2, inks.follow, 2);
   if (marks.hover) outline(marks.hover[1] * width, marks.hover[0] * height, width, height, inks.ink, 1);
   if (marks.pinned) outline(marks.pinned[1] * width, marks.pinned[0] * height, width, height, inks.accent, 2.5);
 }

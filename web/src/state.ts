@@ -183,7 +183,7 @@ export function makeApp(source: TraceSource, host: Host): App {
       if (!row.captured) throw new Error(`The numbers of ${name} are not in this file.`);
       const width = row.shape[1] ?? 1;
       const numbers: number[] = [];
-      for (let b = Math.floor(first / BLOCK_ROWS); b * BLOCK_ROWS < end; b++) numbers.push(b);
+      for (let block = Math.floor(first / BLOCK_ROWS); block * BLOCK_ROWS < end; block++) numbers.push(block);
       const parts = await Promise.all(numbers.map((number) => fetchBlock(row, number)));
       const values = new Float32Array((end - first) * width);
       parts.forEach((part, i) => {
@@ -235,10 +235,10 @@ export function makeApp(source: TraceSource, host: Host): App {
       const key = `${verb} ${JSON.stringify(args)}`;
       const started = answers.get(key) as Promise<Acts[typeof verb]["gives"]> | undefined;
       if (started) return started;
-      const [found, now] = [requestAnswer(verb, args), answers];
-      now.set(key, found);
-      found.catch(() => now.delete(key));
-      return found;
+      const [answer, now] = [requestAnswer(verb, args), answers];
+      now.set(key, answer);
+      answer.catch(() => now.delete(key));
+      return answer;
     },
   };
 

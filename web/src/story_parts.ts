@@ -29,16 +29,16 @@ export interface StoryParts {
 }
 
 export function findStoryParts(manifest: Manifest): StoryParts {
-  const all = listAttentions(manifest).filter((parts) => parts.heads > 0);
+  const attentions = listAttentions(manifest).filter((parts) => parts.heads > 0);
   const isCausal = (parts: AttentionParts) => findTensorRow(manifest, parts.allowed)?.op.kind === "causal";
   return {
     manifest,
     embedding: findEmbedding(manifest, "source") ?? null,
     positions: findPositions(manifest, "source") ?? null,
     rotatedQueries: findRotatedQueries(manifest) ?? null,
-    encoderSelf: all.find((parts) => parts.queryDim === "S") ?? null,
-    decoderSelf: all.find(isCausal) ?? null,
-    cross: all.findLast((parts) => parts.queryDim === "T" && parts.keyDim === "S") ?? null,
+    encoderSelf: attentions.find((parts) => parts.queryDim === "S") ?? null,
+    decoderSelf: attentions.find(isCausal) ?? null,
+    cross: attentions.findLast((parts) => parts.queryDim === "T" && parts.keyDim === "S") ?? null,
     activation: manifest.tensors.find((row) => row.op.kind === "activation") ?? null,
     logits: findLogits(manifest) ?? null,
   };

@@ -84,10 +84,10 @@ export const STORY_TEXTS = {
     const pieces = listLabels(manifest, decoderSelf.queryDim);
     const n = pieces.length;
     const allowed = Array.from(await values(decoderSelf.allowed)).slice(step * n, (step + 1) * n);
-    const open = allowed.filter((value) => value !== 0).length;
-    const before = step === 0 ? "itself only, for nothing stands before it" : `itself and the ${formatQuantity(open - 1, "piece")} before it`;
-    const closing = n - open === 0 ? "nothing stands after it yet" : `the ${formatQuantity(n - open, "piece")} after it get weight 0`;
-    return richText`In the decoder ${quotePiece(pieces[step])}, at position ${step}, may attend to ${before}; ${closing}. So what is written never depends on what comes later. In the encoder every piece may be read.`;
+    const readable = allowed.filter((value) => value !== 0).length;
+    const readText = step === 0 ? "itself only, for nothing stands before it" : `itself and the ${formatQuantity(readable - 1, "piece")} before it`;
+    const maskedText = n - readable === 0 ? "nothing stands after it yet" : `the ${formatQuantity(n - readable, "piece")} after it get weight 0`;
+    return richText`In the decoder ${quotePiece(pieces[step])}, at position ${step}, may attend to ${readText}; ${maskedText}. So what is written never depends on what comes later. In the encoder every piece may be read.`;
   },
 
   async pattern({ manifest, encoderSelf }: StoryParts, reader: StoryReader): Promise<RichText> {
@@ -174,10 +174,10 @@ async function averageRow(manifest: Manifest, parts: AttentionParts, { step, val
 /** How the inner units answer: with relu some are off; otherwise only the strongest is named. */
 function describeUnits(activation: TensorRow, values: Float32Array): RichText {
   const strongest = findLargest(values);
-  const on = values.filter((value) => value > 0).length;
+  const positive = values.filter((value) => value > 0).length;
   const relu = activation.op.kind === "activation" && activation.op.function === "relu";
   return relu
-    ? richText`${on} answer with more than 0, unit ${strongest} most strongly (${values[strongest] ?? NaN})`
+    ? richText`${positive} answer with more than 0, unit ${strongest} most strongly (${values[strongest] ?? NaN})`
     : richText`unit ${strongest} answers most strongly (${values[strongest] ?? NaN})`;
 }
 

@@ -6,11 +6,11 @@ import type { Inks } from "./theme";
 /** Every cell a square of `side` device pixels. */
 export function paintThumbnail(canvas: HTMLCanvasElement, cells: SheetCells, scale: Scale, side: number, inks: Inks): void {
   const { rows, cols, values, masked } = cells;
-  const wide = cols.size * side;
-  canvas.width = wide;
+  const width = cols.size * side;
+  canvas.width = width;
   canvas.height = rows.size * side;
   const context = canvas.getContext("2d") as CanvasRenderingContext2D;
-  const pixels = context.createImageData(wide, canvas.height);
+  const pixels = context.createImageData(width, canvas.height);
   const words = new Uint32Array(pixels.data.buffer);
   const table = getColourTable(scale).map(packPixel);
   const last = table.length - 1;
@@ -25,7 +25,7 @@ export function paintThumbnail(canvas: HTMLCanvasElement, cells: SheetCells, sca
       const word = Number.isFinite(value) ? (table[entry < 0 ? 0 : entry > last ? last : entry] as number) : notANumber;
       for (let y = r * side; y < (r + 1) * side; y++)
         for (let x = c * side; x < (c + 1) * side; x++)
-          words[y * wide + x] = hatched ? ((x + y) % 6 === 0 ? line : panel) : word;
+          words[y * width + x] = hatched ? ((x + y) % 6 === 0 ? line : panel) : word;
     }
   }
   context.putImageData(pixels, 0, 0);

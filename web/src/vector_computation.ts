@@ -28,7 +28,7 @@ type OpOf<K extends Op["kind"]> = Extract<Op, { kind: K }>;
 
 export async function computeNorm(numbers: TraceNumbers, op: OpOf<"norm">, biasName: string, index: number[]): Promise<Computation> {
   const xs = await readCells(numbers, op.inputs[0], index);
-  const own = await readCell(numbers, op.inputs[0], index);
+  const ownCell = await readCell(numbers, op.inputs[0], index);
   const weight = await readParameter(numbers, op.weight, [last(index)]);
   const bias = await readParameter(numbers, biasName, [last(index)]);
   const makeTerms = (share: (x: number) => number): Term[] =>
@@ -38,34 +38,34 @@ export async function computeNorm(numbers: TraceNumbers, op: OpOf<"norm">, biasN
   const squares = makeTerms((x) => (x - mean.value) ** 2);
   const variance = makeSum("variance: the mean of the squared distances", ...nameTerm("(x − mean)²"), squares);
   const deviation = Math.sqrt(variance.value + op.eps);
-  const centred = (own.value - mean.value) / deviation;
+  const centred = (ownCell.value - mean.value) / deviation;
   const value = centred * weight.value + bias.value;
   const steps: ComputationStep[] = [
-    { text: "before", value: own.value, operands: [own] },
+    { text: "before", value: ownCell.value, operands: [ownCell] },
     { text: "mean of the vector", value: mean.value },
     { text: `standard deviation: √(variance + ${op.eps})`, value: deviation },
     { text: "(before − mean) / standard deviation", value: centred },
     { text: "times the weight of this dimension", value: centred * weight.value, operands: [weight] },
     { text: "plus the bias of this dimension", value, operands: [bias] },
   ];
-  const spread = (Math.abs(own.value) + Math.abs(mean.value)) / deviation;
+  const spread = (Math.abs(ownCell.value) + Math.abs(mean.value)) / deviation;
   return { sums: [mean, variance], steps, value, magnitude: 2 * spread * Math.abs(weight.value) + Math.abs(bias.value) };
 }
 
 export async function computeRmsNorm(numbers: TraceNumbers, op: OpOf<"norm">, index: number[]): Promise<Computation> {
   const xs = await readCells(numbers, op.inputs[0], index);
-  const own = await readCell(numbers, op.inputs[0], index);
+  const ownCell = await readCell(numbers, op.inputs[0], index);
   const weight = await readParameter(numbers, op.weight, [last(index)]);
   const terms = xs.map((x, i): Term => {
     return { label: String(i), operands: [x], value: x.value ** 2 / xs.length, own: i === last(index) };
   });
   const square = makeSum("mean square of the vector", ["x"], `x² / ${xs.length}`, terms);
   const root = Math.sqrt(square.value + op.eps);
-  const value = (own.value / root) * weight.value;
+  const value = (ownCell.value / root) * weight.value;
   const steps: ComputationStep[] = [
-    { text: "before", value: own.value, operands: [own] },
+    { text: "before", value: ownCell.value, operands: [ownCell] },
     { text: `root of the mean square: √(mean + ${op.eps})`, value: root },
-    { text: "before / root of the mean square", value: own.value / root },
+    { text: "before / root of the mean square", value: ownCell.value / root },
     { text: "times the weight of this dimension", value, operands: [weight] },
   ];
   return { sums: [square], steps, value, magnitude: 2 * Math.abs(value) };
@@ -136,17 +136,17 @@ export async function computeSoftmax(numbers: TraceNumbers, op: OpOf<"softmax">,
   });
   const caption = "e to the power of (score − largest), over the keys that may be read";
   const sum = makeSum(caption, ["score", "may be read"], "e^(score − largest)", terms);
-  const own = terms[last(index)] as Term;
-  const [score, mask] = own.operands as [Operand, Operand];
-  if (own.masked) {
+  const ownTerm = terms[last(index)] as Term;
+  const [score, mask] = ownTerm.operands as [Operand, Operand];
+  if (ownTerm.masked) {
     const step: ComputationStep = { text: "this key may not be read: exactly 0", value: 0, operands: [mask] };
     return { sums: [sum], steps: [step], value: 0, magnitude: 0 };
   }
-  const value = own.value / sum.value;
+  const value = ownTerm.value / sum.value;
   const steps: ComputationStep[] = [
     { text: "score of this key", value: score.value, operands: [score] },
     { text: "largest score of the row: taken off everywhere it changes nothing", value: largest },
-    { text: "e^(score − largest)", value: own.value },
+    { text: "e^(score − largest)", value: ownTerm.value },
     { text: "divided by the sum over the row", value },
   ];
   // An error in a score changes the weight by that share of the weight.

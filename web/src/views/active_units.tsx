@@ -21,7 +21,7 @@ export function ActiveUnits(props: { row: TensorRow; position: { at: number; lab
   const { at, label } = props.position;
   const vector = Array.from(values.subarray(at * width, (at + 1) * width));
   const order = vector.map((_, unit) => unit).sort((a, b) => Math.abs(vector[b] ?? 0) - Math.abs(vector[a] ?? 0));
-  const open = (unit: number) => app.goTo({ view: "cell", tensor: row.name, index: [at, unit] });
+  const openUnit = (unit: number) => app.goTo({ view: "cell", tensor: row.name, index: [at, unit] });
   const answering = vector.filter((value) => value !== 0).length;
   const unit = order[picked] ?? 0;
   return (
@@ -35,7 +35,7 @@ export function ActiveUnits(props: { row: TensorRow; position: { at: number; lab
         values={order.map((unit) => vector[unit] ?? 0)}
         picked={picked}
         onPick={setPicked}
-        onOpen={(place) => open(order[place] ?? 0)}
+        onOpen={(place) => openUnit(order[place] ?? 0)}
       />
       <p>
         number {picked + 1}: unit {unit}, <Value shown={formatExact(vector[unit] ?? 0)} />
@@ -43,7 +43,7 @@ export function ActiveUnits(props: { row: TensorRow; position: { at: number; lab
       <ol class="row unit-list">
         {order.slice(0, SHOWN).map((strong) => (
           <li>
-            <button type="button" class="operand" onClick={() => open(strong)}>
+            <button type="button" class="operand" onClick={() => openUnit(strong)}>
               unit {strong} <Value shown={formatNumber(vector[strong] ?? 0)} exact={formatExact(vector[strong] ?? 0)} />
             </button>
           </li>

@@ -192,9 +192,9 @@ function Word({ text, x, y, end, pressed, onHover, onPick }: WordProps) {
 /** The weight of a lit link, beside the word at its other end. */
 function LinkWeight({ link, hover, y }: { link: AlignmentLinks["links"][number]; hover: "source" | "target"; y: (unit: number) => number }) {
   const right = hover === "source";
-  const at = right ? y(link.target) : y(link.source);
+  const height = right ? y(link.target) : y(link.source);
   return (
-    <text class="align-weight" x={right ? 2 * LEFT + GAP - 30 : 4} y={at + 5}>
+    <text class="align-weight" x={right ? 2 * LEFT + GAP - 30 : 4} y={height + 5}>
       {formatProbability(link.weight)}
     </text>
   );

@@ -44,8 +44,8 @@ export function BlockView() {
 /** The blocks computed before and after this one. */
 function NeighbourLinks(props: { manifest: Manifest; block: Block }) {
   const app = useApp();
-  const all = listBlocks(props.manifest);
-  const at = all.findIndex((block) => block.key === props.block.key);
+  const blocks = listBlocks(props.manifest);
+  const position = blocks.findIndex((block) => block.key === props.block.key);
   const makeLink = (block: Block | undefined, arrow: string) =>
     block ? (
       <button type="button" class="button" onClick={() => app.goTo({ view: "block", section: block.key })}>
@@ -54,8 +54,8 @@ function NeighbourLinks(props: { manifest: Manifest; block: Block }) {
     ) : null;
   return (
     <>
-      {makeLink(all[at - 1], "←")}
-      {makeLink(all[at + 1], "→")}
+      {makeLink(blocks[position - 1], "←")}
+      {makeLink(blocks[position + 1], "→")}
     </>
   );
 }
@@ -120,8 +120,8 @@ function TensorStep(props: { manifest: Manifest; row: TensorRow }) {
 export function choosePosition(app: App, manifest: Manifest, row: TensorRow): { at: number; label: string } {
   const dim = getPositionDim(row);
   const follow = app.follow.value;
-  const at = follow && follow.dim === dim ? follow.index : dim === "T" ? app.step.value : 0;
-  return { at, label: (dim && listLabels(manifest, dim)[at]) || String(at) };
+  const position = follow && follow.dim === dim ? follow.index : dim === "T" ? app.step.value : 0;
+  return { at: position, label: (dim && listLabels(manifest, dim)[position]) || String(position) };
 }
 
 function describeOperation(op: Op, manifest: Manifest): string {

@@ -23,9 +23,9 @@ import { Card, NumberValue, Outcome } from "./claim_card";
 import { Loading, Missing } from "./values";
 
 export function WidthCard({ manifest }: { manifest: Manifest }) {
-  const all = listAttentions(manifest).filter((parts) => parts.heads > 0);
-  const [chosenSection, setChosenSection] = useState(all[0]?.section ?? "");
-  const parts = all.find((parts) => parts.section === chosenSection) ?? all[0];
+  const attentions = listAttentions(manifest).filter((parts) => parts.heads > 0);
+  const [chosenSection, setChosenSection] = useState(attentions[0]?.section ?? "");
+  const parts = attentions.find((parts) => parts.section === chosenSection) ?? attentions[0];
   const width = parts ? (findTensorRow(manifest, parts.q)?.shape.at(-1) ?? 1) : 1;
   const words = manifest.source.text.split(/\s+/).filter(Boolean).length;
   return (
@@ -44,7 +44,7 @@ export function WidthCard({ manifest }: { manifest: Manifest }) {
           <label>
             Attention{" "}
             <select value={parts.section} onChange={(event) => setChosenSection(event.currentTarget.value)}>
-              {all.map((parts) => (
+              {attentions.map((parts) => (
                 <option value={parts.section}>{describeSection(parts.section)}</option>
               ))}
             </select>
@@ -66,8 +66,8 @@ function DivisorTable({ parts, width }: { parts: AttentionParts; width: number }
   if (loaded.state === "missing") return <Missing message={loaded.message} />;
   const { values, row } = loaded.value;
   const keys = row.shape[2] ?? 1;
-  const measured = [...new Set([1, divisor, width])].map((each) => ({ each, found: measureSharpness(values, keys, Math.sqrt(width / each)) }));
-  const slopeFor = (d: number) => measured.find((entry) => entry.each === d)?.found.slope ?? NaN;
+  const measured = [...new Set([1, divisor, width])].map((number) => ({ number, sharpness: measureSharpness(values, keys, Math.sqrt(width / number)) }));
+  const slopeFor = (d: number) => measured.find((entry) => entry.number === d)?.sharpness.slope ?? NaN;
   return (
     <>
       <Slider name="divide by the root of" value={divisor} min={1} max={4 * width} onChange={setDivisor} />
@@ -80,17 +80,17 @@ function DivisorTable({ parts, width }: { parts: AttentionParts; width: number }
           </tr>
         </thead>
         <tbody>
-          {measured.map(({ each, found }) => (
-            <tr data-divided={each}>
+          {measured.map(({ number, sharpness }) => (
+            <tr data-divided={number}>
               <th scope="row">
-                √{each}
-                {each === 1 ? ", that is not at all" : each === width ? ", as this model does" : ""}
+                √{number}
+                {number === 1 ? ", that is not at all" : number === width ? ", as this model does" : ""}
               </th>
               <td class="mono">
-                <NumberValue value={found.largest} />
+                <NumberValue value={sharpness.largest} />
               </td>
               <td class="mono">
-                <NumberValue value={found.slope} />
+                <NumberValue value={sharpness.slope} />
               </td>
             </tr>
           ))}
@@ -130,13 +130,13 @@ function MaskingTable({ masking, manifest }: { masking: Masking; manifest: Manif
           </tr>
         </thead>
         <tbody>
-          {masking.kept.map((kept, t) => (
+          {masking.kept.map((difference, t) => (
             <tr>
               <th scope="row">
                 {t} {manifest.inputs.pieces[t]}
               </th>
               <td class="mono">
-                <NumberValue value={kept} />
+                <NumberValue value={difference} />
               </td>
               <td class="mono">
                 <NumberValue value={masking.unmasked[t] ?? NaN} />
@@ -204,9 +204,9 @@ function MaskPlacement({ products }: { products: NonNullable<Masking["products"]
               ["largest weight on a later piece", findLargestLeak],
               ["largest difference to weights with −∞", (weights: number[][]) => findLargestDifference(weights, infinite)],
             ] as const
-          ).map(([says, measure]) => (
+          ).map(([caption, measure]) => (
             <tr>
-              <th scope="row">{says}</th>
+              <th scope="row">{caption}</th>
               {[before, after].map((weights) => (
                 <td class="mono">
                   <NumberValue value={measure(weights)} />
@@ -231,7 +231,7 @@ export function DiagonalCard({ manifest }: { manifest: Manifest }) {
   const [reads, setReads] = useState(false);
   const [other, setOther] = useState<Diagonals | null>(null);
   const key = reads ? "read" : "written";
-  const own: Diagonals["attentions"] =
+  const ownDiagonals: Diagonals["attentions"] =
     loaded.state === "ready"
       ? loaded.value.map(({ row, values }, i) => {
           const pattern = makePattern(values, row.shape);
@@ -255,7 +255,7 @@ export function DiagonalCard({ manifest }: { manifest: Manifest }) {
           <option value="read">reads it, one step later</option>
         </select>
       </label>
-      {own.length > 0 && <DiagonalTable name={`${manifest.source.text} → ${manifest.target.text}`} rows={own} which={key} />}
+      {ownDiagonals.length > 0 && <DiagonalTable name={`${manifest.source.text} → ${manifest.target.text}`} rows={ownDiagonals} which={key} />}
       {other && <DiagonalTable name={`${other.source} → ${other.target}`} rows={other.attentions} which={key} />}
       <OtherSentence app={app} manifest={manifest} onFound={setOther} />
       <Outcome>
@@ -320,9 +320,9 @@ function OtherSentence(props: { app: App; manifest: Manifest; onFound: (found: D
 
 export function RolesCard({ manifest }: { manifest: Manifest }) {
   const app = useApp();
-  const all = listAttentions(manifest).filter((parts) => parts.heads > 0);
-  const [chosenSection, setChosenSection] = useState(all[0]?.section ?? "");
-  const parts = all.find((parts) => parts.section === chosenSection) ?? all[0];
+  const attentions = listAttentions(manifest).filter((parts) => parts.heads > 0);
+  const [chosenSection, setChosenSection] = useState(attentions[0]?.section ?? "");
+  const parts = attentions.find((parts) => parts.section === chosenSection) ?? attentions[0];
   const { study, says } = app.headStudy.value ?? { study: null, says: null };
   return (
     <Card
@@ -337,7 +337,7 @@ export function RolesCard({ manifest }: { manifest: Manifest }) {
           <label>
             How alike the heads read, on this sentence, in{" "}
             <select value={parts.section} onChange={(event) => setChosenSection(event.currentTarget.value)}>
-              {all.map((parts) => (
+              {attentions.map((parts) => (
                 <option value={parts.section}>{describeSection(parts.section)}</option>
               ))}
             </select>
@@ -392,13 +392,13 @@ function HeadOverlap({ parts }: { parts: AttentionParts }) {
   const values = measureOverlaps(pattern);
   const axis = { dim: "H", size: pattern.heads, labels: Array.from({ length: pattern.heads }, (_, h) => `head ${h + 1}`) };
   const others = Array.from({ length: pattern.heads ** 2 }, (_, i) => i).filter((i) => i % pattern.heads > Math.floor(i / pattern.heads));
-  const least = others.length ? Math.min(...others.map((i) => values[i] ?? NaN)) : NaN;
+  const smallest = others.length ? Math.min(...others.map((i) => values[i] ?? NaN)) : NaN;
   return (
     <>
       <Sheet values={values} rows={axis} cols={axis} scale={makeUnitScale(dark)} label="Overlap of two heads" maxHeight={260} />
       <p class="quiet">
         Bhattacharyya's coefficient of their weights, in the mean over {pattern.queries} rows: 1 where they read alike, 0 where they have nothing in common.
-        {others.length ? ` The two most different here: ${formatNumber(least)}.` : ""}
+        {others.length ? ` The two most different here: ${formatNumber(smallest)}.` : ""}
       </p>
     </>
   );

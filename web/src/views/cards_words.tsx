@@ -19,9 +19,9 @@ export function listBareWords(text: string): string[] {
 
 export function SimilarCard({ manifest }: { manifest: Manifest }) {
   const app = useApp();
-  const own = listBareWords(manifest.source.text);
-  const [words, setWords] = useState(own);
-  const [text, setText] = useState(own.join(" "));
+  const sentenceWords = listBareWords(manifest.source.text);
+  const [words, setWords] = useState(sentenceWords);
+  const [text, setText] = useState(sentenceWords.join(" "));
   return (
     <Card id="similar" title="Words that mean alike" from={["A", "B"]} claim="Words with like meanings have like vectors: red and blue, brown and silver are near to each other, cat and refrigerator far apart.">
       {app.source.act && (

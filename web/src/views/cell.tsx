@@ -128,13 +128,13 @@ function ComputationView(props: { explanation: Explanation }) {
         <section class="panel">
           <h3>{computation.sums.length ? "then" : "how it is made"}</h3>
           <ol class="computation-steps">
-            {computation.steps.map((line) => (
+            {computation.steps.map((step) => (
               <li>
-                <span>{line.text}</span>
-                {line.operands?.map((operand) => <OperandButton operand={operand} named />)}
-                {line.operands?.some((operand) => operand.value === line.value) ? null : (
+                <span>{step.text}</span>
+                {step.operands?.map((operand) => <OperandButton operand={operand} named />)}
+                {step.operands?.some((operand) => operand.value === step.value) ? null : (
                   <span class="computation-value">
-                    <Value shown={formatNumber(line.value)} exact={formatExact(line.value)} />
+                    <Value shown={formatNumber(step.value)} exact={formatExact(step.value)} />
                   </span>
                 )}
               </li>

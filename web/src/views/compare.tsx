@@ -108,10 +108,10 @@ function RunSummary({ name, manifest }: { name: string; manifest: Manifest }) {
 }
 
 function Patterns({ before, after }: { before: Baseline; after: Manifest }) {
-  const all = listAttentions(after);
-  const [section, setSection] = useState(all.at(-1)?.section ?? "");
+  const attentions = listAttentions(after);
+  const [section, setSection] = useState(attentions.at(-1)?.section ?? "");
   const [head, setHead] = useState(0);
-  const parts = all.find((parts) => parts.section === section);
+  const parts = attentions.find((parts) => parts.section === section);
   if (!parts) return null;
   return (
     <section class="panel stack" aria-label="Patterns">
@@ -119,7 +119,7 @@ function Patterns({ before, after }: { before: Baseline; after: Manifest }) {
         <label>
           Attention{" "}
           <select value={section} onChange={(event) => setSection(event.currentTarget.value)}>
-            {all.map((parts) => (
+            {attentions.map((parts) => (
               <option value={parts.section}>{describeSection(parts.section)}</option>
             ))}
           </select>

@@ -76,16 +76,16 @@ function HideWord({ manifest, onAdd }: { manifest: Manifest; onAdd: (edit: EditS
 }
 
 function SilenceHead({ manifest, onAdd }: { manifest: Manifest; onAdd: (edit: EditSpec) => void }) {
-  const all = listAttentions(manifest).filter((parts) => parts.heads > 0);
-  const [section, setSection] = useState(all.at(-1)?.section ?? "");
+  const attentions = listAttentions(manifest).filter((parts) => parts.heads > 0);
+  const [section, setSection] = useState(attentions.at(-1)?.section ?? "");
   const [head, setHead] = useState(0);
-  const heads = all.find((parts) => parts.section === section)?.heads ?? 0;
+  const heads = attentions.find((parts) => parts.section === section)?.heads ?? 0;
   return (
     <span class="row">
       <label>
         Silence in{" "}
         <select value={section} onChange={(event) => setSection(event.currentTarget.value)}>
-          {all.map((parts) => (
+          {attentions.map((parts) => (
             <option value={parts.section}>{describeSection(parts.section)}</option>
           ))}
         </select>

@@ -22,8 +22,8 @@ export function HeadsView() {
   const manifest = app.manifest.value;
   const [picked, setPicked] = useState<HeadChoice | null>(null);
   if (!manifest) return null;
-  const all = listAttentions(manifest);
-  const shown = all.find((parts) => parts.section === picked?.section);
+  const attentions = listAttentions(manifest);
+  const shown = attentions.find((parts) => parts.section === picked?.section);
   return (
     <div class="stack heads-body">
       <h2>All heads</h2>
@@ -33,8 +33,8 @@ export function HeadsView() {
       </p>
       <RolesLegend />
       {picked && shown && picked.head < shown.heads && <OneHead app={app} manifest={manifest} parts={shown} head={picked.head} key={`${manifest.id} ${picked.section} ${picked.head}`} />}
-      <div class="heads-grid" style={{ gridTemplateColumns: `repeat(auto-fill, minmax(min(100%, ${WIDTH * Math.max(1, ...all.map((parts) => parts.heads))}px), 1fr))` }}>
-        {all.map((parts) => (
+      <div class="heads-grid" style={{ gridTemplateColumns: `repeat(auto-fill, minmax(min(100%, ${WIDTH * Math.max(1, ...attentions.map((parts) => parts.heads))}px), 1fr))` }}>
+        {attentions.map((parts) => (
           <AttentionHeads manifest={manifest} parts={parts} picked={picked} onPick={setPicked} key={`${manifest.id} ${parts.section}`} />
         ))}
       </div>

@@ -17,13 +17,13 @@ export function MapView() {
   const manifest = app.manifest.value;
   const map = useArrival<HTMLElement>("map");
   if (!manifest) return null;
-  const all = listStacks(manifest);
+  const allStacks = listStacks(manifest);
   return (
     <article class="map-body" ref={map} tabIndex={-1} aria-label="the whole network">
       <Arrows map={map} key={manifest.id} />
-      {all.map((stack, number) => (
+      {allStacks.map((stack, number) => (
         <StackColumn key={stack.name} manifest={manifest} stack={stack}>
-          {number === 0 ? <HowToRead manifest={manifest} stacks={all} /> : null}
+          {number === 0 ? <HowToRead manifest={manifest} stacks={allStacks} /> : null}
         </StackColumn>
       ))}
     </article>
@@ -98,13 +98,13 @@ function Pieces(props: { block: Block; manifest: Manifest }) {
   };
   return (
     <div class="map-pieces">
-      {pieces.map((piece, at) => (
+      {pieces.map((piece, position) => (
         <button
           type="button"
-          class={`chip piece-chip ${dim === "T" && at === app.step.value ? "current-step" : ""}`}
-          aria-pressed={follow?.dim === dim && follow.index === at}
+          class={`chip piece-chip ${dim === "T" && position === app.step.value ? "current-step" : ""}`}
+          aria-pressed={follow?.dim === dim && follow.index === position}
           aria-label={`follow ${quotePiece(piece)}`}
-          onClick={() => toggle(at)}
+          onClick={() => toggle(position)}
         >
           <Piece text={piece} />
         </button>

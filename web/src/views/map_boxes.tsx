@@ -42,21 +42,21 @@ export function InputBox(props: { block: Block }) {
 export function SublayerBox(props: { block: Block }) {
   const app = useApp();
   const { block } = props;
-  const open = () => app.goTo({ view: "block", section: block.key });
+  const openBlock = () => app.goTo({ view: "block", section: block.key });
   const [before, after] = describeSurroundings(block);
   const name = describeSection(block.key).split(", ").at(-1) ?? block.key;
   return (
     <div class={`map-sublayer map-${block.kind}`} data-reads={block.reads ?? undefined} data-block={block.key}>
       {after.includes("add") ? <span class={before ? "map-bypass" : "map-bypass map-bypass-all"} aria-hidden="true" /> : null}
-      {before ? <NormBox operations={before} block={block} onOpen={open} /> : null}
+      {before ? <NormBox operations={before} block={block} onOpen={openBlock} /> : null}
       <div class="map-box">
-        <button type="button" class="map-name" aria-label={`${describeSection(block.key)}: open`} onClick={open}>
+        <button type="button" class="map-name" aria-label={`${describeSection(block.key)}: open`} onClick={openBlock}>
           {name}
           {block.kind === "ffn" ? <span class="quiet"> {describeWidths(block)}</span> : null}
         </button>
         {block.attention ? <HeadsRow parts={block.attention} /> : null}
       </div>
-      {after ? <NormBox operations={after} block={block} onOpen={open} /> : null}
+      {after ? <NormBox operations={after} block={block} onOpen={openBlock} /> : null}
     </div>
   );
 }
@@ -90,9 +90,9 @@ export function EndBox(props: { block: Block }) {
   const row = props.block.tensors.at(-1) as TensorRow;
   const isVocabulary = row.dims.includes("V");
   const label = `${row.name}, ${row.means}: open`;
-  const open = () => (isVocabulary ? app.goTo({ view: "output" }) : app.goTo({ view: "block", section: props.block.key }));
+  const openEnd = () => (isVocabulary ? app.goTo({ view: "output" }) : app.goTo({ view: "block", section: props.block.key }));
   return (
-    <button type="button" class="map-box map-end" data-end={row.name} aria-label={label} onClick={open}>
+    <button type="button" class="map-box map-end" data-end={row.name} aria-label={label} onClick={openEnd}>
       <span class="map-labelled">
         <span>
           {row.name}{" "}

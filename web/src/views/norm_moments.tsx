@@ -34,10 +34,10 @@ export function MeansAndDeviations(props: { manifest: Manifest; row: TensorRow; 
           </tr>
         </thead>
         <tbody>
-          {momentsBefore.map((moments, at) => (
-            <tr class={at === followed ? "picked-row" : ""}>
-              <th scope="row">{quotePiece(labels[at])}</th>
-              {[...moments, ...(momentsAfter[at] ?? [])].map((value) => (
+          {momentsBefore.map((moments, position) => (
+            <tr class={position === followed ? "picked-row" : ""}>
+              <th scope="row">{quotePiece(labels[position])}</th>
+              {[...moments, ...(momentsAfter[position] ?? [])].map((value) => (
                 <td>
                   <Value shown={formatNumber(value)} exact={formatExact(value)} />
                 </td>
@@ -58,8 +58,8 @@ export function MeansAndDeviations(props: { manifest: Manifest; row: TensorRow; 
 /** Mean and standard deviation of each vector. */
 export function computeMoments({ row, values }: Tensor): [number, number][] {
   const width = row.shape.at(-1) ?? 1;
-  return Array.from({ length: values.length / width }, (_, at) => {
-    const vector = values.subarray(at * width, (at + 1) * width);
+  return Array.from({ length: values.length / width }, (_, position) => {
+    const vector = values.subarray(position * width, (position + 1) * width);
     const mean = vector.reduce((sum, x) => sum + x, 0) / width;
     return [mean, Math.sqrt(vector.reduce((sum, x) => sum + (x - mean) ** 2, 0) / width)];
   });

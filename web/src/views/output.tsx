@@ -29,13 +29,13 @@ function Candidates({ app, manifest, step }: { app: App; manifest: Manifest; ste
   const isChosenBelow = !step.top.some((candidate) => candidate.id === step.chosen.id);
   const shown = isChosenBelow ? [...step.top, step.chosen] : step.top;
   const others = isChosenBelow ? step.others - step.chosen.prob : step.others;
-  const open = (id: number) => () => logits && app.goTo({ view: "cell", tensor: logits.name, index: [step.step, id] });
+  const makeOpenCell = (id: number) => () => logits && app.goTo({ view: "cell", tensor: logits.name, index: [step.step, id] });
   const bars = shown.map((candidate) => ({
     label: candidate.piece,
     value: candidate.prob,
     shown: formatProbability(candidate.prob),
     ...(candidate.id === step.chosen.id ? { mark: manifest.forced ? "given" : "written" } : {}),
-    ...(logits?.captured ? { onOpen: open(candidate.id) } : {}),
+    ...(logits?.captured ? { onOpen: makeOpenCell(candidate.id) } : {}),
   }));
   const rest = { label: `the other ${formatCount(step.others_count - (isChosenBelow ? 1 : 0))}`, value: others, shown: formatProbability(others) };
   return (
@@ -133,7 +133,7 @@ function LogitParts({ app, manifest, account }: { app: App; manifest: Manifest; 
       </p>
       <Bars caption="By kind of part, all bars on one scale" reach={reach} bars={sumByGroup(account).map((share) => makeBar(share.label, share.value))} />
       {cross && (
-        <Bars reach={reach} caption="Cross-attention by source word: what its heads add from each" bars={sumByWord(cross, manifest.source).map((each) => makeBar(each.label, each.value))} />
+        <Bars reach={reach} caption="Cross-attention by source word: what its heads add from each" bars={sumByWord(cross, manifest.source).map((share) => makeBar(share.label, share.value))} />
       )}
       {self && (
         <Bars reach={reach} caption="Self-attention of the decoder by the piece read" bars={self.slice(0, account.step + 1).map((value, i) => makeBar(`${i} ${listLabels(manifest, "T")[i] ?? ""}`, value))} />

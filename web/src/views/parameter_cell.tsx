@@ -26,8 +26,8 @@ export function ParameterCell(props: { manifest: Manifest; name: string; index: 
   if (!parameter) return <Missing message={`This trace has neither a tensor nor a parameter named ${name}.`} />;
   if (!isInside) return <Missing message={`${name} is ${parameter.shape.join(" × ")}; it has no cell ${index.join(", ")}.`} />;
   const values = loaded.state === "ready" ? loaded.value?.values : undefined;
-  const open = (at: number) => app.goTo(makeCellPlace({ name, index: isMatrix ? [row, at] : [at] }));
-  const at = picked ?? place;
+  const openNumber = (at: number) => app.goTo(makeCellPlace({ name, index: isMatrix ? [row, at] : [at] }));
+  const shownPlace = picked ?? place;
   return (
     <article class="cell-body">
       <header class="panel">
@@ -70,12 +70,12 @@ export function ParameterCell(props: { manifest: Manifest; name: string; index: 
             kind="bars"
             label={isMatrix ? `row ${row}` : "vector"}
             values={[...values]}
-            picked={at}
+            picked={shownPlace}
             onPick={setPicked}
-            onOpen={open}
+            onOpen={openNumber}
           />
           <p class="mono">
-            {at}: <Value shown={formatExact(values[at] ?? Number.NaN)} />
+            {shownPlace}: <Value shown={formatExact(values[shownPlace] ?? Number.NaN)} />
           </p>
         </section>
       ) : null}

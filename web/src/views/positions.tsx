@@ -63,7 +63,7 @@ function NoPositions({ manifest }: { manifest: Manifest }) {
 
 function PositionCosines({ manifest, row }: { manifest: Manifest; row: TensorRow }) {
   const loaded = useTensor(row.name);
-  const [at, setAt] = useState(0);
+  const [from, setFrom] = useState(0);
   const dark = useDark();
   if (loaded.state === "loading") return <Loading />;
   if (loaded.state === "missing") return <Missing message={loaded.message} />;
@@ -81,7 +81,7 @@ function PositionCosines({ manifest, row }: { manifest: Manifest; row: TensorRow
         <div class="stack">
           <label>
             From position{" "}
-            <select value={String(at)} onChange={(event) => setAt(Number(event.currentTarget.value))}>
+            <select value={String(from)} onChange={(event) => setFrom(Number(event.currentTarget.value))}>
               {labels.map((label, i) => (
                 <option value={String(i)}>
                   {i} {quotePiece(label)}
@@ -89,7 +89,7 @@ function PositionCosines({ manifest, row }: { manifest: Manifest; row: TensorRow
               ))}
             </select>
           </label>
-          <Curve values={values.subarray(at * size, (at + 1) * size)} at={at} />
+          <Curve values={values.subarray(from * size, (from + 1) * size)} at={from} />
           <table class="plain-table" aria-label="Cosine of this position with later ones">
             <thead>
               <tr>
@@ -98,13 +98,13 @@ function PositionCosines({ manifest, row }: { manifest: Manifest; row: TensorRow
               </tr>
             </thead>
             <tbody>
-              {[1, 2, 5, 10, 20].filter((distance) => at + distance < size).map((distance) => (
+              {[1, 2, 5, 10, 20].filter((distance) => from + distance < size).map((distance) => (
                 <tr>
                   <th scope="row">
-                    {distance} later, {quotePiece(labels[at + distance])}
+                    {distance} later, {quotePiece(labels[from + distance])}
                   </th>
                   <td class="mono">
-                    <Value shown={formatNumber(values[at * size + at + distance] ?? NaN)} />
+                    <Value shown={formatNumber(values[from * size + from + distance] ?? NaN)} />
                   </td>
                 </tr>
               ))}

@@ -55,7 +55,7 @@ function WeightsTable(props: { manifest: Manifest; parts: AttentionParts; loaded
   const labels = listLabels(props.manifest, parts.keyDim);
   const follow = app.follow.value;
   const isMasked = (key: number) => loaded.allowed !== null && readCell(loaded.allowed, [0, query, key]) === 0;
-  const open = (key: number) => app.goTo({ view: "cell", tensor: parts.pattern, index: [props.head, query, key] });
+  const openWeight = (key: number) => app.goTo({ view: "cell", tensor: parts.pattern, index: [props.head, query, key] });
   return (
     <table class="weights-table" aria-label="the weights of one row">
       <thead>
@@ -77,7 +77,7 @@ function WeightsTable(props: { manifest: Manifest; parts: AttentionParts; loaded
               {isMasked(key) ? <span class="quiet"> masked</span> : null}
             </th>
             <td class="weights-number">
-              <button type="button" class="operand" onClick={() => open(key)}>
+              <button type="button" class="operand" onClick={() => openWeight(key)}>
                 <Value shown={formatNumber(weights[key] ?? 0)} exact={formatExact(weights[key] ?? 0)} />
               </button>
             </td>

@@ -18,11 +18,11 @@ export function SumTerms(props: { sum: Sum }) {
   const [picked, setPicked] = useState(() => choosePicked(sum.terms));
   const current = Math.min(picked, sum.terms.length - 1);
   const hasPairs = sum.terms.some((term) => term.operands.length > 1);
-  const open = (operand: Operand | undefined) => operand && app.goTo(makeCellPlace(operand));
+  const openOperand = (operand: Operand | undefined) => operand && app.goTo(makeCellPlace(operand));
   const onKeyDown = (event: KeyboardEvent) => {
     const delta = { ArrowRight: 1, ArrowLeft: -1, Home: -current, End: sum.terms.length }[event.key];
     if (delta !== undefined) setPicked(Math.min(sum.terms.length - 1, Math.max(0, current + delta)));
-    else if (event.key === "Enter" || event.key === " ") open(sum.terms[current]?.operands[event.shiftKey ? 1 : 0]);
+    else if (event.key === "Enter" || event.key === " ") openOperand(sum.terms[current]?.operands[event.shiftKey ? 1 : 0]);
     else return;
     event.preventDefault();
     event.stopPropagation();
@@ -53,7 +53,7 @@ export function SumTerms(props: { sum: Sum }) {
               values={values}
               picked={current}
               onPick={setPicked}
-              onOpen={(at) => open(sum.terms[at]?.operands[operand])}
+              onOpen={(index) => openOperand(sum.terms[index]?.operands[operand])}
             />
           ))}
           {hasPairs || sum.termName !== sum.operandNames[0] ? (
@@ -64,7 +64,7 @@ export function SumTerms(props: { sum: Sum }) {
               masked={sum.terms.map((term) => term.masked === true)}
               picked={current}
               onPick={setPicked}
-              onOpen={(at) => open(sum.terms[at]?.operands[0])}
+              onOpen={(index) => openOperand(sum.terms[index]?.operands[0])}
             />
           ) : null}
           <Strip kind="sum" label="running sum" values={computeRunningSums(sum.terms)} picked={current} onPick={setPicked} />
@@ -83,8 +83,8 @@ export function SumTerms(props: { sum: Sum }) {
           </tr>
         </thead>
         <tbody>
-          {chooseRows(sum, current).map((at) => (
-            <TermRow sum={sum} at={at} picked={at === current} />
+          {chooseRows(sum, current).map((index) => (
+            <TermRow sum={sum} at={index} picked={index === current} />
           ))}
         </tbody>
         <tfoot>
@@ -155,8 +155,8 @@ function describeShown(terms: number): string {
 
 /** The term of the cell itself, else the largest. */
 function choosePicked(terms: Term[]): number {
-  const own = terms.findIndex((term) => term.own);
-  return own < 0 ? (sortBySize(terms)[0] ?? 0) : own;
+  const ownIndex = terms.findIndex((term) => term.own);
+  return ownIndex < 0 ? (sortBySize(terms)[0] ?? 0) : ownIndex;
 }
 
 function sortBySize(terms: Term[]): number[] {
@@ -175,8 +175,8 @@ function computeRunningSums(terms: Term[]): number[] {
   return terms.map((term) => (sum += term.value));
 }
 
-function describeTerm(sum: Sum, at: number): string {
-  const term = sum.terms[at] as Term;
+function describeTerm(sum: Sum, index: number): string {
+  const term = sum.terms[index] as Term;
   const numbers = term.operands.map((operand, i) => `${sum.operandNames[i]} ${formatNumber(operand.value)}`).join(", ");
   return `${term.label}: ${numbers}, ${sum.termName} ${term.masked ? "masked" : formatNumber(term.value)}`;
 }

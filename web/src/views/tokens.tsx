@@ -10,11 +10,11 @@ export function TokensView() {
   const app = useApp();
   const manifest = app.manifest.value;
   if (!manifest) return null;
-  const written = manifest.forced ? "Target (given)" : "Target (written by the model)";
+  const targetTitle = manifest.forced ? "Target (given)" : "Target (written by the model)";
   return (
     <div class="stack tokens-body">
       <SidePanel app={app} side={manifest.source} title="Source" dim="S" />
-      <SidePanel app={app} side={manifest.target} title={written} dim={null} />
+      <SidePanel app={app} side={manifest.target} title={targetTitle} dim={null} />
       <p class="quiet">
         The decoder reads its own text one place later: {manifest.inputs.pieces.map((piece) => quotePiece(piece)).join(" ")}. So
         row 0 of every decoder picture is the start mark, and it writes {quotePiece(manifest.target.pieces[0])}.

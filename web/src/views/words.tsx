@@ -30,8 +30,8 @@ export function WordsView() {
           <label>
             Table{" "}
             <select value={side} onChange={(event) => setSide(event.currentTarget.value)}>
-              {Object.entries(sides).map(([name, says]) => (
-                <option value={name}>{says}</option>
+              {Object.entries(sides).map(([name, meaning]) => (
+                <option value={name}>{meaning}</option>
               ))}
             </select>
           </label>
@@ -133,11 +133,11 @@ function PieceSearch(props: { points: number[]; map: WordMap; picked: number; on
 
 /** Pieces that begin with a text, the whole one first, with or without the mark of a space. */
 export function findPieces(pieces: string[], text: string): number[] {
-  const wanted = text.trim().toLowerCase();
-  if (!wanted) return [];
+  const prefix = text.trim().toLowerCase();
+  if (!prefix) return [];
   const points: number[] = [];
   const bare = (piece: string) => piece.replace(/^\u2581/, "").toLowerCase();
-  for (let i = 0; i < pieces.length && points.length < MOST_OPTIONS; i++) if (bare(pieces[i] as string).startsWith(wanted) || pieces[i] === text.trim()) points.push(i);
+  for (let i = 0; i < pieces.length && points.length < MOST_OPTIONS; i++) if (bare(pieces[i] as string).startsWith(prefix) || pieces[i] === text.trim()) points.push(i);
   return points.sort((a, b) => bare(pieces[a] as string).length - bare(pieces[b] as string).length || a - b);
 }
 
@@ -152,9 +152,9 @@ interface ScatterProps {
 
 function ScatterPlot({ map, places, sentencePoints, neighbourPoints, picked, onPick }: ScatterProps) {
   const dark = useDark();
-  const inside = useRef<HTMLDivElement>(null);
+  const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
-  const [room] = useAvailableSize(inside);
+  const [room] = useAvailableSize(box);
   const [zoom, setZoom] = useState(1);
   const [hover, setHover] = useState<number | null>(null);
   const frame = useMemo(() => makeFrame(places, Math.max(room, 40), MAP_HEIGHT, zoom, picked), [places, room, zoom, picked]);
@@ -183,7 +183,7 @@ function ScatterPlot({ map, places, sentencePoints, neighbourPoints, picked, onP
         <span class="quiet">Arrow keys go from piece to piece.</span>
       </div>
       <div class="word-map-canvas">
-        <div ref={inside}>
+        <div ref={box}>
           <canvas
             ref={canvas}
             style={{ width: `${frame.width}px`, height: `${MAP_HEIGHT}px` }}
