@@ -69,8 +69,11 @@ def top_level_names(tree: ast.Module) -> list[str]:
     >>> top_level_names(ast.parse("def encode(): ...\\nclass Batch: ...\\ndef _cut(): ...\\nLIMIT = 7"))
     ['encode', 'Batch']
     """
-    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    return [node.name for node in tree.body if isinstance(node, kinds) and not node.name.startswith("_")]
+    return [
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_")
+    ]
 
 
 def file_problems(path: Path) -> list[str]:

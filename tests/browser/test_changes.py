@@ -108,7 +108,7 @@ def test_one_weight_changes_exactly_the_panels_that_depend_on_it(browser, model)
     with torch.no_grad():
         other.get_parameter(weight)[row, col] += 3.0
     changed = replace(
-        model, found=replace(model.bundle, model=other), translator=Translator(other, model.bundle.tokenizer)
+        model, lazy_bundle=replace(model.bundle, model=other), translator=Translator(other, model.bundle.tokenizer)
     )
     target = model.translate([SENTENCE])[0].text
     before, after = (each.trace(SENTENCE, target=target) for each in (model, changed))

@@ -85,7 +85,9 @@ def test_the_pointer_finds_each_piece_where_numpy_puts_it_and_a_click_gives_its_
         x, y = paper[number]
         reader.tab.mouse.move(box["x"] + x, box["y"] + y)
         told = f"“{pieces[number].removeprefix('▁') or '▁'}”"
-        reader.tab.wait_for_function("told => document.querySelector('.word-map-readout').innerText.startsWith(told)", arg=told)
+        reader.tab.wait_for_function(
+            "told => document.querySelector('.word-map-readout').innerText.startsWith(told)", arg=told
+        )
     loneliest = int(lonely[0])
     reader.tab.mouse.click(box["x"] + paper[loneliest, 0], box["y"] + paper[loneliest, 1])
     reader.tab.get_by_text(f"id {loneliest}", exact=True).wait_for()
