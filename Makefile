@@ -52,11 +52,12 @@ mutants: .venv/.installed-dev page ## put faults into copies of the code, one at
 test: .venv/.installed-dev page ## run the tests (CPU, no network; ARGS="-m slow" or ARGS="-m gpu" for the rest)
 	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)
 
-check: .venv/.installed-dev ## format, lint, types, arrows between folders, generated pages
+check: .venv/.installed-dev ## format, lint, types, arrows between folders, names, generated pages
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/pyright --warnings
 	$(BIN)/python tools/floors.py
+	$(BIN)/python tools/names.py
 	$(BIN)/python tools/pages.py --check
 
 fix: .venv/.installed-dev ## mend format and lint, write the generated pages

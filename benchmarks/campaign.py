@@ -32,7 +32,7 @@ RESULTS = Path(__file__).parent / "results"
 WORDS = {"one": "uno", "two": "dos", "three": "tres", "four": "cuatro", "five": "cinco", "six": "seis"}
 MODELS = ("last", "average", "best")
 MET = "met"
-WHERE_IT_WENT_ON = re.compile(r"going on after step ([\d,]+) |has no checkpoint yet: its run begins again")
+WHERE_IT_WENT_ON = re.compile(r"resuming after step ([\d,]+) |has no checkpoint yet: its run starts from the beginning")
 
 
 def tiny_run(folder: Path, mixed: bool = True, train: dict[str, Any] | None = None) -> RunConfig:

@@ -172,9 +172,9 @@ MAP_IS_DRAWN = "() => document.querySelector('canvas.thumbnail') && !document.qu
 
 
 def painting_script() -> str:
-    """web/test/browser.ts as a plain script."""
+    """web/test/browser_pictures.ts as a plain script."""
     web = ROOT / "web"
-    words = ["node", "node_modules/esbuild/bin/esbuild", "test/browser.ts", "--bundle", "--format=iife"]
+    words = ["node", "node_modules/esbuild/bin/esbuild", "test/browser_pictures.ts", "--bundle", "--format=iife"]
     return subprocess.run(words, cwd=web, check=True, capture_output=True, text=True).stdout
 
 

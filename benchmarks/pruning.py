@@ -16,7 +16,7 @@ from time import perf_counter
 
 from benchmarks.quality import HOUSE, RESULTS, machine
 from pellucid import bundle
-from pellucid.cli.files import equal_lines
+from pellucid.cli.files import read_file_pair
 from pellucid.cli.inspecting.prune import compare_pruned, learn_which_heads, rank_heads
 from pellucid.cli.inspecting.prune_report import PruningResult
 from pellucid.cli.inspecting.pruning_measurer import PruningCurve, PruningMeasurer
@@ -51,11 +51,11 @@ def main() -> None:
     found = bundle.load_bundle(HOUSE / "runs" / "multi30k" / "best")
     config = found.model.config
     files = {name: tuple(str(data / f"{name}.{side}.gz") for side in ("en", "de")) for name in ("val", "train")}
-    dev = equal_lines(files["val"][0], files["val"][1])
+    dev = read_file_pair(files["val"][0], files["val"][1])
     chosen = spread_evenly(dev[0], RANKED)
     sources, targets = ([side[n] for n in chosen] for side in dev)
     ranking = encode_study_pairs(found.tokenizer, config, sources, targets)
-    test = equal_lines(str(data / "test_2016_flickr.en.gz"), str(data / "test_2016_flickr.de.gz"))
+    test = read_file_pair(str(data / "test_2016_flickr.en.gz"), str(data / "test_2016_flickr.de.gz"))
     removing = PruningMeasurer(
         found, encode_study_pairs(found.tokenizer, config, *test), BEAM, len(list_heads(config, AMONG))
     )

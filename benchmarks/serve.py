@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from pellucid.api import load
-from pellucid.cli.files import lines_of
+from pellucid.cli.files import read_sentences
 
 CLIENTS = (1, 8, 32)
 SINGLY = "import pellucid.serve.worker as work; work.TEXTS_TOGETHER = 1; from pellucid.cli import main; main()"
@@ -52,7 +52,9 @@ class Row:
 def main() -> None:
     """Measure every row and print the table."""
     options = understood(sys.argv[1:])
-    sentences = [line.rstrip("\n") for line, _ in zip(lines_of(options.source), range(options.lines), strict=False)]
+    sentences = [
+        line.rstrip("\n") for line, _ in zip(read_sentences(options.source), range(options.lines), strict=False)
+    ]
     alone = [found.text for found in load(options.model, engine=options.engine).translate(sentences, batch=1)]
     print(f"{options.model}, {len(sentences)} sentences, engine {options.engine}, {platform.processor()}\n")
     print("| requests are translated | clients | requests/s | p50 ms | p95 ms | requests in a call | other texts |")

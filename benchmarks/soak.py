@@ -45,7 +45,7 @@ from benchmarks.soak_clients import (
     traces,
 )
 from pellucid.api import load
-from pellucid.cli.files import lines_of
+from pellucid.cli.files import read_sentences
 
 ADDRESSES = [f"127.0.0.{number}" for number in range(1, 9)]
 """Where the clients are; half of what is asked comes from the first."""
@@ -118,7 +118,7 @@ class Soak:
 def main() -> None:
     """Carry out a soak and write its page; exit status 1 if anything was lost or wrong."""
     arguments = understood(sys.argv[1:])
-    sentences = [line for line, _ in zip(lines_of(arguments.source), range(arguments.lines), strict=False)]
+    sentences = [line for line, _ in zip(read_sentences(arguments.source), range(arguments.lines), strict=False)]
     soak = run(arguments.model, sentences, arguments.seconds, factor=arguments.factor, seed=arguments.seed)
     arguments.page.write_text("\n".join(page(arguments, soak)) + "\n", encoding="utf-8")
     print(arguments.page.read_text(encoding="utf-8"))

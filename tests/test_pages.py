@@ -12,7 +12,7 @@ from pellucid.model import ModelConfig
 from pellucid.model.glossary import glossary
 from pellucid.train.config import CorpusConfig, RunConfig
 from tools import pages
-from tools.book.docstrings import rewritten
+from tools.book.docstrings import convert_docstring
 from tools.book.shell import bash
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @pytest.fixture(scope="module")
 def settings() -> str:
-    return pages.settings()
+    return pages.settings_page()
 
 
 SECTIONS = {
@@ -47,7 +47,7 @@ def test_defaults_and_choices_are_those_of_the_code(settings):
 
 
 def test_every_visible_tensor_stands_in_the_glossary():
-    page = pages.glossary()
+    page = pages.glossary_page()
     for options in ({}, {"norm": "post"}, {"positions": "learned"}, {"positions": "rotary"}, {"activation": "swiglu"}):
         config = ModelConfig(40, 40, 12, 24, 2, 1, 1, **options)  # pyright: ignore[reportArgumentType]
         for row in glossary(config):
@@ -55,7 +55,7 @@ def test_every_visible_tensor_stands_in_the_glossary():
 
 
 def test_every_law_is_listed():
-    page = pages.laws()
+    page = pages.laws_page()
     names = re.findall(
         r"^def test_(\w+)", "".join(p.read_text() for p in (ROOT / "tests/laws").glob("*.py")), re.MULTILINE
     )
@@ -84,7 +84,7 @@ def test_a_command_that_fails_on_a_page_is_an_error():
 
 def test_docstrings_keep_their_code_and_their_signs():
     lines = ["Takes `decoder.*.cross` and *args | none.", "", "    trace['a*b']  # `as it is`", ""]
-    rewritten(None, "", "", None, None, lines)  # pyright: ignore[reportArgumentType]
+    convert_docstring(None, "", "", None, None, lines)  # pyright: ignore[reportArgumentType]
     assert lines == [
         "Takes ``decoder.*.cross`` and \\*args \\| none.",
         "",

@@ -1,4 +1,4 @@
-"""Who may import whom: the floors of the house as one table, and the check that every arrow points down."""
+"""Table of who may import whom, floor by floor, and the check that every import points down."""
 
 import ast
 import sys
@@ -13,7 +13,7 @@ ANYTHING = "*"
 
 @dataclass(frozen=True)
 class Floor:
-    """What one folder or file of the package may import, names between spaces; the standard library is free."""
+    """Imports that one folder or file of the package may make, names between spaces; the standard library is free."""
 
     ours: str = ""
     others: str = ""
@@ -74,7 +74,7 @@ FLOORS = {  # in the order of reading, from the ground up
 
 @dataclass(frozen=True)
 class Import:
-    """One imported name: where it is written, and whether the module is loaded before it is needed."""
+    """One found_import name: the line it is on, and whether the module is loaded only when it is needed."""
 
     line: int
     name: str
@@ -82,75 +82,79 @@ class Import:
 
 
 def main() -> int:
-    """Print every arrow that points up; exit status 1 where there is one."""
-    problems = violations(SOURCE)
+    """Print every import that points up; exit status 1 where there is one."""
+    problems = find_violations(SOURCE)
     print("\n".join(problems) or "floors: every arrow points down", file=sys.stderr if problems else sys.stdout)
     return 1 if problems else 0
 
 
-def violations(source: Path) -> list[str]:
-    """One sentence for each import under `source`/pellucid that the table does not allow."""
+def find_violations(source: Path) -> list[str]:
+    """Return one sentence for each import under `source`/pellucid that the table does not allow."""
     return [
         problem
         for path in sorted((source / PACKAGE).rglob("*.py"))
-        for problem in violations_of(path.relative_to(source / PACKAGE), path.read_text(encoding="utf-8"))
+        for problem in module_violations(path.relative_to(source / PACKAGE), path.read_text(encoding="utf-8"))
     ]
 
 
-def violations_of(path: Path, text: str) -> list[str]:
-    """The same for one module: its path inside the package, and its text.
+def module_violations(path: Path, text: str) -> list[str]:
+    """Return the violations of one module, given its path inside the package and its text.
 
-    >>> violations_of(Path("model/masks.py"), "from pellucid.data import batching")
+    >>> module_violations(Path("model/masks.py"), "from pellucid.data import batching")
     ['src/pellucid/model/masks.py:1 imports pellucid.data.batching; model may import: model, sizes, torch, jaxtyping']
     """
-    where = path.with_suffix("").parts[0]
-    if where not in FLOORS:
-        return [f"src/{PACKAGE}/{path.as_posix()} stands on no floor; add a row for {where!r} to tools/floors.py"]
+    floor_name = path.with_suffix("").parts[0]
+    if floor_name not in FLOORS:
+        return [f"src/{PACKAGE}/{path.as_posix()} stands on no floor; add a row for {floor_name!r} to tools/floors.py"]
     return [
-        f"src/{PACKAGE}/{path.as_posix()}:{found.line} imports {found.name}; {allowance(where, found.inside)}"
-        for found in imports(ast.parse(text), package=(PACKAGE, *path.parent.parts))
-        if not allowed(FLOORS[where], found)
+        f"src/{PACKAGE}/{path.as_posix()}:{found_import.line} imports {found_import.name}; "
+        f"{describe_row(floor_name, found_import.inside)}"
+        for found_import in find_imports(ast.parse(text), package=(PACKAGE, *path.parent.parts))
+        if not is_allowed(FLOORS[floor_name], found_import)
     ]
 
 
-def allowed(floor: Floor, found: Import) -> bool:
+def is_allowed(floor: Floor, found_import: Import) -> bool:
     """Whether the floor may import this name at this place."""
-    top, _, rest = found.name.partition(".")
+    top, _, inner_path = found_import.name.partition(".")
     if top in sys.stdlib_module_names:
         return True
-    ours = top == PACKAGE
-    names = (floor.ours if ours else floor.others).split()
-    if found.inside:
-        names += (floor.ours_inside if ours else floor.others_inside).split()
-    target = rest if ours else top
+    is_ours = top == PACKAGE
+    names = (floor.ours if is_ours else floor.others).split()
+    if found_import.inside:
+        names += (floor.ours_inside if is_ours else floor.others_inside).split()
+    target = inner_path if is_ours else top
+    # With the dot: `data.tokenizer` may be all that is allowed, and `data` must not allow `database`.
     return any(name == ANYTHING or f"{target}.".startswith(f"{name}.") for name in names)
 
 
-def allowance(where: str, inside: bool) -> str:
-    """The row of the table, in words."""
-    floor = FLOORS[where]
-    words = f"{where} may import: {', '.join(f'{floor.ours} {floor.others}'.split()) or 'the standard library'}"
-    later = ", ".join(f"{floor.ours_inside} {floor.others_inside}".replace(ANYTHING, "").split())
+def describe_row(floor_name: str, inside: bool) -> str:
+    """Describe a row of the table in words."""
+    floor = FLOORS[floor_name]
+    words = f"{floor_name} may import: {', '.join(f'{floor.ours} {floor.others}'.split()) or 'the standard library'}"
+    inside_words = ", ".join(f"{floor.ours_inside} {floor.others_inside}".replace(ANYTHING, "").split())
     if ANYTHING in floor.ours_inside + floor.others_inside:
-        later = "anything"
-    return f"{words}; inside a function also: {later}" if later and not inside else words
+        inside_words = "anything"
+    return f"{words}; inside a function also: {inside_words}" if inside_words and not inside else words
 
 
-def imports(tree: ast.AST, package: tuple[str, ...], inside: bool = False) -> Iterator[Import]:
-    """Every import of a module that stands in `package`, with relative ones written out."""
+def find_imports(tree: ast.AST, package: tuple[str, ...], inside: bool = False) -> Iterator[Import]:
+    """Yield every import of a module in `package`, with relative imports written out."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
             yield from (Import(node.lineno, alias.name, inside) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
+            # One dot is the package itself, each further dot its parent.
             base = [*package[: len(package) - node.level + 1]] if node.level else []
             stem = ".".join([*base, *([node.module] if node.module else [])])
             yield from (Import(node.lineno, f"{stem}.{alias.name}", inside) for alias in node.names)
         else:
-            lazy = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or for_the_type_checker(node)
-            yield from imports(node, package, inside or lazy)
+            # These imports do not run when the module is loaded.
+            lazy = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or is_type_checking(node)
+            yield from find_imports(node, package, inside or lazy)
 
 
-def for_the_type_checker(node: ast.AST) -> bool:
+def is_type_checking(node: ast.AST) -> bool:
     """Whether this is `if TYPE_CHECKING:`."""
     return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
 

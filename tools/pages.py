@@ -1,4 +1,4 @@
-"""The pages of the book made from the code: map, commands, settings, glossary, laws; --check says which are stale."""
+"""Pages of the book that are made from the code: map, commands, settings, glossary, laws; --check names stale ones."""
 
 import ast
 import dataclasses
@@ -35,45 +35,46 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def file_map() -> str:
-    """Every module with the sentence it starts with, folder by folder from the ground up."""
+def map_page() -> str:
+    """List every module with the sentence it starts with, folder by folder from the ground up."""
     root = SOURCE / PACKAGE
     order = list(FLOORS)
     floors = sorted(
         (path for path in root.iterdir() if path.stem in order and (path / "__init__.py").exists() | path.is_file()),
         key=lambda path: order.index(path.stem),
     )
-    loose = table("", [path for path in floors if path.is_file()])
-    folders = [table(path.name, sorted(path.rglob("*.py"))) for path in floors if path.is_dir()]
+    loose = folder_table("", [path for path in floors if path.is_file()])
+    folders = [folder_table(path.name, sorted(path.rglob("*.py"))) for path in floors if path.is_dir()]
     return "# The map\n\nEvery module and the sentence it starts with; lower floors first.\n\n" + "\n".join(
         [loose, *folders]
     )
 
 
-def table(folder: str, paths: list[Path]) -> str:
-    """One folder as a heading, its own sentence and a row for each module."""
+def folder_table(folder: str, paths: list[Path]) -> str:
+    """Return one folder as a heading, its own sentence and a row for each module."""
     root = SOURCE / PACKAGE
-    first = root / folder / "__init__.py"
+    package_file = root / folder / "__init__.py"
     rows = [
         f"| [{path.relative_to(root / folder).as_posix()}](../../{path.relative_to(SOURCE.parent).as_posix()}) "
-        f"| {sentence(path)} |"
+        f"| {first_paragraph(path)} |"
         for path in paths
-        if path != first
+        if path != package_file
     ]
-    heading = f"## {PACKAGE}{f'/{folder}' if folder else ''}\n\n{sentence(first)}\n\n"
+    heading = f"## {PACKAGE}{f'/{folder}' if folder else ''}\n\n{first_paragraph(package_file)}\n\n"
     return heading + "\n".join(["| file | |", "|---|---|", *rows]) + "\n"
 
 
-def sentence(path: Path) -> str:
-    """The first paragraph of a module's docstring, on one line."""
-    words = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-    if not words:
+def first_paragraph(path: Path) -> str:
+    """Return the first paragraph of a module's docstring, on one line."""
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    if not docstring:
         raise SystemExit(f"pages: {path.relative_to(SOURCE.parent)} does not start with a sentence saying what it is")
-    return " ".join(words.split("\n\n")[0].split()).replace("|", "\\|")
+    return " ".join(docstring.split("\n\n")[0].split()).replace("|", "\\|")
 
 
-def commands() -> str:
-    """The --help of `pellucid` and of each of its commands, at a fixed width and without colours."""
+def commands_page() -> str:
+    """Return the --help of `pellucid` and of each of its commands, at a fixed width and without colours."""
+    # Set before the import of typer, which reads some of these only then.
     os.environ.update(COLUMNS="110", TERMINAL_WIDTH="110", TYPER_USE_RICH="0", NO_COLOR="1")
     from typer.main import get_command
     from typer.testing import CliRunner
@@ -81,35 +82,36 @@ def commands() -> str:
     sys.path.insert(0, str(SOURCE))
     app = import_module(f"{PACKAGE}.cli").app
     texts: list[str] = []
-    for words in lines_of(get_command(app)):
+    for words in command_paths(get_command(app)):
         result = CliRunner().invoke(app, [*words, "--help"], prog_name=PACKAGE)
         if result.exit_code != 0:
             raise SystemExit(f"pages: {' '.join([PACKAGE, *words])} --help failed:\n{result.output}")
-        texts.append(f"## {' '.join([PACKAGE, *words])}\n\n```\n{tidy(result.output)}\n```\n")
+        texts.append(f"## {' '.join([PACKAGE, *words])}\n\n```\n{strip_lines(result.output)}\n```\n")
     return "# The commands\n\nWhat each of them says of itself with `--help`.\n\n" + "\n".join(texts)
 
 
-def lines_of(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The words that call a command, then those of each command inside it."""
+def command_paths(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the words that call a command, then those of each command inside it."""
     yield words
     for name, inner in getattr(command, "commands", {}).items():
-        yield from lines_of(inner, (*words, name))
+        yield from command_paths(inner, (*words, name))
 
 
-def tidy(text: str) -> str:
-    """Without spaces at the ends of lines and empty lines around."""
+def strip_lines(text: str) -> str:
+    """Remove spaces at the ends of lines, and empty lines around the text."""
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
 
 
-def settings() -> str:
-    """Every key of a run file and every option of a search: type, default, meaning, as their dataclasses have them."""
+def settings_page() -> str:
+    """List every key of a run file and option of a search with type, default and meaning, from their dataclasses."""
     sys.path.insert(0, str(SOURCE))
     run, search = (
         getattr(import_module(f"{PACKAGE}.{name}.config"), kind)
         for name, kind in (("train", "RunConfig"), ("decode", "SearchConfig"))
     )
-    sections = {name: kind for name, kind in tables_of(run) if name != "data.corpus"}
-    corpus = next(kind for name, kind in tables_of(run) if name == "data.corpus")
+    # Corpora are an array of tables in TOML, so they come last and under their own heading.
+    sections = {name: kind for name, kind in list_sections(run) if name != "data.corpus"}
+    corpus = next(kind for name, kind in list_sections(run) if name == "data.corpus")
     texts = [
         "# The settings",
         "A run file is TOML: a key before the first table, then one table for each section. Every key has a default "
@@ -117,74 +119,81 @@ def settings() -> str:
         "directory of a run holds them all as they were resolved. An unknown key is refused, with the nearest known "
         "one. How to name data is told in [Your data](../training/data.md); the files behind "
         "[Recipes](../training/recipes.md) are examples.",
-        f"## Of the run\n\n{keys(run)}",
-        *(f"## [{name}]\n\n{purpose(kind)}\n\n{keys(kind)}" for name, kind in sections.items()),
-        f"## [[data.corpus]]\n\n{purpose(corpus)} A table for each.\n\n{keys(corpus)}",
+        f"## Of the run\n\n{keys_table(run)}",
+        *(f"## [{name}]\n\n{section_purpose(kind)}\n\n{keys_table(kind)}" for name, kind in sections.items()),
+        f"## [[data.corpus]]\n\n{section_purpose(corpus)} A table for each.\n\n{keys_table(corpus)}",
         "## Of a search\n\nOptions of `pellucid translate`, with `-` for `_`, and names for `Model.translate`: "
-        f"`model.translate(lines, beam=1)`.\n\n{keys(search)}",
+        f"`model.translate(lines, beam=1)`.\n\n{keys_table(search)}",
     ]
     return "\n\n".join(texts) + "\n"
 
 
-def tables_of(kind: Any) -> Iterator[tuple[str, Any]]:
-    """The dataclasses among the fields of one, by their place: data, data.corpus, train, ..."""
+def list_sections(kind: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the dataclasses among the fields of one, with their dotted names: data, data.corpus, train, ..."""
     for name, hint in get_type_hints(kind).items():
-        inner = [each for each in get_args(hint) if dataclasses.is_dataclass(each)]
+        # A tuple of dataclasses, such as the corpora, is one section too.
+        elements = [argument for argument in get_args(hint) if dataclasses.is_dataclass(argument)]
         if dataclasses.is_dataclass(hint):
             yield name, hint
-            yield from ((f"{name}.{within}", each) for within, each in tables_of(hint))
-        elif inner:
-            yield name, inner[0]
+            yield from ((f"{name}.{inner_name}", section) for inner_name, section in list_sections(hint))
+        elif elements:
+            yield name, elements[0]
 
 
-def purpose(kind: Any) -> str:
-    """What a section is for: its docstring, without what it raises."""
+def section_purpose(kind: Any) -> str:
+    """Return the docstring of a section, without the errors it raises."""
     return kind.__doc__.partition(" Raises ")[0]
 
 
-def keys(kind: Any) -> str:
-    """A row for each key of a section that is no section itself."""
+def keys_table(kind: Any) -> str:
+    """Return a row for each key of a section that is not a section itself."""
     hints = get_type_hints(kind, include_extras=True)
-    inner = {name.partition(".")[0] for name, _ in tables_of(kind)}
+    section_names = {name.partition(".")[0] for name, _ in list_sections(kind)}
     rows = [
-        f"| `{each.name}` | {kind_of(hints[each.name])} | {default_of(each)} | {meaning_of(hints[each.name])} |"
-        for each in dataclasses.fields(kind)
-        if each.name not in inner
+        f"| `{field.name}` | {type_words(hints[field.name])} | {default_text(field)} "
+        f"| {meaning_text(hints[field.name])} |"
+        for field in dataclasses.fields(kind)
+        if field.name not in section_names
     ]
     return "\n".join(["| key | type | default | meaning |", "|---|---|---|---|", *rows])
 
 
-def kind_of(hint: Any) -> str:
-    """A type in words: int, text, one of some texts."""
+def type_words(hint: Any) -> str:
+    """Describe a type in words: int, text, one of some texts."""
+    # Annotated[T, "meaning"] is T; Literal may stand inside an optional type.
     plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-    choices = [each for each in (plain, *get_args(plain)) if get_origin(each) is Literal]
+    choices = [argument for argument in (plain, *get_args(plain)) if get_origin(argument) is Literal]
     if choices:
         return " or ".join(f"`{word}`" for word in get_args(choices[0]))
-    named: list[type] = [each for each in (get_args(plain) or (plain,)) if each is not type(None)]
-    return ", ".join({"str": "text", "bool": "true or false"}.get(each.__name__, each.__name__) for each in named)
+    types: list[type] = [argument for argument in (get_args(plain) or (plain,)) if argument is not type(None)]
+    return ", ".join(
+        {"str": "text", "bool": "true or false"}.get(argument.__name__, argument.__name__) for argument in types
+    )
 
 
-def default_of(field: "dataclasses.Field[Any]") -> str:
-    """A default as TOML writes it; nothing where there is none."""
+def default_text(field: "dataclasses.Field[Any]") -> str:
+    """Format a default as TOML writes it; return an empty text where there is none."""
     if field.default is dataclasses.MISSING or field.default is None:
         return ""
+    # Python writes True, TOML true.
     value = str(field.default).lower() if isinstance(field.default, bool) else field.default
     return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
 
 
-def meaning_of(hint: Any) -> str:
-    """The sentence beside an annotated field."""
-    [words] = [each for each in hint.__metadata__ if isinstance(each, str)]
-    return in_cell(words)
+def meaning_text(hint: Any) -> str:
+    """Return the sentence beside an annotated field."""
+    [meaning] = [item for item in hint.__metadata__ if isinstance(item, str)]
+    return escape_cell(meaning)
 
 
-def glossary() -> str:
-    """Every visible tensor of a model of the paper's form, layer 0 standing for all; then what options change."""
+def glossary_page() -> str:
+    """List every visible tensor of a model of the paper's form, layer 0 standing for all; then what options change."""
     sys.path.insert(0, str(SOURCE))
     model = import_module(f"{PACKAGE}.model.glossary")
     config = import_module(f"{PACKAGE}.model").ModelConfig
-    one = {"d_model": 512, "d_ff": 2048, "heads": 8, "encoder_layers": 1, "decoder_layers": 1}
-    usual = model.glossary(config(8000, 8000, **one))
+    # The paper's base model, with one layer of each kind: the rows of the other layers differ only in a number.
+    sizes = {"d_model": 512, "d_ff": 2048, "heads": 8, "encoder_layers": 1, "decoder_layers": 1}
+    usual_rows = model.glossary(config(8000, 8000, **sizes))
     texts = [
         "# The glossary of tensors",
         "Every tensor of a translation that can be looked at, in the order in which it is computed. One name for each, "
@@ -192,35 +201,41 @@ def glossary() -> str:
         "`N` is the number of a layer, 0 the first. A name in the last column that has no dot stands beside the "
         "tensor: `scores` in the row of `decoder.N.cross.pattern` is `decoder.N.cross.scores`.",
         "The letters are sizes; in a trace of one sentence B is left out.",
-        "\n".join(["| letter | size |", "|---|---|", *(f"| {k} | {in_cell(v)} |" for k, v in model.LEGEND.items())]),
+        "\n".join(
+            ["| letter | size |", "|---|---|", *(f"| {k} | {escape_cell(v)} |" for k, v in model.LEGEND.items())]
+        ),
     ]
-    for places, heading in (("encoder memory", "The encoder"), ("decoder states", "The decoder"), ("logits", "Logits")):
-        rows = [row for row in usual if row.name.partition(".")[0] in places.split()]
-        texts.append(f"## {heading}\n\n{rows_of(rows)}")
+    for prefixes, heading in (
+        ("encoder memory", "The encoder"),
+        ("decoder states", "The decoder"),
+        ("logits", "Logits"),
+    ):
+        rows = [row for row in usual_rows if row.name.partition(".")[0] in prefixes.split()]
+        texts.append(f"## {heading}\n\n{tensor_table(rows)}")
     texts.append(
         "## What options change\n\nAbove are the defaults: norms before each sublayer, sinusoidal positions, ReLU. "
         "With other settings these rows differ:"
     )
     for options in ({"norm": "post"}, {"positions": "learned"}, {"positions": "rotary"}, {"activation": "swiglu"}):
         [(key, value)] = options.items()
-        rows = [row for row in model.glossary(config(8000, 8000, **one, **options)) if row not in usual]
-        texts.append(f'`model.{key} = "{value}"`:\n\n{rows_of(rows)}')
+        rows = [row for row in model.glossary(config(8000, 8000, **sizes, **options)) if row not in usual_rows]
+        texts.append(f'`model.{key} = "{value}"`:\n\n{tensor_table(rows)}')
     texts.append("With positions `none` or `rotary` there is no `encoder.positions` and no `decoder.positions`.")
     return "\n\n".join(texts) + "\n"
 
 
-def rows_of(rows: list[Any]) -> str:
-    """Tensors as a table."""
+def tensor_table(rows: list[Any]) -> str:
+    """Format tensors as a table."""
     lines = [
-        f"| `{each.name.replace('.0.', '.N.')}` | {each.dims} | {in_cell(each.means)} "
-        f"| `{each.of.replace('.0.', '.N.')}` |"
-        for each in rows
+        f"| `{row.name.replace('.0.', '.N.')}` | {row.dims} | {escape_cell(row.means)} "
+        f"| `{row.of.replace('.0.', '.N.')}` |"
+        for row in rows
     ]
     return "\n".join(["| tensor | dimensions | what it is | made of |", "|---|---|---|---|", *lines])
 
 
-def laws() -> str:
-    """Every test of tests/laws as the sentence that it proves, file by file."""
+def laws_page() -> str:
+    """List every test of tests/laws as the sentence that it proves, file by file."""
     texts = [
         "# The laws",
         "What holds whatever the options, the data and the machine. Each sentence is the name of a test that proves "
@@ -228,34 +243,34 @@ def laws() -> str:
     ]
     for path in sorted((SOURCE.parent / "tests" / "laws").glob("test_*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        found = [each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name.startswith("test_")]
+        tests = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
         link = f"[{path.name}](../../{path.relative_to(SOURCE.parent).as_posix()})"
         heading = path.stem.removeprefix("test_").replace("_", " ").capitalize()
-        texts.append(f"## {heading}\n\n{sentence(path)} ({link})\n\n" + "\n".join(map(law, found)))
+        texts.append(f"## {heading}\n\n{first_paragraph(path)} ({link})\n\n" + "\n".join(map(law_line, tests)))
     return "\n\n".join(texts) + "\n"
 
 
-def law(test: ast.FunctionDef) -> str:
-    """The name of a test as a sentence, and the first sentence of what is said of it."""
+def law_line(test: ast.FunctionDef) -> str:
+    """Return the name of a test as a sentence, and the first sentence of its docstring."""
     name = test.name.removeprefix("test_").replace("_", " ")
-    said = " ".join((ast.get_docstring(test) or "").split("\n\n")[0].split())
-    return f"- **{name[0].upper()}{name[1:]}.** {said}".rstrip()
+    explanation = " ".join((ast.get_docstring(test) or "").split("\n\n")[0].split())
+    return f"- **{name[0].upper()}{name[1:]}.** {explanation}".rstrip()
 
 
-def in_cell(text: str) -> str:
-    """Text as a cell of a table shows it."""
+def escape_cell(text: str) -> str:
+    """Escape text for the cell of a table."""
     return re.sub(r"([|*_<\[\]])", r"\\\1", text)
 
 
 PAGES: dict[str, Callable[[], str]] = {
-    "reference/map.md": file_map,
-    "reference/commands.md": commands,
-    "reference/settings.md": settings,
-    "reference/glossary.md": glossary,
-    "reference/articles.md": articles.page,
-    "design/laws.md": laws,
+    "reference/map.md": map_page,
+    "reference/commands.md": commands_page,
+    "reference/settings.md": settings_page,
+    "reference/glossary.md": glossary_page,
+    "reference/articles.md": articles.articles_page,
+    "design/laws.md": laws_page,
 }
-"""What each page is made by, by its place in docs/."""
+"""Function that makes each page, by its path in docs/."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Makes the pictures of the page that README.md and the documentation show, from the demo model.
+"""Screenshots of the page for README.md and the documentation, from the demo model.
 
     python tools/screenshots.py [MODEL] [SENTENCE]
 
@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 LARGEST = 200_000
-"""Bytes of one picture: a README is read on telephones too."""
+"""Most bytes of one picture: a README is read on telephones too."""
 
 SWITCHES = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--hide-scrollbars"]
 DRAWN = "() => !document.querySelector('.waiting, .busy:not(:empty)') && document.querySelector('.centre .view')"
@@ -27,14 +27,14 @@ DRAWN = "() => !document.querySelector('.waiting, .busy:not(:empty)') && documen
 
 @dataclass(frozen=True)
 class Picture:
-    """Where to look, in the words of a link, and on which paper."""
+    """One screenshot: its file name, the theme, and the place in the page, as the words of a link."""
 
     name: str
     theme: str
     place: dict[str, object] = field(default_factory=dict)
 
 
-SHOWN = (
+PICTURES_TO_TAKE = (
     Picture("map", "dark", {"v": "map", "t": 2, "f": "S1"}),
     Picture("head", "light", {"v": "head", "a": "decoder.1.cross", "h": 1, "t": 2, "f": "S1"}),
     Picture("cell", "light", {"v": "cell", "x": "decoder.1.cross.products", "i": "1.1.1", "t": 1}),
@@ -45,12 +45,12 @@ SHOWN = (
 
 
 def main(model: str = "runs/demo/best", sentence: str = "The ball is blue.") -> int:
-    """Every picture into docs/pictures; exit status 1 with one sentence where one cannot be made."""
+    """Make every picture in docs/pictures; exit status 1 with one sentence where one cannot be made."""
     try:
-        with served(model) as address, chromium() as browser:
-            for each in SHOWN:
-                path = PICTURES / f"{each.name}.png"
-                take(browser, f"{address}#{urlencode({'s': sentence, **each.place})}", each.theme, path)
+        with run_server(model) as address, open_chromium() as browser:
+            for picture in PICTURES_TO_TAKE:
+                path = PICTURES / f"{picture.name}.png"
+                take_picture(browser, f"{address}#{urlencode({'s': sentence, **picture.place})}", picture.theme, path)
                 print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
     except ValueError as error:
         print(error, file=sys.stderr)
@@ -59,30 +59,31 @@ def main(model: str = "runs/demo/best", sentence: str = "The ball is blue.") -> 
 
 
 @contextmanager
-def served(model: str) -> Iterator[str]:
-    """The address of `pellucid serve MODEL`."""
+def run_server(model: str) -> Iterator[str]:
+    """Run `pellucid serve MODEL` for the block, and give its address."""
+    # Port 0: the system chooses a free one, and the server prints its address first.
     words = [sys.executable, "-m", "pellucid", "serve", model, "--port", "0", "--from", "en", "--to", "es"]
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as rest:
-        process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=rest, text=True)
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
+        process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=output, text=True)
         try:
             assert process.stderr is not None
-            said = process.stderr.readline()
-            found = re.search(r"http://\S+/", said)
-            if found is None:
-                raise ValueError(f"the server does not start: {said.strip()}")
-            yield found[0]
+            first_line = process.stderr.readline()
+            address = re.search(r"http://\S+/", first_line)
+            if address is None:
+                raise ValueError(f"the server does not start: {first_line.strip()}")
+            yield address[0]
         finally:
             process.terminate()
             process.wait()
 
 
 @contextmanager
-def chromium() -> Iterator[Any]:
-    """The system's browser."""
+def open_chromium() -> Iterator[Any]:
+    """Open the system's browser for the block."""
     from playwright.sync_api import sync_playwright
 
     names = ("chromium", "chromium-browser", "google-chrome")
-    program = next((found for name in names if (found := shutil.which(name))), None)
+    program = next((path for name in names if (path := shutil.which(name))), None)
     if program is None:
         raise ValueError(f"there is none of {', '.join(names)} on PATH")
     with sync_playwright() as playwright:
@@ -91,8 +92,8 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
-def take(browser: Any, url: str, theme: str, path: Path) -> None:
-    """One picture of 1440 by 900, in 256 colours where it would be large."""
+def take_picture(browser: Any, url: str, theme: str, path: Path) -> None:
+    """Take one picture of 1440 by 900, in 256 colours where it would be large."""
     tab = browser.new_page(viewport={"width": 1440, "height": 900}, color_scheme=theme, reduced_motion="reduce")
     tab.goto(url)
     tab.wait_for_function(DRAWN)
@@ -101,18 +102,18 @@ def take(browser: Any, url: str, theme: str, path: Path) -> None:
     tab.screenshot(path=path)
     tab.close()
     if path.stat().st_size > LARGEST:
-        lessen(path)
+        reduce_colours(path)
     if path.stat().st_size > LARGEST:
-        raise ValueError(f"{path} has {path.stat().st_size:,} bytes, at most {LARGEST:,} are wanted")
+        raise ValueError(f"{path} has {path.stat().st_size:,} bytes, but may have {LARGEST:,} at most")
 
 
-def lessen(path: Path) -> None:
-    """The same picture in the 256 colours that suit it best."""
+def reduce_colours(path: Path) -> None:
+    """Reduce a picture to the 256 colours that suit it best."""
     from PIL import Image
 
-    with Image.open(path) as whole:
-        few = whole.convert("RGB").quantize(256, dither=Image.Dither.NONE)
-    few.save(path, optimize=True)
+    with Image.open(path) as picture:
+        reduced = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    reduced.save(path, optimize=True)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ Positions = Literal["sinusoidal", "learned", "rotary", "none"]
 Activation = Literal["relu", "gelu", "silu", "swiglu"]
 Tie = Literal["all", "decoder", "none"]
 
+# base and big are the paper's models (table 3). A read-only mapping, because every caller shares it.
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "tiny": {"d_model": 128, "d_ff": 256, "heads": 4, "encoder_layers": 4, "decoder_layers": 4},
@@ -55,6 +56,7 @@ class ModelConfig:
     ] = ""
 
     def __post_init__(self) -> None:
+        # All problems are collected first, so that one attempt is enough to mend them all.
         problems = [
             f"{name} is {getattr(self, name)}, a model needs at least {minimum}"
             for name, minimum in _MINIMUMS.items()

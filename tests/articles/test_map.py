@@ -55,24 +55,24 @@ def problems(project) -> Change:
         text = (project / name).read_text(encoding="utf-8")
         assert old in text
         (project / name).write_text(text.replace(old, new), encoding="utf-8")
-        return articles.collect(project).problems
+        return articles.collect_map(project).problems
 
     return changed
 
 
 def test_the_map_of_this_project_is_counted_as_the_articles_are():
-    found = articles.collect()
+    found = articles.collect_map()
     numbers = {letter: sum(each.article == letter for each in found.claims.values()) for letter in "ABCDEX"}
     assert numbers == {"A": 38, "B": 37, "C": 32, "D": 10, "E": 12, "X": 30}
     assert sum(numbers.values()) - numbers["X"] == 129
 
 
 def test_a_whole_map_has_no_problem_and_links_to_every_proof(project):
-    found = articles.collect(project)
+    found = articles.collect_map(project)
     assert found.problems == []
     assert found.proofs["A2-3"].pages == ["part/page.md"]
     assert found.proofs["A2-3"].tests == [articles.Test("tests/test_it.py", "test_that_it_is_so")]
-    text = articles.text_of(found, project)
+    text = articles.map_text(found, project)
     assert '<a id="a1"></a>A1 | Start | One | proved | [A page](../part/page.md#row-a1) |' in text
     assert '<a id="x1"></a>X1 | A | No \\| yes | proved | [that it is so](../../tests/test_it.py) |' in text
     assert "`pellucid inspect model runs/demo/best`" in text
@@ -132,7 +132,7 @@ def test_a_mark_of_a_whole_module_is_of_each_of_its_tests(problems, project):
     assert (
         problems("tests/test_it.py", "import pytest\n", 'import pytest\npytestmark = pytest.mark.article("A4")\n') == []
     )
-    assert [str(each) for each in articles.collect(project).proofs["A4"].tests] == [
+    assert [str(each) for each in articles.collect_map(project).proofs["A4"].tests] == [
         "tests/test_it.py::test_that_it_is_so"
     ]
 
@@ -146,7 +146,7 @@ REPORT = """<testsuites><testsuite>
 
 
 def test_one_case_that_fails_fails_its_test_and_one_that_was_skipped_does_neither():
-    seen, failed, skipped = articles_run.outcomes(REPORT)
+    seen, failed, skipped = articles_run.read_report(REPORT)
     assert seen == {"tests/test_it.py::test_good", "tests/test_it.py::test_half", "tests/test_it.py::test_left"}
     assert failed == {"tests/test_it.py::test_half": "failure: assert 1 == 2"}
     assert skipped == {"tests/test_it.py::test_left"}
@@ -155,16 +155,16 @@ def test_one_case_that_fails_fails_its_test_and_one_that_was_skipped_does_neithe
 def test_a_skipped_test_neither_proves_nor_refutes():
     test = articles.Test("tests/test_it.py", "test_left")
     alone, beside = articles.Proofs(tests=[test]), articles.Proofs(pages=["page.md"], tests=[test])
-    assert not articles_run.holds(alone, {}, {str(test)})
-    assert articles_run.holds(beside, {}, {str(test)})
-    assert not articles_run.holds(beside, {"page.md": "it broke"}, {str(test)})
-    assert articles_run.holds(alone, {}, set())
+    assert not articles_run.is_proved(alone, {}, {str(test)})
+    assert articles_run.is_proved(beside, {}, {str(test)})
+    assert not articles_run.is_proved(beside, {"page.md": "it broke"}, {str(test)})
+    assert articles_run.is_proved(alone, {}, set())
 
 
 def test_warnings_are_those_of_their_pages():
     page = articles_run.DOCS / "errors" / "article-a.md"
     told = f"{page}:12: WARNING: 3.14 stands in the text [book.number]\n{page}:13: WARNING: more\nWARNING: no toctree\n"
-    assert articles_run.warned(told) == {
+    assert articles_run.read_warnings(told) == {
         "errors/article-a.md": "12: WARNING: 3.14 stands in the text [book.number]",
         "the book": "WARNING: no toctree",
     }
@@ -173,10 +173,10 @@ def test_warnings_are_those_of_their_pages():
 @pytest.fixture
 def nothing_else(monkeypatch) -> None:
     """No demo, commands, book nor notebook: the count alone."""
-    monkeypatch.setattr(articles_run, "have_demo", lambda: None)
-    for name in ("tests", "commands", "book"):
+    monkeypatch.setattr(articles_run, "ensure_demo", lambda: None)
+    for name in ("run_tests", "run_commands", "build_book"):
         monkeypatch.setattr(articles_run, name, lambda wanted, *rest: iter([len(wanted)]))
-    monkeypatch.setattr(articles_run, "notebook", lambda: iter([1]))
+    monkeypatch.setattr(articles_run, "run_notebook", lambda: iter([1]))
 
 
 @pytest.mark.usefixtures("nothing_else")
@@ -184,16 +184,16 @@ def nothing_else(monkeypatch) -> None:
     ("kind", "failing", "line"),
     [
         (None, "", "articles: 3 of 3 rows, 1 of 1 errors"),
-        ("tests", "tests/test_it.py::test_that_it_is_so", "articles: 2 of 3 rows, 0 of 1 errors"),
-        ("book", "part/page.md", "articles: 1 of 3 rows, 1 of 1 errors"),
-        ("commands", "pellucid inspect model {model} /parameters/", "articles: 2 of 3 rows, 1 of 1 errors"),
-        ("book", "the book", "articles: 3 of 3 rows, 1 of 1 errors"),
+        ("run_tests", "tests/test_it.py::test_that_it_is_so", "articles: 2 of 3 rows, 0 of 1 errors"),
+        ("build_book", "part/page.md", "articles: 1 of 3 rows, 1 of 1 errors"),
+        ("run_commands", "pellucid inspect model {model} /parameters/", "articles: 2 of 3 rows, 1 of 1 errors"),
+        ("build_book", "the book", "articles: 3 of 3 rows, 1 of 1 errors"),
     ],
 )
 def test_a_row_counts_when_all_its_proofs_hold(project, monkeypatch, capsys, kind, failing, line):
     if kind:
         monkeypatch.setattr(articles_run, kind, lambda wanted, *rest: iter([1, (failing, "it broke")]))
-    assert articles_run.run(articles.collect(project)) == (1 if kind else 0)
+    assert articles_run.run(articles.collect_map(project)) == (1 if kind else 0)
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == line
     assert not kind or f"failed: {failing}: it broke" in lines
@@ -208,7 +208,7 @@ def table_of_four(monkeypatch, tmp_path) -> None:
         encoding="utf-8",
     )
     program.chmod(0o755)
-    monkeypatch.setattr(articles_run, "pellucid", lambda: str(program))
+    monkeypatch.setattr(articles_run, "program_path", lambda: str(program))
 
 
 @pytest.mark.usefixtures("table_of_four")
@@ -216,7 +216,7 @@ def test_a_command_proves_its_row_by_what_it_prints():
     right = articles.Command("pellucid good", ("^of 4$", "a .able"))
     wrong = articles.Command("pellucid good", ("a table", "^of 5$"))
     broken = articles.Command("pellucid bad", ("a table",))
-    assert list(articles_run.commands([right, wrong, broken])) == [
+    assert list(articles_run.run_commands([right, wrong, broken])) == [
         1,
         1,
         ("pellucid good /a table/ /^of 5$/", "nothing in what it printed is '^of 5$'"),
@@ -227,7 +227,7 @@ def test_a_command_proves_its_row_by_what_it_prints():
 
 @pytest.mark.usefixtures("table_of_four")
 def test_a_command_that_draws_nothing_is_found(tmp_path):
-    _, why = articles_run.printed("pellucid good {figure}", str(tmp_path / "none.png"))
+    _, why = articles_run.run_command("pellucid good {figure}", str(tmp_path / "none.png"))
     assert why == f"it drew nothing into {tmp_path}/none.png"
 
 

@@ -54,7 +54,7 @@ def cells(tmp_path, monkeypatch):
         ("code.py", CODE),
     ):
         (part / name).write_text(text, encoding="utf-8")
-    return notebook.made().cells
+    return notebook.make_notebook().cells
 
 
 def test_text_stays_and_directives_become_markdown(cells):
@@ -71,14 +71,15 @@ def test_code_runs_in_one_folder(cells):
 
 
 def test_a_notebook_of_the_real_pages_is_valid_and_in_order():
-    made = notebook.made()
+    made = notebook.make_notebook()
     nbformat.validate(made)
     pages = [cell.metadata["page"] for cell in made.cells if cell.cell_type == "code"]
     order = [
-        path.relative_to(notebook.DOCS).as_posix() for path in notebook.pages(notebook.DOCS / "transformer/index.md")
+        path.relative_to(notebook.DOCS).as_posix()
+        for path in notebook.list_pages(notebook.DOCS / "transformer/index.md")
     ]
     assert list(dict.fromkeys(pages)) == [name for name in order if name in pages]
-    assert nbformat.writes(made) == nbformat.writes(notebook.made())
+    assert nbformat.writes(made) == nbformat.writes(notebook.make_notebook())
     left = [
         cell.source
         for cell in made.cells
@@ -90,11 +91,11 @@ def test_a_notebook_of_the_real_pages_is_valid_and_in_order():
 def test_a_cell_that_fails_is_told_with_its_page(cells):
     broken = nbformat.v4.new_notebook(cells=cells)
     broken.cells[-1 if broken.cells[-1].cell_type == "code" else -2].source = "assert 1 == 2, 'no'"
-    assert notebook.run(broken) == "transformer/page.md: AssertionError: no"
+    assert notebook.run_notebook(broken) == "transformer/page.md: AssertionError: no"
 
 
 def test_an_object_that_is_not_there_is_named(tmp_path):
     (tmp_path / "code.py").write_text(CODE, encoding="utf-8")
-    assert notebook.part_of(tmp_path / "code.py", "") == CODE.rstrip()
+    assert notebook.read_source(tmp_path / "code.py", "") == CODE.rstrip()
     with pytest.raises(ValueError, match=r"code.py has no Shape.volume"):
-        notebook.part_of(tmp_path / "code.py", "Shape.volume")
+        notebook.read_source(tmp_path / "code.py", "Shape.volume")

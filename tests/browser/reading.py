@@ -40,7 +40,7 @@ class Page:
         """Opens one number of a tensor, and waits until the page has made it again."""
         place = ".".join(map(str, index))
         self.go(v="cell", x=name, i=place)
-        self.tab.wait_for_selector(f'[data-cell="{name} {place}"] .a-receipt strong')
+        self.tab.wait_for_selector(f'[data-cell="{name} {place}"] .cell-receipt strong')
         return self
 
     def press(self, *keys: str) -> "Page":

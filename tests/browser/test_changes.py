@@ -54,8 +54,8 @@ def mutated(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Tensors], No
 def verdict(page: Page, name: str, index: tuple[int, ...]) -> tuple[str, str]:
     """What the page says of a cell that it makes again: the captured number, and whether they agree."""
     page.open_cell(name, index)
-    captured = page.tab.locator(".a-receipt dd").first.inner_text()
-    return captured, page.text(".a-receipt strong")
+    captured = page.tab.locator(".cell-receipt dd").first.inner_text()
+    return captured, page.text(".cell-receipt strong")
 
 
 def test_a_number_that_was_planted_is_found_on_screen_and_marked(browser, model, mutated):
@@ -72,7 +72,7 @@ def test_a_number_that_was_planted_is_found_on_screen_and_marked(browser, model,
         assert "12345.678" in page.text(".centre")
         page.press("t")
         assert verdict(page, name, at) == ("12345.678", "✗ differs")
-        assert page.tab.locator(".a-receipt .a-bad").count() == 1
+        assert page.tab.locator(".cell-receipt .receipt-bad").count() == 1
         page.watched.picture("planted")
         assert verdict(page, name, (3, 4))[1] == "✓ OK"
         assert verdict(page, name, (2, 5))[1] == "✓ OK"
@@ -108,7 +108,7 @@ def test_one_weight_changes_exactly_the_panels_that_depend_on_it(browser, model)
     with torch.no_grad():
         other.get_parameter(weight)[row, col] += 3.0
     changed = replace(
-        model, found=replace(model.bundle, model=other), translator=Translator(other, model.bundle.tokenizer)
+        model, lazy_bundle=replace(model.bundle, model=other), translator=Translator(other, model.bundle.tokenizer)
     )
     target = model.translate([SENTENCE])[0].text
     before, after = (each.trace(SENTENCE, target=target) for each in (model, changed))

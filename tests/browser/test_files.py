@@ -39,9 +39,9 @@ def test_a_file_with_everything_shows_the_same_numbers_without_any_request(page:
             name, shape = rows[at]["name"], rows[at]["shape"]
             index = [int(random.integers(size)) for size in shape]
             alone.open_cell(name, index)
-            captured = alone.tab.locator(".a-receipt dd").first.inner_text()
+            captured = alone.tab.locator(".cell-receipt dd").first.inner_text()
             assert captured == written(trace.tensor(name)[tuple(index)])
-            assert alone.text(".a-receipt strong") == "✓ OK"
+            assert alone.text(".cell-receipt strong") == "✓ OK"
         for view in ("output", "beam", "debug", "checks"):
             alone.go(v=view).until("view => document.querySelector(`.view-${view}`)", view).settled()
         alone.watched.picture("file")

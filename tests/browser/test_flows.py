@@ -38,9 +38,9 @@ def test_the_checks_of_the_run_are_all_passed_and_told(page: Page, trace):
     made = [check for check in checks if check.value is not None]
     assert all(check.passed for check in checks)
     assert f"{len(made)} of {len(made)} passed" in page.text(".footer")
-    shown = page.tab.locator(".b-checks tbody tr th").all_inner_texts()
+    shown = page.tab.locator(".checks-body tbody tr th").all_inner_texts()
     assert shown == [check.name for check in checks]
-    assert page.tab.locator(".b-failed").count() == 0
+    assert page.tab.locator(".check-failed").count() == 0
 
 
 def test_all_fourteen_stops_of_the_story(page: Page, site, trace):
@@ -49,16 +49,16 @@ def test_all_fourteen_stops_of_the_story(page: Page, site, trace):
     for stop in range(1, 15):
         panel = page.tab.get_by_role("region", name=f"Story, stop {stop} of 14")
         panel.wait_for()
-        page.until("() => document.querySelector('.b-telling')?.innerText.trim().length > 20").settled()
+        page.until("() => document.querySelector('.story-text')?.innerText.trim().length > 20").settled()
         titles.append(panel.locator("h2").inner_text())
         views.append(page.view)
         assert panel.locator("math").count() >= 1, stop
-        assert panel.locator(".b-try").inner_text().startswith("Try: "), stop
-        assert page.tab.locator(".centre .b-missing").count() == 0, stop
-        said = panel.locator(".b-code figcaption").inner_text()
+        assert panel.locator(".story-try").inner_text().startswith("Try: "), stop
+        assert page.tab.locator(".centre .missing-note").count() == 0, stop
+        said = panel.locator(".source-line figcaption").inner_text()
         [(file, line)] = re.findall(r"made in (\S+), line (\d+):", said)
         there = (site / "pellucid" / file).read_text(encoding="utf-8").splitlines()[int(line) - 1]
-        assert panel.locator(".b-code code").inner_text() == there.strip()
+        assert panel.locator(".source-line code").inner_text() == there.strip()
         page.watched.picture(f"stop-{stop:02}")
         page.press("PageDown")
     assert len(set(titles)) == 14
@@ -82,12 +82,12 @@ def test_every_zoom_level_with_the_keyboard_alone(page: Page, trace):
     page.until("() => location.hash.includes('h=2')")
     tab_to(page, r".*", "gridcell", inside="pattern")
     page.press("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight", "Enter")
-    page.tab.wait_for_selector(".a-receipt")
+    page.tab.wait_for_selector(".cell-receipt")
     levels.append(page.view)
     index = [int(i) for i in page.link["i"].split(".")]
     assert page.link["x"] == f"{CROSS}.pattern"
     assert index[0] == 2
-    captured = page.tab.locator(".a-receipt dd").first.inner_text()
+    captured = page.tab.locator(".cell-receipt dd").first.inner_text()
     assert captured == written(trace[f"{CROSS}.pattern"].values[tuple(index)])
     page.watched.picture("cell")
     for _ in range(3):
@@ -110,10 +110,10 @@ def test_a_followed_piece_is_outlined_in_every_matrix(page: Page, trace):
         assert cols == ({2, 3} if label in (*both, "k turned") else set()), label
     page.watched.picture("followed")
     page.go(v="map", f="S2").settled()
-    assert page.tab.locator(".a-chip[aria-pressed=true]").count() == 1
+    assert page.tab.locator(".piece-chip[aria-pressed=true]").count() == 1
     page.press("Escape").settled()
     assert "f" not in page.link
-    assert page.tab.locator(".a-chip[aria-pressed=true]").count() == 0
+    assert page.tab.locator(".piece-chip[aria-pressed=true]").count() == 0
 
 
 def test_the_step_scrubber_goes_through_what_was_read_and_written(page: Page, trace):
@@ -136,8 +136,8 @@ def test_the_step_scrubber_goes_through_what_was_read_and_written(page: Page, tr
 
 def test_the_search_goes_on_from_a_node_of_the_beam(page: Page, trace):
     page.open(s=SENTENCE, v="beam")
-    page.tab.wait_for_selector(".b-node")
-    shown = {int(node.get_attribute("data-node")): node for node in page.tab.locator(".b-node").all()}
+    page.tab.wait_for_selector(".beam-node")
+    shown = {int(node.get_attribute("data-node")): node for node in page.tab.locator(".beam-node").all()}
     pruned = next(node for node in trace.tree.nodes if node.step == 1 and node.fate == "pruned" and node.id in shown)
     shown[pruned.id].click()
     picked = page.tab.get_by_role("region", name="The candidate picked")

@@ -202,4 +202,4 @@ def test_every_hypothesis_of_the_beam_opens_as_a_trace_of_just_it(page: Page, mo
         log_prob, score = numbers_in(page.text(".score"))[:2]
         assert (log_prob, score) == (close_to(node.total), close_to(node.score))
         page.tab.go_back()
-        page.tab.wait_for_selector(".view-beam .b-tree")
+        page.tab.wait_for_selector(".view-beam .beam-tree")

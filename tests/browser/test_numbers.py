@@ -110,7 +110,7 @@ def test_a_cell_of_every_part_is_made_again_on_screen_from_its_inputs(page: Page
         if masked(trace, row["name"], (index[-2], index[-1])):
             index[-1] = 0
         page.open_cell(row["name"], index)
-        captured, again, verdict = page.tab.locator(".a-receipt dd").all_inner_texts()
+        captured, again, verdict = page.tab.locator(".cell-receipt dd").all_inner_texts()
         value = trace.tensor(row["name"])[tuple(index)]
         assert captured == written(value), (row["name"], index)
         size = float(np.abs(trace.tensor(row["name"])).max())

@@ -92,15 +92,15 @@ def test_standard_input_may_be_one_of_the_files(shell, files):
     ("words", "message"),
     [
         (("nowhere", "b.es"), "nowhere is neither a model directory nor a file of translations"),
-        (("a.es", "b.es", "--source", "none.en"), "--source none.en is not there; name a file of sentences"),
+        (("a.es", "b.es", "--source", "none.en"), "--source none.en does not exist; name a file of sentences"),
         (("a.es", "b.es", "--train-target", "."), "--train-target . is a directory; name a file of sentences"),
         ((".", "b.es"), ". is a model, so it needs sentences to translate: --source FILE"),
         ((".", "b.es", "--source", "test.en"), "manifest.json is missing"),
         (("-", "-"), "only one file can be standard input"),
         (("a.es", "short.es"), "a.es has 4 lines, short.es has 1 lines: line n of each"),
         (("a.es", "bad.es"), "bad.es:1:2: byte 0xED is not UTF-8"),
-        (("a.es", "b.es", "--html", "no/page.html"), "--html no/page.html is no place for a file"),
-        (("a.es", "b.es", "--html", "."), "--html . is no place for a file"),
+        (("a.es", "b.es", "--html", "no/page.html"), "--html no/page.html cannot be written; name a file in"),
+        (("a.es", "b.es", "--html", "."), "--html . cannot be written; name a file in"),
         (("a.es", "b.es", "--beam", "0"), "this is no search: beam is 0"),
     ],
 )
@@ -115,7 +115,7 @@ def test_what_cannot_be_compared_is_refused(call, files, words, message: str):
 
 def test_all_problems_with_the_names_are_told_at_once(call, files):
     done = call("compare", "x", "y", "--reference", "z")
-    assert all(part in done.stderr for part in ("x is neither", "y is neither", "--reference z is not there"))
+    assert all(part in done.stderr for part in ("x is neither", "y is neither", "--reference z does not exist"))
 
 
 def test_empty_files_and_references_without_a_word_are_refused(call, files):

@@ -200,11 +200,11 @@ def test_json_is_the_manifest_with_all_answers(call, model, manifest):
 
 def test_standard_input_holds_one_sentence(call, model, monkeypatch):
     for lines in ([], ["Yes.", "No."]):
-        monkeypatch.setattr("pellucid.cli.explain.lines_of", {"-": lines}.get)
+        monkeypatch.setattr("pellucid.cli.explain.read_sentences", {"-": lines}.get)
         done = call("explain", model, "-")
         assert done.exit_code == 2
         assert done.stderr == f"pellucid: standard input has {len(lines)} lines; explain takes one sentence\n"
-    monkeypatch.setattr("pellucid.cli.explain.lines_of", {"-": [SENTENCE]}.get)
+    monkeypatch.setattr("pellucid.cli.explain.read_sentences", {"-": [SENTENCE]}.get)
     assert json.loads(call("explain", model, "-", "--json").stdout)["source"]["text"] == SENTENCE
 
 

@@ -132,7 +132,7 @@ def test_int8_that_ruins_a_layer_is_refused_and_the_layer_named(call, hostile, t
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith("pellucid: refused; int8: chrF falls by ")
     assert "when it alone is int8: decoder.1.ffn +" in done.stderr
-    assert "take --precision bfloat16 or float32, or --no-gate" in done.stderr
+    assert "use --precision bfloat16 or float32, or --no-gate" in done.stderr
     assert done.stderr.count("\n") == 1
     assert names(tmp_path) == ["dev.en", "dev.es", "temporary"]
 
@@ -176,12 +176,12 @@ def test_a_shortlist_is_measured_and_put_beside_the_model(call, steady, tmp_path
     [
         ("--to onnx", "--to is 'onnx', it must be marian or ctranslate2"),
         ("--precision int4", "--precision is 'int4', it must be one of float32, bfloat16, int8"),
-        ("--precision int8", "int8 changes what a model writes, so it is measured first: give --dev-source and"),
+        ("--precision int8", "int8 changes a model's translations, so it is measured first: give --dev-source and"),
         ("--precision int8 --dev-source dev.en", "--dev-source and --dev-target belong together"),
         ("--shortlist-target dev.es", "--shortlist-source and --shortlist-target belong together"),
-        (" ".join(DEV), "float32 without a shortlist writes what the model writes: there is nothing to measure"),
-        ("--no-gate", "float32 without a shortlist writes what the model writes: there is nothing to measure"),
-        (f"--precision int8 --no-gate {' '.join(DEV)}", "--no-gate leaves out what --dev-source is for"),
+        (" ".join(DEV), "float32 without a shortlist translates as the model does: there is nothing to measure"),
+        ("--no-gate", "float32 without a shortlist translates as the model does: there is nothing to measure"),
+        (f"--precision int8 --no-gate {' '.join(DEV)}", "--no-gate skips the measurement that --dev-source is for"),
         ("--to marian --precision int8 --no-gate", "--precision, --no-gate: only --to ctranslate2 takes that"),
         (f"--to marian {' '.join(SHORTLIST)}", "--shortlist-source, --shortlist-target: only --to ctranslate2 takes"),
         ("--shortlist-source - --shortlist-target -", "only one file can be standard input"),
@@ -213,9 +213,9 @@ def test_only_an_export_of_the_same_format_is_replaced(call, model, tmp_path):
     write(tmp_path / "letters" / "a.txt", ["Dear"])
     assert call("export", model, "marian", "--to", "marian").exit_code == 0
     for out, message in {
-        "trained": "trained is no export to ctranslate2 and is not replaced",
+        "trained": "trained is not an export to ctranslate2 and is not replaced",
         "letters": "holds other things than a model and is not replaced",
-        "marian": "marian is no export to ctranslate2",
+        "marian": "marian is not an export to ctranslate2",
         "dev.en": "dev.en is a file",
     }.items():
         done = call("export", model, out, "--to", "ctranslate2")
@@ -224,7 +224,7 @@ def test_only_an_export_of_the_same_format_is_replaced(call, model, tmp_path):
     assert load(tmp_path / "trained").translate(["Yes."])
     for _ in range(2):
         assert call("export", model, "out", "--to", "ctranslate2").exit_code == 0
-    assert "out is no export to marian" in call("export", model, "out", "--to", "marian").stderr
+    assert "out is not an export to marian" in call("export", model, "out", "--to", "marian").stderr
 
 
 def test_without_ctranslate2_the_command_says_how_to_get_it(call, model, tmp_path, monkeypatch):

@@ -209,7 +209,7 @@ def test_tokens_are_shown_with_their_ids_and_the_text_again(call, model, monkeyp
     assert found["ids"] == [int(ids[0])] * 2 + [3]
     own = call("inspect", "tokens", model / "tokenizer.model", "the the", "--json")
     assert objects(own)[0]["ids"] == [int(ids[0])] * 2
-    monkeypatch.setattr(tokens, "lines_of", {"-": ["the es", "", "the"]}.__getitem__)  # what standard input holds
+    monkeypatch.setattr(tokens, "read_sentences", {"-": ["the es", "", "the"]}.__getitem__)  # what standard input holds
     many = call("inspect", "tokens", model, "-")
     pieces = 2 + len(objects(call("inspect", "tokens", model, "es", "--json"))[0]["ids"]) - 1
     assert many.stdout.splitlines()[-1] == f"3 lines, 3 words, {pieces} pieces, {pieces / 3:.2f} a word, 0 unknown"

@@ -122,7 +122,7 @@ def test_a_killed_command_goes_on_with_what_is_whole(call, run_file, tmp_path, n
     finally:
         shard_writing.join_shards = real
     assert done.exit_code == 0, done.stderr
-    assert f"going on with {work}" in done.stderr
+    assert f"continuing with {work}" in done.stderr
     assert "learning the vocabulary" not in done.stderr
     assert kept == whole  # none of them was written again
     assert ids(tmp_path / "shards") == ids(tmp_path / "undisturbed")
@@ -247,7 +247,7 @@ def test_other_things_are_not_replaced(call, run_file, tmp_path, there):
     (tmp_path / "shards" / there).write_text(json.dumps({"kind": "mine"}), encoding="utf-8")
     done = call("prepare", "small.toml", "--out", "shards")
     assert done.exit_code == 2
-    assert "holds other things than shards and is not replaced" in done.stderr
+    assert "holds something other than shards and is not replaced" in done.stderr
     assert [path.name for path in (tmp_path / "shards").iterdir()] == [there]
 
 

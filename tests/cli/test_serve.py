@@ -121,7 +121,7 @@ def test_what_is_not_installed_is_one_clear_sentence(call, model: Path, monkeypa
         (["--seconds", -1], "seconds is -1.0, it must be above 0"),
         (["--seconds", "inf"], "seconds is inf"),
         (["--from", "en"], "--from en --to es"),
-        (["--from", "english!", "--to", "es"], "no language code"),
+        (["--from", "english!", "--to", "es"], "not a language code"),
         (["--engine", "magic"], "magic"),
         (["--api-key-file", "no-such-file"], "no-such-file: no such file or directory"),
         (["--api-key-file", os.devnull], "should hold API keys, one a line: it holds none"),

@@ -117,7 +117,7 @@ def other_tokenizer(files: Path) -> None:
         (
             ["--set", "tokenizer.vocabulary=999"],
             None,
-            "tokenizer.vocabulary is 999, that model has 290; leave these out",
+            "tokenizer.vocabulary is 999, that model has 290; leave these settings out",
         ),
         (["--set", "model.stat=x"], None, "unknown key 'model.stat'; did you mean 'start'?"),
         (

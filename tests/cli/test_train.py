@@ -208,7 +208,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_goes_on(shell, files, tmp_path
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate()
     assert (process.returncode, output) == (130, b"")
-    assert b"everything saved. Go on with: pellucid train runs/small/run.toml --out runs/small --resume" in errors
+    assert b"everything is saved. Resume with: pellucid train runs/small/run.toml --out runs/small --resume" in errors
     step = read_log(tmp_path / "runs" / "small" / "log.jsonl")[-1]["step"]
     done = shell("train", "--out", "runs/small", "--resume", "--set", f"train.steps={step + 60}")
     assert (done.returncode, done.stdout) == (0, b"runs/small/best\n"), done.stderr
@@ -284,5 +284,5 @@ def test_a_demo_that_was_killed_before_its_first_checkpoint_begins_again(call, m
         shutil.rmtree(Path("out", gone))
     done = call("demo", "--out", "out")
     assert done.exit_code == 0, done.stderr
-    assert "out has no checkpoint yet: its run begins again\n" in done.stderr
+    assert "out has no checkpoint yet: its run starts from the beginning\n" in done.stderr
     assert "step 2 after" in done.stderr

@@ -161,7 +161,7 @@ def test_what_is_skipped_is_counted_by_reason_and_named(tmp_path: Path):
     }
     assert pairs.skipped.examples[:2] == [f"{source}:2 empty source", f"{target}:3 empty target"]
     assert str(pairs.skipped).startswith("5 pairs skipped: 2 with empty source, ")
-    assert pairs.where(1, "target") == f"{target}:7"
+    assert pairs.file_line(1, "target") == f"{target}:7"
     assert not SkippedPairs()
     assert str(SkippedPairs()) == "no pairs skipped"
 
@@ -286,7 +286,7 @@ def test_the_fingerprint_is_of_the_text_alone(tmp_path: Path):
 
 
 def test_pairs_from_memory_know_their_place():
-    assert SentencePairs.from_lists(["a", "b"], ["A", "B"]).where(1, "source") == "pair:2"
+    assert SentencePairs.from_lists(["a", "b"], ["A", "B"]).file_line(1, "source") == "pair:2"
     with pytest.raises(ValueError, match="2 source and 1 target sentences do not make pairs"):
         SentencePairs.from_lists(["a", "b"], ["A"])
 

@@ -238,7 +238,7 @@ class Told(Grammar):
     def the(self, noun: str, adjective: str = "", determiner: str = "the", many: bool = False):
         entry = next(n for group in nouns_of.values() for n in group if n.english[0] == noun)
         while True:
-            phrase = self.thing(entry, (determiner,), adjective=float(bool(adjective)), plural=float(many))
+            phrase = self.noun_phrase(entry, (determiner,), adjective=float(bool(adjective)), plural=float(many))
             if not adjective or (phrase.attribute and phrase.attribute.english == adjective):
                 return phrase
 
@@ -268,7 +268,7 @@ def by_hand() -> list[tuple[Chunk, str]]:
         (say.act(girl, "beber", "want"), "the-la girl-niña wants-quiere to-beber drink-beber"),
         (say.act(he, "comprar", "past", clitic=("them", "las")), "he-compró bought-compró them-las"),
         (say.act(girl, "buscar", "past", house), "the-la girl-niña looked-buscó for-buscó our-nuestra house-casa"),
-        (say.be(apples, "ser", red, "past"), "these-estas red-rojas apples-manzanas were-eran"),
+        (say.copula_clause(apples, "ser", red, "past"), "these-estas red-rojas apples-manzanas were-eran"),
         (PatternFrame("next1 to1 {x} | al1 lado1 de1 {x}")(x=cat.chunk),
          "next-al next-lado next-del to-al to-lado to-del the-del black-negro cat-gato"),
         (join_chunks(word_chunk("you are welcome", "de nada")),

@@ -75,7 +75,7 @@ def test_it_is_not_symmetric():
 
 def test_a_sure_link_that_is_not_possible_is_refused():
     gold = GoldLinks([set(), {(0, 0), (1, 2)}], [set(), {(0, 0)}])
-    with pytest.raises(ValueError, match="sentence 2: 1-2 is a sure link and no possible one"):
+    with pytest.raises(ValueError, match="sentence 2: 1-2 is a sure link but not a possible one"):
         alignment_rates([set(), set()], gold)
     with pytest.raises(ValueError, match="links of 1 sentences, gold of 2"):
         alignment_rates([set()], gold)

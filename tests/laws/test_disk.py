@@ -166,12 +166,12 @@ def test_a_periodic_save_that_fails_is_said_and_the_next_one_tries_again(
             raise FULL
         return real(directory, *arguments, **more)
 
-    monkeypatch.setattr(state.bundle, "save", full_at_times)
+    monkeypatch.setattr(state.bundle, "save_bundle", full_at_times)
     train_run(run, out)
     said = capsys.readouterr().err
     for name, megabytes in (("checkpoints/step-00000004", "0.1"), ("best", "0.0")):
         assert f"{out / name} could not be written: no space left on device (it takes about {megabytes} MB, " in said
-    assert said.count("training goes on, and the next save tries again") == 2
+    assert said.count("training continues, and the next save will try again") == 2
     assert same(weights(out / "last"), weights(undisturbed / "last"))
     assert [place.name for place in state.list_checkpoints(out)] == ["step-00000008", "step-00000012"]
 
@@ -194,7 +194,7 @@ def test_a_last_save_that_fails_ends_the_run_with_exit_code_1_and_can_be_made_up
     assert ended.value.exit_code == 1
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith(f"pellucid: {out}/checkpoints/step-00000012 could not be written: no space left on device")
-    assert ". The newest checkpoint is step-00000008. Go on with: " in last
+    assert ". The newest checkpoint is step-00000008. Resume with: " in last
     assert last.endswith(f": pellucid train {out}/run.toml --out {out} --resume")
     train_run(run, out, resume=True)
     assert_same_end(undisturbed, out)
@@ -212,7 +212,7 @@ def test_a_limit_of_the_system_itself_is_told_alike(run, tmp_path, capsys):
             train_run(run, out)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert capsys.readouterr().err.count("training goes on, and the next save tries again") == 3
+    assert capsys.readouterr().err.count("training continues, and the next save will try again") == 3
     assert not list(out.glob("checkpoints/*"))
 
 

@@ -305,7 +305,7 @@ def disturb(training: Training, command: Callable[[Training, Path], list[object]
             shutil.rmtree(out, ignore_errors=True)
             words = command(training, out)
         else:
-            assert line.endswith(f"Go on with: pellucid train {out}/run.toml --out {out} --resume") or (
+            assert line.endswith(f"Resume with: pellucid train {out}/run.toml --out {out} --resume") or (
                 f"{out}/training.png could not be written" in line
             )
             words = ["train", training.folder / "small.toml", "--out", out, "--resume"]

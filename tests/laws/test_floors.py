@@ -13,7 +13,7 @@ HEAVY = {"torch", "numpy", "sentencepiece", "safetensors", "sacrebleu", "pydanti
 
 
 def test_every_arrow_points_down():
-    assert floors.violations(floors.SOURCE) == []
+    assert floors.find_violations(floors.SOURCE) == []
 
 
 def test_the_table_has_a_ground_floor_and_no_circle():
@@ -43,7 +43,7 @@ def test_the_table_has_a_ground_floor_and_no_circle():
     ],
 )
 def test_an_arrow_that_points_up_is_named(path: str, text: str, name: str):
-    [problem] = floors.violations_of(Path(path), text)
+    [problem] = floors.module_violations(Path(path), text)
     assert f"src/pellucid/{path}:{len(text.splitlines())} imports {name}; " in problem
 
 
@@ -62,11 +62,11 @@ def test_an_arrow_that_points_up_is_named(path: str, text: str, name: str):
     ],
 )
 def test_an_arrow_that_points_down_is_not(path: str, text: str):
-    assert floors.violations_of(Path(path), text) == []
+    assert floors.module_violations(Path(path), text) == []
 
 
 def test_a_new_folder_needs_a_row():
-    assert "stands on no floor" in floors.violations_of(Path("extras/new.py"), "")[0]
+    assert "stands on no floor" in floors.module_violations(Path("extras/new.py"), "")[0]
 
 
 @pytest.mark.parametrize("code", ["import pellucid", "import pellucid.cli", "import pellucid.cli; help_page()"])

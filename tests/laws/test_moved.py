@@ -52,7 +52,7 @@ def test_a_killed_moved_and_resharded_run_ends_where_an_undisturbed_one_does(tmp
     for name in ("source.txt", "target.txt", "rows.tsv"):
         (there / "data" / name).unlink()
     said = train_with(2, shards, there / "out", "--resume")
-    assert "going on after step 8 of" in said
+    assert "resuming after step 8 of" in said
     assert_same_end(tmp_path / "undisturbed", there / "out")
 
 

@@ -89,7 +89,7 @@ def test_a_run_killed_before_its_first_checkpoint_begins_again(run, undisturbed,
     with pytest.raises(ValueError, match="seed is 2, it began with 1"):
         train_run(replace(run, seed=2), out, resume=True)
     train_run(run, out, resume=True)
-    assert f"{out} has no checkpoint yet: its run begins again" in capsys.readouterr().err
+    assert f"{out} has no checkpoint yet: its run starts from the beginning" in capsys.readouterr().err
     assert_same_end(undisturbed, out)
 
 

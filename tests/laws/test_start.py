@@ -275,8 +275,8 @@ def test_a_named_size_is_that_of_the_start_or_refused(models, tmp_path):
 def test_settings_that_contradict_the_start_are_refused_naming_both(section, given, said, models, tmp_path):
     start = models / "one matrix"
     whole = (
-        f"{start} is another model than the settings say: {said}; leave these out, for they are the model's, or start "
-        "from another"
+        f"{start} is not the model that the settings describe: {said}; leave these settings out, "
+        "for the model determines them, or start from another"
     )
     with pytest.raises(ValueError, match=f"^{re.escape(whole)}$"):
         run_from(start, tmp_path / "data", **{section: given})

@@ -112,7 +112,7 @@ def test_twenty_in_a_row_take_the_run_back_to_the_last_good_checkpoint_at_half_t
     with poisoned(range(6, 26), monkeypatch):
         train_run(run, tmp_path / "out")
     sentence = (
-        "step 26: 20 updates in a row had gradients that are no numbers; going on with the weights of "
+        "step 26: 20 updates in a row had gradients that are not finite; continuing with the weights of "
         "step-00000004 and half the learning rate (from now on 0.5 of what the settings say)\n"
     )
     assert capsys.readouterr().err.count(sentence) == 1
@@ -172,7 +172,7 @@ def test_a_run_that_nothing_helps_ends_with_one_sentence_and_exit_code_1(tmp_pat
     said = capsys.readouterr().err
     assert ended.value.exit_code == 1
     assert said.splitlines()[-1] == (
-        "pellucid: 20 updates in a row had gradients that are no numbers, and going back 3 times did not help: "
+        "pellucid: 20 updates in a row had gradients that are not finite, and going back 3 times did not help: "
         "start a new run with a lower optim.peak than 0.003, or look at the data"
     )
     # each time to an older one, and the oldest stays

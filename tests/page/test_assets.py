@@ -114,8 +114,8 @@ def test_the_sources_do_not_hold(forbidden: str):
 
 def test_only_the_source_of_a_trace_fetches_and_only_from_its_own_host():
     fetching = [path.name for path in SOURCES if re.search(r"\bfetch\(", path.read_text(encoding="utf-8"))]
-    assert fetching == ["source.ts"]
-    assert "://" not in (WEB / "src" / "source.ts").read_text(encoding="utf-8")
+    assert fetching == ["trace_source.ts"]
+    assert "://" not in (WEB / "src" / "trace_source.ts").read_text(encoding="utf-8")
 
 
 def test_every_source_begins_with_a_sentence():

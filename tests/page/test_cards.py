@@ -241,7 +241,7 @@ def test_a_link_to_a_card_shows_it_and_every_card_has_one(reader):
     reader.open("claims", a="names")
     box = reader.card("names").bounding_box()
     assert 0 <= box["y"] < 900
-    assert reader.tab.locator(".c-meant").count() == 1
+    assert reader.tab.locator(".claim-linked").count() == 1
 
 
 def test_the_letter_a_opens_the_cards_and_w_the_words(reader):

@@ -18,7 +18,7 @@ def saved(tmp_path_factory) -> tuple:
     """A trace, and the directory into which the page's own code has saved it."""
     script, given, into = (tmp_path_factory.mktemp(name) for name in ("script", "given", "saved"))
     path = script / "exporting.mjs"
-    words = ["test/exporting.ts", "--bundle", "--platform=node", "--format=esm", f"--outfile={path}"]
+    words = ["test/export_tensors.ts", "--bundle", "--platform=node", "--format=esm", f"--outfile={path}"]
     run(str(WEB / "node_modules" / "esbuild" / "bin" / "esbuild"), *words, "--loader:.css=text", "--log-level=warning")
     trace = traced()
     trace.source.pieces[1] = '=cmd|"x", y'  # a label that a spreadsheet could take for a formula

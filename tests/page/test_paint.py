@@ -17,9 +17,9 @@ SCALES = [
 
 @pytest.fixture(scope="module")
 def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """web/test/browser.ts as a plain script."""
+    """web/test/browser_pictures.ts as a plain script."""
     script = tmp_path_factory.mktemp("harness") / "browser.js"
-    esbuild = ["node", "node_modules/esbuild/bin/esbuild", "test/browser.ts", "--bundle", "--format=iife"]
+    esbuild = ["node", "node_modules/esbuild/bin/esbuild", "test/browser_pictures.ts", "--bundle", "--format=iife"]
     done = subprocess.run(
         [*esbuild, f"--outfile={script}", "--log-level=error"], cwd=WEB, env=with_node(), capture_output=True, text=True
     )

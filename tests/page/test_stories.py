@@ -19,7 +19,7 @@ PIECE, STEP = 1, 1
 @pytest.fixture(scope="module")
 def script(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("stories") / "stories.mjs"
-    words = ["test/stories.ts", "--bundle", "--platform=node", "--format=esm", f"--outfile={path}"]
+    words = ["test/tell_story.ts", "--bundle", "--platform=node", "--format=esm", f"--outfile={path}"]
     run(str(WEB / "node_modules" / "esbuild" / "bin" / "esbuild"), *words, "--log-level=warning")
     return path
 

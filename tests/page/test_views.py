@@ -60,24 +60,24 @@ def number(text: str) -> float:
 
 
 def test_the_story_is_walked_by_keyboard_and_every_stop_moves_the_picture(tab: Any):
-    if tab.locator(".b-story").count() == 0:
+    if tab.locator(".story-panel").count() == 0:
         tab.get_by_role("button", name="Tell the story").click()
-    tab.locator(".b-stops button[aria-label^='Stop 1:']").click()
+    tab.locator(".story-stops button[aria-label^='Stop 1:']").click()
     tab.evaluate("document.activeElement.blur()")
     titles, views = [], []
     for stop in range(1, 15):
-        tab.wait_for_selector(f".b-story[aria-label='Story, stop {stop} of 14']")
-        until(tab, lambda: len(tab.inner_text(".b-telling").strip()) > 20)
-        titles.append(tab.inner_text(".b-story h2"))
+        tab.wait_for_selector(f".story-panel[aria-label='Story, stop {stop} of 14']")
+        until(tab, lambda: len(tab.inner_text(".story-text").strip()) > 20)
+        titles.append(tab.inner_text(".story-panel h2"))
         views.append(tab.evaluate("new URLSearchParams(location.hash.slice(1)).get('v')"))
-        assert tab.locator(".b-story math").count() >= 1
-        assert ".py, line" in tab.inner_text(".b-story .b-code figcaption")
+        assert tab.locator(".story-panel math").count() >= 1
+        assert ".py, line" in tab.inner_text(".story-panel .source-line figcaption")
         assert len(tab.inner_text("main.centre")) > 20
         tab.keyboard.press("PageDown")
     assert len(set(titles)) == 14
     assert {"map", "tokens", "cell", "positions", "head", "block", "output", "beam"} <= set(views)
     tab.get_by_role("button", name="Leave").click()
-    assert tab.locator(".b-story").count() == 0
+    assert tab.locator(".story-panel").count() == 0
 
 
 def test_values_wait_for_the_space_bar_when_presenting(tab: Any):
@@ -85,17 +85,17 @@ def test_values_wait_for_the_space_bar_when_presenting(tab: Any):
     go(tab, "Output")
     tab.evaluate("document.activeElement.blur()")
     tab.keyboard.press(" ")
-    tab.wait_for_selector(".b-bars .b-gap")
-    assert tab.locator(".b-bars .b-value, .b-bars .b-bar").count() == 0
+    tab.wait_for_selector(".bars .value-hidden")
+    assert tab.locator(".bars .value-shown, .bars .bars-bar").count() == 0
     tab.keyboard.press(" ")
-    tab.wait_for_selector(".b-bars .b-value")
-    assert tab.locator(".b-bars .b-gap").count() == 0
+    tab.wait_for_selector(".bars .value-shown")
+    assert tab.locator(".bars .value-hidden").count() == 0
 
 
 def test_the_account_shown_is_that_of_the_trace(tab: Any, trace: Trace):
     go(tab, "Output")
     tab.keyboard.press("t")
-    tab.wait_for_selector(".b-whole.b-signed")
+    tab.wait_for_selector(".bars-exact.bars-signed")
     account = trace.account(0)
     rows = tab.locator("section[aria-label='What adds to the logit'] table").first.locator("tr").all()
     shown = [number(row.locator("td").last.inner_text()) for row in rows]
@@ -109,7 +109,7 @@ def test_the_account_shown_is_that_of_the_trace(tab: Any, trace: Trace):
 def test_the_candidates_and_the_rest_make_one(tab: Any, trace: Trace):
     go(tab, "Output")
     tab.keyboard.press("t")
-    tab.wait_for_selector(".b-whole")
+    tab.wait_for_selector(".bars-exact")
     rows = tab.locator("section[aria-label='What could come next'] tr td:last-child").all_inner_texts()
     shown = [number(text) for text in rows]
     logits = trace["logits"].values[0].astype(np.float64)
@@ -122,12 +122,12 @@ def test_the_candidates_and_the_rest_make_one(tab: Any, trace: Trace):
 def test_every_candidate_of_the_search_is_a_node_and_a_pruned_one_opens_its_trace(tab: Any, trace: Trace):
     assert trace.tree is not None
     go(tab, "Beam")
-    tab.locator(".b-beam input[type=range]").fill("4")
+    tab.locator(".beam-body input[type=range]").fill("4")
     nodes = len(trace.tree.nodes)
-    until(tab, lambda: tab.locator(".b-node").count() == nodes)
+    until(tab, lambda: tab.locator(".beam-node").count() == nodes)
     for fate in ("kept", "pruned", "finished"):
         wanted = sum(node.fate == fate for node in trace.tree.nodes)
-        assert tab.locator(f".b-node.b-{fate}").count() == wanted
+        assert tab.locator(f".beam-node.beam-{fate}").count() == wanted
     first_pieces = [node for node in trace.tree.nodes if node.parent is None and node.piece_id != EOS]
     pruned = next(node for node in first_pieces if node.fate == "pruned")
     tab.locator(f"[data-node='{pruned.id}']").click()
@@ -141,8 +141,8 @@ def test_every_candidate_of_the_search_is_a_node_and_a_pruned_one_opens_its_trac
 def test_entropy_and_largest_weight_of_every_head_are_those_of_numpy(tab: Any, trace: Trace):
     go(tab, "Heads")
     names = [name for name in trace.names if name.endswith(".pattern")]
-    until(tab, lambda: tab.locator(".b-measured .b-value").count() == 2 * 3 * len(names))
-    shown = [number(text) for text in tab.locator(".b-measured .b-value").all_inner_texts()]
+    until(tab, lambda: tab.locator(".heads-measured .value-shown").count() == 2 * 3 * len(names))
+    shown = [number(text) for text in tab.locator(".heads-measured .value-shown").all_inner_texts()]
     wanted = []
     for name in names:
         for weights in trace[name].values:

@@ -75,7 +75,7 @@ def nearest(model: Model, side: str, number: int) -> list[float]:
 
 def test_the_pointer_finds_each_piece_where_numpy_puts_it_and_a_click_gives_its_neighbours(reader, model):
     reader.open("words")
-    canvas = reader.tab.locator(".c-space canvas")
+    canvas = reader.tab.locator(".word-map-canvas canvas")
     box = canvas.bounding_box()
     paper = on_paper(model, "source", box["width"], box["height"])
     apart = np.linalg.norm(paper[:, None] - paper[None], axis=-1) + 1e9 * np.eye(len(paper))
@@ -85,7 +85,9 @@ def test_the_pointer_finds_each_piece_where_numpy_puts_it_and_a_click_gives_its_
         x, y = paper[number]
         reader.tab.mouse.move(box["x"] + x, box["y"] + y)
         told = f"“{pieces[number].removeprefix('▁') or '▁'}”"
-        reader.tab.wait_for_function("told => document.querySelector('.c-told').innerText.startsWith(told)", arg=told)
+        reader.tab.wait_for_function(
+            "told => document.querySelector('.word-map-readout').innerText.startsWith(told)", arg=told
+        )
     loneliest = int(lonely[0])
     reader.tab.mouse.click(box["x"] + paper[loneliest, 0], box["y"] + paper[loneliest, 1])
     reader.tab.get_by_text(f"id {loneliest}", exact=True).wait_for()
@@ -95,7 +97,7 @@ def test_the_pointer_finds_each_piece_where_numpy_puts_it_and_a_click_gives_its_
 
 def test_pieces_of_the_sentence_are_marked_in_the_ink_of_what_is_followed(reader, model):
     reader.open("words")
-    colours = reader.tab.locator(".c-space canvas").evaluate(
+    colours = reader.tab.locator(".word-map-canvas canvas").evaluate(
         """(canvas, places) => {
             const ratio = canvas.width / canvas.clientWidth;
             const pen = canvas.getContext("2d", {willReadFrequently: true});
@@ -109,7 +111,7 @@ def test_pieces_of_the_sentence_are_marked_in_the_ink_of_what_is_followed(reader
 
 
 def size_of(reader: Reader) -> tuple[float, float]:
-    box = reader.tab.locator(".c-space canvas").bounding_box()
+    box = reader.tab.locator(".word-map-canvas canvas").bounding_box()
     return box["width"], box["height"]
 
 
@@ -137,8 +139,8 @@ def test_a_piece_is_found_by_its_letters_and_another_table_is_another_map(reader
     reader.tab.get_by_text(f"id {number}", exact=True).wait_for()
     reader.tab.get_by_role("combobox", name="Table").select_option("target")
     reader.settled()
-    box = reader.tab.locator(".c-space canvas").bounding_box()
-    here = reader.tab.locator(".c-here").bounding_box()
+    box = reader.tab.locator(".word-map-canvas canvas").bounding_box()
+    here = reader.tab.locator(".word-map-here").bounding_box()
     second = model.trace(SENTENCE, target=TARGET).target.ids[1]
     wanted = on_paper(model, "target", box["width"], box["height"])[second]
     assert [here["x"] + 9 - box["x"], here["y"] + 9 - box["y"]] == pytest.approx(wanted.tolist(), abs=1)
@@ -152,7 +154,7 @@ def test_the_colour_of_a_head_is_what_its_silence_costs_and_its_mark_is_its_role
     end = np.ceil(reach / unit - 1e-9) * unit  # the next number with two digits
     colours = tables(tmp_path)["symmetric", False]
     reader.open("map")
-    worths = reader.tab.locator(".a-map .c-worth")
+    worths = reader.tab.locator(".map-body .head-worth")
     assert worths.count() == len(study["heads"]) == 3 * 5 - 3 - 2
     for worth, head in zip(sorted_by(worths.all(), reader), study["heads"], strict=True):
         assert float(worth.get_attribute("data-silent")) == head["silent"]
@@ -161,7 +163,7 @@ def test_the_colour_of_a_head_is_what_its_silence_costs_and_its_mark_is_its_role
         red, green, blue = (int(part) for part in painted[4:-1].split(","))
         share = colours[red, green, blue]
         assert abs((2 * share - 1) * end - head["silent"]) <= 2 * end / 255
-    legend = reader.text(".a-map .c-legend")
+    legend = reader.text(".map-body .roles-legend")
     assert "1\u202f031 sentence pairs" in legend
     assert "2.35" in legend
 
@@ -179,14 +181,14 @@ def sorted_by(worths: list[Any], reader: Reader) -> list[Any]:
 def test_the_view_of_a_head_tells_its_role_and_what_it_is_worth(reader, model):
     heads = {(head["attention"], head["head"]): head for head in study_of(model)["heads"]}
     reader.open("head", a="decoder.0.cross", h=1)
-    told = reader.text(".c-role")
+    told = reader.text(".head-role")
     assert " ".join(f"role: R reads {HOSTILE}".split()) in " ".join(told.split())
-    assert reader.tab.locator(".c-role b.mono").get_attribute("title") == str(heads["decoder.0.cross", 1]["silent"])
+    assert reader.tab.locator(".head-role b.mono").get_attribute("title") == str(heads["decoder.0.cross", 1]["silent"])
     assert "on 1\u202f031 pairs" in told
     assert reader.tab.locator(".pellucid img").count() == 0
     reader.tab.keyboard.press("]")
     reader.tab.wait_for_timeout(80)
-    assert "none by the rules" in reader.text(".c-role")
+    assert "none by the rules" in reader.text(".head-role")
 
 
 def test_there_is_no_picture_of_a_head_that_is_not_there(reader, model):
@@ -194,10 +196,10 @@ def test_there_is_no_picture_of_a_head_that_is_not_there(reader, model):
     config = model.bundle.model.config
     for name, says in (("encoder.0.self", "no heads left here"), ("decoder.1.cross", "2 heads fewer than elsewhere")):
         block = reader.tab.locator(f"[data-block='{name}']")
-        assert block.locator(".a-thumb").count() == config.heads_in(name)
+        assert block.locator(".head-thumb").count() == config.heads_in(name)
         assert block.get_by_role("img", name=says).count() == 1
-    assert reader.tab.locator("[data-block='decoder.0.self'] .c-gone").count() == 0
-    assert "up to 3 heads" in reader.text(".a-how")
+    assert reader.tab.locator("[data-block='decoder.0.self'] .heads-gone").count() == 0
+    assert "up to 3 heads" in reader.text(".map-how")
     for place in ({"view": "head", "a": "encoder.0.self"}, {"view": "block", "a": "encoder.0.self"}):
         reader.open(**place)
         assert "No heads left here" in reader.text(".centre")
@@ -215,8 +217,8 @@ def test_every_stop_of_the_story_is_told_without_the_heads_that_are_gone(reader)
     reader.open("map", n=1)
     for stop in range(1, 15):
         reader.tab.get_by_role("region", name=f"Story, stop {stop} of 14").wait_for()
-        reader.tab.wait_for_function("() => document.querySelector('.b-telling')?.innerText.trim().length > 20")
-        assert "not a number" not in reader.text(".b-telling")
+        reader.tab.wait_for_function("() => document.querySelector('.story-text')?.innerText.trim().length > 20")
+        assert "not a number" not in reader.text(".story-text")
         reader.tab.keyboard.press("PageDown")
 
 
@@ -236,15 +238,15 @@ def test_a_file_of_maps_has_every_card_whose_numbers_need_no_other_sentence(alon
     trace = model.trace(SENTENCE, target=TARGET)
     assert alone.numbers("inference", "tbody")[1::2] == pytest.approx(compare_masking(trace)["unmasked"], rel=1e-4)
     assert alone.numbers("scaling") == [0.0] * 5
-    assert alone.tab.locator("[data-card=roles] .b-missing").count() == 0
-    assert alone.tab.locator("[data-card=width] .b-missing").count() == 0
+    assert alone.tab.locator("[data-card=roles] .missing-note").count() == 0
+    assert alone.tab.locator("[data-card=width] .missing-note").count() == 0
     says = {name: alone.card(name).inner_text() for name in ("analogy", "diagonal", "exponent")}
     assert all(
         "not in this file; ask the server: pellucid serve MODEL" in text.replace("Not", "not") for text in says.values()
     )
-    assert alone.tab.locator(".c-worth").count() == 0
+    assert alone.tab.locator(".head-worth").count() == 0
     alone.open("map")
-    assert alone.tab.locator(".a-map .c-worth").count() == 10
+    assert alone.tab.locator(".map-body .head-worth").count() == 10
 
 
 def test_a_study_of_other_weights_is_not_shown_and_said_to_be_so(reader, tmp_path):
@@ -253,7 +255,7 @@ def test_a_study_of_other_weights_is_not_shown_and_said_to_be_so(reader, tmp_pat
     place.write_text(place.read_text().replace('"sha256": "', '"sha256": "0'), encoding="utf-8")
     with running(model) as port, beside(reader, f"http://127.0.0.1:{port}/") as other:
         other.open("map")
-        assert "was made with other weights than this model has; run: pellucid inspect heads" in other.text(".a-how")
-        assert other.tab.locator(".c-worth").count() == 0
+        assert "was made with other weights than this model has; run: pellucid inspect heads" in other.text(".map-how")
+        assert other.tab.locator(".head-worth").count() == 0
         other.open("words")
         assert other.tab.get_by_role("combobox", name="Table").count() == 0

@@ -38,7 +38,7 @@ def test_a_header_that_does_not_arrive_is_given_up(sent: bytes):
         received = connection.makefile("rb").read()  # ends when the server closes the connection
     assert received.count(b"HTTP/1.1 200") == sent.count(HEADER)
     assert received.count(b"HTTP/1.1 408 Request Timeout") == 1
-    assert b'{"error":"the header of the request did not arrive whole within 0.2 s"}' in received
+    assert b'{"error":"the header of the request did not arrive completely within 0.2 s"}' in received
 
 
 def test_a_header_that_comes_byte_by_byte_has_no_more_time():
@@ -149,8 +149,8 @@ def test_the_log_says_once_that_no_files_are_left(caplog):
 
 
 def test_there_are_fewer_connections_than_files():
-    assert Connections(Limits(connections=10**9)).most <= most_open_files() // 2
-    assert Connections(Limits(connections=5)).most == min(5, most_open_files() // 2)
+    assert Connections(Limits(connections=10**9)).limit <= most_open_files() // 2
+    assert Connections(Limits(connections=5)).limit == min(5, most_open_files() // 2)
 
 
 def send_for_ever(connection: socket.socket, data: bytes) -> None:

@@ -82,7 +82,7 @@ def test_the_description_says_where_a_key_goes(server):
     with client() as other:
         described = other.get("/openapi.json").json()
     assert "security" not in json.dumps(described)
-    assert "asks for none" in json.dumps(described["paths"]["/translate"])
+    assert "needs no key" in json.dumps(described["paths"]["/translate"])
 
 
 def test_no_answer_and_no_metric_holds_a_key(server, caplog):
@@ -96,9 +96,9 @@ def test_no_answer_and_no_metric_holds_a_key(server, caplog):
 
 def test_keys_are_read_from_a_file_with_comments(tmp_path: Path):
     (tmp_path / "keys").write_text(f"# Anna\n{KEY}\n\n  {OTHER}  \n")
-    keys = ApiKeys.read(str(tmp_path / "keys"))
+    keys = ApiKeys.from_file(str(tmp_path / "keys"))
     assert keys
-    assert [keys.hold(key) for key in (KEY, OTHER, "# Anna", "")] == [True, True, False, False]
+    assert [keys.has_key(key) for key in (KEY, OTHER, "# Anna", "")] == [True, True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -115,6 +115,6 @@ def test_keys_are_read_from_a_file_with_comments(tmp_path: Path):
 def test_a_file_without_usable_keys_is_refused_and_not_repeated(tmp_path: Path, written: bytes, words: str):
     (tmp_path / "keys").write_bytes(written)
     with pytest.raises(ValueError, match=words) as refusal:
-        ApiKeys.read(str(tmp_path / "keys"))
+        ApiKeys.from_file(str(tmp_path / "keys"))
     assert "secret\n" not in str(refusal.value)
     assert "two words" not in str(refusal.value)

@@ -108,7 +108,7 @@ def test_what_is_under_way_is_answered_before_the_server_stops():
 def test_a_server_that_has_stopped_leaves_no_thread_behind_and_says_so():
     app = create_app(small_model())
     with TestClient(app, base_url="http://127.0.0.1") as server:
-        assert app.state.service.works
+        assert app.state.service.is_alive
         assert server.get("/health").json() == {"status": "ok"}
-    assert not app.state.service.works
+    assert not app.state.service.is_alive
     assert server.get("/health").status_code == 503

@@ -214,8 +214,8 @@ def test_everything_can_be_taken_away(server, traced, trace):
 
 
 def test_the_file_is_for_saving_and_never_shown_here(server, traced, monkeypatch):
-    for place in ("page.html", "serve.static"):
-        monkeypatch.setattr(f"pellucid.{place}.bundle", lambda: "/* the page */")
+    for module in ("page.html", "serve.page_routes"):
+        monkeypatch.setattr(f"pellucid.{module}.read_script", lambda: "/* the page */")
     found = server.get(f"/trace/{traced['id']}/export.html", params={"keep": "maps"})
     assert found.status_code == 200
     assert found.headers["Content-Disposition"].startswith("attachment")
@@ -248,7 +248,7 @@ class Clock:
 
 
 def kept(traces: TraceStore, names: str) -> str:
-    return "".join(name for name in names if name in traces._kept)
+    return "".join(name for name in names if name in traces._traces)
 
 
 def store(traces: TraceStore, *stored: Stored) -> None:

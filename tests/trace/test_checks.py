@@ -18,7 +18,7 @@ from pellucid.trace.capture import decoding_steps
 from pellucid.trace.causes.logit_accounts import AccountPart, LogitAccount, LogitQuestion, account_for_logits
 from pellucid.trace.checks import number_checks as checks_numbers
 from pellucid.trace.checks import rerun_checks as checks_runs
-from pellucid.trace.checks.all_checks import captured_run, check_captured_run, check_trace
+from pellucid.trace.checks.all_checks import check_captured_run, check_trace, make_captured_run
 from pellucid.trace.checks.captured_run import CapturedRun, Check
 from pellucid.trace.trace import Trace
 from pellucid.trace.tracing import trace_sentence
@@ -144,12 +144,12 @@ def test_what_an_edit_replaced_is_not_expected_to_follow(edit, keep_target):
     said = {check.name: check.means for check in found}
     assert "an edit stands in" in said[FUSED]
     assert "left out, edited" in said[FOLLOWS]
-    forgotten = replace(captured_run(edited), replaced=frozenset())
+    forgotten = replace(make_captured_run(edited), replaced=frozenset())
     assert failed(forgotten) >= {FUSED, FOLLOWS}
 
 
 def test_a_trace_without_its_model_is_checked_as_far_as_its_numbers_go():
-    found = check_captured_run(replace(captured_run(traced()), model=None))
+    found = check_captured_run(replace(make_captured_run(traced()), model=None))
     assert unmade(found) == RUNS_AGAIN | {FOLLOWS, PARTS, CONTROL, MODE, PRECISION}
     assert all(check.passed for check in found)
     assert all("not at hand" in check.means for check in found if check.value is None)
@@ -276,7 +276,7 @@ def test_steps_that_say_something_else_than_the_logits_are_noticed():
 
 
 def test_a_tree_that_is_not_that_of_the_search_is_noticed():
-    seen = captured_run(traced())
+    seen = make_captured_run(traced())
     assert seen.tree is not None
     nodes = seen.tree.nodes
     kept = next(node for node in nodes if node.fate == "kept" and node.best and node.step == 2)

@@ -65,7 +65,9 @@ def test_an_edit_that_fits_is_used():
 
 
 def test_an_edit_keeps_the_shape_and_the_type():
-    message = "the edit of memory made torch.float32 (2, 10, 30) of torch.float64 (2, 11, 30); it must keep both"
+    message = (
+        "the edit of memory made torch.float32 (2, 10, 30) of torch.float64 (2, 11, 30); it must keep shape and type"
+    )
     with pytest.raises(ValueError, match=re.escape(message)):
         small_model()(SOURCE, TARGET, watch=Edit({"memory": lambda x: x[:, 1:].float()}))
 

@@ -284,7 +284,7 @@ def test_what_takes_too_much_memory_is_refused_with_the_numbers(monkeypatch):
         ({"sentence": "The ball.\tThe cat."}, "translated in 2 parts, and a trace shows one"),
         ({"sentence": "Yes.", "beam": 0}, "beam is 0"),
         ({"sentence": "Yes.", "keep": "decoder.9.*"}, "'decoder.9.*' fits no tensor of this model"),
-        ({"sentence": "Yes.", "prefix_ids": [EOS]}, "a finished translation is given whole, as the target"),
+        ({"sentence": "Yes.", "prefix_ids": [EOS]}, "pass a finished translation as the target"),
         ({"sentence": "Yes.", "target": []}, "the target has no pieces"),
         ({"sentence": "Yes.", "target": [4, EOS, 5]}, "the target has the id 3"),
         ({"sentence": "Yes.", "target": [4, PAD]}, "the target has the id 0"),
@@ -326,7 +326,7 @@ def test_another_engine_is_named_and_not_asked():
 
     model.translator.engine = Other()
     found = model.trace("The ball is blue.", beam=3)
-    assert any("searched by torch" in note for note in found.notes)
+    assert any("run by torch" in note for note in found.notes)
     assert found.translation == ball().translation
 
 

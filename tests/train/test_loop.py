@@ -118,7 +118,7 @@ def test_a_signal_saves_and_says_how_to_go_on(number, name, tmp_path):
     out, messages = child.communicate(timeout=60)
     assert child.returncode == 0, messages
     assert out.strip() == name
-    assert "everything saved" in messages
+    assert "everything is saved" in messages
     assert "--resume" in messages
     step = int(list_checkpoints(tmp_path / "out")[-1].name[5:])
     assert step >= 1

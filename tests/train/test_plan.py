@@ -271,7 +271,7 @@ def test_memory_that_runs_out_within_the_trial_ends_the_trial(tmp_path: Path, mo
 def test_training_files_that_are_not_there_are_all_named(tmp_path: Path):
     run = small_run(tmp_path)
     gone = replace(run, data=replace(run.data, source="gone.en", target="gone.es"))
-    with pytest.raises(ValueError, match=r"gone\.en, gone\.es: no such file; .* say --stand-in 20000"):
+    with pytest.raises(ValueError, match=r"gone\.en, gone\.es: no such file; .* add --stand-in 20000"):
         plan_run(gone)
 
 

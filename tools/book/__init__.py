@@ -1,1 +1,1 @@
-"""What the book needs besides Sphinx: formulas without a network, numbers that come out, rows of the articles."""
+"""Extensions of Sphinx for the book: formulas without a network, checked numbers, rows of the articles, and more."""

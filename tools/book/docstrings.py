@@ -1,4 +1,4 @@
-"""Docstrings for the page of the Python interface: written as Markdown, handed to Sphinx as reStructuredText."""
+"""Converts docstrings from Markdown to the reStructuredText that Sphinx reads, for the page of the Python interface."""
 
 import re
 from typing import TYPE_CHECKING, Any
@@ -9,19 +9,23 @@ if TYPE_CHECKING:
 CODE = re.compile(r"(`+)(.+?)\1")
 
 
-def rewritten(app: "Sphinx", what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Marks code as code and text as text: single backticks become double; asterisks and bars outside stay signs.
+def convert_docstring(app: "Sphinx", kind: str, name: str, subject: Any, options: Any, lines: list[str]) -> None:
+    """Convert single backticks to double ones, and escape asterisks and bars outside code.
 
     An indented block after an empty line is code, and stays as it is written.
     """
     text = "\n".join(lines)
-    lines[:] = "\n\n".join(block if indented(block) else prose(block) for block in text.split("\n\n")).split("\n")
+    # Sphinx reads what is left in this list, so it is changed in place.
+    lines[:] = "\n\n".join(block if is_indented(block) else convert_prose(block) for block in text.split("\n\n")).split(
+        "\n"
+    )
+    # From the end, since each insertion moves the lines after it.
     for number in reversed([n for n, line in enumerate(lines) if starts_code(lines, n)]):
         lines[number:number] = ["::", ""]
 
 
-def indented(block: str) -> bool:
-    """Whether every line of a paragraph stands to the right."""
+def is_indented(block: str) -> bool:
+    """Whether every line of a paragraph is indented."""
     return all(line.startswith("    ") for line in block.splitlines() if line)
 
 
@@ -31,25 +35,25 @@ def starts_code(lines: list[str], number: int) -> bool:
     return lines[number].startswith("    ") and not before and not lines[number].lstrip().startswith(">>>")
 
 
-def prose(block: str) -> str:
-    """A paragraph with its code between double backticks.
+def convert_prose(block: str) -> str:
+    """Convert a paragraph, with its code between double backticks.
 
-    >>> print(prose("`a*b` times *c"))
+    >>> print(convert_prose("`a*b` times *c"))
     ``a*b`` times \\*c
     """
     parts, end = [], 0
     for match in CODE.finditer(block):
-        parts += [escaped(block[end : match.start()]), f"``{match[2]}``"]
+        parts += [escape_markup(block[end : match.start()]), f"``{match[2]}``"]
         end = match.end()
-    return "".join([*parts, escaped(block[end:])])
+    return "".join([*parts, escape_markup(block[end:])])
 
 
-def escaped(text: str) -> str:
-    """Signs that reStructuredText would take for markup."""
+def escape_markup(text: str) -> str:
+    """Escape signs that reStructuredText would take for markup."""
     return re.sub(r"([*|])", r"\\\1", text)
 
 
 def setup(app: "Sphinx") -> dict[str, Any]:
-    """Looks at each docstring before Sphinx reads it."""
-    app.connect("autodoc-process-docstring", rewritten)
+    """Convert each docstring before Sphinx reads it."""
+    app.connect("autodoc-process-docstring", convert_docstring)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""Links out of docs/ to files of the repository: the book carries the files along, so that it works by itself."""
+"""Links out of docs/ become downloads: the book carries those files along, so that it works by itself."""
 
 import os
 import re
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 LINK = re.compile(r"\[(?P<text>[^\]\[]+)\]\((?P<path>\.\./[^)#\s]+)(?:#[^)\s]*)?\)")
 
 
-def carried(app: "Sphinx", docname: str, content: list[str]) -> None:
-    """Turns links to files beside docs/ into downloads; one to a file that is not there stays, and is found dead."""
+def link_downloads(app: "Sphinx", docname: str, content: list[str]) -> None:
+    """Turn links to files beside docs/ into downloads; a dead link stays, so that Sphinx reports it."""
     folder = Path(app.env.doc2path(docname)).parent
 
     def download(match: re.Match[str]) -> str:
@@ -26,6 +26,6 @@ def carried(app: "Sphinx", docname: str, content: list[str]) -> None:
 
 
 def setup(app: "Sphinx") -> dict[str, Any]:
-    """Looks at each page before it is parsed."""
-    app.connect("source-read", carried)
+    """Change each page before it is parsed."""
+    app.connect("source-read", link_downloads)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -11,20 +11,20 @@ if TYPE_CHECKING:
     from sphinx.writers.html5 import HTML5Translator
 
 
-def inline(translator: "HTML5Translator", node: "nodes.math") -> None:
-    """A formula in a line."""
-    written(translator, node, display=False)
+def visit_inline_formula(translator: "HTML5Translator", node: "nodes.math") -> None:
+    """Write a formula in a line."""
+    append_mathml(translator, node, display=False)
 
 
-def display(translator: "HTML5Translator", node: "nodes.math_block") -> None:
-    """A formula that stands alone."""
+def visit_display_formula(translator: "HTML5Translator", node: "nodes.math_block") -> None:
+    """Write a formula that stands alone."""
     translator.body.append('<div class="math">')
-    written(translator, node, display=True)
+    append_mathml(translator, node, display=True)
     translator.body.append("</div>\n")
 
 
-def written(translator: "HTML5Translator", node: "nodes.Element", display: bool) -> None:
-    """The formula as MathML; nothing of the node is visited after that.
+def append_mathml(translator: "HTML5Translator", node: "nodes.Element", display: bool) -> None:
+    """Write the formula as MathML; nothing of the node is visited after that.
 
     Raises:
         ExtensionError: docutils cannot read the formula; the message shows it.
@@ -40,6 +40,6 @@ def written(translator: "HTML5Translator", node: "nodes.Element", display: bool)
 
 
 def setup(app: "Sphinx") -> dict[str, Any]:
-    """Makes `html_math_renderer = "mathml"` known."""
-    app.add_html_math_renderer("mathml", (inline, None), (display, None))
+    """Make `html_math_renderer = "mathml"` known."""
+    app.add_html_math_renderer("mathml", (visit_inline_formula, None), (visit_display_formula, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

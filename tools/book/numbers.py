@@ -1,4 +1,4 @@
-"""Every number in the prose of an executed page came out of one of its cells; other people's are marked as cited.
+"""Check that every number in the prose of an executed page came out of one of its cells, or is marked as cited.
 
 A number is checked if it has a decimal point, a percent sign, or three digits or more. It passes if some number in the
 page's cells or their outputs is equal to it when rounded to as many decimals. `{cited}` marks those of others, such as
@@ -28,88 +28,93 @@ NOT_PROSE = (nodes.literal, nodes.FixedTextElement, nodes.math, nodes.math_block
 log = logging.getLogger(__name__)
 
 
-def check(app: "Sphinx", doctree: nodes.document) -> None:
-    """Warns of each number of this page that is in none of its cells (Sphinx turns warnings into errors)."""
+def check_numbers(app: "Sphinx", doctree: nodes.document) -> None:
+    """Warn of each number of this page that is in none of its cells (Sphinx turns warnings into errors)."""
     page = Path(app.env.doc2path(app.env.docname))
     metadata = app.env.metadata.get(app.env.docname, {})
     cells = [node for node in doctree.findall(nodes.container) if "cell" in node["classes"]]
-    files = [page.parent / name for name in named(metadata.get("numbers", []))]
+    files = [page.parent / name for name in parse_file_list(metadata.get("numbers", []))]
     if not cells and not files:
         return
-    texts = [text_of(cell) for cell in cells] + [path.read_text(encoding="utf-8") for path in files]
-    known = [value(match) for text in texts for match in NUMBER.findall(loose(text))]
-    for text in prose(doctree):
+    texts = [cell_text(cell) for cell in cells] + [path.read_text(encoding="utf-8") for path in files]
+    known_numbers = [parse_number(match) for text in texts for match in NUMBER.findall(loosen_numbers(text))]
+    for text in find_prose(doctree):
         for match in NUMBER.finditer(text.astext()):
-            shown = match.group()
+            number = match.group()
             percent = text.astext()[match.end() : match.end() + 2].strip().startswith("%")
-            if (percent or "." in shown or sum(map(str.isdigit, shown)) >= 3) and not comes_out(shown, known, percent):
-                where = text.parent.line or getattr(text.parent.parent, "line", None)
+            if (percent or "." in number or sum(map(str.isdigit, number)) >= 3) and not is_computed(
+                number, known_numbers, percent
+            ):
+                line = text.parent.line or getattr(text.parent.parent, "line", None)
                 log.warning(
                     "%s stands in the text and comes out of no cell of this page; compute it, or mark it {cited}",
-                    shown,
-                    location=(app.env.docname, where),
+                    number,
+                    location=(app.env.docname, line),
                     type="book",
                     subtype="number",
                 )
 
 
-def named(files: Any) -> list[str]:
-    """The files of a front matter, which Sphinx may hand over as the text of a list."""
+def parse_file_list(files: Any) -> list[str]:
+    """Return the files of a front matter, which Sphinx may hand over as the text of a list."""
     return re.findall(r"[\w./-]+\.\w+", files) if isinstance(files, str) else list(files)
 
 
-def prose(doctree: nodes.document) -> Iterator[nodes.Text]:
-    """The text that somebody wrote: no code, formulas, outputs, nor what is marked as cited."""
+def find_prose(doctree: nodes.document) -> Iterator[nodes.Text]:
+    """Yield the text that an author wrote: no code, formulas or outputs, and nothing marked as cited."""
     for text in doctree.findall(nodes.Text):
-        around, node = [], text.parent
+        # docutils nodes know only their parent, and a mark may stand on any node further up.
+        ancestors, node = [], text.parent
         while node is not None:
-            around.append(node)
+            ancestors.append(node)
             node = node.parent
         if not any(
-            isinstance(each, NOT_PROSE)
-            or {"cell", "cited", "pasted-text", "pasted-inline", "cell_output"} & set(each.get("classes", []))
-            or each.get("nb_element")
-            for each in around
-            if isinstance(each, nodes.Element)
+            isinstance(ancestor, NOT_PROSE)
+            or {"cell", "cited", "pasted-text", "pasted-inline", "cell_output"} & set(ancestor.get("classes", []))
+            or ancestor.get("nb_element")
+            for ancestor in ancestors
+            if isinstance(ancestor, nodes.Element)
         ):
             yield text
 
 
-def text_of(node: nodes.Element) -> str:
-    """Source and outputs of a cell, whatever they are for."""
-    return "\n".join(each.astext() for each in node.findall(nodes.Text))
+def cell_text(node: nodes.Element) -> str:
+    """Return the source and the outputs of a cell."""
+    return "\n".join(text.astext() for text in node.findall(nodes.Text))
 
 
-def loose(text: str) -> str:
-    """Numbers as they are written in code, such as 1_000 or 1e-3, apart from what they touch."""
+def loosen_numbers(text: str) -> str:
+    """Separate numbers, which code writes like 1_000 or a[3], from the signs beside them."""
     return re.sub(r"(?<=\d)_(?=\d)", "", re.sub(r"[\[\](){}=:;|/*<>\"']", " ", text))
 
 
-def value(shown: str) -> float:
-    """A number as it is written, with thousands apart or not."""
-    return float(re.sub(r"[, \u202f]", "", shown).replace("−", "-"))
+def parse_number(written: str) -> float:
+    """Parse a number as it is written, with or without separated thousands."""
+    return float(re.sub(r"[, \u202f]", "", written).replace("−", "-"))
 
 
-def comes_out(shown: str, known: list[float], percent: bool) -> bool:
-    """Whether a known number is this one, rounded as it is shown."""
-    mantissa, _, exponent = shown.lower().partition("e")
+def is_computed(written: str, known_numbers: list[float], percent: bool) -> bool:
+    """Whether a known number equals this one when rounded to its decimals."""
+    mantissa, _, exponent = written.lower().partition("e")
     decimals = len(mantissa.partition(".")[2]) - int(exponent or 0)
+    # A little over half a unit of the last decimal, so that a tie passes whichever way it was rounded.
     half = 0.5000001 * 10.0**-decimals
-    wanted = value(shown)
+    expected = parse_number(written)
     return any(
-        abs(each * scale - wanted) <= half or abs(abs(each * scale) - wanted) <= half
-        for each in known
+        # The sign may be in the words ("falls by 2.5"), so it need not agree.
+        abs(number * scale - expected) <= half or abs(abs(number * scale) - expected) <= half
+        for number in known_numbers
         for scale in ((1, 100) if percent else (1,))
     )
 
 
-def cited(name: str, rawtext: str, text: str, *rest: Any) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-    """The role {cited}: somebody else's number, or one that is not meant as a result."""
+def cited_role(name: str, rawtext: str, text: str, *unused: Any) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+    """Role {cited}: somebody else's number, or one that is not meant as a result."""
     return [nodes.inline(rawtext, text, classes=["cited"])], []
 
 
 def setup(app: "Sphinx") -> dict[str, Any]:
-    """Adds the role, and the check once a page is read."""
-    app.add_role("cited", cited)
-    app.connect("doctree-read", check)
+    """Add the role, and the check once a page is read."""
+    app.add_role("cited", cited_role)
+    app.connect("doctree-read", check_numbers)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

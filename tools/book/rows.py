@@ -1,4 +1,4 @@
-"""Which rows of the five articles a page makes true: said where it does so, and an anchor for the map of them all."""
+"""Directive that names the rows of the five articles which a page makes true, with links to and from their map."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,32 +15,34 @@ log = logging.getLogger(__name__)
 
 
 class Rows(SphinxDirective):
-    """The directive `{rows} A23 A24 X9`: what stands below it makes these rows true."""
+    """The directive `{rows} A23 A24 X9`: the section below it makes these rows true."""
 
     required_arguments = 1
     final_argument_whitespace = True
 
     def run(self) -> list[nodes.Node]:
-        """A line that names the rows: each an anchor that the map of the articles points to, and a link back to it."""
-        found = claims()
-        names = {articles.aliases(found).get(name, name): None for name in self.arguments[0].split()}
+        """Make a line that names the rows: each is an anchor for the map of the articles, and a link back to it."""
+        claims = load_claims()
+        # A dict as an ordered set: two aliases of one row name it once.
+        names = {articles.row_aliases(claims).get(name, name): None for name in self.arguments[0].split()}
         line = nodes.paragraph(classes=["rows"])
         line += nodes.inline(text="In the articles: ")
         for number, name in enumerate(names):
-            if name not in found:
+            if name not in claims:
                 log.warning("%s is no row of docs/articles.toml", name, location=self.get_location())
                 continue
             line += nodes.inline(text=", " if number else "")
-            line += self.link(found[name])
+            line += self.link(claims[name])
             anchor = f"row-{name.lower()}"
             anchors = self.env.metadata[self.env.docname].setdefault("rows", {})
+            # A row may be named several times on a page; the first place is its anchor.
             if anchor not in anchors:
                 anchors[anchor] = (self.lineno, anchor, name)
                 line["ids"].append(anchor)
         return [line]
 
     def link(self, claim: articles.Claim) -> nodes.Node:
-        """The name of a row, which leads to its line in the map, where this book has one."""
+        """Return the name of a row as a link to its line in the map, where this book has one."""
         if MAP not in self.env.found_docs:
             return nodes.inline(text=claim.name)
         target = self.env.app.builder.get_relative_uri(self.env.docname, MAP)
@@ -49,22 +51,22 @@ class Rows(SphinxDirective):
         )
 
 
-def claims() -> dict[str, articles.Claim]:
-    """The rows there are."""
+def load_claims() -> dict[str, articles.Claim]:
+    """Read the rows of docs/articles.toml, by their names."""
     import tomllib
 
     table = tomllib.loads((articles.ROOT / "docs" / "articles.toml").read_text(encoding="utf-8"))
-    return {claim.name: claim for claim in articles.claims_of(table)}
+    return {claim.name: claim for claim in articles.read_claims(table)}
 
 
-def reachable(app: "Sphinx", doctree: nodes.document) -> None:
-    """Lets links from other pages end at a line of rows, as they may at headings."""
+def register_anchors(app: "Sphinx", doctree: nodes.document) -> None:
+    """Let links from other pages end at a line of rows, as they may at headings."""
     metadata = app.env.metadata[app.env.docname]
     metadata.setdefault("myst_slugs", {}).update(metadata.pop("rows", {}))
 
 
 def setup(app: "Sphinx") -> dict[str, Any]:
-    """Adds the directive."""
+    """Add the directive."""
     app.add_directive("rows", Rows)
-    app.connect("doctree-read", reachable)
+    app.connect("doctree-read", register_anchors)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

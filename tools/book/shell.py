@@ -1,11 +1,9 @@
-"""The cell magic %%bash as pages use it: commands of this environment, and their output as a terminal would order it.
+"""Cell magic %%bash for the pages: commands of this environment, with output in the order of a terminal.
 
 A page loads it in a hidden cell, from the project's folder:
 
     import sys; sys.path.append("tools")
     %load_ext book.shell
-
-IPython's own %%bash hands output on in pieces of 100 bytes, which may end inside a letter, and standard error apart.
 """
 
 import os
@@ -19,21 +17,24 @@ if TYPE_CHECKING:
 
 
 def bash(line: str, cell: str) -> None:
-    """Run a cell in bash and print what it wrote; RuntimeError, with that, where its last command or pipe fails."""
+    """Run a cell in bash and print its output; raise RuntimeError, with the output, where its last command fails."""
+    # Commands such as `pellucid` come from the environment of this Python.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "-o", "pipefail", "-c", cell],
         stdout=subprocess.PIPE,
+        # One pipe keeps the order of the two streams; IPython's own %%bash separates them, and hands output on in
+        # pieces of 100 bytes, which may end inside a letter.
         stderr=subprocess.STDOUT,
         env={**os.environ, "PATH": path},
         encoding="utf-8",
         check=False,
     )
-    if done.returncode:
-        raise RuntimeError(f"exit code {done.returncode}:\n{done.stdout}")
-    print(done.stdout, end="")
+    if process.returncode:
+        raise RuntimeError(f"exit code {process.returncode}:\n{process.stdout}")
+    print(process.stdout, end="")
 
 
 def load_ipython_extension(shell: "InteractiveShell") -> None:
-    """Takes the place of IPython's own %%bash."""
+    """Replace IPython's own %%bash."""
     shell.register_magic_function(bash, "cell", "bash")  # pyright: ignore[reportArgumentType]

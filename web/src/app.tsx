@@ -2,15 +2,15 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Footer } from "./footer";
 import { Help } from "./help";
-import { press } from "./keyboard";
+import { useApp } from "./hooks";
+import { handleKey } from "./keyboard";
+import { rememberPlace } from "./navigation";
+import { PieceColumn } from "./piece_column";
 import { Scrubber } from "./scrubber";
-import { SourceColumn } from "./sourcecolumn";
-import { useApp } from "./state";
-import { TopBar } from "./topbar";
 import { useDark } from "./theme";
-import { Centre, ViewTabs } from "./viewtabs";
+import { TopBar } from "./top_bar";
+import { CurrentView, ViewTabs } from "./view_tabs";
 import { StoryView } from "./views/story";
-import { remember } from "./zoom";
 
 export function Page() {
   const app = useApp();
@@ -19,9 +19,9 @@ export function Page() {
   const [help, setHelp] = useState(false);
   const manifest = app.manifest.value;
   const place = app.place.value;
-  useEffect(() => remember(app, place), [place]);
+  useEffect(() => rememberPlace(app, place), [place]);
   useEffect(() => {
-    const handles = {
+    const page = {
       focusSentence: () => root.current?.querySelector<HTMLInputElement>("#pellucid-sentence")?.select(),
       toggleHelp: () => setHelp((open) => !open),
       closeHelp: () => {
@@ -29,14 +29,14 @@ export function Page() {
         return help;
       },
     };
-    const heard = (event: KeyboardEvent) => {
-      if (!press(app, handles, event)) return;
+    const onKeyDown = (event: KeyboardEvent) => {
+      if (!handleKey(app, page, event)) return;
       event.preventDefault();
       if (app.host === "widget") event.stopPropagation();
     };
-    const ear: HTMLElement | Document = app.host === "widget" && root.current ? root.current : document;
-    ear.addEventListener("keydown", heard as EventListener);
-    return () => ear.removeEventListener("keydown", heard as EventListener);
+    const keyTarget: HTMLElement | Document = app.host === "widget" && root.current ? root.current : document;
+    keyTarget.addEventListener("keydown", onKeyDown as EventListener);
+    return () => keyTarget.removeEventListener("keydown", onKeyDown as EventListener);
   }, [help]);
   return (
     <div
@@ -46,15 +46,15 @@ export function Page() {
       data-lm-suppress-shortcuts="true"
     >
       <TopBar onHelp={() => setHelp(!help)} />
-      <Problem />
+      <Messages />
       {manifest ? (
         <>
           <Scrubber manifest={manifest} />
           <ViewTabs />
           <div class={app.story.value === null ? "columns" : "columns with-story"}>
-            <SourceColumn manifest={manifest} />
+            <PieceColumn manifest={manifest} />
             <main class="centre" aria-label="What you look at">
-              <Centre key={manifest.id} />
+              <CurrentView key={manifest.id} />
             </main>
             <aside class="story" aria-label="The story">
               <StoryView />
@@ -88,18 +88,18 @@ function Welcome() {
   );
 }
 
-function Problem() {
+function Messages() {
   const { busy, problem, notice } = useApp();
-  const told = [problem, notice].filter((each) => each.value !== null);
+  const messages = [problem, notice].filter((message) => message.value !== null);
   return (
     <div class="telling">
       <p class="busy" role="status">
         {busy.value ? `${busy.value} …` : ""}
       </p>
-      {told.map((each) => (
+      {messages.map((message) => (
         <p class="problem" role="alert">
-          <span>{each.value}</span>
-          <button type="button" class="link" onClick={() => (each.value = null)}>
+          <span>{message.value}</span>
+          <button type="button" class="link" onClick={() => (message.value = null)}>
             close
           </button>
         </p>

@@ -1,7 +1,7 @@
 // Drawings as bitmaps: saved as PNG, or as the cells of a picture that has too many of them.
 
 import { type Drawing, paintDrawing } from "./drawing";
-import { save } from "./export";
+import { saveFile } from "./file_formats";
 
 /** Saves the drawing as PNG, twice as fine as the screen. */
 export function savePng(drawing: Drawing, name: string): Promise<void> {
@@ -11,17 +11,17 @@ export function savePng(drawing: Drawing, name: string): Promise<void> {
   const context = canvas.getContext("2d");
   if (!context) return Promise.reject(new Error("This browser paints no pictures."));
   paintDrawing(context, drawing, 2);
-  return new Promise((done, failed) =>
+  return new Promise((resolve, reject) =>
     canvas.toBlob((blob) => {
-      if (!blob) return failed(new Error("The picture is too large for this browser."));
-      save(name, blob, "image/png");
-      done();
+      if (!blob) return reject(new Error("The picture is too large for this browser."));
+      saveFile(name, blob, "image/png");
+      resolve();
     }),
   );
 }
 
 /** The cells alone, one pixel each side as large as in the drawing, as a data address. */
-export function bitmapOf(drawing: Drawing): string {
+export function makeBitmapUrl(drawing: Drawing): string {
   const cells = drawing.shapes.find((shape) => shape.kind === "cells");
   const canvas = document.createElement("canvas");
   if (cells?.kind !== "cells") return "";

@@ -59,87 +59,87 @@ const SYMMETRIC: Record<"light" | "dark", { below: Stop[]; above: Stop[] }> = {
 };
 
 const TABLES = {
-  sequential: { light: table(256, SEQUENTIAL.light), dark: table(256, SEQUENTIAL.dark) },
-  symmetric: { light: bothSides("light"), dark: bothSides("dark") },
+  sequential: { light: makeTable(256, SEQUENTIAL.light), dark: makeTable(256, SEQUENTIAL.dark) },
+  symmetric: { light: makeSymmetricTable("light"), dark: makeSymmetricTable("dark") },
 };
 
 /** Where a value is not a number: in neither table. */
 export const NOT_A_NUMBER: Colour = [230, 0, 200];
 
 /** From 0 to 1. */
-export function shares(dark: boolean): Scale {
+export function makeUnitScale(dark: boolean): Scale {
   return { kind: "sequential", least: 0, largest: 1, dark };
 }
 
 /** Patterns and flags from 0 to 1; everything else symmetric about 0, out to its largest number in size. */
-export function scaleOf(row: TensorRow, dark: boolean): Scale {
-  if (row.op.kind === "softmax" || row.dtype === "bool") return shares(dark);
-  return symmetric(Math.max(Math.abs(row.least ?? 0), Math.abs(row.largest ?? 0)), dark);
+export function makeTensorScale(row: TensorRow, dark: boolean): Scale {
+  if (row.op.kind === "softmax" || row.dtype === "bool") return makeUnitScale(dark);
+  return makeSymmetricScale(Math.max(Math.abs(row.least ?? 0), Math.abs(row.largest ?? 0)), dark);
 }
 
-export function symmetric(reach: number, dark: boolean): Scale {
+export function makeSymmetricScale(reach: number, dark: boolean): Scale {
   const end = reach > 0 && Number.isFinite(reach) ? reach : 1;
   return { kind: "symmetric", least: -end, largest: end, dark };
 }
 
 /** The colours of a scale from its least value to its largest. */
-export function tableOf(scale: Scale): Colour[] {
+export function getColourTable(scale: Scale): Colour[] {
   return TABLES[scale.kind][scale.dark ? "dark" : "light"];
 }
 
 /** Red, green and blue of a value, 0 to 255; beyond the ends of the scale the colour of the end. */
-export function rgbOf(value: number, scale: Scale): Colour {
+export function toRgb(value: number, scale: Scale): Colour {
   if (!Number.isFinite(value)) return NOT_A_NUMBER;
-  const colours = tableOf(scale);
-  const place = (value - scale.least) / (scale.largest - scale.least);
-  return colours[Math.min(colours.length - 1, Math.max(0, Math.round(place * (colours.length - 1))))] as Colour;
+  const colours = getColourTable(scale);
+  const position = (value - scale.least) / (scale.largest - scale.least);
+  return colours[Math.min(colours.length - 1, Math.max(0, Math.round(position * (colours.length - 1))))] as Colour;
 }
 
 /** The same, as CSS writes it. */
-export function colourOf(value: number, scale: Scale): string {
-  return `rgb(${rgbOf(value, scale).join(",")})`;
+export function toCssColour(value: number, scale: Scale): string {
+  return `rgb(${toRgb(value, scale).join(",")})`;
 }
 
 /** The value that a pixel shows, read back through the table; NaN where the colour stands in no table. */
-export function valueOf(colour: Colour, scale: Scale): number {
-  const colours = tableOf(scale);
-  const found = colours.findIndex((each) => each.every((part, i) => part === colour[i]));
-  return found < 0 ? Number.NaN : scale.least + (found / (colours.length - 1)) * (scale.largest - scale.least);
+export function readValue(colour: Colour, scale: Scale): number {
+  const colours = getColourTable(scale);
+  const entry = colours.findIndex((candidate) => candidate.every((part, i) => part === colour[i]));
+  return entry < 0 ? Number.NaN : scale.least + (entry / (colours.length - 1)) * (scale.largest - scale.least);
 }
 
 /** Black or white, whichever is easier to read on a colour. */
-export function inkOn(colour: Colour): string {
-  return luminance(colour) > 0.179 ? "#000000" : "#ffffff";
+export function chooseInk(colour: Colour): string {
+  return measureLuminance(colour) > 0.179 ? "#000000" : "#ffffff";
 }
 
 /** Contrast of two colours, 1 to 21 (WCAG 2.2, relative luminance). */
-export function contrast(one: Colour, other: Colour): number {
-  const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b) as [number, number];
+export function measureContrast(first: Colour, second: Colour): number {
+  const [low, high] = [measureLuminance(first), measureLuminance(second)].sort((a, b) => a - b) as [number, number];
   return (high + 0.05) / (low + 0.05);
 }
 
-function luminance([red, green, blue]: Colour): number {
-  return 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue);
+function measureLuminance([red, green, blue]: Colour): number {
+  return 0.2126 * toLinear(red) + 0.7152 * toLinear(green) + 0.0722 * toLinear(blue);
 }
 
-function linear(part: number): number {
+function toLinear(part: number): number {
   const share = part / 255;
   return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
 }
 
-function bothSides(theme: "light" | "dark"): Colour[] {
+function makeSymmetricTable(theme: "light" | "dark"): Colour[] {
   const { below, above } = SYMMETRIC[theme];
-  return [...table(128, below).reverse(), ...table(128, above).slice(1)];
+  return [...makeTable(128, below).reverse(), ...makeTable(128, above).slice(1)];
 }
 
-function table(entries: number, stops: Stop[]): Colour[] {
-  return Array.from({ length: entries }, (_, i) => fromOklab(...between(stops, i / (entries - 1))));
+function makeTable(entries: number, stops: Stop[]): Colour[] {
+  return Array.from({ length: entries }, (_, i) => fromOklab(...interpolate(stops, i / (entries - 1))));
 }
 
-function between(stops: Stop[], place: number): [number, number, number] {
-  const next = Math.max(1, stops.findIndex((stop) => stop[0] >= place));
+function interpolate(stops: Stop[], position: number): [number, number, number] {
+  const next = Math.max(1, stops.findIndex((stop) => stop[0] >= position));
   const [from, to] = [stops[next - 1], stops[next]] as [Stop, Stop];
-  const share = (place - from[0]) / (to[0] - from[0]);
+  const share = (position - from[0]) / (to[0] - from[0]);
   return [1, 2, 3].map((i) => (from[i] as number) + share * ((to[i] as number) - (from[i] as number))) as [number, number, number];
 }
 
@@ -148,13 +148,13 @@ function fromOklab(lightness: number, a: number, b: number): Colour {
   const medium = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
   const short = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;
   return [
-    encoded(4.0767416621 * long - 3.3077115913 * medium + 0.2309699292 * short),
-    encoded(-1.2684380046 * long + 2.6097574011 * medium - 0.3413193965 * short),
-    encoded(-0.0041960863 * long - 0.7034186147 * medium + 1.707614701 * short),
+    toSrgb(4.0767416621 * long - 3.3077115913 * medium + 0.2309699292 * short),
+    toSrgb(-1.2684380046 * long + 2.6097574011 * medium - 0.3413193965 * short),
+    toSrgb(-0.0041960863 * long - 0.7034186147 * medium + 1.707614701 * short),
   ];
 }
 
-function encoded(share: number): number {
-  const inside = Math.min(1, Math.max(0, share));
-  return Math.round(255 * (inside <= 0.0031308 ? 12.92 * inside : 1.055 * inside ** (1 / 2.4) - 0.055));
+function toSrgb(share: number): number {
+  const clamped = Math.min(1, Math.max(0, share));
+  return Math.round(255 * (clamped <= 0.0031308 ? 12.92 * clamped : 1.055 * clamped ** (1 / 2.4) - 0.055));
 }

@@ -1,8 +1,8 @@
 // A sheet as a drawing to save: one list of shapes, written as SVG or painted on a canvas.
 
-import { colourOf, inkOn, rgbOf, type Scale, tableOf } from "./colour";
+import { chooseInk, getColourTable, type Scale, toCssColour, toRgb } from "./colour";
 import type { SheetAxis } from "./picture";
-import { short } from "./readout";
+import { formatShort } from "./readout";
 import type { Inks } from "./theme";
 
 export interface Panel {
@@ -41,29 +41,29 @@ export const LONGEST = 4000;
 const LETTER = 7; // mean width of a letter of a header, in pixels at size 12
 
 /** Title, headers, cells and legend of a panel, in pixels. */
-export function drawingOf(panel: Panel): Drawing {
+export function makeDrawing(panel: Panel): Drawing {
   const { rows, cols, inks, scale } = panel;
   const side = Math.max(1, Math.min(34, Math.floor(900 / Math.max(rows.size, cols.size))));
-  const left = 16 + headerRoom(rows, 40);
-  const top = 60 + headerRoom(cols, 22);
+  const left = 16 + measureHeaders(rows, 40);
+  const top = 60 + measureHeaders(cols, 22);
   const width = Math.max(420, left + cols.size * side + 60);
   const height = top + rows.size * side + 56;
-  const text = (x: number, y: number, says: string, more: Partial<Extract<Mark, { kind: "text" }>> = {}): Mark => ({
+  const text = (x: number, y: number, content: string, more: Partial<Extract<Mark, { kind: "text" }>> = {}): Mark => ({
     kind: "text",
     x,
     y,
-    text: says,
+    text: content,
     size: 12,
     fill: inks.ink,
     anchor: "start",
     ...more,
   });
-  const every = (axis: SheetAxis) => Math.max(1, Math.ceil(14 / side)) * (axis.labels ? 1 : Math.max(1, Math.ceil(26 / side)));
-  const heads: Mark[] = [];
-  for (let r = 0; r < rows.size; r += every(rows))
-    heads.push(text(left - 6, top + (r + 0.5) * side + 4, rows.labels?.[r] ?? String(r), { anchor: "end" }));
-  for (let c = 0; c < cols.size; c += every(cols))
-    heads.push(text(left + (c + 0.5) * side + 3, top - 6, cols.labels?.[c] ?? String(c), { turn: cols.labels ? -60 : 0, anchor: cols.labels ? "start" : "middle" }));
+  const headerInterval = (axis: SheetAxis) => Math.max(1, Math.ceil(14 / side)) * (axis.labels ? 1 : Math.max(1, Math.ceil(26 / side)));
+  const headers: Mark[] = [];
+  for (let r = 0; r < rows.size; r += headerInterval(rows))
+    headers.push(text(left - 6, top + (r + 0.5) * side + 4, rows.labels?.[r] ?? String(r), { anchor: "end" }));
+  for (let c = 0; c < cols.size; c += headerInterval(cols))
+    headers.push(text(left + (c + 0.5) * side + 3, top - 6, cols.labels?.[c] ?? String(c), { turn: cols.labels ? -60 : 0, anchor: cols.labels ? "start" : "middle" }));
   return {
     width,
     height,
@@ -72,29 +72,29 @@ export function drawingOf(panel: Panel): Drawing {
       { kind: "rect", x: 0, y: 0, width, height, fill: inks.panel },
       text(16, 24, panel.title, { size: 15 }),
       text(16, 42, panel.subtitle, { fill: inks.quiet }),
-      ...heads,
+      ...headers,
       { kind: "cells", x: left, y: top, side },
-      ...legend(scale, inks, left, height - 34, text),
+      ...makeLegend(scale, inks, left, height - 34, text),
     ],
   };
 }
 
-function headerRoom(axis: SheetAxis, least: number): number {
+function measureHeaders(axis: SheetAxis, least: number): number {
   return Math.min(160, Math.max(least, LETTER * Math.max(0, ...(axis.labels ?? []).map((label) => [...label].length))));
 }
 
-function legend(scale: Scale, inks: Inks, x: number, y: number, text: (x: number, y: number, says: string) => Mark): Mark[] {
-  const table = tableOf(scale);
-  const steps = Array.from({ length: 64 }, (_, i): Mark => {
+function makeLegend(scale: Scale, inks: Inks, x: number, y: number, text: (x: number, y: number, content: string) => Mark): Mark[] {
+  const table = getColourTable(scale);
+  const colours = Array.from({ length: 64 }, (_, i): Mark => {
     const [red, green, blue] = table[Math.round((i / 63) * (table.length - 1))] ?? [0, 0, 0];
     return { kind: "rect", x: x + 3 * i, y, width: 3, height: 12, fill: `rgb(${red},${green},${blue})` };
   });
   const frame: Mark = { kind: "line", x1: x, y1: y + 12.5, x2: x + 192, y2: y + 12.5, stroke: inks.line };
-  return [...steps, frame, text(x, y + 26, short(scale.least)), text(x + 164, y + 26, short(scale.largest))];
+  return [...colours, frame, text(x, y + 26, formatShort(scale.least)), text(x + 164, y + 26, formatShort(scale.largest))];
 }
 
 /** Cells one by one, with hatching where they are masked and numbers where they fit. */
-export function cellShapes({ panel }: Drawing, x: number, y: number, side: number): Mark[] {
+export function makeCellShapes({ panel }: Drawing, x: number, y: number, side: number): Mark[] {
   const { rows, cols, values, masked, scale, inks } = panel;
   const shapes: Mark[] = [];
   for (let r = 0; r < rows.size; r++) {
@@ -102,11 +102,11 @@ export function cellShapes({ panel }: Drawing, x: number, y: number, side: numbe
       const [left, top] = [x + c * side, y + r * side];
       const value = values[r * cols.size + c] ?? Number.NaN;
       const hatched = masked?.(r, c) ?? false;
-      shapes.push({ kind: "rect", x: left, y: top, width: side, height: side, fill: hatched ? inks.panel : colourOf(value, scale) });
+      shapes.push({ kind: "rect", x: left, y: top, width: side, height: side, fill: hatched ? inks.panel : toCssColour(value, scale) });
       if (hatched) shapes.push({ kind: "line", x1: left, y1: top + side, x2: left + side, y2: top, stroke: inks.hatch });
       else if (panel.numbers && side >= 30) {
-        const fill = inkOn(rgbOf(value, scale));
-        shapes.push({ kind: "text", x: left + side / 2, y: top + side / 2 + 4, text: short(value), size: 10, fill, anchor: "middle" });
+        const fill = chooseInk(toRgb(value, scale));
+        shapes.push({ kind: "text", x: left + side / 2, y: top + side / 2 + 4, text: formatShort(value), size: 10, fill, anchor: "middle" });
       }
     }
   }
@@ -114,38 +114,38 @@ export function cellShapes({ panel }: Drawing, x: number, y: number, side: numbe
 }
 
 /** The drawing as SVG; `bitmap` gives the cells as an image's address where there are too many of them. */
-export function svgOf(drawing: Drawing, bitmap: (drawing: Drawing) => string): string {
+export function writeSvg(drawing: Drawing, makeBitmap: (drawing: Drawing) => string): string {
   const { panel, width, height } = drawing;
   const [across, down] = [panel.cols.size, panel.rows.size];
-  const written = drawing.shapes.flatMap((shape) => {
-    if (shape.kind !== "cells") return [shapeAsSvg(shape)];
-    if (across * down <= VECTOR_CELLS) return cellShapes(drawing, shape.x, shape.y, shape.side).map(shapeAsSvg);
+  const elements = drawing.shapes.flatMap((shape) => {
+    if (shape.kind !== "cells") return [writeShape(shape)];
+    if (across * down <= VECTOR_CELLS) return makeCellShapes(drawing, shape.x, shape.y, shape.side).map(writeShape);
     const size = `x="${shape.x}" y="${shape.y}" width="${across * shape.side}" height="${down * shape.side}"`;
-    return [`<image ${size} style="image-rendering:pixelated" href="${bitmap(drawing)}"/>`];
+    return [`<image ${size} style="image-rendering:pixelated" href="${makeBitmap(drawing)}"/>`];
   });
   const font = 'font-family="system-ui, sans-serif"';
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" ${font}>\n${written.join("\n")}\n</svg>\n`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" ${font}>\n${elements.join("\n")}\n</svg>\n`;
 }
 
-function shapeAsSvg(shape: Mark): string {
+function writeShape(shape: Mark): string {
   if (shape.kind === "rect")
     return `<rect x="${shape.x}" y="${shape.y}" width="${shape.width}" height="${shape.height}" fill="${shape.fill}"/>`;
   if (shape.kind === "line") return `<line x1="${shape.x1}" y1="${shape.y1}" x2="${shape.x2}" y2="${shape.y2}" stroke="${shape.stroke}"/>`;
   const turn = shape.turn ? ` transform="rotate(${shape.turn} ${shape.x} ${shape.y})"` : "";
-  return `<text x="${shape.x}" y="${shape.y}" font-size="${shape.size}" fill="${shape.fill}" text-anchor="${shape.anchor}"${turn}>${escaped(shape.text)}</text>`;
+  return `<text x="${shape.x}" y="${shape.y}" font-size="${shape.size}" fill="${shape.fill}" text-anchor="${shape.anchor}"${turn}>${escapeXml(shape.text)}</text>`;
 }
 
 /** Text that can stand in XML; characters that no XML may hold are left out. */
-export function escaped(text: string): string {
-  const named: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
-  return text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "").replace(/[&<>"]/g, (sign) => named[sign] ?? sign);
+export function escapeXml(text: string): string {
+  const entities: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
+  return text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "").replace(/[&<>"]/g, (sign) => entities[sign] ?? sign);
 }
 
 /** Paints the drawing `ratio` times as large. */
 export function paintDrawing(context: CanvasRenderingContext2D, drawing: Drawing, ratio: number): void {
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   const shapes = drawing.shapes.flatMap((shape) =>
-    shape.kind === "cells" ? cellShapes(drawing, shape.x, shape.y, shape.side) : [shape],
+    shape.kind === "cells" ? makeCellShapes(drawing, shape.x, shape.y, shape.side) : [shape],
   );
   for (const shape of shapes) paintShape(context, shape);
 }

@@ -21,7 +21,7 @@ export function Help(props: { onClose: () => void }) {
               <dt>
                 <kbd>{key.shown}</kbd>
               </dt>
-              <dd>{key.does}</dd>
+              <dd>{key.meaning}</dd>
             </div>
           ))}
         </dl>

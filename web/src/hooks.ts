@@ -1,7 +1,7 @@
 // How components reach the state of their page, and wait for numbers.
 import { createContext } from "preact";
 import { useContext, useEffect, useState } from "preact/hooks";
-import { type App, sentence, type Tensor } from "./state";
+import { type App, describeError, type Tensor } from "./state";
 
 export const AppContext = createContext<App | null>(null);
 
@@ -12,29 +12,29 @@ export function useApp(): App {
   return app;
 }
 
-export type Loaded<T> = { state: "loading" } | { state: "ready"; value: T } | { state: "missing"; says: string };
+export type Loaded<T> = { state: "loading" } | { state: "ready"; value: T } | { state: "missing"; message: string };
 
 /** What a promise has given so far; `make` runs again when `key` changes. `known` is shown at once. */
-export function useLoaded<T>(make: () => Promise<T>, key: string, known?: T): Loaded<T> {
-  const [found, setFound] = useState<{ key: string; loaded: Loaded<T> } | null>(null);
+export function useLoaded<T>(load: () => Promise<T>, key: string, known?: T): Loaded<T> {
+  const [result, setResult] = useState<{ key: string; loaded: Loaded<T> } | null>(null);
   useEffect(() => {
     if (known !== undefined) return;
-    let wanted = true;
-    const tell = (loaded: Loaded<T>) => wanted && setFound({ key, loaded });
-    make().then(
-      (value) => tell({ state: "ready", value }),
-      (error) => tell({ state: "missing", says: sentence(error) }),
+    let isMounted = true;
+    const report = (loaded: Loaded<T>) => isMounted && setResult({ key, loaded });
+    load().then(
+      (value) => report({ state: "ready", value }),
+      (error) => report({ state: "missing", message: describeError(error) }),
     );
     return () => {
-      wanted = false;
+      isMounted = false;
     };
   }, [key, known === undefined]);
   if (known !== undefined) return { state: "ready", value: known };
-  return found?.key === key ? found.loaded : { state: "loading" };
+  return result?.key === key ? result.loaded : { state: "loading" };
 }
 
 /** A tensor of the trace shown, as far as it has come. */
 export function useTensor(name: string): Loaded<Tensor> {
   const app = useApp();
-  return useLoaded(() => app.tensor(name), `${app.manifest.value?.id} ${name}`, app.peek(name));
+  return useLoaded(() => app.loadTensor(name), `${app.manifest.value?.id} ${name}`, app.peekTensor(name));
 }

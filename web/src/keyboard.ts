@@ -1,13 +1,13 @@
 // The keys of the page, and what each does; a sheet that has the focus takes arrows, Enter and F for itself.
-import { STOPS } from "./stories";
+import { moveHead, moveLayer, moveStep, zoomOut } from "./navigation";
 import type { App, Mode } from "./state";
-import { turnHead, turnLayer, turnStep, zoomOut } from "./zoom";
+import { STOP_COUNT } from "./story_stops";
 
 export interface Key {
   keys: string[]; // as KeyboardEvent.key says them
   shown: string;
-  does: string;
-  act?: (app: App, page: PageHandles) => void;
+  meaning: string;
+  run?: (app: App, page: PageHandles) => void;
 }
 
 /** What keys need of the page besides its state. */
@@ -18,47 +18,47 @@ export interface PageHandles {
 }
 
 export const KEYS: Key[] = [
-  { keys: ["/"], shown: "/", does: "write a sentence", act: (_, page) => page.focusSentence() },
-  { keys: [], shown: "Tab", does: "to the next matrix or control" },
-  { keys: [], shown: "← → ↑ ↓", does: "another cell of a matrix" },
-  { keys: [], shown: "Enter", does: "open: a block, a head, how one number is made" },
-  { keys: ["Escape"], shown: "Esc", does: "let go of the followed piece, then zoom out", act: escape },
-  { keys: ["["], shown: "[", does: "the head before", act: (app) => turnHead(app, -1) },
-  { keys: ["]"], shown: "]", does: "the next head", act: (app) => turnHead(app, 1) },
-  { keys: ["{"], shown: "{", does: "the layer before", act: (app) => turnLayer(app, -1) },
-  { keys: ["}"], shown: "}", does: "the next layer", act: (app) => turnLayer(app, 1) },
-  { keys: [","], shown: ",", does: "the step before", act: (app) => turnStep(app, -1) },
-  { keys: ["."], shown: ".", does: "the next step", act: (app) => turnStep(app, 1) },
-  { keys: ["f", "F"], shown: "F", does: "follow the piece of this row, then of this column", act: followStep },
-  { keys: ["n", "N"], shown: "N", does: "numbers in the cells", act: (app) => flip(app.numbers) },
-  { keys: ["t", "T"], shown: "T", does: "tables instead of pictures", act: (app) => flip(app.table) },
-  { keys: ["m", "M"], shown: "M", does: "formula and code", act: (app) => flip(app.code) },
-  { keys: ["c", "C"], shown: "C", does: "compare", act: (app) => app.go({ view: "compare" }) },
-  { keys: ["w", "W"], shown: "W", does: "the words of the model on a map", act: (app) => app.go({ view: "words" }) },
-  { keys: ["a", "A"], shown: "A", does: "claims of articles, measured here", act: (app) => app.go({ view: "claims" }) },
-  { keys: ["p", "P"], shown: "P", does: "present: large letters", act: (app) => setMode(app, app.mode.value === "teach" ? "learn" : "teach") },
-  { keys: [" "], shown: "Space", does: "hide or show the values, when presenting", act: hideOrShow },
-  { keys: ["PageDown"], shown: "Page Down", does: "the next stop of the story", act: (app) => turnStop(app, 1) },
-  { keys: ["PageUp"], shown: "Page Up", does: "the stop before", act: (app) => turnStop(app, -1) },
-  { keys: ["?"], shown: "?", does: "this list", act: (_, page) => page.toggleHelp() },
+  { keys: ["/"], shown: "/", meaning: "write a sentence", run: (_, page) => page.focusSentence() },
+  { keys: [], shown: "Tab", meaning: "to the next matrix or control" },
+  { keys: [], shown: "← → ↑ ↓", meaning: "another cell of a matrix" },
+  { keys: [], shown: "Enter", meaning: "open: a block, a head, how one number is made" },
+  { keys: ["Escape"], shown: "Esc", meaning: "let go of the followed piece, then zoom out", run: letGo },
+  { keys: ["["], shown: "[", meaning: "the head before", run: (app) => moveHead(app, -1) },
+  { keys: ["]"], shown: "]", meaning: "the next head", run: (app) => moveHead(app, 1) },
+  { keys: ["{"], shown: "{", meaning: "the layer before", run: (app) => moveLayer(app, -1) },
+  { keys: ["}"], shown: "}", meaning: "the next layer", run: (app) => moveLayer(app, 1) },
+  { keys: [","], shown: ",", meaning: "the step before", run: (app) => moveStep(app, -1) },
+  { keys: ["."], shown: ".", meaning: "the next step", run: (app) => moveStep(app, 1) },
+  { keys: ["f", "F"], shown: "F", meaning: "follow the piece of this row, then of this column", run: toggleFollowStep },
+  { keys: ["n", "N"], shown: "N", meaning: "numbers in the cells", run: (app) => toggleSwitch(app.numbers) },
+  { keys: ["t", "T"], shown: "T", meaning: "tables instead of pictures", run: (app) => toggleSwitch(app.table) },
+  { keys: ["m", "M"], shown: "M", meaning: "formula and code", run: (app) => toggleSwitch(app.code) },
+  { keys: ["c", "C"], shown: "C", meaning: "compare", run: (app) => app.goTo({ view: "compare" }) },
+  { keys: ["w", "W"], shown: "W", meaning: "the words of the model on a map", run: (app) => app.goTo({ view: "words" }) },
+  { keys: ["a", "A"], shown: "A", meaning: "claims of articles, measured here", run: (app) => app.goTo({ view: "claims" }) },
+  { keys: ["p", "P"], shown: "P", meaning: "present: large letters", run: (app) => setMode(app, app.mode.value === "teach" ? "learn" : "teach") },
+  { keys: [" "], shown: "Space", meaning: "hide or show the values, when presenting", run: toggleHidden },
+  { keys: ["PageDown"], shown: "Page Down", meaning: "the next stop of the story", run: (app) => moveStop(app, 1) },
+  { keys: ["PageUp"], shown: "Page Up", meaning: "the stop before", run: (app) => moveStop(app, -1) },
+  { keys: ["?"], shown: "?", meaning: "this list", run: (_, page) => page.toggleHelp() },
 ];
 
 /** Does what a key means here; whether it meant anything. */
-export function press(app: App, page: PageHandles, event: KeyboardEvent): boolean {
+export function handleKey(app: App, page: PageHandles, event: KeyboardEvent): boolean {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return false;
   const target = event.composedPath()[0];
-  const anywhere = event.key === "Escape" || event.key.startsWith("Page"); // a box of one line has no use for them
+  const worksInText = event.key === "Escape" || event.key.startsWith("Page"); // a box of one line has no use for them
   if (event.key === "Escape" && target instanceof HTMLElement && takesText(target)) {
     target.blur(); // out of the box first
     return true;
   }
-  if (!anywhere && target instanceof HTMLElement && takesText(target)) return false;
-  const key = KEYS.find((each) => each.keys.includes(event.key));
-  if (!key?.act) return false;
+  if (!worksInText && target instanceof HTMLElement && takesText(target)) return false;
+  const key = KEYS.find((candidate) => candidate.keys.includes(event.key));
+  if (!key?.run) return false;
   const onControl = target instanceof HTMLElement && target.matches("button, a[href], summary, select, input");
   if (event.key === " " && (onControl || app.mode.value !== "teach")) return false;
   if (event.key.startsWith("Page") && app.story.value === null) return false;
-  key.act(app, page);
+  key.run(app, page);
   return true;
 }
 
@@ -72,31 +72,31 @@ export function setMode(app: App, mode: Mode): void {
   app.hidden.value = false;
   if (mode === "debug") {
     app.story.value = null;
-    app.go({ view: "debug" });
+    app.goTo({ view: "debug" });
   } else if (app.story.value === null) app.story.value = 1;
 }
 
-function escape(app: App, page: PageHandles): void {
+function letGo(app: App, page: PageHandles): void {
   if (page.closeHelp()) return;
   if (app.follow.value) app.follow.value = null;
   else zoomOut(app);
 }
 
 /** Where no sheet has the focus: the piece that this step writes. */
-function followStep(app: App): void {
-  const now = app.follow.value;
+function toggleFollowStep(app: App): void {
+  const followed = app.follow.value;
   const index = Math.min(app.step.value + 1, (app.manifest.value?.inputs.pieces.length ?? 1) - 1);
-  app.follow.value = now ? null : { dim: "T", index };
+  app.follow.value = followed ? null : { dim: "T", index };
 }
 
-function hideOrShow(app: App): void {
-  flip(app.hidden);
+function toggleHidden(app: App): void {
+  toggleSwitch(app.hidden);
 }
 
-function turnStop(app: App, by: number): void {
-  if (app.story.value !== null) app.story.value = Math.min(STOPS, Math.max(1, app.story.value + by));
+function moveStop(app: App, by: number): void {
+  if (app.story.value !== null) app.story.value = Math.min(STOP_COUNT, Math.max(1, app.story.value + by));
 }
 
-function flip(what: { value: boolean }): void {
-  what.value = !what.value;
+function toggleSwitch(state: { value: boolean }): void {
+  state.value = !state.value;
 }

@@ -2,36 +2,37 @@
 import { effect } from "@preact/signals";
 import { render as draw } from "preact";
 import { Page } from "./app";
-import { arrive, follow, keepAddress, read } from "./permalink";
-import { fileSource, httpSource, type WidgetModel, widgetSource } from "./source";
-import { type App, AppContext, type Host, makeApp } from "./state";
-import { adoptStyle } from "./style";
+import { AppContext } from "./hooks";
+import { applyLink, openLink, readLink, syncAddress } from "./permalink";
+import { type App, type Host, makeApp } from "./state";
+import { adoptStyle } from "./style_sheets";
+import { fileSource, httpSource, type WidgetModel, widgetSource } from "./trace_source";
 import type { TraceSource } from "./types";
 
 export { fileSource, httpSource, widgetSource };
 
 /** Draws the page into `root`; gives back how to take it away again. */
 export function mount(root: HTMLElement | ShadowRoot, source: TraceSource, options: { host: Host }): () => void {
-  const link = options.host === "widget" ? null : read(location.hash);
+  const link = options.host === "widget" ? null : readLink(location.hash);
   const app = makeApp(source, options.host);
-  if (link) follow(app, link);
+  if (link) applyLink(app, link);
   if (app.story.value === null && !location.hash && options.host !== "widget") app.story.value = 1;
-  const forget = adoptStyle(root);
-  const leave = options.host === "widget" ? () => undefined : keepAddress(app);
-  const untitle = options.host === "widget" ? () => undefined : keepTitle(app);
+  const removeStyle = adoptStyle(root);
+  const stopAddress = options.host === "widget" ? () => undefined : syncAddress(app);
+  const stopTitle = options.host === "widget" ? () => undefined : keepTitle(app);
   draw(
     <AppContext.Provider value={app}>
       <Page />
     </AppContext.Provider>,
     root,
   );
-  if (link) void arrive(app, link);
-  else void app.begin();
+  if (link) void openLink(app, link);
+  else void app.showTrace();
   return () => {
     draw(null, root);
-    forget();
-    leave();
-    untitle();
+    removeStyle();
+    stopAddress();
+    stopTitle();
   };
 }
 

@@ -11,7 +11,7 @@ export type Formula = JSX.Element | string;
  * below, `^` above, braces keep several words together: `x_{p,2i}`. Plain words stand in double quotes.
  */
 export function line(...parts: Formula[]): JSX.Element {
-  return h("mrow", null, parts.flatMap((part) => (typeof part === "string" ? words(part) : [part])));
+  return h("mrow", null, parts.flatMap((part) => (typeof part === "string" ? makeWords(part) : [part])));
 }
 
 export function fraction(over: Formula, under: Formula): JSX.Element {
@@ -36,15 +36,15 @@ export function display(...lines: Formula[]): JSX.Element {
   return h(
     "div",
     { class: "formula" },
-    lines.map((one) => h("math", { display: "block" }, line(one))),
+    lines.map((formula) => h("math", { display: "block" }, line(formula))),
   );
 }
 
 /** What the operation computes, with index letters p, q, k for positions and d, e, i, j for numbers of a vector. */
-export function formulaOf(op: Op): JSX.Element {
+export function makeFormula(op: Op): JSX.Element {
   switch (op.kind) {
     case "lookup":
-      return display(line("x_{p,d} =", rootOrNumber(op.scale), "· table [ id_p , d ]"));
+      return display(line("x_{p,d} =", makeRootOrNumber(op.scale), "· table [ id_p , d ]"));
     case "sinusoid": {
       const angle = fraction("p", power("10000", "2 i / D"));
       return display(line("x_{p,2i} = sin (", angle, ")"), line("x_{p,2i+1} = cos (", angle, ")"));
@@ -52,7 +52,7 @@ export function formulaOf(op: Op): JSX.Element {
     case "row":
       return display("x_{p,d} = table [ p , d ]");
     case "add":
-      return display(line("x =", op.inputs.map(lastName).join(" + ")));
+      return display(line("x =", op.inputs.map(makeShortName).join(" + ")));
     case "norm":
       if (op.rms) return display(line("y =", fraction("x", root(line("mean ( x^2 ) +", String(op.eps)))), "· γ"));
       return display(line("y =", fraction("x - μ", root(line("σ^2 +", String(op.eps)))), "· γ + β"));
@@ -61,7 +61,7 @@ export function formulaOf(op: Op): JSX.Element {
     case "dot":
       return display(line("s_{q,k} =", over("∑", "e"), "q_{q,e} k_{k,e}"));
     case "scale":
-      return display(line("s_{q,k} =", fraction(lastName(op.inputs[0]), rootOrNumber(op.divisor))));
+      return display(line("s_{q,k} =", fraction(makeShortName(op.inputs[0]), makeRootOrNumber(op.divisor))));
     case "present":
       return display('a_k = 1 "for every piece"');
     case "causal":
@@ -87,39 +87,39 @@ const ACTIVATIONS: Record<Extract<Op, { kind: "activation" }>["function"], strin
 };
 
 /** A number as the root of a whole one where it is one: 5.6568542 is √32. */
-export function rootOrNumber(value: number): Formula {
+export function makeRootOrNumber(value: number): Formula {
   const square = Math.round(value * value);
-  const whole = Number.isInteger(value);
-  return !whole && Math.abs(Math.sqrt(square) - value) < 1e-6 * value ? root(String(square)) : String(value);
+  const isInteger = Number.isInteger(value);
+  return !isInteger && Math.abs(Math.sqrt(square) - value) < 1e-6 * value ? root(String(square)) : String(value);
 }
 
-function lastName(name: string): string {
+function makeShortName(name: string): string {
   return name.slice(name.lastIndexOf(".") + 1).replaceAll("_", " ");
 }
 
 const WORD = /"[^"]*"|(?:[^\s{}_^]|[_^](?:\{[^}]*\})?)+/g;
 
-function words(text: string): JSX.Element[] {
-  return (text.match(WORD) ?? []).map(word);
+function makeWords(text: string): JSX.Element[] {
+  return (text.match(WORD) ?? []).map(makeWord);
 }
 
-function word(text: string): JSX.Element {
+function makeWord(text: string): JSX.Element {
   if (text.startsWith('"')) return h("mtext", null, `\u00a0${text.slice(1, -1)}\u00a0`);
   const [, base = "", below, above] = /^([^_^]+)(?:_(\{[^}]*\}|[^\^]+))?(?:\^(\{[^}]*\}|.+))?$/.exec(text) ?? [, text];
-  const under = below === undefined ? null : script(below);
-  const upper = above === undefined ? null : script(above);
-  if (under && upper) return h("msubsup", null, sign(base), under, upper);
-  if (under) return h("msub", null, sign(base), under);
-  return upper ? h("msup", null, sign(base), upper) : sign(base);
+  const under = below === undefined ? null : makeScript(below);
+  const upper = above === undefined ? null : makeScript(above);
+  if (under && upper) return h("msubsup", null, makeSign(base), under, upper);
+  if (under) return h("msub", null, makeSign(base), under);
+  return upper ? h("msup", null, makeSign(base), upper) : makeSign(base);
 }
 
 /** What stands below or above, its signs taken apart: `{p,2i}` is p , 2 i. */
-function script(text: string): JSX.Element {
+function makeScript(text: string): JSX.Element {
   const inside = text.startsWith("{") ? text.slice(1, -1) : text;
-  return h("mrow", null, (inside.match(/[\d.]+|[A-Za-zα-ωΑ-Ω]+|\S/g) ?? []).map(sign));
+  return h("mrow", null, (inside.match(/[\d.]+|[A-Za-zα-ωΑ-Ω]+|\S/g) ?? []).map(makeSign));
 }
 
-function sign(text: string): JSX.Element {
+function makeSign(text: string): JSX.Element {
   if (/^[\d.]+(e[-+]?\d+)?$/.test(text)) return h("mn", null, text);
   if (/^[\p{L}][\p{L}\d]*$/u.test(text)) return h("mi", null, text);
   return h("mo", null, text === "-" ? "−" : text);

@@ -1,17 +1,18 @@
 // One captured tensor as a sheet: two of its dimensions, the others fixed.
 import { useMemo } from "preact/hooks";
-import { scaleOf } from "./colour";
-import { maskOf, pictureOf } from "./picture";
+import { makeTensorScale } from "./colour";
+import { useApp, useLoaded, useTensor } from "./hooks";
+import { findMask, makePicture } from "./picture";
 import { Sheet } from "./sheet";
-import { tensorRow, useApp, useLoaded, useTensor } from "./state";
+import { findTensorRow } from "./tensor_graph";
 import { useDark } from "./theme";
 
 export interface MatrixProps {
   tensor: string;
   /** Dimensions that are fixed, by letter: {H: 2}. Of what remains the last two are drawn, or the one. */
-  take?: Record<string, number>;
+  fixed?: Record<string, number>;
   /** The first of the two runs across, the second down: K as its transpose. */
-  turned?: boolean;
+  transposed?: boolean;
   /** Said above the picture; the tensor's name where absent. */
   label?: string;
   cell?: number;
@@ -26,32 +27,32 @@ export function Matrix(props: MatrixProps) {
   const app = useApp();
   const dark = useDark();
   const manifest = app.manifest.value;
-  const row = tensorRow(manifest, props.tensor);
+  const row = findTensorRow(manifest, props.tensor);
   const label = props.label ?? props.tensor;
-  const maskName = (manifest && maskOf(manifest, props.tensor)?.name) ?? "";
+  const maskName = (manifest && findMask(manifest, props.tensor)?.name) ?? "";
   const loaded = useTensor(props.tensor);
   const mask = useLoaded(
-    async () => (maskName ? app.tensor(maskName) : null),
+    async () => (maskName ? app.loadTensor(maskName) : null),
     `${manifest?.id} ${maskName}`,
-    maskName ? app.peek(maskName) : null,
+    maskName ? app.peekTensor(maskName) : null,
   );
   const tensor = loaded.state === "ready" ? loaded.value : null;
   const allowed = mask.state === "ready" ? mask.value : null;
   const picture = useMemo(
     () =>
       manifest && tensor && mask.state !== "loading"
-        ? pictureOf(manifest, tensor.row, tensor.values, allowed, props.take, props.turned)
+        ? makePicture(manifest, tensor.row, tensor.values, allowed, props.fixed, props.transposed)
         : null,
-    [manifest, tensor, allowed, mask.state, JSON.stringify(props.take), props.turned],
+    [manifest, tensor, allowed, mask.state, JSON.stringify(props.fixed), props.transposed],
   );
-  if (row?.shape.includes(0)) return <NotCaptured label={label} says="no heads left here" bare={props.bare} />;
+  if (row?.shape.includes(0)) return <NotCaptured label={label} reason="no heads left here" bare={props.bare} />;
   if (!row || (loaded.state === "missing" && row.captured) || !row.captured)
-    return <NotCaptured label={label} says={loaded.state === "missing" ? loaded.says : undefined} bare={props.bare} />;
+    return <NotCaptured label={label} reason={loaded.state === "missing" ? loaded.message : undefined} bare={props.bare} />;
   if (!picture) return props.bare ? <span class="thumbnail waiting" /> : <div class="sheet waiting">{label}</div>;
-  const open = (r: number, c: number) => {
+  const openCell = (r: number, c: number) => {
     const index = picture.index(r, c);
     if (props.onOpen) props.onOpen(index);
-    else app.go({ view: "cell", tensor: props.tensor, index });
+    else app.goTo({ view: "cell", tensor: props.tensor, index });
   };
   const sizes = [picture.rows, picture.cols].filter((axis) => axis.dim !== "1").map((axis) => axis.size);
   return (
@@ -60,24 +61,24 @@ export function Matrix(props: MatrixProps) {
       rows={picture.rows}
       cols={picture.cols}
       masked={picture.masked}
-      scale={scaleOf(row, dark)}
+      scale={makeTensorScale(row, dark)}
       label={label}
       note={[sizes.join(" × "), ...(row.edited ? ["replaced by an edit"] : [])].join(" · ")}
       cell={props.cell}
       maxHeight={props.maxHeight}
       bare={props.bare}
-      onOpen={open}
+      onOpen={openCell}
     />
   );
 }
 
 /** Hatching where numbers would stand. */
-export function NotCaptured(props: { label: string; says?: string; bare?: boolean }) {
-  if (props.bare) return <span class="thumbnail hatched" role="img" aria-label={`${props.label}: ${props.says ?? "not captured"}`} />;
+export function NotCaptured(props: { label: string; reason?: string; bare?: boolean }) {
+  if (props.bare) return <span class="thumbnail hatched" role="img" aria-label={`${props.label}: ${props.reason ?? "not captured"}`} />;
   return (
     <div class="sheet missing hatched" role="note">
       <span class="plate">
-        <b>{props.label}</b> {props.says ?? "not captured"}
+        <b>{props.label}</b> {props.reason ?? "not captured"}
       </span>
     </div>
   );

@@ -1,10 +1,10 @@
 // What can be measured of attention weights in the page: entropy, the largest weight, weight on marks, what is carried.
 
-import type { AttentionParts } from "./roles";
+import type { AttentionParts } from "./tensor_graph";
 import type { Manifest } from "./types";
 
 /** From this number of keys on, pictures of patterns need more room beside each other. */
-export const WIDE = 14;
+export const WIDE_KEYS = 14;
 
 /** All heads of one attention: values of (H, queries, keys). */
 export interface Pattern {
@@ -14,41 +14,41 @@ export interface Pattern {
   keys: number;
 }
 
-export interface HeadNumbers {
+export interface HeadMeasures {
   head: number;
   entropy: number; // in nats, the mean over the queries
   largest: number; // the largest weight of a row, the mean over the queries
-  onMarks: number; // weight on keys that are marks, not words; the mean over the queries
+  onSpecialTokens: number; // weight on keys that are marks, not words; the mean over the queries
 }
 
-export function patternOf(values: Float32Array, shape: number[]): Pattern {
+export function makePattern(values: Float32Array, shape: number[]): Pattern {
   const [heads = 0, queries = 0, keys = 0] = shape;
   return { values, heads, queries, keys };
 }
 
 /** The weights of one head, row after row. */
-export function weightsOf(pattern: Pattern, head: number): Float32Array {
+export function getHeadWeights(pattern: Pattern, head: number): Float32Array {
   const size = pattern.queries * pattern.keys;
   return pattern.values.subarray(head * size, (head + 1) * size);
 }
 
-export function numbersOf(pattern: Pattern, head: number, marks: ReadonlySet<number>): HeadNumbers {
-  const weights = weightsOf(pattern, head);
-  let [entropy, largest, onMarks] = [0, 0, 0];
+export function measureHead(pattern: Pattern, head: number, specialTokens: ReadonlySet<number>): HeadMeasures {
+  const weights = getHeadWeights(pattern, head);
+  let [entropy, largest, onSpecialTokens] = [0, 0, 0];
   for (let q = 0; q < pattern.queries; q++) {
     const row = weights.subarray(q * pattern.keys, (q + 1) * pattern.keys);
-    entropy += entropyOf(row);
+    entropy += computeEntropy(row);
     largest += Math.max(...row);
     row.forEach((weight, key) => {
-      if (marks.has(key)) onMarks += weight;
+      if (specialTokens.has(key)) onSpecialTokens += weight;
     });
   }
   const n = Math.max(1, pattern.queries);
-  return { head, entropy: entropy / n, largest: largest / n, onMarks: onMarks / n };
+  return { head, entropy: entropy / n, largest: largest / n, onSpecialTokens: onSpecialTokens / n };
 }
 
 /** - sum of p log p, in nats; a weight of 0 adds nothing. */
-export function entropyOf(weights: ArrayLike<number>): number {
+export function computeEntropy(weights: ArrayLike<number>): number {
   let sum = 0;
   for (let i = 0; i < weights.length; i++) {
     const p = weights[i] ?? 0;
@@ -58,15 +58,15 @@ export function entropyOf(weights: ArrayLike<number>): number {
 }
 
 /** Keys that are marks: of the source those without a word, of the target the start mark. */
-export function marksOf(manifest: Manifest, dim: string): Set<number> {
+export function findSpecialTokens(manifest: Manifest, dim: string): Set<number> {
   if (dim !== "S") return new Set([0]);
   return new Set(manifest.source.words.flatMap((word, i) => (word === null ? [i] : [])));
 }
 
 /** The mean over the heads, row after row. */
-export function meanOf(pattern: Pattern): Float32Array {
+export function averageHeads(pattern: Pattern): Float32Array {
   const mean = new Float32Array(pattern.queries * pattern.keys);
-  for (let h = 0; h < pattern.heads; h++) weightsOf(pattern, h).forEach((weight, i) => (mean[i] = (mean[i] ?? 0) + weight / pattern.heads));
+  for (let h = 0; h < pattern.heads; h++) getHeadWeights(pattern, h).forEach((weight, i) => (mean[i] = (mean[i] ?? 0) + weight / pattern.heads));
   return mean;
 }
 
@@ -74,7 +74,7 @@ export function meanOf(pattern: Pattern): Float32Array {
  * How long the vector is that each key gives each query: weight times the norm of W_O's share of its value (Kobayashi et
  * al. 2020). `v` is (H, keys, E); `rows` are the rows of W_O, (D, H * E) from row `first` on.
  */
-export function carried(pattern: Pattern, head: number, v: Float32Array, width: number, rows: Float32Array): Float32Array {
+export function computeContributionNorms(pattern: Pattern, head: number, v: Float32Array, width: number, rows: Float32Array): Float32Array {
   const inner = pattern.heads * width;
   const outer = rows.length / inner;
   const norms = Array.from({ length: pattern.keys }, (_, key) => {
@@ -87,16 +87,16 @@ export function carried(pattern: Pattern, head: number, v: Float32Array, width: 
     }
     return Math.sqrt(square);
   });
-  return weightsOf(pattern, head).map((weight, i) => weight * (norms[i % pattern.keys] ?? NaN));
+  return getHeadWeights(pattern, head).map((weight, i) => weight * (norms[i % pattern.keys] ?? NaN));
 }
 
 /** Which cells may not be read: `allowed` has a number for each, or one row for all; undefined where all may be. */
-export function maskedBy(allowed: Float32Array | undefined, keys: number): ((row: number, col: number) => boolean) | undefined {
+export function makeMask(allowed: Float32Array | undefined, keys: number): ((row: number, col: number) => boolean) | undefined {
   if (!allowed?.includes(0)) return undefined;
   return (row, col) => allowed[allowed.length > keys ? row * keys + col : col] === 0;
 }
 
 /** Whether two attentions can be laid on each other: the same queries and the same keys. */
-export function comparable(a: AttentionParts, b: AttentionParts): boolean {
-  return a.reader === b.reader && a.read === b.read;
+export function haveSameAxes(first: AttentionParts, second: AttentionParts): boolean {
+  return first.queryDim === second.queryDim && first.keyDim === second.keyDim;
 }

@@ -22,7 +22,7 @@ const VIEWS: View[] = "map block head cell tokens positions words output beam he
 const MODES: Mode[] = ["learn", "teach", "debug"];
 
 /** The fragment, without its #. */
-export function written(link: Link): string {
+export function writeLink(link: Link): string {
   const { place, follow, question } = link;
   const parts: [string, string | number | null | undefined][] = [
     ["v", place.view],
@@ -46,15 +46,15 @@ export function written(link: Link): string {
     ["e", question?.edits && JSON.stringify(question.edits)],
     ["k", question?.model],
   ];
-  const said = parts.filter((part): part is [string, string | number] => part[1] !== null && part[1] !== undefined);
-  return new URLSearchParams(said.map(([key, value]) => [key, String(value)])).toString();
+  const present = parts.filter((part): part is [string, string | number] => part[1] !== null && part[1] !== undefined);
+  return new URLSearchParams(present.map(([key, value]) => [key, String(value)])).toString();
 }
 
 /**
  * What a fragment says. A place that it says wrongly is as if it were not there; a question that it says wrongly is a
  * fault, for without that part it would be another question.
  */
-export function read(fragment: string): Link {
+export function readLink(fragment: string): Link {
   const parts = new URLSearchParams(fragment.replace(/^#/, ""));
   const number = (key: string) => {
     const text = parts.get(key);
@@ -63,7 +63,7 @@ export function read(fragment: string): Link {
   const index = parts.get("i");
   const follow = /^([ST])(\d{1,4})$/.exec(parts.get("f") ?? "");
   const place: Place = { view: VIEWS.find((view) => view === parts.get("v")) ?? "map" };
-  const given: Partial<Place> = {
+  const optional: Partial<Place> = {
     section: parts.get("a") ?? undefined,
     tensor: parts.get("x") ?? undefined,
     head: number("h"),
@@ -71,7 +71,7 @@ export function read(fragment: string): Link {
     col: number("c"),
     index: index && /^\d{1,6}(\.\d{1,6}){0,3}$/.test(index) ? index.split(".").map(Number) : undefined,
   };
-  for (const [key, value] of Object.entries(given)) if (value !== undefined) Object.assign(place, { [key]: value });
+  for (const [key, value] of Object.entries(optional)) if (value !== undefined) Object.assign(place, { [key]: value });
   const stop = number("n");
   return {
     place,
@@ -81,74 +81,74 @@ export function read(fragment: string): Link {
     follow: follow ? { dim: follow[1] as "S" | "T", index: Number(follow[2]) } : null,
     switches: parts.get("o"),
     trace: parts.get("id"),
-    ...questionIn(parts),
+    ...readQuestion(parts),
   };
 }
 
-const ASKED: [key: string, name: Exclude<keyof Question, "sentence">, means: string, parse: (text: string) => unknown][] = [
+const QUESTION_KEYS: [key: string, name: Exclude<keyof Question, "sentence">, means: string, parse: (text: string) => unknown][] = [
   ["b", "beam", "width of the beam", (text) => (/^[1-9]\d{0,3}$/.test(text) ? Number(text) : undefined)],
   ["y", "target", "translation", (text) => text],
-  ["w", "target_ids", "translation", ids],
-  ["p", "prefix_ids", "beginning", ids],
-  ["e", "edits", "list of changes", editsIn],
+  ["w", "target_ids", "translation", parseIds],
+  ["p", "prefix_ids", "beginning", parseIds],
+  ["e", "edits", "list of changes", parseEdits],
   ["k", "model", "model", (text) => (/^[0-9a-f]{1,64}$/.test(text) ? text : undefined)],
 ];
 
-function questionIn(parts: URLSearchParams): Pick<Link, "question" | "fault"> {
+function readQuestion(parts: URLSearchParams): Pick<Link, "question" | "fault"> {
   const sentence = parts.get("s");
   const question: Record<string, unknown> = { sentence };
-  for (const [key, name, means, parse] of ASKED) {
+  for (const [key, name, noun, parse] of QUESTION_KEYS) {
     const text = parts.get(key);
     if (text === null) continue;
     const value = sentence ? parse(text) : undefined;
-    const why = sentence ? `its ${means} cannot be read` : `it has a ${means} and no sentence`;
+    const why = sentence ? `its ${noun} cannot be read` : `it has a ${noun} and no sentence`;
     if (value === undefined) return { question: null, fault: `This link is damaged: ${why}. Copy the whole link again.` };
     question[name] = value;
   }
   return { question: sentence ? (question as unknown as Question) : null, fault: null };
 }
 
-function ids(text: string): number[] | undefined {
+function parseIds(text: string): number[] | undefined {
   return /^\d{1,9}(\.\d{1,9})*$/.test(text) ? text.split(".").map(Number) : undefined;
 }
 
 /** Whether each is a change that can be is for whoever makes them to say. */
-function editsIn(text: string): EditSpec[] | undefined {
+function parseEdits(text: string): EditSpec[] | undefined {
   try {
-    const found: unknown = JSON.parse(text);
-    return Array.isArray(found) ? found : undefined;
+    const edits: unknown = JSON.parse(text);
+    return Array.isArray(edits) ? edits : undefined;
   } catch {
     return undefined;
   }
 }
 
 /** What a trace was asked with, so that the same question gives it again, of the same model. */
-export function questionOf(manifest: Manifest): Question {
+export function makeQuestion(manifest: Manifest): Question {
   const { beam, prefix } = manifest.run.search;
-  const begun = typeof prefix === "string" && prefix ? prefix.split(" ").length : 0; // pieces hold no space
+  const prefixLength = typeof prefix === "string" && prefix ? prefix.split(" ").length : 0; // pieces hold no space
   return {
     sentence: manifest.sentence,
     ...(typeof beam === "number" && { beam }),
     ...(manifest.forced && { target_ids: manifest.target.ids }),
-    ...(begun > 0 && { prefix_ids: manifest.target.ids.slice(0, begun) }),
+    ...(prefixLength > 0 && { prefix_ids: manifest.target.ids.slice(0, prefixLength) }),
     ...(manifest.edits.length > 0 && { edits: manifest.edits }),
     ...(manifest.model.sha256 && { model: manifest.model.sha256.slice(0, 12) }),
   };
 }
 
 /** Whether a trace is one that a question gives, as far as the question says. */
-export function answers(manifest: Manifest, question: Question): boolean {
+export function isAnswerTo(manifest: Manifest, question: Question): boolean {
   const { target, model, ...rest } = question;
-  const own = questionOf(manifest);
+  const ownQuestion = makeQuestion(manifest);
   if (target !== undefined && !(manifest.forced && manifest.target.text === target)) return false;
   if (model !== undefined && !manifest.model.sha256.startsWith(model)) return false;
-  if (Boolean(own.target_ids) !== Boolean(question.target_ids ?? target)) return false;
-  if (Boolean(own.prefix_ids) !== Boolean(question.prefix_ids) || Boolean(own.edits) !== Boolean(question.edits)) return false;
-  return Object.entries(rest).every(([name, value]) => JSON.stringify(own[name as keyof Question]) === JSON.stringify(value));
+  if (Boolean(ownQuestion.target_ids) !== Boolean(question.target_ids ?? target)) return false;
+  if (Boolean(ownQuestion.prefix_ids) !== Boolean(question.prefix_ids) || Boolean(ownQuestion.edits) !== Boolean(question.edits)) return false;
+  return Object.entries(rest).every(([name, value]) => JSON.stringify(ownQuestion[name as keyof Question]) === JSON.stringify(value));
 }
 
 /** What a link to here says. */
-export function linkOf(app: App): Link {
+export function makeLink(app: App): Link {
   const manifest = app.manifest.value;
   return {
     place: app.place.value,
@@ -161,7 +161,7 @@ export function linkOf(app: App): Link {
       .map(([letter]) => letter)
       .join(""),
     trace: manifest?.id ?? null,
-    question: app.host === "page" && manifest ? questionOf(manifest) : null,
+    question: app.host === "page" && manifest ? makeQuestion(manifest) : null,
     fault: null,
   };
 }
@@ -170,11 +170,11 @@ export function linkOf(app: App): Link {
 function pointsElsewhere(app: App, link: Link): boolean {
   const manifest = app.manifest.value;
   if (!manifest || link.fault !== null || (link.trace !== null && link.trace !== manifest.id)) return true;
-  return link.question !== null && !answers(manifest, link.question);
+  return link.question !== null && !isAnswerTo(manifest, link.question);
 }
 
 /** Puts the page where a link points. */
-export function follow(app: App, link: Link): void {
+export function applyLink(app: App, link: Link): void {
   app.place.value = link.place;
   app.step.value = link.step;
   app.story.value = link.story;
@@ -185,15 +185,15 @@ export function follow(app: App, link: Link): void {
 }
 
 /** Shows the trace of a link: the one that is kept, or made again; a sentence where that is not what the link names. */
-export async function arrive(app: App, link: Link): Promise<void> {
+export async function openLink(app: App, link: Link): Promise<void> {
   const { trace, question, fault } = link;
-  follow(app, link);
+  applyLink(app, link);
   if (app.source.kind !== "http") {
-    await app.begin();
+    await app.showTrace();
     const manifest = app.manifest.value;
-    const other = manifest && ((trace !== null && trace !== manifest.id) || (question !== null && !answers(manifest, question)));
+    const isOther = manifest && ((trace !== null && trace !== manifest.id) || (question !== null && !isAnswerTo(manifest, question)));
     if (fault !== null) app.notice.value = fault;
-    else if (other)
+    else if (isOther)
       app.notice.value = `This link is of another translation than this file holds, which is “${manifest.sentence}” by ${manifest.model.name}; open it in the page or the file that it was copied from.`;
     return;
   }
@@ -201,45 +201,45 @@ export async function arrive(app: App, link: Link): Promise<void> {
     app.notice.value = fault;
     return;
   }
-  if (trace !== null && (await app.begin(trace, (manifest) => question === null || answers(manifest, question)))) return;
+  if (trace !== null && (await app.showTrace(trace, (manifest) => question === null || isAnswerTo(manifest, question)))) return;
   if (!question) return;
-  const made = await app.ask("trace", question);
-  if (made && trace !== null && made.id !== trace)
-    app.notice.value = `This link names another run (${trace}) than its sentence and settings give here (${made.id}), so what is shown may differ from what it showed where it was made.`;
+  const answer = await app.askSource("trace", question);
+  if (answer && trace !== null && answer.id !== trace)
+    app.notice.value = `This link names another run (${trace}) than its sentence and settings give here (${answer.id}), so what is shown may differ from what it showed where it was made.`;
 }
 
 /** Keeps the address and the page together; gives back how to stop. Where addresses are closed (a sandboxed frame), nothing happens. */
-export function keepAddress(app: App): () => void {
+export function syncAddress(app: App): () => void {
   let view = app.place.value;
   let trace = app.manifest.value?.id;
   const arriving = signal(false); // the address says already where one will be
   const stop = effect(() => {
-    const fragment = `#${written(linkOf(app))}`;
-    const now = app.manifest.value?.id;
-    if (!now || arriving.value || fragment === location.hash) return;
-    const moved = app.place.value !== view || (trace !== undefined && now !== trace);
+    const fragment = `#${writeLink(makeLink(app))}`;
+    const shownTrace = app.manifest.value?.id;
+    if (!shownTrace || arriving.value || fragment === location.hash) return;
+    const hasMoved = app.place.value !== view || (trace !== undefined && shownTrace !== trace);
     try {
-      if (moved) history.pushState(null, "", fragment);
+      if (hasMoved) history.pushState(null, "", fragment);
       else history.replaceState(null, "", fragment);
     } catch {
       // a sandboxed frame has no history of its own
     }
     view = app.place.value;
-    trace = now;
+    trace = shownTrace;
   });
-  const back = async () => {
-    const link = read(location.hash);
+  const followAddress = async () => {
+    const link = readLink(location.hash);
     arriving.value = true;
-    if (pointsElsewhere(app, link)) await arrive(app, link);
-    else follow(app, link);
+    if (pointsElsewhere(app, link)) await openLink(app, link);
+    else applyLink(app, link);
     view = app.place.value;
     trace = app.manifest.value?.id;
     arriving.value = false;
   };
-  const heard = () => void back();
-  addEventListener("popstate", heard);
+  const onPopState = () => void followAddress();
+  addEventListener("popstate", onPopState);
   return () => {
     stop();
-    removeEventListener("popstate", heard);
+    removeEventListener("popstate", onPopState);
   };
 }

@@ -1,25 +1,25 @@
 // Numbers as text: never rounded further than the 32 bits they have.
 
 /** The shortest decimal that is this very float32. */
-export function exact(value: number): string {
+export function formatExact(value: number): string {
   if (!Number.isFinite(value)) return Number.isNaN(value) ? "NaN" : value > 0 ? "∞" : "−∞";
   const single = Math.fround(value);
   for (let digits = 1; digits <= 9; digits++) {
     const text = single.toPrecision(digits);
-    if (Math.fround(Number(text)) === single) return tidy(text);
+    if (Math.fround(Number(text)) === single) return writeMinus(text);
   }
-  return tidy(String(single));
+  return writeMinus(String(single));
 }
 
 /** A few digits, for a cell or a bar, where the exact value stands elsewhere. */
-export function short(value: number, digits = 2): string {
-  if (!Number.isFinite(value)) return exact(value);
+export function formatShort(value: number, digits = 2): string {
+  if (!Number.isFinite(value)) return formatExact(value);
   const size = Math.abs(value);
-  if (size !== 0 && (size >= 1e5 || size < 10 ** -digits / 2)) return tidy(value.toExponential(1));
-  return tidy(value.toFixed(size >= 100 ? Math.max(0, digits - 1) : digits));
+  if (size !== 0 && (size >= 1e5 || size < 10 ** -digits / 2)) return writeMinus(value.toExponential(1));
+  return writeMinus(value.toFixed(size >= 100 ? Math.max(0, digits - 1) : digits));
 }
 
-function tidy(text: string): string {
+function writeMinus(text: string): string {
   return text.replace("e+", "e").replace("-", "−").replace("e-", "e−");
 }
 
@@ -28,7 +28,7 @@ export function Readout(props: { value: number; label?: string }) {
   return (
     <span class="readout">
       {props.label ? <span class="quiet">{props.label} </span> : null}
-      <output class="mono">{exact(props.value)}</output>
+      <output class="mono">{formatExact(props.value)}</output>
     </span>
   );
 }

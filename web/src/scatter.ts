@@ -12,41 +12,41 @@ export interface MapFrame {
 const EDGE = 24; // pixels that stay free around all points
 
 /** The frame that shows all points, or so many times larger around the place of `at`. */
-export function frameOf(places: ArrayLike<number>, width: number, height: number, zoom: number, at: number | null): MapFrame {
+export function makeFrame(places: ArrayLike<number>, width: number, height: number, zoom: number, centre: number | null): MapFrame {
   let [left, right, low, high] = [Infinity, -Infinity, Infinity, -Infinity];
   for (let i = 0; i < places.length; i += 2) {
     const [x, y] = [places[i] as number, places[i + 1] as number];
     [left, right, low, high] = [Math.min(left, x), Math.max(right, x), Math.min(low, y), Math.max(high, y)];
   }
-  const fits = Math.min((width - 2 * EDGE) / (right - left || 1), (height - 2 * EDGE) / (high - low || 1));
-  const all = { width, height, x: (left + right) / 2, y: (low + high) / 2, scale: fits };
-  if (at === null || zoom <= 1) return { ...all, scale: fits * zoom };
-  return { ...all, x: places[2 * at] as number, y: places[2 * at + 1] as number, scale: fits * zoom };
+  const fittingScale = Math.min((width - 2 * EDGE) / (right - left || 1), (height - 2 * EDGE) / (high - low || 1));
+  const whole = { width, height, x: (left + right) / 2, y: (low + high) / 2, scale: fittingScale };
+  if (centre === null || zoom <= 1) return { ...whole, scale: fittingScale * zoom };
+  return { ...whole, x: places[2 * centre] as number, y: places[2 * centre + 1] as number, scale: fittingScale * zoom };
 }
 
 /** Where a point stands, in pixels from the upper left corner; up is more. */
-export function placeOf(frame: MapFrame, places: ArrayLike<number>, point: number): [number, number] {
+export function locatePoint(frame: MapFrame, places: ArrayLike<number>, point: number): [number, number] {
   const [x, y] = [places[2 * point] as number, places[2 * point + 1] as number];
   return [frame.width / 2 + (x - frame.x) * frame.scale, frame.height / 2 - (y - frame.y) * frame.scale];
 }
 
 /** The point nearest to a place on the paper, within so many pixels. */
-export function nearestTo(frame: MapFrame, places: ArrayLike<number>, x: number, y: number, within = 14): number | null {
-  let [best, least]: [number | null, number] = [null, within * within];
+export function findNearest(frame: MapFrame, places: ArrayLike<number>, x: number, y: number, reach = 14): number | null {
+  let [best, least]: [number | null, number] = [null, reach * reach];
   for (let point = 0; 2 * point < places.length; point++) {
-    const [px, py] = placeOf(frame, places, point);
-    const far = (px - x) ** 2 + (py - y) ** 2;
-    if (far < least) [best, least] = [point, far];
+    const [px, py] = locatePoint(frame, places, point);
+    const distance = (px - x) ** 2 + (py - y) ** 2;
+    if (distance < least) [best, least] = [point, distance];
   }
   return best;
 }
 
 /** The next point in a direction (dx to the right, dy down): near, and not far off that line; itself where there is none. */
-export function nextTowards(frame: MapFrame, places: ArrayLike<number>, from: number, dx: number, dy: number): number {
-  const [x, y] = placeOf(frame, places, from);
+export function findNext(frame: MapFrame, places: ArrayLike<number>, from: number, dx: number, dy: number): number {
+  const [x, y] = locatePoint(frame, places, from);
   let [best, least] = [from, Infinity];
   for (let point = 0; 2 * point < places.length; point++) {
-    const [px, py] = placeOf(frame, places, point);
+    const [px, py] = locatePoint(frame, places, point);
     const along = (px - x) * dx + (py - y) * dy;
     const off = Math.abs((px - x) * dy) + Math.abs((py - y) * dx);
     if (point !== from && along > 1e-6 && along + 2 * off < least) [best, least] = [point, along + 2 * off];

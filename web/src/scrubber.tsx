@@ -1,16 +1,16 @@
 // The translation, piece by piece: each is one step of decoding, and can be gone to.
+import { useApp } from "./hooks";
+import { moveStep } from "./navigation";
 import { Piece } from "./piece";
-import { short } from "./readout";
-import { useApp } from "./state";
+import { formatShort } from "./readout";
 import type { Manifest } from "./types";
-import { turnStep } from "./zoom";
 
 export function Scrubber(props: { manifest: Manifest }) {
   const app = useApp();
   const { manifest } = props;
   const { steps, target } = manifest;
-  const now = Math.min(app.step.value, steps.length - 1);
-  const step = steps[now];
+  const currentStep = Math.min(app.step.value, steps.length - 1);
+  const step = steps[currentStep];
   const hidden = app.hidden.value; // in front of a class, until the teacher shows the numbers
   return (
     <section class="scrubber" aria-label="Translation">
@@ -18,42 +18,42 @@ export function Scrubber(props: { manifest: Manifest }) {
         {target.text || <span class="quiet">an empty translation</span>}
       </p>
       <p class="quiet score">
-        {scoreOf(manifest, hidden)}
+        {describeScore(manifest, hidden)}
         {manifest.notes.length ? (
-          <button type="button" class="link" title={manifest.notes.join("\n")} onClick={() => app.go({ view: "checks" })}>
+          <button type="button" class="link" title={manifest.notes.join("\n")} onClick={() => app.goTo({ view: "checks" })}>
             {manifest.notes.length === 1 ? "1 note" : `${manifest.notes.length} notes`}
           </button>
         ) : null}
       </p>
       <div class="steps" role="group" aria-label="Steps of decoding">
         <div class="step-buttons">
-          <button type="button" class="button icon" aria-label="First step" onClick={() => turnStep(app, -steps.length)}>
+          <button type="button" class="button icon" aria-label="First step" onClick={() => moveStep(app, -steps.length)}>
             |‹
           </button>
-          <button type="button" class="button icon" aria-label="Step before" onClick={() => turnStep(app, -1)}>
+          <button type="button" class="button icon" aria-label="Step before" onClick={() => moveStep(app, -1)}>
             ‹
           </button>
-          <button type="button" class="button icon" aria-label="Next step" onClick={() => turnStep(app, 1)}>
+          <button type="button" class="button icon" aria-label="Next step" onClick={() => moveStep(app, 1)}>
             ›
           </button>
-          <button type="button" class="button icon" aria-label="Last step" onClick={() => turnStep(app, steps.length)}>
+          <button type="button" class="button icon" aria-label="Last step" onClick={() => moveStep(app, steps.length)}>
             ›|
           </button>
         </div>
         <div class="step-line">
           <ol>
             <li class="piece start quiet">{manifest.inputs.pieces[0]}</li>
-            {steps.map((each) => (
-              <li key={each.step}>
+            {steps.map((written) => (
+              <li key={written.step}>
                 <button
                   type="button"
                   class="piece"
-                  aria-current={each.step === now ? "step" : undefined}
-                  aria-label={`Step ${each.step + 1}: writes ${each.chosen.piece}${hidden ? "" : `, probability ${short(each.chosen.prob)}`}`}
-                  onClick={() => (app.step.value = each.step)}
+                  aria-current={written.step === currentStep ? "step" : undefined}
+                  aria-label={`Step ${written.step + 1}: writes ${written.chosen.piece}${hidden ? "" : `, probability ${formatShort(written.chosen.prob)}`}`}
+                  onClick={() => (app.step.value = written.step)}
                 >
-                  <Piece text={each.chosen.piece} />
-                  {!hidden && <span class="likely" style={{ width: `${Math.round(each.chosen.prob * 100)}%` }} />}
+                  <Piece text={written.chosen.piece} />
+                  {!hidden && <span class="likely" style={{ width: `${Math.round(written.chosen.prob * 100)}%` }} />}
                 </button>
               </li>
             ))}
@@ -61,13 +61,13 @@ export function Scrubber(props: { manifest: Manifest }) {
           <span class="quiet step-says" aria-live="polite">
             {step ? (
               <>
-                step {now + 1} of {steps.length}: reads <b>
+                step {currentStep + 1} of {steps.length}: reads <b>
                   <Piece text={step.input} />
                 </b>, writes{" "}
                 <b>
                   <Piece text={step.chosen.piece} />
                 </b>
-                {hidden ? null : ` (${short(step.chosen.prob)})`}
+                {hidden ? null : ` (${formatShort(step.chosen.prob)})`}
               </>
             ) : null}
           </span>
@@ -77,12 +77,12 @@ export function Scrubber(props: { manifest: Manifest }) {
   );
 }
 
-function scoreOf(manifest: Manifest, hidden: boolean): string {
+function describeScore(manifest: Manifest, hidden: boolean): string {
   const { forced, tree, log_prob, edits } = manifest;
-  const found = forced ? "target given" : tree ? `beam ${tree.width}` : "";
+  const origin = forced ? "target given" : tree ? `beam ${tree.width}` : "";
   const edited = edits.length ? `${edits.length} ${edits.length === 1 ? "edit" : "edits"}` : "";
   const stopped = manifest.stop === "eos" ? "" : forced ? "not ended" : "stopped at the longest length";
-  const sum = `log p ${short(log_prob)}`;
-  const numbers = hidden ? [] : [sum, `score ${short(manifest.score)}`];
-  return [...numbers, found, edited, stopped].filter(Boolean).join(" · ");
+  const logProb = `log p ${formatShort(log_prob)}`;
+  const numbers = hidden ? [] : [logProb, `score ${formatShort(manifest.score)}`];
+  return [...numbers, origin, edited, stopped].filter(Boolean).join(" · ");
 }

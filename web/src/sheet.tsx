@@ -1,35 +1,16 @@
 // A sheet of numbers: a canvas with the words beside it, a legend, the value under the pointer, and the keys.
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Scale } from "./colour";
-import { follow, followCell } from "./follow";
-import { cellAt, headerAt, type Layout, layoutOf, type View } from "./geometry";
+import { toggleFollow, toggleFollowCell } from "./followed_piece";
+import { useApp } from "./hooks";
 import { Legend } from "./legend";
-import { paint } from "./paint";
-import { cellSentence, positionName, type SheetAxis } from "./picture";
-import { exact } from "./readout";
-import { measurer, scrollTo, useRoom } from "./room";
-import { useApp } from "./state";
-import { SheetTable } from "./table";
-import { inksOf, useDark } from "./theme";
-import { Thumbnail } from "./thumb";
-
-export { follow } from "./follow";
-export type { SheetAxis } from "./picture";
-
-export interface SheetProps {
-  values: ArrayLike<number>; // rows.size * cols.size numbers; NaN is shown as such
-  rows: SheetAxis;
-  cols: SheetAxis;
-  scale: Scale;
-  label: string;
-  masked?: (row: number, col: number) => boolean;
-  cell?: number; // CSS pixels of a side; what fits where absent
-  maxHeight?: number;
-  bare?: boolean; // a thumbnail: no words, no keys
-  onOpen?: (row: number, col: number) => void;
-  /** Said beside the label: the shape, a fixed dimension. */
-  note?: string;
-}
+import { describeCell, namePosition, type SheetProps } from "./picture";
+import { formatExact } from "./readout";
+import { findCell, findHeader, layOutSheet, type SheetLayout, type SheetView } from "./sheet_geometry";
+import { makeTextMeasurer, scrollToCell, useAvailableSize } from "./sheet_measures";
+import { paintSheet } from "./sheet_painting";
+import { SheetTable } from "./sheet_table";
+import { getInks, useDark } from "./theme";
+import { Thumbnail } from "./thumbnail";
 
 type Cell = readonly [number, number];
 
@@ -43,69 +24,69 @@ function FullSheet(props: SheetProps) {
   const frame = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const focus = useRef<HTMLDivElement>(null);
-  const [room, font] = useRoom(frame);
+  const [room, font] = useAvailableSize(frame);
   const [pinned, setPinned] = useState<Cell | null>(null);
   const [hover, setHover] = useState<Cell | null>(null);
   const numbers = app.numbers.value;
   const layout = useMemo(
-    () => layoutOf(props, room, font, measurer(font), { cell: props.cell, maxHeight: props.maxHeight, numbers }),
+    () => layOutSheet(props, room, font, makeTextMeasurer(font), { cell: props.cell, maxHeight: props.maxHeight, numbers }),
     [room, font, numbers, props.rows, props.cols, props.cell, props.maxHeight],
   );
-  const [whole, seen] = sizes(props, layout, room, props.maxHeight ?? 520);
-  const view = (): View => ({
+  const [wholeSize, visibleSize] = computeSizes(props, layout, room, props.maxHeight ?? 520);
+  const view = (): SheetView => ({
     layout,
     scrollLeft: frame.current?.scrollLeft ?? 0,
     scrollTop: frame.current?.scrollTop ?? 0,
-    viewWidth: seen.width,
-    viewHeight: seen.height,
+    viewWidth: visibleSize.width,
+    viewHeight: visibleSize.height,
     ratio: globalThis.devicePixelRatio || 1,
   });
   const marks = { follow: app.follow.value, pinned, hover, numbers, hidden: app.hidden.value };
   const draw = () => {
     const context = canvas.current?.getContext("2d");
-    if (context && room > 0) paint(context, props, props.scale, view(), marks, inksOf(dark));
+    if (context && room > 0) paintSheet(context, props, props.scale, view(), marks, getInks(dark));
   };
   useLayoutEffect(() => {
     if (!canvas.current) return;
     const ratio = globalThis.devicePixelRatio || 1;
-    canvas.current.width = Math.round(seen.width * ratio);
-    canvas.current.height = Math.round(seen.height * ratio);
+    canvas.current.width = Math.round(visibleSize.width * ratio);
+    canvas.current.height = Math.round(visibleSize.height * ratio);
     draw();
   });
   if (app.table.value) return <SheetTable {...props} />;
 
-  const at: Cell = pinned ?? [0, 0];
+  const cursor: Cell = pinned ?? [0, 0];
   const pin = (cell: Cell) => {
-    const [row, col] = [within(cell[0], props.rows.size), within(cell[1], props.cols.size)];
+    const [row, col] = [clamp(cell[0], props.rows.size), clamp(cell[1], props.cols.size)];
     setPinned([row, col]);
-    scrollTo(frame.current, layout, seen, row, col);
+    scrollToCell(frame.current, layout, visibleSize, row, col);
     focus.current?.focus({ preventScroll: true });
   };
-  const pointer = (event: MouseEvent): [number, number] => {
+  const locatePointer = (event: MouseEvent): [number, number] => {
     const box = (canvas.current as HTMLCanvasElement).getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
   };
-  const click = (event: MouseEvent) => {
-    const cell = cellAt(props, view(), ...pointer(event));
+  const onClick = (event: MouseEvent) => {
+    const cell = findCell(props, view(), ...locatePointer(event));
     if (cell) return pin(cell);
-    const header = headerAt(props, view(), ...pointer(event));
-    if (header) follow(app, header.axis, header.at);
+    const header = findHeader(props, view(), ...locatePointer(event));
+    if (header) toggleFollow(app, header.axis, header.at);
   };
-  const keys = (event: KeyboardEvent) => {
-    const move = MOVES[event.key];
+  const onKeyDown = (event: KeyboardEvent) => {
+    const move = KEY_MOVES[event.key];
     if (event.altKey || event.ctrlKey || event.metaKey) return;
-    if (move) pin(pinned ? [at[0] + move[0], at[1] + move[1]] : at);
-    else if (event.key === "Home") pin([at[0], 0]);
-    else if (event.key === "End") pin([at[0], props.cols.size - 1]);
-    else if (event.key === "Enter" && props.onOpen) props.onOpen(at[0], at[1]);
-    else if (event.key === "f" || event.key === "F") followCell(app, props, at);
+    if (move) pin(pinned ? [cursor[0] + move[0], cursor[1] + move[1]] : cursor);
+    else if (event.key === "Home") pin([cursor[0], 0]);
+    else if (event.key === "End") pin([cursor[0], props.cols.size - 1]);
+    else if (event.key === "Enter" && props.onOpen) props.onOpen(cursor[0], cursor[1]);
+    else if (event.key === "f" || event.key === "F") toggleFollowCell(app, props, cursor);
     else if (event.key === "Escape" && pinned) setPinned(null);
     else return;
     event.preventDefault();
     event.stopPropagation();
   };
-  const told = hover ?? pinned;
-  const sentence = marks.hidden ? "The values are hidden; press Space to show them." : cellSentence(props, at[0], at[1]);
+  const shownCell = hover ?? pinned;
+  const sentence = marks.hidden ? "The values are hidden; press Space to show them." : describeCell(props, cursor[0], cursor[1]);
   return (
     <figure class="sheet">
       <figcaption class="sheet-caption">
@@ -114,37 +95,37 @@ function FullSheet(props: SheetProps) {
         <Legend scale={props.scale} masked={props.masked !== undefined} />
       </figcaption>
       <div ref={frame} class="sheet-frame" style={{ maxHeight: `${props.maxHeight ?? 520}px` }} onScroll={draw}>
-        <div class="sheet-space" style={{ width: `${whole.width}px`, height: `${whole.height}px` }}>
+        <div class="sheet-space" style={{ width: `${wholeSize.width}px`, height: `${wholeSize.height}px` }}>
           <canvas
             ref={canvas}
             class="sheet-canvas"
-            style={{ width: `${seen.width}px`, height: `${seen.height}px` }}
+            style={{ width: `${visibleSize.width}px`, height: `${visibleSize.height}px` }}
             aria-hidden="true"
-            onClick={click}
+            onClick={onClick}
             onDblClick={(event) => {
-              const cell = cellAt(props, view(), ...pointer(event));
+              const cell = findCell(props, view(), ...locatePointer(event));
               if (cell) props.onOpen?.(...cell);
             }}
-            onMouseMove={(event) => setHover(cellAt(props, view(), ...pointer(event)))}
+            onMouseMove={(event) => setHover(findCell(props, view(), ...locatePointer(event)))}
             onMouseLeave={() => setHover(null)}
           />
           <div role="grid" aria-label={props.label} aria-rowcount={props.rows.size} aria-colcount={props.cols.size}>
-            <div role="row" aria-rowindex={at[0] + 1}>
+            <div role="row" aria-rowindex={cursor[0] + 1}>
               <div
                 ref={focus}
                 role="gridcell"
-                aria-colindex={at[1] + 1}
+                aria-colindex={cursor[1] + 1}
                 aria-selected={pinned !== null}
                 aria-label={sentence}
                 tabIndex={0}
                 class="sheet-cell"
                 style={{
-                  left: `${layout.left + at[1] * layout.width}px`,
-                  top: `${layout.top + at[0] * layout.height}px`,
+                  left: `${layout.left + cursor[1] * layout.width}px`,
+                  top: `${layout.top + cursor[0] * layout.height}px`,
                   width: `${layout.width}px`,
                   height: `${layout.height}px`,
                 }}
-                onKeyDown={keys}
+                onKeyDown={onKeyDown}
                 onFocus={() => pinned ?? setPinned([0, 0])}
               />
             </div>
@@ -152,7 +133,7 @@ function FullSheet(props: SheetProps) {
         </div>
       </div>
       <p class="sheet-readout">
-        {told && !marks.hidden ? <CellText {...props} told={told} /> : <span class="quiet">{marks.hidden ? "hidden · Space shows the values" : " "}</span>}
+        {shownCell && !marks.hidden ? <CellText {...props} shown={shownCell} /> : <span class="quiet">{marks.hidden ? "hidden · Space shows the values" : " "}</span>}
         {pinned && props.onOpen ? (
           <button type="button" class="link" onClick={() => props.onOpen?.(pinned[0], pinned[1])}>
             how this number is made
@@ -166,31 +147,31 @@ function FullSheet(props: SheetProps) {
   );
 }
 
-function CellText(props: SheetProps & { told: Cell }) {
-  const { rows, cols, told, masked } = props;
-  const [row, col] = told;
+function CellText(props: SheetProps & { shown: Cell }) {
+  const { rows, cols, shown, masked } = props;
+  const [row, col] = shown;
   return (
     <span>
-      {rows.size > 1 || rows.labels ? <b>{positionName(rows, row)}</b> : null}
+      {rows.size > 1 || rows.labels ? <b>{namePosition(rows, row)}</b> : null}
       {rows.size > 1 || rows.labels ? " · " : null}
-      <b>{positionName(cols, col)}</b>{" "}
-      {masked?.(row, col) ? "masked" : <output class="mono">{exact(props.values[row * cols.size + col] as number)}</output>}
+      <b>{namePosition(cols, col)}</b>{" "}
+      {masked?.(row, col) ? "masked" : <output class="mono">{formatExact(props.values[row * cols.size + col] as number)}</output>}
     </span>
   );
 }
 
-const MOVES: Record<string, Cell> = {
+const KEY_MOVES: Record<string, Cell> = {
   ArrowUp: [-1, 0],
   ArrowDown: [1, 0],
   ArrowLeft: [0, -1],
   ArrowRight: [0, 1],
 };
 
-function within(at: number, size: number): number {
-  return Math.min(size - 1, Math.max(0, at));
+function clamp(position: number, size: number): number {
+  return Math.min(size - 1, Math.max(0, position));
 }
 
-function sizes(props: SheetProps, layout: Layout, room: number, maxHeight: number) {
+function computeSizes(props: SheetProps, layout: SheetLayout, room: number, maxHeight: number) {
   const width = layout.left + props.cols.size * layout.width + layout.right;
   const height = layout.top + props.rows.size * layout.height + 2;
   return [

@@ -1,9 +1,8 @@
 // What one page knows: the trace it shows, the place one looks at, and how to fetch numbers. One object per mount.
 import { batch, type Signal, signal } from "@preact/signals";
-import { fromFile, OF_MODEL } from "./saved";
-import type { Acts, Manifest, ParameterRow, Studied, TensorRow, TraceSource } from "./types";
-
-export * from "./hooks";
+import { findFileAnswer, OF_MODEL } from "./file_answers";
+import { findTensorRow } from "./tensor_graph";
+import type { Acts, HeadStudyAnswer, Manifest, ParameterRow, TensorRow, TraceSource } from "./types";
 
 export type View =
   | "map"
@@ -74,70 +73,70 @@ export interface App {
   problem: Signal<string | null>;
   notice: Signal<string | null>; // what a link wanted otherwise than it is shown: until another trace comes
   /** What is known of the model's heads beside this sentence; null until it came. */
-  studied: Signal<Studied | null>;
+  headStudy: Signal<HeadStudyAnswer | null>;
   /** Shows the trace that the source holds, of this id where it holds several, if it is the one `wanted`; whether it did. */
-  begin(id?: string | null, wanted?: (manifest: Manifest) => boolean): Promise<boolean>;
+  showTrace(id?: string | null, wanted?: (manifest: Manifest) => boolean): Promise<boolean>;
   /** Moves to a place that differs from this one by `change`, and leaves a mark in the history. */
-  go(change: Partial<Place>): void;
+  goTo(change: Partial<Place>): void;
   /** All numbers of a captured tensor; rejects with one sentence where it was not captured. */
-  tensor(name: string): Promise<Tensor>;
+  loadTensor(name: string): Promise<Tensor>;
   /** The same where it has come already. */
-  peek(name: string): Tensor | undefined;
-  parameter(name: string, first: number, end: number): Promise<Parameter>;
+  peekTensor(name: string): Tensor | undefined;
+  loadParameter(name: string, first: number, end: number): Promise<Parameter>;
   /** Asks the source; null where it could not answer, and `problem` then says why. A new trace is shown at once, at `then`. */
-  ask<V extends keyof Acts>(verb: V, args: Acts[V]["args"], then?: Partial<Place>): Promise<Acts[V]["gives"] | null>;
+  askSource<V extends keyof Acts>(verb: V, args: Acts[V]["args"], then?: Partial<Place>): Promise<Acts[V]["gives"] | null>;
   /** The same where a picture needs it to be drawn: asked once, told nobody; rejects with a sentence. */
-  find<V extends keyof Acts>(verb: V, args: Acts[V]["args"]): Promise<Acts[V]["gives"]>;
+  fetchAnswer<V extends keyof Acts>(verb: V, args: Acts[V]["args"]): Promise<Acts[V]["gives"]>;
 }
 
-const BLOCK = 64; // rows of a parameter fetched together
+const BLOCK_ROWS = 64; // rows of a parameter fetched together
 
 /** The state of one page over `source`, at its beginning. */
 export function makeApp(source: TraceSource, host: Host): App {
-  let tensors = new Map<string, Promise<Tensor>>();
-  let ready = new Map<string, Tensor>();
+  let pending = new Map<string, Promise<Tensor>>();
+  let loaded = new Map<string, Tensor>();
   let blocks = new Map<string, Promise<Float32Array>>();
   let answers = new Map<string, Promise<unknown>>();
   const manifest = signal<Manifest | null>(null);
 
-  function show(next: Manifest): void {
-    tensors = new Map();
-    ready = new Map();
+  function showManifest(next: Manifest): void {
+    pending = new Map();
+    loaded = new Map();
     blocks = new Map();
     app.step.value = Math.min(app.step.value, Math.max(0, next.steps.length - 1));
     const follow = app.follow.value;
     if (follow && follow.index >= (next.axes[follow.dim]?.size ?? 0)) app.follow.value = null;
     const { tensor } = app.place.value;
-    const known = [...next.tensors, ...next.parameters].some((row) => row.name === tensor);
-    if (tensor && !known) app.place.value = { view: "map" };
-    const other = manifest.value?.model.sha256 !== next.model.sha256;
-    answers = new Map([...answers].filter(([key]) => !other && OF_MODEL.has(key.slice(0, key.indexOf(" ")))));
+    const isKnown = [...next.tensors, ...next.parameters].some((row) => row.name === tensor);
+    if (tensor && !isKnown) app.place.value = { view: "map" };
+    const isOtherModel = manifest.value?.model.sha256 !== next.model.sha256;
+    answers = new Map([...answers].filter(([key]) => !isOtherModel && OF_MODEL.has(key.slice(0, key.indexOf(" ")))));
     manifest.value = next;
     app.notice.value = null;
-    if (other || !app.studied.value)
-      app.find("heads", {}).then(
-        (found) => (app.studied.value = found),
-        (error) => (app.studied.value = { study: null, says: sentence(error) }),
+    if (isOtherModel || !app.headStudy.value)
+      app.fetchAnswer("heads", {}).then(
+        (answer) => (app.headStudy.value = answer),
+        (error) => (app.headStudy.value = { study: null, says: describeError(error) }),
       );
   }
 
   async function fetchTensor(name: string): Promise<Tensor> {
-    const row = tensorRow(manifest.value, name);
+    const row = findTensorRow(manifest.value, name);
     if (!row) throw new Error(`This trace has no tensor named ${name}.`);
     if (!row.captured) throw new Error(`${name} was not captured.`);
-    const values = await source.tensor(name);
-    const size = row.shape.reduce((a, b) => a * b, 1);
-    if (values.length !== size) throw new Error(`${name} came with ${values.length} numbers; its shape has ${size}.`);
+    const values = await source.fetchTensor(name);
+    const count = row.shape.reduce((a, b) => a * b, 1);
+    if (values.length !== count) throw new Error(`${name} came with ${values.length} numbers; its shape has ${count}.`);
     return { row, values };
   }
 
-  async function block(row: ParameterRow, number: number): Promise<Float32Array> {
+  async function fetchBlock(row: ParameterRow, number: number): Promise<Float32Array> {
     const key = `${row.name}:${number}`;
-    const end = Math.min((number + 1) * BLOCK, row.shape[0] ?? 0);
-    const found = blocks.get(key) ?? source.parameter(row.name, number * BLOCK, end);
-    blocks.set(key, found);
-    found.catch(() => blocks.delete(key));
-    return found;
+    const end = Math.min((number + 1) * BLOCK_ROWS, row.shape[0] ?? 0);
+    const rows = blocks.get(key) ?? source.fetchParameter(row.name, number * BLOCK_ROWS, end);
+    blocks.set(key, rows);
+    rows.catch(() => blocks.delete(key));
+    return rows;
   }
 
   const app: App = {
@@ -157,95 +156,95 @@ export function makeApp(source: TraceSource, host: Host): App {
     busy: signal<string | null>(null),
     problem: signal<string | null>(null),
     notice: signal<string | null>(null),
-    studied: signal<Studied | null>(null),
+    headStudy: signal<HeadStudyAnswer | null>(null),
 
-    go(change) {
+    goTo(change) {
       app.place.value = { ...app.place.value, ...change };
     },
 
-    tensor(name) {
-      const known = tensors.get(name);
-      if (known) return known;
-      const [found, now] = [fetchTensor(name), tensors];
-      const come = ready;
-      now.set(name, found);
-      found.then(
-        (tensor) => come.set(name, tensor),
-        () => now.delete(name),
+    loadTensor(name) {
+      const started = pending.get(name);
+      if (started) return started;
+      const [answer, answersNow] = [fetchTensor(name), pending];
+      const loadedNow = loaded;
+      answersNow.set(name, answer);
+      answer.then(
+        (tensor) => loadedNow.set(name, tensor),
+        () => answersNow.delete(name),
       );
-      return found;
+      return answer;
     },
 
-    peek: (name) => ready.get(name),
+    peekTensor: (name) => loaded.get(name),
 
-    async parameter(name, first, end) {
-      const row = manifest.value?.parameters.find((each) => each.name === name);
+    async loadParameter(name, first, end) {
+      const row = manifest.value?.parameters.find((parameter) => parameter.name === name);
       if (!row) throw new Error(`This trace has no parameter named ${name}.`);
       if (!row.captured) throw new Error(`The numbers of ${name} are not in this file.`);
       const width = row.shape[1] ?? 1;
       const numbers: number[] = [];
-      for (let b = Math.floor(first / BLOCK); b * BLOCK < end; b++) numbers.push(b);
-      const parts = await Promise.all(numbers.map((number) => block(row, number)));
+      for (let block = Math.floor(first / BLOCK_ROWS); block * BLOCK_ROWS < end; block++) numbers.push(block);
+      const parts = await Promise.all(numbers.map((number) => fetchBlock(row, number)));
       const values = new Float32Array((end - first) * width);
       parts.forEach((part, i) => {
-        const start = (numbers[i] as number) * BLOCK;
+        const start = (numbers[i] as number) * BLOCK_ROWS;
         const from = Math.max(first, start);
-        const to = Math.min(end, start + BLOCK);
+        const to = Math.min(end, start + BLOCK_ROWS);
         values.set(part.subarray((from - start) * width, (to - start) * width), (from - first) * width);
       });
       return { row, first, values };
     },
 
-    async begin(id, wanted) {
+    async showTrace(id, wanted) {
       try {
-        show(await source.manifest(id, wanted));
+        showManifest(await source.fetchManifest(id, wanted));
         app.problem.value = null;
         return true;
       } catch (error) {
-        app.problem.value = sentence(error);
+        app.problem.value = describeError(error);
         return false;
       }
     },
 
-    async ask(verb, args, then) {
+    async askSource(verb, args, thenGoTo) {
       app.problem.value = null;
-      const kept = fromFile(manifest.value, verb, args);
-      if (kept) return kept;
+      const saved = findFileAnswer(manifest.value, verb, args);
+      if (saved) return saved;
       if (!source.act) {
         app.problem.value = "A file cannot be asked anything new: open this model with `pellucid serve` for that.";
         return null;
       }
-      app.busy.value = BUSY[verb] ?? "Asking";
+      app.busy.value = BUSY_TEXTS[verb] ?? "Asking";
       try {
         const answer = await source.act(verb, args);
         if (verb === "trace" || verb === "edit")
           batch(() => {
-            show(answer as Manifest);
-            if (then) app.go(then);
+            showManifest(answer as Manifest);
+            if (thenGoTo) app.goTo(thenGoTo);
           });
         return answer;
       } catch (error) {
-        app.problem.value = sentence(error);
+        app.problem.value = describeError(error);
         return null;
       } finally {
         app.busy.value = null;
       }
     },
 
-    find(verb, args) {
+    fetchAnswer(verb, args) {
       const key = `${verb} ${JSON.stringify(args)}`;
-      const known = answers.get(key) as Promise<Acts[typeof verb]["gives"]> | undefined;
-      if (known) return known;
-      const [found, now] = [look(verb, args), answers];
-      now.set(key, found);
-      found.catch(() => now.delete(key));
-      return found;
+      const started = answers.get(key) as Promise<Acts[typeof verb]["gives"]> | undefined;
+      if (started) return started;
+      const [answer, now] = [requestAnswer(verb, args), answers];
+      now.set(key, answer);
+      answer.catch(() => now.delete(key));
+      return answer;
     },
   };
 
-  async function look<V extends keyof Acts>(verb: V, args: Acts[V]["args"]): Promise<Acts[V]["gives"]> {
-    const kept = fromFile(manifest.value, verb, args);
-    if (kept) return kept;
+  async function requestAnswer<V extends keyof Acts>(verb: V, args: Acts[V]["args"]): Promise<Acts[V]["gives"]> {
+    const saved = findFileAnswer(manifest.value, verb, args);
+    if (saved) return saved;
     if (!source.act) throw new Error("Not in this file; ask the server: pellucid serve MODEL");
     return source.act(verb, args);
   }
@@ -253,7 +252,7 @@ export function makeApp(source: TraceSource, host: Host): App {
   return app;
 }
 
-const BUSY: Partial<Record<keyof Acts, string>> = {
+const BUSY_TEXTS: Partial<Record<keyof Acts, string>> = {
   account: "Taking the logit apart",
   verdict: "Hiding one word after another",
   trace: "Translating and looking",
@@ -262,12 +261,7 @@ const BUSY: Partial<Record<keyof Acts, string>> = {
   analogy: "Adding vectors",
 };
 
-/** The row of the manifest that describes a tensor. */
-export function tensorRow(manifest: Manifest | null, name: string): TensorRow | undefined {
-  return manifest?.tensors.find((row) => row.name === name);
-}
-
 /** What went wrong, as one sentence. */
-export function sentence(error: unknown): string {
+export function describeError(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,10 +1,10 @@
-// Light or dark, and the few colours that a canvas needs besides its scale; the same numbers stand in style.css.
+// Light or dark, and the few colours that a canvas needs besides its scale; the same numbers stand in theme.css.
 import { signal } from "@preact/signals";
-import { useApp } from "./state";
+import { useApp } from "./hooks";
 
-const asked = typeof matchMedia === "function" ? matchMedia("(prefers-color-scheme: dark)") : null;
-const systemDark = signal(asked?.matches ?? false);
-asked?.addEventListener("change", (event) => {
+const mediaQuery = typeof matchMedia === "function" ? matchMedia("(prefers-color-scheme: dark)") : null;
+const systemDark = signal(mediaQuery?.matches ?? false);
+mediaQuery?.addEventListener("change", (event) => {
   systemDark.value = event.matches;
 });
 
@@ -46,6 +46,6 @@ const DARK: Inks = {
   followInk: "#0c1a16",
 };
 
-export function inksOf(dark: boolean): Inks {
+export function getInks(dark: boolean): Inks {
   return dark ? DARK : LIGHT;
 }

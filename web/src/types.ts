@@ -160,7 +160,7 @@ export type EditSpec =
   | { kind: "prefix"; text: string }; // how the translation begins
 
 /** Where a logit came from: parts that add up to it exactly (norms frozen as they were in this run). */
-export interface Account {
+export interface LogitAccount {
   step: number;
   piece: string;
   id: number;
@@ -230,16 +230,16 @@ export interface Manifest {
   parameters: ParameterRow[];
   checks: Check[];
   /** In a file, where nothing can be asked: the account of each step's chosen piece, and against its runner-up. */
-  accounts?: { chosen: Account[]; against: (Account | null)[] };
+  accounts?: { chosen: LogitAccount[]; against: (LogitAccount | null)[] };
   verdict?: Verdict;
   words?: WordMap[];
   masking?: Masking;
-  heads?: Studied;
+  heads?: HeadStudyAnswer;
   languages?: { source?: string; target?: string };
 }
 
 /** A piece near to another: the cosine of their vectors. */
-export interface Near {
+export interface Neighbour {
   piece: string;
   id: number;
   cosine: number;
@@ -264,12 +264,12 @@ export interface WordMap {
   count: number; // of all pieces
   width: number; // of their vectors
   /** In a file: the neighbours of the sentence's own pieces by their ids, and the cosines of its words. */
-  near?: Record<string, Near[]>;
-  similar?: Similar | null;
+  near?: Record<string, Neighbour[]>;
+  similar?: Similarities | null;
 }
 
 /** The cosine of each word with each. */
-export interface Similar {
+export interface Similarities {
   side: string;
   words: string[];
   spelled: string[];
@@ -281,8 +281,8 @@ export interface Similar {
 export interface Analogy {
   question: string;
   spelled: string[];
-  answers: Near[]; // words of the question left out
-  with_inputs: Near[]; // and let in
+  answers: Neighbour[]; // words of the question left out
+  with_inputs: Neighbour[]; // and let in
   expected: string | null;
   rank: number | null;
   rank_with_inputs: number | null;
@@ -324,25 +324,25 @@ export interface HeadStudy {
 }
 
 /** Heads that were studied, or why there is nothing. */
-export interface Studied {
+export interface HeadStudyAnswer {
   study: HeadStudy | null;
   says: string | null;
 }
 
 /** What can be asked of a trace that lives in Python. */
 export interface Acts {
-  account: { args: { step: number; piece: number; other?: number }; gives: Account };
+  account: { args: { step: number; piece: number; other?: number }; gives: LogitAccount };
   verdict: { args: { reference?: string }; gives: Verdict };
   /** A new trace, which the source shows from then on. */
   trace: { args: { sentence: string; target?: string; target_ids?: number[]; prefix_ids?: number[]; beam?: number; edits?: EditSpec[] }; gives: Manifest };
   edit: { args: { edits: EditSpec[]; keep_target: boolean }; gives: Manifest };
   words: { args: { side: string }; gives: WordMap };
-  neighbours: { args: { side: string; piece: number }; gives: { near: Near[] } };
-  similar: { args: { side: string; words: string[] }; gives: Similar };
+  neighbours: { args: { side: string; piece: number }; gives: { near: Neighbour[] } };
+  similar: { args: { side: string; words: string[] }; gives: Similarities };
   analogy: { args: { side: string; question: string; expected?: string }; gives: Analogy };
   masking: { args: Record<string, never>; gives: Masking };
   identity: { args: { sentence: string; target?: string }; gives: Diagonals };
-  heads: { args: Record<string, never>; gives: Studied };
+  heads: { args: Record<string, never>; gives: HeadStudyAnswer };
 }
 
 /**
@@ -354,13 +354,13 @@ export type Question = Acts["trace"]["args"] & { model?: string };
 export interface TraceSource {
   kind: "http" | "widget" | "file";
   /** Of the trace that is shown, or from now on of this id, if it is the one wanted. */
-  manifest(id?: string | null, wanted?: (manifest: Manifest) => boolean): Promise<Manifest>;
+  fetchManifest(id?: string | null, wanted?: (manifest: Manifest) => boolean): Promise<Manifest>;
   /** All numbers of a captured tensor, the last dimension running fastest. */
-  tensor(name: string): Promise<Float32Array>;
+  fetchTensor(name: string): Promise<Float32Array>;
   /** Rows first (included) to end (excluded) of a parameter; of a vector, its numbers. */
-  parameter(name: string, first: number, end: number): Promise<Float32Array>;
+  fetchParameter(name: string, first: number, end: number): Promise<Float32Array>;
   /** Absent in a file. */
   act?<V extends keyof Acts>(verb: V, args: Acts[V]["args"]): Promise<Acts[V]["gives"]>;
   /** Where the whole trace can be downloaded from, if anywhere. */
-  download?(what: "html-maps" | "html-float16" | "html-float32" | "html-weights" | "npz"): string;
+  downloadUrl?(what: "html-maps" | "html-float16" | "html-float32" | "html-weights" | "npz"): string;
 }

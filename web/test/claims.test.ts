@@ -1,17 +1,32 @@
 // What the cards compute, against numbers that can be worked out by hand or another way.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { affinities, affinity, apart, diagonalOf, leaked, maskedWeights, nearlyConstant, numbersIn, sharpened, sineCosine, sinusoid, sinusoids, slopeOf, softmax } from "../src/claims";
-import { patternOf } from "../src/patterns";
-import { fromFile } from "../src/saved";
-import { frameOf, nearestTo, nextTowards, placeOf } from "../src/scatter";
+import {
+  computeMaskedWeights,
+  cosineAtDistance,
+  countConstantDims,
+  findLargestDifference,
+  findLargestLeak,
+  makeSinusoids,
+  measureDiagonal,
+  measureOverlap,
+  measureOverlaps,
+  measureSharpness,
+  parseNumbers,
+  sinusoid,
+  softmax,
+  softmaxSlope,
+} from "../src/claim_measures";
+import { findFileAnswer } from "../src/file_answers";
+import { makePattern } from "../src/patterns";
+import { findNearest, findNext, locatePoint, makeFrame } from "../src/scatter";
 import type { WordMap } from "../src/types";
-import { known, roleInWords } from "../src/views/atlas";
-import { byDistance } from "../src/views/cards_numbers";
-import { wordsIn } from "../src/views/cards_words";
-import { cosines } from "../src/views/positions";
-import { found } from "../src/views/words";
-import { manifest } from "./small";
+import { averageByDistance } from "../src/views/cards_numbers";
+import { listBareWords } from "../src/views/cards_words";
+import { describeRole, findStudiedHead } from "../src/views/head_roles";
+import { computeCosines } from "../src/views/positions";
+import { findPieces } from "../src/views/words";
+import { manifest } from "./small_trace";
 
 const near = (a: number, b: number, within = 1e-9) => assert.ok(Math.abs(a - b) < within, `${a} is not ${b}`);
 
@@ -22,8 +37,8 @@ test("softmax sums to one, keeps ratios, and gives nothing for minus infinity", 
 });
 
 test("numbers are read from a text, and anything else is refused", () => {
-  assert.deepEqual(numbersIn("40, 51 43,−38"), [40, 51, 43, -38]);
-  for (const text of ["", "4", "4, x", "1e999, 2"]) assert.equal(numbersIn(text), null);
+  assert.deepEqual(parseNumbers("40, 51 43,−38"), [40, 51, 43, -38]);
+  for (const text of ["", "4", "4, x", "1e999, 2"]) assert.equal(parseNumbers(text), null);
 });
 
 test("the two exponents agree at the first pair, and part at the second", () => {
@@ -31,12 +46,12 @@ test("the two exponents agree at the first pair, and part at the second", () => 
   near(sinusoid(3, 2, 512, "paper"), Math.sin(3 / 10000 ** (2 / 512)));
   near(sinusoid(3, 2, 512, "doubled"), Math.sin(3 / 10000 ** (4 / 512)));
   near(sinusoid(3, 3, 512, "paper"), Math.cos(3 / 10000 ** (2 / 512)));
-  assert.ok(nearlyConstant(64, 50, "doubled") > nearlyConstant(64, 50, "paper"));
+  assert.ok(countConstantDims(64, 50, "doubled") > countConstantDims(64, 50, "paper"));
 });
 
 test("the cosine of two sine vectors depends on their distance alone", () => {
-  const all = byDistance(cosines(sinusoids(20, 16, "paper"), 20, 16), 20);
-  all.forEach((value, far) => near(value, sineCosine(far, 16), 1e-5));
+  const all = averageByDistance(computeCosines(makeSinusoids(20, 16, "paper"), 20, 16), 20);
+  all.forEach((value, far) => near(value, cosineAtDistance(far, 16), 1e-5));
 });
 
 test("a head divided by another root is the softmax of its products so divided", () => {
@@ -45,82 +60,82 @@ test("a head divided by another root is the softmax of its products so divided",
   const weights = Float32Array.from(softmax(products.map((x) => x / Math.sqrt(width))));
   for (const by of [1, 4, 9]) {
     const direct = softmax(products.map((x) => x / Math.sqrt(by)));
-    const made = sharpened(weights, 4, Math.sqrt(width / by));
+    const made = measureSharpness(weights, 4, Math.sqrt(width / by));
     near(made.largest, Math.max(...direct), 1e-5);
-    near(made.slope, slopeOf(direct), 1e-5);
+    near(made.slope, softmaxSlope(direct), 1e-5);
   }
 });
 
 test("the slope is that of the Jacobian written out", () => {
   const p = [0.5, 0.3, 0.2];
   const jacobian = p.flatMap((a, i) => p.map((b, j) => (i === j ? a : 0) - a * b));
-  near(slopeOf(p), Math.hypot(...jacobian));
-  near(slopeOf([1, 0]), 0);
+  near(softmaxSlope(p), Math.hypot(...jacobian));
+  near(softmaxSlope([1, 0]), 0);
 });
 
 test("the diagonal of the identity is one, shifted it is nothing", () => {
-  const identity = patternOf(Float32Array.from([1, 0, 0, 0, 1, 0]), [1, 2, 3]);
-  near(diagonalOf(identity, 0, 0), 1);
-  near(diagonalOf(identity, 0, -1), 0);
-  near(diagonalOf(patternOf(Float32Array.from([0.2, 0.8, 0.6, 0.4]), [1, 2, 2]), 0, 0), 0.3, 1e-7);
+  const identity = makePattern(Float32Array.from([1, 0, 0, 0, 1, 0]), [1, 2, 3]);
+  near(measureDiagonal(identity, 0, 0), 1);
+  near(measureDiagonal(identity, 0, -1), 0);
+  near(measureDiagonal(makePattern(Float32Array.from([0.2, 0.8, 0.6, 0.4]), [1, 2, 2]), 0, 0), 0.3, 1e-7);
 });
 
 test("heads overlap wholly with themselves and not at all with those that read elsewhere", () => {
-  const pattern = patternOf(Float32Array.from([1, 0, 0.5, 0.5, /* head 2 */ 0, 1, 0.5, 0.5]), [2, 2, 2]);
-  const table = affinities(pattern);
+  const pattern = makePattern(Float32Array.from([1, 0, 0.5, 0.5, /* head 2 */ 0, 1, 0.5, 0.5]), [2, 2, 2]);
+  const table = measureOverlaps(pattern);
   [1, 0.5, 0.5, 1].forEach((wanted, i) => near(table[i] as number, wanted, 1e-6));
-  near(affinity(Float32Array.from([1, 0]), Float32Array.from([0, 1]), 1), 0);
+  near(measureOverlap(Float32Array.from([1, 0]), Float32Array.from([0, 1]), 1), 0);
 });
 
 test("infinity hides the same before and after the division, a finite mask does not", () => {
   const products = [[4, 2, 8], [1, 6, 3], [0, 2, 5]];
-  const [before, after] = (["before", "after"] as const).map((where) => maskedWeights(products, 16, -Infinity, where)) as [number[][], number[][]];
-  assert.equal(apart(before, after), 0);
-  assert.equal(leaked(before), 0);
+  const [before, after] = (["before", "after"] as const).map((where) => computeMaskedWeights(products, 16, -Infinity, where)) as [number[][], number[][]];
+  assert.equal(findLargestDifference(before, after), 0);
+  assert.equal(findLargestLeak(before), 0);
   near(before[0]?.[0] as number, 1);
-  const [weak, strong] = (["before", "after"] as const).map((where) => maskedWeights(products, 16, -10, where)) as [number[][], number[][]];
-  assert.ok(leaked(weak) > leaked(strong) && leaked(strong) > 0);
+  const [weak, strong] = (["before", "after"] as const).map((where) => computeMaskedWeights(products, 16, -10, where)) as [number[][], number[][]];
+  assert.ok(findLargestLeak(weak) > findLargestLeak(strong) && findLargestLeak(strong) > 0);
   near(weak[0]?.[2] as number, softmax([1, -2, -0.5])[2] as number);
 });
 
 test("a map shows all points, finds the nearest, and goes to the next in a direction", () => {
   const places = [0, 0, 4, 0, 0, 2, -4, -2];
-  const frame = frameOf(places, 448, 248, 1, null);
+  const frame = makeFrame(places, 448, 248, 1, null);
   for (let point = 0; point < 4; point++) {
-    const [x, y] = placeOf(frame, places, point);
+    const [x, y] = locatePoint(frame, places, point);
     assert.ok(x >= 24 && x <= 424 && y >= 24 && y <= 224, `${x} ${y}`);
-    assert.equal(nearestTo(frame, places, x + 3, y - 3), point);
+    assert.equal(findNearest(frame, places, x + 3, y - 3), point);
   }
-  assert.equal(nearestTo(frame, places, 0, 0), null);
-  assert.equal(nextTowards(frame, places, 0, 1, 0), 1);
-  assert.equal(nextTowards(frame, places, 0, 0, -1), 2);
-  assert.equal(nextTowards(frame, places, 1, 1, 0), 1);
-  assert.deepEqual(placeOf(frameOf(places, 448, 248, 8, 1), places, 1), [224, 124]);
+  assert.equal(findNearest(frame, places, 0, 0), null);
+  assert.equal(findNext(frame, places, 0, 1, 0), 1);
+  assert.equal(findNext(frame, places, 0, 0, -1), 2);
+  assert.equal(findNext(frame, places, 1, 1, 0), 1);
+  assert.deepEqual(locatePoint(makeFrame(places, 448, 248, 8, 1), places, 1), [224, 124]);
 });
 
 test("pieces are found by how they begin, the whole one first", () => {
-  assert.deepEqual(found(["▁balls", "▁ball", "ball", "▁x", "</s>"], "Ball"), [1, 2, 0]);
-  assert.deepEqual(found(["▁balls", "</s>"], "</s>"), [1]);
-  assert.deepEqual(found(["a"], " "), []);
-  assert.deepEqual(wordsIn("The «ball», the ball is: (blue)!"), ["The", "«ball»", "the", "ball", "is", "blue"]);
+  assert.deepEqual(findPieces(["▁balls", "▁ball", "ball", "▁x", "</s>"], "Ball"), [1, 2, 0]);
+  assert.deepEqual(findPieces(["▁balls", "</s>"], "</s>"), [1]);
+  assert.deepEqual(findPieces(["a"], " "), []);
+  assert.deepEqual(listBareWords("The «ball», the ball is: (blue)!"), ["The", "«ball»", "the", "ball", "is", "blue"]);
 });
 
 test("a file answers what it holds, and nothing else", () => {
   const map = { side: "source", pieces: ["a"], near: { "4": [{ piece: "b", id: 5, cosine: 0.5 }] }, similar: { words: ["x", "y"], unknown: ["z"] } } as unknown as WordMap;
   const kept = manifest({ words: [map] });
-  assert.equal(fromFile(kept, "words", { side: "source" }), map);
-  assert.equal(fromFile(kept, "words", { side: "target" }), null);
-  assert.equal(fromFile(kept, "neighbours", { side: "source", piece: 4 })?.near[0]?.piece, "b");
-  assert.equal(fromFile(kept, "neighbours", { side: "source", piece: 3 }), null);
-  assert.ok(fromFile(kept, "similar", { side: "source", words: ["y", "z"] }));
-  assert.equal(fromFile(kept, "similar", { side: "source", words: ["y", "w"] }), null);
-  assert.equal(fromFile(kept, "analogy", { side: "source", question: "a - b" }), null);
-  assert.equal(fromFile(kept, "masking", {}), null);
+  assert.equal(findFileAnswer(kept, "words", { side: "source" }), map);
+  assert.equal(findFileAnswer(kept, "words", { side: "target" }), null);
+  assert.equal(findFileAnswer(kept, "neighbours", { side: "source", piece: 4 })?.near[0]?.piece, "b");
+  assert.equal(findFileAnswer(kept, "neighbours", { side: "source", piece: 3 }), null);
+  assert.ok(findFileAnswer(kept, "similar", { side: "source", words: ["y", "z"] }));
+  assert.equal(findFileAnswer(kept, "similar", { side: "source", words: ["y", "w"] }), null);
+  assert.equal(findFileAnswer(kept, "analogy", { side: "source", question: "a - b" }), null);
+  assert.equal(findFileAnswer(kept, "masking", {}), null);
 });
 
 test("a head is told with its roles and what its silence costs", () => {
   const head = { attention: "decoder.0.cross", head: 1, badges: [{ mark: "A", says: "aligns", share: 0.9, beside: 0.5 }], silent: 0.3149, error: 0.01, gradient: 1 };
   const studied = { study: { pairs: 5, loss: 1, rules: {}, heads: [head] }, says: null };
-  assert.deepEqual(roleInWords(known(studied, "decoder.0.cross", 1)), ["role: A (aligns)", "loss if removed +0.315"]);
-  assert.deepEqual(roleInWords(known(studied, "decoder.0.cross", 0)), []);
+  assert.deepEqual(describeRole(findStudiedHead(studied, "decoder.0.cross", 1)), ["role: A (aligns)", "loss if removed +0.315"]);
+  assert.deepEqual(describeRole(findStudiedHead(studied, "decoder.0.cross", 0)), []);
 });

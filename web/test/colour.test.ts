@@ -2,11 +2,23 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { type Colour, colourOf, contrast, inkOn, rgbOf, type Scale, scaleOf, shares, symmetric, tableOf, valueOf } from "../src/colour";
-import { inksOf } from "../src/theme";
-import { row } from "./small";
+import {
+  chooseInk,
+  type Colour,
+  getColourTable,
+  makeSymmetricScale,
+  makeTensorScale,
+  makeUnitScale,
+  measureContrast,
+  readValue,
+  type Scale,
+  toCssColour,
+  toRgb,
+} from "../src/colour";
+import { getInks } from "../src/theme";
+import { row } from "./small_trace";
 
-const SCALES: Scale[] = [shares(false), shares(true), symmetric(3.7, false), symmetric(3.7, true)];
+const SCALES: Scale[] = [makeUnitScale(false), makeUnitScale(true), makeSymmetricScale(3.7, false), makeSymmetricScale(3.7, true)];
 const named = (scale: Scale) => `${scale.kind}, ${scale.dark ? "dark" : "light"}`;
 
 /** CIE 1976 lightness of an sRGB colour, 0 to 100, written out here on its own. */
@@ -27,7 +39,7 @@ const SEEN_WITHOUT = {
 
 test("lightness runs one way along every table", () => {
   for (const scale of SCALES) {
-    const values = tableOf(scale).map(lightness);
+    const values = getColourTable(scale).map(lightness);
     const steps = values.slice(1).map((value, i) => value - (values[i] as number));
     const halves = scale.kind === "symmetric" ? [steps.slice(0, 127), steps.slice(127)] : [steps];
     for (const half of halves) {
@@ -39,7 +51,7 @@ test("lightness runs one way along every table", () => {
 
 test("dark paper has light for much, light paper dark", () => {
   for (const scale of SCALES) {
-    const table = tableOf(scale).map(lightness);
+    const table = getColourTable(scale).map(lightness);
     const [none, most] = [table[scale.kind === "symmetric" ? 127 : 0] as number, table.at(-1) as number];
     assert.equal(most > none, scale.dark, named(scale));
     assert.ok(Math.abs(most - none) > 60, named(scale));
@@ -51,27 +63,27 @@ test("values can be read back from colours within 1/255 of the range", () => {
     const range = scale.largest - scale.least;
     for (let i = 0; i <= 1000; i++) {
       const value = scale.least + (i / 1000) * range;
-      assert.ok(Math.abs(valueOf(rgbOf(value, scale), scale) - value) <= range / 255, `${named(scale)} ${value}`);
+      assert.ok(Math.abs(readValue(toRgb(value, scale), scale) - value) <= range / 255, `${named(scale)} ${value}`);
     }
-    assert.equal(new Set(tableOf(scale).map(String)).size, tableOf(scale).length, named(scale));
+    assert.equal(new Set(getColourTable(scale).map(String)).size, getColourTable(scale).length, named(scale));
   }
 });
 
 test("what stands beyond the scale has the colour of its end, and what is no number has none of its colours", () => {
-  const scale = symmetric(2, false);
-  assert.deepEqual(rgbOf(99, scale), rgbOf(2, scale));
-  assert.deepEqual(rgbOf(-99, scale), rgbOf(-2, scale));
+  const scale = makeSymmetricScale(2, false);
+  assert.deepEqual(toRgb(99, scale), toRgb(2, scale));
+  assert.deepEqual(toRgb(-99, scale), toRgb(-2, scale));
   for (const each of SCALES) {
-    assert.ok(Number.isNaN(valueOf(rgbOf(Number.NaN, each), each)), named(each));
-    assert.ok(Number.isNaN(valueOf(rgbOf(Number.POSITIVE_INFINITY, each), each)), named(each));
+    assert.ok(Number.isNaN(readValue(toRgb(Number.NaN, each), each)), named(each));
+    assert.ok(Number.isNaN(readValue(toRgb(Number.POSITIVE_INFINITY, each), each)), named(each));
   }
-  assert.equal(colourOf(Number.NaN, scale), "rgb(230,0,200)");
+  assert.equal(toCssColour(Number.NaN, scale), "rgb(230,0,200)");
 });
 
 test("zero stands in the middle of a symmetric table and signs have different hues for every kind of eye", () => {
   for (const dark of [false, true]) {
-    const scale = symmetric(5, dark);
-    assert.deepEqual(rgbOf(0, scale), tableOf(scale)[127]);
+    const scale = makeSymmetricScale(5, dark);
+    assert.deepEqual(toRgb(0, scale), getColourTable(scale)[127]);
     for (const matrix of [[1, 0, 0, 0, 1, 0, 0, 0, 1], SEEN_WITHOUT.red, SEEN_WITHOUT.green])
       for (const value of [2, 5]) {
         const warmth = (colour: Colour) => {
@@ -79,26 +91,26 @@ test("zero stands in the middle of a symmetric table and signs have different hu
           const [r, g, b] = [0, 3, 6].map((i) => [0, 1, 2].reduce((sum, j) => sum + (matrix[i + j] as number) * (light[j] as number), 0)) as [number, number, number];
           return (r + g) / 2 - b;
         };
-        assert.ok(warmth(rgbOf(value, scale)) - warmth(rgbOf(-value, scale)) > 0.25, `${value} ${dark}`);
+        assert.ok(warmth(toRgb(value, scale)) - warmth(toRgb(-value, scale)) > 0.25, `${value} ${dark}`);
       }
   }
 });
 
 test("patterns and flags go from 0 to 1, everything else as far out as its largest number", () => {
   const pattern = row("p", ["T", "S"], { kind: "softmax", inputs: ["a", "b"] });
-  assert.deepEqual(scaleOf(pattern, false), shares(false));
+  assert.deepEqual(makeTensorScale(pattern, false), makeUnitScale(false));
   const scores = row("s", ["T", "S"], { kind: "same", inputs: ["a"] }, { least: -4, largest: 3 });
-  assert.deepEqual(scaleOf(scores, true), symmetric(4, true));
-  assert.equal(symmetric(0, false).largest, 1); // all zero still has a scale
+  assert.deepEqual(makeTensorScale(scores, true), makeSymmetricScale(4, true));
+  assert.equal(makeSymmetricScale(0, false).largest, 1); // all zero still has a scale
 });
 
 test("numbers written in cells can be read on every colour", () => {
   for (const scale of SCALES)
-    for (const colour of tableOf(scale)) assert.ok(contrast(fromHex(inkOn(colour)), colour) >= 4.5, `${named(scale)} ${colour}`);
+    for (const colour of getColourTable(scale)) assert.ok(measureContrast(fromHex(chooseInk(colour)), colour) >= 4.5, `${named(scale)} ${colour}`);
 });
 
 test("text of the page has the contrast of WCAG AA in both themes, and the canvas uses the same inks", () => {
-  const style = readFileSync("src/style.css", "utf8");
+  const style = readFileSync("src/theme.css", "utf8");
   for (const dark of [false, true]) {
     const block = style.split(dark ? '.pellucid[data-theme="dark"] {' : ".pellucid {\n  color-scheme: light")[1]?.split("}")[0] ?? "";
     const token = Object.fromEntries([...block.matchAll(/--([a-z-]+): (#[0-9a-f]{6});/g)].map((found) => [found[1], found[2] as string]));
@@ -111,10 +123,10 @@ test("text of the page has the contrast of WCAG AA in both themes, and the canva
       ["accent", "accent-soft"],
     ] as [string, string][];
     for (const [text, on] of pairs)
-      assert.ok(contrast(fromHex(token[text] as string), fromHex(token[on] as string)) >= 4.5, `${text} on ${on}, dark ${dark}`);
+      assert.ok(measureContrast(fromHex(token[text] as string), fromHex(token[on] as string)) >= 4.5, `${text} on ${on}, dark ${dark}`);
     for (const edge of ["edge", "accent", "follow"])
-      assert.ok(contrast(fromHex(token[edge] as string), fromHex(token.panel as string)) >= 3, `${edge}, dark ${dark}`);
-    const inks = inksOf(dark);
+      assert.ok(measureContrast(fromHex(token[edge] as string), fromHex(token.panel as string)) >= 3, `${edge}, dark ${dark}`);
+    const inks = getInks(dark);
     for (const name of ["panel", "ink", "quiet", "line", "hatch", "accent", "follow"] as const) assert.equal(inks[name], token[name], name);
     assert.equal(inks.followInk, token["follow-ink"]);
   }

@@ -1,9 +1,9 @@
 // Laws of what is saved as a picture: cells in their colours, hatching where masked, texts that cannot break out.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { colourOf, shares } from "../src/colour";
-import { drawingOf, escaped, type Panel, svgOf, VECTOR_CELLS } from "../src/drawing";
-import { inksOf } from "../src/theme";
+import { makeUnitScale, toCssColour } from "../src/colour";
+import { escapeXml, makeDrawing, type Panel, VECTOR_CELLS, writeSvg } from "../src/drawing";
+import { getInks } from "../src/theme";
 
 function panel(rows: number, cols: number, more: Partial<Panel> = {}): Panel {
   return {
@@ -12,8 +12,8 @@ function panel(rows: number, cols: number, more: Partial<Panel> = {}): Panel {
     rows: { dim: "T", size: rows },
     cols: { dim: "S", size: cols },
     values: Array.from({ length: rows * cols }, (_, i) => i / (rows * cols)),
-    scale: shares(false),
-    inks: inksOf(false),
+    scale: makeUnitScale(false),
+    inks: getInks(false),
     numbers: false,
     ...more,
   };
@@ -22,30 +22,30 @@ function panel(rows: number, cols: number, more: Partial<Panel> = {}): Panel {
 const never = () => assert.fail("no bitmap is needed here");
 
 test("each cell stands once in an SVG, in the colour of its value", () => {
-  const svg = svgOf(drawingOf(panel(3, 5)), never);
-  for (let i = 0; i < 15; i++) assert.ok(svg.includes(`fill="${colourOf(i / 15, shares(false))}"`));
+  const svg = writeSvg(makeDrawing(panel(3, 5)), never);
+  for (let i = 0; i < 15; i++) assert.ok(svg.includes(`fill="${toCssColour(i / 15, makeUnitScale(false))}"`));
   const side = /width="(\d+)" height="\1"/.exec(svg)?.[1];
   assert.equal(svg.split(`width="${side}" height="${side}"`).length - 1, 15);
 });
 
 test("a masked cell has hatching instead of a colour", () => {
-  const all = svgOf(drawingOf(panel(2, 2, { values: [1, 1, 1, 1] })), never);
-  const masked = svgOf(drawingOf(panel(2, 2, { values: [1, 1, 1, 1], masked: (row, col) => col > row })), never);
-  const dark = `fill="${colourOf(1, shares(false))}"`;
+  const all = writeSvg(makeDrawing(panel(2, 2, { values: [1, 1, 1, 1] })), never);
+  const masked = writeSvg(makeDrawing(panel(2, 2, { values: [1, 1, 1, 1], masked: (row, col) => col > row })), never);
+  const dark = `fill="${toCssColour(1, makeUnitScale(false))}"`;
   assert.equal(all.split(dark).length - masked.split(dark).length, 1);
-  assert.ok(masked.includes(inksOf(false).hatch));
+  assert.ok(masked.includes(getInks(false).hatch));
 });
 
 test("more cells than a vector picture holds become one bitmap", () => {
   const side = Math.ceil(VECTOR_CELLS ** 0.5) + 1;
-  const svg = svgOf(drawingOf(panel(side, side)), () => "data:image/png;base64,AA");
+  const svg = writeSvg(makeDrawing(panel(side, side)), () => "data:image/png;base64,AA");
   assert.equal(svg.split("<image ").length, 2);
   assert.ok(svg.length < 50_000);
 });
 
 test("no text breaks out of a picture", () => {
   const labels = ['"/><script>alert(1)</script>', "</text>"];
-  const svg = svgOf(drawingOf(panel(2, 2, { rows: { dim: "T", size: 2, labels }, cols: { dim: "S", size: 2, labels } })), never);
+  const svg = writeSvg(makeDrawing(panel(2, 2, { rows: { dim: "T", size: 2, labels }, cols: { dim: "S", size: 2, labels } })), never);
   assert.ok(!svg.includes("<script"));
-  assert.equal(escaped("a\u0000\u0001b & <c>"), "ab &amp; &lt;c&gt;");
+  assert.equal(escapeXml("a\u0000\u0001b & <c>"), "ab &amp; &lt;c&gt;");
 });

@@ -1,11 +1,11 @@
 // Laws of the formulas: elements with as many children as MathML gives them, and nothing of the notation left over.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { display, formulaOf, fraction, line, over, root, rootOrNumber } from "../src/mathml";
-import { storyOf } from "../src/stories";
+import { display, fraction, line, makeFormula, makeRootOrNumber, over, root } from "../src/mathml";
+import { makeStory } from "../src/story_stops";
 import type { Op } from "../src/types";
-import { manifest } from "./small";
-import { type Element, elementsOf, textOf, xmlOf } from "./vnodes";
+import { type Element, elementsOf, textOf, xmlOf } from "./element_tree";
+import { manifest } from "./small_trace";
 
 const OPS: Op[] = [
   { kind: "lookup", table: "t", scale: 128 ** 0.5, side: "source" },
@@ -48,11 +48,11 @@ function check(element: Element): void {
 }
 
 test("the formula of every kind of operation is well-formed MathML", () => {
-  for (const op of OPS) for (const element of elementsOf(formulaOf(op))) check(element as Element);
+  for (const op of OPS) for (const element of elementsOf(makeFormula(op))) check(element as Element);
 });
 
 test("the formulas of all stops are well-formed, also where the model lacks parts", () => {
-  for (const stop of storyOf(manifest(), 1, 2, true)) for (const element of elementsOf(stop.formula)) check(element as Element);
+  for (const stop of makeStory(manifest(), 1, 2, true)) for (const element of elementsOf(stop.formula)) check(element as Element);
 });
 
 test("the check of formulas can fail", () => {
@@ -72,7 +72,7 @@ test("the notation hangs words below and above", () => {
 });
 
 test("a divisor that is the root of a whole number is written as one", () => {
-  const text = (value: number) => elementsOf(display(line(rootOrNumber(value)))).map(xmlOf).join("");
+  const text = (value: number) => elementsOf(display(line(makeRootOrNumber(value)))).map(xmlOf).join("");
   assert.match(text(Math.fround(32 ** 0.5)), /<msqrt><mrow><mn>32<\/mn>/);
   assert.match(text(8), /<mn>8<\/mn>/);
   assert.match(text(2.5), /<mn>2.5<\/mn>/);

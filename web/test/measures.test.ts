@@ -1,16 +1,16 @@
 // What the page measures of attention, of links and of accounts, against numbers that can be worked out by hand.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { byGroup, byKey, bySize, byWord, headOf } from "../src/account";
-import { differenceInWords, editInWords, pairsOf } from "../src/edits";
-import { distance } from "../src/kept";
-import { linksOf, unitsOf } from "../src/links";
-import { carried, entropyOf, maskedBy, meanOf, numbersOf, patternOf } from "../src/patterns";
-import type { Account, Manifest } from "../src/types";
-import { cosines } from "../src/views/positions";
-import { sizeOf } from "../src/views/wholetrace";
-import { warningsOf, wordsOf } from "../src/views/tokens";
-import { manifest } from "./small";
+import { findLinks, listUnits } from "../src/alignment_links";
+import { measureDistance } from "../src/baseline";
+import { describeDifference, describeEdit, pairSteps } from "../src/edits";
+import { parseHeadPart, sortBySize, sumByGroup, sumByKey, sumByWord } from "../src/logit_account";
+import { averageHeads, computeContributionNorms, computeEntropy, makeMask, makePattern, measureHead } from "../src/patterns";
+import type { LogitAccount, Manifest } from "../src/types";
+import { computeCosines } from "../src/views/positions";
+import { groupPieces, listWarnings } from "../src/views/tokens";
+import { estimateSize } from "../src/views/whole_trace";
+import { manifest } from "./small_trace";
 
 const near = (a: number, b: number) => assert.ok(Math.abs(a - b) < 1e-6, `${a} is not ${b}`);
 const floats = (...values: number[]) => Float32Array.from(values);
@@ -21,46 +21,46 @@ const WORDED = manifest({
 });
 
 test("an even row has entropy log n, a sharp one none", () => {
-  near(entropyOf([0.25, 0.25, 0.25, 0.25]), Math.log(4));
-  assert.equal(entropyOf([0, 1, 0]), 0);
+  near(computeEntropy([0.25, 0.25, 0.25, 0.25]), Math.log(4));
+  assert.equal(computeEntropy([0, 1, 0]), 0);
 });
 
 test("a head's numbers are means over its rows, and each head has its own", () => {
-  const pattern = patternOf(floats(1, 0, 0, 0.5, 0.5, 0, /* head 2 */ 0, 0, 1, 0.2, 0.2, 0.6), [2, 2, 3]);
-  const [first, second] = [numbersOf(pattern, 0, new Set([2])), numbersOf(pattern, 1, new Set([2]))];
+  const pattern = makePattern(floats(1, 0, 0, 0.5, 0.5, 0, /* head 2 */ 0, 0, 1, 0.2, 0.2, 0.6), [2, 2, 3]);
+  const [first, second] = [measureHead(pattern, 0, new Set([2])), measureHead(pattern, 1, new Set([2]))];
   near(first.largest, 0.75);
   near(first.entropy, Math.log(2) / 2);
-  near(first.onMarks, 0);
-  near(second.onMarks, 0.8);
-  assert.deepEqual([...meanOf(pattern)].map((x) => Math.round(x * 100) / 100), [0.5, 0, 0.5, 0.35, 0.35, 0.3]);
+  near(first.onSpecialTokens, 0);
+  near(second.onSpecialTokens, 0.8);
+  assert.deepEqual([...averageHeads(pattern)].map((x) => Math.round(x * 100) / 100), [0.5, 0, 0.5, 0.35, 0.35, 0.3]);
 });
 
 test("what is carried is the weight times the length of the value after W_O", () => {
   // One query, two keys, two heads of width 2; the second head's columns of W_O are twice the identity.
-  const pattern = patternOf(floats(1, 0, /* head 2 */ 0.25, 0.75), [2, 1, 2]);
+  const pattern = makePattern(floats(1, 0, /* head 2 */ 0.25, 0.75), [2, 1, 2]);
   const v = floats(9, 9, 9, 9, /* head 2 */ 3, 4, 0, 1);
   const output = floats(7, 7, 2, 0, /* second row */ 7, 7, 0, 2);
-  const found = carried(pattern, 1, v, 2, output);
+  const found = computeContributionNorms(pattern, 1, v, 2, output);
   near(found[0] ?? NaN, 0.25 * 10);
   near(found[1] ?? NaN, 0.75 * 2);
 });
 
 test("masks stand for each cell, or for all rows at once, or not at all", () => {
-  assert.equal(maskedBy(undefined, 2), undefined);
-  assert.equal(maskedBy(floats(1, 1), 2), undefined);
-  const [row, square] = [maskedBy(floats(1, 0), 2), maskedBy(floats(1, 0, 1, 1), 2)];
+  assert.equal(makeMask(undefined, 2), undefined);
+  assert.equal(makeMask(floats(1, 1), 2), undefined);
+  const [row, square] = [makeMask(floats(1, 0), 2), makeMask(floats(1, 0, 1, 1), 2)];
   assert.deepEqual([row?.(5, 0), row?.(5, 1)], [false, true]);
   assert.deepEqual([square?.(0, 1), square?.(1, 1)], [true, false]);
 });
 
 test("heads that share nothing are 2 apart, equal ones 0", () => {
-  assert.equal(distance(floats(1, 0, 0, 1), floats(0, 1, 1, 0), 2), 2);
-  assert.equal(distance(floats(1, 0), floats(1, 0), 1), 0);
+  assert.equal(measureDistance(floats(1, 0, 0, 1), floats(0, 1, 1, 0), 2), 2);
+  assert.equal(measureDistance(floats(1, 0), floats(1, 0), 1), 0);
 });
 
 test("units are pieces, or words with marks of their own", () => {
-  assert.deepEqual(unitsOf(WORDED.source, false).map((unit) => unit.text), ["▁un", "▁belie", "va", "ble", "</s>"]);
-  assert.deepEqual(unitsOf(WORDED.source, true), [
+  assert.deepEqual(listUnits(WORDED.source, false).map((unit) => unit.text), ["▁un", "▁belie", "va", "ble", "</s>"]);
+  assert.deepEqual(listUnits(WORDED.source, true), [
     { text: "un", pieces: [0] },
     { text: "believable", pieces: [1, 2, 3] },
     { text: "</s>", pieces: [4] },
@@ -74,7 +74,7 @@ test("links by word add up source pieces and average target pieces; what is not 
     ...[0.1, 0.1, 0.1, 0.1, 0.6],
     ...[0, 0, 0, 0, 1],
   );
-  const { links, hidden } = linksOf(WORDED, weights, "writes", true, 0.3);
+  const { links, hiddenWeight: hidden } = findLinks(WORDED, weights, "writes", true, 0.3);
   assert.deepEqual(links.map(({ source, target }) => [source, target]), [[0, 0], [1, 1], [2, 1], [2, 2]]);
   near(links[1]?.weight ?? NaN, (0.8 + 0.3) / 2);
   near(hidden, 0.05 / 3);
@@ -82,11 +82,11 @@ test("links by word add up source pieces and average target pieces; what is not 
 
 test("the row that reads a piece is the one after the row that writes it", () => {
   const weights = floats(...[1, 0, 0, 0, 0], ...[0, 1, 0, 0, 0], ...[0, 0, 1, 0, 0], ...[0, 0, 0, 1, 0]);
-  const { links } = linksOf(WORDED, weights, "reads", false, 0.5);
+  const { links } = findLinks(WORDED, weights, "reads", false, 0.5);
   assert.deepEqual(links.map(({ source, target }) => [source, target]), [[1, 0], [2, 1], [3, 2]]);
 });
 
-const ACCOUNT: Account = {
+const ACCOUNT: LogitAccount = {
   step: 1,
   piece: "x",
   id: 3,
@@ -102,40 +102,40 @@ const ACCOUNT: Account = {
 };
 
 test("sums of an account by kind, by head and by word lose nothing", () => {
-  assert.deepEqual(byGroup(ACCOUNT).map((share) => share.value), [1, 1, 4]);
-  assert.deepEqual(bySize(ACCOUNT, ["cross", "ffn"]).map((part) => part.value), [4, 3, -2]);
-  assert.deepEqual(byKey(ACCOUNT, "cross"), [1, 1, -0.5, -0.5, 0]);
-  assert.equal(byKey(ACCOUNT, "self"), null);
-  const words = byWord(byKey(ACCOUNT, "cross") ?? [], WORDED.source);
+  assert.deepEqual(sumByGroup(ACCOUNT).map((share) => share.value), [1, 1, 4]);
+  assert.deepEqual(sortBySize(ACCOUNT, ["cross", "ffn"]).map((part) => part.value), [4, 3, -2]);
+  assert.deepEqual(sumByKey(ACCOUNT, "cross"), [1, 1, -0.5, -0.5, 0]);
+  assert.equal(sumByKey(ACCOUNT, "self"), null);
+  const words = sumByWord(sumByKey(ACCOUNT, "cross") ?? [], WORDED.source);
   assert.deepEqual(words, [{ label: "un", value: 1 }, { label: "believable", value: 0 }, { label: "</s>", value: 0 }]);
-  assert.deepEqual(headOf(ACCOUNT.parts[2] ?? assert.fail()), { section: "decoder.0.cross", head: 1 });
-  assert.equal(headOf(ACCOUNT.parts[3] ?? assert.fail()), null);
+  assert.deepEqual(parseHeadPart(ACCOUNT.parts[2] ?? assert.fail()), { section: "decoder.0.cross", head: 1 });
+  assert.equal(parseHeadPart(ACCOUNT.parts[3] ?? assert.fail()), null);
 });
 
 test("words are told with their pieces, and warned of where they are many or unknown", () => {
-  assert.deepEqual(wordsOf(WORDED.source).map((word) => word.pieces), [[0], [1, 2, 3], [4]]);
-  const said = warningsOf({ ...WORDED.source, words: [0, 0, 0, 0, null], text: "unbelievable" });
+  assert.deepEqual(groupPieces(WORDED.source).map((word) => word.pieces), [[0], [1, 2, 3], [4]]);
+  const said = listWarnings({ ...WORDED.source, words: [0, 0, 0, 0, null], text: "unbelievable" });
   assert.match(said[0] ?? "", /“unbelievable” became 4 pieces/);
   assert.match(said[1] ?? "", /1 piece \(va\)/);
-  assert.deepEqual(warningsOf(WORDED.target), []);
+  assert.deepEqual(listWarnings(WORDED.target), []);
 });
 
 test("the cosine of a vector with itself is 1, with its opposite -1, with one at right angles 0", () => {
-  const found = cosines(floats(1, 0, -2, 0, 0, 3), 3, 2);
+  const found = computeCosines(floats(1, 0, -2, 0, 0, 3), 3, 2);
   assert.deepEqual([...found].map(Math.round).map((x) => x + 0), [1, -1, 0, -1, 1, 0, 0, 0, 1]);
 });
 
 test("two runs are told apart at the first step where they write otherwise", () => {
   const other: Manifest = { ...WORDED, log_prob: -3, target: { ...WORDED.target, ids: [8, 5, 2], pieces: ["▁in", "▁no", "</s>"] } };
-  assert.equal(differenceInWords(WORDED, other), "They part at step 2: first “creí”, then “no”; log P changes by −2.");
-  assert.equal(differenceInWords(WORDED, WORDED), "The pieces are the same; log P changes by 0.");
-  assert.equal(pairsOf(WORDED, { ...other, steps: other.steps.slice(0, 2) })[2]?.after, null);
-  assert.equal(editInWords({ kind: "hide", word: 1 }, WORDED.source), "the source word “believable” is hidden");
-  assert.equal(editInWords({ kind: "silence", attention: "decoder.3.cross", head: 0 }, WORDED.source), "decoder, layer 4, cross-attention, head 1 is silent");
+  assert.equal(describeDifference(WORDED, other), "They part at step 2: first “creí”, then “no”; log P changes by −2.");
+  assert.equal(describeDifference(WORDED, WORDED), "The pieces are the same; log P changes by 0.");
+  assert.equal(pairSteps(WORDED, { ...other, steps: other.steps.slice(0, 2) })[2]?.after, null);
+  assert.equal(describeEdit({ kind: "hide", word: 1 }, WORDED.source), "the source word “believable” is hidden");
+  assert.equal(describeEdit({ kind: "silence", attention: "decoder.3.cross", head: 0 }, WORDED.source), "decoder, layer 4, cross-attention, head 1 is silent");
 });
 
 test("a file with more in it is said to be larger", () => {
-  const sizes = (["html-maps", "html-float16", "html-float32", "html-weights"] as const).map((what) => sizeOf(WORDED, what));
+  const sizes = (["html-maps", "html-float16", "html-float32", "html-weights"] as const).map((what) => estimateSize(WORDED, what));
   assert.deepEqual([...sizes].sort((a, b) => a - b), sizes);
   near((sizes[3] ?? 0) - (sizes[2] ?? 0), (4 * (131 * 3 + 131) * 4) / 3);
 });

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
-import { fileSource, fromHalf, httpSource, numbersOf, reason, type WidgetModel, widgetSource } from "../src/source";
-import { manifest } from "./small";
+import { decodeHalf, fileSource, httpSource, readReason, toNumbers, type WidgetModel, widgetSource } from "../src/trace_source";
+import { manifest } from "./small_trace";
 
 const NUMBERS = Float32Array.from([0, -1.5, 12345.678, 6e-8, Number.NaN]);
 
@@ -27,8 +27,8 @@ test("a server is asked at the addresses of the trace that it gave last", async 
   });
   const source = httpSource();
   await source.act?.("trace", { sentence: "Hi." });
-  assert.deepEqual(await source.tensor("decoder.0.cross.pattern"), NUMBERS);
-  assert.deepEqual(await source.parameter("w", 3, 5), NUMBERS);
+  assert.deepEqual(await source.fetchTensor("decoder.0.cross.pattern"), NUMBERS);
+  assert.deepEqual(await source.fetchParameter("w", 3, 5), NUMBERS);
   await source.act?.("verdict", {});
   assert.deepEqual(asked, [
     'POST trace {"sentence":"Hi."}',
@@ -36,8 +36,8 @@ test("a server is asked at the addresses of the trace that it gave last", async 
     "GET trace/t%2F1/p/w?rows=3:5",
     "POST trace/t%2F1/verdict {}",
   ]);
-  assert.equal(source.download?.("html-maps"), "trace/t%2F1/export.html?keep=maps");
-  assert.equal(source.download?.("npz"), "trace/t%2F1/tensors.npz");
+  assert.equal(source.downloadUrl?.("html-maps"), "trace/t%2F1/export.html?keep=maps");
+  assert.equal(source.downloadUrl?.("npz"), "trace/t%2F1/tensors.npz");
 });
 
 test("what a server refuses is said in its own words, what it does not say in ours", async () => {
@@ -47,12 +47,12 @@ test("what a server refuses is said in its own words, what it does not say in ou
     "trace/x/t/cut": new Response(new Uint8Array(7)),
   });
   await assert.rejects(async () => httpSource().act?.("trace", { sentence: "Hi." }), /^Error: The queue is full/);
-  await assert.rejects(httpSource("", "x").manifest(), /answered 502 Bad Gateway/);
-  await assert.rejects(httpSource("", "x").tensor("cut"), /cut off, 7 bytes/);
-  await assert.rejects(httpSource("", "gone").manifest(), /does not answer/);
-  assert.equal(reason('{"detail":[{"msg":"too long"},{"msg":"too many"}]}'), "too long; too many");
-  assert.equal(reason('{"detail":"no"}'), "no");
-  assert.equal(reason("[1]"), null);
+  await assert.rejects(httpSource("", "x").fetchManifest(), /answered 502 Bad Gateway/);
+  await assert.rejects(httpSource("", "x").fetchTensor("cut"), /cut off, 7 bytes/);
+  await assert.rejects(httpSource("", "gone").fetchManifest(), /does not answer/);
+  assert.equal(readReason('{"detail":[{"msg":"too long"},{"msg":"too many"}]}'), "too long; too many");
+  assert.equal(readReason('{"detail":"no"}'), "no");
+  assert.equal(readReason("[1]"), null);
 });
 
 test("16 bits are the number that IEEE 754 says", () => {
@@ -68,11 +68,11 @@ test("16 bits are the number that IEEE 754 says", () => {
     [0x7c00, Number.POSITIVE_INFINITY],
     [0xfc00, Number.NEGATIVE_INFINITY],
   ];
-  for (const [bits, value] of known) assert.equal(fromHalf(bits), value);
-  assert.ok(Object.is(fromHalf(0x8000), -0));
-  assert.ok(Number.isNaN(fromHalf(0x7e01)));
-  assert.deepEqual([...numbersOf(Uint16Array.from([0x3c00, 0xc000]).buffer, "float16")], [1, -2]);
-  assert.deepEqual([...numbersOf(Uint8Array.from([1, 0, 1]).buffer, "bool")], [1, 0, 1]);
+  for (const [bits, value] of known) assert.equal(decodeHalf(bits), value);
+  assert.ok(Object.is(decodeHalf(0x8000), -0));
+  assert.ok(Number.isNaN(decodeHalf(0x7e01)));
+  assert.deepEqual([...toNumbers(Uint16Array.from([0x3c00, 0xc000]).buffer, "float16")], [1, -2]);
+  assert.deepEqual([...toNumbers(Uint8Array.from([1, 0, 1]).buffer, "bool")], [1, 0, 1]);
 });
 
 test("a file gives the numbers packed in it, and names those it does not hold", async () => {
@@ -95,10 +95,10 @@ test("a file gives the numbers packed in it, and names those it does not hold", 
     getElementById: (id: string) => (id === "pellucid-manifest" ? { textContent: JSON.stringify(manifest()) } : null),
     querySelectorAll: (selector: string) => blocks[selector] ?? [],
   } as unknown as Document);
-  assert.deepEqual(await source.manifest(), { ...manifest(), verdict });
-  assert.deepEqual(await source.tensor("decoder.0.cross.pattern"), NUMBERS);
-  assert.deepEqual([...(await source.parameter("w", 100, 101))], [300, 301, 302]);
-  await assert.rejects(source.tensor("logits"), /logits are not in this file/);
+  assert.deepEqual(await source.fetchManifest(), { ...manifest(), verdict });
+  assert.deepEqual(await source.fetchTensor("decoder.0.cross.pattern"), NUMBERS);
+  assert.deepEqual([...(await source.fetchParameter("w", 100, 101))], [300, 301, 302]);
+  await assert.rejects(source.fetchTensor("logits"), /logits are not in this file/);
   assert.equal(source.act, undefined);
 });
 
@@ -108,7 +108,7 @@ test("a kernel is asked by messages, and answers to others are not heard", async
   const model: WidgetModel = { send: (content) => sent.push(content as Record<string, unknown>), on: (_, heard) => (hear = heard) };
   const source = widgetSource(model);
   assert.equal(widgetSource(model), source);
-  const numbers = source.tensor("logits");
+  const numbers = source.fetchTensor("logits");
   const whole = new Uint8Array(4 + NUMBERS.byteLength);
   whole.set(new Uint8Array(NUMBERS.buffer), 4);
   hear({ id: 99 }, []);
@@ -117,7 +117,7 @@ test("a kernel is asked by messages, and answers to others are not heard", async
   const acted = source.act?.("edit", { edits: [], keep_target: true });
   hear({ id: sent[1]?.id as number, value: manifest({ id: "second" }) }, []);
   assert.equal(((await acted) as { id: string }).id, "second");
-  const refused = source.parameter("w", 0, 1);
+  const refused = source.fetchParameter("w", 0, 1);
   assert.deepEqual(sent[2], { id: 3, trace: "second", ask: "parameter", name: "w", first: 0, end: 1 });
   hear({ id: 3, problem: "There is no parameter w." }, []);
   await assert.rejects(refused, /There is no parameter w\./);

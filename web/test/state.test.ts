@@ -1,59 +1,59 @@
 // Laws of the page's state: numbers are fetched once, errors are one sentence, links lead back, zooming finds the way out.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { KEYS, press } from "../src/keyboard";
-import { answers, arrive, follow, linkOf, questionOf, read, written } from "../src/permalink";
+import { handleKey, KEYS } from "../src/keyboard";
+import { moveHead, moveLayer, moveStep, rememberPlace, zoomOut } from "../src/navigation";
+import { applyLink, isAnswerTo, makeLink, makeQuestion, openLink, readLink, writeLink } from "../src/permalink";
 import { type App, makeApp } from "../src/state";
-import { remember, turnHead, turnLayer, turnStep, zoomOut } from "../src/zoom";
 import type { EditSpec, Manifest, Question } from "../src/types";
-import { counted, manifest, sourceOf } from "./small";
+import { counted, manifest, sourceOf } from "./small_trace";
 
 async function shown(more = {}): Promise<{ app: App; source: ReturnType<typeof sourceOf> }> {
   const source = sourceOf(manifest(), more);
   const app = makeApp(source, "page");
-  await app.begin();
+  await app.showTrace();
   return { app, source };
 }
 
 test("a tensor is fetched when looked at, and once", async () => {
   const { app, source } = await shown();
   assert.deepEqual(source.asked, []);
-  const [one, other] = await Promise.all([app.tensor("decoder.0.cross.scores"), app.tensor("decoder.0.cross.scores")]);
+  const [one, other] = await Promise.all([app.loadTensor("decoder.0.cross.scores"), app.loadTensor("decoder.0.cross.scores")]);
   assert.equal(one, other);
-  assert.equal(app.peek("decoder.0.cross.scores"), one);
+  assert.equal(app.peekTensor("decoder.0.cross.scores"), one);
   assert.deepEqual(source.asked, ["decoder.0.cross.scores"]);
 });
 
 test("what was not captured, does not exist or came cut off is refused in a sentence", async () => {
-  const { app } = await shown({ tensor: async () => new Float32Array(3) });
-  await assert.rejects(app.tensor("decoder.0.ffn.inner"), /decoder\.0\.ffn\.inner was not captured\./);
-  await assert.rejects(app.tensor("decoder.9.ffn"), /no tensor named decoder\.9\.ffn/);
-  await assert.rejects(app.tensor("decoder.0.cross.scores"), /came with 3 numbers; its shape has 70/);
-  await assert.rejects(app.parameter("lost", 0, 1), /lost are not in this file/);
+  const { app } = await shown({ fetchTensor: async () => new Float32Array(3) });
+  await assert.rejects(app.loadTensor("decoder.0.ffn.inner"), /decoder\.0\.ffn\.inner was not captured\./);
+  await assert.rejects(app.loadTensor("decoder.9.ffn"), /no tensor named decoder\.9\.ffn/);
+  await assert.rejects(app.loadTensor("decoder.0.cross.scores"), /came with 3 numbers; its shape has 70/);
+  await assert.rejects(app.loadParameter("lost", 0, 1), /lost are not in this file/);
 });
 
 test("rows of a parameter are the same numbers however they are asked for, and blocks are fetched once", async () => {
   const { app, source } = await shown();
   for (const [first, end] of [[0, 1], [63, 65], [60, 131], [0, 131]] as [number, number][]) {
-    const { values } = await app.parameter("w", first, end);
+    const { values } = await app.loadParameter("w", first, end);
     assert.deepEqual([...values], Array.from({ length: (end - first) * 3 }, (_, i) => first * 3 + i));
   }
   assert.deepEqual(source.asked, ["w 0:64", "w 64:128", "w 128:131"]);
-  assert.deepEqual([...(await app.parameter("bias", 127, 130)).values], [127, 128, 129]);
+  assert.deepEqual([...(await app.loadParameter("bias", 127, 130)).values], [127, 128, 129]);
 });
 
 test("a new trace takes the place of the old one, with its numbers; what it does not have is left", async () => {
   const next = manifest({ id: "new", tensors: manifest().tensors.slice(0, 2), steps: manifest().steps.slice(0, 2) });
   const { app, source } = await shown({ act: async () => next });
-  await app.tensor("decoder.0.cross.scores");
+  await app.loadTensor("decoder.0.cross.scores");
   app.step.value = 6;
-  app.go({ view: "cell", tensor: "decoder.0.self.scores", index: [0, 1, 1] });
-  assert.equal(await app.ask("trace", { sentence: "New." }), next);
+  app.goTo({ view: "cell", tensor: "decoder.0.self.scores", index: [0, 1, 1] });
+  assert.equal(await app.askSource("trace", { sentence: "New." }), next);
   assert.equal(app.manifest.value?.id, "new");
   assert.equal(app.step.value, 1);
   assert.deepEqual(app.place.value, { view: "map" });
-  assert.equal(app.peek("decoder.0.cross.scores"), undefined);
-  await app.tensor("decoder.0.cross.scores");
+  assert.equal(app.peekTensor("decoder.0.cross.scores"), undefined);
+  await app.loadTensor("decoder.0.cross.scores");
   assert.equal(source.asked.length, 2);
 });
 
@@ -61,13 +61,13 @@ test("numbers of the old trace that come late are not those of the new one", asy
   let tell: (values: Float32Array) => void = () => undefined;
   const { app } = await shown({
     act: async () => manifest({ id: "new" }),
-    tensor: () => new Promise<Float32Array>((resolve) => (tell = resolve)),
+    fetchTensor: () => new Promise<Float32Array>((resolve) => (tell = resolve)),
   });
-  const late = app.tensor("decoder.0.cross.scores");
-  await app.ask("trace", { sentence: "New." });
+  const late = app.loadTensor("decoder.0.cross.scores");
+  await app.askSource("trace", { sentence: "New." });
   tell(counted([2, 7, 5]));
   await late;
-  assert.equal(app.peek("decoder.0.cross.scores"), undefined);
+  assert.equal(app.peekTensor("decoder.0.cross.scores"), undefined);
 });
 
 test("an answer that does not come is told as one sentence, and asking again clears it", async () => {
@@ -78,37 +78,37 @@ test("an answer that does not come is told as one sentence, and asking again cle
       return { findings: [], reference: null };
     },
   });
-  assert.equal(await app.ask("verdict", {}), null);
+  assert.equal(await app.askSource("verdict", {}), null);
   assert.equal(app.problem.value, "The sentence has 300 pieces; at most 256 are traced.");
   assert.equal(app.busy.value, null);
   fail = false;
-  assert.ok(await app.ask("verdict", {}));
+  assert.ok(await app.askSource("verdict", {}));
   assert.equal(app.problem.value, null);
 });
 
 test("a file answers from what it holds and says that it cannot be asked more", async () => {
   const account = { step: 1, piece: "a", id: 9, other: null, logit: 1, sum: 1, parts: [] };
   const app = makeApp(sourceOf(manifest({ accounts: { chosen: [account], against: [null] } }), { kind: "file" }), "file");
-  await app.begin();
-  assert.equal(await app.ask("account", { step: 1, piece: 9 }), account);
-  assert.equal(await app.ask("account", { step: 1, piece: 8 }), null);
+  await app.showTrace();
+  assert.equal(await app.askSource("account", { step: 1, piece: 9 }), account);
+  assert.equal(await app.askSource("account", { step: 1, piece: 8 }), null);
   assert.match(app.problem.value ?? "", /pellucid serve/);
 });
 
 test("where the trace of a link is gone, its sentence is translated again", async () => {
   const again = manifest({ id: "again" });
   const source = sourceOf(manifest(), {
-    manifest: async () => {
+    fetchManifest: async () => {
       throw new Error("That trace is gone.");
     },
     act: async () => again,
   });
   const app = makeApp(source, "page");
-  await arrive(app, read("#id=again&s=The+ball+is+blue."));
+  await openLink(app, readLink("#id=again&s=The+ball+is+blue."));
   assert.equal(app.manifest.value?.id, "again");
   assert.equal(app.problem.value, null);
-  const without = makeApp(sourceOf(manifest(), { manifest: source.manifest }), "page");
-  await arrive(without, read("#id=again"));
+  const without = makeApp(sourceOf(manifest(), { fetchManifest: source.fetchManifest }), "page");
+  await openLink(without, readLink("#id=again"));
   assert.equal(without.problem.value, "That trace is gone.");
 });
 
@@ -145,11 +145,11 @@ test("a link says the whole question, of whatever kind, and reading it gives the
             const question = { sentence, beam, ...way, ...(edits && { edits }), ...(model && { model }) };
             const made = madeOf(question);
             const app = makeApp(sourceOf(made), "page");
-            await app.begin();
-            const link = read(`#${written(linkOf(app))}`);
+            await app.showTrace();
+            const link = readLink(`#${writeLink(makeLink(app))}`);
             assert.deepEqual(link.question, question);
-            assert.deepEqual(link.question, questionOf(made));
-            assert.ok(answers(made, question));
+            assert.deepEqual(link.question, makeQuestion(made));
+            assert.ok(isAnswerTo(made, question));
             seen++;
           }
   assert.equal(seen, 576);
@@ -168,7 +168,7 @@ test("no trace answers a question that differs from its own in anything", () => 
     { sentence: "a", beam: 4, model: "01", edits: [EDITS[0] as EditSpec] },
     { sentence: "a", beam: 4, model: "01", edits: [EDITS[1] as EditSpec] },
   ];
-  for (const one of all) for (const other of all) if (one.target === undefined) assert.equal(answers(madeOf(one), other), one === other);
+  for (const one of all) for (const other of all) if (one.target === undefined) assert.equal(isAnswerTo(madeOf(one), other), one === other);
 });
 
 for (const [what, fragment] of [
@@ -182,7 +182,7 @@ for (const [what, fragment] of [
   test(`a link whose ${what} cannot be read shows nothing and says so`, async () => {
     const source = sourceOf(manifest(), { act: async () => assert.fail("it was asked") });
     const app = makeApp(source, "page");
-    await arrive(app, read(`#${fragment}`));
+    await openLink(app, readLink(`#${fragment}`));
     assert.equal(app.manifest.value, null);
     assert.match(app.notice.value ?? "", new RegExp(`damaged: it.*${what}`));
   });
@@ -192,7 +192,7 @@ test("a kept trace that is not what the link asks for is not shown for it, and a
   const asked: unknown[] = [];
   const made = madeOf({ sentence: "a", beam: 1 });
   const source = sourceOf(made, {
-    manifest: async (_, wanted) => {
+    fetchManifest: async (_, wanted) => {
       const kept = madeOf({ sentence: "b" });
       if (wanted && !wanted(kept)) throw new Error("not it");
       return kept;
@@ -203,7 +203,7 @@ test("a kept trace that is not what the link asks for is not shown for it, and a
     },
   });
   const app = makeApp(source, "page");
-  await arrive(app, read("#id=former&s=a&b=1"));
+  await openLink(app, readLink("#id=former&s=a&b=1"));
   assert.deepEqual(asked, [{ sentence: "a", beam: 1 }]);
   assert.equal(app.manifest.value, made);
   assert.match(app.notice.value ?? "", /another run \(former\) than .* \(abc\)/);
@@ -211,38 +211,38 @@ test("a kept trace that is not what the link asks for is not shown for it, and a
 
 test("a file says of a link that it is of another translation", async () => {
   const app = makeApp(sourceOf(manifest(), { kind: "file" }), "file");
-  for (const fragment of ["#v=map", `#${written(linkOf(app))}`, "#id=abc", "#s=The+ball+is+blue."]) {
-    await arrive(app, read(fragment));
+  for (const fragment of ["#v=map", `#${writeLink(makeLink(app))}`, "#id=abc", "#s=The+ball+is+blue."]) {
+    await openLink(app, readLink(fragment));
     assert.equal(app.notice.value, null);
   }
   for (const fragment of ["#id=abd", "#s=The+ball+is+new.", "#s=The+ball+is+blue.&e=[{}]", "#s=The+ball+is+blue.&k=1234"]) {
-    await arrive(app, read(fragment));
+    await openLink(app, readLink(fragment));
     assert.match(app.notice.value ?? "", /another translation than this file holds, which is “The ball is blue\.” by small/);
     assert.equal(app.manifest.value?.id, "abc");
   }
-  await arrive(app, read("#s=a&w=x"));
+  await openLink(app, readLink("#s=a&w=x"));
   assert.match(app.notice.value ?? "", /damaged/);
 });
 
 test("a link leads back to where it was made", async () => {
   const { app } = await shown();
-  app.go({ view: "cell", section: "decoder.3.cross", tensor: "decoder.0.cross.scores", head: 1, row: 3, col: 2, index: [1, 3, 2] });
+  app.goTo({ view: "cell", section: "decoder.3.cross", tensor: "decoder.0.cross.scores", head: 1, row: 3, col: 2, index: [1, 3, 2] });
   app.step.value = 4;
   app.follow.value = { dim: "S", index: 2 };
   app.story.value = 7;
   app.mode.value = "teach";
   app.numbers.value = true;
   app.code.value = false;
-  const link = linkOf(app);
-  assert.deepEqual(read(`#${written(link)}`), link);
+  const link = makeLink(app);
+  assert.deepEqual(readLink(`#${writeLink(link)}`), link);
   assert.equal(link.question?.sentence, "The ball is blue.");
   const { app: other } = await shown();
-  follow(other, read(written(link)));
-  assert.deepEqual(linkOf(other), link);
+  applyLink(other, readLink(writeLink(link)));
+  assert.deepEqual(makeLink(other), link);
 });
 
 test("a fragment that says nonsense says nothing", () => {
-  const link = read("#v=__proto__&i=1.x&t=-4&f=Q2&n=99&m=admin&h=1e9&a=%3Cscript%3E");
+  const link = readLink("#v=__proto__&i=1.x&t=-4&f=Q2&n=99&m=admin&h=1e9&a=%3Cscript%3E");
   assert.deepEqual(link, {
     place: { view: "map", section: "<script>" }, // text only: it is compared with names, never written as markup
     step: 0,
@@ -258,11 +258,11 @@ test("a fragment that says nonsense says nothing", () => {
 
 test("Esc goes out the way one came in, and ends at the map", async () => {
   const { app } = await shown();
-  const go = (change: Parameters<App["go"]>[0]) => {
-    app.go(change);
-    remember(app, app.place.value);
+  const go = (change: Parameters<App["goTo"]>[0]) => {
+    app.goTo(change);
+    rememberPlace(app, app.place.value);
   };
-  remember(app, app.place.value);
+  rememberPlace(app, app.place.value);
   go({ view: "head", section: "decoder.0.cross", head: 1 });
   go({ view: "cell", tensor: "decoder.0.cross.scores", index: [1, 2, 3] });
   go({ view: "cell", tensor: "decoder.0.cross.products", index: [1, 2, 3] });
@@ -276,16 +276,16 @@ test("Esc goes out the way one came in, and ends at the map", async () => {
 
 test("heads go round, layers and steps end", async () => {
   const { app } = await shown();
-  app.go({ view: "cell", section: "decoder.0.cross", tensor: "decoder.0.cross.pattern", index: [1, 2, 3], head: 1 });
-  turnHead(app, 1);
+  app.goTo({ view: "cell", section: "decoder.0.cross", tensor: "decoder.0.cross.pattern", index: [1, 2, 3], head: 1 });
+  moveHead(app, 1);
   assert.deepEqual([app.place.value.head, app.place.value.index], [0, [0, 2, 3]]);
-  turnLayer(app, 1);
+  moveLayer(app, 1);
   assert.deepEqual([app.place.value.section, app.place.value.tensor], ["decoder.1.cross", "decoder.1.cross.pattern"]);
-  turnLayer(app, 1);
+  moveLayer(app, 1);
   assert.equal(app.place.value.section, "decoder.1.cross");
-  turnStep(app, -1);
+  moveStep(app, -1);
   assert.equal(app.step.value, 0);
-  turnStep(app, 99);
+  moveStep(app, 99);
   assert.equal(app.step.value, 6);
 });
 
@@ -302,13 +302,13 @@ test("no two keys mean different things, and a key pressed while writing means i
   const { app } = await shown();
   const page = { focusSentence: () => undefined, toggleHelp: () => undefined, closeHelp: () => false };
   const event = (key: string, target: unknown) => ({ key, composedPath: () => [target] }) as unknown as KeyboardEvent;
-  assert.equal(press(app, page, event("n", new Element("textarea"))), false);
+  assert.equal(handleKey(app, page, event("n", new Element("textarea"))), false);
   assert.equal(app.numbers.value, false);
-  assert.equal(press(app, page, event("n", new Element("canvas"))), true);
+  assert.equal(handleKey(app, page, event("n", new Element("canvas"))), true);
   assert.equal(app.numbers.value, true);
-  assert.equal(press(app, page, event(" ", new Element("canvas"))), false);
+  assert.equal(handleKey(app, page, event(" ", new Element("canvas"))), false);
   app.mode.value = "teach";
-  assert.equal(press(app, page, event(" ", new Element("button"))), false);
-  assert.equal(press(app, page, event(" ", new Element("canvas"))), true);
+  assert.equal(handleKey(app, page, event(" ", new Element("button"))), false);
+  assert.equal(handleKey(app, page, event(" ", new Element("canvas"))), true);
   assert.equal(app.hidden.value, true);
 });

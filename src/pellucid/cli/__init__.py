@@ -1,4 +1,4 @@
-"""The command line: one small file for each command, and nothing heavy until a command runs."""
+"""The command line: one small file for each command; heavy imports wait until a command runs."""
 
 from typing import Annotated
 
@@ -26,7 +26,7 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},  # every command below takes them from here
     rich_markup_mode=None,  # plain text is faster, and copies into documents
-    pretty_exceptions_enable=False,
+    pretty_exceptions_enable=False,  # a failure of ours keeps its plain traceback; report_errors handles the rest
 )
 for name, module in {
     "demo": demo,
@@ -42,18 +42,19 @@ for name, module in {
     "export": export,
     "import": import_,
 }.items():
+    # \b keeps Click from rewrapping the examples as one paragraph.
     app.command(name, epilog=f"\b\nExamples:\n{module.EXAMPLES}")(report_errors(module.run))
 app.add_typer(inspecting.app)
 
 
 def main() -> None:
-    """What the `pellucid` command does."""
+    """Run the `pellucid` command."""
     app(prog_name="pellucid")
 
 
-def show_version(wanted: bool) -> None:
-    """The version of the installed package."""
-    if wanted:
+def show_version(requested: bool) -> None:
+    """Print the version of the installed package and exit."""
+    if requested:
         import pellucid
 
         typer.echo(f"pellucid {pellucid.__version__}")
@@ -70,6 +71,6 @@ def pellucid(
 
     Start with: pellucid demo
 
-    Results go to standard output, progress and messages to standard error. Exit code 0: done; 1: the run failed; 2:
-    something is wrong with what was given, and one message says what; 130: interrupted.
+    Results go to standard output, progress and messages to standard error. Exit code 0: success; 1: the run failed; 2:
+    something is wrong with the input, and one message says what; 130: interrupted.
     """

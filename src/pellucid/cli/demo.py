@@ -1,4 +1,4 @@
-"""`pellucid demo`: the whole path on the built-in phrasebook."""
+"""`pellucid demo`: trains, translates and scores on the built-in phrasebook."""
 
 import shutil
 import sys
@@ -18,8 +18,9 @@ EXAMPLES = """\
   pellucid demo --out runs/quick --minutes 1"""
 
 DEMO_PAIRS = 120_000
+# Updates, not minutes: so a slow or busy machine trains the same model as a fast one.
 DEMO_STEPS = 1500
-"""A number of updates and not of minutes, so that a slow or busy machine trains the same model as a fast one."""
+"""Updates of a demo whose length is not given."""
 
 DEMO_RECIPE: dict[str, Any] = {
     "seed": 1,
@@ -31,15 +32,17 @@ DEMO_RECIPE: dict[str, Any] = {
 
 
 def run(
-    out: Annotated[str, typer.Option(metavar="DIR", help="directory of the run")] = "runs/demo",
-    steps: Annotated[int | None, typer.Option(help=f"updates to train for  [default: {DEMO_STEPS}]")] = None,
-    minutes: Annotated[float | None, typer.Option(help="or minutes to train for: few of them teach little")] = None,
+    out: Annotated[str, typer.Option(metavar="DIR", help="directory to write the run to")] = "runs/demo",
+    steps: Annotated[int | None, typer.Option(help=f"number of updates to train for  [default: {DEMO_STEPS}]")] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="train for so many minutes instead; a few minutes teach little")
+    ] = None,
 ) -> None:
-    """The whole path on built-in sentences.
+    """Train, translate and score on built-in sentences.
 
-    Train on an English-Spanish phrasebook, translate, score: minutes on two cores, nothing to fetch. The phrasebook is
-    a small grammar that writes sentence pairs; the model is tested on some it has not seen. A demo that was interrupted
-    goes on where it stopped, and one that is done shows its results again.
+    Train on an English-Spanish phrasebook, translate, score: minutes on two cores, nothing to download. The phrasebook
+    is a small grammar that writes sentence pairs; the model is tested on pairs it has not seen. An interrupted demo
+    continues where it stopped, and a finished one shows its results again.
     """
     from pellucid.api import load
     from pellucid.cli.train import train_and_plot
@@ -48,70 +51,70 @@ def run(
     folder = directory / "data"
     settings = demo_settings(directory, {"steps": steps, "minutes": minutes})
     write_data(folder)
-    if not (directory / "average").is_dir():
+    if not (directory / "average").is_dir():  # written only when training is over
         train_and_plot(settings, directory, resume=(directory / "run.toml").is_file())
     model = load(directory / "best")
     write_lines([*score_test_set(model, folder), "", *held_out_lines(model), "", *next_step_lines(directory)])
 
 
 def demo_settings(directory: Path, length: dict[str, float | None]) -> "RunConfig":
-    """The settings of the run that began there, else the recipe for the length given."""
+    """Return the settings of the run in `directory`, or else the recipe with the length that was asked for."""
     from pellucid.api import run_settings
     from pellucid.train.config import read_run
 
     if (directory / "run.toml").is_file():
         return read_run(directory / "run.toml")
-    given = {key: value for key, value in length.items() if value is not None}
+    length_settings = {key: value for key, value in length.items() if value is not None}
     files = {
-        f"{prefix}{side}": str(directory / "data" / f"{part}.{language}")
-        for prefix, part in (("", "train"), ("dev_", "dev"))
+        f"{prefix}{side}": str(directory / "data" / f"{split}.{language}")
+        for prefix, split in (("", "train"), ("dev_", "dev"))
         for side, language in (("source", "en"), ("target", "es"))
     }
     return run_settings(
-        {**DEMO_RECIPE, "train": {**DEMO_RECIPE["train"], **(given or {"steps": DEMO_STEPS})}, "data": files}
+        {**DEMO_RECIPE, "train": {**DEMO_RECIPE["train"], **(length_settings or {"steps": DEMO_STEPS})}, "data": files}
     )[0]
 
 
 def write_data(folder: Path) -> None:
-    """The phrasebook as files, written once; the names are train.en, train.es, train.align, dev.en and so on."""
+    """Write the phrasebook, unless it is there, as train.en, train.es, train.align, dev.en and so on."""
     from pellucid.data.phrasebook import split_phrases, write_split
 
-    names = [f"{part}.{language}" for part in ("train", "dev", "test") for language in ("en", "es", "align")]
+    names = [f"{split}.{language}" for split in ("train", "dev", "test") for language in ("en", "es", "align")]
     if not all((folder / name).exists() for name in names):
         typer.echo(f"writing {DEMO_PAIRS:,} sentence pairs of the phrasebook into {folder}", err=True)
         write_split(folder, split_phrases(DEMO_PAIRS))
 
 
 def score_test_set(model: "Model", folder: Path) -> list[str]:
-    """BLEU of the test sentences, none of which was trained on."""
+    """Return the line with BLEU on the test sentences, none of which the model was trained on."""
     from pellucid.data.corpus import read_lines
     from pellucid.evaluate.scores import corpus_scores
 
     sources, references = (list(read_lines(folder / name)) for name in ("test.en", "test.es"))
-    texts = [each.text for each in model.translate(sources)]
+    texts = [translation.text for translation in model.translate(sources)]
     bleu = corpus_scores(texts, references, metrics=["bleu"])["bleu"]
-    right = sum(text == reference for text, reference in zip(texts, references, strict=True))
+    exact = sum(text == reference for text, reference in zip(texts, references, strict=True))
     return [
         f"BLEU {bleu['score']:.2f} on {len(sources):,} sentences the model has never seen ({bleu['signature']}); "
-        f"{right:,} of them are exactly right"
+        f"{exact:,} of them are exactly right"
     ]
 
 
 def held_out_lines(model: "Model") -> list[str]:
-    """The six sentences held out by hand: source, translation and, where it differs, reference."""
+    """Return the six sentences held out by hand: source, translation and, where it differs, reference."""
     from pellucid.data.phrasebook import HELD_OUT
 
     translations = model.translate([phrase.source for phrase in HELD_OUT])
     lines = ["Six more it has never seen (✓ exactly right, ✗ not):"]
     for phrase, translation in zip(HELD_OUT, translations, strict=True):
-        right = translation.text == phrase.target
-        lines += ["", f"    {phrase.source}", f"  {'✓' if right else '✗'} {translation.text}"]
-        lines += [] if right else [f"    {phrase.target}  (reference)"]
+        exact = translation.text == phrase.target
+        lines += ["", f"    {phrase.source}", f"  {'✓' if exact else '✗'} {translation.text}"]
+        lines += [] if exact else [f"    {phrase.target}  (reference)"]
     return lines
 
 
 def next_step_lines(directory: Path) -> list[str]:
-    """Where the plot is, and three commands to go on with."""
+    """Return lines that say where the plot is and which commands to try next."""
     plot, program, data = directory / "training.png", program_name(), directory / "data"
     return [
         *([f"The loss and the dev scores, drawn: {plot}"] if plot.exists() else []),
@@ -125,7 +128,8 @@ def next_step_lines(directory: Path) -> list[str]:
 
 
 def program_name() -> str:
-    """How this program was called, in a form that can be called again."""
-    if Path(sys.argv[0]).name == "__main__.py":
+    """Return the words that call this program again."""
+    if Path(sys.argv[0]).name == "__main__.py":  # called as `python -m pellucid`
         return f"{sys.executable} -m pellucid"
+    # A path such as .venv/bin/pellucid is repeated only where the bare name would not be found.
     return "pellucid" if shutil.which("pellucid") else sys.argv[0]

@@ -1,4 +1,4 @@
-"""How a command ends: one clear sentence and no traceback; exit code 2 for a mistake, 1 for a disk that failed."""
+"""Errors of a command as one clear sentence and an exit code: 2 for a mistake of the user, 1 for a failed disk."""
 
 import os
 import sys
@@ -18,7 +18,10 @@ FAILED, USERS_MISTAKE, INTERRUPTED, PIPE_CLOSED, TERMINATED = 1, 2, 130, 141, 14
 
 
 def report_errors(command: Command) -> Command:
-    """A command whose ValueError and OSError become a message on standard error; any other error stays what it is."""
+    """Return the command with ValueError and OSError turned into a message on standard error.
+
+    Any other error is a fault of ours and keeps its traceback.
+    """
 
     @wraps(command)
     def wrapped(*arguments: Any, **options: Any) -> Any:
@@ -26,10 +29,11 @@ def report_errors(command: Command) -> Command:
             with warnings.catch_warnings():
                 warnings.showwarning = show_warning
                 result = command(*arguments, **options)
-            sys.stdout.flush()
+            sys.stdout.flush()  # here, where a broken pipe is still caught, and not while Python shuts down
             return result
         except BrokenPipeError:
-            # Whoever read our output has stopped, as `head` does. Python would complain once more on its way out.
+            # The reader of our output has stopped, as `head` does. Python flushes standard output once more as it exits
+            # and would complain again, so it gets a place that takes everything.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(PIPE_CLOSED) from None
         except (ValueError, OSError) as error:
@@ -42,15 +46,15 @@ def report_errors(command: Command) -> Command:
     return wrapped  # pyright: ignore[reportReturnType]
 
 
-def show_warning(message: Warning | str, category: type[Warning], filename: str, *place: Any) -> None:
-    """A warning of ours without the place in the code that it came from; of others, as Python shows it."""
+def show_warning(message: Warning | str, category: type[Warning], filename: str, *location: Any) -> None:
+    """Print a warning: one of ours as its bare message, one of a library as Python shows it."""
     ours = Path(filename).is_relative_to(Path(__file__).parent)
-    text = f"pellucid: {message}\n" if ours else warnings.formatwarning(message, category, filename, *place[:1])
+    text = f"pellucid: {message}\n" if ours else warnings.formatwarning(message, category, filename, *location[:1])
     typer.echo(text, err=True, nl=False)
 
 
 def describe_error(error: ValueError | OSError) -> str:
-    """The error in words.
+    """Return the error in words.
 
     >>> describe_error(FileNotFoundError(2, "No such file or directory", "a.txt"))
     'a.txt: no such file or directory'

@@ -1,11 +1,11 @@
-"""`pellucid evaluate`: how good a model's translations are."""
+"""`pellucid evaluate`: scores a model's translations of a test set."""
 
 import time
 from typing import Annotated
 
 import typer
 
-from pellucid.cli.files import json_line, lines_and_others, name_file_in_errors, write_lines
+from pellucid.cli.files import json_line, name_file_in_errors, read_parallel_files, write_lines
 from pellucid.cli.options import DEVICE, ENGINE, EXPORTED, JSON, MODEL, PRECISIONS, search_default, search_option
 from pellucid.cli.progress import show_progress
 
@@ -20,12 +20,13 @@ METRIC_TITLES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "wer": "WER"}
 def run(
     model: Annotated[str, MODEL],
     source: Annotated[
-        str, typer.Option(metavar="FILE", help="sentences to translate, one a line, plain or .gz; - is standard input")
+        str,
+        typer.Option(metavar="FILE", help="sentences to translate, one per line, plain or .gz; - is standard input"),
     ],
     reference: Annotated[
         list[str],
         typer.Option(
-            metavar="FILE", help="their translations by people, line by line; repeatable, where there are more"
+            metavar="FILE", help="their translations by people, line by line; repeat it for several references"
         ),
     ],
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
@@ -37,24 +38,24 @@ def run(
     exported: Annotated[str | None, EXPORTED] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """BLEU, chrF, TER and WER of translations.
+    """Score a model's translations: BLEU, chrF, TER and WER.
 
     Translate a test set and compare with what people wrote: BLEU and chrF (higher is better), TER and WER (lower is
-    better), upper and lower case told apart, but for a model that writes lower case only. Each score comes with its
-    signature, which says how it was computed; without one it cannot be compared. Every line counts, an empty one too.
-    With several references WER and TER count the edits to the nearest, in per cent of the mean length of all.
+    better). Case counts, except for a model that writes lower case only. Each score comes with its signature, which
+    says how it was computed; without it a score cannot be compared. Every line counts, empty ones too. With several
+    references, WER and TER count the edits to the nearest one, in per cent of the mean length of all.
     """
     from pellucid.api import load
     from pellucid.decode.config import SearchConfig
     from pellucid.evaluate.scores import corpus_scores
 
     search = {"beam": beam, "batch": batch, "length_penalty": length_penalty, "scores": False}
-    SearchConfig(**search)
-    sources, references = lines_and_others(source, reference)
+    SearchConfig(**search)  # refuses impossible numbers before a file or the model is read
+    sources, references = read_parallel_files(source, reference)
     loaded, started = load(model, precision, engine, device=device, exported=exported), time.monotonic()
     with name_file_in_errors(source):
-        found = loaded.translate_stream(sources, **search)
-        texts = [each.text for each in show_progress(found, total=len(sources))]
+        translations = loaded.translate_stream(sources, **search)
+        texts = [translation.text for translation in show_progress(translations, total=len(sources))]
     typer.echo(f"{len(sources):,} sentences translated in {time.monotonic() - started:.1f} s, beam {beam}", err=True)
     with name_file_in_errors(" and ".join(reference)):
         scores = corpus_scores(texts, references, lowercase=loaded.lowercase)
@@ -62,5 +63,5 @@ def run(
         write_lines([json_line(scores)])
     else:
         write_lines(
-            f"{METRIC_TITLES[name]:5}{each['score']:6.2f}  {each['signature']}" for name, each in scores.items()
+            f"{METRIC_TITLES[name]:5}{result['score']:6.2f}  {result['signature']}" for name, result in scores.items()
         )

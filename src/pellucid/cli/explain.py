@@ -1,4 +1,4 @@
-"""`pellucid explain`: one translation, walked through in the terminal, or as one HTML file."""
+"""`pellucid explain`: one translation step by step, in the terminal or as one HTML file."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import json_line, lines_of, write_lines
+from pellucid.cli.files import json_line, read_sentences, write_lines
 from pellucid.cli.options import MODEL, search_default, search_option
 
 if TYPE_CHECKING:
@@ -23,29 +23,30 @@ EXAMPLES = """\
 
 def run(
     model: Annotated[str, MODEL],
-    sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="what to translate; - is standard input")],
+    sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="the sentence to translate; - is standard input")],
     target: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="a translation to look at, instead of one that is searched for")
+        str | None, typer.Option(metavar="TEXT", help="explain this translation instead of searching for one")
     ] = None,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     html: Annotated[
-        str | None, typer.Option(metavar="FILE", help="write the page and its numbers into this one file")
+        str | None, typer.Option(metavar="FILE", help="write the page and its numbers into this single file")
     ] = None,
     keep: Annotated[
         str | None,
         typer.Option(
             metavar="maps|float16|float32|weights",
-            help="what the file keeps: attention patterns and every account (maps, if left out); all tensors, rounded "
-            "to float16 or whole; or the weights too",
+            help="what the file keeps: attention patterns and every account (maps, the default); all tensors, rounded "
+            "to float16 or in full float32; or the weights too",
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="write the manifest as one JSON object instead of text")] = False,
 ) -> None:
-    """Every step of one translation, with its numbers.
+    """Show every step of one translation, with its numbers.
 
-    Text, pieces and ids; the shape of every tensor; for each step what was likely, what was chosen and why it stopped;
-    what each written word attends to; the beam and what it dropped; what adds to each logit; and the checks that these
-    numbers passed. With --html the same and more becomes a page in one file, which opens without a network.
+    Show text, pieces and ids; the shape of every tensor; for each step which pieces were likely, which one was chosen
+    and why it stopped; what each written word attends to; the beam and what it dropped; what adds to each logit; and
+    the checks that these numbers passed. With --html the same and more becomes a page in one file, which opens without
+    a network.
     """
     from pellucid.api import load
     from pellucid.decode.config import SearchConfig
@@ -54,22 +55,23 @@ def run(
 
     SearchConfig(beam=beam)
     if html:
-        require_writable(Path(html), keep or KEEP_CHOICES[0])  # what is wrong is said before the model is loaded
+        require_writable(Path(html), keep or KEEP_CHOICES[0])  # a wrong path is reported before the model is loaded
     elif keep:
         raise ValueError(f"--keep {keep} says what a file keeps; name one with --html FILE")
     line = read_only_line() if sentence == "-" else sentence
     trace = load(model).trace(line, target=target, beam=beam)
     if html:
-        written = save_html(trace, html, keep or KEEP_CHOICES[0], say=lambda words: typer.echo(words, err=True))
-        typer.echo(f"{html}: {format_size(written)}", err=json)
+        size = save_html(trace, html, keep or KEEP_CHOICES[0], say=lambda words: typer.echo(words, err=True))
+        typer.echo(f"{html}: {format_size(size)}", err=json)  # with --json, standard output is one object only
     if json:
+        # JSON has neither infinities nor NaN: they become null.
         write_lines([json_line(without_infinities(manifest_with_answers(trace)))])
     elif not html:
         write_lines(walk_lines(trace))
 
 
 def walk_lines(trace: "Trace") -> Iterator[str]:
-    """The walk through a trace, for the terminal at hand."""
+    """Return the lines of the walk through a trace, fitted to the terminal."""
     from pellucid.cli.terminal import Terminal
     from pellucid.cli.walk import walk_trace
     from pellucid.page.html import manifest_with_answers
@@ -78,20 +80,21 @@ def walk_lines(trace: "Trace") -> Iterator[str]:
 
 
 def align_trace(trace: "Trace") -> "Links":
-    """Which words belong together."""
+    """Return the links between source words and words of the translation."""
     from pellucid.decode.alignment import link_words, piece_alignments, strip_eos, words_without_punctuation
 
     assert trace.model is not None
+    # A second pass over the sentence, so that the links are those of `translate --alignments`.
     [norms] = piece_alignments(trace.model, [trace.source.ids], [trace.target.ids])
     sides = trace.source, trace.target
     return link_words(
-        norms, *(words_without_punctuation(each.pieces[: len(strip_eos(each.ids))], each.text) for each in sides)
+        norms, *(words_without_punctuation(side.pieces[: len(strip_eos(side.ids))], side.text) for side in sides)
     )
 
 
 def read_only_line() -> str:
-    """The one line of standard input; ValueError for none or several."""
-    lines = list(lines_of("-"))
+    """Return the only line of standard input; raise ValueError for none or several."""
+    lines = list(read_sentences("-"))
     if len(lines) != 1:
         raise ValueError(f"standard input has {len(lines):,} lines; explain takes one sentence")
     return lines[0]

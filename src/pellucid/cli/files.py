@@ -1,4 +1,4 @@
-"""Sentences in, results out: the files a command reads, and standard output as UTF-8 lines."""
+"""Input and output of the commands: files of sentences, and standard output as UTF-8 lines."""
 
 import json
 import sys
@@ -13,55 +13,58 @@ import typer
 from pellucid.atomic import atomic_file
 
 LINE_SEPARATORS = str.maketrans({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
-"""Characters that some readers take for the end of a line; JSON may write them as escapes."""
+"""Translation of characters that some readers take for the end of a line into JSON escapes."""
 
 LINE_BREAKERS = str.maketrans("\n\r\0", "   ")
-"""Characters that no line of text holds."""
+"""Translation of characters that may not stand inside a line of text into spaces."""
 
 
-def lines_of(path: str) -> Iterator[str]:
-    """The sentences of a file or, for "-", of standard input; a person at a keyboard is told so."""
+def read_sentences(path: str) -> Iterator[str]:
+    """Return the sentences of a file or, for "-", of standard input; say so where that is a keyboard."""
     from pellucid.data.corpus import sentence_lines
 
     if path == "-" and sys.stdin.isatty():
-        typer.echo("pellucid: reading sentences from the keyboard, one a line; Ctrl-D ends", err=True)
+        typer.echo("pellucid: reading sentences from the keyboard, one per line; Ctrl-D ends", err=True)
     return sentence_lines(path)
 
 
-def equal_lines(first: str, second: str) -> tuple[list[str], list[str]]:
-    """All lines of two files that belong together; ValueError if one has more than the other, or both have none."""
-    left, [right] = lines_and_others(first, [second])
-    return left, right
+def read_file_pair(first: str, second: str) -> tuple[list[str], list[str]]:
+    """Return the lines of two parallel files; raise ValueError if their numbers differ or both are empty."""
+    lines, [other_lines] = read_parallel_files(first, [second])
+    return lines, other_lines
 
 
-def lines_and_others(first: str, others: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """All lines of a file and of one or more that belong to it; ValueError as `equal_lines` has it."""
+def read_parallel_files(first: str, others: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """Return the lines of a file and of the files parallel to it.
+
+    Raises ValueError if their numbers differ, if all are empty, or if two of the files are standard input.
+    """
     if [first, *others].count("-") > 1:
         raise ValueError("both files are standard input; name one of them")
-    left, rights = list(lines_of(first)), [list(lines_of(other)) for other in others]
-    for other, right in zip(others, rights, strict=True):
-        if len(left) != len(right):
+    lines, other_files = list(read_sentences(first)), [list(read_sentences(other)) for other in others]
+    for other, other_lines in zip(others, other_files, strict=True):
+        if len(lines) != len(other_lines):
             raise ValueError(
-                f"{first} has {len(left):,} lines and {other} has {len(right):,}: line n of one must belong to line n "
-                "of the other; `pellucid` ends lines at line feeds only, as `wc -l` counts them"
+                f"{first} has {len(lines):,} lines and {other} has {len(other_lines):,}: line n of one must belong to "
+                "line n of the other; `pellucid` ends lines at line feeds only, as `wc -l` counts them"
             )
-    if not left:
+    if not lines:
         raise ValueError(f"{first} and {' and '.join(others)} are empty")
-    return left, rights
+    return lines, other_files
 
 
-def lines_beside(path: str, other: str) -> list[str]:
-    """All lines of a file that has one for each line of another, which may be standard input."""
+def read_parallel_lines(path: str, other: str) -> list[str]:
+    """Return the lines of a file that is parallel to another one, which may be standard input."""
     if path == other == "-":
         raise ValueError("both files are standard input; name one of them")
-    if other == "-":
-        return list(lines_of(path))
-    return equal_lines(path, other)[0]
+    if other == "-":  # standard input can be read only once, so its lines cannot be counted here
+        return list(read_sentences(path))
+    return read_file_pair(path, other)[0]
 
 
 @contextmanager
 def open_output(path: str | None) -> Iterator[Callable[[str], Any] | None]:
-    """Writes text to a file, which stands there when all is written and not before; None for no file."""
+    """Yield a function that writes text to a file, which appears once all is written; yield None for no path."""
     if path is None:
         yield None
         return
@@ -71,41 +74,39 @@ def open_output(path: str | None) -> Iterator[Callable[[str], Any] | None]:
 
 @contextmanager
 def name_file_in_errors(path: str) -> Iterator[None]:
-    """Errors about a line, and warnings that one was not translated, are told with its file."""
+    """Put the name of the file into errors about its lines and into warnings of lines that were not translated."""
     from pellucid.decode.assemble import NotTranslated
 
     name = "standard input" if path == "-" else path
     show = warnings.showwarning
 
-    def with_name(message: Warning | str, category: type[Warning], *place: Any) -> None:
+    def with_name(message: Warning | str, category: type[Warning], *location: Any) -> None:
         if issubclass(category, NotTranslated):
             typer.echo(f"pellucid: {name}: {message}", err=True)
         else:
-            show(message, category, *place)
+            show(message, category, *location)
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("always", NotTranslated)
+            warnings.simplefilter("always", NotTranslated)  # by default, Python shows equal warnings once
             warnings.showwarning = with_name
             yield
     except ValueError as error:
-        if str(error).startswith(f"{path}:"):
+        if str(error).startswith(f"{path}:"):  # errors from reading name file and line already
             raise
         raise ValueError(f"{name}: {error}") from None
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Lines to standard output, in UTF-8 whatever the machine's default, each at once and whole.
-
-    So whoever reads them sees each as soon as it is there, and complete lines only when the command is interrupted.
-    """
+    """Write lines to standard output in UTF-8, whatever the machine's default encoding is."""
     for line in lines:
+        # One write and one flush a line: a reader sees it at once, and an interruption leaves complete lines only.
         sys.stdout.buffer.write(line.translate(LINE_BREAKERS).encode() + b"\n")
         sys.stdout.buffer.flush()
 
 
 def json_line(value: Any) -> str:
-    r"""An object as one line of JSON, for whatever reads lines.
+    r"""Return an object as one line of JSON that every reader of lines takes for one line.
 
     >>> json_line({"text": "año\u2028\n"})
     '{"text": "año\\u2028\\n"}'
@@ -114,7 +115,8 @@ def json_line(value: Any) -> str:
 
 
 def require_file(path: str) -> str:
-    """The path; OSError now, and not after minutes of work, if there is no such file to read."""
+    """Return the path; raise OSError if the file cannot be read, before any work is done."""
     if path != "-":
+        # Opening also finds missing rights and directories, which `exists` does not.
         Path(path).open("rb").close()
     return path

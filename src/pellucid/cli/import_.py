@@ -1,4 +1,4 @@
-"""`pellucid import`: another program's model as a model directory."""
+"""`pellucid import`: converts a Marian model of Hugging Face transformers to a model directory."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,27 +14,29 @@ EXAMPLES = """\
 
 def run(
     directory: Annotated[
-        str, typer.Argument(metavar="DIR", help="a directory of Hugging Face transformers with a Marian model")
+        str, typer.Argument(metavar="DIR", help="directory of a Marian model, as Hugging Face transformers saves it")
     ],
-    out: Annotated[str, typer.Argument(metavar="OUT", help="model directory to write; a model there is replaced")],
+    out: Annotated[
+        str, typer.Argument(metavar="OUT", help="model directory to write; a model that is already there is replaced")
+    ],
 ) -> None:
-    """Another program's model as a model directory.
+    """Convert another program's model to a model directory.
 
     DIR holds a translation model as transformers saves it: config.json, model.safetensors, vocab.json, source.spm and
     target.spm, such as a model of OPUS-MT. It may be a Marian model, or a Pegasus model with Marian's tokenizer, which
-    is how pellucid export writes models with their norms before each part.
+    is how `pellucid export` writes models with a norm before each sublayer.
 
-    What is written translates as the original does: the same pieces, the same numbers; `pellucid export OUT DIR2 --to
-    marian` gives the original back. A model for several languages is told which one by how a line begins: >>fra<<.
+    The result translates as the original does: the same pieces, the same numbers; `pellucid export OUT DIR2 --to
+    marian` gives the original back. For a model with several target languages, begin each line with one: >>fra<<.
 
-    Weights in a pickle (pytorch_model.bin) are not opened, as a pickle can run any program. What a model here cannot
-    be is refused, with every reason, and nothing is written.
+    Weights in a pickle (pytorch_model.bin) are not opened, because a pickle can run any program. A model that cannot be
+    converted exactly is refused, with every reason, and nothing is written.
     """
     from pellucid.interop.marian import import_marian
 
-    found = import_marian(Path(directory), Path(out))
-    c = found.model.config
-    weights = sum(parameter.numel() for parameter in found.model.parameters())
+    bundle = import_marian(Path(directory), Path(out))
+    c = bundle.model.config
+    weights = sum(parameter.numel() for parameter in bundle.model.parameters())
     write_lines(
         [
             f"{out}: {weights / 1e6:.1f} million weights, {c.encoder_layers} + {c.decoder_layers} layers, "

@@ -1,4 +1,4 @@
-"""What options of a search mean, and their defaults: both are written once, in `SearchConfig`."""
+"""Options that several commands share; those of a search take help and default from `SearchConfig`."""
 
 from typing import Any, get_type_hints
 
@@ -6,14 +6,15 @@ import typer
 
 
 def search_option(name: str, **more: Any) -> Any:
-    """An option with the meaning of a field of `SearchConfig` as its help."""
+    """Return an option whose help is the description of a field of `SearchConfig`."""
     from pellucid.decode.config import SearchConfig
 
+    # The description is the first metadata of the field's Annotated type.
     return typer.Option(help=get_type_hints(SearchConfig, include_extras=True)[name].__metadata__[0], **more)
 
 
 def search_default(name: str) -> Any:
-    """The default of a field of `SearchConfig`."""
+    """Return the default of a field of `SearchConfig`."""
     from pellucid.decode.config import SearchConfig
 
     return getattr(SearchConfig, name)
@@ -23,22 +24,22 @@ MODEL = typer.Argument(metavar="MODEL", help="a model directory, such as runs/de
 JSON = typer.Option("--json", help="write JSON objects instead of text")
 PRECISION = typer.Option(
     metavar="float32|bfloat16",
-    help="of the weights; bfloat16 takes half the memory, and less time where it is built in",
+    help="precision of the weights; bfloat16 takes half the memory, and less time where the processor has it built in",
 )
 PRECISIONS = typer.Option(
     metavar="float32|bfloat16|int8",
-    help="of the weights; bfloat16 takes half the memory, and less time where it is built in; int8 is CTranslate2's "
-    "alone, and `pellucid export` measures what it costs",
+    help="precision of the weights; bfloat16 takes half the memory, and less time where the processor has it built in; "
+    "int8 is for CTranslate2 only, and `pellucid export` measures what it costs",
 )
 ENGINE = typer.Option(
     metavar="auto|torch|ctranslate2",
-    help="what runs the model: auto takes CTranslate2 where that is installed and gives the same text",
+    help="engine that runs the model; auto takes CTranslate2 where it is installed and gives the same text",
 )
 DEVICE = typer.Option(
     metavar="cpu|cuda",
-    help="where the model is run; a GPU is taken only when it is named (cuda, or cuda:1), and then by torch",
+    help="device that runs the model; a GPU is used only if you name it (cuda, or cuda:1), and then by torch",
 )
 EXPORTED = typer.Option(
     metavar="DIR",
-    help="what `pellucid export --to ctranslate2` made of the model: translate with that, in the precision it has",
+    help="translate with this export of the model (`pellucid export --to ctranslate2`), in the precision it has",
 )

@@ -1,4 +1,4 @@
-"""`pellucid plan`: what a run will take, before it is begun."""
+"""`pellucid plan`: estimates time, memory and disk of a run before it starts."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -20,23 +20,25 @@ EXAMPLES = """\
 
 
 def run(
-    run_file: Annotated[str, typer.Argument(metavar="RUN.toml", help="the settings of the run")],
+    run_file: Annotated[str, typer.Argument(metavar="RUN.toml", help="file with the settings of the run")],
     change: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="override any setting; repeatable")
+        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="override a setting; can be repeated")
     ] = None,
     stand_in: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="PAIRS", help="plan on so many phrasebook pairs, as long as news, instead of the run's data"
+            min=1,
+            metavar="PAIRS",
+            help="plan with so many phrasebook pairs, as long as news, instead of the run's data",
         ),
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0.0, help="to try updates for, after a warm-up")] = 5.0,
+    seconds: Annotated[float, typer.Option(min=0.0, help="seconds to try updates for, after a warm-up")] = 5.0,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """What a run takes, before it is begun.
+    """Estimate what a run will take, before it starts.
 
-    Pairs, pieces, batches and updates; parameters, work, memory and disk; time on this machine, from a few seconds of
-    real updates on real batches; and what should be changed first. Nothing is written.
+    Show pairs, pieces, batches and updates; parameters, work, memory and disk; the time on this machine, measured on a
+    few seconds of real updates with real batches; and what should be changed first. Nothing is written.
     """
     from pellucid.api import run_settings
     from pellucid.train.plan import plan_run
@@ -48,12 +50,12 @@ def run(
         settings = stand_in_run(Path(run_file), change or ())
         data = stand_in_data(stand_in, settings)
     typer.echo(f"reading the data; then updates are tried, for {seconds:g} s or a few of them", err=True)
-    found = plan_run(settings, data, seconds=seconds)
-    write_lines([json_line(plan_as_json(found))] if json else plan_as_text(found))
+    plan = plan_run(settings, data, seconds=seconds)
+    write_lines([json_line(plan_as_json(plan))] if json else plan_as_text(plan))
 
 
 def plan_as_json(plan: "RunPlan") -> dict[str, Any]:
-    """A plan as one object: bytes, seconds and operations as plain numbers, None for what could not be known."""
+    """Return a plan as one JSON object: bytes, seconds and operations as numbers, None for what is not known."""
     from pellucid.train.advice import list_advice
 
     epoch = plan.epoch
@@ -88,7 +90,7 @@ def plan_as_json(plan: "RunPlan") -> dict[str, Any]:
 
 
 def plan_as_text(plan: "RunPlan") -> Iterator[str]:
-    """The same in words, a line for each matter, then what should be changed."""
+    """Yield the lines of a plan in words, then advice on what to change."""
     from pellucid.train.advice import list_advice
 
     if plan.stand_in:
@@ -100,9 +102,10 @@ def plan_as_text(plan: "RunPlan") -> Iterator[str]:
 
 
 def data_lines(plan: "RunPlan") -> Iterator[str]:
-    """What is learned from, and how it is cut."""
+    """Yield lines on the training data: pairs, pieces, batches and padding."""
     epoch, c = plan.epoch, plan.run.train
     pairs = epoch.pairs
+    # Positions are pieces and the padding that fills each batch up to its longest sentence.
     padding = 1 - (epoch.source_pieces + epoch.target_pieces) / (epoch.source_positions + epoch.target_positions)
     vocabulary = " and ".join(f"{pieces:,}" for pieces in plan.learned)
     yield f"data        {len(epoch.encoded):,} pairs, {plan.dev_pairs:,} dev pairs; a vocabulary of {vocabulary} pieces"
@@ -119,7 +122,7 @@ def data_lines(plan: "RunPlan") -> Iterator[str]:
 
 
 def cost_lines(plan: "RunPlan") -> Iterator[str]:
-    """What it costs."""
+    """Yield lines on the cost of the run: parameters, work, time, memory and disk."""
     from pellucid.train.units import format_bytes, format_count, format_seconds
 
     p, m, trial = plan.parameters, plan.memory, plan.trial
@@ -129,23 +132,25 @@ def cost_lines(plan: "RunPlan") -> Iterator[str]:
     )
     if plan.steps is not None:
         at_most = "at most " if plan.run.train.steps is None else ""
-        of = "of the stand-in" if plan.stand_in else ""
-        yield f"run         {at_most}{plan.steps:,} updates, {plan.epochs:,.1f} epochs {of}".rstrip()
-    reached = f"; {plan.flops / trial.seconds / 1e9:,.0f} GFLOP/s were reached" if trial else ""
-    yield f"work        {plan.flops / 1e9:,.1f} GFLOP an update, padding not counted{reached}"
+        whose_epochs = "of the stand-in" if plan.stand_in else ""
+        yield f"run         {at_most}{plan.steps:,} updates, {plan.epochs:,.1f} epochs {whose_epochs}".rstrip()
+    speed = f"; {plan.flops / trial.seconds / 1e9:,.0f} GFLOP/s were reached" if trial else ""
+    yield f"work        {plan.flops / 1e9:,.1f} GFLOP an update, padding not counted{speed}"
     if trial and plan.seconds is not None:
         yield (
             f"time        {format_seconds(plan.seconds)}, evaluations and saving "
             f"{'on top' if plan.run.train.steps is not None else 'within'}: {format_seconds(trial.seconds)} an update"
         )
         yield f"            {describe_certainty(plan)}"
-    held = f"; the trial's process held {format_bytes(trial.peak_memory)} in all" if trial and trial.peak_memory else ""
+    trial_memory = (
+        f"; the trial's process held {format_bytes(trial.peak_memory)} in all" if trial and trial.peak_memory else ""
+    )
     yield (
         f"memory      about {format_bytes(m.total)}: weights {format_bytes(m.weights)}, gradients "
         f"{format_bytes(m.gradients)}, "
-        f"Adam {format_bytes(m.adam)}, activations of the largest batch {format_bytes(m.activations)}{held}"
+        f"Adam {format_bytes(m.adam)}, activations of the largest batch {format_bytes(m.activations)}{trial_memory}"
     )
-    if plan.run.train.shard_model:
+    if plan.run.train.shard_model:  # activations are not sharded: each worker has its own batch
         yield (
             f"            so for one worker; of W under torchrun each holds {format_bytes(m.shared)} / W and its own "
             "activations (train.shard_model)"
@@ -158,12 +163,14 @@ def cost_lines(plan: "RunPlan") -> Iterator[str]:
 
 
 def describe_certainty(plan: "RunPlan") -> str:
-    """What the time rests on."""
+    """Return the sentence on how sure the estimated time is, from the updates that were tried."""
     trial = plan.trial
     assert trial is not None
-    where = f"{trial.threads} thread{'s' * (trial.threads != 1)}" if trial.device == "cpu" else trial.device
-    updates = f"{trial.updates} update{'s' * (trial.updates != 1)} on {where}"
-    part = f", of {trial.batches} of {plan.run.train.accumulate} batches" * (trial.batches < plan.run.train.accumulate)
-    if trial.updates < 4:
-        return f"a guess: {updates}{part} could be tried; --seconds {20 * plan.run.train.accumulate} tries more"
-    return f"half of {updates}{part} were within {trial.spread:.0%} of the median"
+    device = f"{trial.threads} thread{'s' * (trial.threads != 1)}" if trial.device == "cpu" else trial.device
+    updates = f"{trial.updates} update{'s' * (trial.updates != 1)} on {device}"
+    trial_share = f", of {trial.batches} of {plan.run.train.accumulate} batches" * (
+        trial.batches < plan.run.train.accumulate
+    )
+    if trial.updates < 4:  # too few to say how far they spread
+        return f"a guess: {updates}{trial_share} could be tried; --seconds {20 * plan.run.train.accumulate} tries more"
+    return f"half of {updates}{trial_share} were within {trial.spread:.0%} of the median"

@@ -1,4 +1,4 @@
-"""`pellucid prepare`: the pairs of a run as ids on the disk, for corpora that memory does not hold."""
+"""`pellucid prepare`: writes the pairs of a run to disk as ids, for corpora that do not fit into memory."""
 
 import os
 from pathlib import Path
@@ -14,24 +14,24 @@ EXAMPLES = """\
 
 
 def run(
-    run_file: Annotated[str, typer.Argument(metavar="RUN.toml", help="the settings of the run")],
+    run_file: Annotated[str, typer.Argument(metavar="RUN.toml", help="file with the settings of the run")],
     out: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="where to; left out, data.shards of the run, or runs/, its name and .shards"),
+        typer.Option(metavar="DIR", help="directory to write; default: data.shards of the run, or runs/NAME.shards"),
     ] = None,
     change: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="override any setting; repeatable")
+        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="override a setting; can be repeated")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="threads that cut text into pieces; left out, one for each core")
+        int | None, typer.Option(min=1, help="threads that cut text into pieces; default: one per core")
     ] = None,
 ) -> None:
-    """Turn the text of a run into ids on the disk.
+    """Turn the text of a run into ids on disk.
 
-    Training then maps them into memory as it needs them: millions of pairs start at once and take little memory. What
-    is trained is the same, to the bit. The text is read twice, in bounded memory; the vocabulary is learned from a
-    sample of it. A command that was killed goes on where it stopped when it is given again, and one that is done is
-    done at once. The directory is written to standard output.
+    Training then maps them into memory as needed: with millions of pairs it starts at once and takes little memory. The
+    trained model is the same, to the bit. The text is read twice, in bounded memory; the vocabulary is learned from a
+    sample of it. If the command was killed, run it again to continue where it stopped; if everything is prepared, it
+    ends at once. The directory is written to standard output.
     """
     from pellucid.train.config import read_run
     from pellucid.train.shard_writing import prepare_shards
@@ -43,5 +43,6 @@ def run(
 
 
 def count_cores() -> int:
-    """How many this process may use."""
+    """Return how many cores this process may use."""
+    # In a container or under taskset these are fewer than the machine has; not every system tells.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

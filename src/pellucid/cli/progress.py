@@ -1,4 +1,4 @@
-"""How far a command is, on standard error and only for a person who looks on."""
+"""A progress bar on standard error, shown only to a person who watches."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -8,7 +8,8 @@ Item = TypeVar("Item")
 
 
 def show_progress(items: Iterable[Item], total: int | None = None) -> Iterator[Item]:
-    """The same items; they are counted where standard error is a terminal and results go elsewhere."""
+    """Yield the items, counted by a bar if standard error is a terminal and standard output is not."""
+    # Where results go to the terminal, the bar would stand between them, and they show the progress themselves.
     if not sys.stderr.isatty() or sys.stdout.isatty():
         yield from items
         return

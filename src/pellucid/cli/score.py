@@ -1,10 +1,10 @@
-"""`pellucid score`: how likely a model finds given translations."""
+"""`pellucid score`: log-probabilities that a model gives to translations."""
 
 from typing import Annotated
 
 import typer
 
-from pellucid.cli.files import equal_lines, json_line, name_file_in_errors, write_lines
+from pellucid.cli.files import json_line, name_file_in_errors, read_file_pair, write_lines
 from pellucid.cli.options import DEVICE, JSON, MODEL, PRECISION, search_default, search_option
 
 EXAMPLES = """\
@@ -15,32 +15,32 @@ EXAMPLES = """\
 def run(
     model: Annotated[str, MODEL],
     source: Annotated[
-        str, typer.Option(metavar="FILE", help="sentences, one a line, plain or .gz; - is standard input")
+        str, typer.Option(metavar="FILE", help="source sentences, one per line, plain or .gz; - is standard input")
     ],
-    target: Annotated[str, typer.Option(metavar="FILE", help="a translation of each, line by line")],
+    target: Annotated[str, typer.Option(metavar="FILE", help="their translations, line by line")],
     batch: Annotated[int, search_option("batch")] = search_default("batch"),
     precision: Annotated[str, PRECISION] = "float32",
     device: Annotated[str, DEVICE] = "cpu",
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Log-probabilities of given translations.
+    """Score given translations by their log-probability.
 
-    One number a line, a natural logarithm, at most 0. It is the sum over the pieces of the translation and its end
-    mark; --json shows each: {"log_prob", "pieces", "per_piece"}. Nothing is searched, so this also works for
-    translations the model would never write.
+    Write one number per line, a natural logarithm, at most 0: the sum over the pieces of the translation and its end
+    mark. --json also shows each piece: {"log_prob", "pieces", "per_piece"}. Nothing is searched for, so this also works
+    for translations that the model would never write.
     """
     from pellucid.api import load
     from pellucid.decode.config import SearchConfig
 
-    SearchConfig(batch=batch)
-    sources, targets = equal_lines(source, target)
+    SearchConfig(batch=batch)  # refuses an impossible batch before a file or the model is read
+    sources, targets = read_file_pair(source, target)
     loaded = load(model, precision, device=device)
     with name_file_in_errors(f"{source} and {target}"):
         scores = loaded.score(sources, targets, batch=batch)
     if json:
         write_lines(
-            json_line({"log_prob": each.log_prob, "pieces": each.pieces, "per_piece": each.per_piece})
-            for each in scores
+            json_line({"log_prob": score.log_prob, "pieces": score.pieces, "per_piece": score.per_piece})
+            for score in scores
         )
     else:
-        write_lines(f"{each.log_prob:.6f}" for each in scores)
+        write_lines(f"{score.log_prob:.6f}" for score in scores)

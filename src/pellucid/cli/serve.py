@@ -1,4 +1,4 @@
-"""`pellucid serve`: the page that shows every number of a model, and translation for LibreTranslate's clients."""
+"""`pellucid serve`: serves the page that shows every number of a model, and LibreTranslate's API."""
 
 import webbrowser
 from importlib.util import find_spec
@@ -18,7 +18,7 @@ EXAMPLES = """\
 
 
 def limit_option(name: str) -> Any:
-    """An option with the meaning of a field of `Limits` as its help."""
+    """Return an option whose help is the description of a field of `Limits`."""
     from pellucid.serve.limits import Limits
 
     option = "--" + name.replace("_", "-")
@@ -26,7 +26,7 @@ def limit_option(name: str) -> Any:
 
 
 def limit_default(name: str) -> Any:
-    """The default of a field of `Limits`."""
+    """Return the default of a field of `Limits`."""
     from pellucid.serve.limits import Limits
 
     return getattr(Limits, name)
@@ -34,31 +34,35 @@ def limit_default(name: str) -> Any:
 
 def run(
     model: Annotated[str, MODEL],
-    host: Annotated[
-        str, typer.Option(help="address to listen on; 0.0.0.0 is reached from other machines")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free")] = 5000,
+    host: Annotated[str, typer.Option(help="address to listen on; 0.0.0.0 lets other machines connect")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="port to listen on; 0 takes any free one")] = 5000,
     browse: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False,
     source: Annotated[
-        str | None, typer.Option("--from", metavar="CODE", help="language the model reads, such as en")
+        str | None, typer.Option("--from", metavar="CODE", help="language the model translates from, such as en")
     ] = None,
-    target: Annotated[str | None, typer.Option("--to", metavar="CODE", help="language it writes, such as es")] = None,
+    target: Annotated[
+        str | None, typer.Option("--to", metavar="CODE", help="language it translates to, such as es")
+    ] = None,
     engine: Annotated[str, ENGINE] = "auto",
     precision: Annotated[str, PRECISIONS] = "float32",
     exported: Annotated[str | None, EXPORTED] = None,
     terms: Annotated[
-        str | None, typer.Option(metavar="FILE", help="terminology: lines of a source term, a tab, its target term")
+        str | None,
+        typer.Option(metavar="FILE", help="terminology: on each line a source term, a tab and its target term"),
     ] = None,
     api_key_file: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="API keys, one a line: who sends none of them is refused"),
+        typer.Option(metavar="FILE", help="file of API keys, one per line; requests without one of them are refused"),
     ] = None,
     allow_host: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="another name this server is addressed by, as a proxy does")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="another host name that requests may use, for example through a proxy"),
     ] = None,
     allow_origin: Annotated[
         list[str] | None,
-        typer.Option(metavar="ORIGIN", help="a site whose pages may ask, such as https://example.com; * for any"),
+        typer.Option(
+            metavar="ORIGIN", help="site whose pages may send requests, such as https://example.com; * for any"
+        ),
     ] = None,
     characters: Annotated[int, limit_option("characters")] = limit_default("characters"),
     texts: Annotated[int, limit_option("texts")] = limit_default("texts"),
@@ -75,14 +79,15 @@ def run(
     trace_bytes: Annotated[int, limit_option("trace_bytes")] = limit_default("trace_bytes"),
     trace_minutes: Annotated[float, limit_option("trace_minutes")] = limit_default("trace_minutes"),
 ) -> None:
-    """The page that shows every number, and a server that translates.
+    """Serve the page that shows every number, and a translation API.
 
-    Open the address it prints: type a sentence, and see each matrix that led to its translation. Programs that speak to
-    LibreTranslate speak to it too, at /translate; /openapi.json describes the rest, /metrics is for Prometheus. Nothing
-    leaves the machine, and no text is stored. Ctrl-C stops it when what is under way is answered.
+    Open the address it prints: type a sentence, and see each matrix that led to its translation. Programs written for
+    LibreTranslate work with it, at /translate; /openapi.json describes the rest, /metrics is for Prometheus. Nothing
+    leaves the machine, and no text is stored. Ctrl-C stops the server once the requests under way are answered.
 
-    It listens on this machine only unless another --host is given. Requests are translated together as they come, and
-    the texts are those that each alone would get. Every limit is on; what goes beyond one is refused with a reason.
+    It listens on this machine only, unless you give another --host. Requests that arrive together are translated
+    together, and each gets the same text as it would alone. Every limit is on by default; a request beyond a limit is
+    refused with the reason.
     """
     require_server_packages()
     from pellucid.serve.limits import Limits
@@ -96,10 +101,11 @@ def run(
     from pellucid.serve.keys import ApiKeys
     from pellucid.serve.languages import Languages
 
-    # What is wrong with the options is said before the model is loaded.
+    # Mistakes in the options are reported before the model is loaded.
     Languages.of({}, source, target)
     terminology = None if terms is None else Terms.read(terms)
-    keys = ApiKeys() if api_key_file is None else ApiKeys.read(api_key_file)
+    keys = ApiKeys() if api_key_file is None else ApiKeys.from_file(api_key_file)
+    # The socket is bound before the model is loaded, so that a taken port is reported at once.
     with runner.bind_socket(host, port) as listening:
         from pellucid.api import load
         from pellucid.serve.app import create_app
@@ -108,10 +114,13 @@ def run(
         loaded = load(model, precision, engine, exported=exported)
         languages = Languages.of(loaded.manifest, source, target)
         names = {name.lower() for name in (host, *(allow_host or ()))}
+        # Only known host names are answered, so that no web page can reach a local server by a name of its own (DNS
+        # rebinding). A server for other machines without --allow-host cannot know its names: None lets all pass.
         hosts = LOOPBACK | names if allow_host or is_loopback(host) else None
         app = create_app(
             loaded, limits, languages=languages, hosts=hosts, origins=allow_origin or (), terms=terminology, keys=keys
         )
+        # The port is asked of the socket: with --port 0 the system chose it. IPv6 addresses stand in brackets.
         address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
         typer.echo(f"{model} is served at {address}; {describe_reach(host)}. Ctrl-C stops it", err=True)
         for note in [*serving_notes(languages.are_named, exported), *warn_of_exposure(is_loopback(host), bool(keys))]:
@@ -123,7 +132,7 @@ def run(
 
 
 def require_server_packages() -> None:
-    """ValueError where what serves is not installed."""
+    """Raise ValueError, naming them, if packages that the server needs are not installed."""
     missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
     if missing:
         are = "is" if len(missing) == 1 else "are"
@@ -131,7 +140,7 @@ def require_server_packages() -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address.
+    """Return whether an address can be reached from this machine only.
 
     >>> is_loopback("127.0.0.2"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("example.com")
     (True, True, False, False)
@@ -143,17 +152,17 @@ def is_loopback(host: str) -> bool:
 
 
 def describe_reach(host: str) -> str:
-    """Who can ask, in words."""
+    """Return in words who can reach the server."""
     if is_loopback(host):
         return "nothing leaves this machine"
     return "other machines can reach it, and it sends nothing anywhere but its answers to them"
 
 
-def warn_of_exposure(ours: bool, keys: bool) -> list[str]:
-    """What it means that others can reach the server, and what should stand before it."""
-    if ours:
+def warn_of_exposure(local_only: bool, has_keys: bool) -> list[str]:
+    """Return a warning if other machines can reach the server, saying what should protect it."""
+    if local_only:
         return []
-    if keys:
+    if has_keys:
         return ["API keys and texts travel unencrypted; put a proxy with TLS before it"]
     return [
         "anyone who reaches it may use it, and texts travel unencrypted; ask for keys (--api-key-file) and put a proxy "
@@ -161,15 +170,17 @@ def warn_of_exposure(ours: bool, keys: bool) -> list[str]:
     ]
 
 
-def serving_notes(named: bool, exported: str | None) -> list[str]:
-    """What the user may want to know, or to change."""
+def serving_notes(are_named: bool, exported: str | None) -> list[str]:
+    """Return notes for the user on languages, an exported model and a page that is not built."""
     from pellucid.page.assets import read_script
 
-    found = [] if named else ["the model does not say its languages, so any are taken; name them: --from en --to es"]
+    notes = (
+        [] if are_named else ["the model does not say its languages, so any are taken; name them: --from en --to es"]
+    )
     if exported is not None:
-        found.append(f"{exported} translates; the page looks into the model that it was made of")
+        notes.append(f"{exported} translates; the page looks into the model that it was made of")
     try:
         read_script()
     except ValueError as error:
-        found.append(f"{error}; everything else is served")
-    return found
+        notes.append(f"{error}; everything else is served")
+    return notes

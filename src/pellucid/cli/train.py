@@ -1,4 +1,4 @@
-"""`pellucid train`: from sentence pairs to a model."""
+"""`pellucid train`: trains a model on sentence pairs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,41 +23,54 @@ EXAMPLES = """\
 
 
 def run(
-    run_file: Annotated[str | None, typer.Argument(metavar="RUN.toml", help="the settings of the run")] = None,
+    run_file: Annotated[
+        str | None, typer.Argument(metavar="RUN.toml", help="file with the settings of the run")
+    ] = None,
     source: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="or: sentences to learn from, one a line, plain or .gz; or pairs in one .tsv or .jsonl"
+            metavar="FILE",
+            help="instead of RUN.toml: source sentences, one per line, plain or .gz; or pairs in one .tsv or .jsonl",
         ),
     ] = None,
     target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations, line by line")] = None,
     dev_source: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="sentences to measure with; left out, some pairs are held out for it"),
+        typer.Option(
+            metavar="FILE", help="sentences to evaluate on; without them, some pairs are held out of training"
+        ),
     ] = None,
     dev_target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations")] = None,
     out: Annotated[
-        str | None, typer.Option(metavar="DIR", help="directory of the run; left out, runs/ and the name of RUN.toml")
+        str | None, typer.Option(metavar="DIR", help="directory of the run; default: runs/ and the name of RUN.toml")
     ] = None,
     size: Annotated[str | None, typer.Option(metavar="tiny|small|base|big", help="size of the model")] = None,
     start: Annotated[
         str | None,
-        typer.Option(metavar="MODEL", help="or the model to go on from: one of yours, or one that was imported"),
+        typer.Option(
+            metavar="MODEL",
+            help="model to continue training from, instead of a new one: one of yours, or an imported one",
+        ),
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="updates to make")] = None,
-    minutes: Annotated[float | None, typer.Option(help="or minutes to spend; the schedule is fitted to them")] = None,
+    steps: Annotated[int | None, typer.Option(help="number of updates to train for")] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="train for so many minutes instead; the schedule is fitted to them")
+    ] = None,
     change: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="override any setting; repeatable")
+        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="override a setting; can be repeated")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="go on where the run in --out stopped, to the bit")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="continue the run in --out where it stopped, with the same result to the bit"),
+    ] = False,
 ) -> None:
-    """Learn a model from sentence pairs.
+    """Train a model on sentence pairs.
 
-    Either as RUN.toml says, or from the files that --source and --target name. With --start a model that is there
-    learns on from them, with its own tokenizer and sizes. The run directory holds the
-    settings as resolved (run.toml), reports (log.jsonl), their plot (training.png), checkpoints, and the models
-    best/, last/ and average/. Ctrl-C saves everything and says how to go on; a second one stops at once. When done,
-    the directory of the best model is written to standard output.
+    Train with the settings in RUN.toml, or on the files that --source and --target name. With --start, go on training
+    an existing model, with its own tokenizer and sizes. The run directory holds the settings as resolved (run.toml),
+    reports (log.jsonl), their plot (training.png), checkpoints, and the models best/, last/ and average/. Ctrl-C saves
+    everything and says how to resume; a second one stops at once. At the end, the directory of the best model is
+    written to standard output.
     """
     form = {
         "source": source,
@@ -70,31 +83,32 @@ def run(
         "minutes": minutes,
     }
     directory = run_directory(run_file, out, resume)
-    if resume and run_file is None and source is None:
+    if resume and run_file is None and source is None:  # the run directory knows its settings
         run_file = str(directory / "run.toml")
     from pellucid.api import run_settings
 
     settings, reasons = run_settings(run_file, change or (), began=directory if resume else None, **form)
     outcome = train_and_plot(settings, directory, resume, reasons)
-    if outcome.first:
+    if outcome.first:  # of several workers under torchrun, only one prints
         write_lines([str(outcome.best)])
 
 
 def run_directory(run_file: str | None, out: str | None, resume: bool) -> Path:
-    """Where the run is, or is to be; ValueError if nothing says."""
+    """Return the directory of the run; raise ValueError if neither --out nor a run file names one."""
     if out is not None:
         return Path(out)
     if run_file is None:
         raise ValueError("--out is missing: name the directory of the run, for example --out runs/mine")
+    # `--resume runs/mine/run.toml` names the copy inside the run directory, which is where the run is.
     if resume and (Path(run_file).parent / "checkpoints").is_dir():
         return Path(run_file).parent
     return Path("runs") / Path(run_file).stem
 
 
 def train_and_plot(settings: "RunConfig", directory: Path, resume: bool, reasons: Sequence[str] = ()) -> "Outcome":
-    """The run, carried out and plotted.
+    """Train the run and plot its reports.
 
-    Exit code 1 and one message if it cannot go on; 130 or 143, as shells have it, if a signal stopped it.
+    Exits with code 1 and one message if it cannot go on, with 130 or 143, as shells do, if a signal stopped it.
     """
     from pellucid.train.failures import TrainingFailed
     from pellucid.train.loop import train_run
@@ -112,7 +126,7 @@ def train_and_plot(settings: "RunConfig", directory: Path, resume: bool, reasons
 
 
 def plot_training(directory: Path) -> Path | None:
-    """Draw the reports of a run, and say where."""
+    """Draw the reports of a run and say where the plot is; return None without matplotlib."""
     from pellucid.train.log import read_log
 
     try:
@@ -122,7 +136,7 @@ def plot_training(directory: Path) -> Path | None:
         draw_training_curve(read_log(directory / "log.jsonl"), path)
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
-            raise
+            raise  # not a missing extra, but a fault of ours
         typer.echo("no plot was drawn, for lack of matplotlib: pip install 'pellucid[plots]'", err=True)
         return None
     typer.echo(f"loss and scores against minutes: {path}", err=True)

@@ -1,4 +1,4 @@
-"""`pellucid translate`: one line in, one line out, in the same order."""
+"""`pellucid translate`: translates a file line by line, in the same order."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -8,10 +8,10 @@ import typer
 
 from pellucid.cli.files import (
     json_line,
-    lines_beside,
-    lines_of,
     name_file_in_errors,
     open_output,
+    read_parallel_lines,
+    read_sentences,
     require_file,
     write_lines,
 )
@@ -33,7 +33,8 @@ EXAMPLES = """\
 def run(
     model: Annotated[str, MODEL],
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="sentences, one a line, plain or .gz; - is standard input")
+        str,
+        typer.Argument(metavar="FILE", help="sentences to translate, one per line, plain or .gz; - is standard input"),
     ] = "-",
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     n_best: Annotated[int, search_option("n_best")] = search_default("n_best"),
@@ -49,18 +50,22 @@ def run(
     repetition: Annotated[str, search_option("repetition", metavar="retry|keep")] = search_default("repetition"),
     markup: Annotated[str, search_option("markup", metavar="keep|text")] = search_default("markup"),
     terms: Annotated[
-        str | None, typer.Option(metavar="FILE", help="terminology: lines of a source term, a tab, its target term")
+        str | None,
+        typer.Option(metavar="FILE", help="terminology: on each line a source term, a tab and its target term"),
     ] = None,
     prefix: Annotated[
-        str | None, typer.Option(metavar="FILE", help="how each translation begins: a text for each line, or none")
+        str | None,
+        typer.Option(metavar="FILE", help="beginnings of the translations: a text for each line, or an empty line"),
     ] = None,
     alignments: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="write word alignments: 0-0 1-2 ..., a source word and one of the target"),
+        typer.Option(metavar="FILE", help="write word alignments: 0-0 1-2 ..., each a source word and a target word"),
     ] = None,
     others: Annotated[
         list[str] | None,
-        typer.Option("--with", metavar="MODEL", help="another model that translates together with this one"),
+        typer.Option(
+            "--with", metavar="MODEL", help="another model to translate with, together with this one; can be repeated"
+        ),
     ] = None,
     engine: Annotated[str, ENGINE] = "auto",
     precision: Annotated[str, PRECISIONS] = "float32",
@@ -68,22 +73,24 @@ def run(
     exported: Annotated[str | None, EXPORTED] = None,
     block: Annotated[
         int | None,
-        typer.Option(min=1, help="lines read and translated together; left out, 2048, and 1 at a keyboard"),
+        typer.Option(min=1, help="lines read and translated together; default: 2048, or 1 at a keyboard"),
     ] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """One line in, one line out.
+    """Translate a file line by line.
 
     Translations come in the order of the lines, in bounded memory. A blank line stays as it is, and so do white space,
     tabs and emoji around a sentence. Nothing is cut: a line too long for the model is translated sentence by sentence.
     Tags go where their words went; placeholders such as {name}, URLs and addresses stay as they are. A carriage return
     or NUL inside a translation is written as a space.
 
-    With --n-best N, the N best of each line are written as "number ||| text ||| score", counted from 0 and best first,
-    as Moses does. With --json each line becomes {"text", "score", "stop", "pieces", "notes", "alternatives"}: the score
-    it was ranked by; "eos" where the model ended the sentence, "length" where the limit did, "empty" for a blank line;
-    "failed" for one that could not be translated as asked and stays as it is, which standard error names with its
-    number and the reason; and what was done that was not plain, such as "split into 3 parts".
+    With --n-best N, the N best translations of each line are written as "number ||| text ||| score", with lines counted
+    from 0 and the best first, as Moses does.
+
+    With --json each line becomes {"text", "score", "stop", "pieces", "notes", "alternatives"}. The score is the one
+    translations are ranked by. "stop" is "eos" where the model ended the sentence, "length" where the limit did,
+    "empty" for a blank line, and "failed" for a line that could not be translated as asked and stays as it is; standard
+    error gives its number and the reason. "notes" tell of anything unusual, such as "split into 3 parts".
     """
     search = {
         "beam": beam,
@@ -100,22 +107,23 @@ def run(
         "repetition": repetition,
         "markup": markup,
         "alignments": alignments is not None,
-        "scores": json or n_best > 1,
+        "scores": json or n_best > 1,  # a greedy search is faster where nobody reads them
     }
     from pellucid.api import load
     from pellucid.decode.config import SearchConfig
     from pellucid.decode.terms import Terms
 
-    SearchConfig(**search)  # what is wrong with the options or the file is said before the model is loaded
+    SearchConfig(**search)  # mistakes in the options or the file are reported before the model is loaded
     require_file(file)
     terminology = None if terms is None else Terms.read(terms)
-    prefixes = None if prefix is None else lines_beside(prefix, file)
+    prefixes = None if prefix is None else read_parallel_lines(prefix, file)
+    # At a keyboard, each line is answered before the next is typed.
     block = block or (1 if file == "-" and sys.stdin.isatty() else 2048)
-    workers = 1 if block == 1 else None
+    workers = 1 if block == 1 else None  # one sentence at a time is quicker with one CTranslate2 worker
     loaded = load(model, precision, engine, others=others or (), exported=exported, workers=workers, device=device)
     with name_file_in_errors(file), open_output(alignments) as align:
         translations = loaded.translate_stream(
-            lines_of(file), block=block, terms=terminology, prefixes=prefixes, **search
+            read_sentences(file), block=block, terms=terminology, prefixes=prefixes, **search
         )
         shown = write_alignments(show_progress(translations), align)
         write_lines(
@@ -130,36 +138,38 @@ def run(
 def write_alignments(
     translations: "Iterable[Translation]", write: Callable[[str], Any] | None
 ) -> "Iterator[Translation]":
-    """The same; the alignment of each is written on the way, in the form of Pharaoh."""
+    """Yield the translations, writing the alignment of each on the way, in the Pharaoh format."""
     for translation in translations:
         if write is not None:
+            # A line without links writes an empty line, so that line numbers agree.
             write(" ".join(f"{i}-{j}" for i, j in translation.alignment or []) + "\n")
         yield translation
 
 
 def translations_as_text(translations: "Iterable[Translation]") -> Iterator[str]:
-    """The best translation of each line."""
+    """Yield the best translation of each line."""
     return (translation.text for translation in translations)
 
 
 def translations_as_n_best(translations: "Iterable[Translation]") -> Iterator[str]:
-    """All translations of each line, in the form of Moses."""
+    """Yield all translations of each line, in the format of Moses."""
     for number, translation in enumerate(translations):
-        for each in (translation, *translation.alternatives):
-            yield f"{number} ||| {each.text} ||| {each.score:.6f}"
+        for candidate in (translation, *translation.alternatives):
+            yield f"{number} ||| {candidate.text} ||| {candidate.score:.6f}"
 
 
 def translations_as_json(translations: "Iterable[Translation]") -> Iterator[str]:
-    """An object for each line."""
+    """Yield a JSON object for each line."""
     for translation in translations:
-        others = [translation_object(each) for each in translation.alternatives]
-        yield json_line({**translation_object(translation), "alternatives": others})
+        alternatives = [translation_object(alternative) for alternative in translation.alternatives]
+        yield json_line({**translation_object(translation), "alternatives": alternatives})
 
 
 def translation_object(translation: "Translation") -> dict[str, Any]:
-    """What `--json` says of one translation."""
+    """Return one translation as `--json` writes it."""
     return {
         "text": translation.text,
+        # The score of a failed line is NaN, which JSON does not know.
         "score": None if translation.stop == "failed" else translation.score,
         "stop": translation.stop,
         "pieces": translation.pieces,

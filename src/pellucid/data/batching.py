@@ -83,7 +83,7 @@ class Batch:
         # non_blocking only has an effect from pinned memory to a GPU.
         return self._map_tensors(lambda ids: ids.to(device, non_blocking=True))
 
-    def pinned(self) -> "Batch":
+    def pin_memory(self) -> "Batch":
         """Return a copy of the batch in pinned memory, from which a GPU can copy by itself."""
         return self._map_tensors(Tensor.pin_memory)
 

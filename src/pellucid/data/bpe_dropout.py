@@ -29,6 +29,7 @@ def with_bpe_dropout(encoded: EncodedPairs, tokenizer: Tokenizer, rate: float, l
                 old = [side[i].tolist() for i in range(start, min(start + SENTENCES_PER_BLOCK, len(side)))]
                 # The text is decoded from the ids, because shards hold no text: both sources of data give the same.
                 new = encode(map(decode, old), dropout=rate, seed=hash_to_seed(seed, epoch, number, start))
+                # Other pieces may be too many for the model.
                 rows += [b if len(b) <= limit else a for a, b in zip(old, new, strict=True)]
             return pack_sentences(rows, side.ids.dtype.type)
 

@@ -122,7 +122,7 @@ class SentencePairs:
     def __len__(self) -> int:
         return len(self.sources)
 
-    def where(self, i: int, side: str) -> str:
+    def file_line(self, i: int, side: str) -> str:
         """Return the position of pair i as FILE:LINE; `side` is "source" or "target"."""
         return f"{self.files[side == 'target']}:{self.lines[i]}"
 

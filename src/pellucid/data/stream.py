@@ -31,7 +31,7 @@ def encode_pairs_or_none(pairs: SentencePairs, tokenizer: Tokenizer, limit: int)
     long = np.flatnonzero(lengths.max(axis=0) > limit).tolist()
     for i in long:
         side = "source" if lengths[0, i] > limit else "target"
-        skipped.add(f"{side} of more than {limit:,} pieces", pairs.where(i, side))
+        skipped.add(f"{side} of more than {limit:,} pieces", pairs.file_line(i, side))
     for i in reversed(long):  # from the end, so that the other indices stay right
         del rows[0][i], rows[1][i]
     dtypes = id_type(tokenizer.source_vocabulary), id_type(tokenizer.target_vocabulary)
@@ -142,6 +142,7 @@ class Stream(Iterator[Batch]):
 
     def advance(self) -> BatchSpec:
         """Return the spec of the next batch, and advance the stream behind it."""
+        # There is always one: behind the last batch of an epoch the next epoch has begun.
         [spec] = self.upcoming(1)
         self.batch += 1
         self._seen_this_epoch += count_by_corpus(self.corpora, spec.pairs)

@@ -1,1 +1,1 @@
-"""How good translations are, and which of two sets of them is better."""
+"""Evaluation: scores of translations, and comparison of two sets of them."""

@@ -1,4 +1,4 @@
-"""Paired bootstrap resampling (Koehn 2004): could the difference of two scores be the luck of the test set?"""
+"""Paired bootstrap resampling (Koehn 2004): could the difference of two scores be due to the choice of the test set?"""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,15 @@ import numpy as np
 from pellucid.evaluate.statistics import COMPARED_METRICS, CountRows, metric_signature
 
 FEWEST_SENTENCES = 30
-"""Sentences below which resampling is not believed: of one sentence, every sample is the same."""
+"""Sentences below which resampling is not trusted: of one sentence, every sample is the same."""
 
 SIGNIFICANCE_LEVEL = 0.05
+"""p-value below which a difference counts as significant."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A score, and the 95 % confidence interval around it."""
+    """A score and the 95 % confidence interval around it."""
 
     score: float
     low: float
@@ -23,7 +24,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class PairedScore:
-    """One score of both, B minus A, and how surely they differ."""
+    """One metric of A and of B, their difference B minus A, and how certain it is."""
 
     title: str
     a: Interval
@@ -31,15 +32,16 @@ class PairedScore:
     difference: Interval
     p_value: float
     better: str | None
-    """ "A" or "B" where the samples can tell them apart, else nothing."""
+    """ "A" or "B" where the samples can tell them apart, otherwise None."""
     verdict: str
     signature: str
     lower_is_better: bool
 
 
 def resample_sums(stats: CountRows, samples: int, seed: int) -> CountRows:
-    """The sums of `samples` test sets of the same size, drawn with replacement from the sentences of this one."""
+    """Return the sums of `samples` test sets of equal size, drawn with replacement from the sentences of this one."""
     generator, n = np.random.default_rng(seed), len(stats)
+    # How often each sentence was drawn: the sum of a sample is then one product with all rows.
     weights = (np.bincount(generator.integers(n, size=n), minlength=n) for _ in range(samples))
     return np.stack([row @ stats for row in weights])
 
@@ -47,7 +49,7 @@ def resample_sums(stats: CountRows, samples: int, seed: int) -> CountRows:
 def compare_metric(
     metric: str, a: CountRows, b: CountRows, samples: int, seed: int, lowercase: bool = False
 ) -> PairedScore:
-    """One metric from the counts of every sentence of A and of B, which were made lower case if that is said."""
+    """Compare A and B by one metric, from the counts of every sentence; `lowercase` says how these were made."""
     score, width = COMPARED_METRICS[metric].score, a.shape[1]
     sums = resample_sums(np.hstack([a, b]), samples, seed)  # one draw for both: that is what pairs them
     drawn_a, drawn_b = score(sums[:, :width]), score(sums[:, width:])
@@ -68,41 +70,38 @@ def compare_metric(
     )
 
 
-def confidence_interval(score: float, drawn: CountRows) -> Interval:
-    """The score, between the scores of the samples that leave out a fortieth at each end."""
-    ordered, out = np.sort(drawn), len(drawn) // 40
-    return Interval(float(score), float(ordered[out]), float(ordered[len(drawn) - 1 - out]))
+def confidence_interval(score: float, sample_scores: CountRows) -> Interval:
+    """Return the score with the interval that leaves out a fortieth of the samples at each end."""
+    ordered, cut = np.sort(sample_scores), len(sample_scores) // 40
+    return Interval(float(score), float(ordered[cut]), float(ordered[len(sample_scores) - 1 - cut]))
 
 
-def p_value(difference: float, drawn: CountRows) -> float:
-    """How often samples differ as much by chance: their differences, moved to the mean 0, against the one found.
-
-    As sacreBLEU's paired bootstrap has it, but that a tie counts as chance, so that A against itself has p = 1.
-    """
-    sizes = np.abs(drawn)
+def p_value(difference: float, sample_differences: CountRows) -> float:
+    """Return how often samples differ by chance, once their mean is moved to 0, as much as the test set does."""
+    sizes = np.abs(sample_differences)
+    # sacreBLEU's paired bootstrap has > here; with >=, ties count as chance, and A against itself has p = 1.
     by_chance = int(np.count_nonzero(sizes - sizes.mean() >= abs(difference)))
-    return (by_chance + 1) / (len(drawn) + 1)
+    # The test set itself counts as one of the samples, so that p is never 0.
+    return (by_chance + 1) / (len(sample_differences) + 1)
 
 
 def find_winner(difference: Interval, p: float, sentences: int, lower_is_better: bool) -> str | None:
-    """Who is better, where p and the interval of the difference both say so.
-
-    Both, because this p counts one side once the samples agree on it, and alone would name a winner too often.
-    """
+    """Return which is better, A or B, where p and the interval of the difference agree; otherwise None."""
+    # Both are asked: this p counts one side once the samples agree on it, and alone would name a winner too often.
     if sentences < FEWEST_SENTENCES or p >= SIGNIFICANCE_LEVEL or difference.low <= 0 <= difference.high:
         return None
     return "B" if (difference.score > 0) != lower_is_better else "A"
 
 
 def describe_winner(better: str | None, difference: Interval, p: float, samples: int, sentences: int) -> str:
-    """The same in words."""
-    said = f"p = {p:.3f}" if p >= 0.0005 else "p < 0.001"
+    """Return the verdict in words."""
+    p_text = f"p = {p:.3f}" if p >= 0.0005 else "p < 0.001"
     if better:
-        return f"{better} is better, {said}"
+        return f"{better} is better, {p_text}"
     if difference.score == difference.low == difference.high == 0:
-        return f"no difference, {said}"
+        return f"no difference, {p_text}"
     if sentences < FEWEST_SENTENCES:
-        return f"{sentences:,} sentences are too few to tell, {said}"
+        return f"{sentences:,} sentences are too few to tell, {p_text}"
     if p < SIGNIFICANCE_LEVEL:
-        return f"too close to call: {said}, but the interval of the difference has 0 in it"
-    return f"no difference that {samples:,} samples can tell, {said}"
+        return f"too close to call: {p_text}, but the interval of the difference has 0 in it"
+    return f"no difference that {samples:,} samples can tell, {p_text}"

@@ -1,4 +1,4 @@
-"""Two sets of translations of one test set: which is better, how surely, where, and in which sentences."""
+"""Comparison of two translations of a test set: which is better, how certainly, where, and in which sentences."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -13,7 +13,7 @@ from pellucid.evaluate.statistics import COMPARED_METRICS, CountRows, sentence_c
 
 @dataclass(frozen=True)
 class ScoredBucket:
-    """Some of the sentences, and their scores: (of A, of B)."""
+    """A group of sentences and its scores, those of A and those of B."""
 
     name: str
     sentences: int
@@ -23,7 +23,7 @@ class ScoredBucket:
 
 @dataclass(frozen=True)
 class Grouping:
-    """One way to group the sentences, in words, and the groups."""
+    """One way to group the sentences, with its title and its groups."""
 
     title: str
     buckets: list[ScoredBucket]
@@ -43,32 +43,32 @@ class ChangedSentence:
 
     @property
     def difference(self) -> float:
-        """B minus A."""
+        """chrF of B minus chrF of A."""
         return self.chrf_b - self.chrf_a
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything known of A and B on one test set; differences are B minus A."""
+    """All results of comparing A and B on one test set; differences are B minus A."""
 
     a: str
     b: str
     sentences: int
     identical: int
-    """Translations that are the same in both, letter by letter."""
+    """Sentences whose translations are the same in both, character by character."""
     samples: int
     seed: int
     scores: dict[str, PairedScore]
-    """By metric: "bleu", "chrf", "ter", "wer"."""
+    """Scores by metric: "bleu", "chrf", "ter", "wer"."""
     groupings: dict[str, Grouping]
-    """ "length", "rare_words"."""
+    """Groupings by name: "length", "rare_words"."""
     gained: list[ChangedSentence]
-    """Where B is most above A, by chrF of the sentence."""
+    """Sentences where B is most above A, by chrF of the sentence."""
     lost: list[ChangedSentence]
-    """Where B is most below A."""
+    """Sentences where B is most below A."""
 
     def to_json(self) -> dict[str, Any]:
-        """The same as objects, lists, texts and numbers."""
+        """Return the comparison as dictionaries, lists, texts and numbers."""
         return asdict(self)
 
 
@@ -85,10 +85,10 @@ def compare_translations(
     show: int = 10,
     lowercase: bool = False,
 ) -> Comparison:
-    """Compare the translations `a` and `b` of the same sentences; `lowercase` leaves their case out of account.
+    """Compare the translations `a` and `b` of the same sentences; `lowercase` ignores their case.
 
-    `training` is the target side of the training text, by which rare words are told; without it the references are
-    counted instead. `samples` test sets are drawn, and at most `show` sentences kept in each direction. Raises
+    `training` is the target side of the training text, which shows what words are rare; without it, words are counted
+    in the references. `samples` test sets are drawn, and at most `show` sentences kept in each direction. Raises
     ValueError for unequal numbers of lines, for references without a word, and for numbers out of range.
     """
     refuse_incomparable(a, b, references, sources, samples, seed, show)
@@ -97,7 +97,7 @@ def compare_translations(
         for name in COMPARED_METRICS
     }
     gained, lost = changed_sentences(
-        a, b, references, sources, *(COMPARED_METRICS["chrf"].score(each) for each in counts["chrf"])
+        a, b, references, sources, *(COMPARED_METRICS["chrf"].score(rows) for rows in counts["chrf"])
     )
     groups = {
         "length": length_groups(references, sources),
@@ -106,18 +106,18 @@ def compare_translations(
     return Comparison(
         *names,
         sentences=len(references),
-        identical=sum(left == right for left, right in zip(a, b, strict=True)),
+        identical=sum(text_a == text_b for text_a, text_b in zip(a, b, strict=True)),
         samples=samples,
         seed=seed,
         scores={name: compare_metric(name, *counts[name], samples, seed, lowercase) for name in COMPARED_METRICS},
-        groupings={name: Grouping(title, score_groups(each, counts)) for name, (title, each) in groups.items()},
+        groupings={name: Grouping(title, score_groups(members, counts)) for name, (title, members) in groups.items()},
         gained=gained[:show],
         lost=lost[:show],
     )
 
 
 def length_groups(references: Sequence[str], sources: Sequence[str] | None) -> tuple[str, Groups]:
-    """By the sources where they are at hand, and else by the references."""
+    """Group by the length of the sources if they are given, otherwise by that of the references; with a title."""
     side, texts = ("reference", references) if sources is None else ("source", sources)
     return f"length of the {side}, in words", group_by_length(texts)
 
@@ -125,7 +125,7 @@ def length_groups(references: Sequence[str], sources: Sequence[str] | None) -> t
 def rare_word_groups(
     references: Sequence[str], training: Iterable[str] | None, lowercase: bool = False
 ) -> tuple[str, Groups]:
-    """By the training text where it is at hand, and else by the references alone."""
+    """Group by rare words, counted in the training text if it is given, otherwise in the references; with a title."""
     if lowercase:
         references = [line.lower() for line in references]
         training = None if training is None else (line.lower() for line in training)
@@ -144,7 +144,7 @@ def refuse_incomparable(
     seed: int,
     show: int,
 ) -> None:
-    """ValueError, naming every problem at once, for what cannot be compared."""
+    """Raise ValueError, naming every problem at once, for texts and numbers that cannot be compared."""
     sides = {"references": references, "translations in A": a, "translations in B": b}
     if sources is not None:
         sides["sources"] = sources
@@ -171,28 +171,31 @@ def changed_sentences(
     chrf_a: CountRows,
     chrf_b: CountRows,
 ) -> tuple[list[ChangedSentence], list[ChangedSentence]]:
-    """The sentences that are better in B and those that are worse, each with the largest change first."""
-    found = [
+    """Return the sentences that are better in B and those that are worse, largest change first."""
+    changes = [
         ChangedSentence(
             i + 1, sources[i] if sources else None, references[i], a[i], b[i], float(chrf_a[i]), float(chrf_b[i])
         )
+        # Translations may differ and have the same chrF: those are in neither list.
         for i in np.flatnonzero(chrf_a != chrf_b).tolist()
     ]
-    gained = sorted((each for each in found if each.difference > 0), key=lambda each: -each.difference)
-    lost = sorted((each for each in found if each.difference < 0), key=lambda each: each.difference)
+    gained = sorted((change for change in changes if change.difference > 0), key=lambda change: -change.difference)
+    lost = sorted((change for change in changes if change.difference < 0), key=lambda change: change.difference)
     return gained, lost
 
 
 def score_groups(groups: Groups, counts: dict[str, tuple[CountRows, CountRows]]) -> list[ScoredBucket]:
-    """BLEU and chrF of the sentences of each group."""
+    """Return BLEU and chrF of the sentences of each group."""
 
-    def both(metric: str, inside: list[int]) -> tuple[float, float]:
+    def score_pair(metric: str, members: list[int]) -> tuple[float, float]:
         a, b = (
-            float(COMPARED_METRICS[metric].score(each[inside].sum(axis=0, keepdims=True))[0]) for each in counts[metric]
+            # Counts are summed before they are scored: BLEU of a group is no mean of its sentences.
+            float(COMPARED_METRICS[metric].score(rows[members].sum(axis=0, keepdims=True))[0])
+            for rows in counts[metric]
         )
         return a, b
 
     return [
-        ScoredBucket(name, len(inside), bleu=both("bleu", inside), chrf=both("chrf", inside))
-        for name, inside in groups.items()
+        ScoredBucket(name, len(members), bleu=score_pair("bleu", members), chrf=score_pair("chrf", members))
+        for name, members in groups.items()
     ]

@@ -1,4 +1,4 @@
-"""A comparison as one HTML page that stands alone: no script, nothing fetched, every text of others escaped."""
+"""HTML page of a comparison: one file without scripts, which loads nothing and escapes every text it shows."""
 
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
@@ -11,17 +11,18 @@ from pellucid.evaluate.difference_svg import axis_reach, bar_svg, whisker_svg
 from pellucid.evaluate.report import count_identical, describe_method, format_signed, headline
 
 MOST_WORDS = 500
-"""Words of the longest translations whose differences are looked for: the search takes their square."""
+"""Words of the longest translations whose differences are marked: the search takes their square."""
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-"""What a browser may load: nothing, were something to slip through the escapes."""
+"""Content security policy: the browser loads nothing, even if something slipped through the escapes."""
 
 AXIS = '<th scope="col" class="axis"><span class="a">A better</span><span class="b">B better</span></th>'
-"""The head of a column of pictures."""
+"""Head of a column of pictures."""
 
 
 def comparison_as_html(comparison: Comparison) -> str:
-    """The whole page."""
+    """Return the whole page."""
+    # Inside of the page: a file that is mailed or moved keeps its looks.
     style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
     groups = "".join(map(grouping_html, comparison.groupings.values()))
     return f"""<!doctype html>
@@ -56,10 +57,15 @@ def comparison_as_html(comparison: Comparison) -> str:
 
 
 def scores_html(comparison: Comparison) -> str:
-    """The table of scores, with a picture of each difference."""
-    edge = axis_reach(end for each in comparison.scores.values() for end in (each.difference.low, each.difference.high))
-    rows = "".join(score_row_html(each, edge) for each in comparison.scores.values())
-    signatures = "".join(f"<li>{each.title}: <code>{each.signature}</code></li>" for each in comparison.scores.values())
+    """Return the table of scores, with a picture of each difference."""
+    # One scale for all rows, so that their pictures can be compared.
+    edge = axis_reach(
+        end for score in comparison.scores.values() for end in (score.difference.low, score.difference.high)
+    )
+    rows = "".join(score_row_html(score, edge) for score in comparison.scores.values())
+    signatures = "".join(
+        f"<li>{score.title}: <code>{score.signature}</code></li>" for score in comparison.scores.values()
+    )
     return f"""<section>
 <h2>Scores</h2>
 <div class="wide" role="region" aria-label="Scores" tabindex="0"><table class="scores">
@@ -73,25 +79,28 @@ def scores_html(comparison: Comparison) -> str:
 </section>"""
 
 
-def score_row_html(each: PairedScore, edge: float) -> str:
-    """One row of the table of scores."""
-    title = each.title + ("<small>lower is better</small>" if each.lower_is_better else "")
-    numbers = interval_cell(each.a, "") + interval_cell(each.b, "") + interval_cell(each.difference, "+")
-    better = f' class="words {each.better.lower()}"' if each.better else ' class="words"'
-    verdict = each.verdict.replace("p = ", "p&nbsp;=&nbsp;")
-    return f'<tr><th scope="row">{title}</th>{numbers}<td>{whisker_svg(each, edge)}</td><td{better}>{verdict}</td></tr>'
+def score_row_html(score: PairedScore, edge: float) -> str:
+    """Return one row of the table of scores."""
+    title = score.title + ("<small>lower is better</small>" if score.lower_is_better else "")
+    numbers = interval_cell(score.a, "") + interval_cell(score.b, "") + interval_cell(score.difference, "+")
+    better = f' class="words {score.better.lower()}"' if score.better else ' class="words"'
+    # So that no line breaks inside of p = 0.02.
+    verdict = score.verdict.replace("p = ", "p&nbsp;=&nbsp;")
+    return (
+        f'<tr><th scope="row">{title}</th>{numbers}<td>{whisker_svg(score, edge)}</td><td{better}>{verdict}</td></tr>'
+    )
 
 
-def interval_cell(each: Interval, sign: str) -> str:
-    """A score with its interval below it, in one cell."""
-    low, high = format_signed(each.low, sign), format_signed(each.high, sign)
-    return print_minus(f"<td>{format_signed(each.score, sign)}<small>{low} to {high}</small></td>")
+def interval_cell(interval: Interval, sign: str) -> str:
+    """Return a cell with a score and its interval below it."""
+    low, high = format_signed(interval.low, sign), format_signed(interval.high, sign)
+    return print_minus(f"<td>{format_signed(interval.score, sign)}<small>{low} to {high}</small></td>")
 
 
 def grouping_html(grouping: Grouping) -> str:
-    """The table of one way to group the sentences."""
-    edge = axis_reach(each.chrf[1] - each.chrf[0] for each in grouping.buckets)
-    rows = "".join(bucket_row_html(each, edge) for each in grouping.buckets)
+    """Return the table of one way to group the sentences."""
+    edge = axis_reach(bucket.chrf[1] - bucket.chrf[0] for bucket in grouping.buckets)
+    rows = "".join(bucket_row_html(bucket, edge) for bucket in grouping.buckets)
     heading, sides = f"By {grouping.title}", "".join(f'<th scope="col">{side}</th>' for side in ("A", "B", "B − A"))
     return f"""<section>
 <h2>{heading}</h2>
@@ -103,21 +112,21 @@ def grouping_html(grouping: Grouping) -> str:
 </section>"""
 
 
-def bucket_row_html(each: ScoredBucket, edge: float) -> str:
-    """One row of such a table."""
+def bucket_row_html(bucket: ScoredBucket, edge: float) -> str:
+    """Return one row of a table of groups."""
     numbers = "".join(
         print_minus(f"<td>{a:.2f}</td><td>{b:.2f}</td><td>{format_signed(b - a)}</td>")
-        for a, b in (each.bleu, each.chrf)
+        for a, b in (bucket.bleu, bucket.chrf)
     )
-    drawn = bar_svg(each.chrf[1] - each.chrf[0], edge)
-    return f'<tr><th scope="row">{each.name}</th><td>{each.sentences:,}</td>{numbers}<td>{drawn}</td></tr>'
+    picture = bar_svg(bucket.chrf[1] - bucket.chrf[0], edge)
+    return f'<tr><th scope="row">{bucket.name}</th><td>{bucket.sentences:,}</td>{numbers}<td>{picture}</td></tr>'
 
 
-def changes_html(title: str, found: list[ChangedSentence]) -> str:
-    """Sentences that changed, with what they should be and what both made of them."""
-    if not found:
+def changes_html(title: str, changes: list[ChangedSentence]) -> str:
+    """Return a list of changed sentences, with reference and both translations; nothing if there are none."""
+    if not changes:
         return ""
-    items = "".join(change_html(each) for each in found)
+    items = "".join(change_html(change) for change in changes)
     return f"""<section>
 <h2>{title}</h2>
 <p class="note">By chrF of the sentence. Marked: <del>words of A that B has not</del>, <ins>words of B that A has
@@ -126,48 +135,52 @@ not</ins>.</p>
 </section>"""
 
 
-def change_html(each: ChangedSentence) -> str:
-    """One sentence."""
-    rows = [("source", "Source", text_or_empty(each.source))] if each.source is not None else []
-    a, b = mark_differences(each.a, each.b)
-    rows += [("reference", "Reference", text_or_empty(each.reference)), ("a", "A", a), ("b", "B", b)]
-    inside = "".join(f'<dt class="{kind}">{name}</dt><dd dir="auto">{shown}</dd>' for kind, name, shown in rows)
-    numbers = print_minus(f"{each.chrf_a:.1f} → {each.chrf_b:.1f} ({each.difference:+.1f})")
-    return f"<li><h3>Line {each.line:,} <span>chrF {numbers}</span></h3><dl>{inside}</dl></li>"
+def change_html(change: ChangedSentence) -> str:
+    """Return one changed sentence as an item of the list."""
+    rows = [("source", "Source", text_or_empty(change.source))] if change.source is not None else []
+    a, b = mark_differences(change.a, change.b)
+    rows += [("reference", "Reference", text_or_empty(change.reference)), ("a", "A", a), ("b", "B", b)]
+    # dir=auto: Arabic or Hebrew text is read from the right.
+    definitions = "".join(
+        f'<dt class="{kind}">{name}</dt><dd dir="auto">{content}</dd>' for kind, name, content in rows
+    )
+    numbers = print_minus(f"{change.chrf_a:.1f} → {change.chrf_b:.1f} ({change.difference:+.1f})")
+    return f"<li><h3>Line {change.line:,} <span>chrF {numbers}</span></h3><dl>{definitions}</dl></li>"
 
 
 def mark_differences(a: str, b: str) -> tuple[str, str]:
-    """Both as HTML, with what the other has not in <del> and <ins>.
+    """Return both texts as HTML, with words that the other does not have in <del> and <ins>.
 
     >>> mark_differences("a small dog", "a big dog <")
     ('a <del>small</del> dog', 'a <ins>big</ins> dog <ins>&lt;</ins>')
     """
-    left, right = a.split(), b.split()
-    if max(len(left), len(right)) > MOST_WORDS:
+    words_a, words_b = a.split(), b.split()
+    if max(len(words_a), len(words_b)) > MOST_WORDS:
         return text_or_empty(a), text_or_empty(b)
-    steps = SequenceMatcher(None, left, right, autojunk=False).get_opcodes()
-    ours = join_word_runs("del", ((left[i:j], step != "equal") for step, i, j, _, _ in steps))
-    theirs = join_word_runs("ins", ((right[i:j], step != "equal") for step, _, _, i, j in steps))
-    return ours or text_or_empty(""), theirs or text_or_empty("")
+    # autojunk would ignore words that are frequent in long texts.
+    operations = SequenceMatcher(None, words_a, words_b, autojunk=False).get_opcodes()
+    html_a = join_word_runs("del", ((words_a[i:j], operation != "equal") for operation, i, j, _, _ in operations))
+    html_b = join_word_runs("ins", ((words_b[i:j], operation != "equal") for operation, _, _, i, j in operations))
+    return html_a or text_or_empty(""), html_b or text_or_empty("")
 
 
 def join_word_runs(tag: str, runs: Iterable[tuple[list[str], bool]]) -> str:
-    """Runs of words as HTML; those that differ stand in the tag."""
+    """Return runs of words as HTML, with the runs that differ inside of the tag."""
 
-    def parts() -> Iterator[str]:
+    def run_html() -> Iterator[str]:
         for words, differs in runs:
             if words:
-                inside = escape(" ".join(words))
-                yield f"<{tag}>{inside}</{tag}>" if differs else inside
+                content = escape(" ".join(words))
+                yield f"<{tag}>{content}</{tag}>" if differs else content
 
-    return " ".join(parts())
+    return " ".join(run_html())
 
 
 def text_or_empty(words: str) -> str:
-    """A text as HTML, and a word for one that has none."""
+    """Return a text as HTML, or a placeholder if it has no words."""
     return escape(words) if words.strip() else "<em>empty</em>"
 
 
 def print_minus(numbers: str) -> str:
-    """The same with minus signs as they are printed."""
+    """Return a text with hyphens replaced by minus signs."""
     return numbers.replace("-", "−")

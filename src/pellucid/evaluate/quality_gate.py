@@ -1,4 +1,4 @@
-"""Whether a smaller form of a model translates as well as the model itself."""
+"""Quality gate: whether a smaller form of a model translates as well as the model itself."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pellucid.evaluate.scores import corpus_scores, repetition_rate
 
 LARGEST_DROP = 0.3
-"""Of chrF, in its points (0 to 100)."""
+"""Largest drop of chrF that passes, in points of 0 to 100."""
 
 
 @dataclass(frozen=True)
 class GateVerdict:
-    """chrF, and the share of translations that run in a loop, of the whole model and of its smaller form."""
+    """chrF and repetition rate of the whole model and of its smaller form."""
 
     sentences: int
     chrf_full: float
@@ -21,7 +21,7 @@ class GateVerdict:
 
     @property
     def reasons(self) -> list[str]:
-        """Why the smaller form is refused; none when it passes."""
+        """Reasons to refuse the smaller form; none when it passes."""
         reasons = []
         if self.chrf_full - self.chrf_small > LARGEST_DROP:
             drop = self.chrf_full - self.chrf_small
@@ -34,17 +34,17 @@ class GateVerdict:
 
     @property
     def passed(self) -> bool:
-        """Whether there is no reason against it."""
+        """Whether there is no reason to refuse the smaller form."""
         return not self.reasons
 
 
 def judge_smaller_model(
     full: Sequence[str], small: Sequence[str], references: Sequence[str], lowercase: bool = False
 ) -> GateVerdict:
-    """Compare two translations of the same sentences, by the model and by its smaller form, with their case or not.
+    """Compare the translations of the same sentences by the model and by its smaller form; `lowercase` ignores case.
 
     Raises ValueError for unequal numbers, and for references without a word.
     """
-    found = (corpus_scores(texts, references, ["chrf"], lowercase)["chrf"] for texts in (full, small))
-    chrf_full, chrf_small = (each["score"] for each in found)
+    scores = (corpus_scores(texts, references, ["chrf"], lowercase)["chrf"] for texts in (full, small))
+    chrf_full, chrf_small = (score["score"] for score in scores)
     return GateVerdict(len(references), chrf_full, chrf_small, repetition_rate(full), repetition_rate(small))

@@ -1,4 +1,4 @@
-"""A comparison as lines of plain text."""
+"""Comparison as lines of plain text."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from pellucid.evaluate.compare import ChangedSentence, Comparison, ScoredBucket
 
 
 def comparison_as_text(comparison: Comparison) -> Iterator[str]:
-    """Scores, groups of sentences, and the sentences that changed most."""
+    """Yield the lines of a comparison: scores, groups of sentences, and the sentences that changed most."""
     yield f"A: {comparison.a}"
     yield f"B: {comparison.b}"
     yield f"{count_identical(comparison)} {headline(comparison)}"
@@ -26,30 +26,30 @@ def comparison_as_text(comparison: Comparison) -> Iterator[str]:
 
 
 def headline(comparison: Comparison) -> str:
-    """Which scores name a winner, for example: B is better by chrF and TER; BLEU and WER cannot tell."""
+    """Return which metrics name a winner, for example: B is better by chrF and TER; BLEU and WER cannot tell."""
     if comparison.identical == comparison.sentences:
         return "A and B are the same."
     titles: dict[str | None, list[str]] = {"A": [], "B": [], None: []}
-    for each in comparison.scores.values():
-        titles[each.better].append(each.title)
-    parts = [f"{name} is better by {join_titles(titles[name])}" for name in ("A", "B") if titles[name]]
-    if not parts:
+    for score in comparison.scores.values():
+        titles[score.better].append(score.title)
+    clauses = [f"{name} is better by {join_titles(titles[name])}" for name in ("A", "B") if titles[name]]
+    if not clauses:
         return "No score can tell A and B apart."
-    return "; ".join([*parts, *([f"{join_titles(titles[None])} cannot tell"] if titles[None] else [])]) + "."
+    return "; ".join([*clauses, *([f"{join_titles(titles[None])} cannot tell"] if titles[None] else [])]) + "."
 
 
 def join_titles(titles: list[str]) -> str:
-    """BLEU, chrF and TER."""
+    """Join titles as in: BLEU, chrF and TER."""
     return " and ".join(filter(None, [", ".join(titles[:-1]), titles[-1]]))
 
 
 def count_identical(comparison: Comparison) -> str:
-    """How many sentences there are, and how many translations are the same in both."""
+    """Return a sentence on how many sentences there are, and how many translations are the same in both."""
     return f"{comparison.sentences:,} sentences, {comparison.identical:,} translated the same by both."
 
 
 def describe_method(comparison: Comparison) -> str:
-    """How the numbers came about."""
+    """Return a sentence on how the numbers were computed."""
     return (
         f"With each score its 95 % confidence interval, from {comparison.samples:,} resampled test sets (paired "
         f"bootstrap, seed {comparison.seed}); p as in sacreBLEU's paired bootstrap. A winner is named where p is below "
@@ -58,33 +58,34 @@ def describe_method(comparison: Comparison) -> str:
 
 
 def score_lines(comparison: Comparison) -> Iterator[str]:
-    """A line for each metric, then how it was computed."""
+    """Yield a line for each metric, then how it was computed."""
     rows = [("", "A", "B", "B - A", "")]
     rows += [
         (
-            each.title,
-            format_interval(each.a),
-            format_interval(each.b),
-            format_interval(each.difference, "+"),
-            verdict_text(each),
+            score.title,
+            format_interval(score.a),
+            format_interval(score.b),
+            format_interval(score.difference, "+"),
+            verdict_text(score),
         )
-        for each in comparison.scores.values()
+        for score in comparison.scores.values()
     ]
+    # Names of metrics and lengths of intervals vary, so columns are as wide as their widest cell.
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
     yield describe_method(comparison)
-    for each in comparison.scores.values():
-        yield f"{each.title}: {each.signature}"
+    for score in comparison.scores.values():
+        yield f"{score.title}: {score.signature}"
 
 
 def verdict_text(score: PairedScore) -> str:
-    """What the samples say, and which way is up where that is not plain."""
+    """Return the verdict on a score, with a note where lower is better."""
     return score.verdict + (" (lower is better)" if score.lower_is_better else "")
 
 
 def format_interval(interval: Interval, sign: str = "") -> str:
-    """For example 35.20 [33.91, 36.60], or, with signs, +0.51 [-0.12, +1.10]."""
+    """Return, for example, 35.20 [33.91, 36.60], or with signs +0.51 [-0.12, +1.10]."""
     return (
         f"{format_signed(interval.score, sign)} [{format_signed(interval.low, sign)}, "
         f"{format_signed(interval.high, sign)}]"
@@ -92,24 +93,25 @@ def format_interval(interval: Interval, sign: str = "") -> str:
 
 
 def format_signed(value: float, sign: str = "+") -> str:
-    """Two places; nothing has a minus that rounds to 0.
+    """Return a number with two decimals and its sign; what rounds to 0 has no minus.
 
     >>> format_signed(-0.001), format_signed(0.5), format_signed(0.5, sign="")
     ('+0.00', '+0.50', '0.50')
     """
+    # Adding 0.0 turns -0.0 into 0.0.
     return f"{round(value, 2) + 0.0:{sign}.2f}"
 
 
 def bucket_lines(buckets: list[ScoredBucket]) -> Iterator[str]:
-    """A line for each group."""
+    """Yield a line for each group."""
     yield f"{'':>9}  sentences    BLEU A  BLEU B   B - A    chrF A  chrF B   B - A"
-    for each in buckets:
-        cells = (f"  {a:8.2f}{b:8.2f}{format_signed(b - a):>8}" for a, b in (each.bleu, each.chrf))
-        yield f"{each.name:>9}{each.sentences:11,}{''.join(cells)}"
+    for bucket in buckets:
+        cells = (f"  {a:8.2f}{b:8.2f}{format_signed(b - a):>8}" for a, b in (bucket.bleu, bucket.chrf))
+        yield f"{bucket.name:>9}{bucket.sentences:11,}{''.join(cells)}"
 
 
 def changed_sentence_lines(change: ChangedSentence) -> Iterator[str]:
-    """The sentence, what it should be, and what both made of it."""
+    """Yield the lines of a changed sentence: source, reference and both translations."""
     yield f"  line {change.line:,}: chrF {change.chrf_a:.1f} in A, {change.chrf_b:.1f} in B"
     if change.source is not None:
         yield f"    source     {change.source}"

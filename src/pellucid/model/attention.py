@@ -33,7 +33,7 @@ def attend(
     scaled = products / q.shape[-1] ** 0.5
     scores = watch("scores", scaled if bias is None else scaled + bias)
     pattern = watch("pattern", masked_softmax(scores, watch("allowed", allowed)))
-    # The pattern is float32; the values are bfloat16 where the weights are.
+    # The pattern is float32 at least; the values are bfloat16 where the weights are.
     return watch("head_output", (pattern if dropout is None else dropout(pattern)).to(v.dtype) @ v)
 
 

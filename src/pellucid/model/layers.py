@@ -87,11 +87,12 @@ class Residual(nn.Module):
 class EncoderLayer(nn.Module):
     """One layer of the encoder: self-attention and feed-forward, each inside a residual connection.
 
-    `name` is the layer's place in the model, by which the config says how many heads were pruned.
+    `name`, such as "encoder.0", is how the config refers to the layer when some of its heads are pruned.
     """
 
     def __init__(self, c: ModelConfig, name: str = "encoder.0"):
         super().__init__()
+        # Called `self` because module names are the names of parameters and visible tensors: encoder.0.self.pattern.
         self.self = SelfAttention(c.d_model, c.heads_in(f"{name}.self"), c.attention_dropout, c.head_width)
         self.self_residual = Residual(c.d_model, c.dropout, c.norm)
         self.ffn = FeedForward(c.d_model, c.d_ff, c.activation, c.activation_dropout)
@@ -118,7 +119,7 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """One layer of the decoder: self-attention over the target so far, cross-attention to the source, feed-forward.
 
-    Each is inside a residual connection. `name` is as in `EncoderLayer`.
+    Each is inside a residual connection of its own. `name` has the same meaning as in `EncoderLayer`.
     """
 
     def __init__(self, c: ModelConfig, name: str = "decoder.0"):
@@ -142,12 +143,13 @@ class DecoderLayer(nn.Module):
         cache: LayerCache | None = None,
         watch: Watch = unseen,
     ) -> Float[Tensor, "B T D"]:
-        # In the lambdas y is x, or its norm where the norm stands first; the residual decides.
+        # The residual decides what y is: x, or its norm where the norm comes first.
         x = self.self_residual(
             x,
             lambda y: self.self(y, allowed, bias, position_ids, positions, cache, watch.within("self")),
             watch.within("self_residual"),
         )
+        # Queries come from the target; no position encoding takes part here.
         x = self.cross_residual(
             x,
             lambda y: self.cross(y, memory, memory_allowed, cache, watch.within("cross")),

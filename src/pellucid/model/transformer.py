@@ -131,7 +131,7 @@ class Transformer(nn.Module):
         watch: Watch,
     ) -> Float[Tensor, "B Q D"]:
         """Return the embeddings times sqrt(d_model), plus positions, after dropout (paper, 3.4, 3.5 and 5.4)."""
-        # The factor brings an embedding, of length about 1, to the length of a sinusoidal position vector.
+        # The factor brings an embedding, of length about 1, to the scale of the sinusoidal position vectors.
         x = watch("embedding", table(tokens) * self.config.d_model**0.5)
         return watch("input", self.dropout(positions.embed(x, position_ids, watch)))
 

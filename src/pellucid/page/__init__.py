@@ -1,1 +1,1 @@
-"""The page that shows a trace: its built script, one self-contained HTML file, and the widget of a notebook."""
+"""The page that shows a trace: its built script, one self-contained HTML file, and the widget for notebooks."""

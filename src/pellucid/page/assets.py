@@ -5,32 +5,32 @@ from functools import lru_cache
 from pathlib import Path
 
 SCRIPT_PATH = Path(__file__).with_name("static") / "pellucid.js"
-"""Where web/build.py puts it."""
+"""Path of the script that web/build.py makes."""
 
 
 def read_script() -> str:
-    """The module's text; ValueError, saying how to build it, where that was not done."""
+    """Return the script's text; ValueError, saying how to build it, where that was not done."""
     try:
-        written = SCRIPT_PATH.stat()
+        status = SCRIPT_PATH.stat()
     except FileNotFoundError:
         raise ValueError(
-            f"the page is not built: {SCRIPT_PATH} is missing; run `make page` in a checkout of the "
-            "project, or install a "
-            "released package, which holds it"
+            f"the page is not built: {SCRIPT_PATH} is missing; run `make page` in a checkout of the project, or "
+            "install a released package, which contains it"
         ) from None
-    return read_once(SCRIPT_PATH, written.st_mtime_ns, written.st_size)
+    # The time and the size only belong to the cache's key, so that a script that was built again is read again.
+    return read_cached(SCRIPT_PATH, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=1)
-def read_once(path: Path, changed: int, size: int) -> str:
-    """The text of a file that was last changed then."""
+def read_cached(path: Path, mtime_ns: int, size: int) -> str:
+    """Return the text of a file with this modification time and size, reading it once."""
     return path.read_text(encoding="utf-8")
 
 
 def script_fingerprint() -> str:
-    """The SHA-256 of the sources that the module was built from; ValueError where its first line does not say it."""
+    """Return the SHA-256 of the sources that the script was built from; ValueError if its first line lacks it."""
     first = read_script().partition("\n")[0]
-    found = re.fullmatch(r"/\*! pellucid page; SHA-256 of its sources: ([0-9a-f]{64}) \*/", first)
-    if not found:
+    header = re.fullmatch(r"/\*! pellucid page; SHA-256 of its sources: ([0-9a-f]{64}) \*/", first)
+    if not header:
         raise ValueError(f"{SCRIPT_PATH} does not begin with the SHA-256 of its sources; run `make page`")
-    return found[1]
+    return header[1]

@@ -1,4 +1,4 @@
-"""Numbers and JSON as text that can stand inside an HTML page and do nothing there."""
+"""Blocks of numbers and JSON as text that can stand inside an HTML page and do nothing there."""
 
 import gzip
 import hashlib
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 STORED_TYPES = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2"), "bool": np.dtype("u1")}
-"""How numbers of each type are written."""
+"""NumPy type in which numbers of each type are written: little-endian on every machine."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Block:
 
 
 def array_block(kind: str, name: str, values: np.ndarray, dtype: str) -> Block:
-    """The array under its name; `kind` is "tensor" or "parameter".
+    """Pack an array under its name; `kind` is "tensor" or "parameter".
 
     Raises ValueError for a number that float16 has no room for.
     """
@@ -35,20 +35,21 @@ def array_block(kind: str, name: str, values: np.ndarray, dtype: str) -> Block:
 
 
 def pack_block(kind: str, name: str, data: bytes, level: int) -> Block:
-    """Bytes under a name."""
+    """Pack bytes under a name."""
+    # mtime=0: gzip would otherwise write the time, and equal traces would give different files.
     text = b64encode(gzip.compress(data, compresslevel=level, mtime=0)).decode("ascii")
     html = f'<script type="application/gzip" data-{kind}="{escape(name)}">{text}</script>\n'
     return Block(html, hashlib.sha256(data).hexdigest())
 
 
 def json_block(kind: str, name: str, value: Any) -> Block:
-    """JSON under a name."""
+    """Pack JSON under a name."""
     text = json.dumps(without_infinities(value), allow_nan=False, separators=(",", ":"))
     return pack_block(kind, name, text.encode("ascii"), level=9)
 
 
 def round_to_float16(name: str, values: np.ndarray) -> np.ndarray:
-    """The numbers rounded to float16."""
+    """Return the numbers rounded to float16; ValueError for one that float16 has no room for."""
     with np.errstate(over="ignore"):
         half = values.astype(STORED_TYPES["float16"], order="C")
     lost = np.isinf(half) & np.isfinite(values)
@@ -60,17 +61,18 @@ def round_to_float16(name: str, values: np.ndarray) -> np.ndarray:
 
 
 def script_json(value: Any) -> str:
-    r"""JSON that no HTML parser sees anything in, and that JavaScript reads as the same.
+    r"""Return JSON in which no HTML parser sees anything, and which JavaScript reads as the same value.
 
     >>> script_json({"</script>": "a & b"})
     '{"\\u003c/script\\u003e":"a \\u0026 b"}'
     """
     text = json.dumps(without_infinities(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text)
+    # Half surrogate pairs have no UTF-8; the separators U+2028 and U+2029 end a line in JavaScript.
+    return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda character: f"\\u{ord(character[0]):04x}", text)
 
 
 def round_fractions(value: Any, digits: int) -> Any:
-    """The same with all its fractions cut to so many digits.
+    """Return the value with all its fractions cut to so many significant digits.
 
     >>> round_fractions({"a": [0.1234567, 3]}, digits=4)
     {'a': [0.1235, 3]}
@@ -78,25 +80,25 @@ def round_fractions(value: Any, digits: int) -> Any:
     if isinstance(value, float) and math.isfinite(value):
         return float(f"{value:.{digits}g}")
     if isinstance(value, Mapping):
-        return {key: round_fractions(each, digits) for key, each in value.items()}
+        return {key: round_fractions(item, digits) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [round_fractions(each, digits) for each in value]
+        return [round_fractions(item, digits) for item in value]
     return value
 
 
 def without_infinities(value: Any) -> Any:
-    """The same with None for what JSON cannot say: infinities and NaN."""
+    """Return the value with None in place of infinities and NaN, which JSON lacks."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {key: without_infinities(each) for key, each in value.items()}
+        return {key: without_infinities(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [without_infinities(each) for each in value]
+        return [without_infinities(item) for item in value]
     return value
 
 
 def script_text(module: str) -> str:
-    r"""JavaScript that may stand inside a script element: what would end or hide it is spelled otherwise.
+    r"""Return JavaScript that may stand inside a script element: whatever would end or hide it is spelled otherwise.
 
     >>> print(script_text('"</script>" + "<!--"'))
     "\x3c/script>" + "\x3c!--"

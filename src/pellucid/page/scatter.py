@@ -12,11 +12,11 @@ from pellucid.page.blocks import script_json
 TEMPLATE = Path(__file__).with_name("scatter.html")
 
 
-def scatter_html(places: np.ndarray, labels: Sequence[str], *, title: str, says: str) -> str:
-    """The page: points of two or three numbers with their labels; `says` stands under the title."""
-    assert places.shape in ((len(labels), 2), (len(labels), 3))
-    # Seven digits are what a float32 has; a place on a map needs fewer.
-    points = [[float(f"{number:.7g}") for number in place] for place in places.tolist()]
+def scatter_html(coordinates: np.ndarray, labels: Sequence[str], *, title: str, says: str) -> str:
+    """Return the page: points of two or three numbers with their labels; `says` stands under the title."""
+    assert coordinates.shape in ((len(labels), 2), (len(labels), 3))
+    # Seven digits are what a float32 has; a position on a map needs fewer.
+    points = [[float(f"{number:.7g}") for number in point] for point in coordinates.tolist()]
     values = {
         "title": escape(title),
         "says": escape(says),

@@ -1,11 +1,11 @@
-"""A table of numbers as one HTML page that stands alone: no script, nothing fetched, every text escaped."""
+"""A table of numbers as one self-contained HTML page: no script, nothing fetched, every text escaped."""
 
 import math
 from collections.abc import Sequence
 from html import escape
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-"""What a browser may load: nothing, were something to slip through the escapes."""
+"""Content security policy: the browser loads nothing, even if something were to slip through the escapes."""
 
 STYLE = """\
 :root { color-scheme: light dark; --ink: #1c1b1a; --ground: #fdfcfa; --cell: 0 114 178; --low: 213 94 0; }
@@ -38,9 +38,9 @@ def table_html(
     sums: bool = False,
     digits: int = 3,
 ) -> str:
-    """The page. None or NaN is an entry that cannot be: it is hatched. `says` are paragraphs above the table."""
-    known = [abs(value) for row in values for value in row if value is not None and math.isfinite(value)]
-    largest = max(known, default=0.0) or 1.0
+    """Return the page; None or NaN is an entry that cannot exist, and is hatched. `says` are paragraphs above."""
+    sizes = [abs(value) for row in values for value in row if value is not None and math.isfinite(value)]
+    largest = max(sizes, default=0.0) or 1.0  # colours are shares of it: a table of zeros must not divide by 0
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in [*columns, *(["sum"] if sums else [])])
     body = "\n".join(
         f'<tr><th scope="row">{escape(name)}</th>'
@@ -49,7 +49,7 @@ def table_html(
         + "</tr>"
         for name, row in zip(rows, values, strict=True)
     )
-    paragraphs = "\n".join(f"<p>{escape(each)}</p>" for each in says)
+    paragraphs = "\n".join(f"<p>{escape(paragraph)}</p>" for paragraph in says)
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -77,13 +77,13 @@ def table_html(
 
 
 def sum_of_row(row: Sequence[float | None]) -> float:
-    """Of the numbers of a row."""
+    """Return the sum of the finite numbers of a row."""
     return math.fsum(value for value in row if value is not None and math.isfinite(value))
 
 
 def cell_html(value: float | None, largest: float, digits: int) -> str:
-    """A number, the darker the larger; the sign has a colour."""
+    """Return a cell with a number: the larger, the darker; the colour shows the sign."""
     if value is None or not math.isfinite(value):
         return '<td class="none"></td>'
-    share = round(0.8 * abs(value) / largest, 3)
+    share = round(0.8 * abs(value) / largest, 3)  # opacity of the colour, 0.8 for the largest number
     return f'<td class="{"down" if value < 0 else "up"}" style="--share:{share}">{value:.{digits}f}</td>'

@@ -1,4 +1,4 @@
-"""A trace in a notebook: a widget that asks Python for what it shows, or the HTML file in a frame without anywidget."""
+"""Shows a trace in a notebook: a widget that asks Python for what it shows, or the HTML file in a frame."""
 
 import logging
 import sys
@@ -13,17 +13,17 @@ from pellucid.page.blocks import without_infinities
 from pellucid.page.html import TraceLike, trace_page
 
 LEAST_HEIGHT, MOST_HEIGHT = 400, 860
-"""Pixels a frame is high: on a small screen at least, on a large one at most."""
+"""Pixels of a frame's height: at least on a small screen, at most on a large one."""
 
 TRACES_REMEMBERED = 8
 """Traces a widget can still be asked about: the one it was shown with, and the newest."""
 
 PerformAct = Callable[[Any, str, Mapping[str, Any]], Any]
-"""Does what a verb of the page asks of a trace, and gives a new trace or what JSON can say."""
+"""Function that carries out a verb of the page on a trace; it returns a new trace or what JSON can hold."""
 
 
 class PageFrame:
-    """The page in a frame of the notebook: complete without Python, so nothing can be asked of it."""
+    """The page in a frame of the notebook: complete without Python, so nothing more can be asked."""
 
     def __init__(self, trace: TraceLike):
         self._trace = trace
@@ -33,7 +33,7 @@ class PageFrame:
 
 
 class PageQuestions:
-    """Answers what the page of one widget asks, about the trace it was shown with and those that came of it."""
+    """Answers the questions of one widget's page, about the trace it was shown with and those made from it."""
 
     def __init__(self, trace: TraceLike, act: PerformAct):
         self._act = act
@@ -41,7 +41,7 @@ class PageQuestions:
         self._newer: dict[str, TraceLike] = {}
 
     def __call__(self, content: Mapping[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        """The answer to a message and the numbers beside it; what cannot be answered is a sentence in "problem"."""
+        """Return the answer to a message and the numbers beside it; a failure is a sentence in "problem"."""
         number = content.get("id")
         try:
             value, buffers = self._answer(content)
@@ -60,15 +60,16 @@ class PageQuestions:
         if ask == "tensor":
             return None, [array_bytes(trace.tensor(str(content["name"])))]
         if ask == "parameter":
-            found = trace.parameter(str(content["name"]))
-            return None, [array_bytes(slice_rows(found, content.get("first"), content.get("end")))]
+            weight = trace.parameter(str(content["name"]))
+            return None, [array_bytes(slice_rows(weight, content.get("first"), content.get("end")))]
         if ask == "act":
-            found = self._act(trace, str(content["verb"]), content["args"])
-            return (self._remember(found) if hasattr(found, "manifest") else found), []
+            result = self._act(trace, str(content["verb"]), content["args"])
+            # A new trace has a manifest; everything else is ready for JSON.
+            return (self._remember(result) if hasattr(result, "manifest") else result), []
         raise ValueError(f"a page asks for a manifest, a tensor, a parameter or an act, not {ask!r}")
 
     def _trace_of(self, name: Any) -> TraceLike:
-        """The trace of this id, or the first."""
+        """Return the trace with this id; without an id, the first one."""
         if name is None or name == self._first.manifest()["id"]:
             return self._first
         if name not in self._newer:
@@ -76,34 +77,36 @@ class PageQuestions:
         return self._newer[name]
 
     def _remember(self, trace: TraceLike) -> dict[str, Any]:
-        """The manifest of a trace from now on kept; the oldest goes where there are too many."""
+        """Keep a trace from now on, dropping the oldest of too many, and return its manifest."""
         manifest = trace.manifest()
+        # Removed and added again, because a dict keeps a replaced entry where it was, and order is age here.
         self._newer.pop(manifest["id"], None)
         self._newer[manifest["id"]] = trace
+        # ">=", since the first trace, which is kept for good, counts too.
         if len(self._newer) >= TRACES_REMEMBERED:
             del self._newer[next(iter(self._newer))]
         return manifest
 
 
 def show_in_notebook(trace: TraceLike, act: PerformAct) -> Any:
-    """What a notebook displays of a trace: the widget where anywidget is installed, the file in a frame otherwise.
+    """Return what a notebook displays of a trace: the widget where anywidget is installed, a frame otherwise.
 
-    A displayed widget carries the frame too, for programs that show a notebook without a kernel. A notebook that a
-    program runs gets the frame alone: its exports would look for the widget's code in the network.
+    A displayed widget carries the frame too, for programs that show a notebook without a kernel.
     """
+    # A notebook that a program runs is about to be exported, and the widget's code would be looked for in the network.
     if is_run_by_program():
         return PageFrame(trace)
     try:
-        kind = widget_class()
+        widget = widget_class()
     except ImportError:
         return PageFrame(trace)
-    return kind(trace, act)
+    return widget(trace, act)
 
 
 @cache
 def widget_class() -> type:
-    """The class of the widget; ImportError without anywidget."""
-    import anywidget
+    """Return the class of the widget; ImportError without anywidget."""
+    import anywidget  # optional, which is why the class is defined in here
 
     class TraceWidget(anywidget.AnyWidget):
         """One trace, and the page that shows it."""
@@ -113,44 +116,47 @@ def widget_class() -> type:
         def __init__(self, trace: TraceLike, act: PerformAct):
             super().__init__()
             self._frame = PageFrame(trace)
-            asked = PageQuestions(trace, act)
+            questions = PageQuestions(trace, act)
 
             def answer(widget: Any, content: Mapping[str, Any], buffers: Any) -> None:
-                said, numbers = asked(content)
-                widget.send(said, numbers)
+                reply, numbers = questions(content)
+                widget.send(reply, numbers)
 
             self.on_msg(answer)
 
         def _repr_mimebundle_(self, **options: Any) -> Any:
-            found = super()._repr_mimebundle_(**options)
-            data, about = found if isinstance(found, tuple) else (found or {}, {})
-            return {**data, "text/html": self._frame._repr_html_()}, about
+            bundle = super()._repr_mimebundle_(**options)
+            # It may return data with metadata, data alone, or nothing.
+            data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+            return {**data, "text/html": self._frame._repr_html_()}, metadata
 
     return TraceWidget
 
 
 def is_run_by_program() -> bool:
-    """Whether a program runs this notebook: those say that nobody can be asked to type something."""
+    """Whether a program runs this notebook: such programs say that nobody can be asked to type something."""
+    # Looked up, not imported: outside IPython there is nothing to find.
     ipython = sys.modules.get("IPython")
     kernel = getattr(ipython.get_ipython(), "kernel", None) if ipython else None
     return getattr(kernel, "_allow_stdin", True) is False
 
 
 def frame_html(page: str) -> str:
-    """The page in a frame that can reach nothing of the notebook around it."""
+    """Return the page in a frame that can reach nothing of the notebook around it."""
     style = f"width:100%;height:clamp({LEAST_HEIGHT}px,85vh,{MOST_HEIGHT}px);border:0"
-    inside = page.replace("&", "&amp;").replace("'", "&#39;")  # a page has far more of the other quotes
+    # Single quotes around the page, which has far more double ones that would need escaping.
+    inside = page.replace("&", "&amp;").replace("'", "&#39;")
     about = f"title='trace of a translation' sandbox='allow-scripts allow-downloads' style='{style}'"
     return f"<iframe {about} srcdoc='{inside}'></iframe>"
 
 
 def array_bytes(values: np.ndarray) -> bytes:
-    """Float32, little-endian, the last axis fastest."""
+    """Return the numbers in float32, little-endian, the last axis fastest."""
     return values.astype("<f4", order="C").tobytes()
 
 
 def slice_rows(values: np.ndarray, first: Any, end: Any) -> np.ndarray:
-    """Rows `first`, included, to `end`, excluded; ValueError where the array has no such rows."""
+    """Return rows `first`, included, to `end`, excluded; ValueError where the array has no such rows."""
     if not (isinstance(first, int) and isinstance(end, int) and 0 <= first <= end <= len(values)):
         raise ValueError(f"rows {first} to {end} were asked for, there are 0 to {len(values)}")
     return values[first:end]

@@ -1,1 +1,1 @@
-"""Figures: arrays in, files out. Nothing of the rest of the package is needed to draw one again."""
+"""Figures: functions that take arrays and write files, and need nothing else of the package but atomic writes."""

@@ -1,4 +1,4 @@
-"""The picture of an encoder and a decoder: boxes from the bottom up, layers framed, the encoder's output fed across."""
+"""Draws the architecture of a model: boxes from the bottom up, layers framed, the encoder's output fed across."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,8 +17,9 @@ FILL_COLOURS = {
 }
 GREY = "#777777"
 WIDE, HIGH, GAP = 3.4, 0.6, 0.26
+"""Width and height of a box, and the gap between two boxes, in inches."""
 LEFT, BETWEEN = 1.1, 2.2
-"""In inches: of a box, between two of them, left of the encoder, and between the two columns."""
+"""Space left of the encoder, and between the two columns, in inches."""
 
 
 class BoxLike(Protocol):
@@ -35,7 +36,7 @@ class BoxLike(Protocol):
 
 
 class LayersLike(Protocol):
-    """Rectangles that stand there so many times; each group of them has a way around it."""
+    """A repeated layer: groups of rectangles, each group with a residual connection around it."""
 
     @property
     def times(self) -> int: ...
@@ -53,10 +54,11 @@ def draw_architecture(
     title: str = "",
     notes: Sequence[str] = (),
 ) -> None:
-    """Draw the two stacks, of `BoxLike` and `LayersLike`; the title stands above, notes below."""
+    """Draw the two stacks, made of `BoxLike` and `LayersLike`; the title stands above, notes below."""
     below, tall = 0.5 + 0.2 * len(notes), max(column_height(encoder), column_height(decoder)) + 1.1
     wide = LEFT + 2 * WIDE + BETWEEN + 0.5
     figure = empty_figure(wide, tall + below)
+    # One unit is one inch, so boxes have the same size in every figure; a layout engine would shrink them.
     figure.set_layout_engine("none")
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0.0, wide), ylim=(-below, tall))
     axes.set_axis_off()
@@ -73,19 +75,19 @@ def draw_architecture(
 
 
 def column_height(parts: Sequence[Any]) -> float:
-    """How tall a column is."""
+    """Return the height of a column in inches."""
     boxes = sum(sum(map(len, part.parts)) if is_frame(part) else 1 for part in parts)
-    inside = sum(2 * GAP + GAP * len(part.parts) for part in parts if is_frame(part))
-    return boxes * (HIGH + GAP) + inside
+    gaps = sum(2 * GAP + GAP * len(part.parts) for part in parts if is_frame(part))
+    return boxes * (HIGH + GAP) + gaps
 
 
 def is_frame(part: Any) -> bool:
-    """Whether it is a group of layers."""
+    """Whether a part of a stack is a group of layers rather than one box."""
     return hasattr(part, "parts")
 
 
 def draw_column(axes: Any, parts: Sequence[Any], left: float, reads: str) -> tuple[float, list[float]]:
-    """One stack: how high it ends, and the heights at which it reads the other one."""
+    """Draw one stack; return its height, and the heights at which it reads the other stack."""
     axes.text(left + WIDE / 2, -0.05, reads, ha="center", va="top", fontsize=9)
     up, crosses = 0.0, []
     for part in parts:
@@ -94,18 +96,19 @@ def draw_column(axes: Any, parts: Sequence[Any], left: float, reads: str) -> tup
 
 
 def draw_layers(axes: Any, layers: LayersLike, left: float, up: float, crosses: list[float]) -> float:
-    """The parts of a layer, each with the way around it, and a line around all."""
+    """Draw the boxes of a layer, with residual connections and a frame; return the height above it."""
     from matplotlib.patches import FancyBboxPatch
 
     middle, start = left + WIDE / 2, up + GAP * 0.5
     draw_arrow(axes, middle, up, up + GAP, head=False)
     up += GAP
-    for part in layers.parts:
+    for sublayer in layers.parts:
         begin = up
-        for drawn in part:
-            up = draw_box(axes, drawn, left, up)
-            if drawn.kind == "cross":
+        for box in sublayer:
+            up = draw_box(axes, box, left, up)
+            if box.kind == "cross":
                 crosses.append(up - HIGH / 2)
+        # Pre-norm: the residual meets a plus above the sublayer. Post-norm: it enters the box "add, norm" itself.
         if layers.norm_first:
             draw_residual(axes, left, begin + GAP * 0.35, up + GAP * 0.75, middle - 0.07)
             axes.text(middle, up + GAP * 0.75, "+", ha="center", va="center", fontsize=9, bbox=CIRCLE)
@@ -113,7 +116,7 @@ def draw_layers(axes: Any, layers: LayersLike, left: float, up: float, crosses: 
             draw_residual(axes, left, begin + GAP * 0.35, up - HIGH / 2, left)
         draw_arrow(axes, middle, up, up + GAP, head=False)
         up += GAP
-    rounded = FancyBboxPatch(
+    frame = FancyBboxPatch(
         (left - 0.42, start),
         WIDE + 0.6,
         up + GAP * 0.5 - start,
@@ -122,7 +125,7 @@ def draw_layers(axes: Any, layers: LayersLike, left: float, up: float, crosses: 
         edgecolor=GREY,
         linewidth=1.0,
     )
-    axes.add_patch(rounded)
+    axes.add_patch(frame)
     axes.text(left - 0.52, (start + up) / 2, f"{layers.times} ×", ha="right", va="center", fontsize=12)
     draw_arrow(axes, middle, up, up + GAP, head=False)
     return up + GAP
@@ -131,8 +134,8 @@ def draw_layers(axes: Any, layers: LayersLike, left: float, up: float, crosses: 
 CIRCLE = {"boxstyle": "circle,pad=0.1", "facecolor": "white", "edgecolor": BLACK, "linewidth": 0.8}
 
 
-def draw_box(axes: Any, drawn: BoxLike, left: float, up: float) -> float:
-    """One rectangle with the arrow into it; where its top is."""
+def draw_box(axes: Any, box: BoxLike, left: float, up: float) -> float:
+    """Draw one rectangle with the arrow into it; return the height of its top."""
     from matplotlib.patches import FancyBboxPatch
 
     middle, bottom = left + WIDE / 2, up + GAP
@@ -142,21 +145,19 @@ def draw_box(axes: Any, drawn: BoxLike, left: float, up: float) -> float:
         WIDE,
         HIGH,
         boxstyle="round,pad=0,rounding_size=0.06",
-        facecolor=FILL_COLOURS[drawn.kind],
+        facecolor=FILL_COLOURS[box.kind],
         edgecolor=BLACK,
         linewidth=0.8,
     )
     axes.add_patch(rounded)
-    count = f"; {drawn.parameters:,} parameters" if drawn.parameters else ""
-    axes.text(middle, bottom + HIGH * 0.68, escape_dollars(drawn.title), ha="center", va="center", fontsize=9.5)
-    axes.text(
-        middle, bottom + HIGH * 0.27, escape_dollars(drawn.detail + count), ha="center", va="center", fontsize=7.5
-    )
+    count = f"; {box.parameters:,} parameters" if box.parameters else ""
+    axes.text(middle, bottom + HIGH * 0.68, escape_dollars(box.title), ha="center", va="center", fontsize=9.5)
+    axes.text(middle, bottom + HIGH * 0.27, escape_dollars(box.detail + count), ha="center", va="center", fontsize=7.5)
     return bottom + HIGH
 
 
 def draw_residual(axes: Any, left: float, start: float, end: float, into: float) -> None:
-    """The residual: from below a part to above it."""
+    """Draw a residual connection: from below a sublayer to above it."""
     out = left - 0.22
     axes.plot([left + WIDE / 2, out, out], [start, start, end], color=GREY, linewidth=1.0)
     axes.annotate(
@@ -165,12 +166,13 @@ def draw_residual(axes: Any, left: float, start: float, end: float, into: float)
 
 
 def draw_memory(axes: Any, middle: float, top: float, right: float, heights: Sequence[float]) -> None:
-    """What the encoder made, into every cross-attention."""
-    if not heights:
+    """Draw the lines from the encoder's output into every cross-attention."""
+    if not heights:  # an architecture without cross-attention
         return
     across, over = right - 1.1, top + 0.3
     axes.plot([middle, middle, across], [top, over, over], color=BLACK, linewidth=1.2)
     axes.text((middle + across) / 2, over + 0.06, "memory: keys and values", ha="center", va="bottom", fontsize=8)
+    # The column of the decoder may begin below or end above the encoder's top.
     axes.plot([across, across], [min(over, *heights), max(over, *heights)], color=BLACK, linewidth=1.2)
     for up in heights:
         axes.annotate("", (right, up), (across, up), arrowprops=LINE | {"arrowstyle": "->"})
@@ -180,5 +182,5 @@ LINE = {"linewidth": 1.1, "shrinkA": 0, "shrinkB": 0}
 
 
 def draw_arrow(axes: Any, across: float, start: float, end: float, head: bool = True) -> None:
-    """A line upwards."""
+    """Draw a line upwards, with an arrowhead or without."""
     axes.annotate("", (across, end), (across, start), arrowprops=LINE | {"arrowstyle": "->" if head else "-"})

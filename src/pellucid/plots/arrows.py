@@ -1,4 +1,4 @@
-"""Vectors of several kinds as arrows from one origin, each with its word."""
+"""Draws vectors of several kinds as arrows from one origin, each with its word."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ def draw_arrows(
     title: str = "",
     marked: Mapping[str, int] | None = None,
 ) -> None:
-    """Draw the rows of each group (vectors of two numbers) with their labels; of each the row `marked` is bold."""
+    """Draw the rows of each group (vectors of two numbers) with their labels; row `marked` of each group is bold."""
     figure = empty_figure(8.0, 7.0)
     axes = figure.subplots()
     for colour, (kind, (vectors, labels)) in zip(COLOURS, groups.items(), strict=False):
@@ -33,6 +33,7 @@ def draw_arrows(
                     "color": colour,
                     "linewidth": 2.4 if strong else 1.0,
                     "alpha": 1.0 if strong or bold is None else 0.45,
+                    # Arrows would otherwise keep two points away from both of their ends.
                     "shrinkA": 0,
                     "shrinkB": 0,
                 },
@@ -46,9 +47,11 @@ def draw_arrows(
                 xytext=(3, 3),
                 textcoords="offset points",
             )
+            # Annotations do not widen the limits of axes; a dot at the tip does; the first makes the legend's entry.
             axes.plot(vector[0], vector[1], ".", markersize=2, color=colour, label=kind if number == 0 else None)
     axes.axhline(0.0, color="0.6", linewidth=0.6)
     axes.axvline(0.0, color="0.6", linewidth=0.6)
+    # Angles are what the picture is about, so both axes have one scale.
     axes.set_aspect("equal", adjustable="datalim")
     axes.margins(0.12)
     axes.legend(frameon=False, markerscale=6)

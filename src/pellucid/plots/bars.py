@@ -1,4 +1,4 @@
-"""Numbers with names as bars, one panel for each kind of number."""
+"""Draws named numbers as bars, one panel for each kind of number."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,11 +12,11 @@ def draw_bars(
     """Draw the numbers of each panel, one bar for each name, the first on top."""
     figure = empty_figure(4.5 * len(panels), 0.28 * len(names) + 1.4)
     for axes, (kind, numbers) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
-        drawn = axes.barh(range(len(names)), numbers, color=BLUE)
-        axes.bar_label(drawn, [f"{number:.3g}" for number in numbers], fontsize=8, padding=2)
+        bars = axes.barh(range(len(names)), numbers, color=BLUE)
+        axes.bar_label(bars, [f"{number:.3g}" for number in numbers], fontsize=8, padding=2)
         axes.set_yticks(range(len(names)), [escape_dollars(name) for name in names])
-        axes.invert_yaxis()
-        axes.margins(x=0.18)
+        axes.invert_yaxis()  # matplotlib puts the first bar at the bottom
+        axes.margins(x=0.18)  # room for the numbers at the ends of the bars
         axes.set_title(kind)
         tidy_axes(axes)
     figure.suptitle(escape_dollars(title))

@@ -1,4 +1,4 @@
-"""An empty figure and the file it ends in; what every drawing begins with."""
+"""Empty figures and their files: what every drawing begins and ends with."""
 
 from io import BytesIO
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 from pellucid.atomic import atomic_file
 
-# Okabe and Ito 2008: told apart by everyone.
+# Okabe and Ito 2008: colours that people with any kind of colour vision can tell apart.
 BLUE, VERMILION, GREEN, ORANGE, SKY, PURPLE, BLACK = (
     "#0072B2",
     "#D55E00",
@@ -19,35 +19,37 @@ BLUE, VERMILION, GREEN, ORANGE, SKY, PURPLE, BLACK = (
 
 
 def empty_figure(width: float, height: float) -> Any:
-    """A figure of so many inches, which no window and no global state knows of."""
+    """Return a figure of this size in inches, which no window and no global state knows of."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
+    FigureCanvasAgg(figure)  # it attaches itself; pyplot would do the same, but keep every figure
     return figure
 
 
 def write_figure(figure: Any, path: str | Path) -> None:
-    """Into a .png, .svg or .pdf file; the same drawing gives the same bytes."""
+    """Write a figure into a .png, .svg or .pdf file; the same drawing gives the same bytes."""
     from matplotlib import rc_context
 
-    kind, drawn = Path(path).suffix.lstrip(".") or "png", BytesIO()
-    told = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
+    # Drawn in memory first, so that the file is there whole or not at all.
+    kind, image = Path(path).suffix.lstrip(".") or "png", BytesIO()
+    dateless = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
+    # Without a fixed salt the ids in an SVG differ each time; "none" keeps its text as text.
     with rc_context({"svg.hashsalt": "pellucid", "svg.fonttype": "none"}):
-        figure.savefig(drawn, format=kind, metadata=told)
+        figure.savefig(image, format=kind, metadata=dateless)
     with atomic_file(path) as write:
-        write(drawn.getvalue())
+        write(image.getvalue())
 
 
 def tidy_axes(axes: Any) -> None:
-    """A light grid, and no frame above and on the right."""
+    """Draw a light grid, and no frame above and on the right."""
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def escape_dollars(text: str) -> str:
-    """Text that matplotlib takes literally: it would read what stands between dollars as a formula.
+    """Return text that matplotlib takes literally: it would read whatever stands between dollars as a formula.
 
     >>> print(escape_dollars("5 $ a"))
     5 \\$ a

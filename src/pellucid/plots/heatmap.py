@@ -1,4 +1,4 @@
-"""A matrix as colours: one scale for shares, a symmetric one for numbers of either sign."""
+"""Draws a matrix as colours: one scale for shares, a symmetric one for numbers of either sign."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,28 +24,31 @@ def draw_heat_map(
     cells: Sequence[Sequence[str]] | None = None,
     absent: bool = False,
 ) -> None:
-    """Draw one matrix; `cells` are words for each entry, which is drawn larger for them.
+    """Draw one matrix; `cells` are words to be written into its entries, which are drawn larger for them.
 
-    With `absent`, NaN is an entry that cannot be, and is hatched; else it is a mistake, and magenta.
+    With `absent`, NaN is an entry that cannot exist, and is hatched; otherwise it is a mistake, and magenta.
     """
-    wide, tall = values.shape[1], values.shape[0]
+    columns_across, rows_down = values.shape[1], values.shape[0]
     cell = (0.75, 0.3) if cells is not None else (0.32, 0.32)
-    size = [min(max(cell[0] * wide + 2.0, 4.0), 24.0), min(max(cell[1] * tall + 1.4, 3.0), 24.0)]
+    # In inches, and at most 24 either way, however large the matrix is.
+    size = [min(max(cell[0] * columns_across + 2.0, 4.0), 24.0), min(max(cell[1] * rows_down + 1.4, 3.0), 24.0)]
     figure = empty_figure(size[0], size[1])
     [[axes]] = figure.subplots(1, 1, squeeze=False)
     draw_matrix(axes, values, signed=signed, low=low, high=high)
     if absent:
+        # NaN becomes transparent, so that the hatched ground shows through.
         axes.images[0].set_cmap(axes.images[0].cmap.with_extremes(bad="none"))
         axes.patch.set(hatch="///", edgecolor="0.8", facecolor="white")
     name_axes(axes, rows, columns, row_name, column_name)
     axes.set_title(escape_dollars(title))
-    for number, line in enumerate(cells or ()):
-        for place, word in enumerate(line):
-            shade = scale_position(values[number, place], axes.images[0].get_clim())
+    for row, words in enumerate(cells or ()):
+        for column, word in enumerate(words):
+            shade = scale_position(values[row, column], axes.images[0].get_clim())
+            # The signed scale is dark at both ends, the other one at the lower end.
             dark = abs(shade - 0.5) > 0.3 if signed else shade < 0.55
             axes.text(
-                place,
-                number,
+                column,
+                row,
                 escape_dollars(word),
                 ha="center",
                 va="center",
@@ -58,10 +61,11 @@ def draw_heat_map(
 def draw_matrix(
     axes: Any, values: np.ndarray, *, signed: bool = False, low: float | None = None, high: float | None = None
 ) -> Any:
-    """The matrix and its legend, on axes that are there."""
+    """Draw a matrix and its colour bar on these axes."""
     finite = np.asarray(values)[np.isfinite(np.asarray(values))]  # of a masked array too
     largest = float(finite.max(initial=0.0)) if high is None else high
     smallest = float(finite.min(initial=0.0)) if low is None else low
+    # Zero in the middle, so that equal sizes of either sign look equally strong.
     if signed:
         largest = max(abs(largest), abs(smallest))
         smallest = -largest
@@ -73,7 +77,7 @@ def draw_matrix(
         interpolation="nearest",
         cmap=colormaps["RdBu_r" if signed else "cividis"].with_extremes(bad="magenta"),
         vmin=smallest,
-        vmax=largest if largest > smallest else smallest + 1.0,
+        vmax=largest if largest > smallest else smallest + 1.0,  # a constant matrix would have an empty scale
     )
     axes.figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02)
     return image
@@ -82,15 +86,15 @@ def draw_matrix(
 def name_axes(
     axes: Any, rows: Sequence[str] | None, columns: Sequence[str] | None, row_name: str, column_name: str
 ) -> None:
-    """Words beside the rows and above the columns."""
+    """Write names beside the rows and below the columns."""
     axes.set_ylabel(escape_dollars(row_name))
     axes.set_xlabel(escape_dollars(column_name))
     if rows is not None:
-        axes.set_yticks(range(len(rows)), [escape_dollars(each) for each in rows], fontsize=8)
+        axes.set_yticks(range(len(rows)), [escape_dollars(row) for row in rows], fontsize=8)
     if columns is not None:
-        axes.set_xticks(range(len(columns)), [escape_dollars(each) for each in columns], fontsize=8, rotation=90)
+        axes.set_xticks(range(len(columns)), [escape_dollars(column) for column in columns], fontsize=8, rotation=90)
 
 
 def scale_position(value: float, limits: tuple[float, float]) -> float:
-    """Where a value stands on the scale, 0 to 1."""
+    """Return where a value stands on the scale, from 0 to 1."""
     return float(min(max((value - limits[0]) / (limits[1] - limits[0]), 0.0), 1.0))

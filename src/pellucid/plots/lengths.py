@@ -1,4 +1,4 @@
-"""How good translations are by the length of their source."""
+"""Draws how good translations are, by the length of their source."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ def draw_by_length(
     *,
     longest_seen: int | None,
 ) -> None:
-    """Draw loss and chrF against pieces; a line stands where what was seen in training ends."""
+    """Draw loss and chrF against source pieces; a line stands at the longest source that training has seen."""
     figure = empty_figure(7.0, 6.0)
     above, below = figure.subplots(2, 1, sharex=True)
     above.plot(lengths, loss, color=BLUE, marker="o")

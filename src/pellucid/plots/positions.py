@@ -1,4 +1,4 @@
-"""The vectors of positions: as colours, by wavelength, by similarity, and the curves of a right and a wrong table."""
+"""Draws position vectors: as colours, by similarity and wavelength, and curves of a right and a wrong table."""
 
 from pathlib import Path
 from typing import Any
@@ -20,34 +20,38 @@ def draw_positions(
 ) -> None:
     """Draw a table (positions by dimensions) and its similarities; `curves` are the right and the wrong vector."""
     figure = empty_figure(12.0, 9.0)
-    [[table, alike], [waves, both]] = figure.subplots(2, 2)
+    [[table, similarities], [wavelength_axes, curve_axes]] = figure.subplots(2, 2)
     draw_matrix(table, values, signed=True)
     label_axes(table, "what each position is given", "dimension", "position")
-    draw_matrix(alike, similarity, signed=True, high=1.0)
-    label_axes(alike, "similarity of positions (cosine)", "position", "position")
+    draw_matrix(similarities, similarity, signed=True, high=1.0)
+    label_axes(similarities, "similarity of positions (cosine)", "position", "position")
     if wavelengths is None:
-        waves.set_axis_off()
+        wavelength_axes.set_axis_off()
     else:
-        waves.semilogy(2 * np.arange(len(wavelengths)), wavelengths, color=BLUE)
-        label_axes(waves, "wavelength of each pair of dimensions", "dimension", "positions")
-        tidy_axes(waves)
+        # Each pair of dimensions, a sine and a cosine, has one wavelength; they grow geometrically, hence the log axis.
+        wavelength_axes.semilogy(2 * np.arange(len(wavelengths)), wavelengths, color=BLUE)
+        label_axes(wavelength_axes, "wavelength of each pair of dimensions", "dimension", "positions")
+        tidy_axes(wavelength_axes)
     if curves is None:
-        both.set_axis_off()
+        curve_axes.set_axis_off()
     else:
         for vector, colour, line, label in (
             (curves[0], BLUE, "-", "10000^(i/d), as the paper has it"),
             (curves[1], VERMILION, "--", "10000^(2i/d), i even already"),
         ):
+            # Sines only: the cosines of the same dimensions would double every line.
             sines = vector[0::2]
-            both.plot(2 * np.arange(len(sines)), sines, color=colour, linewidth=1.4, linestyle=line, label=label)
-        label_axes(both, f"sines of position {position}: the paper, and a doubled exponent", "dimension i", "value")
-        both.legend(frameon=False)
-        tidy_axes(both)
+            curve_axes.plot(2 * np.arange(len(sines)), sines, color=colour, linewidth=1.4, linestyle=line, label=label)
+        label_axes(
+            curve_axes, f"sines of position {position}: the paper, and a doubled exponent", "dimension i", "value"
+        )
+        curve_axes.legend(frameon=False)
+        tidy_axes(curve_axes)
     write_figure(figure, path)
 
 
 def label_axes(axes: Any, title: str, across: str, up: str) -> None:
-    """What is drawn."""
+    """Give axes a title, and names to their directions."""
     axes.set_title(title)
     axes.set_xlabel(across)
     axes.set_ylabel(up)

@@ -1,4 +1,4 @@
-"""What is left of a model with fewer and fewer heads: a line for each order in which they go, a band for chance."""
+"""Draws what remains of a model with fewer heads: a line for each order of removal, a band for chance."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from pellucid.plots.heads import STYLES
 
 
 def draw_pruning_curves(
-    kept: Sequence[int],
+    heads_kept: Sequence[int],
     curves: Mapping[str, Mapping[str, Sequence[float]]],
     path: str | Path,
     *,
@@ -18,21 +18,23 @@ def draw_pruning_curves(
     heads: str = "heads",
     learned: tuple[int, Mapping[str, float]] | None = None,
 ) -> None:
-    """One picture for each score ("BLEU": {order: values}), against heads kept, all of them first.
+    """Draw one picture for each score ("BLEU": {order: values}) against heads kept, all of them first.
 
     Orders that begin with "random" are drawn as the band between the least and the largest of them, and their mean.
     `learned` is one more model: how many heads it has, and its scores.
     """
     figure = empty_figure(5.2 * len(curves), 4.0)
-    for axes, (score, of_orders) in zip(figure.subplots(1, len(curves), squeeze=False)[0], curves.items(), strict=True):
-        chance = np.array([values for name, values in of_orders.items() if name.startswith("random")])
+    for axes, (score, values_of_orders) in zip(
+        figure.subplots(1, len(curves), squeeze=False)[0], curves.items(), strict=True
+    ):
+        chance = np.array([values for name, values in values_of_orders.items() if name.startswith("random")])
         if len(chance):
-            axes.fill_between(kept, chance.min(axis=0), chance.max(axis=0), color="0.85", linewidth=0)
+            axes.fill_between(heads_kept, chance.min(axis=0), chance.max(axis=0), color="0.85", linewidth=0)
             mean = f"mean of {len(chance)} random orders"
-            axes.plot(kept, chance.mean(axis=0), color="0.5", linestyle="--", linewidth=1.0, label=mean)
-        for name, values in of_orders.items():
+            axes.plot(heads_kept, chance.mean(axis=0), color="0.5", linestyle="--", linewidth=1.0, label=mean)
+        for name, values in values_of_orders.items():
             if not name.startswith("random"):
-                axes.plot(kept, values, **{"label": name, "markersize": 4, **STYLES.get(name, {})})
+                axes.plot(heads_kept, values, **{"label": name, "markersize": 4, **STYLES.get(name, {})})
         if learned is not None:
             axes.plot([learned[0]], [learned[1][score]], color=GREEN, marker="*", markersize=11, ls="", label="l0")
         axes.invert_xaxis()

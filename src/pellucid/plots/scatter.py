@@ -1,4 +1,4 @@
-"""Words on a plane."""
+"""Draws words as points on a plane."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,11 +8,11 @@ import numpy as np
 from pellucid.plots.figure import BLUE, empty_figure, escape_dollars, tidy_axes, write_figure
 
 MOST_NAMED_POINTS = 250
-"""Points up to which each has its word beside it."""
+"""Most points that are named; of more, only some are."""
 
 
 def draw_scatter(
-    places: np.ndarray,
+    points: np.ndarray,
     labels: Sequence[str],
     path: str | Path,
     *,
@@ -22,10 +22,11 @@ def draw_scatter(
     """Draw the first two numbers of each row as a point; of many points only some, spread evenly, are named."""
     figure = empty_figure(9.0, 7.0)
     axes = figure.subplots()
-    axes.scatter(places[:, 0], places[:, 1], s=9, color=BLUE, alpha=0.6, linewidths=0)
+    axes.scatter(points[:, 0], points[:, 1], s=9, color=BLUE, alpha=0.6, linewidths=0)
+    # Every n-th point is named, n rounded up so that the names stay within the limit.
     for number in range(0, len(labels), -(-len(labels) // MOST_NAMED_POINTS)):
         axes.annotate(
-            escape_dollars(labels[number]), places[number, :2], fontsize=7, xytext=(2, 2), textcoords="offset points"
+            escape_dollars(labels[number]), points[number, :2], fontsize=7, xytext=(2, 2), textcoords="offset points"
         )
     axes.set_title(escape_dollars(title))
     axes.set_xlabel(escape_dollars(axes_names[0]))

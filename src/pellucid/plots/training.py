@@ -1,4 +1,4 @@
-"""How a training went: loss and dev scores against minutes."""
+"""Draws the course of a training run: loss and dev scores against minutes."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,16 +26,17 @@ def draw_training_curve(log: Sequence[Mapping[str, Any]], path: str | Path) -> N
     scores.set_ylim(0, 100)
     for axes in (losses, scores):
         tidy_axes(axes)
+        # A short run may have no dev scores yet, and matplotlib warns of a legend without entries.
         if axes.get_legend_handles_labels()[0]:
             axes.legend(frameon=False)
     write_figure(figure, path)
 
 
 def draw_curve(axes: Any, log: Sequence[Mapping[str, Any]], key: str, label: str, **style: Any) -> None:
-    """One number of the reports as a line, that of another model as an open point; the legend has the last of each."""
+    """Draw one number of the reports as a line, that of other models as open points; the legend has the last values."""
     during, other = (
-        [(row["seconds"] / 60, row[key]) for row in log if key in row and ("model" in row) == apart]
-        for apart in (False, True)
+        [(row["seconds"] / 60, row[key]) for row in log if key in row and ("model" in row) == of_other_model]
+        for of_other_model in (False, True)
     )
     if during:
         axes.plot(*zip(*during, strict=True), label=f"{label}: {during[-1][1]:.3g}", **style)

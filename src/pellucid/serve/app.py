@@ -1,4 +1,4 @@
-"""The application: routes, and what every request passes on its way to them."""
+"""The FastAPI application of one model: its routes and the middleware that every request passes."""
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
@@ -31,16 +31,17 @@ def create_app(
     terms: Terms | None = None,
     keys: ApiKeys | None = None,
 ) -> FastAPI:
-    """The server of one model.
+    """Make the server of one model.
 
-    `hosts` are the names it answers to, None for any; `origins` other sites whose pages may ask it, "*" for all.
-    `terms` hold for every translation, beside those of a request. Of `keys` every request carries one, but for those
-    that say whether the server is up, what it translates and whether it asks for keys.
+    `hosts` are the names it answers to, None for any; `origins` are other sites whose pages may send requests, "*" for
+    all. `terms` apply to every translation, beside those of a request. With `keys`, every request must carry one,
+    except those for the server's health, its languages and its settings.
     """
     service = Service(model, limits or Limits(), languages or Languages.of(model.manifest), terms, keys or ApiKeys())
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        # Nothing to start: the workers are threads that `Service` has already begun.
         yield
         await service.close()
 
@@ -48,26 +49,31 @@ def create_app(
         title="Pellucid",
         summary="Translates, and shows every number it computes on the way.",
         version=model.manifest.get("versions", {}).get("pellucid", "unknown"),
-        docs_url=None,  # both would load scripts from elsewhere
+        docs_url=None,  # both pages would load scripts from other sites
         redoc_url=None,
         lifespan=lifespan,
         middleware=make_middleware(service, hosts, origins),
     )
     install_error_handlers(app)
+    # LibreTranslate's clients send the key in the body: these routes check it after reading that.
     app.include_router(libretranslate.libretranslate_routes(service))
     for router in (page_routes.page_routes(), trace_routes.trace_routes(service), metrics_routes(service)):
         app.include_router(router, **service.keys.in_header())
 
-    @app.get("/health", tags=["operation"], responses={503: {"model": Problem, "description": "it does not work"}})
+    @app.get(
+        "/health",
+        tags=["operation"],
+        responses={503: {"model": Problem, "description": "the model's threads have stopped"}},
+    )
     def health() -> dict[str, str]:
-        """Says that the server is up, and that what runs the model is."""
+        """Say that the server and the threads that run the model are up."""
         if not service.is_alive:
-            raise Refusal(503, "what runs the model has stopped; start the server again")
+            raise Refusal(503, "the thread that runs the model has stopped; restart the server")
         return {"status": "ok"}
 
     @app.get("/spec", include_in_schema=False)
     def spec() -> JSONResponse:
-        """The description of the server, where LibreTranslate has its own."""
+        """Return the OpenAPI description at the path where LibreTranslate serves its own."""
         return JSONResponse(app.openapi())
 
     app.state.service = service
@@ -75,7 +81,7 @@ def create_app(
 
 
 def metrics_routes(service: Service) -> APIRouter:
-    """GET /metrics."""
+    """Make the route GET /metrics."""
     router = APIRouter(tags=["operation"])
 
     @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
@@ -87,15 +93,18 @@ def metrics_routes(service: Service) -> APIRouter:
 
 
 def make_middleware(service: Service, hosts: Collection[str] | None, origins: Collection[str]) -> list[Any]:
-    """What a request passes, in this order."""
-    pages = Middleware(
+    """List the middleware in the order in which a request passes it."""
+    cors = Middleware(
         CORSMiddleware, allow_origins=list(origins), allow_methods=["GET", "POST"], allow_headers=["Authorization"]
     )
+    # HEAD first: all below then sees GET. The counter stands outside what refuses, so that it counts refusals too.
     return [
         Middleware(AnswerHead),
         Middleware(CountRequests, metrics=service.metrics),
         Middleware(AddHeaders),
         Middleware(CheckHostAndOrigin, hosts=hosts, origins=origins),
-        *([pages] if origins else []),
+        # Inside the check of hosts and origins: a preflight request from an unknown site is refused before it is
+        # answered.
+        *([cors] if origins else []),
         Middleware(LimitRequests, limits=service.limits),
     ]

@@ -1,4 +1,4 @@
-"""The keys a server may ask for: in LibreTranslate's field, or in the header with which browsers log in."""
+"""API keys of a server, which requests carry in LibreTranslate's field or in the Authorization header."""
 
 import hashlib
 import hmac
@@ -12,10 +12,10 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBasic, HTTPBasicC
 from pellucid.serve.problems import REALM, STATUS_MEANINGS, Problem, Refusal
 
 SHORTEST_KEY = 16
-"""Characters of a key: a shorter one could be found by trying."""
+"""Fewest characters of a key: a shorter one could be guessed by trying."""
 
 MISSING_KEY, WRONG_KEY = "Please contact the server operator to get an API key", "Invalid API key"
-"""LibreTranslate's own sentences, by which its clients know what is wrong."""
+"""LibreTranslate's own sentences, by which its clients recognise the problem."""
 
 HOW_TO_SEND_KEY = "send a key as the password, with any user name, or as a bearer token"
 
@@ -26,20 +26,21 @@ BEARER = HTTPBearer(auto_error=False, description="a key of this server")
 
 
 class ApiKeys:
-    """The keys of a server; one without any answers everybody."""
+    """The keys of a server; without any, everybody is answered."""
 
     def __init__(self, keys: Iterable[str] = ()):
+        # Digests only: the keys themselves need not stay in memory.
         self._digests = [digest_key(key) for key in keys]
 
     @classmethod
-    def read(cls, path: str) -> "ApiKeys":
-        """The keys in a file, one a line; lines that begin with # are comments. ValueError names what is no key."""
+    def from_file(cls, path: str) -> "ApiKeys":
+        """Read a file with one key a line, and # before comments; raise ValueError for invalid keys."""
         try:
             lines = [line.strip() for line in Path(path).read_text("utf-8").splitlines()]
         except UnicodeDecodeError:
             raise ValueError(f"{path} is not a text file; it should hold API keys, one a line") from None
         keys = {number: line for number, line in enumerate(lines, start=1) if line and not line.startswith("#")}
-        # The keys themselves are nobody's business: they are not repeated.
+        # Problems name lines, never keys: what is printed may end in a log.
         problems = [
             f"line {number} has {len(key)} characters, {SHORTEST_KEY} or more are needed"
             if len(key) < SHORTEST_KEY
@@ -57,35 +58,36 @@ class ApiKeys:
     def __bool__(self) -> bool:
         return bool(self._digests)
 
-    def hold(self, key: str) -> bool:
-        """Whether this is one of them; how long it takes tells nothing of them."""
-        given = digest_key(key)
-        return sum(hmac.compare_digest(given, each) for each in self._digests) > 0  # compares with every one
+    def has_key(self, key: str) -> bool:
+        """Whether this is one of the keys; the time it takes reveals nothing about them."""
+        digest = digest_key(key)
+        # `sum` compares with every key where `any` would stop at the right one.
+        return sum(hmac.compare_digest(digest, own_digest) for own_digest in self._digests) > 0
 
     def in_body(self) -> dict[str, Any]:
-        """Options of a route that takes a key in its body or in the header, and calls `check`."""
+        """Return the options of a route that takes a key in its body or in the header, and calls `check`."""
         return {"dependencies": [Depends(remember_key)]} if self else {}
 
     def in_header(self) -> dict[str, Any]:
-        """Options of a route that takes a key in the header only."""
+        """Return the options of a route that takes a key in the header only."""
         if not self:
             return {}
-        refused = {401: {"model": Problem, "description": STATUS_MEANINGS[401]}}
-        return {"dependencies": [Depends(remember_key), Depends(self.check_header)], "responses": refused}
+        responses = {401: {"model": Problem, "description": STATUS_MEANINGS[401]}}
+        return {"dependencies": [Depends(remember_key), Depends(self.check_header)], "responses": responses}
 
     def check(self, request: Request, field: str | None) -> None:
-        """`Refusal`, as LibreTranslate has it, of a request without a key; `field` goes before the header."""
+        """Raise `Refusal` for a request without a valid key, as LibreTranslate does; `field` goes before the header."""
         if not self:
             return
-        given = field or request.state.key
-        if not given or not self.hold(given):
-            raise Refusal(403, WRONG_KEY if given else MISSING_KEY)
+        key = field or request.state.key
+        if not key or not self.has_key(key):
+            raise Refusal(403, WRONG_KEY if key else MISSING_KEY)
 
     async def check_header(self, request: Request) -> None:
-        """`Refusal` of a request without a key, in the way that makes a browser ask for it."""
-        given = request.state.key
-        if not given or not self.hold(given):
-            raise Refusal(401, f"{WRONG_KEY if given else MISSING_KEY}; {HOW_TO_SEND_KEY}")
+        """Raise `Refusal` for a request without a valid key, with the status that makes a browser ask for it."""
+        key = request.state.key
+        if not key or not self.has_key(key):
+            raise Refusal(401, f"{WRONG_KEY if key else MISSING_KEY}; {HOW_TO_SEND_KEY}")
 
 
 async def remember_key(
@@ -93,10 +95,11 @@ async def remember_key(
     basic: Annotated[HTTPBasicCredentials | None, Security(BASIC)],
     bearer: Annotated[HTTPAuthorizationCredentials | None, Security(BEARER)],
 ) -> None:
-    """Keep the key in the header, if there is one, for whoever checks it."""
+    """Store the key of the header, if there is one, in the state of the request."""
+    # A user may type the key into either field of the browser's dialogue.
     request.state.key = bearer.credentials if bearer else (basic.password or basic.username) if basic else None
 
 
 def digest_key(key: str) -> bytes:
-    """Of the same length for every key."""
+    """Hash a key; `compare_digest` would reveal the lengths of the keys themselves."""
     return hashlib.sha256(key.encode()).digest()

@@ -1,4 +1,4 @@
-"""Which languages the model is for, as far as somebody said so, and what they are called."""
+"""Languages of the model, as far as they are named, and the English names of language codes."""
 
 import re
 from collections.abc import Mapping
@@ -7,38 +7,39 @@ from typing import Any
 
 CODE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
 UNNAMED = ("x-source", "x-target")
-"""Tags for private use (BCP 47, section 2.2.7): what a model that names no languages reads, and what it writes."""
+"""Private-use tags (BCP 47, section 2.2.7) for the source and target of a model that names no languages."""
 
 
 @dataclass(frozen=True)
 class Languages:
-    """The codes of what the model reads and writes. Where they are not named, it is asked for by any names."""
+    """Codes of the source and the target language. A model that names none accepts every code."""
 
     source: str = UNNAMED[0]
     target: str = UNNAMED[1]
 
     @classmethod
     def of(cls, manifest: Mapping[str, Any], source: str | None = None, target: str | None = None) -> "Languages":
-        """Those given, or else those of the model's manifest, if it names any; ValueError for what is no code."""
+        """Take the given codes, or else those of the model's manifest; raise ValueError for an invalid code."""
         if (source is None) != (target is None):
-            raise ValueError("one language is named; name what is read and what is written: --from en --to es")
+            raise ValueError("one language is named; name both the source and the target: --from en --to es")
         stored = manifest.get("languages")
+        # A name on the command line goes before the model's: an imported model may carry none, or a wrong one.
         if source is None and isinstance(stored, Mapping):
             source, target = stored.get("source"), stored.get("target")
         if source is None or target is None:
             return cls()
         for code in (source, target):
             if not isinstance(code, str) or not CODE.fullmatch(code):
-                raise ValueError(f"{code!r:.40} is no language code; write en, es or pt-BR")
+                raise ValueError(f"{code!r:.40} is not a language code; write en, es or pt-BR")
         return cls(source, target)
 
     @property
     def are_named(self) -> bool:
-        """Whether it is known which they are."""
+        """Whether the model's languages are known."""
         return (self.source, self.target) != UNNAMED
 
     def problem(self, source: str, target: str) -> str | None:
-        """What is wrong with asking for these two; "auto" is whatever the model reads."""
+        """Return a sentence if the model does not translate between these two, or None; "auto" is its own source."""
         if not self.are_named or (
             (source == "auto" or is_same_language(source, self.source)) and is_same_language(target, self.target)
         ):
@@ -46,25 +47,26 @@ class Languages:
         return f"this model translates from {self.source} to {self.target}, not from {source!r:.40} to {target!r:.40}"
 
     def as_list(self) -> list[dict[str, Any]]:
-        """What LibreTranslate's clients choose from: the model has one direction."""
+        """List the languages for LibreTranslate's clients, which choose from them; the model has one direction."""
         return [
             {"code": self.source, "name": language_name(self.source), "targets": [self.target]},
             {"code": self.target, "name": language_name(self.target), "targets": []},
         ]
 
 
-def is_same_language(asked: str, ours: str) -> bool:
+def is_same_language(requested: str, offered: str) -> bool:
     """Whether two codes may mean the same language: one of them may leave out the region or the script.
 
     >>> is_same_language("pt", "pt-BR"), is_same_language("PT-br", "pt-BR"), is_same_language("pt-PT", "pt-BR")
     (True, True, False)
     """
-    short, long = sorted((asked.lower(), ours.lower()), key=len)
+    short, long = sorted((requested.lower(), offered.lower()), key=len)
+    # With the hyphen: a plain prefix would take "es" and "est" for one language.
     return long == short or long.startswith(f"{short}-")
 
 
 def language_name(code: str) -> str:
-    """The English name of a language; the code where there is none here.
+    """Return the English name of a language; the code itself where no name is known.
 
     >>> language_name("es"), language_name("pt-BR"), language_name("tlh")
     ('Spanish', 'Portuguese (BR)', 'tlh')

@@ -1,4 +1,4 @@
-"""Translation as LibreTranslate's clients ask for it: the same paths, the same names, the same forms."""
+"""Translation with the API of LibreTranslate: its paths, names and forms."""
 
 import json
 from collections.abc import Sequence
@@ -20,20 +20,20 @@ from pellucid.serve.worker import TranslationJob
 
 BEAM = SearchConfig().beam
 STOP_ORDER = ("empty", "eos", "length", "failed")
-"""Why translations stopped; of several, the last of these is said."""
+"""Reasons to stop, in ascending order: an answer made of several translations reports the last of theirs."""
 
 
 OTHERS = f"other translations of each text; more than {BEAM - 1} widen the search, which may find another best one"
 
 
 Term = Annotated[str, StringConstraints(pattern=r"\S")]
-TERMS = "source terms, and the target term that must translate each; a form writes them as a JSON object"
+TERMS = "source terms, and the target term that must translate each; in a form, the text of a JSON object"
 KEY = "a key of this server, unless the header Authorization holds it"
-NO_KEY = "clients of LibreTranslate send one; this server asks for none and does not look at it"
+NO_KEY = "sent by clients of LibreTranslate; this server needs no key and ignores it"
 
 
 def terms_from_form(terms: Any) -> Any:
-    """The terms of a form, where they are the text of a JSON object."""
+    """Parse terms that a form gives as the text of a JSON object; return others unchanged."""
     if not isinstance(terms, str):
         return terms
     try:
@@ -43,7 +43,7 @@ def terms_from_form(terms: Any) -> Any:
 
 
 class TranslateRequest(BaseModel):
-    """What is to be translated. A field of another name is refused."""
+    """Texts to translate. A field of another name is refused."""
 
     model_config = ConfigDict(extra="forbid")
     q: Annotated[str | list[str], Field(description="a text, or a list of them")]
@@ -56,14 +56,14 @@ class TranslateRequest(BaseModel):
 
 
 class Detected(BaseModel):
-    """A language, and how sure it is: 0, because this model reads one language and looks for no other."""
+    """A language and the confidence in it: 0, because this model reads one language and detects none."""
 
     language: str
     confidence: float
 
 
 class Translated(BaseModel):
-    """The translation of a text, or of each of a list. `stop` and `notes` are what LibreTranslate does not say."""
+    """The translation of a text, or of each of a list. LibreTranslate itself has no `stop` and no `notes`."""
 
     translatedText: str | list[str]
     alternatives: list[str] | list[list[str]] | None = None
@@ -71,11 +71,11 @@ class Translated(BaseModel):
     stop: str | list[str] = Field(
         description='"eos" where the model ended, "length" where its limit did, "empty", or "failed"'
     )
-    notes: list[str] | list[list[str]] = Field(description="what was done that was not plain, such as a split")
+    notes: list[str] | list[list[str]] = Field(description="unusual things that were done, such as a split")
 
 
 class DetectRequest(BaseModel):
-    """A text whose language is asked for. A field of another name is refused."""
+    """Texts whose language is asked for. A field of another name is refused."""
 
     model_config = ConfigDict(extra="forbid")
     q: str | list[str]
@@ -83,7 +83,7 @@ class DetectRequest(BaseModel):
 
 
 class Language(BaseModel):
-    """A language, and into which it is translated here."""
+    """A language, and the languages into which it is translated here."""
 
     code: str
     name: str
@@ -91,7 +91,7 @@ class Language(BaseModel):
 
 
 def libretranslate_routes(service: Service) -> APIRouter:
-    """POST /translate and /detect, GET /languages and /frontend/settings."""
+    """Make the routes POST /translate and /detect, GET /languages and /frontend/settings."""
     router = APIRouter(tags=["LibreTranslate"])
     limits, languages = service.limits, service.languages
 
@@ -103,28 +103,31 @@ def libretranslate_routes(service: Service) -> APIRouter:
         **service.keys.in_body(),
     )
     async def translate(request: Request) -> Translated:
-        """Translate a text or several. One text in, one out, in their order."""
-        wanted = await read_body(request, TranslateRequest, forms=True)
-        service.keys.check(request, wanted.api_key)
-        problem = languages.problem(wanted.source, wanted.target)
+        """Translate a text or several; translations come in the order of the texts."""
+        form = await read_body(request, TranslateRequest, forms=True)
+        # First of all checks: a client without a key learns nothing else about the server.
+        service.keys.check(request, form.api_key)
+        problem = languages.problem(form.source, form.target)
         if problem:
             raise Refusal(422, problem)
-        texts = texts_within_limits(wanted.q, limits)
-        if wanted.alternatives > limits.alternatives:
+        texts = texts_within_limits(form.q, limits)
+        if form.alternatives > limits.alternatives:
             raise Refusal(422, f"alternatives: this server gives {limits.alternatives} at most")
-        pages = [split_html(text) if wanted.format == "html" else [HtmlText(text)] for text in texts]
-        ranks = 1 + wanted.alternatives
+        pages = [split_html(text) if form.format == "html" else [HtmlText(text)] for text in texts]
+        ranks = 1 + form.alternatives
+        # A search gives as many alternatives as its beam holds; the default beam stays where that suffices.
         search = SearchConfig(beam=max(BEAM, ranks), n_best=ranks)
-        asked = TranslationJob(
-            tuple(each.text for page in pages for each in page if not isinstance(each, str)),
+        job = TranslationJob(
+            tuple(segment.text for page in pages for segment in page if not isinstance(segment, str)),
             search,
-            service.terms_with(wanted.terms),
+            service.terms_with(form.terms),
         )
-        found = iter(await service.answer(request, service.translation_worker, asked))
+        translations = iter(await service.answer(request, service.translation_worker, job))
         results = [
-            assemble_text(page, [next(found) for each in page if not isinstance(each, str)], ranks) for page in pages
+            assemble_text(page, [next(translations) for segment in page if not isinstance(segment, str)], ranks)
+            for page in pages
         ]
-        return make_answer(results, wanted, Detected(language=languages.source, confidence=0.0))
+        return make_answer(results, form, Detected(language=languages.source, confidence=0.0))
 
     @router.post(
         "/detect",
@@ -133,28 +136,28 @@ def libretranslate_routes(service: Service) -> APIRouter:
         **service.keys.in_body(),
     )
     async def detect(request: Request) -> list[Detected]:
-        """The language this model reads, whatever was asked: nothing is measured, hence the confidence of 0."""
-        asked = await read_body(request, DetectRequest, forms=True)
-        service.keys.check(request, asked.api_key)
-        texts_within_limits(asked.q, limits)
+        """Return the language this model reads; nothing is measured, hence the confidence of 0."""
+        form = await read_body(request, DetectRequest, forms=True)
+        service.keys.check(request, form.api_key)
+        texts_within_limits(form.q, limits)
         return [Detected(language=languages.source, confidence=0.0)]
 
     @router.get("/languages", responses=documented_responses())
-    def listed() -> list[Language]:
-        """The languages of this model, which has one direction."""
-        return [Language(**each) for each in languages.as_list()]
+    def list_languages() -> list[Language]:
+        """List the languages of this model, which has one direction."""
+        return [Language(**language) for language in languages.as_list()]
 
     @router.get("/frontend/settings", responses=documented_responses())
     def settings() -> dict[str, Any]:
-        """What LibreTranslate's own page asks first."""
-        ends = {"source": languages.source, "target": languages.target}
+        """Return the settings that LibreTranslate's own page asks for first."""
+        codes = {"source": languages.source, "target": languages.target}
         return {
             "apiKeys": bool(service.keys),
             "charLimit": limits.characters,
             "filesTranslation": False,
             "frontendTimeout": 500,
             "keyRequired": bool(service.keys),
-            "language": {end: {"code": code, "name": language_name(code)} for end, code in ends.items()},
+            "language": {side: {"code": code, "name": language_name(code)} for side, code in codes.items()},
             "suggestions": False,
             "supportedFilesFormat": [],
         }
@@ -164,43 +167,48 @@ def libretranslate_routes(service: Service) -> APIRouter:
 
 @dataclass(frozen=True)
 class TextResult:
-    """What became of one text: its translations, best first, why they stopped, and what is to be said of them."""
+    """Translations of one text, best first, with the reason they stopped and their notes."""
 
     texts: list[str]
     stop: str
     notes: list[str]
 
 
-def assemble_text(page: Sequence[str | HtmlText], found: Sequence[Translation], ranks: int) -> TextResult:
-    """The translations of what stands in a text, put together again; the n-th of it is made of the n-th of each."""
-    ranked = [[each, *each.alternatives] for each in found]
+def assemble_text(page: Sequence[str | HtmlText], translations: Sequence[Translation], ranks: int) -> TextResult:
+    """Put the n-th best translations of all segments together to the n-th best translation of the page."""
+    ranked = [[translation, *translation.alternatives] for translation in translations]
     texts = [
-        fill_translations(page, iter([each[min(rank, len(each) - 1)].text for each in ranked]))
+        # A segment with fewer translations than others repeats its last one.
+        fill_translations(
+            page, iter([segment_ranks[min(rank, len(segment_ranks) - 1)].text for segment_ranks in ranked])
+        )
         for rank in range(max(map(len, ranked), default=1))
     ]
-    stop = max((each.stop for each in found), key=STOP_ORDER.index, default="empty")
-    notes = [note for each in found for note in each.notes]
+    stop = max((translation.stop for translation in translations), key=STOP_ORDER.index, default="empty")
+    notes = [note for translation in translations for note in translation.notes]
+    # Different hypotheses may detokenize to one text; `fromkeys` drops repeats and keeps the order.
     return TextResult(list(dict.fromkeys(texts))[:ranks], stop, list(dict.fromkeys(notes)))
 
 
-def make_answer(results: Sequence[TextResult], wanted: TranslateRequest, detected: Detected) -> Translated:
-    """The answer: lists where a list was asked for, and alternatives and a language where those were."""
-    many = isinstance(wanted.q, list)
+def make_answer(results: Sequence[TextResult], form: TranslateRequest, detected: Detected) -> Translated:
+    """Make the answer: lists for a list of texts, alternatives and a detected language where they were asked for."""
+    is_list = isinstance(form.q, list)
     answer = Translated(
-        translatedText=[each.texts[0] for each in results],
-        alternatives=[each.texts[1:] for each in results] if wanted.alternatives else None,
-        detectedLanguage=[detected] * len(results) if wanted.source == "auto" else None,
-        stop=[each.stop for each in results],
-        notes=[each.notes for each in results],
+        translatedText=[result.texts[0] for result in results],
+        alternatives=[result.texts[1:] for result in results] if form.alternatives else None,
+        detectedLanguage=[detected] * len(results) if form.source == "auto" else None,
+        stop=[result.stop for result in results],
+        notes=[result.notes for result in results],
     )
-    if many:
+    if is_list:
         return answer
+    # For a single text, every list becomes its only element; None and absent values stay.
     return Translated(**{name: value and value[0] for name, value in answer})
 
 
-def texts_within_limits(asked: str | list[str], limits: Limits) -> list[str]:
-    """The texts; `Refusal` for more than the limits let through."""
-    texts = [asked] if isinstance(asked, str) else asked
+def texts_within_limits(q: str | list[str], limits: Limits) -> list[str]:
+    """Return the texts as a list; raise `Refusal` for more of them than the limits allow."""
+    texts = [q] if isinstance(q, str) else q
     if len(texts) > limits.texts:
         raise Refusal(413, f"{len(texts)} texts, this server takes {limits.texts} at a time")
     characters = sum(map(len, texts))
@@ -210,19 +218,22 @@ def texts_within_limits(asked: str | list[str], limits: Limits) -> list[str]:
 
 
 def describe_body(form: type[BaseModel], service: Service) -> dict[str, Any]:
-    """How the body of a route is described: the fields of `form`, in each way they may be written, and the limits."""
-    kinds = {JSON: 0, ENCODED: 1, PARTS: 1}  # the fewest texts of a list: a form has no way to write none
-    content = {kind: {"schema": describe_form(form, service, least)} for kind, least in kinds.items()}
+    """Describe the body of a route for OpenAPI: the fields and limits of `form`, in each type it may be sent as."""
+    fewest_texts = {JSON: 0, ENCODED: 1, PARTS: 1}  # the fewest texts of a list: a form has no way to write none
+    content = {
+        media_type: {"schema": describe_form(form, service, fewest)} for media_type, fewest in fewest_texts.items()
+    }
     return {"requestBody": {"required": True, "content": content}}
 
 
-def describe_form(form: type[BaseModel], service: Service, least: int) -> dict[str, Any]:
-    """The schema of `form`, with the limits and the languages of this server."""
+def describe_form(form: type[BaseModel], service: Service, fewest: int) -> dict[str, Any]:
+    """Return the JSON schema of `form` with the limits and the languages of this server."""
+    # The routes read the body themselves, for its three types, so FastAPI knows no schema of it.
     limits, languages = service.limits, service.languages
     schema = form.model_json_schema()
     fields = schema["properties"]
     text = {"type": "string", "maxLength": limits.characters}
-    fields["q"]["anyOf"] = [text, {"type": "array", "items": text, "minItems": least, "maxItems": limits.texts}]
+    fields["q"]["anyOf"] = [text, {"type": "array", "items": text, "minItems": fewest, "maxItems": limits.texts}]
     fields["api_key"]["description"] = KEY if service.keys else NO_KEY
     if "alternatives" in fields:
         fields["alternatives"]["maximum"] = limits.alternatives

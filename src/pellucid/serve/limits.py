@@ -1,4 +1,4 @@
-"""What one server accepts: every bound has a default, and none is off unless somebody says so."""
+"""Bounds on what one server accepts: every bound has a default, and none is off unless somebody says so."""
 
 from dataclasses import dataclass
 from math import inf
@@ -7,7 +7,7 @@ from typing import Annotated
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on what is asked, what waits and what is kept. Raises ValueError, naming every problem at once."""
+    """Bounds on requests, queues and stored traces. Raises ValueError that names every problem at once."""
 
     characters: Annotated[int, "characters in all texts of a request together"] = 5000
     texts: Annotated[int, "texts in a request"] = 64
@@ -27,15 +27,17 @@ class Limits:
     trace_minutes: Annotated[float, "until a trace that nobody looks at is forgotten"] = 30.0
 
     def __post_init__(self) -> None:
-        least = {"alternatives": 0, "each": 0}
+        # Zero has a meaning for these two: no alternatives at all, and no bound for a single address.
+        minima = {"alternatives": 0, "each": 0}
         problems = [
-            f"{name} is {value!r}, it must be {least.get(name, 1)} or more"
+            f"{name} is {value!r}, it must be {minima.get(name, 1)} or more"
             for name, value in vars(self).items()
-            if name not in TIMES and value < least.get(name, 1)
+            if name not in TIMES and value < minima.get(name, 1)
         ]
         problems += [
             f"{name} is {getattr(self, name)!r}, it must be above 0"
             for name in TIMES
+            # Also false for NaN, which every other comparison would let through.
             if not 0 < getattr(self, name) < inf
         ]
         if problems:
@@ -43,7 +45,7 @@ class Limits:
 
     @property
     def from_one_address(self) -> int:
-        """Requests that one address may have open."""
+        """Number of requests that one address may have open."""
         return self.each or self.open_requests
 
 

@@ -1,4 +1,4 @@
-"""Counters of what was asked, for Prometheus; none of them holds a text, an address or a key."""
+"""Counters of requests, for Prometheus; none of them holds a text, an address or a key."""
 
 from typing import Any
 
@@ -11,6 +11,8 @@ class Metrics:
     def __init__(self) -> None:
         from prometheus_client import CollectorRegistry, Counter, Histogram
 
+        # Not the library's global registry, which refuses a second counter of the same name: a process may hold two
+        # servers.
         self.registry = CollectorRegistry()
         self.requests = Counter("pellucid_requests", "requests answered", ("path", "status"), registry=self.registry)
         self.seconds = Histogram(
@@ -29,21 +31,21 @@ class Metrics:
             registry=self.registry,
         )
 
-    def add_gauge(self, name: str, means: str, value: Any) -> None:
-        """A number that is asked for, by a function, whenever the metrics are."""
+    def add_gauge(self, name: str, meaning: str, value: Any) -> None:
+        """Add a number that a function computes whenever the metrics are read."""
         from prometheus_client import Gauge
 
-        Gauge(name, means, registry=self.registry).set_function(value)
+        Gauge(name, meaning, registry=self.registry).set_function(value)
 
     def text(self) -> bytes:
-        """All of them in Prometheus's format."""
+        """Return all metrics in Prometheus's text format."""
         from prometheus_client import generate_latest
 
         return generate_latest(self.registry)
 
 
 class CountRequests:
-    """Counts each request by the path of its route, never by the path that was asked for, and its status."""
+    """Counts requests by status and by the route's path, never by the path that was asked for."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics):
         self.app = app
@@ -54,17 +56,19 @@ class CountRequests:
             return await self.app(scope, receive, send)
         from time import perf_counter
 
-        begun, status = perf_counter(), 0
+        start, status = perf_counter(), 0  # 0 stays where the connection broke before an answer began
 
-        async def sent(message: Message) -> None:
+        async def send_and_note_status(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         try:
-            await self.app(scope, receive, sent)
+            await self.app(scope, receive, send_and_note_status)
         finally:
+            # The template of the route, such as /trace/{identity}: a raw path would let clients create any number of
+            # series.
             path = getattr(scope.get("route"), "path", "none")
             self.metrics.requests.labels(path, str(status)).inc()
-            self.metrics.seconds.labels(path).observe(perf_counter() - begun)
+            self.metrics.seconds.labels(path).observe(perf_counter() - start)

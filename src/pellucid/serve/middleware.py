@@ -1,4 +1,4 @@
-"""What every request passes before a route sees it: who asks, how much, how many; and the headers of all answers."""
+"""Middleware before every route: checks of host, origin, size and number of requests, and headers of all answers."""
 
 import asyncio
 import logging
@@ -21,20 +21,20 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",  # sentences are nobody else's business
+    "Cache-Control": "no-store",  # sentences are private: no proxy or browser should keep them
 }
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-"""What a server that only this machine reaches is called."""
+"""Names by which only this machine reaches the server."""
 
 HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:@/?#\[\]]+))(?::\d*)?")
-"""A name or an address, and a port (RFC 9110, section 7.2)."""
+"""Host header: a name or an address, and perhaps a port (RFC 9110, section 7.2)."""
 
 ALWAYS_ANSWERED = ("/health", "/metrics")
-"""Asked for most when too much is asked for."""
+"""Paths outside the limits: monitoring needs them most when the server is overloaded."""
 
 
 class AnswerHead:
-    """Answers HEAD as GET, without the body."""
+    """Answers HEAD like GET, without the body."""
 
     def __init__(self, app: ASGIApp):
         self.app = app
@@ -44,14 +44,15 @@ class AnswerHead:
             await self.app(scope, receive, send)
             return
 
-        async def sent(message: Message) -> None:
+        async def send_without_body(message: Message) -> None:
             await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
 
-        await self.app({**scope, "method": "GET"}, receive, sent)
+        # Starlette's routes would answer HEAD by themselves, FastAPI's do not.
+        await self.app({**scope, "method": "GET"}, receive, send_without_body)
 
 
 class AddHeaders:
-    """Puts the headers that keep browsers careful on every answer, and a plain answer in place of an error of ours."""
+    """Adds the security headers to every answer, and answers an unexpected error with status 500."""
 
     def __init__(self, app: ASGIApp):
         self.app = app
@@ -59,31 +60,33 @@ class AddHeaders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        begun = False
+        started = False
 
-        async def sent(message: Message) -> None:
-            nonlocal begun
+        async def send_with_headers(message: Message) -> None:
+            nonlocal started
             if message["type"] == "http.response.start":
-                begun = True
+                started = True
                 headers = MutableHeaders(scope=message)
                 for name, value in SECURITY_HEADERS.items():
+                    # A route may set one of these headers itself.
                     headers.setdefault(name, value)
             await send(message)
 
         try:
-            await self.app(scope, receive, sent)
+            await self.app(scope, receive, send_with_headers)
         except Exception:
             logging.getLogger("pellucid.serve").exception("a request failed")
-            if not begun:
-                await problem_response(500, FAILURE_SENTENCE)(scope, receive, sent)
+            # Once the status line is sent there is no way to send another.
+            if not started:
+                await problem_response(500, FAILURE_SENTENCE)(scope, receive, send_with_headers)
 
 
 class CheckHostAndOrigin:
-    """Lets through what is addressed to this server by a name it knows, and asked by its own page or an allowed one.
+    """Refuses requests addressed to a name this server does not know, or sent by pages that are not allowed.
 
-    Without it, any page in the user's browser could ask a server on the user's machine: by a name that was made to
+    Without it, any page in the user's browser could use a server on the user's machine: through a name that was made to
     point there (DNS rebinding), or blindly, by a form. `hosts` are names without a port, None for any; `origins` are
-    those of other sites' pages that may ask, "*" for any.
+    those of other sites' pages that may send requests, "*" for any.
     """
 
     def __init__(self, app: ASGIApp, hosts: Collection[str] | None, origins: Collection[str]):
@@ -96,32 +99,33 @@ class CheckHostAndOrigin:
         await (problem_response(refusal.status, str(refusal)) if refusal else self.app)(scope, receive, send)
 
     def refusal(self, headers: Headers) -> Refusal | None:
-        """Why this is not let through, if it is not."""
+        """Return the reason to refuse a request with these headers, or None."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if self.hosts is not None and host_name(host) not in self.hosts:
-            return Refusal(421, f"this server is not called {host!r:.80}; --allow-host lets it be")
+            return Refusal(421, f"this server is not called {host!r:.80}; add the name with --allow-host")
+        # Programs send no Origin, and neither do browsers for the page's own GET requests.
         if origin is None or origin in self.origins or "*" in self.origins:
             return None
-        scheme, _, there = origin.lower().partition("://")
-        # A page that came by https came through a proxy, and nobody puts one before a name that is this machine's own.
+        scheme, _, origin_host = origin.lower().partition("://")
+        # An https page reached this http server through a proxy, and nobody puts a proxy before a loopback name.
         schemes = ("http",) if host_name(host) in LOOPBACK else ("http", "https")
-        if there != host.lower() or scheme not in schemes:
-            return Refusal(403, f"pages of {origin!r:.80} may not ask this server; --allow-origin lets them")
+        if origin_host != host.lower() or scheme not in schemes:
+            return Refusal(403, f"pages of {origin!r:.80} may not use this server; allow them with --allow-origin")
         return None
 
 
 def host_name(host: str) -> str:
-    """The name in a Host header, without its port.
+    """Return the name in a Host header, without its port; an empty text for an invalid header.
 
     >>> host_name("LOCALHOST:5000"), host_name("[::1]:5000"), host_name("a:b:c"), host_name("evil@localhost")
     ('localhost', '::1', '', '')
     """
-    found = HOST.fullmatch(host)
-    return (found[1] or found[2]).lower() if found else ""
+    match = HOST.fullmatch(host)
+    return (match[1] or match[2]).lower() if match else ""
 
 
 class LimitRequests:
-    """Reads the whole body before a route sees the request, and refuses what is too large, too slow or too many."""
+    """Reads the whole body before a route sees the request; refuses bodies too large or slow, and too many requests."""
 
     def __init__(self, app: ASGIApp, limits: Limits):
         self.app = app
@@ -140,7 +144,7 @@ class LimitRequests:
 
     @contextmanager
     def count_open(self, address: str) -> Iterator[None]:
-        """Counts a request as open; `Refusal` where too many are."""
+        """Count a request as open while the block runs; raise `Refusal` where too many are open."""
         if self.open.total() >= self.limits.open_requests:
             raise Refusal(
                 503, f"{self.limits.open_requests} requests are open already, which is as many as this server takes"
@@ -152,41 +156,41 @@ class LimitRequests:
             yield
         finally:
             self.open[address] -= 1
-            self.open += Counter()  # forgets the addresses that have none
+            self.open += Counter()  # adding drops counts of 0, so the table does not grow with every address
 
     async def read_whole_body(self, receive: Receive) -> bytes:
-        """The whole body; `Refusal` for one that is too large or too slow.
-
-        Of one that is too large the rest is read and dropped, or its sender would not hear why it was refused.
-        """
+        """Return the whole body; raise `Refusal` for one that is too large or too slow."""
         body, size = bytearray(), 0
         try:
             async with asyncio.timeout(self.limits.arrival):
                 more = True
                 while more:
                     message = await receive()
-                    part = message.get("body", b"")
-                    size += len(part)
+                    chunk = message.get("body", b"")
+                    size += len(chunk)
+                    # The rest of a body that is too large is read and dropped: a client that still sends would not
+                    # read why it was refused.
                     if size <= self.limits.body:
-                        body += part
+                        body += chunk
                     more = message["type"] == "http.request" and message.get("more_body", False)
         except TimeoutError:
             if size <= self.limits.body:
-                raise Refusal(408, f"the request did not arrive whole within {self.limits.arrival:g} s") from None
+                raise Refusal(408, f"the request did not arrive completely within {self.limits.arrival:g} s") from None
         if size > self.limits.body:
             raise Refusal(413, f"the body has more than {self.limits.body:,} bytes, as many as this server reads")
         return bytes(body)
 
 
 def replay_body(body: bytes, receive: Receive) -> Receive:
-    """What a route receives: the body at once, then whatever comes after it."""
-    given = False
+    """Make the `receive` of a route: the body in one message, then whatever follows on the connection."""
+    replayed = False
 
-    async def again() -> Message:
-        nonlocal given
-        if given:
+    async def receive_again() -> Message:
+        nonlocal replayed
+        if replayed:
+            # Passed on, since `Service.answer` waits here for the client's disconnect.
             return await receive()
-        given = True
+        replayed = True
         return {"type": "http.request", "body": body, "more_body": False}
 
-    return again
+    return receive_again

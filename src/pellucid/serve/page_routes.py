@@ -1,4 +1,4 @@
-"""The page itself: one document, and the script that was built for it."""
+"""Routes of the web page: one document, and the script that was built for it."""
 
 from typing import Any
 
@@ -28,12 +28,13 @@ PAGE_ROUTE: dict[str, Any] = {"tags": ["page"], "response_class": Response}
 
 
 def page_routes() -> APIRouter:
-    """GET / and what it asks for."""
+    """Make the routes GET / and GET /pellucid.js."""
     router = APIRouter()
 
     @router.get("/", responses={200: {"content": {"text/html": {}}}, **documented_responses()}, **PAGE_ROUTE)
     def page() -> Response:
-        """The page that shows what the model computes."""
+        """Return the page that shows what the model computes."""
+        # Refuse here rather than send a page that would stay empty.
         page_script()
         return HTMLResponse(DOCUMENT)
 
@@ -41,14 +42,14 @@ def page_routes() -> APIRouter:
         "/pellucid.js", responses={200: {"content": {"text/javascript": {}}}, **documented_responses()}, **PAGE_ROUTE
     )
     def javascript() -> Response:
-        """Its script."""
+        """Return the script of the page."""
         return Response(page_script(), media_type="text/javascript")
 
     return router
 
 
 def page_script() -> str:
-    """The built script; `Refusal` where it was not built."""
+    """Return the built script; raise `Refusal` where it was not built."""
     try:
         return read_script()
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The body of a request as a table: JSON, or a form as browsers and LibreTranslate's clients send it."""
+"""Request bodies as tables of names and values: JSON, or a form as browsers and LibreTranslate's clients send it."""
 
 import json
 import re
@@ -19,9 +19,9 @@ JSON, ENCODED, PARTS = "application/json", "application/x-www-form-urlencoded", 
 MOST_FIELDS = 1000
 MOST_DIGITS = 40
 LONGEST_PART_HEADER = 1024
-"""Bytes before the value of a part: browsers write about a hundred."""
+"""Most bytes before the value of a multipart section: browsers write about a hundred."""
 
-NO_CHARACTER = re.compile("[\ud800-\udfff]")
+NO_CHARACTER = re.compile("[\ud800-\udfff]")  # JSON can escape half of a surrogate pair, UTF-8 cannot hold it
 
 # A parameter, quoted or plain (RFC 7578, section 4; RFC 2046, section 5.1.1). Nothing in either pattern can match in
 # two ways, so both take a time that is linear in the text.
@@ -32,17 +32,18 @@ _FIELD = re.compile(
 
 
 class BodyTable(RootModel[dict[str, Any]]):
-    """Names and values."""
+    """A body of any names and values."""
 
 
 async def read_body(request: Request, form: type[Form], *, forms: bool = False) -> Form:
-    """The body as a `form`; `Refusal` for one of another type, or that is none. Other forms than JSON if `forms`."""
+    """Read the body as a `form`, in JSON only unless `forms`; raise `Refusal` for an unexpected type or content."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON and not (forms and kind in (ENCODED, PARTS)):
-        read_here = " or ".join((JSON, ENCODED, PARTS) if forms else (JSON,))
-        raise Refusal(415, f"the body is of type {kind!r:.80}, expected {read_here}")
+        expected = " or ".join((JSON, ENCODED, PARTS) if forms else (JSON,))
+        raise Refusal(415, f"the body is of type {kind!r:.80}, expected {expected}")
     body = await request.body()
-    # In a thread: whatever a body costs, the event loop goes on answering the others.
+    # In a thread: a body that is costly to parse does not stop the event loop from answering other clients.
+    # Strict for JSON, which has types; in a form every value is a text that pydantic must convert.
     if kind == JSON:
         return await run_in_threadpool(lambda: validate_body(form, parse_json(body), strict=True))
     content_type = request.headers["content-type"]
@@ -54,38 +55,39 @@ async def read_body(request: Request, form: type[Form], *, forms: bool = False) 
 
 
 async def read_body_table(request: Request) -> dict[str, Any]:
-    """The body as a table of anything; `Refusal` where it is none."""
+    """Read the body as a table of any values; raise `Refusal` where it is none."""
     return (await read_body(request, BodyTable)).root
 
 
 def parse_json(body: bytes) -> Any:
-    """What stands in a JSON text."""
+    """Parse a JSON text; raise `Refusal` where it is invalid."""
     try:
         return json.loads(body.decode(), parse_int=parse_integer)
     except (ValueError, RecursionError) as error:
-        said = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise Refusal(422, f"the body is not JSON: {said:.120}") from None
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise Refusal(422, f"the body is not JSON: {reason:.120}") from None
 
 
 def parse_integer(digits: str) -> int:
-    """A whole number of a size that anything here can mean, so that no message has to repeat a longer one."""
+    """Parse a whole number of at most `MOST_DIGITS` digits."""
+    # Longer ones mean nothing here, and an error message would repeat all their digits.
     if len(digits) > MOST_DIGITS:
         raise ValueError(f"a whole number of {len(digits):,} digits, {MOST_DIGITS} are read")
     return int(digits)
 
 
 def parse_urlencoded(body: bytes) -> dict[str, Any]:
-    """The fields of a form that was written as a=b&c=d."""
+    """Parse the fields of a form that is written as a=b&c=d; raise `Refusal` where it is invalid."""
     try:
         return collect_fields(
             parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
         )
     except ValueError as error:
-        raise Refusal(422, f"the body is not a form: {error!s:.120}") from None
+        raise Refusal(422, f"the body is not a valid form: {error!s:.120}") from None
 
 
 def parse_multipart(body: bytes, content_type: str) -> dict[str, Any]:
-    """The fields of a form in parts (RFC 7578): each a few lines of header, an empty line, and the value.
+    """Parse a multipart form (RFC 7578): each section has a few lines of header, an empty line, and the value.
 
     >>> lines = b"--x", b'Content-Disposition: form-data; name="q"', b"", b"Yes.", b"--x--"
     >>> parse_multipart(b"\\r\\n".join(lines), "multipart/form-data; boundary=x")
@@ -93,9 +95,11 @@ def parse_multipart(body: bytes, content_type: str) -> dict[str, Any]:
     """
     boundary = _BOUNDARY.search(content_type)
     if boundary is None:
-        raise Refusal(422, "the body is not a form: its type names no boundary, so its parts cannot be told apart")
+        raise Refusal(422, "the body is not a form: its type names no boundary, so its parts cannot be separated")
+    # The line break before a delimiter belongs to it; the body gets one in front, so that its first delimiter counts
+    # too.
     delimiter = b"\r\n--" + (boundary[1] or boundary[2]).encode("latin-1")
-    # One more than allowed is enough to know that there are too many.
+    # Splitting one further than allowed is enough to know that there are too many fields.
     sections = (b"\r\n" + body).split(delimiter, MOST_FIELDS + 2)[1:]
     if not sections or not sections[-1].startswith(b"--"):
         if len(sections) > MOST_FIELDS:
@@ -105,40 +109,42 @@ def parse_multipart(body: bytes, content_type: str) -> dict[str, Any]:
 
 
 def parse_part(section: bytes) -> tuple[str, str]:
-    """The name and the value of what stands between two boundaries."""
+    """Parse a section between two boundaries; return its name and its value."""
     start = section.find(b"\r\n\r\n", 0, LONGEST_PART_HEADER)
-    named = _FIELD.search(section[:start]) if start >= 0 else None
-    if named is None:
+    field = _FIELD.search(section[:start]) if start >= 0 else None
+    if field is None:
         raise Refusal(
             422,
             f"the body is not a form: a part does not begin, within {LONGEST_PART_HEADER:,} bytes, with "
             'Content-Disposition: form-data; name="..." and an empty line',
         )
     try:
-        name = named[1].decode()
+        name = field[1].decode()
         return name, section[start + 4 :].decode()
     except UnicodeDecodeError as error:
-        raise Refusal(422, f"the field {named[1]!r:.40} is not UTF-8: {error!s:.120}") from None
+        raise Refusal(422, f"the field {field[1]!r:.40} is not UTF-8: {error!s:.120}") from None
 
 
 def refuse_invalid_text(value: Any) -> None:
-    """`Refusal` where a text anywhere in `value` holds what JSON can write and no file of sentences may hold."""
-    rest = [value]
-    while rest:
-        value = rest.pop()
+    """Raise `Refusal` where a text anywhere in `value` holds NUL or half of a surrogate pair."""
+    # A list instead of recursion: a body may nest nearly as deep as Python's stack allows.
+    pending = [value]
+    while pending:
+        value = pending.pop()
         if isinstance(value, Mapping):
-            rest += [*value, *value.values()]
+            pending += [*value, *value.values()]
         elif isinstance(value, list):
-            rest += value
+            pending += value
         elif isinstance(value, str):
+            # JSON can write both of these, but no file of sentences may hold them.
             if "\0" in value:
-                raise Refusal(422, "the text holds a NUL, which is no character of a text")
+                raise Refusal(422, "the text holds a NUL, which no text may contain")
             if NO_CHARACTER.search(value):
-                raise Refusal(422, "the text holds half of a surrogate pair, which is no character")
+                raise Refusal(422, "the text holds half of a surrogate pair, which is not a character")
 
 
 def collect_fields(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Fields by their names; one that was given several times is a list.
+    """Collect fields by their names; a name that was given several times gets a list.
 
     >>> collect_fields([("q", "Yes."), ("q", "No."), ("source", "en")])
     {'q': ['Yes.', 'No.'], 'source': 'en'}
@@ -146,11 +152,12 @@ def collect_fields(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
     values: dict[str, list[str]] = {}
     for name, value in fields:
         values.setdefault(name, []).append(value)
-    return {name: several if len(several) > 1 else several[0] for name, several in values.items()}
+    return {name: texts if len(texts) > 1 else texts[0] for name, texts in values.items()}
 
 
 def validate_body(form: type[Form], table: Any, *, strict: bool) -> Form:
-    """The table as a `form`; `Refusal` that names everything that is wrong with it."""
+    """Validate a table as a `form`; raise `Refusal` that names every problem."""
+    # Before pydantic, whose messages repeat the names of unknown fields: half a surrogate pair could not be sent.
     refuse_invalid_text(table)
     if not isinstance(table, Mapping):
         raise Refusal(422, f"the body is {table!r:.60}, expected an object with names and values")

@@ -1,4 +1,4 @@
-"""What the routes work with: the model, the threads that run it, and the traces that are kept."""
+"""The service behind the routes: the model, the threads that run it, and the stored traces."""
 
 import asyncio
 import json
@@ -25,11 +25,11 @@ Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 
 DRAIN_SECONDS = 5.0
-"""Seconds that what is under way may still take when the server stops."""
+"""Seconds that jobs under way may still take when the server stops."""
 
 
 class Service:
-    """A model that is asked by many at once. One thread translates, one looks inside; each has its queue."""
+    """One model shared by many clients: one thread translates, one traces, and each has its own queue."""
 
     def __init__(self, model: Model, limits: Limits, languages: Languages, terms: Terms | None, keys: ApiKeys):
         self.model = model
@@ -39,11 +39,13 @@ class Service:
         self.languages = languages
         self.metrics = Metrics()
         self.traces = TraceStore(limits)
+        # Two threads: a trace may take seconds, and translations must not wait behind it.
         self.translation_worker = Worker[TranslationJob, list[Translation]](
             self.translate, limits.waiting, fit_together
         )
-        self.trace_worker = Worker[Callable[[], Any], Any](call_each, limits.waiting)
-        for name, means, value in (
+        self.trace_worker = Worker[Callable[[], Any], Any](call_functions, limits.waiting)
+        # Read when the metrics are asked for, hence functions: nothing has to be counted up and down.
+        for name, meaning, value in (
             (
                 "pellucid_texts_waiting",
                 "requests that wait to be translated",
@@ -53,96 +55,101 @@ class Service:
             ("pellucid_traces", "traces kept", lambda: len(self.traces)),
             ("pellucid_trace_bytes", "bytes of the traces kept", lambda: self.traces.bytes),
         ):
-            self.metrics.add_gauge(name, means, value)
+            self.metrics.add_gauge(name, meaning, value)
 
     @property
     def is_alive(self) -> bool:
-        """Whether both threads are there."""
+        """Whether both worker threads are running."""
         return self.translation_worker.alive and self.trace_worker.alive
 
-    def translate(self, asked: list[TranslationJob]) -> list[list[Translation]]:
-        """The translations of several requests, as of each alone."""
-        self.metrics.together.observe(len(asked))
-        self.metrics.texts.inc(sum(len(each.texts) for each in asked))
-        self.metrics.characters.inc(sum(each.characters for each in asked))
-        return translate_together(self.model.translator.translate, asked)
+    def translate(self, jobs: list[TranslationJob]) -> list[list[Translation]]:
+        """Translate several requests together; each gets the same translations as alone."""
+        self.metrics.together.observe(len(jobs))
+        self.metrics.texts.inc(sum(len(job.texts) for job in jobs))
+        self.metrics.characters.inc(sum(job.characters for job in jobs))
+        return translate_together(self.model.translator.translate, jobs)
 
-    def terms_with(self, asked: Mapping[str, str] | None) -> Terms | None:
-        """The server's own terms and those of a request, which go first; `Refusal` for what are no terms."""
-        if not asked:
+    def terms_with(self, requested: Mapping[str, str] | None) -> Terms | None:
+        """Combine a request's terms, which go first, with the server's; raise `Refusal` for invalid ones."""
+        if not requested:
             return self.terms
         try:
-            terms = Terms.of(asked)
+            terms = Terms.of(requested)
         except ValueError as error:
             raise Refusal(422, f"terms: {error}") from None
         return terms if self.terms is None else self.terms.with_others(terms)
 
-    async def answer(self, request: Request, worker: Worker[Question, Answer], asked: Question) -> Answer:
-        """The worker's answer; `Refusal` for too many that wait, for the user's mistake, and when it takes too long.
+    async def answer(self, request: Request, worker: Worker[Question, Answer], question: Question) -> Answer:
+        """Return the worker's answer to a question.
 
-        What nobody waits for any more, because time is up or the client went away, is left out when its turn comes.
+        Raises `Refusal` when too many requests wait, for the user's mistake, and when it takes too long.
         """
         try:
-            future = worker.submit(asked)
+            future = worker.submit(question)
         except QueueFull:
             raise Refusal(503, f"{self.limits.waiting} requests wait already, which is as many as may") from None
         answer = asyncio.wrap_future(future)
+        # Watched beside the answer: a closed browser tab should not keep the model busy.
         gone = asyncio.ensure_future(wait_for_disconnect(request))
         try:
             await asyncio.wait({answer, gone}, timeout=self.limits.seconds, return_when=asyncio.FIRST_COMPLETED)
             if answer.done():
                 return answer.result()
             if gone.done():
-                raise Refusal(499, "the client went away")  # seen by nobody but the metrics
+                # nginx's status for this case; no client is left to read it.
+                raise Refusal(499, "the client went away")  # seen only in the metrics
             raise Refusal(504, f"not done within {self.limits.seconds:g} s; ask for less at a time")
         except ValueError as error:
             raise Refusal(422, str(error)) from None
         finally:
+            # Also cancels the worker's future: a job that nobody waits for any more is skipped when its turn comes.
             answer.cancel()
             gone.cancel()
 
-    async def run_in_trace_worker(self, request: Request, what: Callable[[], Answer]) -> Answer:
-        """What a function gives that looks inside the model, one at a time."""
-        return await self.answer(request, self.trace_worker, what)
+    async def run_in_trace_worker(self, request: Request, function: Callable[[], Answer]) -> Answer:
+        """Return the result of a function that looks inside the model; such functions run one at a time."""
+        return await self.answer(request, self.trace_worker, function)
 
     def trace(self, sentence: str, **how: Any) -> StoredTrace:
-        """The trace of a sentence, kept; `how` is what `Model.trace` takes."""
+        """Trace a sentence and store the trace; `how` holds the options of `Model.trace`."""
         return self.traces.store(self.model.trace(sentence, **how))
 
     def act(self, trace: Trace, verb: str, arguments: Mapping[str, Any]) -> bytes:
-        """What is asked of a trace, as JSON; where that is a new trace, it is kept."""
-        found = perform_act(trace, verb, arguments)
-        if isinstance(found, dict):
-            return json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
-        return self.traces.store(found).manifest
+        """Perform an act on a trace and return its result as JSON; a new trace is stored, its manifest returned."""
+        result = perform_act(trace, verb, arguments)
+        if isinstance(result, dict):
+            return json.dumps(result, ensure_ascii=False, allow_nan=False).encode()
+        return self.traces.store(result).manifest
 
     def get_trace(self, identity: str) -> StoredTrace:
-        """A trace by its id; `Refusal` where it is not here, or not any more."""
-        kept = self.traces.get(identity)
-        if kept is None:
+        """Return the trace with this id; raise `Refusal` where it is not stored, or not any more."""
+        stored = self.traces.get(identity)
+        if stored is None:
             raise Refusal(
                 404,
                 f"there is no trace {identity!r:.40}: traces are kept {self.limits.trace_minutes:g} minutes, the last "
                 f"{self.limits.traces} at most; ask for it again",
             )
-        return kept
+        return stored
 
     async def close(self) -> None:
-        """Answer what is under way, and take no more."""
+        """Finish what is under way, and take no more."""
         await asyncio.gather(
+            # In threads, since `Worker.close` blocks; both at once, so that the server stops within one grace period.
             *(
-                asyncio.to_thread(partial(each.close, DRAIN_SECONDS))
-                for each in (self.translation_worker, self.trace_worker)
+                asyncio.to_thread(partial(worker.close, DRAIN_SECONDS))
+                for worker in (self.translation_worker, self.trace_worker)
             )
         )
 
 
-def call_each(functions: list[Callable[[], Any]]) -> list[Any]:
-    """What each of the functions gives."""
+def call_functions(functions: list[Callable[[], Any]]) -> list[Any]:
+    """Return the result of each function."""
     return [function() for function in functions]
 
 
 async def wait_for_disconnect(request: Request) -> None:
-    """Waits until the client has gone away."""
+    """Wait until the client has gone away."""
+    # A GET route has not read its body: that message still comes first.
     while (await request.receive())["type"] != "http.disconnect":
         pass

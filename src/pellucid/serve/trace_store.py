@@ -1,4 +1,4 @@
-"""The traces that are kept for those who look at them: so many, so many bytes, so long."""
+"""Store of traces for clients that look at them: bounded in number, bytes and time."""
 
 import json
 import time
@@ -13,7 +13,7 @@ from pellucid.trace.trace import Trace
 
 @dataclass(frozen=True)
 class StoredTrace:
-    """A trace, its manifest as JSON, the bytes both take, and when somebody last looked at it."""
+    """A trace, its manifest as JSON, the bytes of both, and when somebody last looked at it."""
 
     trace: Trace
     manifest: bytes
@@ -27,23 +27,25 @@ class TraceStore:
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic):
         self._limits = limits
         self._clock = clock
-        self._kept: OrderedDict[str, StoredTrace] = OrderedDict()
+        self._traces: OrderedDict[str, StoredTrace] = OrderedDict()
+        # Reentrant, since the methods that hold it read `bytes`.
         self._lock = RLock()
 
     def __len__(self) -> int:
         with self._lock:
             self._forget()
-            return len(self._kept)
+            return len(self._traces)
 
     @property
     def bytes(self) -> int:
-        """Of all of them."""
+        """Bytes of all stored traces."""
         with self._lock:
-            return sum(each.bytes for each in self._kept.values())
+            return sum(stored.bytes for stored in self._traces.values())
 
     def store(self, trace: Trace) -> StoredTrace:
-        """Keep one more, and let others go; ValueError for one that is larger than all may be."""
+        """Store one more trace and let old ones go; raise ValueError for one larger than the whole store may be."""
         manifest = trace.manifest()
+        # Written once here; the page fetches it as it is.
         encoded = json.dumps(manifest, ensure_ascii=False, allow_nan=False).encode()
         size = manifest["run"]["bytes"] + len(encoded)
         if size > self._limits.trace_bytes:
@@ -52,28 +54,30 @@ class TraceStore:
                 "take a shorter sentence, or serve with a larger --trace-bytes"
             )
         with self._lock:
-            kept = StoredTrace(trace, encoded, size, self._clock())
-            self._kept.pop(manifest["id"], None)
-            self._kept[manifest["id"]] = kept
+            stored = StoredTrace(trace, encoded, size, self._clock())
+            # A trace that is stored again moves to the end, which is the newest.
+            self._traces.pop(manifest["id"], None)
+            self._traces[manifest["id"]] = stored
             self._forget()
-        return kept
+        return stored
 
     def get(self, identity: str) -> StoredTrace | None:
-        """The trace of that id, if it is still there; it counts as looked at."""
+        """Return the trace with that id, if it is still stored; it counts as looked at."""
         with self._lock:
             self._forget()
-            kept = self._kept.get(identity)
-            if kept is None:
+            stored = self._traces.get(identity)
+            if stored is None:
                 return None
-            self._kept[identity] = replace(kept, last_seen=self._clock())
-            self._kept.move_to_end(identity)
-            return kept
+            self._traces[identity] = replace(stored, last_seen=self._clock())
+            self._traces.move_to_end(identity)
+            return stored
 
     def _forget(self) -> None:
+        # The first of the table was looked at longest ago, as `get` moves a trace to the end.
         oldest = self._clock() - 60 * self._limits.trace_minutes
-        while self._kept and (
-            next(iter(self._kept.values())).last_seen < oldest
-            or len(self._kept) > self._limits.traces
+        while self._traces and (
+            next(iter(self._traces.values())).last_seen < oldest
+            or len(self._traces) > self._limits.traces
             or self.bytes > self._limits.trace_bytes
         ):
-            self._kept.popitem(last=False)
+            self._traces.popitem(last=False)

@@ -1,4 +1,4 @@
-"""Threads that work for many requests: bounded queues, and whatever has arrived is translated together."""
+"""Worker threads that serve many requests: bounded queues, and requests that wait are translated together."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -12,40 +12,40 @@ from pellucid.decode.config import SearchConfig
 from pellucid.decode.terms import Terms
 
 TEXTS_TOGETHER, CHARACTERS_TOGETHER = 64, 10_000
-"""What is translated at a time; a request that is larger goes alone."""
+"""Bounds on the texts and characters of one call; a larger request is translated alone."""
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 
 
 class QueueFull(Exception):
-    """The queue holds as much as it may."""
+    """Raised when the queue holds as many jobs as it may."""
 
 
 @dataclass(eq=False)
 class Job(Generic[Question, Answer]):
-    """What is asked, and the future that will hold the answer; one that is cancelled before its turn is left out."""
+    """A question and the future that will hold its answer; a job cancelled before its turn is skipped."""
 
     question: Question
     answer: Future[Answer] = field(default_factory=Future)
 
 
 class Worker(Generic[Question, Answer]):
-    """One thread that answers jobs in the order they came, those together that `together` lets.
+    """One thread that answers jobs in the order they came, batching those that `together` allows.
 
-    `answer` gives one answer for each of the jobs. Where it raises for several, each is asked for alone, so that what
-    is wrong with one is told to that one.
+    `answer` returns one answer for each question of its list. Where it raises for several jobs, each job is tried
+    alone, so that an error reaches only the job that caused it.
     """
 
     def __init__(
         self,
         answer: Callable[[list[Question]], Sequence[Answer]],
         waiting: int,
-        together: Callable[[Sequence[Question], Question], bool] = lambda some, more: False,
+        together: Callable[[Sequence[Question], Question], bool] = lambda batch, candidate: False,
     ):
         self._answer = answer
         self._together = together
-        self._most = waiting
+        self._capacity = waiting
         self._queue: deque[Job[Question, Answer]] = deque()
         self._changed = Condition()
         self._closed = False
@@ -54,34 +54,36 @@ class Worker(Generic[Question, Answer]):
 
     @property
     def waiting_jobs(self) -> int:
-        """Jobs that are not begun."""
+        """Number of jobs that are not begun."""
         with self._changed:
             return sum(not job.answer.cancelled() for job in self._queue)
 
     @property
     def alive(self) -> bool:
-        """Whether there is somebody to answer."""
+        """Whether the thread is running."""
         return self._thread.is_alive()
 
-    def submit(self, asked: Question) -> Future[Answer]:
-        """The future that will hold the answer; `QueueFull` where too many wait, or the worker was closed."""
-        job: Job[Question, Answer] = Job(asked)
+    def submit(self, question: Question) -> Future[Answer]:
+        """Return the future of the answer; raise `QueueFull` where too many wait or the worker is closed."""
+        job: Job[Question, Answer] = Job(question)
         with self._changed:
-            if len(self._queue) >= self._most:
+            if len(self._queue) >= self._capacity:
+                # Jobs whose client has gone still stand in the queue: they are removed only when room is needed.
                 self._queue = deque(job for job in self._queue if not job.answer.cancelled())
-            if self._closed or len(self._queue) >= self._most:
+            if self._closed or len(self._queue) >= self._capacity:
                 raise QueueFull
             self._queue.append(job)
             self._changed.notify()
         return job.answer
 
     def close(self, seconds: float) -> None:
-        """Take no more; wait so long for what is begun and what waits, then cancel the rest."""
+        """Take no more jobs; wait `seconds` for those begun and waiting, then cancel the rest."""
         with self._changed:
             self._closed = True
             self._changed.notify()
         self._thread.join(seconds)
         with self._changed:
+            # The thread is a daemon: a job that takes too long is abandoned, and does not keep the process alive.
             for job in self._queue:
                 job.answer.cancel()
             self._queue.clear()
@@ -91,24 +93,26 @@ class Worker(Generic[Question, Answer]):
             self._do(jobs)
 
     def _next(self) -> list[Job[Question, Answer]]:
-        # No job where there never will be one.
+        # An empty list only after `close`: it ends the thread's loop.
         with self._changed:
             while True:
-                taken: list[Job[Question, Answer]] = []
+                batch: list[Job[Question, Answer]] = []
                 while self._queue and (
-                    not taken or self._together([job.question for job in taken], self._queue[0].question)
+                    not batch or self._together([job.question for job in batch], self._queue[0].question)
                 ):
                     job = self._queue.popleft()
+                    # False for a job that was cancelled while it waited: nobody wants its answer.
                     if job.answer.set_running_or_notify_cancel():
-                        taken.append(job)
-                if taken or self._closed:
-                    return taken
+                        batch.append(job)
+                if batch or self._closed:
+                    return batch
                 self._changed.wait()
 
     def _do(self, jobs: Sequence[Job[Question, Answer]]) -> None:
         try:
             answers = self._answer([job.question for job in jobs])
         except Exception as error:
+            # One unusable text fails the whole call, so find its job by asking one at a time.
             if len(jobs) > 1:
                 for job in jobs:
                     self._do([job])
@@ -121,7 +125,7 @@ class Worker(Generic[Question, Answer]):
 
 @dataclass(frozen=True)
 class TranslationJob:
-    """Texts of one request, and how they are to be translated."""
+    """Texts of one request, and the search and terms with which to translate them."""
 
     texts: tuple[str, ...]
     search: SearchConfig
@@ -129,23 +133,24 @@ class TranslationJob:
 
     @property
     def characters(self) -> int:
-        """In all of them."""
+        """Number of characters in all texts."""
         return sum(map(len, self.texts))
 
 
-def fit_together(some: Sequence[TranslationJob], more: TranslationJob) -> bool:
-    """Whether one more request may be translated with these."""
+def fit_together(batch: Sequence[TranslationJob], candidate: TranslationJob) -> bool:
+    """Whether one more request may join a batch."""
     return (
-        (more.search, more.terms) == (some[0].search, some[0].terms)
-        and sum(len(each.texts) for each in some) + len(more.texts) <= TEXTS_TOGETHER
-        and sum(each.characters for each in some) + more.characters <= CHARACTERS_TOGETHER
+        # All texts of one call share the search and the terms; the first job stands for its batch.
+        (candidate.search, candidate.terms) == (batch[0].search, batch[0].terms)
+        and sum(len(job.texts) for job in batch) + len(candidate.texts) <= TEXTS_TOGETHER
+        and sum(job.characters for job in batch) + candidate.characters <= CHARACTERS_TOGETHER
     )
 
 
 def translate_together(
-    translate: Callable[..., list[Translation]], asked: Sequence[TranslationJob]
+    translate: Callable[..., list[Translation]], jobs: Sequence[TranslationJob]
 ) -> list[list[Translation]]:
-    """The translations of each request, all texts together in one call."""
-    found = translate([text for each in asked for text in each.texts], asked[0].search, terms=asked[0].terms)
-    rest = iter(found)
-    return [[next(rest) for _ in each.texts] for each in asked]
+    """Translate the texts of all requests in one call; return the translations request by request."""
+    translations = translate([text for job in jobs for text in job.texts], jobs[0].search, terms=jobs[0].terms)
+    remaining = iter(translations)
+    return [[next(remaining) for _ in job.texts] for job in jobs]

@@ -1,4 +1,4 @@
-"""How a line becomes the parts a model translates, and how their translations become a line again."""
+"""Splits a line into segments that the model can translate, and joins their translations to a line again."""
 
 import re
 import unicodedata
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 FindEnds = Callable[[str, int, int], list[int]]
-"""Where text[start:end] may be cut: positions behind `start`, ascending, the last of them `end`."""
+"""A function that lists where text[start:end] may be cut: positions after `start`, ascending, the last one `end`."""
 
 BREAKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
-"""What parts one cell or line from the next. It is never inside a part."""
+"""Characters that separate cells or lines, and are never inside a segment."""
 
 SPACES = r"\s\0-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
-"""White space, controls, and characters that show nothing; joiners, which shape the letters beside them, are not."""
+"""White space, control characters and invisible characters, except joiners, which shape the letters beside them."""
 
 SYMBOLS = "".join(
     character
@@ -21,10 +21,10 @@ SYMBOLS = "".join(
     if unicodedata.category(character) == "So" and not unicodedata.decomposition(character)
 )
 PICTURES = rf"{SYMBOLS}\U0001f000-\U0001f0ff\U0001f170-\U0001f1ff\U0001f300-\U0001faff"
-"""Emoji, the flags' letters, and older symbols that stand for no letters (as ℃ and Ⓐ do); no Braille, no °, ©, №."""
+"""Emoji, the letters of flags, and older symbols, but not those that stand for letters (℃, Ⓐ), Braille, °, © or №."""
 
 ATTACHED = r"\u200d\u20e3\ufe0e\ufe0f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"
-"""What belongs to the emoji before it: joiner, keycap, variation selectors, skin tones, tags."""
+"""Characters that belong to the emoji before them: joiner, keycap, variation selectors, skin tones, tags."""
 
 TAIL = re.compile(f"[{ATTACHED}]")
 OUTER_RUN = re.compile(
@@ -32,8 +32,9 @@ OUTER_RUN = re.compile(
 )
 
 OUTER_CHARACTER = re.compile(rf"[{SPACES}{PICTURES}{ATTACHED}0-9#*©®‼⁉™ℹ〰〽㊗㊙\u2190-\u2bff]")
-"""What may be the first or the last of those: most texts begin and end with something else."""
+"""Any first or last character of an `OUTER_RUN`; most texts begin and end with another, and need no search."""
 
+# Possessive quantifiers (*+, ++) everywhere: no text, however long, makes a search go back and try again.
 CLOSERS = r"""["'”’»›)\]}」』）】〉》〕]"""
 SENTENCE_END = re.compile(
     rf"(?<![.!?…])([.!?…]++)(?:{CLOSERS}|[“«‹])*+(?:\s[»›])?(?=\s++(\S))|[。！？｡।॥؟۔։።။]++{CLOSERS}*+"
@@ -55,7 +56,7 @@ UNSPACED = re.compile(
 
 @dataclass(frozen=True)
 class SplitLine:
-    """The parts to be translated, in their order, and the text around them: one more than there are parts."""
+    """The segments of a line to be translated, and the gaps around them, of which there is one more."""
 
     segments: tuple[str, ...]
     gaps: tuple[str, ...]
@@ -65,16 +66,14 @@ class SplitLine:
 
 
 def split_line(line: str, fits: Callable[[str], bool], fits_sentence: Callable[[str], bool] | None = None) -> SplitLine:
-    r"""The parts of a line: its cells, which tabs part, each whole if it `fits` and else as few parts as will.
+    r"""Split a line into segments: its cells between tabs, each whole if it `fits`, and otherwise cut into few pieces.
 
-    A sentence is cut only where it does not fit what it `must`, which may be wider.
-
-    White space and emoji at the ends of a part are left outside. What does not fit is cut behind sentences, and where
-    one sentence does not fit, behind its clauses, then its words, then between characters; it is asked O(n log n)
-    times whether n of these fit. A single character that does not fit is a part all the same.
+    A cell is cut after sentences; a sentence that does not meet `fits_sentence`, which may be wider, is cut after
+    clauses, then after words, then between characters. White space and emoji at the ends of a segment go into the gaps.
+    A single character that does not fit is a segment all the same.
 
     >>> split_line("\tThe ball is blue. It is new. 😀", lambda text: len(text) <= 30)
-    Line(parts=('The ball is blue. It is new.',), between=('\t', ' 😀'))
+    SplitLine(segments=('The ball is blue. It is new.',), gaps=('\t', ' 😀'))
     >>> split_line("The ball is blue. It is new.", lambda text: len(text) <= 20).segments
     ('The ball is blue.', 'It is new.')
     """
@@ -82,14 +81,15 @@ def split_line(line: str, fits: Callable[[str], bool], fits_sentence: Callable[[
     for cell in re.finditer(f"[^{BREAKS}]++", line):
         spans += pack_spans(line, *cell.span(), fits, fits_sentence or fits, SPLIT_LEVELS)
     edges = [0, *(edge for span in spans for edge in span), len(line)]
+    # Between the edges lie gap, segment, gap, ..., segment, gap.
     texts = [line[start:end] for start, end in pairwise(edges)]
     return SplitLine(tuple(texts[1::2]), tuple(texts[::2]))
 
 
 def join_line(line: SplitLine, texts: Sequence[str]) -> str:
-    r"""The line with a text in place of each part; with the parts themselves it is the line that was cut.
+    r"""Join texts that replace the segments of a line; with the segments themselves the result is the original line.
 
-    Where sentences stood without a space, as Chinese ones do, translations into a language that has spaces get one.
+    Between sentences that had no space, as in Chinese, translations into a language with spaces get one.
 
     >>> join_line(SplitLine(("Yes.", "No."), (" ", "\t", " 😀")), ["Sí.", "No."])
     ' Sí.\tNo. 😀'
@@ -101,11 +101,11 @@ def join_line(line: SplitLine, texts: Sequence[str]) -> str:
     for i, (left, right) in enumerate(pairwise(texts), start=1):
         if not gaps[i] and left and right and UNSPACED.match(line.segments[i - 1][-1]):
             gaps[i] = "" if UNSPACED.match(left[-1]) or UNSPACED.match(right[0]) else " "
-    return "".join(part for pair in zip(gaps, [*texts, ""], strict=True) for part in pair)
+    return "".join(piece for pair in zip(gaps, [*texts, ""], strict=True) for piece in pair)
 
 
 def describe_split(line: SplitLine) -> str | None:
-    r"""What to say of a line that was too long for one part; cells of a table are not worth a word.
+    r"""Return a note on a line that was too long for one segment, or None; the cells of a table are no reason for one.
 
     >>> (describe_split(SplitLine(("Yes.", "No."), ("", " ", ""))),
     ...  describe_split(SplitLine(("Yes.", "No."), ("", "\t", ""))))
@@ -120,10 +120,10 @@ def pack_spans(
     start: int,
     end: int,
     fits: Callable[[str], bool],
-    must: Callable[[str], bool],
+    fits_sentence: Callable[[str], bool],
     levels: Sequence[FindEnds],
 ) -> list[tuple[int, int]]:
-    """Where the parts of text[start:end] lie: cut at the first of the levels that can, as much in each as fits."""
+    """Return the spans of the segments of text[start:end], each as long as fits, cut at the coarsest level possible."""
     start, end = trim_span(text, start, end)
     if start == end:
         return []
@@ -132,31 +132,32 @@ def pack_spans(
 
     spans: list[tuple[int, int]] = []
     ends = levels[0](text, start, end)
-    done = 0
-    while done < len(ends):
-        count = count_fitting_ends(text, start, ends, done, fits)
-        stop = ends[done + max(1, count) - 1]
+    first_end = 0
+    while first_end < len(ends):
+        count = count_fitting_ends(text, start, ends, first_end, fits)
+        stop = ends[first_end + max(1, count) - 1]
         if count:
             first, last = trim_span(text, start, stop)
             spans += [(first, last)] if first < last else []
         else:
-            spans += pack_spans(text, start, stop, must, must, levels[1:])
-        start, done = stop, done + max(1, count)
+            # Not even one sentence fits. Below the first level only the wider limit counts.
+            spans += pack_spans(text, start, stop, fits_sentence, fits_sentence, levels[1:])
+        start, first_end = stop, first_end + max(1, count)
     return spans
 
 
-def count_fitting_ends(text: str, start: int, ends: Sequence[int], done: int, fits: Callable[[str], bool]) -> int:
-    """How many of the ends, the first `done` left out, a part that begins at `start` may go on over."""
+def count_fitting_ends(text: str, start: int, ends: Sequence[int], first_end: int, fits: Callable[[str], bool]) -> int:
+    """Count how many of the ends, from number `first_end` on, a segment that begins at `start` can include."""
 
     def fit(count: int) -> bool:
-        first, last = trim_span(text, start, ends[done + count - 1])
+        first, last = trim_span(text, start, ends[first_end + count - 1])
         return first == last or fits(text[first:last])
 
-    return largest_fitting(fit, len(ends) - done)
+    return largest_fitting(fit, len(ends) - first_end)
 
 
 def trim_span(text: str, start: int, end: int) -> tuple[int, int]:
-    """Where text[start:end] lies without the white space and emoji at its ends; two equal numbers if nothing is left.
+    """Return the span of text[start:end] without white space and emoji at its ends; an empty span if nothing is left.
 
     >>> trim_span("👍🏽 2 * 3 = 6 ☺️ 1️⃣ ", 0, 20)
     (3, 12)
@@ -173,14 +174,15 @@ def trim_span(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def largest_fitting(holds: Callable[[int], bool], total: int) -> int:
-    """The largest n from 1 to `total` for which it holds, 0 if there is none; asked O(log n) times.
+    """Return the largest n from 1 to `total` for which `holds` is true, or 0, in O(log n) calls.
 
-    Where what holds for n does not hold for all smaller ones, it is one for which it holds.
+    If `holds` is not true for all smaller numbers, the result is a number for which it is true.
 
     >>> (largest_fitting(lambda n: n <= 11, 100), largest_fitting(lambda n: n <= 11, 7),
     ...  largest_fitting(lambda n: False, 7))
     (11, 7, 0)
     """
+    # Doubling before halving: n is small beside `total`, and `holds` tokenizes a text, so large n are costly.
     low, high = 0, 1
     while high <= total and holds(high):
         low, high = high, 2 * high
@@ -192,24 +194,26 @@ def largest_fitting(holds: Callable[[int], bool], total: int) -> int:
 
 
 def sentence_ends(text: str, start: int, end: int) -> list[int]:
-    """Behind full stops and their like, and the quotes and brackets that close with them, if a sentence follows.
+    """Return the ends of sentences: after full stops and their like, with closing quotes and brackets.
 
-    A full stop after one letter, a number of one or two digits or a known abbreviation ends no sentence, nor does
-    anything before a small letter.
+    A full stop after one letter, a number of one or two digits or a known abbreviation does not end a sentence, nor
+    does any mark before a small letter.
 
     >>> text = 'Dr. A. Bee paid 3.50 on May 3. "Why?" she asked. He (I know...) left!'
     >>> [text[i:j] for i, j in pairwise([0, *sentence_ends(text, 0, len(text))])]
     ['Dr. A. Bee paid 3.50 on May 3. "Why?" she asked.', ' He (I know...) left!']
     """
-    found = (match for match in SENTENCE_END.finditer(text, start, end) if not sentence_goes_on(text, match))
-    return [*(match.end() for match in found if match.end() < end), end]
+    matches = (match for match in SENTENCE_END.finditer(text, start, end) if not sentence_goes_on(text, match))
+    return [*(match.end() for match in matches if match.end() < end), end]
 
 
 def sentence_goes_on(text: str, match: re.Match[str]) -> bool:
-    """Whether the sentence goes on behind what looks like its end."""
+    """Whether the sentence continues after what looks like its end."""
     mark, following = match.groups()
+    # No mark: one of a script without capital letters, such as the Chinese full stop, which is always an end.
     if mark is None or following.islower():
         return mark is not None
+    # Ten characters are enough for the longest abbreviation.
     before = LAST_WORD.search(text[max(0, match.start() - 10) : match.start()])
     word = before[0] if before else ""
     short = len(word) == 1 or (len(word) == 2 and word.isdecimal()) or word.lower() in ABBREVIATIONS.split()
@@ -217,17 +221,17 @@ def sentence_goes_on(text: str, match: re.Match[str]) -> bool:
 
 
 def clause_ends(text: str, start: int, end: int) -> list[int]:
-    """Behind semicolons, colons, commas and dashes."""
+    """Return the ends of clauses: after semicolons, colons, commas and dashes."""
     return [*(match.end() for match in CLAUSE_END.finditer(text, start, end) if match.end() < end), end]
 
 
 def word_ends(text: str, start: int, end: int) -> list[int]:
-    """Behind white space."""
+    """Return the ends of words: after white space."""
     return [*(match.end() for match in SPACE.finditer(text, start, end) if match.end() < end), end]
 
 
 def character_ends(text: str, start: int, end: int) -> list[int]:
-    """Between characters as a reader sees them: a letter with its accents, an emoji with its joiners, a flag.
+    """Return the ends of characters as a reader sees them: a letter with accents, an emoji with joiners, a flag.
 
     >>> character_ends("e\u0301x👩🏽‍🚀🇺🇦🇵🇪", 0, 11)
     [2, 3, 7, 9, 11]
@@ -244,8 +248,9 @@ def character_ends(text: str, start: int, end: int) -> list[int]:
 
 
 def code_point_ends(text: str, start: int, end: int) -> list[int]:
-    """Between any two characters."""
+    """Return the ends of all code points."""
     return list(range(start + 1, end + 1))
 
 
+# From coarse to fine. Code points come last for a character whose accents alone are too many for the model.
 SPLIT_LEVELS: tuple[FindEnds, ...] = (sentence_ends, clause_ends, word_ends, character_ends, code_point_ends)

@@ -1,4 +1,4 @@
-"""Tags are taken out of a text before it is translated and put back where their words went; what must not change."""
+"""Takes tags out of a text before it is translated, and puts them back around the words they belong to."""
 
 import re
 import unicodedata
@@ -12,13 +12,13 @@ from pellucid.text.tag_placement import Tag, leaning_side, match_tags, place_tag
 
 VALUE = r"""(?:"[^"]*+"|'[^']*+'|(?:[^\s"'<>=`/]|/(?!>))++)"""
 TAG = re.compile(rf"<(/?)([A-Za-z][\w:.-]*+|\d++)(?:\s++[\w:.@-]++\s*+=\s*+{VALUE})*+\s*+(/?)>", re.ASCII)
-"""A tag as XML and HTML write it, or a numbered one; "a < b", "<3" and "<me@example.com>" are text."""
+"""A tag as in XML and HTML, or a numbered one; "a < b", "<3" and "<me@example.com>" are text."""
 
 EMPTY = ("br", "hr", "img", "input", "wbr")
 BLOCKS = re.compile(
     "|".join((*EMPTY, "blockquote|d[dlt]|div|figcaption|h[1-6]|li|[ou]l|option|p|pre|t[dhr]|table|title"))
 )
-"""Tags that part words; the first need no closing tag."""
+"""Names of tags that separate words; those in `EMPTY` need no closing tag."""
 
 IN_URL = r"[A-Za-z0-9_.~:/?#\[\]@!$&'*+,;=%-]"
 GROUP = rf"\({IN_URL}*+\)|\{{{IN_URL}*+\}}"
@@ -33,89 +33,92 @@ PROTECTED = re.compile(
 )
 
 PROTECTED_SIGNS = ("{", "%", "@", "://", "www.")
-"""One of them is in everything that is kept: most texts have none, and need not be looked through."""
+"""Signs of which every match of `PROTECTED` has one; most texts have none, and need no search."""
 
 
 @dataclass(frozen=True)
 class TaggedText:
-    """A text without its tags, and the tags in their order."""
+    """A text without its tags, and the tags in order."""
 
     text: str
     tags: tuple[Tag, ...] = ()
 
 
 def extract_tags(text: str) -> TaggedText:
-    """The text to be translated, and its tags.
+    """Take the tags out of a text.
 
-    A tag between two spaces takes one of them along. One that parts words, as a line break does, leaves a space.
+    Of two spaces around a tag, one is removed with it. A tag that separates words, like a line break, leaves a space.
 
     >>> marked = extract_tags("The <b>black cat</b> <br/> is here:<br/>1 < 2.")
-    >>> marked.text, [(tag.text, tag.at) for tag in marked.tags]
+    >>> marked.text, [(tag.text, tag.position) for tag in marked.tags]
     ('The black cat is here: 1 < 2.', [('<b>', 4), ('</b>', 13), ('<br/>', 14), ('<br/>', 22)])
     """
     if "<" not in text:
         return TaggedText(text)
     plain: list[str] = []
     tags: list[Tag] = []
-    length = done = group = 0  # `group` is the number of the first tag behind the last of the text
+    # `group` is the index of the first tag after the last text.
+    length = previous_end = group = 0
     for match in [*TAG.finditer(text), None]:
-        part = text[done : match.start() if match else len(text)]
-        if part and tags:
+        between = text[previous_end : match.start() if match else len(text)]
+        if between and tags:
+            # The white space after a tag that already has some before it, or begins the text, is the tag's.
             if not plain or plain[-1][-1].isspace():
-                rest = part.lstrip()
-                tags[-1] = replace(tags[-1], after=part[: len(part) - len(rest)])
-                part = rest
-            elif begins_word(part) and any(map(separates_words, tags[group:])):
+                stripped = between.lstrip()
+                tags[-1] = replace(tags[-1], after=between[: len(between) - len(stripped)])
+                between = stripped
+            elif begins_word(between) and any(map(separates_words, tags[group:])):
                 tags[group:] = move_shared_space(tags[group:])
-                part = " " + part
-        if part:
-            plain.append(part)
-            length, group = length + len(part), len(tags)
+                between = " " + between
+        if between:
+            plain.append(between)
+            length, group = length + len(between), len(tags)
         if match:
             closing, name, single = match.groups()
             kind = "closing" if closing else "single" if single else "opening"
             tags.append(Tag(match[0], name.lower(), kind, length))
-            done = match.end()
+            previous_end = match.end()
     return move_last_space(TaggedText("".join(plain), tuple(tags)))
 
 
-def begins_word(part: str) -> bool:
-    """Whether a text begins with something that a space may stand before."""
-    closes = unicodedata.category(part[0]) in ("Po", "Pe", "Pf") and part[0] not in "¡¿\"'"
-    return not (closes or part[0].isspace())
+def begins_word(text: str) -> bool:
+    """Whether a text begins with something that a space can precede."""
+    closes = unicodedata.category(text[0]) in ("Po", "Pe", "Pf") and text[0] not in "¡¿\"'"
+    return not (closes or text[0].isspace())
 
 
 def separates_words(tag: Tag) -> bool:
-    """Whether what stands before a tag and what stands behind it are different words, as in "one</li><li>two"."""
+    """Whether a tag separates the word before it from the word after it, as in "one</li><li>two"."""
     return tag.kind == "single" or BLOCKS.fullmatch(tag.name) is not None
 
 
 def move_shared_space(tags: Sequence[Tag]) -> list[Tag]:
-    """Neighbouring tags with a space among them that is only there in the plain text: before the last that open."""
+    """Put the space that was added to the plain text among neighbouring tags, before the opening tags at their end."""
     closed = max((i for i, tag in enumerate(tags, start=1) if tag.kind != "opening" or tag.name in EMPTY), default=0)
-    shifted = [*tags[:closed], *(replace(tag, at=tag.at + 1) for tag in tags[closed:])]
+    shifted = [*tags[:closed], *(replace(tag, position=tag.position + 1) for tag in tags[closed:])]
     owner = max(0, closed - 1)
     shifted[owner] = replace(shifted[owner], shares_space=True)
     return shifted
 
 
 def move_last_space(marked: TaggedText) -> TaggedText:
-    """The same, where the white space before tags that end the text is theirs."""
+    """Move white space before tags at the end of the text from the text to the tags."""
+    # The model never sees white space at the end of a text, so it must be kept with a tag.
     words = marked.text.rstrip()
-    last = [i for i, tag in enumerate(marked.tags) if tag.at == len(marked.text)]
+    last = [i for i, tag in enumerate(marked.tags) if tag.position == len(marked.text)]
     if not last or len(words) == len(marked.text):
         return marked
-    tags = [replace(tag, at=min(tag.at, len(words))) for tag in marked.tags]
+    tags = [replace(tag, position=min(tag.position, len(words))) for tag in marked.tags]
     tags[last[0]] = replace(tags[last[0]], before=marked.text[len(words) :])
     return TaggedText(words, tuple(tags))
 
 
 def restore_tags(marked: TaggedText, translation: str, alignment: Sequence[Link]) -> str:
-    """The translation with each tag where its words went; `alignment` pairs words of both, counted from 0.
+    """Put each tag back where its words are in the translation; `alignment` links words of both, counted from 0.
 
-    A pair goes around all that is aligned with what it held. Where something of a neighbour stands between, it goes
-    around the longer piece; where nothing is aligned, it stays together beside what it stood beside. So what was
-    nested is nested as it was. Without any alignment, the n-th word of the one goes with that of the other.
+    A pair of tags goes around everything that is aligned with its content. If words of a neighbour come between, it
+    goes around the longer piece; if nothing is aligned, it stays together, beside its neighbour in the source. Nested
+    tags stay nested. Without any alignment, words are linked to those that are as far along.
 
     >>> marked = extract_tags("The <i>white</i> <b>house</b>, <br/>here.")
     >>> restore_tags(marked, "La casa blanca, aquí.", [(0, 0), (1, 2), (2, 1), (3, 3)])
@@ -124,61 +127,65 @@ def restore_tags(marked: TaggedText, translation: str, alignment: Sequence[Link]
     if not marked.tags:
         return translation
     within = tags_in_protected(marked)
-    others = TaggedText(marked.text, tuple(tag for i, tag in enumerate(marked.tags) if i not in within))
-    around = restore_beside_words(others, translation, alignment)
-    whole = restore_in_protected(around, marked.tags, within)
-    return restore_beside_words(marked, translation, alignment) if whole is None else whole
+    # Tags inside protected text are put back last, by their offset in it: no alignment says where they belong.
+    outer = TaggedText(marked.text, tuple(tag for i, tag in enumerate(marked.tags) if i not in within))
+    with_outer = restore_beside_words(outer, translation, alignment)
+    with_all = restore_in_protected(with_outer, marked.tags, within)
+    return restore_beside_words(marked, translation, alignment) if with_all is None else with_all
 
 
 def tags_in_protected(marked: TaggedText) -> dict[int, tuple[str, int, int]]:
-    """The tags that stand, with their partners, inside of what must not change.
+    """Return the tags that are, with their partners, inside protected text, by their indices.
 
-    For each, that text, how often the same stood before it, and how far inside the tag is.
+    The value is the protected text, how many equal ones come before it, and the offset of the tag in it.
     """
-    seen, inside = Counter[str](), dict[int, tuple[str, int, int]]()
+    counts, inside = Counter[str](), dict[int, tuple[str, int, int]]()
     for match in find_protected(marked.text):
         for i, tag in enumerate(marked.tags):
-            if match.start() < tag.at < match.end():
-                inside[i] = match[0], seen[match[0]], tag.at - match.start()
-        seen[match[0]] += 1
+            if match.start() < tag.position < match.end():
+                inside[i] = match[0], counts[match[0]], tag.position - match.start()
+        counts[match[0]] += 1
     pairs = match_tags(marked.tags)
-    other = pairs | {closing: opening for opening, closing in pairs.items()}
-    return {i: place for i, place in inside.items() if i not in other or inside.get(other[i], ())[:2] == place[:2]}
+    partners = pairs | {closing: opening for opening, closing in pairs.items()}
+    # A pair of which one tag is outside must be placed as a pair, by the alignment.
+    return {
+        i: entry for i, entry in inside.items() if i not in partners or inside.get(partners[i], ())[:2] == entry[:2]
+    }
 
 
 def restore_in_protected(text: str, tags: Sequence[Tag], within: Mapping[int, tuple[str, int, int]]) -> str | None:
-    """The text with these tags where they stood in what is kept; None where that does not stand there whole."""
+    """Put tags back into protected text; None if one of the protected texts is not in the translation unchanged."""
     cuts: list[tuple[int, int]] = []
-    for number, (kept_text, before, offset) in within.items():
-        places = [match.start() for match in re.finditer(re.escape(kept_text), text)]
-        if len(places) <= before:
+    for number, (protected, before, offset) in within.items():
+        starts = [match.start() for match in re.finditer(re.escape(protected), text)]
+        if len(starts) <= before:
             return None
-        cuts.append((places[before] + offset, number))
-    out, done = [], 0
-    for at, number in sorted(cuts):
+        cuts.append((starts[before] + offset, number))
+    out, previous_end = [], 0
+    for position, number in sorted(cuts):
         tag = tags[number]
-        out += [text[done:at], tag.before, tag.text, tag.after]
-        done = at
-    return "".join([*out, text[done:]])
+        out += [text[previous_end:position], tag.before, tag.text, tag.after]
+        previous_end = position
+    return "".join([*out, text[previous_end:]])
 
 
 def restore_beside_words(marked: TaggedText, translation: str, alignment: Sequence[Link]) -> str:
-    """The translation with each tag before or behind a word, or in a word that is the same in both texts."""
+    """Put each tag before or after a word of the translation, or into a word that is the same in both texts."""
     if not marked.tags:
         return translation
-    cuts = {tag.at for tag in marked.tags}
+    cuts = {tag.position for tag in marked.tags}
     sources, targets, links = link_pieces(marked.text, cuts, translation, alignment)
     order = place_tags(marked.tags, marked.text, sources, targets, links)
     return write_with_tags(order, marked, translation, targets)
 
 
 def find_protected(text: str) -> Iterator[re.Match[str]]:
-    """The matches of `PROTECTED`."""
+    """Find the texts that must stay as they are: the matches of `PROTECTED`."""
     return PROTECTED.finditer(text) if any(sign in text for sign in PROTECTED_SIGNS) else iter(())
 
 
 def list_protected(text: str) -> list[str]:
-    """What must stand in a translation as it stands here: placeholders, addresses of pages and people, in their order.
+    """List the texts that a translation must repeat unchanged: placeholders, web addresses and e-mail addresses.
 
     >>> list_protected("Hi {name}, %d of {0:.1f} at https://example.com/a_(b). 50% done, ${HOME}")
     ['{name}', '%d', '{0:.1f}', 'https://example.com/a_(b)', '${HOME}']
@@ -189,29 +196,32 @@ def list_protected(text: str) -> list[str]:
 def write_with_tags(
     order: Sequence[tuple[int, int]], marked: TaggedText, translation: str, targets: Sequence[Span]
 ) -> str:
-    """The pieces of the target and the tags between them."""
+    """Write the pieces of the translation with the tags between them."""
     tags_at: dict[int, list[int]] = defaultdict(list)
     for gap, number in order:
         tags_at[gap].append(number)
-    out, done = [], 0
+    out, previous_end = [], 0
     for gap, (start, end) in enumerate([*targets, (len(translation), len(translation))]):
-        space, numbers = translation[done:start], tags_at[gap]
+        space, numbers = translation[previous_end:start], tags_at[gap]
+        # This space was added when the tag was taken out, so it goes again.
         if space == " " and any(marked.tags[number].shares_space for number in numbers):
             space = ""
+        # Tags that lean on the word before them come before the space, the others after it.
         early = len([*takewhile(lambda number: leaning_side(marked.tags[number], marked.text) == "left", numbers)])
-        shown = [tag_with_spaces(marked, number, gap, len(targets), space) for number in numbers]
-        out += [*shown[:early], space, *shown[early:], translation[start:end]]
-        done = end
+        tag_texts = [tag_with_spaces(marked, number, gap, len(targets), space) for number in numbers]
+        out += [*tag_texts[:early], space, *tag_texts[early:], translation[start:end]]
+        previous_end = end
     return "".join(out)
 
 
 def tag_with_spaces(marked: TaggedText, number: int, gap: int, last: int, space: str) -> str:
-    """A tag with the white space it took along, none of which may stand at an end where there was none."""
+    """Return a tag with the white space that was removed with it, moved so that none is new at an end of the text."""
     tag = marked.tags[number]
+    # Between two words without a space: those of a language that has none, or a tag inside a word.
     if 0 < gap < last and not space:
         return tag.text
     if gap == 0 < last:
         return tag.text + tag.before + tag.after
-    if gap == last > 0 and tag.at < len(marked.text):
+    if gap == last > 0 and tag.position < len(marked.text):
         return tag.before + tag.after + tag.text
     return tag.before + tag.text + tag.after

@@ -1,4 +1,4 @@
-"""One translation looked into: watchers, everything that was computed, the search, edits; a page in waiting."""
+"""Traces: one translation with everything computed for it, its search, edits of its run, and the watchers they use."""
 
 from pellucid.trace.edits import Hide, Pattern, Prefix, Silence
 from pellucid.trace.named_array import Named

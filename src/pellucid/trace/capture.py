@@ -1,4 +1,4 @@
-"""One pass over source and target that keeps every named tensor, after an estimate of what that takes."""
+"""Captures every named tensor in one pass over source and target, after an estimate of the memory that takes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -22,17 +22,17 @@ LARGEST_TRACE = 2**30
 """Bytes that the tensors of one trace may hold."""
 
 WHOLE_TRACE_PIECES, LONGEST_TRACE = 64, 256
-"""Pieces a side up to which everything is kept, and up to which a sentence is traced at all."""
+"""Pieces on either side up to which all tensors are kept, and up to which a sentence is traced at all."""
 
 CAPTURED_OF_LONG = ("*.pattern", "*.allowed")
-"""What is kept of sentences in between, unless more is asked for."""
+"""Tensors kept of sentences between the two lengths, unless more is asked for."""
 
 TOP_CANDIDATES = 20
-"""Candidates that a step shows."""
+"""Candidates shown at each step."""
 
 
 def axis_sizes(config: ModelConfig, source: int, target: int) -> dict[str, int]:
-    """How long each dimension is, by its letter in the glossary's legend; of heads, the most that an attention has."""
+    """Return the length of each dimension, by its letter in the legend; "H" is the most heads any attention has."""
     c = config
     return {
         "B": 1,
@@ -49,13 +49,13 @@ def axis_sizes(config: ModelConfig, source: int, target: int) -> dict[str, int]:
 
 
 def tensor_shape(row: TensorRow, config: ModelConfig, size: Mapping[str, int]) -> list[int]:
-    """The shape of a tensor without the axis of sentences: `size` by letter, and the heads of its own attention."""
-    heads = config.heads_in(row.name.rpartition(".")[0])
+    """Return the shape of a tensor without the batch axis: `size` by letter, and the heads of its own attention."""
+    heads = config.heads_in(row.name.rpartition(".")[0])  # pruned attentions may have fewer than others
     return [heads if letter == "H" else size[letter] for letter in tensor_dims(row)]
 
 
 def tensor_dims(row: TensorRow) -> tuple[str, ...]:
-    """The dimensions of a tensor without its first one, that of the sentences; positions have none.
+    """Return the dimensions of a tensor without the batch axis; `positions` has none to leave out.
 
     >>> [tensor_dims(TensorRow("", dims, "", "")) for dims in ("B H T S", "1 1 T T", "S D")]
     [('H', 'T', 'S'), ('1', 'T', 'T'), ('S', 'D')]
@@ -65,23 +65,22 @@ def tensor_dims(row: TensorRow) -> tuple[str, ...]:
 
 
 def matching_rows(config: ModelConfig, keep: Iterable[str]) -> list[TensorRow]:
-    """The rows of the glossary whose name fits a pattern; ValueError for a pattern that fits none."""
+    """Return the rows of the glossary whose name fits a pattern; ValueError for a pattern that fits none."""
     rows, patterns = glossary(config), list(keep)
-    useless = [each for each in patterns if not any(fnmatchcase(row.name, each) for row in rows)]
-    if useless:
-        raise ValueError(f"{', '.join(map(repr, useless))} fits no tensor of this model; try 'decoder.*.cross.pattern'")
-    return [row for row in rows if any(fnmatchcase(row.name, each) for each in patterns)]
+    unused = [pattern for pattern in patterns if not any(fnmatchcase(row.name, pattern) for row in rows)]
+    if unused:
+        raise ValueError(f"{', '.join(map(repr, unused))} fits no tensor of this model; try 'decoder.*.cross.pattern'")
+    return [row for row in rows if any(fnmatchcase(row.name, pattern) for pattern in patterns)]
 
 
 def rows_to_capture(
     config: ModelConfig, source: int, target: int, itemsize: int, keep: Iterable[str] | None
 ) -> list[TensorRow]:
-    """The rows to be kept of a sentence so long. ValueError, with the numbers, for more than the limits allow."""
+    """Return the rows to capture for a sentence of this length; ValueError, with the numbers, beyond the limits."""
     if max(source, target) > LONGEST_TRACE:
         raise ValueError(
-            f"source and translation have {source} and {target} pieces; a trace takes {LONGEST_TRACE} a "
-            "side, so trace one "
-            f"sentence at a time"
+            f"source and translation have {source} and {target} pieces; a trace takes {LONGEST_TRACE} a side, "
+            "so trace one sentence at a time"
         )
     default = ("*",) if max(source, target) <= WHOLE_TRACE_PIECES else CAPTURED_OF_LONG
     rows = matching_rows(config, default if keep is None else keep)
@@ -95,7 +94,7 @@ def rows_to_capture(
 
 
 def tensor_bytes(config: ModelConfig, rows: Iterable[TensorRow], source: int, target: int, itemsize: int) -> int:
-    """Bytes that these tensors take: one for a boolean, `itemsize` for a number."""
+    """Return the bytes that these tensors take: one for a boolean, `itemsize` for a number."""
     size = axis_sizes(config, source, target)
     return sum(
         prod(tensor_shape(row, config, size)) * (1 if row.name.endswith(".allowed") else itemsize) for row in rows
@@ -105,25 +104,28 @@ def tensor_bytes(config: ModelConfig, rows: Iterable[TensorRow], source: int, ta
 def capture_tensors(
     model: Transformer, source: Sequence[int], inputs: Sequence[int], rows: Sequence[TensorRow], edit: Edit | None
 ) -> tuple[dict[str, np.ndarray], Tensor]:
-    """The tensors of these rows, without the axis of sentences, and the logits of every target position.
+    """Return the tensors of these rows, without the batch axis, and the logits of every target position.
 
-    The model takes the formula that is visible. Raises ValueError for an edit that fits nothing.
+    Raises ValueError for an edit that fits no tensor, and for a model that does not compute one of the rows.
     """
     record = Record([row.name for row in rows])
     device = model.output_embedding.weight.device
     with inference_only(model):
+        # With a watcher that sees, attention computes softmax(scores) v as the formula has it, not in a fused kernel.
         watch = record if edit is None else Chain(edit, record)
         logits = model(pad_sentences([list(source)], device), pad_sentences([list(inputs)], device), watch)[0]
+    # Only now is it known which names the model computes.
     if edit is not None:
         edit.require_used()
     if missing := [row.name for row in rows if row.name not in record]:
         raise ValueError(
-            f"this model computes no {missing[0]}, which a trace of such a model shows; "
-            f"a part of it is another one: {'; '.join(unknown_parts(model)) or 'none is known to be'}"
+            f"this model computes no {missing[0]}, which a trace of such a model shows; parts of it that were "
+            f"replaced: {'; '.join(unknown_parts(model)) or 'none that are known'}"
         )
     tensors = {}
     for row in rows:
         value = record[row.name].cpu().numpy()
+        # Position vectors are shared by all sentences, so they alone come without a batch axis.
         tensors[row.name] = np.ascontiguousarray(value[0] if len(tensor_dims(row)) < value.ndim else value)
     return tensors, logits.cpu()
 
@@ -131,24 +133,27 @@ def capture_tensors(
 def decoding_steps(
     logits: Tensor, inputs: list[str], target: Sequence[int], piece: Callable[[int], str]
 ) -> list[DecodingStep]:
-    """What each position could have written, from its logits; `piece` names an id."""
-    log_probs = log_probabilities(logits.double())
+    """Return for each position the pieces it could have written, from its logits; `piece` turns an id into text."""
+    log_probs = log_probabilities(logits.double())  # `others` and the entropy add up a whole vocabulary
     steps = []
     for t, (row, log_row) in enumerate(zip(logits, log_probs, strict=True)):
+        # Stable, so that of equal logits the lower id comes first, which the checks rely on.
         order = row.argsort(descending=True, stable=True)
         best = order[:TOP_CANDIDATES].tolist()
-        numbers = {i: (float(row[i]), float(log_row[i])) for i in {*best, target[t]}}
-        of = {i: Candidate(i, piece(i), a, b, float(np.exp(b))) for i, (a, b) in numbers.items()}
+        # The chosen piece need not be among the best: it may have been given, or preferred by the beam.
+        values = {i: (float(row[i]), float(log_row[i])) for i in {*best, target[t]}}
+        candidates = {i: Candidate(i, piece(i), x, log_p, float(np.exp(log_p))) for i, (x, log_p) in values.items()}
         probs = log_row.exp()
         steps.append(
             DecodingStep(
                 step=t,
                 input=inputs[t],
-                chosen=of[target[t]],
+                chosen=candidates[target[t]],
                 rank=int((order == target[t]).nonzero()[0, 0]) + 1,
-                top=[of[i] for i in best],
+                top=[candidates[i] for i in best],
                 others=float(probs[order[TOP_CANDIDATES:]].sum()),
                 others_count=max(0, len(row) - TOP_CANDIDATES),
+                # xlogy is 0 where p is 0; p * log p would be NaN there.
                 entropy=float(-torch.special.xlogy(probs, probs).sum()),
             )
         )

@@ -1,4 +1,4 @@
-"""What can be changed in a run, said in plain values, and the functions that change it."""
+"""Edits of a run: plain values that say what to change, and the functions that change it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ TensorChange = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Silence:
-    """One head of an attention ("decoder.3.cross") gives zeros; head 0 is the first."""
+    """Makes one head of an attention ("decoder.3.cross") give zeros; head 0 is the first."""
 
     attention: str
     head: int
@@ -27,7 +27,7 @@ class Silence:
 
 @dataclass(frozen=True)
 class Pattern:
-    """One query position (0 first) of a head reads with these weights, one for each key it may read."""
+    """Makes one query position (0 first) of a head read with these weights, one for each key it may read."""
 
     attention: str
     head: int
@@ -38,7 +38,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Hide:
-    """No piece of a source word (0 first) is read by anyone, in the encoder or from the decoder."""
+    """Hides a source word (0 first): none of its pieces is read, neither in the encoder nor from the decoder."""
 
     word: int
     kind: Literal["hide"] = "hide"
@@ -46,7 +46,7 @@ class Hide:
 
 @dataclass(frozen=True)
 class Prefix:
-    """How the translation begins."""
+    """Makes the translation begin with a text."""
 
     text: str
     kind: Literal["prefix"] = "prefix"
@@ -56,48 +56,51 @@ EditSpec = Silence | Pattern | Hide | Prefix
 
 
 def check_edits(edits: Iterable[EditSpec | Mapping[str, Any]]) -> list[EditSpec]:
-    """The same, those that came as mappings checked. ValueError for one that is no edit."""
-    return [from_json(EditSpec, each, "edit") if isinstance(each, Mapping) else each for each in edits]
+    """Return the edits, with mappings turned into edits; ValueError for a mapping that is no edit."""
+    return [from_json(EditSpec, edit, "edit") if isinstance(edit, Mapping) else edit for edit in edits]
 
 
 def edit_watcher(edits: Sequence[EditSpec], config: ModelConfig, words: Sequence[int | None]) -> Edit:
-    """The watcher that makes all these changes; `words` has the word of each source piece.
+    """Return the watcher that makes all these changes; `words` has the word of each source piece.
 
-    It serves any number of rows and any number of target positions: a row that is not there yet is not changed.
-    Raises ValueError, naming every problem, for changes that this model or this sentence has no place for.
+    It serves any number of rows and target positions: a row that does not exist yet is left alone. Raises ValueError,
+    naming every problem, for edits that do not fit this model or this sentence.
     """
-    problems = [problem for each in edits for problem in edit_problems(each, config, words)]
+    problems = [problem for edit in edits for problem in edit_problems(edit, config, words)]
     if problems:
         raise ValueError("; ".join(problems))
+    # Several edits may change one tensor; they are applied in the order in which they were given.
     changes: dict[str, list[TensorChange]] = {}
-    for each in edits:
-        for name, change in tensor_changes(each, words).items():
+    for edit in edits:
+        for name, change in tensor_changes(edit, words).items():
             changes.setdefault(name, []).append(change)
-    return Edit({name: chain_changes(several) for name, several in changes.items()})
+    return Edit({name: chain_changes(functions) for name, functions in changes.items()})
 
 
 def tensor_changes(edit: EditSpec, words: Sequence[int | None]) -> Mapping[str, TensorChange]:
-    """What becomes of which tensors; a prefix is the business of the search."""
+    """Return for each tensor that the edit changes the function that does it; a `Prefix` concerns only the search."""
     if isinstance(edit, Silence):
         return {f"{edit.attention}.head_output": silence_head(edit.head)}
     if isinstance(edit, Pattern):
         return {f"{edit.attention}.pattern": set_pattern_row(edit.head, edit.row, edit.values)}
     if isinstance(edit, Hide):
-        unread = hide_keys([i for i, word in enumerate(words) if word == edit.word])
-        return {"encoder.*.self.allowed": unread, "decoder.*.cross.allowed": unread}
+        hide = hide_keys([i for i, word in enumerate(words) if word == edit.word])
+        return {"encoder.*.self.allowed": hide, "decoder.*.cross.allowed": hide}
     return {}
 
 
 def replaced_tensors(edits: Sequence[EditSpec], names: Iterable[str]) -> frozenset[str]:
-    """Those of the tensors that these edits replace."""
-    patterns = [pattern for each in edits for pattern in tensor_changes(each, ())]
+    """Return the names of those tensors that the edits replace."""
+    # Only the names count here, and they do not depend on the words.
+    patterns = [pattern for edit in edits for pattern in tensor_changes(edit, ())]
     return frozenset(name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns))
 
 
 def silence_head(head: int) -> TensorChange:
-    """Zeros for one head."""
+    """Return the function that sets one head's output to zeros."""
 
     def change(head_output):
+        # The tensor is the model's own: only a copy may be written to.
         changed = head_output.clone()
         changed[:, head] = 0.0
         return changed
@@ -106,10 +109,11 @@ def silence_head(head: int) -> TensorChange:
 
 
 def set_pattern_row(head: int, row: int, values: Sequence[float]) -> TensorChange:
-    """These weights for one query position of one head."""
+    """Return the function that puts these weights into one query position of one head."""
 
     def change(pattern):
         changed = pattern.clone()
+        # While a translation grows, a later row is not there yet, and a row has fewer keys than weights.
         if row < pattern.shape[2]:
             weights = torch.tensor(values, dtype=pattern.dtype, device=pattern.device)[: pattern.shape[3]]
             changed[:, head, row, : len(weights)] = weights
@@ -119,7 +123,7 @@ def set_pattern_row(head: int, row: int, values: Sequence[float]) -> TensorChang
 
 
 def hide_keys(keys: Sequence[int]) -> TensorChange:
-    """Nobody may read these keys."""
+    """Return the function that forbids reading these keys."""
 
     def change(allowed):
         changed = allowed.clone()
@@ -130,26 +134,26 @@ def hide_keys(keys: Sequence[int]) -> TensorChange:
 
 
 def chain_changes(changes: Sequence[TensorChange]) -> TensorChange:
-    """One change after the other."""
+    """Return the function that applies several changes in turn."""
 
     def change(value):
-        for each in changes:
-            value = each(value)
+        for change_once in changes:
+            value = change_once(value)
         return value
 
     return change
 
 
 def edit_problems(edit: EditSpec, config: ModelConfig, words: Sequence[int | None]) -> list[str]:
-    """Why a change has no place here; none if it has."""
+    """Return the reasons why an edit does not fit this model and sentence; none if it does."""
     if isinstance(edit, Prefix):
         return [] if edit.text.strip() else ["the prefix is blank; say how the translation begins"]
     if isinstance(edit, Hide):
-        known = sorted({word for word in words if word is not None})
+        word_numbers = sorted({word for word in words if word is not None})
         return (
             []
-            if edit.word in known
-            else [f"word {edit.word} is not in the sentence; {describe_choices('its words', known)}"]
+            if edit.word in word_numbers
+            else [f"word {edit.word} is not in the sentence; {describe_choices('its words', word_numbers)}"]
         )
     attentions = attention_names(config)
     if edit.attention not in attentions:
@@ -157,49 +161,55 @@ def edit_problems(edit: EditSpec, config: ModelConfig, words: Sequence[int | Non
     problems = []
     heads = config.heads_in(edit.attention)
     if not 0 <= edit.head < heads:
-        there = f"heads 0 to {heads - 1}" if heads else "no head left"
-        problems.append(f"{edit.attention} has {there}; head {edit.head} is none")
+        heads_there = f"heads 0 to {heads - 1}" if heads else "no head left"
+        problems.append(f"{edit.attention} has {heads_there}; head {edit.head} is none")
     if isinstance(edit, Pattern):
         problems += pattern_row_problems(edit, len(words))
     return problems
 
 
 def pattern_row_problems(edit: Pattern, source: int) -> list[str]:
-    """Why these weights cannot stand in a row of a pattern."""
+    """Return the reasons why these weights cannot stand in a row of a pattern."""
     where = f"row {edit.row} of {edit.attention}"
-    own = edit.attention.startswith("decoder") and edit.attention.endswith("self")
+    is_causal = edit.attention.startswith("decoder") and edit.attention.endswith("self")
     problems = []
+    # How many rows the decoder will have is not known before the search: `refuse_rows_beyond` checks them afterwards.
     if edit.row < 0 or (edit.attention.startswith("encoder") and edit.row >= source):
         problems.append(f"{where} is none; rows are counted from 0")
     if not all(isfinite(value) and value >= 0.0 for value in edit.values):
-        problems.append(f"{where}: weights are numbers of 0 or more")
-    if not own and len(edit.values) != source:
-        problems.append(f"{where} has {source} weights, one for each source piece; {len(edit.values)} came")
-    if own and (len(edit.values) <= edit.row or any(edit.values[edit.row + 1 :])):
-        problems.append(f"{where} has {edit.row + 1} weights, for itself and what was written before; later ones are 0")
+        problems.append(f"{where}: weights must be numbers of at least 0")
+    if not is_causal and len(edit.values) != source:
+        problems.append(f"{where} has {source} weights, one for each source piece; {len(edit.values)} were given")
+    # More values than the row needs are accepted if they are 0, as a row of a whole pattern has them.
+    if is_causal and (len(edit.values) <= edit.row or any(edit.values[edit.row + 1 :])):
+        problems.append(
+            f"{where} has {edit.row + 1} weights, for itself and the pieces before it; later ones must be 0"
+        )
     return problems
 
 
 def attention_names(config: ModelConfig) -> list[str]:
-    """Where heads are: encoder.0.self, ..., decoder.0.self, decoder.0.cross, ..."""
-    reading = [f"encoder.{n}.self" for n in range(config.encoder_layers)]
-    return reading + [f"decoder.{n}.{part}" for n in range(config.decoder_layers) for part in ("self", "cross")]
+    """Return the names of all attentions: encoder.0.self, ..., decoder.0.self, decoder.0.cross, ..."""
+    encoder_attentions = [f"encoder.{n}.self" for n in range(config.encoder_layers)]
+    return encoder_attentions + [
+        f"decoder.{n}.{sublayer}" for n in range(config.decoder_layers) for sublayer in ("self", "cross")
+    ]
 
 
-def describe_choices(what: str, known: Sequence[Any]) -> str:
-    """The first and the last of what there is."""
-    if not known:
-        return f"{what}: none"
-    return f"{what}: {', '.join(map(str, known))}" if len(known) < 4 else f"{what}: {known[0]} to {known[-1]}"
+def describe_choices(label: str, choices: Sequence[Any]) -> str:
+    """Return a label with all of a few choices, or with the first and last of many."""
+    if not choices:
+        return f"{label}: none"
+    return f"{label}: {', '.join(map(str, choices))}" if len(choices) < 4 else f"{label}: {choices[0]} to {choices[-1]}"
 
 
 def refuse_rows_beyond(edits: Sequence[EditSpec], positions: int) -> None:
-    """ValueError for a row of the decoder that the translation is too short for."""
-    beyond = [each for each in edits if isinstance(each, Pattern) and each.attention.startswith("decoder")]
+    """Raise ValueError for a decoder row that the translation is too short to reach."""
+    decoder_patterns = [edit for edit in edits if isinstance(edit, Pattern) and edit.attention.startswith("decoder")]
     problems = [
-        f"row {each.row} of {each.attention} is never reached: the translation has {positions} pieces"
-        for each in beyond
-        if each.row >= positions
+        f"row {edit.row} of {edit.attention} is never reached: the translation has {positions} pieces"
+        for edit in decoder_patterns
+        if edit.row >= positions
     ]
     if problems:
         raise ValueError("; ".join(problems))

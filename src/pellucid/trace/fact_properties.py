@@ -1,4 +1,4 @@
-"""What a trace says of itself without a tensor, under short names."""
+"""Short names for the facts of a trace: the attributes of `Trace` that need no tensor."""
 
 from pellucid.decode.assemble import Translation
 from pellucid.trace.edits import EditSpec
@@ -6,49 +6,49 @@ from pellucid.trace.facts import DecoderInputs, DecodingStep, SearchTree, TraceF
 
 
 class FactProperties:
-    """The facts of a trace."""
+    """Facts of a trace, one property each."""
 
     def __init__(self, facts: TraceFacts):
         self.facts = facts
 
     @property
     def id(self) -> str:
-        """A short hash of model, sentence, settings and edits: the same trace has the same."""
+        """A short hash of model, sentence, settings and edits; equal for equal traces."""
         return self.facts.id
 
     @property
     def sentence(self) -> str:
-        """What was given."""
+        """The line that was given."""
         return self.facts.sentence
 
     @property
     def source(self) -> TraceSide:
-        """What was read."""
+        """The source as the model read it."""
         return self.facts.source
 
     @property
     def target(self) -> TraceSide:
-        """What was written."""
+        """The translation as the model wrote it."""
         return self.facts.target
 
     @property
     def inputs(self) -> DecoderInputs:
-        """What the decoder read while it wrote."""
+        """Pieces that the decoder read while it wrote."""
         return self.facts.inputs
 
     @property
     def forced(self) -> bool:
-        """Whether the target was given, not found."""
+        """Whether the target was given instead of searched for."""
         return self.facts.forced
 
     @property
     def stop(self) -> str:
-        """Why the translation ends: "eos" at its end mark, "length" at the most pieces it may have."""
+        """Reason why the translation ends: "eos" after EOS, "length" at the largest number of pieces allowed."""
         return self.facts.stop
 
     @property
     def log_prob(self) -> float:
-        """Of the whole translation, a natural logarithm."""
+        """Log-probability of the whole translation, a natural logarithm."""
         return self.facts.log_prob
 
     @property
@@ -58,37 +58,37 @@ class FactProperties:
 
     @property
     def steps(self) -> list[DecodingStep]:
-        """What each step of decoding could have written."""
+        """Decoding steps, each with the pieces that could have been written."""
         return self.facts.steps
 
     @property
     def tree(self) -> SearchTree | None:
-        """What the search looked at; None where none was made."""
+        """Tree of the search; None where there was no search, or none that can be observed."""
         return self.facts.tree
 
     @property
     def edits(self) -> list[EditSpec]:
-        """What was changed in this run."""
+        """Changes made to this run."""
         return self.facts.edits
 
     @property
     def notes(self) -> list[str]:
-        """What was done that was not plain."""
+        """Notes on anything unusual about the translation and the trace."""
         return self.facts.notes
 
     @property
     def sha256(self) -> str:
-        """Of the file of weights; empty for a model that was never saved."""
+        """SHA-256 of the file of weights; empty for a model that was never saved."""
         return self.facts.model.sha256
 
     @property
     def tokenizer_sha256(self) -> str:
-        """Of the files of the tokenizer."""
+        """SHA-256 of each file of the tokenizer, separated by spaces."""
         return self.facts.model.tokenizer_sha256
 
     @property
     def translation(self) -> Translation:
-        """As `Model.translate` gives it."""
+        """The translation as `Model.translate` returns it."""
         f = self.facts
         scores = f.text, f.score, f.log_prob, f.stop
         return Translation(

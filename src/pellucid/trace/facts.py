@@ -1,23 +1,24 @@
-"""What a trace knows beside its tensors: pieces, steps of decoding, the tree of a search, where it all came from.
+"""Facts of a trace beside its tensors: pieces, decoding steps, the search tree, and where everything came from.
 
-The names are those of the page's manifest, and what stands here is what is saved.
+The field names are those of the page's manifest and of the saved file.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
+# Every class here is written out as JSON: renaming a field breaks saved traces and the page.
 from pellucid.trace.edits import EditSpec
 
 SettingValue = bool | int | float | str
-"""What may stand in a table of settings."""
+"""A value in a table of settings."""
 
 
 @dataclass(frozen=True)
 class TraceSide:
     """One language of a trace.
 
-    `words` has for each piece the number of its word in `text` (words are what white space separates), None for marks.
-    `unknown` says which pieces are the unknown mark, or bytes of a character that no piece covers.
+    `words` has for each piece the index of its word in `text` (words are separated by white space), None for special
+    tokens. `unknown` marks the pieces that are UNK, or bytes of a character that no piece covers.
     """
 
     text: str
@@ -30,7 +31,7 @@ class TraceSide:
 
 @dataclass(frozen=True)
 class DecoderInputs:
-    """What the decoder read: the start mark, then what was written, without its last piece."""
+    """Pieces that the decoder read: BOS, then the pieces written, without the last one."""
 
     pieces: list[str]
     ids: list[int]
@@ -49,9 +50,9 @@ class Candidate:
 
 @dataclass(frozen=True)
 class DecodingStep:
-    """One step of decoding: the piece read, the one written, and what else could have been.
+    """One step of decoding: the piece read, the piece written, and its alternatives.
 
-    `others` is the probability of all the pieces that are not in `top`, `rank` that of the chosen piece among all.
+    `others` is the probability of all pieces outside `top`; `rank` is the rank of the chosen piece among all, 1 first.
     """
 
     step: int
@@ -66,8 +67,10 @@ class DecodingStep:
 
 @dataclass(frozen=True)
 class TreeNode:
-    """One candidate of a search. `total` is the sum of the log-probabilities from the root, `score` is it divided by
-    the length penalty, `rank` its place among the candidates of its step, 1 first.
+    """One candidate of a search.
+
+    `total` is the sum of the log-probabilities from the root, `score` is `total` divided by the length penalty, `rank`
+    is the candidate's rank within its step, 1 first.
     """
 
     id: int
@@ -85,7 +88,7 @@ class TreeNode:
 
 @dataclass(frozen=True)
 class SearchTree:
-    """Everything a search looked at: `candidates` of each step, of which it kept `width`."""
+    """All candidates of a search: `candidates` at each step, of which it kept `width`."""
 
     width: int
     length_penalty: float
@@ -96,7 +99,7 @@ class SearchTree:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """The model that was looked into."""
+    """The model that was traced."""
 
     name: str
     config: dict[str, SettingValue]
@@ -107,7 +110,7 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """How the numbers were made."""
+    """Machine, programs and search settings that made the numbers of a trace."""
 
     dtype: str
     device: str
@@ -119,10 +122,10 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class TraceFacts:
-    """All of it. `id` is a hash of the model, the sentence, the settings and the edits.
+    """All facts of a trace. `id` is a hash of the model, the sentence, the settings and the edits.
 
     `text` is the whole line that a user gets, with tags and white space where they stood; `translation_notes` are those
-    of the translation, `notes` these and what is to be said of the trace.
+    of the translation, `notes` these and the remarks about the trace.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""The manifest of a trace: everything the page draws, by name, and nothing else."""
+"""The manifest of a trace: everything the page draws, by name."""
 
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,10 @@ FORMAT, VERSION = "pellucid-trace", 1
 
 
 def build_manifest(trace: "Trace") -> dict[str, Any]:
-    """The `Manifest` of web/src/types.ts, ready for JSON."""
+    """Build the `Manifest` of web/src/types.ts, ready for JSON."""
     facts = trace.facts
-    said = asdict(facts)
-    known = (
+    fact_table = asdict(facts)
+    fact_names = (
         "sentence",
         "source",
         "target",
@@ -41,38 +41,38 @@ def build_manifest(trace: "Trace") -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "id": facts.id,
-        "model": said["model"],
-        "run": {**said["run"], **fixed},
-        **{key: said[key] for key in known},
+        "model": fact_table["model"],
+        "run": {**fact_table["run"], **fixed},
+        **{key: fact_table[key] for key in fact_names},
         "axes": axis_table(trace),
         "tensors": tensor_rows(trace),
         "parameters": parameter_rows(trace),
-        "checks": [each.as_json() for each in trace.checks()],
+        "checks": [check.as_json() for check in trace.checks()],
     }
 
 
 def axis_table(trace: "Trace") -> dict[str, dict[str, Any]]:
-    """What each letter means, how long it is, and the pieces along S and T."""
+    """Return for each letter its meaning, its length, and the pieces along S and T."""
     size = axis_sizes(trace.config, len(trace.source.ids), len(trace.inputs.ids))
     labels = trace.labels
     return {
         letter: {"means": means, "size": size[letter], **({"labels": labels[letter]} if letter in labels else {})}
         for letter, means in LEGEND.items()
-        if letter != "B"
+        if letter != "B"  # a trace is of one sentence, and its tensors have no such axis
     }
 
 
 def tensor_rows(trace: "Trace") -> list[dict[str, Any]]:
-    """A row for each tensor of the glossary, captured or not."""
+    """Return a row for each tensor of the glossary, captured or not."""
     size = axis_sizes(trace.config, len(trace.source.ids), len(trace.inputs.ids))
-    made = operations(trace.config)
-    return [tensor_row(trace, row, size, made[row.name].as_json()) for row in glossary(trace.config)]
+    operation_of = operations(trace.config)
+    return [tensor_row(trace, row, size, operation_of[row.name].as_json()) for row in glossary(trace.config)]
 
 
 def tensor_row(trace: "Trace", row: TensorRow, size: dict[str, int], op: dict[str, Any]) -> dict[str, Any]:
-    """One of them, with the least and the largest of its numbers where it was captured."""
+    """Return the row of one tensor, with the least and largest of its numbers where it was captured."""
     dims = tensor_dims(row)
-    found = {
+    entry = {
         "name": row.name,
         "dims": list(dims),
         "shape": tensor_shape(row, trace.config, size),
@@ -84,16 +84,17 @@ def tensor_row(trace: "Trace", row: TensorRow, size: dict[str, int], op: dict[st
         "code": source_line_of(row.name, trace.config).as_json(),
     }
     if row.name in trace.replaced:
-        found["edited"] = True
+        entry["edited"] = True
     if row.name in trace:
-        found |= finite_extremes(trace, row.name)
-    return found
+        entry |= finite_extremes(trace, row.name)
+    return entry
 
 
 def finite_extremes(trace: "Trace", name: str) -> dict[str, float]:
-    """The least and the largest finite number; of scores, among those that a query may read."""
+    """Return the least and largest finite number of a tensor; of scores, only where a query may read."""
     values = trace.values_of(name)
     allowed = f"{name.removesuffix('.scores')}.allowed"
+    # Scores of keys that may not be read are captured too, but no softmax uses them.
     if name.endswith(".scores") and allowed in trace:
         values = values[np.broadcast_to(trace.values_of(allowed), values.shape)]
     values = values[np.isfinite(values)]
@@ -103,15 +104,15 @@ def finite_extremes(trace: "Trace", name: str) -> dict[str, float]:
 
 
 def parameter_rows(trace: "Trace") -> list[dict[str, Any]]:
-    """The names and shapes of the weights, each once, as `named_parameters` has them."""
+    """Return the names and shapes of the weights, each once, as `named_parameters` has them."""
     captured = trace.model is not None
     shapes = parameter_shapes(trace.config)
     return [{"name": name, "shape": shape, "captured": captured} for name, shape in shapes.items()]
 
 
 def parameter_shapes(config: ModelConfig) -> dict[str, list[int]]:
-    """The weights of a model of this config; ValueError for sizes that no machine holds."""
+    """Return the shape of each weight of a model of this config; ValueError for sizes that no machine holds."""
     if config.positions != "learned":
-        config = replace(config, max_positions=2)  # what is computed need not be computed here
+        config = replace(config, max_positions=2)  # position tables that are computed are no parameters
     model = model_without_storage(config, tensors=config.encoder_layers + config.decoder_layers)
-    return {name: list(each.shape) for name, each in model.named_parameters()}
+    return {name: list(parameter.shape) for name, parameter in model.named_parameters()}

@@ -1,4 +1,4 @@
-"""An array whose axes have names, and labels where positions are pieces."""
+"""An array with named axes, and labels along the axes whose positions are pieces."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Named:
-    """`values` with a name for each axis (letters of the glossary's legend) and labels for some.
+    """`values` with a name for each axis (letters of the glossary's legend), and labels for some axes.
 
-    It is taken for an array wherever numpy wants one.
+    NumPy functions accept it as an array.
     """
 
     name: str
@@ -30,36 +30,37 @@ class Named:
         """The length of each axis."""
         return self.values.shape
 
-    def at(self, **places: int | str) -> "Named":
-        """Without the axes named: of each, what stands at a number (0 first) or at a label that stands there once.
+    def at(self, **positions: int | str) -> "Named":
+        """Select one position along each named axis: by index (0 first), or by a label that occurs once.
 
-        Of two axes with one letter (queries and keys of self-attention) the first is taken, the queries.
+        Where two axes have the same letter (queries and keys of self-attention), the first one, the queries, is meant.
 
         >>> pattern = Named("pattern", np.array([[0.9, 0.1], [0.2, 0.8]]), ("T", "S"), {"S": ["The", "ball"]})
         >>> float(pattern.at(T=1).at(S="ball").values)
         0.8
 
-        ValueError for an axis there is none of, KeyError for a label, IndexError for a number.
+        Raises ValueError for an unknown axis, KeyError for a label, IndexError for an index out of range.
         """
         values, dims = self.values, self.dims
-        for dim, place in places.items():
+        for dim, position in positions.items():
             if dim not in dims:
                 raise ValueError(f"{self.name} has no axis {dim!r}; its axes are {', '.join(dims) or 'none'}")
             axis = dims.index(dim)
-            values = values.take(self.position_of(dim, place, values.shape[axis]), axis=axis)
+            values = values.take(self.position_of(dim, position, values.shape[axis]), axis=axis)
             dims = dims[:axis] + dims[axis + 1 :]
         return Named(self.name, np.asarray(values), dims, self.labels)
 
-    def position_of(self, dim: str, place: int | str, size: int) -> int:
-        """The number of a position given by its number or label."""
-        if not isinstance(place, str):
-            if not -size <= place < size:
-                raise IndexError(f"axis {dim} of {self.name} has {size} positions, 0 to {size - 1}; {place} is none")
-            return int(place)
+    def position_of(self, dim: str, position: int | str, size: int) -> int:
+        """Return the index of a position given by its index or label."""
+        if not isinstance(position, str):
+            if not -size <= position < size:
+                raise IndexError(f"axis {dim} of {self.name} has {size} positions, 0 to {size - 1}; {position} is none")
+            return int(position)
         labels = list(self.labels.get(dim, ()))
-        found = [i for i, label in enumerate(labels) if place in (label, label.removeprefix("▁"))]
-        if len(found) != 1:
-            said = f"stands {len(found)} times" if found else "is not"
-            known = f"its labels are {', '.join(labels)}" if labels else "it has numbers only"
-            raise KeyError(f"{place!r} {said} on axis {dim} of {self.name}; {known}")
-        return found[0]
+        # SentencePiece marks the beginning of a word with this character, which a user need not type.
+        indices = [i for i, label in enumerate(labels) if position in (label, label.removeprefix("▁"))]
+        if len(indices) != 1:
+            occurrence = f"stands {len(indices)} times" if indices else "is not"
+            choices = f"its labels are {', '.join(labels)}" if labels else "it has numbers only"
+            raise KeyError(f"{position!r} {occurrence} on axis {dim} of {self.name}; {choices}")
+        return indices[0]

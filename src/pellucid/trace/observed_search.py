@@ -1,4 +1,4 @@
-"""How a sentence is translated for a trace: as ever, with somebody looking, or under changes to the run."""
+"""Translates a sentence for a trace: as usual but observed, or with edits applied to the run."""
 
 from collections.abc import Sequence
 from copy import copy
@@ -21,21 +21,21 @@ from pellucid.trace.search_tree import ObservedSearch, ObservingEngine
 
 
 def only_segment(translator: Translator, sentence: str, config: SearchConfig) -> Segment:
-    """What is translated of a sentence. ValueError for a blank one, and one that is translated in several parts."""
+    """Return the only segment of a sentence; ValueError for a blank sentence, and for one of several segments."""
     [line] = prepare_lines([sentence], 1, translator.tokenizer, translator.lengths, config, None, None)
     if not line.segments:
         raise ValueError("there is nothing to trace: no part of the line is translated")
-    [part, *others] = line.segments
-    if others:
+    [segment, *more] = line.segments
+    if more:
         raise ValueError(
             f"the line is translated in {len(line.segments)} parts, and a trace shows one; trace them one at a time"
         )
-    return part
+    return segment
 
 
 @dataclass(frozen=True)
 class ObservedTranslation:
-    """A translation, the pieces that were written, and the search that decided."""
+    """A translation, its token ids, and the search that produced it."""
 
     translation: Translation
     target: list[int]
@@ -50,23 +50,25 @@ def translate_observed(
     prefix: str = "",
     prefix_ids: Sequence[int] = (),
 ) -> ObservedTranslation:
-    """What `Translator.translate` gives with this engine, and how it came about."""
-    watched = copy(translator)
-    watched.engine = observed = ObservingEngine(engine, tuple(prefix_ids))
-    [translation] = watched.translate([sentence], config, prefixes=[prefix])
+    """Translate as `Translator.translate` does with this engine, and return the deciding search as well."""
+    # A shallow copy shares models and tokenizer, but the caller's translator keeps its own engine.
+    observed_translator = copy(translator)
+    observed_translator.engine = observed = ObservingEngine(engine, tuple(prefix_ids))
+    [translation] = observed_translator.translate([sentence], config, prefixes=[prefix])
     if translation.stop == "failed":
         raise ValueError(f"the sentence is not translated: {'; '.join(translation.notes)}")
+    # A line may be searched several times, for instance to place terms; the last search that gave these pieces decided.
     for search in reversed(observed.searches):
         target = (
             [*search.hypotheses[0].tokens, *[EOS] * (search.hypotheses[0].stop == "eos")] if search.hypotheses else []
         )
         if translator.tokenizer.target_pieces(target) == translation.pieces:
             return ObservedTranslation(translation, target, search)
-    raise AssertionError("a translation that no search has found")
+    raise AssertionError("no search gave the pieces of the translation")
 
 
 class FullPrefixState:
-    """What rows have written, all of it; each has the memory of its sentence, and nothing is kept of earlier steps."""
+    """All tokens that each row has written, with the memory of its sentence; nothing computed earlier is kept."""
 
     def __init__(self, memory: Memory):
         self.memory = memory
@@ -78,21 +80,20 @@ class FullPrefixState:
 
 
 class EditedEngine(TorchEngine):
-    """Translates with a watcher that changes the run. Every step reads all that is written again, so that a change of a
-    row of a pattern means the same row in every step.
-    """
+    """Translates with a watcher that changes the run, reading the whole prefix again in every step."""
 
     def __init__(self, engine: TorchEngine, watch: Watch):
         super().__init__(engine.models, engine.forbidden, engine.words)
         self.watch = watch
 
+    # Without a cache, row 3 of a pattern is row 3 in every step; with one, each step would show a single row 0.
     def begin_step(self, source: Int[Tensor, "B S"]) -> tuple[Step, SearchState]:
         [model] = self.models
         return full_prefix_step(model, self.watch), FullPrefixState(model.encode(source, self.watch))
 
 
 def full_prefix_step(model: Transformer, watch: Watch) -> Step:
-    """Logits of each row's next piece, with everything before it computed anew."""
+    """Return the step function that computes each row's next logits from the whole prefix, without a cache."""
 
     def step(ids: Int[Tensor, " R"], state: FullPrefixState) -> Float[Tensor, "R V"]:
         new = ids[:, None]

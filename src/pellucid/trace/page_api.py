@@ -1,4 +1,4 @@
-"""What a page may ask of a trace, by a verb and a table from outside: every argument is checked before it is used."""
+"""Verbs that a page may apply to a trace; their arguments come from outside, and each is checked before it is used."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
@@ -9,32 +9,32 @@ from pellucid.trace.edits import EditSpec, Hide, Pattern, Prefix, Silence
 from pellucid.trace.trace import Trace
 
 MOST_EDITS, MOST_CHARACTERS, WIDEST_BEAM = 64, 20_000, 64
-"""More than a page ever asks for, and little enough to be refused quickly."""
+"""Limits that are more than a page ever asks for, and small enough that more is refused quickly."""
 
 EDIT_KINDS: dict[str, type[EditSpec]] = {"silence": Silence, "pattern": Pattern, "hide": Hide, "prefix": Prefix}
 
 
 def perform_act(trace: Trace, verb: str, arguments: object) -> dict[str, Any] | Trace:
-    """What a verb of `Acts` (web/src/types.ts) gives: a table that is ready for JSON, or a new trace.
+    """Return what a verb of `Acts` (web/src/types.ts) gives: a table that is ready for JSON, or a new trace.
 
     Raises ValueError, saying what is wrong, for arguments that the verb does not take or this trace cannot serve.
     """
-    above = trace.model_queries
-    verbs = {**VERBS, **(above.VERBS if above is not None else {})}
+    queries = trace.model_queries
+    verbs = {**VERBS, **(queries.VERBS if queries is not None else {})}
     if verb not in verbs:
-        raise ValueError(f"{verb!r:.40} is nothing a trace can do; it can {', '.join(verbs)}")
+        raise ValueError(f"{verb!r:.40} is not something a trace can do; it can {', '.join(verbs)}")
     if not isinstance(arguments, Mapping):
         raise ValueError(f"{verb}: the arguments are {arguments!r:.60}, expected a table")
-    do, known = verbs[verb]
-    refuse_unknown_names(verb, arguments, known)
+    perform, known_names = verbs[verb]
+    refuse_unknown_names(verb, arguments, known_names)
     try:
-        return do(trace, arguments)
+        return perform(trace, arguments)
     except KeyError as error:  # a tensor that was not captured
         raise ValueError(f"{verb}: {error.args[0]}") from None
 
 
 def account_table(trace: Trace, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Where a logit came from, as a table."""
+    """Return the account of a logit, as a table."""
     step = read_whole_number(arguments, "step", 0, len(trace.steps) - 1)
     last = trace.config.target_vocabulary - 1
     piece = read_whole_number(arguments, "piece", 0, last)
@@ -43,45 +43,45 @@ def account_table(trace: Trace, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def verdict_table(trace: Trace, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Why the translation may be bad, as a table."""
+    """Return the verdict on the translation, as a table."""
     return trace.verdict(read_optional_text(arguments, "reference")).as_json()
 
 
 def trace_again(trace: Trace, arguments: Mapping[str, Any]) -> Trace:
-    """The trace of another sentence by the same model."""
+    """Trace another sentence with the same model."""
     beam = read_whole_number(arguments, "beam", 1, WIDEST_BEAM) if arguments.get("beam") is not None else None
     last = trace.config.target_vocabulary - 1
 
-    def ids(name: str) -> list[int]:
-        given = arguments.get(name)
-        pieces = read_list(given, name, trace.config.max_positions) if given is not None else []
-        return [read_whole_number({name: each}, name, 0, last) for each in pieces]
+    def read_ids(name: str) -> list[int]:
+        value = arguments.get(name)
+        items = read_list(value, name, trace.config.max_positions) if value is not None else []
+        return [read_whole_number({name: item}, name, 0, last) for item in items]
 
-    target = choose_target(read_optional_text(arguments, "target"), ids("target_ids") or None)
+    target = choose_target(read_optional_text(arguments, "target"), read_ids("target_ids") or None)
     edits = edits_from_json(arguments["edits"]) if arguments.get("edits") is not None else []
     return trace.again(
-        read_text(arguments, "sentence"), target=target, beam=beam, prefix_ids=ids("prefix_ids"), edits=edits
+        read_text(arguments, "sentence"), target=target, beam=beam, prefix_ids=read_ids("prefix_ids"), edits=edits
     )
 
 
 def choose_target(text: str | None, ids: Sequence[int] | None) -> str | Sequence[int] | None:
-    """The translation that is given, as text or as the ids of its pieces; ValueError where it is given twice."""
+    """Return the target, given as text or as ids; ValueError where it is given as both."""
     if text is not None and ids is not None:
         raise ValueError("target and target_ids are both given; a trace is of one translation")
     return text if ids is None else ids
 
 
 def edit_trace(trace: Trace, arguments: Mapping[str, Any]) -> Trace:
-    """The trace of the same sentence, the run changed."""
+    """Trace the same sentence under edits."""
     keep = arguments.get("keep_target")
     if not isinstance(keep, bool):
         raise ValueError(f"keep_target is {keep!r:.60}, expected true or false")
     return trace.edited(*edits_from_json(arguments.get("edits")), keep_target=keep)
 
 
-def edits_from_json(given: object) -> list[EditSpec]:
-    """The changes to a run from a list that may hold anything."""
-    return [edit_from_json(each) for each in read_list(given, "edits", MOST_EDITS)]
+def edits_from_json(value: object) -> list[EditSpec]:
+    """Read edits from a value that may be anything."""
+    return [edit_from_json(item) for item in read_list(value, "edits", MOST_EDITS)]
 
 
 VERBS: dict[str, tuple[Callable[[Trace, Mapping[str, Any]], dict[str, Any] | Trace], tuple[str, ...]]] = {
@@ -93,7 +93,7 @@ VERBS: dict[str, tuple[Callable[[Trace, Mapping[str, Any]], dict[str, Any] | Tra
 
 
 def edit_from_json(table: object) -> EditSpec:
-    """A change to a run from a table that may hold anything.
+    """Read an edit from a value that may be anything.
 
     >>> edit_from_json({"kind": "silence", "attention": "decoder.3.cross", "head": 0})
     Silence(attention='decoder.3.cross', head=0, kind='silence')
@@ -111,7 +111,7 @@ def edit_from_json(table: object) -> EditSpec:
 
 
 def is_of_type(value: object, hint: Any) -> bool:
-    """Whether a value from JSON is of an annotated type; nothing is converted.
+    """Whether a value from JSON has an annotated type; nothing is converted.
 
     >>> is_of_type(True, int), is_of_type([1, 0.5], list[float]), is_of_type([float("nan")], list[float])
     (False, True, False)
@@ -119,37 +119,40 @@ def is_of_type(value: object, hint: Any) -> bool:
     if get_origin(hint) is Literal:
         return value in get_args(hint)
     if get_origin(hint) is list:
-        return isinstance(value, list) and all(is_of_type(each, get_args(hint)[0]) for each in value)
+        return isinstance(value, list) and all(is_of_type(item, get_args(hint)[0]) for item in value)
+    # bool is a subclass of int; the comparison with the largest float is false for NaN and infinities.
     if hint is float:
         return isinstance(value, int | float) and type(value) is not bool and abs(value) <= float_info.max
     return type(value) is hint
 
 
 def refuse_unknown_names(where: str, table: Mapping[Any, Any], known: Collection[str]) -> None:
-    """ValueError for a name that means nothing here."""
+    """Raise ValueError for a name that is not known here."""
     unknown = [name for name in table if name not in known]
     if unknown:
         raise ValueError(f"{where} takes {', '.join(known)}; {unknown[0]!r:.40} is none of them")
 
 
 def refuse_long_value(name: str, value: object) -> None:
-    """ValueError for a text or a list that is longer than any can be."""
+    """Raise ValueError for a text or list longer than any can be, and for a text with half a surrogate pair."""
     if isinstance(value, str | list) and len(value) > MOST_CHARACTERS:
         raise ValueError(f"{name} has a length of {len(value):,}, at most {MOST_CHARACTERS:,} is read")
+    # JSON may spell half of a surrogate pair, which Python keeps but cannot encode as UTF-8.
     if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
         raise ValueError(f"{name} holds half of a surrogate pair, which is no character")
 
 
 def read_whole_number(table: Mapping[str, Any], name: str, least: int, largest: int) -> int:
-    """A whole number within bounds."""
+    """Read a whole number within bounds."""
     value = table.get(name)
+    # `type`, not isinstance, which takes True for a number.
     if type(value) is not int or not least <= value <= largest:
         raise ValueError(f"{name} is {value!r:.60}, expected a whole number from {least} to {largest:,}")
     return value
 
 
 def read_text(table: Mapping[str, Any], name: str) -> str:
-    """A text of bounded length."""
+    """Read a text of bounded length."""
     value = table.get(name)
     if not isinstance(value, str):
         raise ValueError(f"{name} is {value!r:.60}, expected a text")
@@ -158,12 +161,12 @@ def read_text(table: Mapping[str, Any], name: str) -> str:
 
 
 def read_optional_text(table: Mapping[str, Any], name: str) -> str | None:
-    """A text, if there is one."""
+    """Read a text that may be missing."""
     return None if table.get(name) is None else read_text(table, name)
 
 
-def read_list(value: object, name: str, most: int) -> list[Any]:
-    """A list of bounded length."""
-    if not isinstance(value, list) or len(value) > most:
-        raise ValueError(f"{name} is {value!r:.60}, expected a list of at most {most}")
+def read_list(value: object, name: str, limit: int) -> list[Any]:
+    """Read a list of bounded length."""
+    if not isinstance(value, list) or len(value) > limit:
+        raise ValueError(f"{name} is {value!r:.60}, expected a list of at most {limit}")
     return value

@@ -1,4 +1,4 @@
-"""What a trace says of where it comes from: the model, the pieces of each side, its own short name."""
+"""Provenance of a trace: facts of the model and the run, the pieces of each side, and the id of the trace."""
 
 import hashlib
 import json
@@ -18,37 +18,39 @@ from pellucid.model import Transformer
 from pellucid.trace.edits import EditSpec
 from pellucid.trace.facts import ModelFacts, RunFacts, SettingValue, TraceSide
 
+# A piece that SentencePiece writes for one byte of a character that the vocabulary lacks.
 BYTE = re.compile("<0x[0-9A-F]{2}>")
 
 
 def make_side(pieces: Sequence[str], ids: list[int], text: str, normalised: str) -> TraceSide:
-    """The pieces of one side, and which word of its text each belongs to: the first, of a piece that spells two."""
+    """Return one side of a trace, each piece with its word; a piece that spans two words belongs to the first."""
     last = len(ids) - (ids[-1:] == [EOS])
-    of_piece: list[int | None] = [None] * len(ids)
+    word_of_piece: list[int | None] = [None] * len(ids)
+    # In reverse, so that the first of two words that share a piece is written last.
     for word, piece in reversed(
-        [(n, i) for n, some in enumerate(word_piece_ranges(pieces[:last], text)) for i in some]
+        [(n, i) for n, piece_range in enumerate(word_piece_ranges(pieces[:last], text)) for i in piece_range]
     ):
-        of_piece[piece] = word
+        word_of_piece[piece] = word
     unknown = [i == UNK or bool(BYTE.fullmatch(piece)) for i, piece in zip(ids, pieces, strict=True)]
-    return TraceSide(text, normalised, list(pieces), ids, of_piece, unknown)
+    return TraceSide(text, normalised, list(pieces), ids, word_of_piece, unknown)
 
 
 def model_facts(bundle: Bundle) -> ModelFacts:
-    """The model, by the last two names of its directory, with the hashes of its files as they were loaded."""
+    """Return the facts of the model; its name is the end of its directory, its hashes are those of the files loaded."""
     files = bundle.manifest.get("files", {})
-    sizes = sum(each.numel() for each in bundle.model.parameters())
-    tokenizer = [files.get(name, {}).get("sha256", "") for name in Tokenizer.files(bundle.tokenizer.config)]
+    parameter_count = sum(parameter.numel() for parameter in bundle.model.parameters())
+    tokenizer_hashes = [files.get(name, {}).get("sha256", "") for name in Tokenizer.files(bundle.tokenizer.config)]
     return ModelFacts(
         "/".join(bundle.directory.resolve().parts[-2:]),
         asdict(bundle.model.config),
-        sizes,
+        parameter_count,
         files.get(WEIGHTS, {}).get("sha256", ""),
-        " ".join(tokenizer),
+        " ".join(tokenizer_hashes),
     )
 
 
 def search_settings(config: SearchConfig, given: bool, prefix: Sequence[str]) -> dict[str, SettingValue]:
-    """How the translation was come by: searched for, from these pieces on, or given."""
+    """Return how the translation was found: by a search, beginning with the pieces `prefix`, or given."""
     return {
         "method": "given" if given else "beam" if config.beam > 1 else "greedy",
         "beam": config.beam,
@@ -58,11 +60,13 @@ def search_settings(config: SearchConfig, given: bool, prefix: Sequence[str]) ->
     }
 
 
-def run_facts(model: Transformer, asked: dict[str, SettingValue], seconds: float) -> RunFacts:
-    """The machine and the programs that ran the model."""
+def run_facts(model: Transformer, settings: dict[str, SettingValue], seconds: float) -> RunFacts:
+    """Return the machine and the programs that ran the model."""
     weight = model.output_embedding.weight
     dtype, device = str(weight.dtype).removeprefix("torch."), str(weight.device)
-    return RunFacts(dtype, device, installed_version("pellucid") or "not installed", torch.__version__, asked, seconds)
+    return RunFacts(
+        dtype, device, installed_version("pellucid") or "not installed", torch.__version__, settings, seconds
+    )
 
 
 def trace_id(
@@ -72,6 +76,6 @@ def trace_id(
     target: Sequence[int] | None,
     edits: Sequence[EditSpec],
 ) -> str:
-    """A short name that the same model, sentence, settings and edits have again."""
-    said = json.dumps([model, sentence, settings, target, [asdict(each) for each in edits]], sort_keys=True)
-    return hashlib.sha256(said.encode()).hexdigest()[:12]
+    """Return a short hash, equal for the same model, sentence, settings, target and edits."""
+    text = json.dumps([model, sentence, settings, target, [asdict(edit) for edit in edits]], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""The watchers: one keeps what it sees, one returns something else, one asks two others in turn."""
+"""Watchers of the model: `Record` keeps values, `Edit` replaces them, `Chain` calls several watchers in turn."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
@@ -10,8 +10,9 @@ from pellucid.model.watch import Watch
 
 
 class Watcher:
-    """A watcher that hands each value with its full name to `see`, and the model what comes back."""
+    """A watcher that calls `see` with each value's full name, and gives the model what `see` returns."""
 
+    # Attention computes its pattern only for a watcher that sees; otherwise it may take a fused kernel.
     seeing = True
 
     def __init__(self, see: Callable[[str, Tensor], Tensor], prefix: str = ""):
@@ -22,81 +23,89 @@ class Watcher:
         return self._see(self._prefix + name, value)
 
     def within(self, part: str) -> "Watcher":
+        # It shares `see`: whatever a module deep inside shows arrives at one function, under its full name.
         return Watcher(self._see, f"{self._prefix}{part}.")
 
 
 class Record(Watcher, Mapping[str, Tensor]):
     """Keeps a detached copy of every value whose full name fits a pattern: `record["decoder.3.cross.pattern"]`.
 
-    The names are those of `model/glossary.py`, in the order they were said; `*` in a pattern stands for any text. A
-    name said again, by the next step of decoding, replaces its value.
+    The names are those of `model/glossary.py`, in the order of computation; `*` in a pattern stands for any text. A
+    value shown again under its name, by the next step of decoding, replaces the earlier one.
     """
 
     def __init__(self, only: str | Iterable[str] = "*"):
         super().__init__(self._keep)
         self._only = (only,) if isinstance(only, str) else tuple(only)
-        self._kept: dict[str, Tensor] = {}
+        self._values: dict[str, Tensor] = {}
 
     def __getitem__(self, name: str) -> Tensor:
-        """KeyError, naming the nearest recorded name, for one that was not recorded."""
-        if name not in self._kept:
-            raise KeyError(f"{name!r} was not recorded{_nearest(name, self._kept)}")
-        return self._kept[name]
+        """Return a recorded value; KeyError, naming the nearest recorded name, for one that was not recorded."""
+        if name not in self._values:
+            raise KeyError(f"{name!r} was not recorded{_nearest(name, self._values)}")
+        return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._kept)
+        return iter(self._values)
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._values)
 
     def _keep(self, name: str, value: Tensor) -> Tensor:
+        # fnmatchcase, because fnmatch ignores case on some systems.
         if any(fnmatchcase(name, pattern) for pattern in self._only):
-            self._kept[name] = value.detach().clone()
+            self._values[name] = value.detach().clone()  # a view would change with whatever it is a view of
         return value
 
 
 class Edit(Watcher):
-    """Replaces each value whose full name fits a pattern by what its function makes of it.
+    """Replaces each value whose full name fits a pattern by what the pattern's function returns for it.
 
-    Raises ValueError when that has another shape or type.
+    Raises ValueError if the function returns another shape or type.
     """
 
     def __init__(self, edits: Mapping[str, Callable[[Tensor], Tensor]]):
         super().__init__(self._change)
         self._edits = dict(edits)
-        self._heard: dict[str, None] = {}
+        self._names_seen: dict[str, None] = {}  # a dict, since a set has no order
 
     def require_used(self) -> None:
-        """ValueError, naming the nearest name there is, if a pattern has fitted no value so far."""
-        unused = [pattern for pattern in self._edits if not any(fnmatchcase(name, pattern) for name in self._heard)]
-        problems = [f"{pattern!r} fits nothing that was computed{_nearest(pattern, self._heard)}" for pattern in unused]
+        """Raise ValueError, with the nearest name that was seen, if a pattern has fitted no value so far."""
+        unused = [
+            pattern for pattern in self._edits if not any(fnmatchcase(name, pattern) for name in self._names_seen)
+        ]
+        problems = [
+            f"{pattern!r} fits nothing that was computed{_nearest(pattern, self._names_seen)}" for pattern in unused
+        ]
         if problems:
             raise ValueError("; ".join(problems))
 
     def _change(self, name: str, value: Tensor) -> Tensor:
-        self._heard[name] = None
+        self._names_seen[name] = None
+        # Several patterns may fit one name; each function gets the result of the one before.
         for pattern, change in self._edits.items():
             if fnmatchcase(name, pattern):
                 before, value = value, change(value)
                 if (value.shape, value.dtype) != (before.shape, before.dtype):
-                    came, left = (f"{t.dtype} {tuple(t.shape)}" for t in (before, value))
-                    raise ValueError(f"the edit of {name} made {left} of {came}; it must keep both")
+                    old_type, new_type = (f"{t.dtype} {tuple(t.shape)}" for t in (before, value))
+                    raise ValueError(f"the edit of {name} made {new_type} of {old_type}; it must keep shape and type")
         return value
 
 
 class Chain(Watcher):
-    """Asks one watcher after the other: `Chain(Edit(...), record)` records what an edit leads to."""
+    """Calls several watchers in turn: `Chain(Edit(...), record)` records what an edit leads to."""
 
     def __init__(self, *watchers: Watch):
         super().__init__(self._ask)
         self._watchers = watchers
 
     def _ask(self, name: str, value: Tensor) -> Tensor:
+        # Later watchers see what earlier ones returned, so an `Edit` must stand before the `Record`.
         for watcher in self._watchers:
             value = watcher(name, value)
         return value
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name, list(known), n=1)
+def _nearest(name: str, known_names: Iterable[str]) -> str:
+    near = get_close_matches(name, list(known_names), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,4 +1,4 @@
-"""The tree of a search: every candidate it looked at, what became of each, and the way to the translation."""
+"""The tree of a search: every candidate with what became of it, and the path to the translation."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ FORMULA = "total / ((5 + pieces) / 6) ^ {}"
 
 @dataclass
 class ObservedSearch:
-    """One search that was made for one sentence: what was asked, what it looked at, what it found."""
+    """One search for one sentence: its request, the candidates of its steps, and its hypotheses."""
 
     request: SearchRequest
     steps: list[SearchStep]
@@ -25,9 +25,9 @@ class ObservedSearch:
 
 @dataclass
 class ObservingEngine:
-    """An engine that searches for each sentence alone, as another one does, and remembers what that looked at.
+    """An engine that searches for one sentence at a time with another engine, and remembers the steps of each search.
 
-    With a `prefix` every translation begins with these pieces.
+    With a `prefix`, every translation begins with these pieces.
     """
 
     engine: TorchEngine
@@ -36,69 +36,72 @@ class ObservingEngine:
     batch_size: int = 1
 
     def search(self, requests: Sequence[SearchRequest], config: SearchConfig) -> list[list[Hypothesis]]:
-        for each in requests:
-            looked: list[SearchStep] = []
-            request = replace(each, prefix=self.prefix) if self.prefix else each
-            [found] = self.engine.search_batch([request], config, looked.append)
-            self.searches.append(ObservedSearch(request, looked, found))
-        return [each.hypotheses for each in self.searches[len(self.searches) - len(requests) :]]
+        for original in requests:
+            steps: list[SearchStep] = []
+            request = replace(original, prefix=self.prefix) if self.prefix else original
+            # One request at a time, so that row 0 of every step is this sentence.
+            [hypotheses] = self.engine.search_batch([request], config, steps.append)
+            self.searches.append(ObservedSearch(request, steps, hypotheses))
+        return [search.hypotheses for search in self.searches[len(self.searches) - len(requests) :]]
 
     def search_all(self, batches, config):
         return (self.search(batch, config) for batch in batches)
 
 
 def build_search_tree(search: ObservedSearch, config: SearchConfig, piece: Callable[[int], str]) -> SearchTree | None:
-    """The candidates of every step under their parents; None for a search that tells nobody what it looks at."""
+    """Build the tree of all candidates from the observed steps; None for a search that shows no steps."""
     if not search.steps:
         return None
     width = 1 if config.method == "greedy" else config.beam
     nodes: list[TreeNode] = []
-    gains: list[list[float]] = []  # of each node, from the root
-    live: list[int | None] = [None]
-    for step, looked in enumerate(search.steps):
+    path_log_probs: list[list[float]] = []  # of each node, from the root
+    live: list[int | None] = [None]  # ids of the nodes of the last step that were kept; None is the root
+    for step, observed in enumerate(search.steps):
         rows = zip(
-            *(x[0].tolist() for x in (looked.parents, looked.pieces, looked.gains, looked.totals)),
-            looked.kept[0].tolist(),
-            looked.finished[0].tolist(),
+            *(x[0].tolist() for x in (observed.parents, observed.pieces, observed.gains, observed.totals)),
+            observed.kept[0].tolist(),
+            observed.finished[0].tolist(),
             strict=True,
         )
-        living: list[int | None] = []
-        for rank, (place, number, gain, total, kept, finished) in enumerate(rows, start=1):
+        next_live: list[int | None] = []
+        for rank, (parent_index, token, log_prob, total, kept, finished) in enumerate(rows, start=1):
+            # Impossible candidates may fill the end, and one beyond 2 * width shows only how near it came.
             if total == -float("inf") or rank > 2 * width:
                 continue
-            parent = live[place]
-            each = [*([] if parent is None else gains[parent]), gain]
+            parent = live[parent_index]
+            log_probs = [*([] if parent is None else path_log_probs[parent]), log_prob]
             fate = "kept" if kept else "finished" if finished else "pruned"
             nodes.append(
                 TreeNode(
                     id=len(nodes),
                     parent=parent,
                     step=step,
-                    piece=piece(number),
-                    piece_id=number,
-                    log_prob=gain,
-                    total=fsum(each),
-                    score=fsum(each) / length_divisor(len(each), config.length_penalty),
+                    piece=piece(token),
+                    piece_id=token,
+                    log_prob=log_prob,
+                    # Added up anew from the log-probabilities rather than taken from the search.
+                    total=fsum(log_probs),
+                    score=fsum(log_probs) / length_divisor(len(log_probs), config.length_penalty),
                     rank=rank,
                     fate=fate,
                     best=False,
                 )
             )
-            gains.append(each)
+            path_log_probs.append(log_probs)
             if kept:
-                living.append(len(nodes) - 1)
-        live = living
+                next_live.append(len(nodes) - 1)
+        live = next_live
     best = hypothesis_path(nodes, search.hypotheses[0])
     nodes = [replace(node, best=node.id in best) for node in nodes]
     return SearchTree(width, config.length_penalty, FORMULA.format(config.length_penalty), 2 * width, nodes)
 
 
 def hypothesis_path(nodes: Sequence[TreeNode], hypothesis: Hypothesis) -> set[int]:
-    """The nodes of one hypothesis, from the root to its last piece."""
-    wanted = [*hypothesis.tokens, *[EOS] * (hypothesis.stop == "eos")]
+    """Return the ids of the nodes on the path of one hypothesis, from the root to its last piece."""
+    tokens = [*hypothesis.tokens, *[EOS] * (hypothesis.stop == "eos")]  # the tree has a node for EOS as well
     children: dict[tuple[int | None, int], int] = {(node.parent, node.piece_id): node.id for node in nodes}
-    found, at = set(), None
-    for number in wanted:
-        at = children[at, number]
-        found.add(at)
-    return found
+    path, node_id = set(), None
+    for token in tokens:
+        node_id = children[node_id, token]
+        path.add(node_id)
+    return path

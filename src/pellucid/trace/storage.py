@@ -1,4 +1,4 @@
-"""A trace on disk: facts as JSON and tensors as safetensors, written whole, read as a stranger's."""
+"""Saves and loads traces: facts as JSON, tensors as safetensors, written atomically and read without trust."""
 
 import json
 from dataclasses import asdict, replace
@@ -25,82 +25,90 @@ if TYPE_CHECKING:
 
 FACTS, TENSORS = "trace.json", "tensors.safetensors"
 VERSION = 1
-_LARGEST_FACTS = 2**25
+_LARGEST_FACTS = 2**25  # bytes of the JSON file
 _MOST_LAYERS = 200
-_TYPES = {"float32": "F32", "float64": "F64"}
+_TYPES = {"float32": "F32", "float64": "F64"}  # safetensors' names for the number types of a traced model
 
 
 def save_trace(trace: "Trace", path: str | Path) -> None:
-    """Write a trace, whole or not at all. ValueError for a place where something other than a trace stands."""
+    """Write a trace, whole or not at all; ValueError where something other than a trace stands."""
     refuse_non_trace_directory(Path(path))
-    said = {"trace": VERSION, "config": asdict(trace.config), "facts": asdict(trace.facts)}
-    text = json.dumps(said, ensure_ascii=False, allow_nan=False)
+    contents = {"trace": VERSION, "config": asdict(trace.config), "facts": asdict(trace.facts)}
+    # allow_nan=False: Python would otherwise write NaN, which is no JSON.
+    text = json.dumps(contents, ensure_ascii=False, allow_nan=False)
     with atomic_directory(path, trace=VERSION) as folder:
         (folder / FACTS).write_text(text + "\n", encoding="utf-8")
         save_file({name: trace.values_of(name) for name in trace}, folder / TENSORS)
 
 
-def refuse_non_trace_directory(place: Path) -> None:
-    """ValueError for a file, a model, and any directory that is neither empty nor a trace."""
-    if place.is_file():
-        raise ValueError(f"{place} is a file; a trace needs a directory of its own")
-    if place.is_dir() and any(place.iterdir()) and not (place / FACTS).is_file():
-        raise ValueError(f"{place} holds other things than a trace and is not replaced; choose another place")
+def refuse_non_trace_directory(directory: Path) -> None:
+    """Raise ValueError for a file, a model, and any directory that is neither empty nor a trace."""
+    if directory.is_file():
+        raise ValueError(f"{directory} is a file; a trace needs a directory of its own")
+    if directory.is_dir() and any(directory.iterdir()) and not (directory / FACTS).is_file():
+        raise ValueError(f"{directory} holds other things than a trace and is not replaced; choose another place")
 
 
 def load_trace(path: str | Path) -> "Trace":
-    """A trace as `save_trace` wrote it. ValueError, naming the problems, for anything that is not one or does not hold
-    together; nothing is allocated before its size is known to be right.
-    """
-    from pellucid.trace.trace import Trace
+    """Load a trace that `save_trace` wrote.
 
-    place = resolve_directory(path)
-    if not (place / MANIFEST).is_file() or not (place / FACTS).is_file():
+    Raises ValueError, naming the problems, for anything else and for contents that contradict each other. Memory is
+    allocated only for sizes that were checked.
+    """
+    from pellucid.trace.trace import Trace  # which imports this module
+
+    directory = resolve_directory(path)
+    if not (directory / MANIFEST).is_file() or not (directory / FACTS).is_file():
         raise ValueError(f"{path} is not a saved trace; that is a directory with {FACTS} and {TENSORS} in it")
     try:
-        verify_directory(place, needed=(FACTS, TENSORS))
+        verify_directory(directory, needed=(FACTS, TENSORS))
     except ValueError as error:
+        # The advice to restore files is meant for models; a trace is simply made again.
         raise ValueError(f"{str(error).partition('; restore')[0]}; save the trace again") from None
-    said = read_json(place / FACTS, _LARGEST_FACTS)
-    if said.get("trace") != VERSION:
-        raise ValueError(f"{place / FACTS} is of version {said.get('trace')!r:.60}, this program reads {VERSION}")
-    config = read_traced_config(said.get("config"), str(place / FACTS))
-    facts = from_json(TraceFacts, said.get("facts"), "facts")
+    contents = read_json(directory / FACTS, _LARGEST_FACTS)
+    if contents.get("trace") != VERSION:
+        raise ValueError(
+            f"{directory / FACTS} is of version {contents.get('trace')!r:.60}, this program reads {VERSION}"
+        )
+    config = read_traced_config(contents.get("config"), str(directory / FACTS))
+    facts = from_json(TraceFacts, contents.get("facts"), "facts")
+    # The table was checked as a config above; its values replace those that the facts repeat.
     facts = replace(facts, model=replace(facts.model, config=asdict(config)))
-    count = sum(map(prod, parameter_shapes(config).values()))
+    parameter_count = sum(map(prod, parameter_shapes(config).values()))
     problems = facts_problems(facts, config)
-    if facts.model.parameters != count:
-        problems.append(f"the model has {facts.model.parameters:,} parameters, its config makes {count:,}")
+    if facts.model.parameters != parameter_count:
+        problems.append(f"the model has {facts.model.parameters:,} parameters, its config makes {parameter_count:,}")
     if problems:
-        raise ValueError(f"{place / FACTS} does not hold together: {join_problems(problems)}")
-    return Trace(facts, config, read_tensors(place / TENSORS, facts, config))
+        raise ValueError(f"{directory / FACTS} does not hold together: {join_problems(problems)}")
+    return Trace(facts, config, read_tensors(directory / TENSORS, facts, config))
 
 
 def read_traced_config(table: Any, where: str) -> ModelConfig:
-    """The sizes of the model, small enough to be listed."""
+    """Read the sizes of the model; ValueError for more layers than a traced model can have."""
     config = dataclass_from_json(ModelConfig, table, f"{where}, config")
     if config.encoder_layers + config.decoder_layers > _MOST_LAYERS:
-        raise ValueError(f"{where}: more than {_MOST_LAYERS:,} layers are no model that was traced")
+        raise ValueError(f"{where}: a model with more than {_MOST_LAYERS:,} layers cannot have been traced")
     return config
 
 
 def read_tensors(path: Path, facts: TraceFacts, config: ModelConfig) -> dict[str, np.ndarray]:
-    """The tensors in the order of computation, once each has a name, a shape and a type that this model gives it."""
+    """Read the tensors in the order of computation, once all names, shapes and types are known to be this model's."""
     size = axis_sizes(config, len(facts.source.ids), len(facts.inputs.ids))
     shapes = {row.name: tensor_shape(row, config, size) for row in glossary(config)}
     try:
         with safe_open(path, framework="np") as stored:
-            found = {name: stored.get_slice(name) for name in stored.keys()}  # noqa: SIM118  (it is no mapping)
-            problems = [f"{name!r:.60} is no tensor of this model" for name in found if name not in shapes]
-            for name in shapes.keys() & found.keys():
-                kind = "BOOL" if name.endswith(".allowed") else _TYPES.get(facts.run.dtype)
-                came = found[name].get_dtype(), list(found[name].get_shape())
-                if came != (kind, shapes[name]):
-                    problems.append(f"{name} is {came[0]} {came[1]}, expected {kind} {shapes[name]}")
+            # A slice knows its type and shape without any number being read.
+            slices = {name: stored.get_slice(name) for name in stored.keys()}  # noqa: SIM118  (it is no mapping)
+            problems = [f"{name!r:.60} is no tensor of this model" for name in slices if name not in shapes]
+            for name in shapes.keys() & slices.keys():
+                dtype = "BOOL" if name.endswith(".allowed") else _TYPES.get(facts.run.dtype)
+                actual = slices[name].get_dtype(), list(slices[name].get_shape())
+                if actual != (dtype, shapes[name]):
+                    problems.append(f"{name} is {actual[0]} {actual[1]}, expected {dtype} {shapes[name]}")
             if problems:
                 raise ValueError(
-                    f"{path} and {FACTS} beside it are not of one trace: {join_problems(sorted(problems))}"
+                    f"{path} and the {FACTS} beside it are not of one trace: {join_problems(sorted(problems))}"
                 )
-            return {name: stored.get_tensor(name) for name in shapes if name in found}
+            return {name: stored.get_tensor(name) for name in shapes if name in slices}
     except SafetensorError as error:
         raise ValueError(f"{path} is not a safetensors file: {error}") from None

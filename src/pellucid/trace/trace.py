@@ -1,4 +1,4 @@
-"""One translation with everything that led to it: pieces, every named tensor, every step, the tree of the search."""
+"""A trace: one translation with its pieces, every named tensor, every decoding step and the tree of the search."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 class ModelQueries(Protocol):
-    """What a page asks beside a trace, of the whole model: verbs as in `acts`, and their answers for a file.
+    """Questions that a page asks about the whole model: verbs as in `page_api.VERBS`, and their answers for a file.
 
-    They stand above traces (pellucid.inspect.model_queries), so whoever opens a model hands them down.
+    They live above traces (pellucid.inspect.model_queries), so whoever opens a model hands them down.
     """
 
     @property
@@ -41,7 +41,7 @@ class ModelQueries(Protocol):
 
 @dataclass(frozen=True)
 class TraceOrigin:
-    """What a trace was made with: enough to make another."""
+    """Everything a trace was made with, enough to make another one."""
 
     translator: Translator
     bundle: Bundle
@@ -52,10 +52,10 @@ class TraceOrigin:
 
 
 class Trace(FactProperties, Mapping[str, Named]):
-    """`trace["decoder.3.cross.pattern"]`: every captured tensor by its name in the glossary, without the batch axis.
+    """One traced translation: `trace["decoder.3.cross.pattern"]` is a captured tensor, without the batch axis.
 
-    Of a trace that was loaded from disk `model` and `tokenizer` are None: it shows what it holds, and cannot be run
-    again. Its arrays cannot be written to.
+    The names are those of the glossary. A trace that was loaded from disk has None as `model` and `tokenizer`: it
+    shows what it holds, and cannot be run again. Its arrays cannot be written to.
     """
 
     def __init__(
@@ -70,11 +70,15 @@ class Trace(FactProperties, Mapping[str, Named]):
         self.origin = origin
         self.dims = {row.name: tensor_dims(row) for row in glossary(config)}
         self._tensors = dict(tensors)
+        # The manifest and the checks are computed once and cached: arrays that changed later would contradict them.
         for values in self._tensors.values():
             values.setflags(write=False)
 
     def __getitem__(self, name: str) -> Named:
-        """KeyError, with the nearest name, for one there is not; ValueError for one that was not captured."""
+        """Return a tensor with named axes.
+
+        Raises KeyError, with the nearest name, for an unknown name; ValueError for a tensor that was not captured.
+        """
         return Named(name, self.values_of(name), self.dims[name], self.labels)
 
     def __contains__(self, name: object) -> bool:
@@ -90,7 +94,7 @@ class Trace(FactProperties, Mapping[str, Named]):
         return f"<Trace {self.id}: {self.source.text!r:.60} to {self.target.text!r:.60}, {len(self)} tensors>"
 
     def values_of(self, name: str) -> np.ndarray:
-        """The numbers as they were captured: float64 of a model in float64, booleans of what is allowed."""
+        """Return the numbers as captured: float64 for a model in float64, booleans for `allowed`."""
         if name in self._tensors:
             return self._tensors[name]
         if name in self.dims:
@@ -99,24 +103,27 @@ class Trace(FactProperties, Mapping[str, Named]):
         raise KeyError(f"{name!r:.60} is no tensor of this model" + (f"; did you mean {near[0]!r}?" if near else ""))
 
     def tensor(self, name: str) -> np.ndarray:
-        """The numbers in float32, rows last."""
+        """Return the numbers in float32, in C order."""
         return np.ascontiguousarray(self.values_of(name), dtype=np.float32)
 
     def parameter(self, name: str) -> np.ndarray:
-        """A weight of the model as it is now. ValueError where there is no model, KeyError for a name it has not."""
+        """Return a weight of the model as it is now.
+
+        Raises ValueError where there is no model, KeyError for a name the model does not have.
+        """
         if self.model is None:
             raise ValueError(f"the parameter {name!r:.60} was not captured: a trace from disk has no weights")
         try:
             return self.model.get_parameter(name).detach().cpu().numpy()
-        except AttributeError:
-            known = [each for each, _ in self.model.named_parameters()]
-            near = get_close_matches(name, known, n=1)
-            told = f"; did you mean {near[0]!r}?" if near else ""
-            raise KeyError(f"{name!r:.60} is no parameter of this model{told}") from None
+        except AttributeError:  # which get_parameter raises for an unknown name
+            known_names = [parameter for parameter, _ in self.model.named_parameters()]
+            near = get_close_matches(name, known_names, n=1)
+            suggestion = f"; did you mean {near[0]!r}?" if near else ""
+            raise KeyError(f"{name!r:.60} is no parameter of this model{suggestion}") from None
 
     @property
     def names(self) -> list[str]:
-        """What was captured, in the order of computation."""
+        """Names of the captured tensors, in the order of computation."""
         return list(self._tensors)
 
     @property
@@ -126,69 +133,70 @@ class Trace(FactProperties, Mapping[str, Named]):
 
     @property
     def model(self) -> Transformer | None:
-        """The model that ran."""
+        """The model that ran; None for a trace from disk."""
         return None if self.origin is None else self.origin.bundle.model
 
     @property
     def tokenizer(self) -> Tokenizer | None:
-        """What cut the text into pieces."""
+        """The tokenizer that cut the text into pieces; None for a trace from disk."""
         return None if self.origin is None else self.origin.bundle.tokenizer
 
     @property
     def labels(self) -> Mapping[str, Sequence[str]]:
-        """The pieces along S and T."""
+        """The pieces along the axes S and T."""
+        # T counts decoder positions, so its labels are the pieces read, beginning with BOS, not those written.
         return {"S": self.source.pieces, "T": self.inputs.pieces}
 
     @property
     def replaced(self) -> frozenset[str]:
-        """The tensors that an edit replaced."""
+        """Names of the tensors that an edit replaced."""
         return replaced_tensors(self.edits, self.dims)
 
     def manifest(self) -> dict[str, Any]:
-        """What the page draws from: the `Manifest` of web/src/types.ts, ready for JSON."""
+        """Return what the page draws from: the `Manifest` of web/src/types.ts, ready for JSON."""
         return self._manifest
 
     def checks(self) -> list["Check"]:
-        """Whether the numbers hold together, each with what was measured."""
+        """Return the checks of whether the numbers hold together, each with its measurement."""
         return self._checks
 
     def account(self, step: int, piece: int | None = None, other: int | None = None) -> "LogitAccount":
-        """Where the logit of a piece (by default the one written) came from, or its difference to another's."""
+        """Account for the logit of a piece (by default the one written), or for its difference to another's."""
         from pellucid.trace.causes.logit_accounts import account_for_logit
 
         return account_for_logit(self, step, piece, other)
 
     def verdict(self, reference: str | None = None) -> "TranslationVerdict":
-        """Why the translation may be bad, each reason with its numbers."""
+        """Judge why the translation may be bad; each reason comes with its numbers."""
         from pellucid.trace.causes.verdict import judge_translation
 
         return judge_translation(self, reference)
 
     def answers(self) -> dict[str, Any]:
-        """What can be asked of a trace, answered ahead for a file; what cannot be answered is left out."""
+        """Answer ahead what a page may ask of this trace, for a file; questions without an answer are left out."""
         from pellucid.trace.causes.logit_accounts import account_for_every_step
 
-        found: dict[str, Any] = {}
+        answers: dict[str, Any] = {}
         for name, answer in (
             ("accounts", lambda: account_for_every_step(self)),
             ("verdict", lambda: self.verdict().as_json()),
         ):
             try:
-                found[name] = answer()
+                answers[name] = answer()
             except ValueError:  # tensors that were not captured, or a run that was edited
                 continue
-        return found
+        return answers
 
     def model_answers(self) -> dict[str, Any]:
-        """What else a file could ask nobody for: the words of the model, claims tested by another run, its heads."""
-        above = self.model_queries
-        return above.answers_for_file(self) if above is not None else {}
+        """Answer ahead what a page may ask of the model: its words, claims tested by another run, its heads."""
+        queries = self.model_queries
+        return queries.answers_for_file(self) if queries is not None else {}
 
     @property
     def model_queries(self) -> ModelQueries | None:
-        """What answers for the whole model, if whoever opened it handed that down."""
-        give = self.origin.model_queries if self.origin is not None else None
-        return give() if give is not None else None
+        """Answers to questions about the whole model; None unless whoever opened the model handed them down."""
+        make_queries = self.origin.model_queries if self.origin is not None else None
+        return make_queries() if make_queries is not None else None
 
     def again(
         self,
@@ -199,7 +207,8 @@ class Trace(FactProperties, Mapping[str, Named]):
         prefix_ids: Sequence[int] = (),
         edits: Iterable[EditSpec | Mapping[str, Any]] = (),
     ) -> "Trace":
-        """Another sentence, or the same otherwise, by the same model: see `Model.trace`."""
+        """Trace another sentence, or this one differently, with the same model: see `Model.trace`."""
+        # Imported here because tracing imports this module.
         from pellucid.trace.tracing import trace_sentence
 
         origin = self.require_origin()
@@ -217,44 +226,50 @@ class Trace(FactProperties, Mapping[str, Named]):
         )
 
     def edited(self, *edits: EditSpec | Mapping[str, Any], keep_target: bool | None = None) -> "Trace":
-        """The same sentence with just these changes to the run, instead of those of this trace.
+        """Trace this sentence again with just these edits, in place of those of this trace.
 
-        Each is a `Silence`, `Pattern`, `Hide` or `Prefix`, or a mapping of the same names and a "kind". With
-        `keep_target`, which is meant unless a prefix is asked for, the same translation is read; otherwise it is
-        searched for anew under the changes. Raises ValueError for a change that has no place in this run.
+        An edit is a `Silence`, `Pattern`, `Hide` or `Prefix`, or a mapping with the same fields and a "kind". With
+        `keep_target`, the default unless there is a `Prefix`, the same translation is traced; without it, one is
+        searched for under the edits. Raises ValueError for an edit that does not fit this model or sentence.
         """
-        from pellucid.trace.tracing import trace_with_edits
+        from pellucid.trace.tracing import trace_with_edits  # which imports this module
 
         return trace_with_edits(self, self.require_origin(), edits, keep_target)
 
     def require_origin(self) -> TraceOrigin:
-        """What it was made with; ValueError for a trace from disk."""
+        """Return what the trace was made with; ValueError for a trace from disk."""
         if self.origin is None:
             raise ValueError("this trace was loaded from disk and has no model to run; trace the sentence again")
         return self.origin
 
     def save(self, path: str | Path) -> None:
-        """Write it into a directory of its own, whole or not at all; a trace that is there is replaced."""
+        """Write the trace into its own directory, whole or not at all; a trace already there is replaced."""
         from pellucid.trace.storage import save_trace
 
         save_trace(self, path)
 
     @staticmethod
     def load(path: str | Path) -> "Trace":
-        """A trace as `save` wrote it, read as a stranger's; ValueError, saying what is wrong, for anything else."""
+        """Load a trace that `save` wrote, trusting nothing in it.
+
+        Raises ValueError, saying what is wrong, for anything else.
+        """
         from pellucid.trace.storage import load_trace
 
         return load_trace(path)
 
     def show(self) -> Any:
-        """The page in a notebook."""
+        """Return the page as a widget or frame for a notebook."""
         from pellucid.page.widget import show_in_notebook
-        from pellucid.trace.page_api import perform_act
+        from pellucid.trace.page_api import perform_act  # which imports this module
 
         return show_in_notebook(self, act=perform_act)
 
     def save_html(self, path: str | Path, keep: str = "maps") -> int:
-        """The page as one file that needs no network; `keep` is maps, float16, float32 or weights. Bytes written."""
+        """Write the page as one file that needs no network and return its bytes.
+
+        `keep` is maps, float16, float32 or weights.
+        """
         from pellucid.page.html import save_html
 
         return save_html(self, path, keep)

@@ -1,4 +1,4 @@
-"""The translation a trace is of: found by a search, or given."""
+"""The translation that a trace shows: found by a search, or given."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,12 +20,12 @@ from pellucid.trace.facts import SearchTree, TraceSide
 from pellucid.trace.observed_search import EditedEngine, translate_observed
 from pellucid.trace.search_tree import build_search_tree
 
-PREFIX_NOTE = "to keep what must not change, the search that decided was given the pieces up to there"
+PREFIX_NOTE = "to protect text that must not change, the search that decided was given the pieces before that text"
 
 
 @dataclass(frozen=True)
 class TracedTranslation:
-    """The ids, the end mark among them where there is one, and what the model thought of each.
+    """Ids of a translation, EOS among them where there is one, with the log-probability of each.
 
     `text` is the whole line that a user gets; `notes` are those of its translation, `remarks` are for the trace alone.
     """
@@ -49,8 +49,8 @@ def search_translation(
     source: TraceSide,
     prefix_ids: Sequence[int],
 ) -> TracedTranslation:
-    """What the search finds, under the edits if there are any."""
-    prefixes = [each.text for each in edits if isinstance(each, Prefix)]
+    """Search for the translation, under the edits if there are any."""
+    prefixes = [edit.text for edit in edits if isinstance(edit, Prefix)]
     if len(prefixes) + bool(prefix_ids) > 1:
         raise ValueError("a translation has one beginning; leave out all prefixes but one")
     refuse_unwritable(translator, prefix_ids)
@@ -58,10 +58,11 @@ def search_translation(
     if len(prefix_ids) > limit:
         raise ValueError(f"prefix_ids has {len(prefix_ids)} pieces, the translation has at most {limit}")
     engine = translator.torch
+    # A `Prefix` only starts the search; every other edit changes the run itself, which needs the slower engine.
     if len(prefixes) < len(edits):
         engine = EditedEngine(engine, edit_watcher(edits, engine.models[0].config, source.words))
     result = translate_observed(translator, engine, sentence, config, "".join(prefixes), prefix_ids)
-    made, translation = result.search, result.translation
+    search, translation = result.search, result.translation
     return TracedTranslation(
         result.target,
         translation.text,
@@ -70,39 +71,40 @@ def search_translation(
         translation.score,
         translation.piece_log_probs,
         translation.notes,
-        [PREFIX_NOTE] if made.request.prefix and not (prefix_ids or prefixes) else [],
-        build_search_tree(made, config, lambda i: translator.tokenizer.target_pieces([i])[0]),
+        # A prefix that nobody asked for was chosen by the search, to protect terms or placeholders.
+        [PREFIX_NOTE] if search.request.prefix and not (prefix_ids or prefixes) else [],
+        build_search_tree(search, config, lambda i: translator.tokenizer.target_pieces([i])[0]),
     )
 
 
 def refuse_unwritable(translator: Translator, prefix: Sequence[int]) -> None:
-    """ValueError for ids that no translation begins with."""
-    most, forbidden = translator.tokenizer.target_vocabulary, (*translator.torch.forbidden, EOS)
-    wrong = [i for i in prefix if not 0 <= i < most or i in forbidden]
+    """Raise ValueError for ids that no translation begins with."""
+    vocabulary, forbidden = translator.tokenizer.target_vocabulary, (*translator.torch.forbidden, EOS)
+    wrong = [i for i in prefix if not 0 <= i < vocabulary or i in forbidden]
     if wrong:
-        instead = "; a finished translation is given whole, as the target" if wrong[0] == EOS else ""
+        instead = "; pass a finished translation as the target" if wrong[0] == EOS else ""
         raise ValueError(
-            f"prefix_ids has {wrong[0]}, which no translation begins with; ids are 4 to {most - 1}{instead}"
+            f"prefix_ids has {wrong[0]}, which no translation begins with; ids are 4 to {vocabulary - 1}{instead}"
         )
 
 
 def refuse_unreadable(translator: Translator, ids: Sequence[int]) -> None:
-    """ValueError for ids that are no translation, finished or not."""
-    most = translator.tokenizer.target_vocabulary
+    """Raise ValueError for ids that are no translation, finished or not."""
+    vocabulary = translator.tokenizer.target_vocabulary
     if not ids:
-        raise ValueError("the target has no pieces; give one at least")
-    wrong = [i for i in ids if not 0 <= i < most or i in (PAD, BOS)] or [i for i in ids[:-1] if i == EOS]
+        raise ValueError("the target has no pieces; give at least one")
+    wrong = [i for i in ids if not 0 <= i < vocabulary or i in (PAD, BOS)] or [i for i in ids[:-1] if i == EOS]
     if wrong:
         raise ValueError(
-            f"the target has the id {wrong[0]}, which no translation has there; ids are those of the {most:,} pieces "
-            f"of this model, and {EOS} stands at the end or nowhere"
+            f"the target has the id {wrong[0]}, which cannot stand there; ids are those of the {vocabulary:,} pieces "
+            f"of this model, and {EOS} may stand only at the end"
         )
 
 
 def score_given_translation(
     translator: Translator, source: list[int], target: str | Sequence[int], config: SearchConfig
 ) -> TracedTranslation:
-    """A translation that was not searched for, scored as `Model.score` does."""
+    """Score a translation that was given instead of searched for, as `Model.score` does."""
     if isinstance(target, str):
         [ids] = translator.tokenizer.encode_target([target])
     else:
@@ -116,14 +118,16 @@ def score_given_translation(
     return with_log_probs(TracedTranslation(ids, text, stop, 0.0, 0.0, []), log_probs, config)
 
 
-def rescore(written: TracedTranslation, logits: Tensor, config: SearchConfig) -> TracedTranslation:
-    """The same pieces with what these logits, one row for each, make of them."""
+def rescore(translation: TracedTranslation, logits: Tensor, config: SearchConfig) -> TracedTranslation:
+    """Return the translation with its pieces scored anew by these logits, one row for each piece."""
     log_probs = log_probabilities(logits)
-    return with_log_probs(written, [float(row[i]) for row, i in zip(log_probs, written.ids, strict=True)], config)
+    return with_log_probs(
+        translation, [float(row[i]) for row, i in zip(log_probs, translation.ids, strict=True)], config
+    )
 
 
-def with_log_probs(written: TracedTranslation, log_probs: list[float], config: SearchConfig) -> TracedTranslation:
-    """With these log-probabilities, their sum and the score that follows."""
+def with_log_probs(translation: TracedTranslation, log_probs: list[float], config: SearchConfig) -> TracedTranslation:
+    """Return the translation with these log-probabilities, their sum, and the score that follows."""
     total = require_finite(fsum(log_probs), "the translation")
     score = total / length_divisor(len(log_probs), config.length_penalty)
-    return replace(written, log_probs=log_probs, log_prob=total, score=score)
+    return replace(translation, log_probs=log_probs, log_prob=total, score=score)

@@ -1,4 +1,4 @@
-"""How a trace is made: the sentence is translated as ever, then one pass over it and its translation is captured."""
+"""Makes traces: translates the sentence as usual, then captures one forward pass over it and its translation."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,67 +31,80 @@ def trace_sentence(
     keep: str | Iterable[str] | None = None,
     model_queries: Callable[[], ModelQueries] | None = None,
 ) -> Trace:
-    """One translation, looked into. A `target`, as text or as ids, is read instead of searching for one.
+    """Trace the translation of one sentence; a `target`, as text or as ids, is traced instead of searching for one.
 
-    A search begins with the pieces `prefix_ids`; `keep` are patterns of the names of tensors to be captured;
-    `model_queries` gives what a page may ask of the whole model. Raises ValueError for a sentence, a target or an edit
-    that this cannot be done with, and for more than memory allows.
+    The search begins with the pieces `prefix_ids`; `keep` holds patterns of the names of tensors to capture;
+    `model_queries` answers a page's questions about the whole model. Raises ValueError for a sentence, target or edit
+    that cannot be traced, and for a trace that would take more memory than is allowed.
     """
     began = time.perf_counter()
     refuse_untraceable_model(translator)
     if target is not None and prefix_ids:
-        raise ValueError("target and prefix_ids are both given: a translation that is given begins as it does")
+        raise ValueError("target and prefix_ids are both given: a given translation already has its beginning")
     keep = (keep,) if isinstance(keep, str) else None if keep is None else tuple(keep)
     config, model, tokenizer = SearchConfig(beam=beam), bundle.model, translator.tokenizer
-    part = only_segment(translator, sentence, config)
-    if prefix_ids and part.request.terms:
-        raise ValueError("prefix_ids do not go with placeholders and addresses that are kept; give the prefix as text")
-    ids = part.request.source
-    source = make_side(tokenizer.source_pieces(ids), ids, part.marked.text, tokenizer.decode_source(ids))
+    segment = only_segment(translator, sentence, config)
+    if prefix_ids and segment.request.terms:
+        raise ValueError(
+            "prefix_ids cannot be combined with placeholders and addresses that are kept; give the prefix as text"
+        )
+    ids = segment.request.source
+    source = make_side(tokenizer.source_pieces(ids), ids, segment.marked.text, tokenizer.decode_source(ids))
     itemsize = model.output_embedding.weight.element_size()
+    # A source that is too long is refused here, before the search, which is the slow part.
     rows_to_capture(model.config, len(source.ids), 1, itemsize, keep)
     edit = edit_watcher(edits, model.config, source.words) if edits else None
 
     if target is not None:
-        written = score_given_translation(translator, source.ids, target, config)
+        translation = score_given_translation(translator, source.ids, target, config)
     else:
-        written = search_translation(translator, sentence, config, edits, source, prefix_ids)
-    inputs = [BOS, *written.ids[:-1]]
+        translation = search_translation(translator, sentence, config, edits, source, prefix_ids)
+    # The decoder reads its own output shifted right by one position.
+    inputs = [BOS, *translation.ids[:-1]]
     refuse_rows_beyond(edits, len(inputs))
     rows = rows_to_capture(model.config, len(source.ids), len(inputs), itemsize, keep)
     tensors, logits = capture_tensors(model, source.ids, inputs, rows, edit)
+    # A given target was scored by the model as it is; under edits, the edited pass is what counts.
     if edits and target is not None:
-        written = rescore(written, logits, config)
-    written_pieces, read_pieces = tokenizer.target_pieces(written.ids), tokenizer.target_pieces(inputs)
+        translation = rescore(translation, logits, config)
+    target_pieces, input_pieces = tokenizer.target_pieces(translation.ids), tokenizer.target_pieces(inputs)
 
-    text = tokenizer.decode_target(written.ids)
-    of, asked = model_facts(bundle), search_settings(config, target is not None, tokenizer.target_pieces(prefix_ids))
-    run = run_facts(model, asked, time.perf_counter() - began)
+    text = tokenizer.decode_target(translation.ids)
+    traced_model, settings = (
+        model_facts(bundle),
+        search_settings(config, target is not None, tokenizer.target_pieces(prefix_ids)),
+    )
+    run = run_facts(model, settings, time.perf_counter() - began)
     remarks = [
-        *written.remarks,
+        *translation.remarks,
         *trace_notes(translator, sentence, source, whole=keep is not None or "logits" in tensors),
     ]
     facts = TraceFacts(
         id=trace_id(
-            [of.sha256, run.dtype, list(tensors)], sentence, asked, written.ids if target is not None else [], edits
+            # A target that was searched for follows from the rest; one that was given is part of the question.
+            [traced_model.sha256, run.dtype, list(tensors)],
+            sentence,
+            settings,
+            translation.ids if target is not None else [],
+            edits,
         ),
         sentence=sentence,
-        model=of,
+        model=traced_model,
         run=run,
         source=source,
-        target=make_side(written_pieces, written.ids, text, text),
-        inputs=DecoderInputs(read_pieces, inputs),
+        target=make_side(target_pieces, translation.ids, text, text),
+        inputs=DecoderInputs(input_pieces, inputs),
         forced=target is not None,
-        stop=written.stop,
-        log_prob=written.log_prob,
-        score=written.score,
-        notes=[*written.notes, *remarks],
+        stop=translation.stop,
+        log_prob=translation.log_prob,
+        score=translation.score,
+        notes=[*translation.notes, *remarks],
         edits=list(edits),
-        steps=decoding_steps(logits, read_pieces, written.ids, lambda i: tokenizer.target_pieces([i])[0]),
-        tree=written.tree,
-        text=written.text,
-        piece_log_probs=written.log_probs,
-        translation_notes=list(written.notes),
+        steps=decoding_steps(logits, input_pieces, translation.ids, lambda i: tokenizer.target_pieces([i])[0]),
+        tree=translation.tree,
+        text=translation.text,
+        piece_log_probs=translation.log_probs,
+        translation_notes=list(translation.notes),
     )
     return Trace(
         facts, model.config, tensors, TraceOrigin(translator, bundle, beam, tuple(prefix_ids), keep, model_queries)
@@ -101,9 +114,9 @@ def trace_sentence(
 def trace_with_edits(
     before: Trace, origin: TraceOrigin, edits: Iterable[EditSpec | Mapping[str, Any]], keep_target: bool | None
 ) -> Trace:
-    """The same sentence under other edits: see `Trace.trace_with_edits`."""
-    asked = check_edits(edits)
-    prefix = any(isinstance(each, Prefix) for each in asked)
+    """Trace the sentence of `before` again under other edits (see `Trace.edited`)."""
+    edit_specs = check_edits(edits)
+    prefix = any(isinstance(edit, Prefix) for edit in edit_specs)
     if keep_target and prefix:
         raise ValueError("a prefix begins another translation; keep_target must be false with it")
     keeping = not prefix if keep_target is None else keep_target
@@ -113,7 +126,8 @@ def trace_with_edits(
         before.sentence,
         target=before.target.ids if keeping else None,
         beam=origin.beam,
-        edits=asked,
+        edits=edit_specs,
+        # A kept target has its beginning already, and a `Prefix` among the edits takes the place of these ids.
         prefix_ids=() if keeping or prefix else origin.prefix_ids,
         keep=origin.keep,
         model_queries=origin.model_queries,
@@ -121,9 +135,10 @@ def trace_with_edits(
 
 
 def refuse_untraceable_model(translator: Translator) -> None:
-    """ValueError for several models, and for one that computes in a type that hides rounding."""
+    """Raise ValueError for an ensemble, and for a model whose number type hides differences by rounding."""
     if len(translator.models) > 1:
         raise ValueError(f"{len(translator.models)} models translate together; a trace shows one, so load it alone")
+    # In bfloat16 or float16 rounding alone would exceed the limits of the checks.
     if translator.torch.dtype not in (torch.float32, torch.float64):
         raise ValueError(
             f"this model computes in {translator.torch.dtype}; load it with precision='float32' to trace it"
@@ -131,12 +146,12 @@ def refuse_untraceable_model(translator: Translator) -> None:
 
 
 def trace_notes(translator: Translator, sentence: str, source: TraceSide, whole: bool) -> list[str]:
-    """What a reader of the trace should know."""
-    found = []
+    """Return remarks that a reader of the trace should know."""
+    notes = []
     if source.text != sentence.strip():
-        found.append("tags and what stands around the sentence are not read by the model")
+        notes.append("tags and text around the sentence are not read by the model")
     if translator.engine is not translator.torch:
-        found.append("searched by torch, which is what a trace looks into, not by the engine of this model")
+        notes.append("the search was run by torch, which a trace looks into, and not by this model's own engine")
     if not whole:
-        found.append("of a sentence this long only the patterns are captured; ask for more with keep")
-    return found
+        notes.append("for a sentence this long only the patterns are captured; ask for more with keep")
+    return notes

@@ -1,1 +1,1 @@
-"""From sentence pairs to weights."""
+"""Training: from sentence pairs to a translation model."""

@@ -1,4 +1,4 @@
-"""What a plan would change, each a sentence with its reason and the setting to write."""
+"""Advice on a plan: each a sentence with its reason and the setting to write."""
 
 from collections.abc import Iterator
 from math import ceil
@@ -10,113 +10,119 @@ from pellucid.train.precision import explain_float32
 from pellucid.train.units import format_bytes, format_count, format_seconds
 
 LONG_RUN_SECONDS = 24 * 3600.0
-"""Seconds after which a run is worth a word on how to shorten it."""
+"""Seconds beyond which a run gets advice on how to shorten it."""
 
 LEAST_THREAD_SHARE = 0.6
-"""Share of its threads that a process alone on a machine has at least; some is lost in waiting for one another."""
+"""Smallest share of its threads' time that a process gets when it is alone on a machine: some is lost in waiting."""
 
 FULL_BATCH_SHARE = 0.88
-"""Share of a batch that is worth no word."""
+"""Share of a batch that must be filled to need no advice."""
 
 
 def list_advice(plan: RunPlan) -> list[str]:
-    """Everything that should be seen to before training, the gravest first; nothing for a plan that is sound."""
-    return [sentence for look in ADVISERS for sentence in look(plan)]
+    """Return all advice on a plan, the most serious first; an empty list if the plan is sound."""
+    return [sentence for adviser in ADVISERS for sentence in adviser(plan)]
 
 
 def advise_dev_files(plan: RunPlan) -> Iterator[str]:
-    """Files to measure with that are not there."""
+    """Advise on dev files that do not exist."""
     if plan.missing_dev:
         yield (
             f"dev files missing: {', '.join(plan.missing_dev)}; training would be refused. Put them there, or leave "
-            f"the names out and data.held_out = {plan.run.data.held_out} of the training pairs take their place, as "
+            f"the names out: then data.held_out = {plan.run.data.held_out} of the training pairs take their place, as "
             "they did here"
         )
 
 
 def advise_memory(plan: RunPlan) -> Iterator[str]:
-    """A batch that does not fit."""
+    """Advise on a batch that does not fit in memory."""
     c, free = plan.run.train, plan.free_memory
     if plan.trial is None:
-        what = f"memory: about {format_bytes(plan.memory.total)} are needed"
-        what += (
+        problem = f"memory: about {format_bytes(plan.memory.total)} are needed"
+        problem += (
             f" and {format_bytes(free)} are free, so nothing was tried"
             if free is not None
             else ", and that was too much"
         )
     elif plan.trial.halved:
-        what = f"memory: the largest batch did not fit and was split, {plan.trial.halved} times"
+        problem = f"memory: the largest batch did not fit and was split, {plan.trial.halved} times"
     else:
         return
+    # Half the batch and twice as many of them: the update stays the same.
     yield (
-        f"{what}; set train.batch_tokens = {-(-c.batch_tokens // 2)} and train.accumulate = {2 * c.accumulate}, or "
+        f"{problem}; set train.batch_tokens = {-(-c.batch_tokens // 2)} and train.accumulate = {2 * c.accumulate}, or "
         "choose a smaller model"
     )
 
 
 def advise_disk(plan: RunPlan) -> Iterator[str]:
-    """Checkpoints that do not fit."""
+    """Advise on checkpoints that do not fit on the disk."""
     if plan.disk > plan.free_disk:
         yield (
             f"disk: {format_bytes(plan.disk)} are needed and {format_bytes(plan.free_disk)} are free "
-            "here; keep fewer than "
-            f"train.keep = {plan.run.train.keep} checkpoints, or choose --out on another disk"
+            f"here; keep fewer than train.keep = {plan.run.train.keep} checkpoints, or choose --out on another disk"
         )
 
 
 def advise_finite_loss(plan: RunPlan) -> Iterator[str]:
-    """A loss that is no number within the first updates."""
+    """Advise on a loss that is not finite within the trial."""
+    # Written this way round, the test finds NaN, too.
     if plan.trial and not abs(plan.trial.loss) < float("inf"):
         yield f"the loss was {plan.trial.loss} within the trial; lower optim.peak = {plan.run.optim.peak:g}"
 
 
 def advise_busy_machine(plan: RunPlan) -> Iterator[str]:
-    """Other programs that make every time too long."""
+    """Advise on other programs that make every time too long."""
     if plan.trial and plan.trial.device == "cpu" and plan.trial.share < LEAST_THREAD_SHARE:
         yield (
             f"the updates that were tried had {plan.trial.share:.0%} of the time of {plan.trial.threads} "
-            f"thread{'s' * (plan.trial.threads != 1)}: where other programs run, plan again when they are done"
+            f"thread{'s' * (plan.trial.threads != 1)}: if other programs are running, plan again when they are done"
         )
 
 
 def advise_vocabulary(plan: RunPlan) -> Iterator[str]:
-    """Pieces that stand too seldom in the text to be learned; a model to start from has learned its own."""
+    """Advise on a vocabulary with pieces too rare in the text to be learned."""
+    # Phrasebook text says nothing about the real one; an initial model brings its own vocabulary.
     if plan.stand_in or plan.run.model.start:
         return
-    asked, got, pairs = plan.run.tokenizer.vocabulary, min(plan.learned), len(plan.epoch.encoded)
-    if got < asked or plan.supported < got / 2:
-        why = (
-            f"the text has no more than {got:,} pieces"
-            if got < asked
+    requested, learned, pairs = plan.run.tokenizer.vocabulary, min(plan.learned), len(plan.epoch.encoded)
+    if learned < requested or plan.supported < learned / 2:
+        reason = (
+            f"the text has no more than {learned:,} pieces"
+            if learned < requested
             else f"only {plan.supported:,} of its pieces stand {LEAST_OCCURRENCES} times or more in the text"
         )
         yield (
-            f"the vocabulary of {asked:,} is more than {pairs:,} pairs of text support: {why}; "
+            f"the vocabulary of {requested:,} is more than {pairs:,} pairs of text support: {reason}; "
+            # No vocabulary is smaller than 261: four special tokens, 256 bytes, and one piece.
             f"set tokenizer.vocabulary = {max(plan.supported, 261)}"
         )
 
 
 def advise_size(plan: RunPlan) -> Iterator[str]:
-    """A model too large for its data; named sizes only, for who sets the numbers apart has reasons."""
+    """Advise on a model that is too large for its data."""
     settings, pairs = plan.run.model, len(plan.epoch.encoded)
-    apart = any(getattr(settings, name) is not None for name in ("d_model", "d_ff", "encoder_layers", "decoder_layers"))
-    if plan.stand_in or apart:
+    has_own_numbers = any(
+        getattr(settings, name) is not None for name in ("d_model", "d_ff", "encoder_layers", "decoder_layers")
+    )
+    # Only named sizes: whoever sets the numbers one by one has reasons.
+    if plan.stand_in or has_own_numbers:
         return
-    sizes = [each.size for each in SCALES]
+    sizes = [scale.size for scale in SCALES]
     suited = next(scale for scale in SCALES if pairs <= scale.pairs)
     if sizes.index(settings.size) > sizes.index(suited.size):
         yield (
             f"{settings.size} has {format_count(plan.parameters.total)} parameters, and {pairs:,} pairs "
-            "would be learned "
-            f"by heart; set model.size = {suited.size} and model.dropout = {suited.dropout}"
+            f"would be learned by heart; set model.size = {suited.size} and model.dropout = {suited.dropout}"
         )
 
 
 def advise_warmup(plan: RunPlan) -> Iterator[str]:
-    """A learning rate that never comes to its top."""
+    """Advise on a learning rate that never reaches its peak."""
     c, steps = plan.run.optim, plan.steps
     if steps is None or c.warmup < steps:
         return
+    # The linear schedule shortens its warm-up by itself: see `learning_rate`.
     if c.schedule == "linear":
         yield f"warm-up longer than the run: optim.warmup = {c.warmup:,} of {steps:,} updates is cut to a fifth of them"
     else:
@@ -127,7 +133,7 @@ def advise_warmup(plan: RunPlan) -> Iterator[str]:
 
 
 def advise_epochs(plan: RunPlan) -> Iterator[str]:
-    """Pairs that are never seen."""
+    """Advise on a run that ends before it has seen every pair."""
     if plan.epochs is not None and plan.epochs < 1 and not plan.stand_in:
         yield (
             f"the run ends before every pair was seen: {plan.steps:,} updates are {plan.epochs:.2f} epochs; "
@@ -136,40 +142,41 @@ def advise_epochs(plan: RunPlan) -> Iterator[str]:
 
 
 def advise_speed(plan: RunPlan) -> Iterator[str]:
-    """More than a day of updates."""
+    """Advise on a run of more than a day."""
     if plan.trial is None or plan.run.train.steps is None or plan.seconds is None or plan.seconds <= LONG_RUN_SECONDS:
         return
-    halve = plan.run.train.precision == "float32" and not explain_float32("bfloat16", ALONE.device)
-    faster = "try train.precision = bfloat16, " if halve else ""
+    bfloat16_helps = plan.run.train.precision == "float32" and not explain_float32("bfloat16", ALONE.device)
+    faster = "try train.precision = bfloat16, " if bfloat16_helps else ""
     yield (
         f"at this speed {plan.steps:,} steps take {format_seconds(plan.seconds)}: {faster}train on "
-        "a faster machine, or set "
-        f"train.steps = {int(LONG_RUN_SECONDS / plan.trial.seconds)}, which is a day"
+        f"a faster machine, or set train.steps = {int(LONG_RUN_SECONDS / plan.trial.seconds)}, which is a day"
     )
 
 
 def advise_precision(plan: RunPlan) -> Iterator[str]:
-    """Products that are not made as the settings say."""
-    if said := explain_float32(plan.run.train.precision, ALONE.device):
-        yield f"{said}; a machine that has it takes about half the time"
+    """Advise on products that are not computed in the precision of the settings."""
+    if explanation := explain_float32(plan.run.train.precision, ALONE.device):
+        yield f"{explanation}; a machine that has it takes about half the time"
 
 
 def advise_batches(plan: RunPlan) -> Iterator[str]:
-    """An update that is smaller than the settings say."""
-    asked, filled = plan.run.train.batch_tokens, plan.epoch.target_positions / len(plan.epoch.order)
-    if len(plan.epoch.order) > 1 and filled < FULL_BATCH_SHARE * asked and not plan.stand_in:
+    """Advise on batches that are smaller or larger than the settings say."""
+    budget, average = plan.run.train.batch_tokens, plan.epoch.target_positions / len(plan.epoch.order)
+    # A corpus of one batch cannot fill it, whatever the budget.
+    if len(plan.epoch.order) > 1 and average < FULL_BATCH_SHARE * budget and not plan.stand_in:
         yield (
-            f"batches average {filled:,.0f} of {asked:,} positions: pairs of like length run out before a batch is "
-            f"full; for {asked:,} on average set train.batch_tokens = {round(asked * asked / filled)}"
+            f"batches average {average:,.0f} of {budget:,} positions: pairs of like length run out before a batch is "
+            f"full; for {budget:,} on average set train.batch_tokens = {round(budget * budget / average)}"
         )
     rows, _, targets = plan.epoch.shapes.T
-    over = int(((rows == 1) & (targets > asked)).sum())
-    if over:
-        yield f"{over:,} pairs are longer than a whole batch of train.batch_tokens = {asked:,}"
+    # A pair longer than the budget is a batch of its own.
+    too_long = int(((rows == 1) & (targets > budget)).sum())
+    if too_long:
+        yield f"{too_long:,} pairs are longer than a whole batch of train.batch_tokens = {budget:,}"
 
 
 def advise_averaging(plan: RunPlan) -> Iterator[str]:
-    """More checkpoints to average than there will be."""
+    """Advise on fewer saved checkpoints than are to be averaged."""
     if plan.saved is not None and plan.saved < plan.run.train.keep:
         yield (
             f"train.keep = {plan.run.train.keep} checkpoints are to be averaged and {plan.saved} are saved; "
@@ -177,6 +184,7 @@ def advise_averaging(plan: RunPlan) -> Iterator[str]:
         )
 
 
+# In the order in which their advice is shown: what stops a run comes before what makes it worse.
 ADVISERS = (
     advise_dev_files,
     advise_memory,

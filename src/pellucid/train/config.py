@@ -1,4 +1,4 @@
-"""What a training run is: its data, sizes, steps and learning rate, each default written once with its meaning."""
+"""Settings of a training run: data, model, steps and learning rate, each default written once with its meaning."""
 
 import os
 import re
@@ -14,18 +14,20 @@ from pellucid.sizes import Activation, Norm, Positions, Tie
 from pellucid.train.initial_model import fill_from_initial_model
 
 MOST_WEIGHT = 1000
-"""Of a corpus among others. A weight takes memory: an epoch is put in order as a whole."""
+"""Largest weight of a corpus: the order of an epoch is held in memory, with every pair as often as it is seen."""
 
 
 @dataclass(frozen=True)
 class CorpusConfig:
-    """One of several corpora: two files line by line, or one of pairs, and how much it counts."""
+    """Files of one of several corpora, and its weight among them."""
 
     source: Annotated[str | None, "sentences to translate from, one a line"] = None
     target: Annotated[str | None, "their translations, line by line"] = None
-    pairs: Annotated[str | None, "instead of the two: pairs in one file, .tsv or .jsonl"] = None
-    weight: Annotated[float, "how often an epoch shows each pair: 2 twice; 0.5 half of them, then the other half"] = 1.0
-    name: Annotated[str | None, "what reports call it; left out: the name of its first file"] = None
+    pairs: Annotated[str | None, "instead of source and target: pairs in one file, .tsv or .jsonl"] = None
+    weight: Annotated[
+        float, "how often an epoch shows each pair: 2 means twice; 0.5 half of the pairs, then the other half"
+    ] = 1.0
+    name: Annotated[str | None, "its name in reports; if left out, that of its first file"] = None
 
     def __post_init__(self) -> None:
         if bool(self.source) != bool(self.target) or bool(self.source) == bool(self.pairs):
@@ -37,50 +39,51 @@ class CorpusConfig:
 
     @property
     def files(self) -> tuple[str, str | None]:
-        """As `read_pairs` takes them."""
+        """Arguments for `read_pairs`: the file of the sources and that of the targets, or one of pairs and None."""
         first = self.source or self.pairs
         assert first is not None
         return first, self.target
 
     @property
     def display_name(self) -> str:
-        """Its name in reports."""
+        """Name of the corpus in reports."""
         return self.name or Path(self.files[0]).name
 
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Where the sentence pairs are: two files line by line, or one of pairs; each may be compressed with gzip."""
+    """Files of the sentence pairs: two files line by line, or one of pairs; each may be compressed with gzip."""
 
     source: Annotated[str | None, "sentences to translate from, one a line"] = None
     target: Annotated[str | None, "their translations, line by line"] = None
-    train: Annotated[str | None, "instead of the two: pairs in one file, .tsv or .jsonl"] = None
+    train: Annotated[str | None, "instead of source and target: pairs in one file, .tsv or .jsonl"] = None
     dev_source: Annotated[str | None, "sentences held out, to measure progress"] = None
     dev_target: Annotated[str | None, "their translations"] = None
-    dev: Annotated[str | None, "instead of the two: held-out pairs in one file"] = None
+    dev: Annotated[str | None, "instead of dev_source and dev_target: held-out pairs in one file"] = None
     held_out: Annotated[int, "pairs taken out of the (first) corpus to measure progress, when no file is named"] = 500
     max_characters: Annotated[int, "a pair with a longer side is left out, counted and reported"] = 2000
-    max_pieces: Annotated[int, "so is one with more pieces than this"] = 256
+    max_pieces: Annotated[int, "a pair with more pieces on a side is left out, too"] = 256
     bpe_dropout: Annotated[
-        float, "share of BPE merges left out when training text is cut, anew each epoch (0.1, say); 0: none"
+        float, "share of BPE merges left out when training text is cut, anew each epoch (such as 0.1); 0: none"
     ] = 0.0
     shards: Annotated[str | None, "directory that `pellucid prepare` wrote: the ids are read from there"] = None
     corpus: Annotated[tuple[CorpusConfig, ...], "instead of source and target: several corpora, each by weight"] = ()
 
     def __post_init__(self) -> None:
         problems = [
-            f"data: name either {pair} or {one}, not {'both' if has_one and (a or b) else 'half of it'}"
-            for a, b, has_one, pair, one in (
+            f"data: name either {pair} or {single}, not {'both' if single_given and (a or b) else 'half of it'}"
+            for a, b, single_given, pair, single in (
                 (self.source, self.target, self.train, "source and target", "train"),
                 (self.dev_source, self.dev_target, self.dev, "dev_source and dev_target", "dev"),
             )
-            if bool(a) != bool(b) or (has_one and (a or b))
+            # Half of a pair of files, or both ways at once.
+            if bool(a) != bool(b) or (single_given and (a or b))
         ]
         if self.corpus and (self.source or self.target or self.train):
             problems.append("data: name either one corpus (source and target, or train) or [[data.corpus]], not both")
         if not (self.source or self.train or self.corpus) and not problems:
             problems.append("data: no sentences to train on; name source and target, or train, or [[data.corpus]]")
-        names = [each.display_name for each in self.corpus]
+        names = [corpus.display_name for corpus in self.corpus]
         problems += [
             f"data.corpus: two are called {name!r}; give each a name"
             for name in dict.fromkeys(names)
@@ -95,77 +98,86 @@ class DataConfig:
 
     @property
     def corpora(self) -> tuple[CorpusConfig, ...]:
-        """What there is to train on; a single corpus has weight 1."""
+        """Corpora to train on; a single one has weight 1."""
         return self.corpus or (CorpusConfig(self.source, self.target, self.train),)
 
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """A named size, and what shall differ from it; or the model to start from, which then says all but dropout."""
+    """A named size and the numbers that differ from it, or an initial model, which then determines all but dropout."""
 
     start: Annotated[
-        str | None, "model directory to go on from: its weights, and its tokenizer; what it says is left out below"
+        str | None, "model directory to start from: its weights and its tokenizer; leave out below what it determines"
     ] = None
-    size: Annotated[Literal["tiny", "small", "base", "big"], "the five numbers below, as `PRESETS` names them"] = "tiny"
+    size: Annotated[Literal["tiny", "small", "base", "big"], "a name for the five numbers below (see `PRESETS`)"] = (
+        "tiny"
+    )
     d_model: Annotated[int | None, "width of every residual stream"] = None
     d_ff: Annotated[int | None, "inner width of the feed-forward"] = None
     heads: Annotated[int | None, "attention heads"] = None
-    encoder_layers: Annotated[int | None, "layers that read"] = None
-    decoder_layers: Annotated[int | None, "layers that write"] = None
+    encoder_layers: Annotated[int | None, "layers of the encoder"] = None
+    decoder_layers: Annotated[int | None, "layers of the decoder"] = None
     dropout: Annotated[float, "share dropped from embeddings and from each sublayer's output"] = 0.1
     attention_dropout: Annotated[float, "share dropped from attention patterns"] = 0.0
     activation_dropout: Annotated[float, "share dropped inside the feed-forward"] = 0.0
     norm: Annotated[
         Norm, "LayerNorm before each sublayer, LayerNorm after its sum as in the paper, or RMSNorm before each sublayer"
     ] = "pre"
-    positions: Annotated[Positions, "how order enters the model"] = "sinusoidal"
-    activation: Annotated[Activation, "between the feed-forward's two layers"] = "relu"
-    tie: Annotated[Tie | None, "which embeddings share one matrix; left out: all if joint"] = None
+    positions: Annotated[Positions, "how the order of the pieces enters the model"] = "sinusoidal"
+    activation: Annotated[Activation, "activation function between the feed-forward's two layers"] = "relu"
+    tie: Annotated[Tie | None, "which embeddings share one matrix; if left out, all where the vocabulary is joint"] = (
+        None
+    )
     max_positions: Annotated[int, "longest sentence in pieces the model will take"] = 1024
-    output_bias: Annotated[bool, "a number of its own for each target piece, added to its logit"] = False
+    output_bias: Annotated[bool, "a learned number for each target piece, added to its logit"] = False
     fewer_heads: Annotated[
-        str, "attentions with fewer heads than that: 'encoder.0.self:2 decoder.2.cross:0'; left out: none"
+        str, "attention layers with fewer heads: 'encoder.0.self:2 decoder.2.cross:0'; if left out, none"
     ] = ""
 
     def __post_init__(self) -> None:
         if self.size in PRESETS:
+            # Building a config checks the numbers now; the vocabularies are not known yet, any size does.
             self.config(5, 5, joint=self.tie != "decoder")
 
     def config(self, source_vocabulary: int, target_vocabulary: int, joint: bool) -> ModelConfig:
-        """The model of this size for these vocabularies."""
-        apart = ("start", "size")
-        chosen = {name: value for name, value in asdict(self).items() if value is not None and name not in apart}
+        """Return the configuration of this model for vocabularies of these sizes."""
+        not_sizes = ("start", "size")
+        chosen = {name: value for name, value in asdict(self).items() if value is not None and name not in not_sizes}
         tie = "all" if joint else "decoder"
         return ModelConfig(source_vocabulary, target_vocabulary, **{**PRESETS[self.size], "tie": tie, **chosen})
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """How long to train, on how much at a time, and how often to look and to save."""
+    """Length of the training, size of its updates, and how often to evaluate and to save."""
 
     steps: Annotated[int | None, "updates to make; name either this or minutes"] = None
-    minutes: Annotated[float | None, "or time to spend, evaluations and saving counted"] = None
+    minutes: Annotated[float | None, "or minutes to train, evaluations and saving included"] = None
     batch_tokens: Annotated[int, "target positions in a batch, padding counted"] = 4096
     accumulate: Annotated[int, "batches whose gradients are summed for one update"] = 1
     precision: Annotated[
         Literal["float32", "bfloat16"],
-        "of the products, bfloat16 where that is built in; weights, sums and the optimiser stay float32",
+        "of matrix products: bfloat16 only where that is built in; weights, sums and the optimiser stay float32",
     ] = "float32"
     shard_model: Annotated[
-        bool, "several workers keep a part each of weights, gradients and Adam's memory: for a model too large for one"
+        bool, "each worker keeps only a part of the weights, gradients and Adam's memory: for a model too large for one"
     ] = False
-    compile: Annotated[bool, "fuse the layers by torch.compile first: minutes at the start, faster on a GPU"] = False
+    compile: Annotated[bool, "fuse the layers with torch.compile: takes minutes at the start, is faster on a GPU"] = (
+        False
+    )
     evaluate_every: Annotated[
         int | None,
-        "updates between evaluations; left out: a twelfth of the run, and in one of minutes none in the first half "
-        "minute, nor more than take a fifth of the time",
+        "updates between evaluations; if left out, a twelfth of the run; a run in minutes then has none in its first "
+        "half minute and spends at most a fifth of its time on them",
     ] = None
-    save_every: Annotated[int | None, "updates between checkpoints; left out: those, or a twelfth of the run"] = None
-    patience: Annotated[int | None, "evaluations without a better dev score before stopping; left out: never stop"] = (
-        None
-    )
+    save_every: Annotated[
+        int | None, "updates between checkpoints; if left out, one at each evaluation that is due"
+    ] = None
+    patience: Annotated[
+        int | None, "evaluations without a better dev score before stopping; if left out, never stop"
+    ] = None
     dev_sentences: Annotated[int, "dev sentences translated for BLEU and chrF at each evaluation"] = 500
-    dev_beam: Annotated[int, "beam of those translations"] = 4
+    dev_beam: Annotated[int, "beam width of those translations"] = 4
     average: Annotated[Literal["last", "best"], "which checkpoints the averaged model is made of"] = "last"
     keep: Annotated[int, "checkpoints kept, and averaged at the end"] = 5
 
@@ -173,6 +185,7 @@ class TrainConfig:
         problems = [
             f"train.{name} is {value}, it must be above 0"
             for name, value in asdict(self).items()
+            # A bool is an int in Python; false must not be taken for 0.
             if isinstance(value, int | float) and not isinstance(value, bool) and value <= 0
         ]
         if self.steps is not None and self.minutes is not None:
@@ -189,26 +202,26 @@ class TrainConfig:
 class OptimConfig:
     """Adam and its learning rate (paper, 5.3)."""
 
-    peak: Annotated[float, "learning rate at the top of the warm-up"] = 1e-3
-    warmup: Annotated[int, "updates until the top"] = 1000
+    peak: Annotated[float, "learning rate at the end of the warm-up"] = 1e-3
+    warmup: Annotated[int, "updates until the learning rate is at its peak"] = 1000
     schedule: Annotated[
-        Literal["inverse_sqrt", "linear"], "after the top: fall as 1 / sqrt(step), or straight to zero at the end"
+        Literal["inverse_sqrt", "linear"], "after the peak: fall as 1 / sqrt(step), or straight to zero at the end"
     ] = "inverse_sqrt"
     beta1: Annotated[float, "Adam's memory of gradients"] = 0.9
     beta2: Annotated[float, "Adam's memory of their squares"] = 0.98
     epsilon: Annotated[float, "keeps Adam's division finite"] = 1e-9
-    clip: Annotated[float, "longest gradient, over all weights together; a longer one is scaled down"] = 1.0
+    clip: Annotated[float, "largest norm of the gradient, all weights together; a larger one is scaled down"] = 1.0
     label_smoothing: Annotated[float, "share of the target's probability spread over the vocabulary"] = 0.1
     r_drop: Annotated[
-        float, "every pair goes through twice, and this (5, say) pulls the two together (R-Drop); 0: once"
+        float, "R-Drop: each pair passes through the model twice, pulled together this strongly (such as 5); 0: once"
     ] = 0.0
     dropout_rise: Annotated[
-        float, "epochs in which dropout grows from nothing to what the model says; 0: all of it from the start"
+        float, "epochs over which dropout grows from 0 to the model's; 0: all of it from the start"
     ] = 0.0
 
     @property
     def passes(self) -> int:
-        """Times that a pair goes through the model in an update."""
+        """Times that a pair passes through the model in an update."""
         return 2 if self.r_drop else 1
 
     def __post_init__(self) -> None:
@@ -224,7 +237,9 @@ class OptimConfig:
             ("dropout_rise", self.dropout_rise >= 0, "0 or more"),
         )
         problems = [
-            f"optim.{name} is {getattr(self, name)}, it must be {wanted}" for name, ok, wanted in rules if not ok
+            f"optim.{name} is {getattr(self, name)}, it must be {requirement}"
+            for name, is_valid, requirement in rules
+            if not is_valid
         ]
         if problems:
             raise ValueError("; ".join(problems))
@@ -232,11 +247,11 @@ class OptimConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """One training run, whole."""
+    """All settings of one training run."""
 
     data: DataConfig
     train: TrainConfig
-    seed: Annotated[int, "of the weights, the order of the data and dropout"] = 1
+    seed: Annotated[int, "seed of the weights, the order of the data and dropout"] = 1
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: ModelSettings = field(default_factory=ModelSettings)
     optim: OptimConfig = field(default_factory=OptimConfig)
@@ -265,40 +280,43 @@ class RunConfig:
             )
 
     def model_config(self, tokenizer: Tokenizer) -> ModelConfig:
-        """The model this run trains, for a tokenizer's vocabularies."""
+        """Return the configuration of the model that this run trains, for a tokenizer's vocabularies."""
         return self.model.config(tokenizer.source_vocabulary, tokenizer.target_vocabulary, self.tokenizer.joint)
 
 
 def read_run(path: Path, overrides: tuple[str, ...] | list[str] = (), began: Path | None = None) -> RunConfig:
-    """A run file, with `section.key=value` overrides.
+    """Read a run file, changed by `section.key=value` overrides.
 
-    Data files, and the model to start from, are looked for beside the run file; `${NAME}` in their names stands for an
-    environment variable. What that model says is filled in; a run that goes on in the directory `began` knows it
-    already. Raises ValueError, naming every problem at once, for keys and values that are none.
+    Relative names of data files and of the initial model are looked up beside the run file; `${NAME}` in them stands
+    for an environment variable. Settings that the initial model determines are filled in; a run that is resumed in the
+    directory `began` has them there already. Raises ValueError, naming every problem at once, for unknown keys and
+    impossible values.
     """
     return make_run(override_run(read_toml(path), overrides), str(path), path.parent, began)
 
 
 def override_run(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """`apply_overrides`, but that one length of the run takes the place of the other: steps of minutes, minutes of
-    steps.
+    """Apply overrides to the tables of a run; train.steps replaces train.minutes, and the other way round.
 
     >>> override_run({"train": {"minutes": 30, "keep": 5}}, ["train.steps=500"])
     {'train': {'keep': 5, 'steps': 500}}
     """
-    found = apply_overrides(tables, [])
+    # With no overrides this is a copy: the caller's tables stay as they are.
+    result = apply_overrides(tables, [])
     for override in overrides:
-        train, name = found.get("train"), override.partition("=")[0].strip()
+        train, name = result.get("train"), override.partition("=")[0].strip()
         if isinstance(train, dict) and name in ("train.steps", "train.minutes"):
-            found["train"] = {key: value for key, value in train.items() if key not in ("steps", "minutes")}
-        found = apply_overrides(found, [override])
-    return found
+            # A run has either length, never both.
+            result["train"] = {key: value for key, value in train.items() if key not in ("steps", "minutes")}
+        result = apply_overrides(result, [override])
+    return result
 
 
 def make_run(
     tables: dict[str, Any], where: str = "the settings", folder: Path = Path(), began: Path | None = None
 ) -> RunConfig:
-    """The same from tables in memory; files are looked for in `folder`, the working directory if it is left out."""
+    """Build a run from tables in memory; its files are looked up in `folder`."""
+    # Before the tables are checked, for the initial model fills in some of them.
     model = tables.get("model")
     if isinstance(model, dict) and isinstance(model.get("start"), str):
         start = _resolve_path(folder, model["start"])
@@ -308,12 +326,13 @@ def make_run(
 
 
 def _resolve_data_paths(data: DataConfig, folder: Path) -> DataConfig:
-    def located(settings: Any, *names: str) -> Any:
-        found = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
-        return replace(settings, **{name: _resolve_path(folder, value) for name, value in found.items()})
+    # For both classes that hold paths: DataConfig itself, and the CorpusConfig of each corpus.
+    def resolve_paths(settings: Any, *names: str) -> Any:
+        paths = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
+        return replace(settings, **{name: _resolve_path(folder, path) for name, path in paths.items()})
 
-    found = located(data, "source", "target", "train", "dev_source", "dev_target", "dev", "shards")
-    return replace(found, corpus=tuple(located(each, "source", "target", "pairs") for each in data.corpus))
+    resolved = resolve_paths(data, "source", "target", "train", "dev_source", "dev_target", "dev", "shards")
+    return replace(resolved, corpus=tuple(resolve_paths(corpus, "source", "target", "pairs") for corpus in data.corpus))
 
 
 def _resolve_path(folder: Path, name: str) -> str:
@@ -321,7 +340,7 @@ def _resolve_path(folder: Path, name: str) -> str:
 
 
 def _expand_variables(text: str) -> str:
-    """`${NAME}` replaced by the environment variable of that name; ValueError where there is none."""
+    """Replace each `${NAME}` by that environment variable; raise ValueError if it is not set."""
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in os.environ:

@@ -1,4 +1,4 @@
-"""What training costs, counted from the formulas: floating-point operations of a pair, and bytes that are held."""
+"""Costs of training, computed from formulas: floating-point operations of a pair, parameters, and bytes of memory."""
 
 from dataclasses import dataclass
 
@@ -8,13 +8,13 @@ from pellucid.model import ModelConfig, Transformer
 from pellucid.train.loss import CHUNK
 
 FLOAT_BYTES = 4
-"""Bytes of a weight, of its gradient, and of each of Adam's two means, in every precision."""
+"""Bytes of a weight, of its gradient and of each of Adam's two means, in every precision."""
 
 
 def training_flops(c: ModelConfig, s: int, t: int) -> float:
-    """Floating-point operations of one update for a pair of `s` source and `t` target pieces, end marks counted.
+    """Return the floating-point operations of one update for a pair of `s` source and `t` target tokens, EOS included.
 
-    Matrix products only, an addition and a multiplication each counted; the backward pass is twice the forward pass:
+    Only matrix products count, an addition and a multiplication as two; the backward pass is twice the forward pass:
 
         3 x [ encoder  s sum over layers of (8 d a + 2 m d f + 4 s a)
               cross    s sum over layers of 4 d c
@@ -22,31 +22,35 @@ def training_flops(c: ModelConfig, s: int, t: int) -> float:
               logits   t 2 d V ]
 
     d is d_model, f is d_ff, a and c are the heads of a layer's self-attention and cross-attention times their width (d
-    where no head was removed), V the target vocabulary, m the matrices of a feed-forward: 2, with swiglu 3. A decoder
-    position reads on average half of the target, hence 2 t a and not 4 t a. Padding is no work.
+    where no head was removed), V the target vocabulary, m the matrices of a feed-forward: 2, with swiglu 3. Padding is
+    not counted.
     """
     d, layers, decoder_layers = c.d_model, c.encoder_layers, c.decoder_layers
     ffn = 2 * (3 if c.activation == "swiglu" else 2) * d * c.d_ff
-    reads, own, crosses = (c.head_width * each for each in count_heads_by_kind(c))
-    encoder = s * (8 * d * reads + layers * ffn + 4 * s * reads)
-    cross = s * 4 * d * crosses
-    decoder = t * (8 * d * own + 2 * t * own + 4 * d * crosses + 4 * s * crosses + decoder_layers * ffn)
+    encoder_width, decoder_width, cross_width = (c.head_width * heads for heads in count_heads_by_kind(c))
+    encoder = s * (8 * d * encoder_width + layers * ffn + 4 * s * encoder_width)
+    # Keys and values of the memory; the queries are part of the decoder's work.
+    cross = s * 4 * d * cross_width
+    # Half of 4 t a: with the causal mask, a position reads half of the target on average.
+    decoder = t * (
+        8 * d * decoder_width + 2 * t * decoder_width + 4 * d * cross_width + 4 * s * cross_width + decoder_layers * ffn
+    )
     return 3.0 * (encoder + cross + decoder + t * 2 * d * c.target_vocabulary)
 
 
 def count_heads_by_kind(c: ModelConfig) -> tuple[int, int, int]:
-    """All heads of the encoder, of the decoder's self-attention and of its cross-attention."""
+    """Return the heads of all layers of the encoder, of decoder self-attention and of cross-attention."""
     kinds = (("encoder", "self", c.encoder_layers), ("decoder", "self", c.decoder_layers))
-    reads, own, crosses = (
-        sum(c.heads_in(f"{stack}.{layer}.{part}") for layer in range(depth))
-        for stack, part, depth in (*kinds, ("decoder", "cross", c.decoder_layers))
+    encoder, decoder, cross = (
+        sum(c.heads_in(f"{stack}.{layer}.{attention}") for layer in range(depth))
+        for stack, attention, depth in (*kinds, ("decoder", "cross", c.decoder_layers))
     )
-    return reads, own, crosses
+    return encoder, decoder, cross
 
 
 @dataclass(frozen=True)
 class ParameterCounts:
-    """How many numbers a model learns; a matrix that is shared is counted once."""
+    """Numbers of learned parameters; a matrix that is shared counts once."""
 
     embeddings: int
     encoder: int
@@ -54,56 +58,61 @@ class ParameterCounts:
 
     @property
     def total(self) -> int:
+        """Parameters of the whole model."""
         return self.embeddings + self.encoder + self.decoder
 
 
 def count_parameters(c: ModelConfig) -> ParameterCounts:
-    """The parameters of a model that need not be made for it."""
+    """Return the parameter counts of a model without allocating it."""
     counts = {"embeddings": 0, "encoder": 0, "decoder": 0}
+    # Tensors on the meta device have shapes and no memory.
     with torch.device("meta"):
         model = Transformer(c)
-    for name, each in model.named_parameters():
-        part = next((part for part in ("encoder", "decoder") if name.startswith(part)), "embeddings")
-        counts[part] += each.numel()
+    for name, parameter in model.named_parameters():
+        # Whatever belongs to neither stack are embeddings, the output bias among them.
+        group = next((group for group in ("encoder", "decoder") if name.startswith(group)), "embeddings")
+        counts[group] += parameter.numel()
     return ParameterCounts(**counts)
 
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Bytes that training holds at once, besides the corpus and the libraries."""
+    """Bytes that training holds at once, without the corpus and the libraries."""
 
     weights: int
     gradients: int
     adam: int
     activations: int
-    """An estimate for the largest batch, logits and the loss's own gradients counted."""
+    """Estimate for the largest batch, with logits and the gradient of the loss."""
 
     @property
     def shared(self) -> int:
-        """What train.shard_model cuts into as many parts as there are workers."""
+        """Bytes that train.shard_model divides among the workers."""
         return self.weights + self.gradients + self.adam
 
     @property
     def total(self) -> int:
+        """Bytes of everything together."""
         return self.shared + self.activations
 
 
-def estimate_memory(c: ModelConfig, learned: int, rows: int, s: int, t: int) -> MemoryEstimate:
-    """The memory of an update whose largest batch is `rows` pairs of `s` source and `t` target positions.
+def estimate_memory(c: ModelConfig, parameters: int, rows: int, s: int, t: int) -> MemoryEstimate:
+    """Estimate the memory of an update whose largest batch is `rows` pairs of `s` source and `t` target positions.
 
-    What the backward pass needs again is kept: of each sublayer its input, its normalised input, its dropout mask and
-    what its products read. Somewhat more is reckoned, for what the backward pass makes on its way. The logits exist in
-    chunks of rows (`train/loss.py`).
+    The backward pass needs each sublayer's input, its normalised input, its dropout mask and the operands of its
+    products. The factors are rounded up for what the backward pass allocates itself.
     """
-    d, (reads, own, crosses) = c.d_model, count_heads_by_kind(c)
+    d, (encoder_width, decoder_width, cross_width) = c.d_model, count_heads_by_kind(c)
     ffn = 3 * d + (4 if c.activation == "swiglu" else 2) * c.d_ff
-    encoder = rows * s * (2 * d + c.encoder_layers * (8 * d + ffn) + 2 * reads * s)
-    decoder = rows * t * (2 * d + c.decoder_layers * (14 * d + ffn) + 2 * (own * t + crosses * s))
-    kept = rows * s * c.decoder_layers * 2 * d
+    encoder = rows * s * (2 * d + c.encoder_layers * (8 * d + ffn) + 2 * encoder_width * s)
+    decoder = rows * t * (2 * d + c.decoder_layers * (14 * d + ffn) + 2 * (decoder_width * t + cross_width * s))
+    # Every decoder layer projects the encoder's output to keys and values of its own.
+    memory_keys_and_values = rows * s * c.decoder_layers * 2 * d
+    # Logits exist in chunks of rows only (`loss.CHUNK`); the last term is the gradient of the output embedding.
     logits = 3 * min(CHUNK, rows * t) * c.target_vocabulary + c.target_vocabulary * d
     return MemoryEstimate(
-        FLOAT_BYTES * learned,
-        FLOAT_BYTES * learned,
-        2 * FLOAT_BYTES * learned,
-        FLOAT_BYTES * (encoder + decoder + kept + logits),
+        FLOAT_BYTES * parameters,
+        FLOAT_BYTES * parameters,
+        2 * FLOAT_BYTES * parameters,
+        FLOAT_BYTES * (encoder + decoder + memory_keys_and_values + logits),
     )

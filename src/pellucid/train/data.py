@@ -1,4 +1,4 @@
-"""The data of a run: from its shards if it names some, else from its text in memory; both give the same."""
+"""Data of a run: read from its shards if it names some, otherwise from its text in memory, with the same result."""
 
 from dataclasses import replace
 
@@ -11,20 +11,21 @@ from pellucid.train.shard_reading import read_shards
 
 
 def read_data(run: RunConfig, tokenizer: Tokenizer | None = None) -> TrainingData:
-    """Pairs as ids, dev pairs, and the tokenizer: `tokenizer` if it is given, for a run that goes on; else that of the
-    model the run starts from, or a new one.
+    """Return the encoded pairs, the dev pairs and the tokenizer of a run.
 
-    Raises ValueError for data that cannot be trained on, and for shards that are not of this run.
+    A run that is resumed passes its `tokenizer`; otherwise it is that of the initial model, or a new one. Raises
+    ValueError for data that cannot be trained on, and for shards that are not of this run.
     """
     tokenizer = tokenizer or initial_tokenizer(run)
     data = read_shards(run, tokenizer) if run.data.shards is not None else read_data_in_memory(run, tokenizer)
-    if share := run.data.bpe_dropout:
-        data = replace(data, encoded=with_bpe_dropout(data.encoded, data.tokenizer, share, run.data.max_pieces))
+    # Last, for BPE dropout cuts the same text anew in each epoch, whether it came from shards or from memory.
+    if rate := run.data.bpe_dropout:
+        data = replace(data, encoded=with_bpe_dropout(data.encoded, data.tokenizer, rate, run.data.max_pieces))
     return data
 
 
 def read_data_in_memory(run: RunConfig, tokenizer: Tokenizer | None) -> TrainingData:
-    """The data of a run without shards."""
+    """Return the data of a run without shards."""
     corpus = read_corpus(run.data, run.seed)
     tokenizer = tokenizer or learn_tokenizer(corpus, run)
     encoded, notes, accounts = encode_corpora(corpus, tokenizer, run)

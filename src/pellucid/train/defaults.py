@@ -1,4 +1,4 @@
-"""Settings for two files and nothing else: chosen from the number of pairs, each with its reason."""
+"""Settings for training on two files and nothing else: chosen from the number of pairs, each with a reason."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from pellucid.train.config import TrainConfig
 
 @dataclass(frozen=True)
 class ChosenSettings:
-    """The tables of a run file, and a sentence for each choice made."""
+    """Tables of a run file, and a sentence for each choice made."""
 
     tables: dict[str, Any]
     reasons: tuple[str, ...]
@@ -18,7 +18,7 @@ class ChosenSettings:
 
 @dataclass(frozen=True)
 class CorpusScale:
-    """What suits corpora of up to this many pairs."""
+    """Settings that suit corpora of up to `pairs` pairs."""
 
     pairs: float
     size: str
@@ -34,29 +34,31 @@ SCALES = (
     CorpusScale(5_000_000, "base", 0.1, 16_000, 4096),
     CorpusScale(float("inf"), "big", 0.1, 32_000, 4096),
 )
-"""Little text wants a small model, small batches, and to be kept from learning by heart (benchmarks/results)."""
+"""Settings by size of the corpus: little text needs a small model, small batches and dropout (benchmarks/results)."""
 
 DROPOUT_RISE_EPOCHS = 20.0
-"""Epochs until all of the dropout is there: in a short run, which sees little twice, it would only be in the way."""
+"""Epochs until dropout is at its full rate; a short run sees little text twice, and dropout would only slow it down."""
 
 PEAK_AND_WARMUP = {"tiny": (5e-3, 600), "small": (2e-3, 1000), "base": (1e-3, 4000), "big": (5e-4, 4000)}
-"""Learning rate and warm-up: the wider the model, the smaller the step it bears."""
+"""Peak learning rate and updates of warm-up for each size: the wider the model, the smaller the steps it bears."""
 
 FINE_TUNING_DIVISOR = 10
-"""A model that has learned already takes steps so much smaller, or it soon forgets what it knows."""
+"""How many times smaller the steps of a trained model are, which would soon forget what it has learned otherwise."""
 
 DEFAULT_MINUTES = 30.0
+"""Minutes of training where neither steps nor minutes are given."""
 
 SHORT_MINUTES = 10.0
-"""Minutes below which translating all dev sentences for the scores takes time that training has more use for."""
+"""Minutes below which a run translates fewer dev sentences, for training makes better use of the time."""
 
 DEV_SENTENCES = TrainConfig.dev_sentences
+"""Dev sentences translated at each evaluation of a run that is not short."""
 
 
 def choose_settings(
     data: dict[str, str], pairs: int, size: str | None = None, steps: int | None = None, minutes: float | None = None
 ) -> ChosenSettings:
-    """Settings for training on `pairs` from the files in `data`; what is given is kept, the rest follows from them."""
+    """Choose settings for training on `pairs` pairs from the files in `data`; arguments that are given are kept."""
     scale = next(scale for scale in SCALES if pairs <= scale.pairs)
     reasons = []
     if size is None:
@@ -68,9 +70,13 @@ def choose_settings(
         f"batches of {scale.batch_tokens:,} target positions: the less text, the more and the smaller the updates",
     ]
     reasons.append(f"vocabulary {scale.vocabulary:,}: pieces this much text shows often enough to learn")
+    # An unknown size is refused later, together with all other problems of the settings.
     peak, warmup = PEAK_AND_WARMUP.get(size, PEAK_AND_WARMUP["base"])
-    train, more = choose_length(steps, minutes)
-    reasons += [*more, f"learning rate up to {peak:g} in {warmup} updates, then straight down to zero at the end"]
+    train, length_reasons = choose_length(steps, minutes)
+    reasons += [
+        *length_reasons,
+        f"learning rate up to {peak:g} in {warmup} updates, then straight down to zero at the end",
+    ]
     tables = {
         "data": data,
         "tokenizer": {"vocabulary": scale.vocabulary},
@@ -88,27 +94,32 @@ def choose_fine_tuning_settings(
     steps: int | None = None,
     minutes: float | None = None,
 ) -> ChosenSettings:
-    """The same for a run that starts from a model: `model` is what is given of it, `known` what it says itself."""
+    """Choose settings for a run from an initial model: `model` is the run's [model] table, `known` the model's own."""
+    # The model may have any width: the smallest named size that is as wide decides.
     size = next((name for name, sizes in PRESETS.items() if known["d_model"] <= sizes["d_model"]), "big")
     peak, warmup = PEAK_AND_WARMUP[size][0] / FINE_TUNING_DIVISOR, PEAK_AND_WARMUP[size][1]
     train, reasons = choose_length(steps, minutes)
-    rate = (
+    rate_reason = (
         f"learning rate up to {peak:g}, {FINE_TUNING_DIVISOR} times less than a new model of this "
-        "width gets, then straight down "
-        "to zero: larger steps learn faster and forget more (--set optim.peak=...)"
+        "width gets, then straight down to zero: larger steps learn faster and forget more (--set optim.peak=...)"
     )
     optim = {"peak": peak, "warmup": warmup, "schedule": "linear"}
-    return ChosenSettings({"data": data, "model": model, "train": train, "optim": optim}, (*reasons, rate))
+    return ChosenSettings({"data": data, "model": model, "train": train, "optim": optim}, (*reasons, rate_reason))
 
 
 def choose_length(steps: int | None, minutes: float | None) -> tuple[dict[str, Any], list[str]]:
-    """How long to train, and why, if nobody said."""
+    """Return the length of the run as settings, and the reasons for what was not given."""
     if steps is None and minutes is None:
-        why = f"{DEFAULT_MINUTES:.0f} minutes: a first result (--minutes or --steps chooses; longer is better)"
-        return {"minutes": DEFAULT_MINUTES}, [why]
-    given = {key: value for key, value in (("steps", steps), ("minutes", minutes)) if value is not None}
+        reason = (
+            f"{DEFAULT_MINUTES:.0f} minutes: enough for a first result (--minutes or --steps chooses; longer is better)"
+        )
+        return {"minutes": DEFAULT_MINUTES}, [reason]
+    length = {key: value for key, value in (("steps", steps), ("minutes", minutes)) if value is not None}
     if minutes is None or minutes >= SHORT_MINUTES:
-        return given, []
-    few = max(100, round(DEV_SENTENCES * minutes / SHORT_MINUTES))
-    why = f"{few} dev sentences translated at each look: {DEV_SENTENCES} would take a good part of {minutes:g} minutes"
-    return {**given, "dev_sentences": few}, [why]
+        return length, []
+    sentences = max(100, round(DEV_SENTENCES * minutes / SHORT_MINUTES))
+    reason = (
+        f"{sentences} dev sentences translated at each evaluation: "
+        f"{DEV_SENTENCES} would take a good part of {minutes:g} minutes"
+    )
+    return {**length, "dev_sentences": sentences}, [reason]

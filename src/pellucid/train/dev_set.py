@@ -1,4 +1,4 @@
-"""How good the model is now: its loss on the dev pairs, and BLEU and chrF of real translations of some of them."""
+"""Evaluation during training: loss on the dev pairs, and BLEU and chrF of beam-search translations of some of them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,25 +18,27 @@ from pellucid.train.update import batch_loss
 
 @dataclass(frozen=True)
 class DevSet:
-    """The dev pairs, as batches for the loss and as text for the translations."""
+    """Dev pairs, as batches for the loss and as text for the translations."""
 
     batches: list[Batch]
     sources: list[str]
     references: list[str]
     notes: tuple[str, ...]
-    """What of the dev pairs is measured with nothing."""
+    """Sentences on dev pairs that are left out, and why."""
 
     @classmethod
     def from_pairs(cls, pairs: SentencePairs, tokenizer: Tokenizer, run: RunConfig) -> "DevSet":
-        """All pairs for the loss; for translation `train.dev_sentences` of them, spread evenly over the file."""
+        """Take all pairs for the loss; for translation `train.dev_sentences` of them, spread evenly over the file."""
         encoded, notes = encode_with_note(pairs, tokenizer, run)
+        # Fixed seed and epoch: every evaluation has the same batches.
         order = epoch_batches(encoded.sources.lengths, encoded.targets.lengths, run.train.batch_tokens, seed=0, epoch=0)
-        some = range(0, len(pairs), -(-len(pairs) // run.train.dev_sentences))
-        fits = [i for i in some if len(tokenizer.encode_source([pairs.sources[i]])[0]) <= run.data.max_pieces]
+        # A step that is rounded up: never more sentences than asked for.
+        sampled = range(0, len(pairs), -(-len(pairs) // run.train.dev_sentences))
+        fitting = [i for i in sampled if len(tokenizer.encode_source([pairs.sources[i]])[0]) <= run.data.max_pieces]
         return cls(
             [collate(encoded, batch) for batch in order],
-            [pairs.sources[i] for i in fits],
-            [pairs.targets[i] for i in fits],
+            [pairs.sources[i] for i in fitting],
+            [pairs.targets[i] for i in fitting],
             notes,
         )
 
@@ -52,23 +54,25 @@ class Evaluation:
 
     @property
     def score(self) -> float:
-        """What "best" means."""
+        """Score by which models are compared: the largest is the best."""
         return self.bleu
 
     def __str__(self) -> str:
         return f"dev loss {self.dev_loss:.3f}, BLEU {self.bleu:.2f}, chrF {self.chrf:.2f}"
 
     def row(self) -> dict[str, Any]:
+        """Return the scores as they are written into logs and model directories."""
         return {"dev_loss": self.dev_loss, "bleu": self.bleu, "chrf": self.chrf, "signatures": self.signatures}
 
 
 def evaluate_model(model: Transformer, tokenizer: Tokenizer, dev: DevSet, run: RunConfig) -> Evaluation:
-    """Loss in nats a token, without label smoothing; BLEU and chrF of beam search."""
+    """Measure a model: loss in nats per token, without label smoothing, and BLEU and chrF of beam search."""
     device = model.output_embedding.weight.device
     with inference_only(model), autocast_products(run.train.precision, device):
         total = sum(batch_loss(model, batch.to(device), smoothing=0.0).item() for batch in dev.batches)
     translations = Translator(model, tokenizer).translate(dev.sources, SearchConfig(beam=run.train.dev_beam))
-    texts, lowercase = [each.text for each in translations], tokenizer.lowercase
+    texts, lowercase = [translation.text for translation in translations], tokenizer.lowercase
+    # A lowercase model cannot know the case of the references.
     scores = corpus_scores(texts, dev.references, metrics=("bleu", "chrf"), lowercase=lowercase)
     return Evaluation(
         dev_loss=total / sum(batch.target_tokens for batch in dev.batches),

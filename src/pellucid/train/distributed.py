@@ -1,8 +1,8 @@
-"""Many workers: processes that share the pairs of each update and add up their gradients.
+"""Data parallelism: processes that share the pairs of each update and add up their gradients.
 
-A worker is what `torchrun` starts. All have the same weights (in parts, where `fsdp` shards them) and walk through the
-same stream, and each computes its share of an update; the sums of the shares are what one worker would have had (sum
-first, divide once), so the number of workers changes the time a run takes and nothing else. The first worker reports,
+`torchrun` starts the workers. All have the same weights (in parts, where `fsdp` shards them) and read the same stream,
+and each computes its share of an update. The sums over the shares are what one worker would have computed (sum first,
+divide once), so the number of workers changes how long a run takes and nothing else. The first worker reports,
 evaluates and writes.
 """
 
@@ -28,148 +28,156 @@ from pellucid.data.tokenizer import BOS, EOS, PAD
 from pellucid.train.failures import TrainingFailed
 
 BUCKET = 2**24
-"""Numbers that are sent at a time."""
+"""Numbers that are sent in one message."""
 
 WORKER_TIMEOUT = timedelta(minutes=30)
-"""How long a worker waits for the others: an evaluation must fit in, which the first makes alone."""
+"""How long a worker waits for the others; an evaluation, which the first makes alone, must fit in."""
 
 
 @dataclass(frozen=True)
 class Workers:
-    """This process among `world` of them, counted from 0. Alone, nothing is sent."""
+    """This process, with number `rank`, among `world_size` workers; alone, it sends nothing."""
 
     rank: int = 0
     world_size: int = 1
     local_rank: int = 0
-    """Its number on its machine: that of its GPU."""
+    """Number of this worker on its machine, which is also that of its GPU."""
 
     @property
     def is_first(self) -> bool:
-        """Whether this one speaks and writes for all."""
+        """Whether this worker is the one that reports and writes for all."""
         return self.rank == 0
 
     @property
     def device(self) -> torch.device:
-        """Where this worker computes."""
+        """Device that this worker computes on."""
         return torch.device("cuda", self.local_rank) if torch.cuda.is_available() else torch.device("cpu")
 
     def all_reduce_sum(self, tensors: Sequence[Tensor]) -> None:
-        """Put into each tensor, in place and on every worker, the sum over all workers; all of one type."""
+        """Replace each tensor, in place and on every worker, by its sum over all workers; all tensors have one type."""
         if self.world_size == 1:
             return
-        for some in bucket_tensors(tensors):
-            flat = torch.cat([each.flatten() for each in some])
+        for bucket in bucket_tensors(tensors):
+            # One message for many small tensors: each message has a cost of its own.
+            flat = torch.cat([tensor.flatten() for tensor in bucket])
             distributed.all_reduce(flat)
-            for each, part in zip(some, flat.split([each.numel() for each in some]), strict=True):
-                each.copy_(part.view_as(each))
+            for tensor, summed in zip(bucket, flat.split([tensor.numel() for tensor in bucket]), strict=True):
+                tensor.copy_(summed.view_as(tensor))
 
     def broadcast(self, *numbers: float) -> list[float]:
-        """What the first worker knows, on every worker."""
+        """Return the first worker's numbers, on every worker."""
         if self.world_size == 1:
             return list(numbers)
-        sent = torch.tensor(numbers, dtype=torch.float64, device=self.device)
-        distributed.broadcast(sent, src=0)
-        return sent.tolist()
+        # float64 holds every integer up to 2**53 exactly, and steps and flags travel here, too.
+        values = torch.tensor(numbers, dtype=torch.float64, device=self.device)
+        distributed.broadcast(values, src=0)
+        return values.tolist()
 
     def all_reduce_max(self, number: int) -> int:
-        """The largest of the numbers that the workers know."""
+        """Return the largest of the workers' numbers."""
         if self.world_size == 1:
             return number
-        sent = torch.tensor([number], device=self.device)
-        distributed.all_reduce(sent, distributed.ReduceOp.MAX)
-        return int(sent.item())
+        maximum = torch.tensor([number], device=self.device)
+        distributed.all_reduce(maximum, distributed.ReduceOp.MAX)
+        return int(maximum.item())
 
     def barrier(self) -> None:
-        """Until all workers are here."""
+        """Wait until all workers have come this far."""
         self.all_reduce_max(0)
 
     def require_same(self, what: str, fingerprint: str) -> None:
-        """TrainingFailed, naming them, if some workers have something else than the first."""
+        """Raise TrainingFailed, naming them, if some workers have another fingerprint than the first."""
         if self.world_size == 1:
             return
-        digest = int.from_bytes(hashlib.sha256(fingerprint.encode()).digest()[:7], "big")  # exact as a float64
-        mine = torch.zeros(self.world_size, 2, dtype=torch.float64, device=self.device)
-        mine[self.rank, 0], mine[self.rank, 1] = digest >> 28, digest & (2**28 - 1)
-        distributed.all_reduce(mine)
-        others = [str(i) for i in range(self.world_size) if not torch.equal(mine[i], mine[0])]
-        if others:
+        digest = int.from_bytes(hashlib.sha256(fingerprint.encode()).digest()[:7], "big")
+        # A row for each worker; all but its own are zero, so that the sum holds the digests of all. A float64 holds 28
+        # bits exactly.
+        digests = torch.zeros(self.world_size, 2, dtype=torch.float64, device=self.device)
+        digests[self.rank, 0], digests[self.rank, 1] = digest >> 28, digest & (2**28 - 1)
+        distributed.all_reduce(digests)
+        differing = [str(i) for i in range(self.world_size) if not torch.equal(digests[i], digests[0])]
+        if differing:
             raise TrainingFailed(
-                f"worker{'s' * (len(others) > 1)} {', '.join(others)} of {self.world_size} (counted from 0) "
-                "found another "
-                f"{what} than worker 0; give all of them the same files and the same version of Pellucid"
+                f"worker{'s' * (len(differing) > 1)} {', '.join(differing)} of {self.world_size} (counted from 0) "
+                f"found another {what} than worker 0; give all of them the same files and the same version of Pellucid"
             )
 
 
 ALONE = Workers()
+"""The only worker of a run in one process."""
 
 
 def bucket_tensors(tensors: Sequence[Tensor]) -> Iterator[Sequence[Tensor]]:
-    """The tensors in their order, so many together that few messages are sent and little is copied at a time.
+    """Yield the tensors in their order, in groups of up to `BUCKET` numbers.
 
-    >>> [len(some) for some in bucket_tensors([torch.empty(n) for n in (2**23, 2**22, 2**24, 5, 7)])]
+    >>> [len(bucket) for bucket in bucket_tensors([torch.empty(n) for n in (2**23, 2**22, 2**24, 5, 7)])]
     [2, 1, 2]
     """
-    cuts, room = [0], BUCKET
-    for i, each in enumerate(tensors):
-        if each.numel() > room and i > cuts[-1]:
-            cuts.append(i)
+    starts, room = [0], BUCKET
+    for i, tensor in enumerate(tensors):
+        # A tensor larger than a bucket gets one of its own.
+        if tensor.numel() > room and i > starts[-1]:
+            starts.append(i)
             room = BUCKET
-        room -= each.numel()
-    for start, end in pairwise([*cuts, len(tensors)]):
+        room -= tensor.numel()
+    for start, end in pairwise([*starts, len(tensors)]):
         yield tensors[start:end]
 
 
 @contextmanager
 def join_workers() -> Iterator[Workers]:
-    """This process as one of the workers that its environment names, as `torchrun` does; alone if it names none.
+    """Make this process one of the workers that its environment names, as torchrun sets it; alone if it names none.
 
-    Where a worker is gone, the others stop with TrainingFailed, which names it: at once if its connections break, else
-    after half an hour.
+    When a worker is lost, the others stop with TrainingFailed, which names it: at once if its connections break,
+    otherwise after half an hour.
     """
-    world = int(os.environ.get("WORLD_SIZE", "1"))
-    if world == 1:
+    world_size = int(os.environ.get("WORLD_SIZE", "1"))
+    if world_size == 1:
         yield ALONE
         return
-    workers = Workers(int(os.environ["RANK"]), world, int(os.environ.get("LOCAL_RANK", "0")))
+    workers = Workers(int(os.environ["RANK"]), world_size, int(os.environ.get("LOCAL_RANK", "0")))
     if workers.device.type == "cuda":
         torch.cuda.set_device(workers.device)
     elif "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(max(1, torch.get_num_threads() // int(os.environ.get("LOCAL_WORLD_SIZE", world))))
+        # Workers of one machine share its processor; without this, each would use all of it.
+        torch.set_num_threads(max(1, torch.get_num_threads() // int(os.environ.get("LOCAL_WORLD_SIZE", world_size))))
+    # gloo is torch's backend for CPUs, nccl the one for GPUs.
     init_workers("nccl" if workers.device.type == "cuda" else "gloo")
     store, stop = distributed.distributed_c10d._get_default_store(), Event()
-    heart = Thread(target=send_heartbeats, args=(store, workers.rank, stop), daemon=True)
+    heartbeat = Thread(target=send_heartbeats, args=(store, workers.rank, stop), daemon=True)
     try:
-        heart.start()
+        heartbeat.start()
         yield workers
     except RuntimeError as error:
+        # A broken connection shows as a RuntimeError in any exchange of numbers, far from here.
         if isinstance(error, TrainingFailed) or not is_lost_connection(error):
             raise
-        gone = find_missing_workers(store, workers)
-        names = " and ".join(f"worker {rank}" for rank in gone) or "a connection between workers"
-        said = f"{names} of {world} (counted from 0) {'are' if len(gone) > 1 else 'is'} gone, so all stop"
-        raise TrainingFailed(said) from error
+        missing = find_missing_workers(store, workers)
+        names = " and ".join(f"worker {rank}" for rank in missing) or "a connection between workers"
+        message = f"{names} of {world_size} (counted from 0) {'are' if len(missing) > 1 else 'is'} gone, so all stop"
+        raise TrainingFailed(message) from error
     finally:
         stop.set()
-        heart.join()
+        heartbeat.join()
         if distributed.is_initialized():
             distributed.destroy_process_group()
 
 
 def init_workers(backend: str) -> None:
-    """Find the other workers; TrainingFailed, with what torch says, where one does not come or the port is taken."""
+    """Connect to the other workers; raise TrainingFailed, with torch's reason, if one is missing or the port taken."""
     try:
         distributed.init_process_group(backend, timeout=WORKER_TIMEOUT)
     except distributed.DistError as error:
-        place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         reason = str(error).partition("\n")[0].rstrip(".")
         raise TrainingFailed(
-            f"the {os.environ['WORLD_SIZE']} workers did not meet at {place}: {reason}. Start all of them with the "
+            f"the {os.environ['WORLD_SIZE']} workers did not meet at {address}: {reason}. Start all of them with the "
             "same MASTER_ADDR and MASTER_PORT, a port that nothing else has taken"
         ) from error
 
 
 def send_heartbeats(store: Any, rank: int, stop: Event) -> None:
-    """Count seconds in the store that all workers share, until told to stop, or until the store is gone."""
+    """Count the seconds in the store that all workers share, until `stop` is set or the store is gone."""
     with suppress(RuntimeError):
         for seconds in count():
             store.set(f"alive/{rank}", str(seconds))
@@ -178,45 +186,50 @@ def send_heartbeats(store: Any, rank: int, stop: Event) -> None:
 
 
 def is_lost_connection(error: RuntimeError) -> bool:
-    """Whether this is how torch says that a connection broke or that nobody answered."""
-    said = ("Connection closed", "Connection reset", "Timed out", "Broken pipe", "timeout", "Socket")
-    return isinstance(error, distributed.DistError) or any(each in str(error) for each in said)
+    """Whether an error of torch means that a connection broke or that nobody answered."""
+    # gloo raises plain RuntimeErrors: only their text tells them apart.
+    phrases = ("Connection closed", "Connection reset", "Timed out", "Broken pipe", "timeout", "Socket")
+    return isinstance(error, distributed.DistError) or any(phrase in str(error) for phrase in phrases)
 
 
 def find_missing_workers(store: Any, workers: Workers) -> list[int]:
-    """The workers that count no longer: of those that only wait for another, the hearts beat on.
+    """Return the workers whose heartbeat has stopped; a worker that only waits for another still sends its own.
 
-    Whoever finds out first writes it down, for the others hear of it when that one has gone, too.
+    The first worker to notice writes the list into the store: the others learn of the failure only when that worker
+    stops, too.
     """
     try:
         if store.check(["gone"]):
             return json.loads(store.get("gone"))
         before = {rank: store.get(f"alive/{rank}") for rank in range(workers.world_size) if rank != workers.rank}
+        # Heartbeats come once a second: four seconds without one are no delay.
         time.sleep(4)
-        gone = [rank for rank, beats in before.items() if store.get(f"alive/{rank}") == beats]
-        store.set("gone", json.dumps(gone))
-        return gone
+        missing = [rank for rank, heartbeat in before.items() if store.get(f"alive/{rank}") == heartbeat]
+        store.set("gone", json.dumps(missing))
+        return missing
     except RuntimeError:
-        return [0]  # started without torchrun, the store lives with the first
+        return [0]  # without torchrun the store lives in the first worker, which must be gone
 
 
-def worker_batches(places: Sequence[BatchSpec], workers: Workers) -> list[Batch]:
-    """This worker's share of an update: every so-manieth batch, or, where they do not come out even, rows of each.
+def worker_batches(specs: Sequence[BatchSpec], workers: Workers) -> list[Batch]:
+    """Return this worker's share of an update: whole batches, or, where they do not divide evenly, rows of each.
 
-    Whole batches are what one worker would compute, to the bit. Of few rows, a worker may get none; it computes as
-    many batches as the others all the same, for a sharded model needs every worker in every layer.
+    Whole batches are what one worker would compute, to the bit.
     """
-    if len(places) % workers.world_size == 0:
-        return [collate(each.corpus, each.pairs, each.seed) for each in places[workers.rank :: workers.world_size]]
-    rows = [replace(each, pairs=each.pairs[workers.rank :: workers.world_size]) for each in places]
-    seeds = [each.seed + (workers.rank << 16) for each in rows]  # the threads of a worker take those that follow
+    if len(specs) % workers.world_size == 0:
+        return [collate(spec.corpus, spec.pairs, spec.seed) for spec in specs[workers.rank :: workers.world_size]]
+    shares = [replace(spec, pairs=spec.pairs[workers.rank :: workers.world_size]) for spec in specs]
+    # Each worker has dropout of its own; the threads of a worker take the seeds that follow (`threads.thread_rows`).
+    seeds = [share.seed + (workers.rank << 16) for share in shares]
     return [
-        collate(each.corpus, each.pairs, seed) if len(each.pairs) else empty_batch(seed)
-        for each, seed in zip(rows, seeds, strict=True)
+        # A worker without rows still computes a batch: a sharded model needs every worker in every layer.
+        collate(share.corpus, share.pairs, seed) if len(share.pairs) else empty_batch(seed)
+        for share, seed in zip(shares, seeds, strict=True)
     ]
 
 
 def empty_batch(seed: int) -> Batch:
-    """A batch whose loss and gradient are zero."""
-    source, target_in, target_out = (torch.tensor([[piece]]) for piece in (EOS, BOS, PAD))
+    """Return a batch whose loss and gradient are zero."""
+    # The only target is padding, which has no loss.
+    source, target_in, target_out = (torch.tensor([[token]]) for token in (EOS, BOS, PAD))
     return Batch(source, target_in, target_out, np.empty(0, np.int64), 0, seed)

@@ -1,4 +1,4 @@
-"""What can go wrong in the middle of a run that is nobody's mistake: memory that runs out, and a disk that is full."""
+"""Failures in the middle of a run that are nobody's mistake: memory that runs out, and a disk that is full."""
 
 import re
 import shutil
@@ -16,61 +16,64 @@ from pellucid.data.batching import Batch
 from pellucid.data.tokenizer import PAD
 
 OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|CUBLAS_STATUS_ALLOC_FAILED")
-"""What the RuntimeErrors say that stand for it: of CUDA and MPS, of the CPU, of the CPU on Windows, of cuBLAS."""
+"""Texts of the RuntimeErrors that mean it: of CUDA and MPS, of the CPU, of the CPU on Windows, of cuBLAS."""
 
 
 class TrainingFailed(RuntimeError):
-    """A run cannot go on; the message says why, and what to do."""
+    """Error of a run that cannot continue; the message says why, and what to do."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether this is how torch, numpy or Python say that memory does not suffice.
+    """Whether an error of torch, numpy or Python means that memory does not suffice.
 
     >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError("CUDA error: device-side assert triggered"))
     (True, False)
     """
+    # Not every backend raises torch's own class: others raise a plain RuntimeError, known by its text only.
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
         isinstance(error, RuntimeError) and OUT_OF_MEMORY.search(str(error)) is not None
     )
 
 
 def halve_batch(batch: Batch) -> tuple[Batch, Batch]:
-    """The first pairs of a batch and the others, without the padding that only the longest needed."""
+    """Return the first and the second half of a batch, without padding that only the longest pair needed."""
     middle = len(batch.source) // 2
     return slice_batch(batch, slice(0, middle)), slice_batch(batch, slice(middle, None))
 
 
-def slice_batch(batch: Batch, some: slice) -> Batch:
-    """Some pairs of a batch, as a batch."""
-    source, target_in, target_out = batch.source[some], batch.target_in[some], batch.target_out[some]
+def slice_batch(batch: Batch, rows: slice) -> Batch:
+    """Return some rows of a batch as a batch, cut to its longest sentences."""
+    source, target_in, target_out = batch.source[rows], batch.target_in[rows], batch.target_out[rows]
+    # target_in is as long as target_out: BOS in front, EOS missing at the end.
     longest_source, longest_target = longest_row(source), longest_row(target_out)
     return replace(
         batch,
         source=source[:, :longest_source],
         target_in=target_in[:, :longest_target],
         target_out=target_out[:, :longest_target],
-        indices=batch.indices[some],
+        indices=batch.indices[rows],
         target_tokens=int((target_out != PAD).sum()),
     )
 
 
 def longest_row(padded: Tensor) -> int:
-    """Pieces of the longest sentence."""
+    """Return the length of the longest sentence, padding not counted."""
     return int((padded != PAD).sum(dim=1).max())
 
 
 @contextmanager
-def explain_failed_write(place: Path, size: int) -> Iterator[None]:
-    """What cannot be written at `place`, which takes about `size` bytes, becomes NotWritten."""
+def explain_failed_write(path: Path, size: int) -> Iterator[None]:
+    """Turn any error of writing `path`, which takes about `size` bytes, into WriteFailed with the free space."""
     try:
         yield
     except (OSError, SafetensorError) as error:
         raise WriteFailed(
-            f"{place} could not be written: {explain_write_error(error)} "
-            f"(it takes about {size / 1e6:,.1f} MB, {free_disk_bytes(place) / 1e6:,.1f} MB are free there)"
+            f"{path} could not be written: {explain_write_error(error)} "
+            f"(it takes about {size / 1e6:,.1f} MB, {free_disk_bytes(path) / 1e6:,.1f} MB are free there)"
         ) from None
 
 
-def free_disk_bytes(place: Path) -> int:
-    """How many bytes the disk takes there."""
-    return shutil.disk_usage(next(folder for folder in place.resolve().parents if folder.is_dir())).free
+def free_disk_bytes(path: Path) -> int:
+    """Return the free bytes of the disk that `path` is to be written to."""
+    # The path itself may not be there yet; the nearest folder that is lies on the same disk.
+    return shutil.disk_usage(next(folder for folder in path.resolve().parents if folder.is_dir())).free

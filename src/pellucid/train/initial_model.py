@@ -1,4 +1,4 @@
-"""The model that a run starts from: its weights, sizes and tokenizer become the run's; all else is of the run."""
+"""Initial model of a run: its weights, sizes and tokenizer become the run's; all other settings are the run's own."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -18,65 +18,71 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 DROPOUT_SETTINGS = ("dropout", "attention_dropout", "activation_dropout")
-"""What keeps a model from learning by heart: each run chooses it anew."""
+"""Settings that each run chooses anew, whatever the initial model was trained with."""
 
 VOCABULARY_SETTINGS = ("source_vocabulary", "target_vocabulary")
-"""What follows from the tokenizer."""
+"""Settings that follow from the tokenizer."""
 
 
 @dataclass(frozen=True)
 class InitialModel:
-    """A model to train on."""
+    """A model to train further."""
 
     model: Transformer
     tokenizer: Tokenizer
     sha256: str
-    """Of its weights."""
+    """SHA-256 of its weights."""
     about: dict[str, Any]
-    """What the models of the run say of it: its name, the SHA-256 of its weights, and what it was trained on."""
+    """Facts that the models of the run record of it: its name, the SHA-256 of its weights, and its training."""
 
     def fill(self, model: Transformer) -> Transformer:
-        """`model`, which has the same parameters and perhaps another dropout, with these weights."""
+        """Copy these weights into `model`, which has the same parameters and perhaps another dropout."""
         model.load_state_dict(self.model.state_dict())
         return model
 
 
 def open_initial_model(run: "RunConfig") -> InitialModel | None:
-    """The model that `run` starts from, read whole and checked; None for a run that starts from nothing.
+    """Read and check the model that `run` starts from; None for a run that starts from nothing.
 
-    Raises ValueError for a directory that holds no sound model, and for one that is not what the settings say.
+    Raises ValueError for a directory that holds no sound model, and for one that contradicts the settings.
     """
     if run.model.start is None:
         return None
-    found = read_initial_model(bundle.load_bundle, run.model.start)
-    said = {"model": asdict(run.model_config(found.tokenizer)), "tokenizer": asdict(run.tokenizer)}
-    refuse_contradictions(said, tables_of_config(found.model.config, found.tokenizer.config), run.model.start)
-    weights = found.manifest["files"][WEIGHTS]["sha256"]
-    known = {key: found.manifest[key] for key in ("step", "longest_source") if key in found.manifest}
-    name = "/".join(found.directory.resolve().parts[-2:])
-    return InitialModel(found.model, found.tokenizer, weights, {"from": name, "sha256": weights, **known})
+    saved = read_initial_model(bundle.load_bundle, run.model.start)
+    settings = {"model": asdict(run.model_config(saved.tokenizer)), "tokenizer": asdict(run.tokenizer)}
+    # Settings that were not filled in from this directory, or before it changed, may describe another model.
+    refuse_contradictions(settings, tables_of_config(saved.model.config, saved.tokenizer.config), run.model.start)
+    weights = saved.manifest["files"][WEIGHTS]["sha256"]
+    history = {key: saved.manifest[key] for key in ("step", "longest_source") if key in saved.manifest}
+    # As people name a model: run/best. The whole path would say where it once lay.
+    name = "/".join(saved.directory.resolve().parts[-2:])
+    return InitialModel(saved.model, saved.tokenizer, weights, {"from": name, "sha256": weights, **history})
 
 
-def ancestry_notes(start: Mapping[str, Any] | None, longest: int) -> dict[str, Any]:
-    """What a model says of the one that its run started from, if it did, and the longest source that taught it.
+def ancestry_notes(initial: Mapping[str, Any] | None, longest: int) -> dict[str, Any]:
+    """Return the manifest entries on the initial model and on the longest source sentence seen in training.
 
-    `longest` is that of the run, in pieces. It is unknown where the start does not say what taught it.
+    `longest` is that of this run, in tokens.
     """
-    if start is None:
+    if initial is None:
         return {"longest_source": longest}
-    before = start.get("longest_source")
-    return {"longest_source": max(longest, before) if isinstance(before, int) else None, "start": start}
+    # Unknown where the initial model does not record it: then the longest is unknown, too.
+    longest_before = initial.get("longest_source")
+    return {
+        "longest_source": max(longest, longest_before) if isinstance(longest_before, int) else None,
+        "start": initial,
+    }
 
 
 def initial_tokenizer(run: "RunConfig") -> Tokenizer | None:
-    """The tokenizer of the model that `run` starts from; None where the run learns its own."""
+    """Return the tokenizer of the model that `run` starts from; None where the run learns its own."""
     if run.model.start is None:
         return None
-    return read_initial_model(lambda place: read_unreplaced(place, read_description).tokenizer, run.model.start)
+    return read_initial_model(lambda directory: read_unreplaced(directory, read_description).tokenizer, run.model.start)
 
 
 def read_initial_model(read: Callable[[str], Result], start: str) -> Result:
-    """What `read` makes of the model in `start`; what is wrong with that is said to be of this setting."""
+    """Apply `read` to the model directory `start`; errors are reported as faults of the setting model.start."""
     try:
         return read(start)
     except ValueError as error:
@@ -84,75 +90,77 @@ def read_initial_model(read: Callable[[str], Result], start: str) -> Result:
 
 
 def fill_from_initial_model(tables: Mapping[str, Any], start: str, began: Path | None = None) -> dict[str, Any]:
-    """The tables of a run, those of [model] and [tokenizer] filled in with what the model in `start` is.
+    """Return the tables of a run with [model] and [tokenizer] filled in from the model in `start`.
 
-    `began` is the directory of a run that goes on. Raises ValueError for a directory that is no model, and, naming both
-    values, for settings that it contradicts.
+    `began` is the directory of a run that is resumed. Raises ValueError for a directory that is no model, and, naming
+    both values, for settings that contradict it.
     """
-    theirs = initial_model_tables(start, began)
-    given = {name: dict(table) for name in theirs if isinstance(table := tables.get(name, {}), Mapping)}
-    sizes = PRESETS.get(str(given["model"].get("size")), {})
-    refuse_contradictions({**given, "model": {**sizes, **given["model"]}}, theirs, start)
-    return {**tables, **{name: {**theirs[name], **table} for name, table in given.items()}}
+    model_tables = initial_model_tables(start, began)
+    run_tables = {name: dict(table) for name in model_tables if isinstance(table := tables.get(name, {}), Mapping)}
+    # A named size stands for five numbers, which must not contradict the model either.
+    sizes = PRESETS.get(str(run_tables["model"].get("size")), {})
+    refuse_contradictions({**run_tables, "model": {**sizes, **run_tables["model"]}}, model_tables, start)
+    return {**tables, **{name: {**model_tables[name], **table} for name, table in run_tables.items()}}
 
 
 def initial_model_tables(start: str, began: Path | None = None) -> dict[str, dict[str, Any]]:
-    """What the model in `start` is, its weights unread, as the tables [model] and [tokenizer] of a run.
-
-    A run that goes on in the directory `began` wrote that down, and needs the model no more.
-    """
-    if began and (kept := tables_of_run(began, start)):
-        return kept
-    return read_initial_model(lambda place: read_unreplaced(place, tables_of_directory), start)
+    """Describe the model in `start`, without reading its weights, as the tables [model] and [tokenizer] of a run."""
+    # A run that is resumed in `began` recorded these tables, and no longer needs the model.
+    if began and (recorded := tables_of_run(began, start)):
+        return recorded
+    return read_initial_model(lambda directory: read_unreplaced(directory, tables_of_directory), start)
 
 
-def tables_of_directory(place: Path) -> dict[str, dict[str, Any]]:
-    """What a model directory says it is; whether it is sound shows when the model is opened."""
-    read_manifest(place)
-    return tables_of_config(*read_config(place / CONFIG))
+def tables_of_directory(directory: Path) -> dict[str, dict[str, Any]]:
+    """Describe a model directory as the tables of a run; whether it is sound shows when the model is opened."""
+    read_manifest(directory)
+    return tables_of_config(*read_config(directory / CONFIG))
 
 
 def tables_of_config(model: ModelConfig, tokenizer: TokenizerConfig) -> dict[str, dict[str, Any]]:
-    """The same for any model."""
-    sizes = [name for name, numbers in PRESETS.items() if numbers.items() <= asdict(model).items()]
-    chosen = {
+    """Describe a model configuration as the tables of a run."""
+    # A preset fits when its five numbers are all in the configuration.
+    sizes = [name for name, preset in PRESETS.items() if preset.items() <= asdict(model).items()]
+    numbers = {
         key: value for key, value in asdict(model).items() if key not in (*DROPOUT_SETTINGS, *VOCABULARY_SETTINGS)
     }
-    return {"model": {**({"size": sizes[0]} if sizes else {}), **chosen}, "tokenizer": asdict(tokenizer)}
+    return {"model": {**({"size": sizes[0]} if sizes else {}), **numbers}, "tokenizer": asdict(tokenizer)}
 
 
 def tables_of_run(began: Path, start: str) -> dict[str, dict[str, Any]] | None:
-    """The same as a run has it in its run.toml that began from that model; None where there is no such run."""
+    """Return the tables that the run.toml in `began` recorded for this model; None where there is no such run."""
     if not (began / "run.toml").is_file():
         return None
     tables = read_toml(began / "run.toml")
     model, tokenizer = tables.get("model", {}), tables.get("tokenizer", {})
     if model.get("start") != start:
         return None
-    keys = [each.name for each in fields(ModelConfig) if each.name not in (*DROPOUT_SETTINGS, *VOCABULARY_SETTINGS)]
+    keys = [
+        setting.name for setting in fields(ModelConfig) if setting.name not in (*DROPOUT_SETTINGS, *VOCABULARY_SETTINGS)
+    ]
     return {"model": {key: model[key] for key in ("size", *keys) if key in model}, "tokenizer": tokenizer}
 
 
 def refuse_contradictions(
-    given: Mapping[str, Mapping[str, Any]], theirs: Mapping[str, Mapping[str, Any]], start: str
+    run_tables: Mapping[str, Mapping[str, Any]], model_tables: Mapping[str, Mapping[str, Any]], start: str
 ) -> None:
-    """ValueError, naming both values of each, for given settings that are not those of the model to start from."""
+    """Raise ValueError, naming both values, for settings of the run that the initial model contradicts."""
     problems = [
-        f"{section}.{key} is {given[section][key]!r}, that model has {value!r}"
-        for section, table in theirs.items()
+        f"{section}.{key} is {run_tables[section][key]!r}, that model has {value!r}"
+        for section, table in model_tables.items()
         for key, value in table.items()
-        if key != "size" and key in given.get(section, {}) and not same_setting(given[section][key], value)
+        # The name of a size is no property of the model; its five numbers are compared one by one.
+        if key != "size" and key in run_tables.get(section, {}) and not same_setting(run_tables[section][key], value)
     ]
     if problems:
         raise ValueError(
-            f"{start} is another model than the settings say: {join_problems(problems)}; leave these "
-            "out, for they are the "
-            "model's, or start from another"
+            f"{start} is not the model that the settings describe: {join_problems(problems)}; leave "
+            "these settings out, for the model determines them, or start from another"
         )
 
 
-def same_setting(one: Any, other: Any) -> bool:
-    """Whether two settings say the same; heads that were removed may be named in any order."""
-    if isinstance(one, str) and isinstance(other, str):
-        return sorted(one.split()) == sorted(other.split())
-    return one == other
+def same_setting(first: Any, second: Any) -> bool:
+    """Whether two values of a setting mean the same; heads that were removed may be named in any order."""
+    if isinstance(first, str) and isinstance(second, str):
+        return sorted(first.split()) == sorted(second.split())
+    return first == second

@@ -1,4 +1,4 @@
-"""What a run says: a line of JSON for each report, a bar for a person at a terminal, plain lines for a file."""
+"""Reports of a run: a line of JSON each, a progress bar for a terminal, plain lines for a file."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ REPORT_EVERY = 50
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The reports of a run, oldest first; a last line that was cut short by a crash is left out."""
+    """Read the reports of a run, oldest first; a last line that was cut short by a crash is left out."""
     rows = []
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
@@ -27,7 +27,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 class ProgressOutput(Protocol):
-    """Where a run's progress and messages go: standard error."""
+    """Destination of a run's progress and messages."""
 
     def say(self, message: str) -> None: ...
 
@@ -37,7 +37,7 @@ class ProgressOutput(Protocol):
 
 
 class PlainOutput:
-    """Messages as plain lines, for a log file or a pipe; progress only where something was said anyway."""
+    """Prints messages as plain lines to standard error, for a log file or a pipe; shows no progress."""
 
     def __init__(self, prefix: str = ""):
         self.prefix = prefix
@@ -53,7 +53,7 @@ class PlainOutput:
 
 
 class NoOutput:
-    """Of a worker that is not the first."""
+    """Discards everything: the output of every worker but the first."""
 
     def say(self, message: str) -> None:
         pass
@@ -66,9 +66,10 @@ class NoOutput:
 
 
 class BarOutput:
-    """A progress bar with step, loss, tokens a second, dev score and the time left."""
+    """Shows a progress bar with step, loss, tokens per second, dev score and the time left."""
 
     def __init__(self) -> None:
+        # rich takes its time to import, and only a terminal needs it.
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -85,6 +86,7 @@ class BarOutput:
         self.bar.start()
 
     def say(self, message: str) -> None:
+        # Through the bar's console, or the message would break the bar.
         self.bar.console.print(message, highlight=False, markup=False)
 
     def update(self, progress: float, step: int, loss: float, speed: float, score: str) -> None:
@@ -95,39 +97,41 @@ class BarOutput:
 
 
 def choose_output() -> ProgressOutput:
-    """A bar where a person looks on, lines elsewhere."""
+    """Return a progress bar if standard error is a terminal, otherwise plain lines."""
     return BarOutput() if sys.stderr.isatty() else PlainOutput()
 
 
 class RunLog:
-    """`log.jsonl`, appended to; on resume the reports that come again are dropped, so none stands twice.
+    """Appends reports to `log.jsonl`; a resumed run drops those that come again, so that none is there twice.
 
     Reports that cannot be written, as on a full disk, are kept until they can.
     """
 
     def __init__(self, path: Path | None, counts: RunCounts, output: ProgressOutput):
-        """Without a path nothing is written: of several workers, one does."""
+        """Open the log at `path`; without a path (a worker that is not the first) nothing is written."""
         self.path, self.output, self.score, self.write_error = path, output, "", ""
         self.evaluations: dict[int, Evaluation] = {}
         if path is None:
             return
         rows = read_log(path) if path.exists() else []
-        kept = [row for row in rows if row["step"] <= counts.step and "model" not in row]
-        write_text_whole(path, "".join(json.dumps(row) + "\n" for row in kept))
+        # A run that is made longer is averaged again: its earlier average goes, too.
+        kept_rows = [row for row in rows if row["step"] <= counts.step and "model" not in row]
+        write_text_whole(path, "".join(json.dumps(row) + "\n" for row in kept_rows))
         self.size, self.unwritten = path.stat().st_size, ""
 
     def report_update(
-        self, counts: RunCounts, done: UpdateResult, seconds: float, progress: float, seen: dict[str, int]
+        self, counts: RunCounts, result: UpdateResult, seconds: float, progress: float, seen: dict[str, int]
     ) -> None:
-        """Note an update that took `seconds`; report every `REPORT_EVERY` of them, the first and the last.
+        """Note an update that took `seconds`; report the first, the last, and every `REPORT_EVERY`-th.
 
         `seen` is how many pairs of each corpus have been taken from the data.
         """
         since = counts.since_report
         since.seconds += seconds
-        if not done.skipped:
-            since.loss += done.loss * done.target_tokens
-            since.target_tokens += done.target_tokens
+        # A skipped update took time, which counts, but its loss may not be finite.
+        if not result.skipped:
+            since.loss += result.loss * result.target_tokens
+            since.target_tokens += result.target_tokens
         loss = since.loss / since.target_tokens if since.target_tokens else nan
         speed = since.target_tokens / since.seconds
         self.output.update(progress, counts.step, loss, speed, self.score)
@@ -136,8 +140,8 @@ class RunLog:
                 counts,
                 loss=loss,
                 tokens_per_second=round(speed),
-                learning_rate=done.learning_rate,
-                gradient_norm=done.gradient_norm,
+                learning_rate=result.learning_rate,
+                gradient_norm=result.gradient_norm,
                 seen=seen,
             )
             counts.since_report = SinceReport()
@@ -145,17 +149,18 @@ class RunLog:
     def report_evaluation(self, counts: RunCounts, evaluation: Evaluation) -> None:
         """Report dev scores, in the file and to the user."""
         self.write(counts, **evaluation.row())
+        # Only the newest: the end of a run looks for that of its last step.
         self.evaluations = {counts.step: evaluation}
         self.score = f"BLEU {evaluation.bleu:.1f}"
         self.output.say(f"step {counts.step:,} after {counts.seconds / 60:.1f} min: {evaluation}")
 
     def report_average(self, counts: RunCounts, averaged: Evaluation) -> None:
-        """Report the averaged model."""
+        """Report the dev scores of the averaged model."""
         self.write(counts, model="average", **averaged.row())
         self.output.say(f"average of the kept checkpoints: {averaged}")
 
     def require_written(self) -> None:
-        """NotWritten for reports that are still waiting when there will be no more."""
+        """Raise WriteFailed if reports are still unwritten when there will be no more."""
         if self.path is not None and self.unwritten:
             raise WriteFailed(
                 f"{self.path} could not be written: {self.write_error}; what stood there is as it was, "
@@ -164,21 +169,25 @@ class RunLog:
             )
 
     def write(self, counts: RunCounts, **row: Any) -> None:
+        """Append a report, with step, seconds and tokens so far, and all that could not be written before."""
         if self.path is None:
             return
-        where = {"step": counts.step, "seconds": round(counts.seconds, 3), "target_tokens": counts.target_tokens}
+        position = {"step": counts.step, "seconds": round(counts.seconds, 3), "target_tokens": counts.target_tokens}
         if counts.skipped_updates:
-            where["skipped_updates"] = counts.skipped_updates
-        numbers = {key: value for key, value in row.items() if value == value and value != inf}  # JSON has no others
-        full = bool(self.unwritten)
-        self.unwritten += json.dumps(where | numbers) + "\n"
+            position["skipped_updates"] = counts.skipped_updates
+        numbers = {
+            key: value for key, value in row.items() if value == value and value != inf
+        }  # JSON has no NaN, no infinity
+        was_full = bool(self.unwritten)
+        self.unwritten += json.dumps(position | numbers) + "\n"
         try:
             with self.path.open("r+b") as file:
-                file.seek(self.size)  # over what a full disk cut short
+                file.seek(self.size)  # over a line that a full disk cut short
                 file.write(self.unwritten.encode())
         except OSError as error:
             self.write_error = explain_write_error(error)
-            if not full:
+            # Say it once, not at every report.
+            if not was_full:
                 self.output.say(f"{self.path}: {self.write_error}; its reports are kept until they can be written")
             return
         self.size, self.unwritten = self.size + len(self.unwritten.encode()), ""

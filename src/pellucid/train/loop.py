@@ -1,4 +1,4 @@
-"""The training loop: from a run's settings to its model directories."""
+"""The training loop: from the settings of a run to its model directories."""
 
 import os
 import time
@@ -54,12 +54,12 @@ from pellucid.train.state import (
 from pellucid.train.update import compile_layers, update_weights
 
 RUN_FILES = ("run.toml", TEXTS_FILE, "log.jsonl", "checkpoints", "last", "best", "average")
-"""What a run leaves in its directory."""
+"""Files and directories that a run writes into its directory."""
 
 
 @dataclass(frozen=True)
 class RunSetup:
-    """What a run holds on to and never changes."""
+    """Settings, data and surroundings of a run, which training never changes."""
 
     run: RunConfig
     out: Path
@@ -69,15 +69,15 @@ class RunSetup:
     output: ProgressOutput
     workers: Workers
     accounts: tuple[CorpusAccount, ...]
-    start: dict[str, Any] | None = None
-    """What is known of the model that the run started from, if it did from one."""
+    initial_model: dict[str, Any] | None = None
+    """Name, SHA-256 and history of the model that the run starts from, if there is one."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: where its best model is, that model's dev scores, and why training stopped.
+    """End of a run: where its best model is, the dev scores of the averaged model, and why training stopped.
 
-    Where several workers trained, only the first knows the scores of the end.
+    With several workers, only the first knows these scores.
     """
 
     out: Path
@@ -86,38 +86,39 @@ class Outcome:
     stop: str
     """ "done", "patience", or the signal that interrupted it."""
     first: bool = True
-    """Whether this is the first worker, who speaks for all."""
+    """Whether this is the first worker, the one that reports for all."""
 
 
 def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence[str] = ()) -> Outcome:
-    """Train as `run` says, into the run directory `out`; `resume` goes on from its newest checkpoint, to the bit.
+    """Train as `run` says, into the run directory `out`, or `resume` there from the newest checkpoint, to the bit.
 
-    `reasons` for settings that were chosen for the user are said first.
+    `reasons` for settings that were chosen for the user are printed first.
 
-    Raises ValueError for data that cannot be trained on, for an `out` that already holds a run, and for a resume with
-    other settings or other data than the run began with, or while another process trains into `out`; TrainingFailed
-    when the run cannot go on or cannot be saved.
+    Raises ValueError for data that cannot be trained on, for an `out` that already holds a run, for a resume with other
+    settings or data than the run began with, and while another process trains into `out`; TrainingFailed when the run
+    cannot continue or cannot be saved.
     """
     tune_memory()
-    # Of several workers the first writes. It holds the lock before it meets the others, or they would wait for it.
-    alone_here = hold_run_lock(out) if os.environ.get("RANK", "0") == "0" else nullcontext()
+    # Only the first worker writes. It takes the lock before it joins the others, which would wait for it if it failed.
+    run_lock = hold_run_lock(out) if os.environ.get("RANK", "0") == "0" else nullcontext()
     try:
-        with alone_here, join_workers() as workers:
-            say = choose_output() if workers.is_first else NoOutput()
+        with run_lock, join_workers() as workers:
+            output = choose_output() if workers.is_first else NoOutput()
             try:
-                for each in reasons:
-                    say.say(each)
-                setup, state = (resume_run if resume else begin_run)(run, out, say, workers)
+                for reason in reasons:
+                    output.say(reason)
+                setup, state = (resume_run if resume else begin_run)(run, out, output, workers)
                 return run_updates(setup, state)
             finally:
-                say.close()
+                output.close()
     except OSError as error:
+        # A file that cannot be read is a fault of its own; only failed writes get advice on how to resume.
         if not is_failed_write(error):
             raise
-        what = str(error)
+        problem = str(error)
         if not isinstance(error, WriteFailed):
-            what = f"{error.filename or out}: {explain_write_error(error)}; what stood there is as it was"
-        raise TrainingFailed(f"{what}. {resume_advice(out)}") from None
+            problem = f"{error.filename or out}: {explain_write_error(error)}; what stood there is as it was"
+        raise TrainingFailed(f"{problem}. {resume_advice(out)}") from None
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
@@ -125,79 +126,86 @@ def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence
 
 
 def run_updates(setup: RunSetup, state: TrainState) -> Outcome:
-    """Update until the run is over or a signal asks to stop; then leave everything saved."""
-    out, say, workers = setup.out, setup.output, setup.workers
-    log = RunLog(out / "log.jsonl" if workers.is_first else None, state.counts, say)
+    """Update the weights until the run is over or a signal asks to stop, then save everything."""
+    out, output, workers = setup.out, setup.output, setup.workers
+    log = RunLog(out / "log.jsonl" if workers.is_first else None, state.counts, output)
     signals = ("", "SIGINT", "SIGTERM")
-    if said := explain_float32(setup.run.train.precision, workers.device):
-        say.say(said)
+    if note := explain_float32(setup.run.train.precision, workers.device):
+        output.say(note)
     if setup.run.train.compile:
         compile_layers(state.model)
-    with catch_signals() as asked:
+    with catch_signals() as caught:
         stop = ""
-        if setup.start and state.counts.dev_score is None:
-            evaluate_and_keep_best(setup, state, log)  # what the updates have to be better than
+        # Score the initial model before any update: best/ is to be better than that.
+        if setup.initial_model and state.counts.dev_score is None:
+            evaluate_and_keep_best(setup, state, log)
             try_to_write(setup, lambda: save_checkpoint(setup, state, planned=False))
         while not stop and not is_over(state, setup.run):
             make_one_update(setup, state, log)
-            stop = signals[workers.all_reduce_max(signals.index(asked[0]) if asked else 0)]
+            # Each worker may catch another signal, or none; all must leave the loop after the same update.
+            stop = signals[workers.all_reduce_max(signals.index(caught[0]) if caught else 0)]
+    # A checkpoint at a signal is only to resume from: the undisturbed run has none there to average.
     save_checkpoint(setup, state, planned=not stop)
     if stop:
-        say.say(f"{stop}: stopped after step {state.counts.step:,}, everything saved. {resume_command(out)}")
+        output.say(f"{stop}: stopped after step {state.counts.step:,}; everything is saved. {resume_command(out)}")
         return Outcome(out, out / "best", None, stop, workers.is_first)
     return finish_run(setup, state, log)
 
 
 def resume_command(out: Path) -> str:
-    """What to type."""
-    return f"Go on with: pellucid train {out / 'run.toml'} --out {out} --resume"
+    """Return the command that resumes the run, as a sentence."""
+    return f"Resume with: pellucid train {out / 'run.toml'} --out {out} --resume"
 
 
 def resume_advice(out: Path) -> str:
-    """What to type after a failure, and how much of the run is there then."""
-    if saved := list_checkpoints(out):
-        return f"The newest checkpoint is {saved[-1].name}. {resume_command(out)}"
-    begun = (out / "run.toml").is_file()
-    return "No checkpoint was saved yet" + (f": the run begins again. {resume_command(out)}" if begun else "")
+    """Return what to type after a failure, and how much of the run is saved by then."""
+    if checkpoints := list_checkpoints(out):
+        return f"The newest checkpoint is {checkpoints[-1].name}. {resume_command(out)}"
+    has_run_file = (out / "run.toml").is_file()
+    return "No checkpoint was saved yet" + (
+        f": the run will start from the beginning. {resume_command(out)}" if has_run_file else ""
+    )
 
 
 def make_one_update(setup: RunSetup, state: TrainState, log: RunLog) -> None:
-    """Change the weights once; then report, evaluate and save if it is time."""
+    """Change the weights once; then report, evaluate and save when that is due."""
     run, counts = setup.run, state.counts
     started, before = time.monotonic(), run_progress(counts, run.train)
     rate = learning_rate(counts.step, before, run.optim) * rate_factor(counts.rollbacks)
     if run.optim.dropout_rise:
         scale_dropout(state.model, dropout_factor(state.stream.epochs, run.optim))
-    parts = state.next_batches(run.train.accumulate, setup.workers)
-    done = update_weights(state.model, state.optimizer, parts, rate, run.optim, run.train.precision, setup.workers)
+    batches = state.next_batches(run.train.accumulate, setup.workers)
+    result = update_weights(state.model, state.optimizer, batches, rate, run.optim, run.train.precision, setup.workers)
     counts.step += 1
-    counts.target_tokens += done.target_tokens
-    recover(state, done, setup.out, run.optim.peak, setup.output, setup.workers)
+    counts.target_tokens += result.target_tokens
+    recover(state, result, setup.out, run.optim.peak, setup.output, setup.workers)
+    # Everybody takes the first worker's time: with train.minutes it decides when the run ends.
     [seconds] = setup.workers.broadcast(time.monotonic() - started)
     counts.seconds += seconds
     now = run_progress(counts, run.train)
-    log.report_update(counts, done, seconds, now, state.stream.ledger)
+    log.report_update(counts, result, seconds, now, state.stream.ledger)
     evaluating = is_due(run.train.evaluate_every, counts, before, now)
     if evaluating and (now >= 1.0 or is_worthwhile(counts, run.train)):
         evaluate_and_keep_best(setup, state, log)
+    # Without train.save_every, checkpoints are due when evaluations are, even one that was not worth its time.
     if is_due(run.train.save_every, counts, before, now) if run.train.save_every else evaluating:
         try_to_write(setup, lambda: save_checkpoint(setup, state))
 
 
 def try_to_write(setup: RunSetup, write: Callable[[], None]) -> bool:
-    """Whether something was written; if not, that is said and training goes on."""
+    """Return whether `write` could write; if it could not, say so, and let training continue."""
     try:
         write()
     except WriteFailed as error:
         setup.output.say(
-            f"{error}. What was saved before is as it was; training goes on, and the next save tries again"
+            f"{error}. What was saved before is unchanged; training continues, and the next save will try again"
         )
         return False
     return True
 
 
 def is_over(state: TrainState, run: RunConfig) -> bool:
-    """Whether the run is at its end, or has lost patience."""
+    """Whether the run has reached its end or has run out of patience."""
     patience = run.train.patience
     return run_progress(state.counts, run.train) >= 1.0 or (
         patience is not None and state.counts.stale_evaluations >= patience
@@ -205,149 +213,169 @@ def is_over(state: TrainState, run: RunConfig) -> bool:
 
 
 def evaluate_and_keep_best(setup: RunSetup, state: TrainState, log: RunLog) -> None:
-    """Evaluate; a model better than any before becomes `best/`."""
-    started, counts, first = time.monotonic(), state.counts, setup.workers.is_first
+    """Measure the model on the dev set; if it is the best so far, save it as `best/`."""
+    started, counts, is_first = time.monotonic(), state.counts, setup.workers.is_first
     state = gather_state(state, setup.workers)
-    evaluation = evaluate_model(state.model, setup.tokenizer, setup.dev, setup.run) if first else None
+    # Every worker takes part in gathering a sharded model; after that only the first evaluates.
+    evaluation = evaluate_model(state.model, setup.tokenizer, setup.dev, setup.run) if is_first else None
     counts.stale_evaluations += 1
     seconds, score, better = time.monotonic() - started, evaluation.score if evaluation else 0.0, False
     if evaluation is not None and score > counts.best_score:
         better = try_to_write(setup, lambda: save_model(setup, state, "best", evaluation))
         counts.stale_evaluations = 0
+    # The counts are part of each worker's state and must stay equal on all of them.
     seconds, score, better, stale = setup.workers.broadcast(seconds, score, better, counts.stale_evaluations)
     counts.seconds += seconds
     counts.evaluation_seconds += seconds
     counts.evaluations += 1
     counts.dev_score, counts.stale_evaluations = score, int(stale)
+    # Where best/ could not be written, the next evaluation has only the saved one to beat.
     counts.best_score = score if better else counts.best_score
     if evaluation is not None:
         log.report_evaluation(counts, evaluation)
 
 
 def begin_run(
-    run: RunConfig, out: Path, say: ProgressOutput, workers: Workers = ALONE, again: bool = False
+    run: RunConfig, out: Path, output: ProgressOutput, workers: Workers = ALONE, restart: bool = False
 ) -> tuple[RunSetup, TrainState]:
-    """Read the data, learn the vocabulary, make a new model; all randomness follows from the seed.
+    """Read the data, learn the vocabulary and make a new model; all randomness follows from the seed.
 
-    `again`: in place of a run that was killed before its first checkpoint.
+    With `restart`, the run takes the place of one that was killed before its first checkpoint.
     """
-    there = [name for name in RUN_FILES if (out / name).exists()]
-    if there and not again:
+    existing = [name for name in RUN_FILES if (out / name).exists()]
+    if existing and not restart:
         raise ValueError(
-            f"{out} already holds a run ({', '.join(there)}); choose another --out, or go on with that run: --resume"
+            f"{out} already holds a run ({', '.join(existing)}); choose another --out, or resume that run with --resume"
         )
-    start = open_initial_model(run)
-    workers.require_same("model to start from", start.sha256 if start else "")
-    data = read_data(run, start.tokenizer if start else None)
+    initial = open_initial_model(run)
+    # Workers that read other files would train other models, and nobody would notice: each input is compared first.
+    workers.require_same("model to start from", initial.sha256 if initial else "")
+    data = read_data(run, initial.tokenizer if initial else None)
     workers.require_same("training data", data.fingerprint)
     workers.require_same("vocabulary", "\n".join((*data.tokenizer.source_names, *data.tokenizer.target_names)))
+    # Before the weights are drawn, so that they are the same on every worker.
     torch.manual_seed(run.seed)
     model = Transformer(run.model_config(data.tokenizer))
-    model = place_model((start.fill(model) if start else model).train(), workers, run.train.shard_model)
+    model = place_model((initial.fill(model) if initial else model).train(), workers, run.train.shard_model)
     state = TrainState(model, make_adam(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
-    dev, about = DevSet.from_pairs(data.dev, data.tokenizer, run), start.about if start else None
-    setup = RunSetup(run, out, data.tokenizer, dev, data.fingerprint, say, workers, data.accounts, about)
+    dev, lineage = DevSet.from_pairs(data.dev, data.tokenizer, run), initial.about if initial else None
+    setup = RunSetup(run, out, data.tokenizer, dev, data.fingerprint, output, workers, data.accounts, lineage)
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    size = (
-        f"{sum(each.read for each in data.accounts):,} pairs read, {len(data.encoded):,} of them to train on; "
+    summary = (
+        f"{sum(account.read for account in data.accounts):,} pairs read, {len(data.encoded):,} of them to train on; "
         f"{data.tokenizer.target_vocabulary:,} pieces, {parameters / 1e6:.1f} M parameters, "
         f"{state.stream.batches_per_epoch:,} batches an epoch"
     )
-    origin = [f"starting from {start.about['from']}: its weights, its tokenizer, a new optimiser"] if start else []
-    for note in (*origin, *data.notes, *setup.dev.notes, size):
-        say.say(note)
+    origin = [f"starting from {initial.about['from']}: its weights, its tokenizer, a new optimiser"] if initial else []
+    for note in (*origin, *data.notes, *setup.dev.notes, summary):
+        output.say(note)
     if workers.world_size > 1:
-        parts = ", and each keeps its part of the model" if is_sharded(model) else ""
-        say.say(f"{workers.world_size} workers share the pairs of each update{parts}")
+        sharding_note = ", and each keeps its part of the model" if is_sharded(model) else ""
+        output.say(f"{workers.world_size} workers share the pairs of each update{sharding_note}")
     elif run.train.shard_model:
-        say.say("train.shard_model shares the model among workers, and there is one, so it keeps all of it")
+        output.say(
+            "train.shard_model splits the model among several workers; there is only one, so it keeps the whole model"
+        )
     if workers.is_first:
         out.mkdir(parents=True, exist_ok=True)
-        if again:
+        if restart:
+            # Reports of the run that was killed; this one writes its own.
             (out / "log.jsonl").unlink(missing_ok=True)
-        write_text_whole(out / "run.toml", to_toml(run))  # first: with it, a run that is killed here begins again
+        write_text_whole(out / "run.toml", to_toml(run))  # first: with it, a run killed from here on can restart
         record_texts(run, data, out)
     return setup, state
 
 
-def resume_run(run: RunConfig, out: Path, say: ProgressOutput, workers: Workers = ALONE) -> tuple[RunSetup, TrainState]:
-    """What `begin_run` made, as it was when the newest checkpoint was saved."""
+def resume_run(
+    run: RunConfig, out: Path, output: ProgressOutput, workers: Workers = ALONE
+) -> tuple[RunSetup, TrainState]:
+    """Return the setup and state of a run as they were when its newest checkpoint was saved."""
     if (out / "run.toml").is_file():
         refuse_other_settings(run, out)
         if not list_checkpoints(out):
-            say.say(f"{out} has no checkpoint yet: its run begins again")
-            return begin_run(run, out, say, workers, again=True)
+            output.say(f"{out} has no checkpoint yet: its run starts from the beginning")
+            return begin_run(run, out, output, workers, restart=True)
     if not list_checkpoints(out):
         raise ValueError(f"{out} has no checkpoint to resume from; start without --resume")
-    place, found = find_on_all_workers(workers, out, lambda: load_newest_sound(list_checkpoints(out), say))
-    data = read_data(run, found.tokenizer)
-    refuse_other_text(run, data, out, place, found.manifest.get("data"))
-    model = place_model(found.model.train(), workers, run.train.shard_model)
+    checkpoint, saved = find_on_all_workers(workers, out, lambda: load_newest_sound(list_checkpoints(out), output))
+    data = read_data(run, saved.tokenizer)
+    refuse_other_text(run, data, out, checkpoint, saved.manifest.get("data"))
+    model = place_model(saved.model.train(), workers, run.train.shard_model)
     state = TrainState(model, make_adam(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
-    restore_state(state, place)
-    say.say(f"going on after step {state.counts.step:,} of {place}")
+    # Optimiser, position in the data and counts; the weights came with the bundle.
+    restore_state(state, checkpoint)
+    output.say(f"resuming after step {state.counts.step:,} of {checkpoint}")
     if workers.is_first:
-        write_text_whole(out / "run.toml", to_toml(run))  # where things are now, and how long it is to train
-    dev = DevSet.from_pairs(data.dev, found.tokenizer, run)
-    start = found.manifest.get("start")
-    return RunSetup(run, out, found.tokenizer, dev, data.fingerprint, say, workers, data.accounts, start), state
+        write_text_whole(out / "run.toml", to_toml(run))  # the data may have moved, the run may be longer now
+    dev = DevSet.from_pairs(data.dev, saved.tokenizer, run)
+    initial = saved.manifest.get("start")
+    return RunSetup(run, out, saved.tokenizer, dev, data.fingerprint, output, workers, data.accounts, initial), state
 
 
 def finish_run(setup: RunSetup, state: TrainState, log: RunLog) -> Outcome:
-    """Write `last/` and `average/`; if the averaged model scores best on dev, it becomes `best/`."""
+    """Write `last/` and `average/`; if the averaged model scores best on the dev set, it becomes `best/`."""
     run, out, counts = setup.run, setup.out, state.counts
     stop = "done" if run_progress(counts, run.train) >= 1.0 else "patience"
     state = gather_state(state, setup.workers)
     if not setup.workers.is_first:
         setup.workers.barrier()
         return Outcome(out, out / "best", None, stop, first=False)
-    last = log.evaluations.get(counts.step) or evaluate_model(state.model, setup.tokenizer, setup.dev, run)
-    save_model(setup, state, "last", last)
+    # The last step was usually evaluated a moment ago: do not translate the dev set twice.
+    last_evaluation = log.evaluations.get(counts.step) or evaluate_model(state.model, setup.tokenizer, setup.dev, run)
+    save_model(setup, state, "last", last_evaluation)
+    # Where no checkpoint is good (the last updates were all skipped, say), the newest stands for the average.
     average_weights(checkpoints_to_average(setup) or list_checkpoints(out)[-1:], into=state.model)
     averaged = evaluate_model(state.model, setup.tokenizer, setup.dev, run)
     save_model(setup, state, "average", averaged)
     if averaged.score >= counts.best_score:
         save_model(setup, state, "best", averaged)
-    elif setup.start and read_manifest(out / "best").get("step") == 0:
+    elif setup.initial_model and read_manifest(out / "best").get("step") == 0:
         setup.output.say("no evaluation was better than that of the model this run started from: best/ is that model")
     log.report_average(counts, averaged)
+    # After all models are written: reports that a full disk refused must not cost the run its models.
     log.require_written()
     setup.output.say(f"seen in training: {state.stream.describe_ledger}")
-    if wrong := describe_troubles(counts):
-        setup.output.say(f"what went wrong on the way: {wrong}")
+    if troubles := describe_troubles(counts):
+        setup.output.say(f"what went wrong on the way: {troubles}")
     setup.workers.barrier()
     return Outcome(out, out / "best", averaged, stop)
 
 
 def save_model(setup: RunSetup, state: TrainState, name: str, evaluation: Evaluation) -> None:
-    """One of the model directories of the run."""
-    longest = int(state.stream.encoded.sources.lengths.max())  # what translation splits longer lines by
-    about = {"data": setup.fingerprint, "pairs": [each.row() for each in setup.accounts], "step": state.counts.step}
-    about |= ancestry_notes(setup.start, longest)
+    """Write one of the model directories of the run: `best`, `last` or `average`."""
+    longest = int(state.stream.encoded.sources.lengths.max())  # translation splits longer lines
+    manifest = {
+        "data": setup.fingerprint,
+        "pairs": [account.row() for account in setup.accounts],
+        "step": state.counts.step,
+    }
+    manifest |= ancestry_notes(setup.initial_model, longest)
+    # A float32 weight takes 4 bytes.
     with explain_failed_write(setup.out / name, size=4 * state.parameters):
-        bundle.save_bundle(setup.out / name, state.model, setup.tokenizer, **about, dev=evaluation.row())
+        bundle.save_bundle(setup.out / name, state.model, setup.tokenizer, **manifest, dev=evaluation.row())
 
 
 def save_checkpoint(setup: RunSetup, state: TrainState, planned: bool = True) -> None:
-    """A checkpoint of this step, unless it is there; older ones that are no longer needed go."""
+    """Write a checkpoint of this step unless there is one; remove older ones that are no longer needed."""
     counts = state.counts
-    place, sound = checkpoint_path(setup.out, counts.step), planned and not counts.skipped_in_a_row
-    if sound:
+    checkpoint, is_good = checkpoint_path(setup.out, counts.step), planned and not counts.skipped_in_a_row
+    if is_good:
+        # A good checkpoint after going back means that going back helped.
         counts.fruitless_rollbacks = 0
     state = gather_state(state, setup.workers)
     if not setup.workers.is_first:
         return
-    with explain_failed_write(place, size=12 * state.parameters):  # weights, and two numbers that Adam keeps of each
-        if not place.exists():
-            about = {"data": setup.fingerprint, "step": counts.step, "score": counts.dev_score, "good": sound}
-            about |= {"start": setup.start} if setup.start else {}
-            save_state(state, setup.tokenizer, place, **about)
+    with explain_failed_write(checkpoint, size=12 * state.parameters):  # weights and Adam's two means
+        if not checkpoint.exists():
+            manifest = {"data": setup.fingerprint, "step": counts.step, "score": counts.dev_score, "good": is_good}
+            manifest |= {"start": setup.initial_model} if setup.initial_model else {}
+            save_state(state, setup.tokenizer, checkpoint, **manifest)
         prune_checkpoints(setup.out, keep=set(checkpoints_to_average(setup)))
 
 
 def checkpoints_to_average(setup: RunSetup) -> list[Path]:
-    """The checkpoints that the averaged model is made of: the newest good ones, or those with the best dev scores."""
-    saved = [place for place in list_checkpoints(setup.out) if is_good_checkpoint(place)]
+    """Return the checkpoints to average: the newest good ones, or those with the best dev scores."""
+    checkpoints = [path for path in list_checkpoints(setup.out) if is_good_checkpoint(path)]
     if setup.run.train.average == "best":
-        saved.sort(key=lambda place: read_manifest(place).get("score") or float("-inf"))
-    return saved[-setup.run.train.keep :]
+        checkpoints.sort(key=lambda path: read_manifest(path).get("score") or float("-inf"))
+    return checkpoints[-setup.run.train.keep :]

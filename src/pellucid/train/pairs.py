@@ -1,4 +1,4 @@
-"""The pairs of a run: read or mapped, held out where no dev set is named, as ids."""
+"""Pairs of a run: read, held out where no dev set is named, and encoded."""
 
 import hashlib
 from array import array
@@ -16,15 +16,15 @@ from pellucid.data.tokenizer import Tokenizer
 from pellucid.train.config import DataConfig, RunConfig
 
 TOKENIZER_SENTENCES = 1_000_000
-"""Lines of each side that the vocabulary is learned from, at most."""
+"""Largest number of lines of each side that the vocabulary is learned from."""
 
 SHARED_SENTENCE = "a sentence of a held-out pair"
-"""Why a pair is left out that is not held out itself: to be tested on it would reward memory."""
+"""Reason for leaving out a pair that shares a sentence with a held-out one: testing on it would reward memory."""
 
 
 @dataclass(frozen=True)
 class CorpusAccount:
-    """What became of every pair of a corpus that was read: it is trained on, held out, or left out for a reason."""
+    """Numbers of pairs of a corpus that are trained on, held out, or left out for a reason."""
 
     corpus: str
     trained_on: int
@@ -33,59 +33,62 @@ class CorpusAccount:
 
     @property
     def read(self) -> int:
+        """Number of pairs that were read."""
         return self.trained_on + self.held_out + sum(self.left_out.values())
 
     def row(self) -> dict[str, Any]:
+        """Return the account as it is written into model directories."""
         return {"read": self.read, **asdict(self)}
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What a run trains on and measures with, ready for both."""
+    """Tokenizer, training pairs and dev pairs of a run, with what is to be reported of them."""
 
     tokenizer: Tokenizer
     encoded: EncodedPairs
     dev: SentencePairs
     fingerprint: str
-    """SHA-256 of the training text: a run resumes only on the same."""
+    """SHA-256 of the training text: a run resumes only with the same text."""
     notes: tuple[str, ...]
     accounts: tuple[CorpusAccount, ...] = ()
-    """One for each corpus; a stand-in has none."""
+    """One account for each corpus; stand-in data has none."""
 
 
 @dataclass(frozen=True)
 class TextCorpus:
-    """Sentence pairs to train on, corpus by corpus, pairs to measure with, and what a user should know about both."""
+    """Training pairs by corpus, dev pairs, and notes on both for the user."""
 
     train: tuple[SentencePairs, ...]
     dev: SentencePairs
     notes: tuple[str, ...]
     held_out: int
-    """How many of the dev pairs were taken from the first corpus."""
+    """Number of dev pairs that were taken from the first corpus."""
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the training text."""
-        return combine_fingerprints([fingerprint_pairs(each) for each in self.train])
+        return combine_fingerprints([fingerprint_pairs(pairs) for pairs in self.train])
 
 
 def read_corpus(data: DataConfig, seed: int) -> TextCorpus:
-    """The training pairs and the dev pairs; without a dev set, some of the first corpus drawn by `seed` become one."""
-    train = [read_pairs(*each.files, max_characters=data.max_characters) for each in data.corpora]
-    named = read_dev_pairs(data)
-    if named is None:
+    """Read the training pairs and the dev pairs; without a dev set, `seed` draws some of the first corpus."""
+    train = [read_pairs(*corpus.files, max_characters=data.max_characters) for corpus in data.corpora]
+    named_dev = read_dev_pairs(data)
+    if named_dev is None:
         train[0], dev = split_held_out(train[0], data.held_out, seed)
-        held = HeldOutSentences.from_pairs(dev)
-        train[1:] = [remove_shared_pairs(each, held) for each in train[1:]]
+        held_out = HeldOutSentences.from_pairs(dev)
+        # A held-out sentence may be in the other corpora, too.
+        train[1:] = [remove_shared_pairs(pairs, held_out) for pairs in train[1:]]
         notes = (note_held_out(len(dev)),)
     else:
-        dev, notes = named
-    notes = (*(note_left_out(each.skipped) for each in train if each.skipped), *notes)
-    return TextCorpus(tuple(train), dev, notes, held_out=len(dev) if named is None else 0)
+        dev, notes = named_dev
+    notes = (*(note_left_out(pairs.skipped) for pairs in train if pairs.skipped), *notes)
+    return TextCorpus(tuple(train), dev, notes, held_out=len(dev) if named_dev is None else 0)
 
 
 def read_dev_pairs(data: DataConfig) -> tuple[SentencePairs, tuple[str, ...]] | None:
-    """The dev pairs, if a dev set is named, and a note on those that are left out."""
+    """Read the dev pairs, if a dev set is named, with a note on those that are left out."""
     source = data.dev_source or data.dev
     if source is None:
         return None
@@ -94,76 +97,80 @@ def read_dev_pairs(data: DataConfig) -> tuple[SentencePairs, tuple[str, ...]] | 
 
 
 def note_left_out(skipped: SkippedPairs) -> str:
-    """The note on pairs that were not read."""
+    """Return the note on training pairs that were not read."""
     return f"left out of the training data: {skipped}"
 
 
 def note_held_out(drawn: int) -> str:
-    """The note on pairs that were taken out of training."""
+    """Return the note on pairs that were taken out of training."""
     return (
-        f"no dev set named: {drawn:,} pairs are held out of training to measure progress, and pairs with a sentence of "
-        "theirs are left out (dev_source and dev_target name others, data.held_out fewer)"
+        f"no dev set named: {drawn:,} pairs are held out of training to measure progress, and pairs that share a "
+        "sentence with them are left out (dev_source and dev_target name others, data.held_out fewer)"
     )
 
 
 def combine_fingerprints(fingerprints: Sequence[str]) -> str:
-    """One number for all corpora; that of a single one is its own."""
+    """Return one SHA-256 for all corpora; a single corpus keeps its own."""
     return fingerprints[0] if len(fingerprints) == 1 else hashlib.sha256(" ".join(fingerprints).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class HeldOutSentences:
-    """The sentences of held-out pairs; training sees none of them."""
+    """Sentences of held-out pairs; training sees none of them."""
 
     sources: frozenset[str] = frozenset()
     targets: frozenset[str] = frozenset()
 
     @classmethod
     def from_pairs(cls, pairs: SentencePairs) -> "HeldOutSentences":
+        """Collect both sides of the pairs."""
         return cls(frozenset(pairs.sources), frozenset(pairs.targets))
 
     def filter_rows(
         self, rows: Iterable[tuple[int, str, str]], file: str, skipped: SkippedPairs, held_out: Container[int] = ()
     ) -> Iterator[tuple[int, str, str]]:
-        """The rows (line, source, target) of a file that have none of them.
+        """Yield the rows (line, source, target) of a file that contain none of these sentences.
 
-        The others are counted in `skipped`, but for the lines that are `held_out` themselves. Raises ValueError, at
-        the end, if no row is left.
+        Other rows are counted in `skipped`, except for the lines that are `held_out` themselves. Raises ValueError, at
+        the end, if no row remains.
         """
-        left = 0
+        remaining = 0
         for line, source, target in rows:
             if source not in self.sources and target not in self.targets:
-                left += 1
+                remaining += 1
                 yield line, source, target
             elif line not in held_out:
                 skipped.add(SHARED_SENTENCE, f"{file}:{line}")
-        if not left:
-            whom = "another" if held_out else "the dev pairs"
-            raise ValueError(f"every pair shares a sentence with {whom}; name dev_source and dev_target")
+        if not remaining:
+            culprit = "another" if held_out else "the dev pairs"
+            raise ValueError(f"every pair shares a sentence with {culprit}; name dev_source and dev_target")
 
 
-def draw_held_out(pairs: int, most: int, seed: int) -> list[int]:
-    """Which of so many pairs are held out: a tenth of them, at most `most`."""
+def draw_held_out(pairs: int, limit: int, seed: int) -> list[int]:
+    """Draw the indices of the pairs to hold out: a tenth of all `pairs`, at most `limit`."""
     if pairs < 20:
         raise ValueError(f"{pairs} pairs are too few to hold some out; name dev_source and dev_target")
-    return Random(seed).sample(range(pairs), min(most, pairs // 10))
+    return Random(seed).sample(range(pairs), min(limit, pairs // 10))
 
 
-def split_held_out(pairs: SentencePairs, most: int, seed: int) -> tuple[SentencePairs, SentencePairs]:
-    """The pairs without, and those with, a sentence of at most `most` drawn pairs: no sentence is on both sides."""
-    indices = draw_held_out(len(pairs), most, seed)
+def split_held_out(pairs: SentencePairs, limit: int, seed: int) -> tuple[SentencePairs, SentencePairs]:
+    """Split off at most `limit` random pairs as a dev set; no sentence of theirs remains on the other side."""
+    indices = draw_held_out(len(pairs), limit, seed)
     sources, targets = [pairs.sources[i] for i in indices], [pairs.targets[i] for i in indices]
     dev = SentencePairs(sources, targets, [pairs.lines[i] for i in indices], pairs.files, SkippedPairs())
     return remove_shared_pairs(pairs, HeldOutSentences.from_pairs(dev), frozenset(dev.lines)), dev
 
 
-def remove_shared_pairs(pairs: SentencePairs, held: HeldOutSentences, held_out: Container[int] = ()) -> SentencePairs:
-    """The pairs that share no sentence with those held out; the others are counted among those skipped."""
+def remove_shared_pairs(
+    pairs: SentencePairs, held_out: HeldOutSentences, dev_lines: Container[int] = ()
+) -> SentencePairs:
+    """Return the pairs that share no sentence with held-out ones; others but `dev_lines` are counted as skipped."""
     skipped = SkippedPairs()
     skipped.add_later(pairs.skipped)
+    # A list of Python integers would take several times the memory of this array.
     sources, targets, lines = [], [], array("q")
     rows = zip(pairs.lines, pairs.sources, pairs.targets, strict=True)
-    for line, source, target in held.filter_rows(rows, pairs.files[0], skipped, held_out):
+    for line, source, target in held_out.filter_rows(rows, pairs.files[0], skipped, dev_lines):
         lines.append(line)
         sources.append(source)
         targets.append(target)
@@ -171,50 +178,57 @@ def remove_shared_pairs(pairs: SentencePairs, held: HeldOutSentences, held_out: 
 
 
 def learn_tokenizer(corpus: TextCorpus, run: RunConfig) -> Tokenizer:
-    """The vocabulary of the training text."""
-    sources = chain.from_iterable(each.sources for each in corpus.train)
-    targets = chain.from_iterable(each.targets for each in corpus.train)
+    """Learn the vocabulary of the training text."""
+    sources = chain.from_iterable(pairs.sources for pairs in corpus.train)
+    targets = chain.from_iterable(pairs.targets for pairs in corpus.train)
     return train_tokenizer(sources, targets, run)
 
 
 def train_tokenizer(sources: Iterable[str], targets: Iterable[str], run: RunConfig) -> Tokenizer:
-    """The vocabulary of these sentences, or of some of them if they are many."""
+    """Learn the vocabulary of these sentences, or of a sample if they are many."""
     return Tokenizer.train(sources, targets, run.tokenizer, seed=run.seed, max_sentences=TOKENIZER_SENTENCES)
 
 
 def encode_with_note(
     pairs: SentencePairs, tokenizer: Tokenizer, run: RunConfig
 ) -> tuple[EncodedPairs, tuple[str, ...]]:
-    """The pairs as ids, and a note on those with too many pieces."""
+    """Encode the pairs, with a note on those that have too many pieces."""
     encoded, skipped = encode_pairs(pairs, tokenizer, run.data.max_pieces)
     return encoded, (note_too_long(skipped),) if skipped else ()
 
 
 def note_too_long(skipped: SkippedPairs) -> str:
-    """The note on pairs with too many pieces."""
+    """Return the note on pairs with too many pieces."""
     return f"left out: {skipped}"
 
 
 def encode_corpora(
     corpus: TextCorpus, tokenizer: Tokenizer, run: RunConfig
 ) -> tuple[EncodedPairs, tuple[str, ...], tuple[CorpusAccount, ...]]:
-    """All training pairs, one corpus after the other, the notes on those with too many pieces, and the accounts."""
+    """Encode all training pairs, one corpus after the other, with notes and accounts of what was left out."""
     encoded, notes, accounts = [], [], []
     for settings, pairs in zip(run.data.corpora, corpus.train, strict=True):
-        some, skipped = encode_pairs(pairs, tokenizer, run.data.max_pieces)
-        encoded.append(some)
+        encoded_corpus, skipped = encode_pairs(pairs, tokenizer, run.data.max_pieces)
+        encoded.append(encoded_corpus)
         notes += [note_too_long(skipped)] if skipped else []
+        # Only the first corpus has held-out pairs, and it has no account yet.
         held_out = 0 if accounts else corpus.held_out
         accounts.append(
-            CorpusAccount(settings.display_name, len(some), held_out, dict(pairs.skipped.counts + skipped.counts))
+            CorpusAccount(
+                settings.display_name, len(encoded_corpus), held_out, dict(pairs.skipped.counts + skipped.counts)
+            )
         )
-    whole = encoded[0] if len(encoded) == 1 else concatenate_corpora(encoded)
-    return with_corpus_shares(whole, [len(each) for each in encoded], run.data), tuple(notes), tuple(accounts)
+    all_pairs = encoded[0] if len(encoded) == 1 else concatenate_corpora(encoded)
+    return (
+        with_corpus_shares(all_pairs, [len(corpus_pairs) for corpus_pairs in encoded], run.data),
+        tuple(notes),
+        tuple(accounts),
+    )
 
 
 def with_corpus_shares(encoded: EncodedPairs, counts: Sequence[int], data: DataConfig) -> EncodedPairs:
-    """The same pairs, with how many belong to each corpus and how much they count."""
+    """Return the pairs with the size and the weight of each corpus."""
     corpora = zip(data.corpora, counts, strict=True)
     return replace(
-        encoded, corpora=tuple(CorpusShare(each.display_name, count, each.weight) for each, count in corpora)
+        encoded, corpora=tuple(CorpusShare(corpus.display_name, count, corpus.weight) for corpus, count in corpora)
     )

@@ -1,4 +1,4 @@
-"""What a run will take, before it is begun: pieces, batches, updates, work, memory, time and disk."""
+"""Plan of a run before it begins: its tokens, batches, updates, work, memory, time and disk."""
 
 import shutil
 from contextlib import suppress
@@ -30,37 +30,38 @@ from pellucid.train.resources import free_memory
 from pellucid.train.trial import TrialResult, try_updates
 
 TRIAL_SECONDS = 5.0
+"""Seconds that the trial of a plan takes."""
 
 MODELS_KEPT = 3
-"""That a run leaves beside its checkpoints: best, last and average."""
+"""Models that a run leaves beside its checkpoints: best, last and average."""
 
 LEAST_OCCURRENCES = 10
-"""Times a piece should stand in the training text to be learned."""
+"""How many times a piece should occur in the training text to be learned."""
 
 _SPECIAL = 260
-"""Pieces every vocabulary begins with, whatever the text: four marks and the bytes."""
+"""Pieces that every vocabulary begins with: four special tokens and the 256 bytes."""
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What is known of a run before its first step."""
+    """Everything that is known of a run before its first step."""
 
     run: RunConfig
     stand_in: bool
-    """Whether phrasebook pairs were counted and tried in the place of the run's own."""
+    """Whether phrasebook pairs took the place of the run's own in the counts and the trial."""
     dev_pairs: int
     epoch: EpochBatches
     model: ModelConfig
     parameters: ParameterCounts
     memory: MemoryEstimate
     flops: float
-    """Floating-point operations of an average update, as `training_flops` counts them."""
+    """Floating-point operations of an average update, counted by `training_flops`."""
     trial: TrialResult | None
-    """None where memory would not do, or did not."""
+    """Result of the trial; None where memory did not suffice, or would not have."""
     learned: tuple[int, ...]
-    """Pieces in the vocabulary, or in each of the two."""
+    """Size of the vocabulary, or of each of the two."""
     supported: int
-    """Pieces that stand `LEAST_OCCURRENCES` times or more in the training text, in the smaller of two vocabularies."""
+    """Pieces that occur `LEAST_OCCURRENCES` times or more in the training text, in the smaller of two vocabularies."""
     missing_dev: tuple[str, ...]
     free_memory: int | None
     free_disk: int
@@ -68,12 +69,12 @@ class RunPlan:
 
     @property
     def updates_per_epoch(self) -> float:
-        """Not always a whole number: batches of two epochs may meet in one update."""
+        """Updates in an epoch; not always a whole number, for the batches of two epochs may meet in one update."""
         return len(self.epoch.order) / self.run.train.accumulate
 
     @property
     def steps(self) -> int | None:
-        """Updates of the run; one that is given minutes has at most these, for evaluations take some of them."""
+        """Updates of the run; an upper limit for a run in minutes, for evaluations take some of them."""
         c = self.run.train
         if c.steps is not None:
             return c.steps
@@ -82,22 +83,22 @@ class RunPlan:
 
     @property
     def epochs(self) -> float | None:
-        """How often each pair is seen."""
+        """Times that each pair is seen."""
         return self.steps / self.updates_per_epoch if self.steps is not None else None
 
     @property
     def seconds(self) -> float | None:
-        """All updates together, evaluations and saving not counted."""
+        """Seconds that all updates take together, without evaluations and saving."""
         return self.steps * self.trial.seconds if self.steps is not None and self.trial else None
 
     @property
     def checkpoints(self) -> int:
-        """That stand on the disk at the end."""
+        """Checkpoints on the disk at the end."""
         return min(self.run.train.keep, self.saved) if self.saved is not None else self.run.train.keep
 
     @property
     def saved(self) -> int | None:
-        """Checkpoints the whole run writes, the last step's included."""
+        """Checkpoints that the whole run writes, including that of the last step."""
         c = self.run.train
         every = c.save_every or c.evaluate_every
         if self.steps is None:
@@ -106,17 +107,18 @@ class RunPlan:
 
     @property
     def model_bytes(self) -> int:
-        """Of a model on the disk."""
+        """Bytes of a model on the disk."""
         return FLOAT_BYTES * self.parameters.total
 
     @property
     def checkpoint_bytes(self) -> int:
-        """Of a checkpoint: the model and Adam's two means."""
+        """Bytes of a checkpoint: the model and Adam's two means."""
         return 3 * self.model_bytes
 
     @property
     def disk(self) -> int:
-        """Most bytes the run takes: a checkpoint is whole before an older one goes."""
+        """Most bytes that the run takes on the disk at any time."""
+        # One more than are kept: a new checkpoint is complete before an old one is removed.
         return (self.checkpoints + 1) * self.checkpoint_bytes + MODELS_KEPT * self.model_bytes
 
 
@@ -125,24 +127,28 @@ def plan_run(
 ) -> RunPlan:
     """Read the data of a run, learn its vocabulary, count, and try a few updates; nothing is written.
 
-    `stand_in` takes the place of the run's own data. The trial lasts about `seconds`, or just so many `updates`.
-    Raises ValueError for data that is not there or cannot be trained on.
+    `stand_in` takes the place of the run's own data. The trial takes about `seconds`, or makes exactly so many
+    `updates`. Raises ValueError for data that is missing or cannot be trained on.
     """
     missing_dev = () if stand_in else missing_files(run.data.dev_source, run.data.dev_target, run.data.dev)
+    # The plan goes on without them, on held-out pairs; `advise_dev_files` reports them.
     if missing_dev:
         run = replace(run, data=replace(run.data, dev_source=None, dev_target=None, dev=None))
     data = stand_in or read_data(require_training_files(run))
     epoch = EpochBatches.first_of_run(data.encoded, run)
     model = run.model_config(data.tokenizer)
-    if stand_in and run.model.start is None:  # its text has fewer pieces, and the model is to be as large as it will be
-        joint, asked = run.tokenizer.joint, run.tokenizer.vocabulary
-        model = run.model.config(asked, asked, joint)
-    counted = count_parameters(model)
+    if stand_in and run.model.start is None:
+        # The stand-in's text has fewer pieces, but the model must be as large as in the real run.
+        joint, vocabulary = run.tokenizer.joint, run.tokenizer.vocabulary
+        model = run.model.config(vocabulary, vocabulary, joint)
+    parameters = count_parameters(model)
     rows, sources, targets = (int(n) for n in epoch.shapes[epoch.largest])
+    # R-Drop doubles the rows of a batch.
     passes = run.optim.passes
-    needed, free = estimate_memory(model, counted.total, passes * rows, sources, targets), free_memory(ALONE.device)
+    memory, free = estimate_memory(model, parameters.total, passes * rows, sources, targets), free_memory(ALONE.device)
     trial = None
-    if free is None or needed.total < free:
+    # Trying what cannot fit would swap, or end the process, before any MemoryError.
+    if free is None or memory.total < free:
         with suppress(MemoryError):
             trial = try_updates(run, model, epoch, seconds, updates)
     return RunPlan(
@@ -151,8 +157,8 @@ def plan_run(
         dev_pairs=len(data.dev),
         epoch=epoch,
         model=model,
-        parameters=counted,
-        memory=needed,
+        parameters=parameters,
+        memory=memory,
         flops=passes * flops_of_epoch(model, epoch) * run.train.accumulate / len(epoch.order),
         trial=trial,
         learned=vocabulary_sizes(data.tokenizer),
@@ -165,36 +171,38 @@ def plan_run(
 
 
 def missing_files(*names: str | None) -> tuple[str, ...]:
-    """The files that are named and not there."""
+    """Return the names of files that are given and do not exist."""
     return tuple(name for name in names if name is not None and not Path(name).is_file())
 
 
 def require_training_files(run: RunConfig) -> RunConfig:
-    """The same; ValueError, naming every file, if there is nothing to train on."""
-    gone = missing_files(*(name for corpus in run.data.corpora for name in corpus.files))
-    if gone and run.data.shards is None:
+    """Return the run; raise ValueError, naming every missing file, if its training data is not there."""
+    missing = missing_files(*(name for corpus in run.data.corpora for name in corpus.files))
+    # With shards, the text itself is not needed.
+    if missing and run.data.shards is None:
         raise ValueError(
-            f"{', '.join(gone)}: no such file; to plan without the data, on phrasebook pairs in its place, "
-            "say --stand-in 20000"
+            f"{', '.join(missing)}: no such file; to plan without the data, on phrasebook pairs instead, "
+            "add --stand-in 20000"
         )
     return run
 
 
 def flops_of_epoch(c: ModelConfig, epoch: EpochBatches) -> float:
-    """The work of every pair, each pair of lengths reckoned once."""
-    kinds, times = np.unique(epoch.lengths, axis=1, return_counts=True)
-    return sum(int(n) * training_flops(c, int(s), int(t)) for s, t, n in zip(*kinds, times, strict=True))
+    """Return the floating-point operations of every pair of an epoch."""
+    # Many pairs have the same two lengths; the formula is evaluated once for each.
+    length_pairs, counts = np.unique(epoch.lengths, axis=1, return_counts=True)
+    return sum(int(n) * training_flops(c, int(s), int(t)) for s, t, n in zip(*length_pairs, counts, strict=True))
 
 
 def vocabulary_sizes(tokenizer: Tokenizer) -> tuple[int, ...]:
-    """Pieces of the one vocabulary, or of the two."""
+    """Return the size of the joint vocabulary, or of both vocabularies."""
     if tokenizer.config.joint:
         return (tokenizer.source_vocabulary,)
     return tokenizer.source_vocabulary, tokenizer.target_vocabulary
 
 
 def count_supported_pieces(encoded: EncodedPairs, tokenizer: Tokenizer) -> int:
-    """How many pieces stand often enough in the text, the special ones counted."""
+    """Return how many pieces occur often enough in the text to be learned, special pieces included."""
     sides = [
         count_pieces(encoded.sources.ids, tokenizer.source_vocabulary),
         count_pieces(encoded.targets.ids, tokenizer.target_vocabulary),
@@ -205,6 +213,8 @@ def count_supported_pieces(encoded: EncodedPairs, tokenizer: Tokenizer) -> int:
 
 
 def count_pieces(ids: NDArray[np.integer], vocabulary: int, block: int = 2**22) -> NDArray[np.int64]:
-    """How often each piece stands there, in bounded memory: the ids may lie in a file."""
+    """Count how often each piece occurs, in bounded memory, for the ids may be mapped from a file."""
     blocks = (ids[first : first + block] for first in range(0, len(ids), block))
-    return sum((np.bincount(each, minlength=vocabulary) for each in blocks), np.zeros(vocabulary, dtype=np.int64))
+    return sum(
+        (np.bincount(block_ids, minlength=vocabulary) for block_ids in blocks), np.zeros(vocabulary, dtype=np.int64)
+    )

@@ -1,4 +1,4 @@
-"""The process a run lives in: its memory, and the signals that ask it to stop."""
+"""Process of a training run: its memory, and the signals that ask it to stop."""
 
 import ctypes
 import os
@@ -11,56 +11,54 @@ from typing import Any
 
 
 def tune_memory() -> None:
-    """Both of the following: what every process that trains does first."""
+    """Tune the allocator and oneDNN's cache; every process that trains calls this first."""
     keep_freed_memory()
     limit_kernel_cache()
 
 
 def keep_freed_memory() -> None:
-    """Tell glibc to keep freed memory instead of giving it back to the kernel after each update, for all threads.
-
-    Otherwise every update's large tensors are unmapped, mapped and zeroed again. Does nothing where there is no glibc.
-    """
+    """Make glibc keep freed memory, for all threads, instead of returning it to the kernel after each update."""
+    # Otherwise every update's large tensors are unmapped, mapped and zeroed again.
     if sys.platform == "linux":
         m_trim_threshold, m_mmap_threshold, m_arena_max = -1, -3, -8
+        # Other C libraries, such as musl, have no mallopt.
         with suppress(OSError, AttributeError):
             libc = ctypes.CDLL("libc.so.6")
             libc.mallopt(m_mmap_threshold, 2**30)
             libc.mallopt(m_trim_threshold, 2**31 - 1)
-            libc.mallopt(m_arena_max, 1)  # those of other threads are made of small pieces, which are given back
+            libc.mallopt(m_arena_max, 1)  # the others consist of small mappings, which are returned
 
 
 def limit_kernel_cache() -> None:
-    """Let oneDNN, which multiplies in bfloat16, remember the programs it made for 64 shapes of products, not for 1,024.
-
-    A program and its memory take up to a megabyte, batches have hundreds of shapes, and few come twice soon: a tiny
-    model's batches of 4,096 pieces take 0.9 GB with it and 1.6 GB without, and not more time. oneDNN and torch's layer
-    over it each remember, and read this once, at the first such product; what the user has set stays.
-    """
+    """Limit oneDNN's cache of compiled kernels to 64 shapes of products, from 1,024."""
+    # A kernel and its memory take up to a megabyte, batches have hundreds of shapes, and few recur soon: with the
+    # limit, a tiny model's batches of 4,096 pieces take 0.9 GB instead of 1.6 GB, and no more time.
     for variable in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        # oneDNN and torch's layer above it have a cache each, and read these at the first product in bfloat16.
         os.environ.setdefault(variable, "64")
 
 
 @contextmanager
 def catch_signals() -> Iterator[list[str]]:
-    """A list that is empty until Ctrl-C or SIGTERM asks to stop, and then holds the signal's name.
+    """Yield a list that is empty until Ctrl-C or SIGTERM asks to stop, and then holds the signal's name.
 
-    The update under way is finished first. A second Ctrl-C interrupts at once.
+    The update in progress is finished first. A second Ctrl-C interrupts at once.
     """
-    asked: list[str] = []
+    caught: list[str] = []
 
     def note(number: int, frame: Any) -> None:
-        if asked:
+        if caught:
             raise KeyboardInterrupt
-        asked.append(signal.Signals(number).name)
+        caught.append(signal.Signals(number).name)
 
+    # Python sets signal handlers in the main thread only.
     if threading.current_thread() is not threading.main_thread():
-        yield asked
+        yield caught
         return
     numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, note) for number in numbers]
+    previous = [signal.signal(number, note) for number in numbers]
     try:
-        yield asked
+        yield caught
     finally:
-        for number, handler in zip(numbers, before, strict=True):
+        for number, handler in zip(numbers, previous, strict=True):
             signal.signal(number, handler)

@@ -1,20 +1,20 @@
-"""How far a run is, from 0 to 1, in updates or in time; and whether something is due."""
+"""Progress of a run from 0 to 1, in updates or in time, and whether an evaluation or a save is due."""
 
 from pellucid.train.config import TrainConfig
 from pellucid.train.state import RunCounts
 
 EVALUATIONS = 12
-"""In a run that does not say how often to evaluate."""
+"""Evaluations of a run that does not say how often to evaluate."""
 
 EVALUATION_SHARE = 0.2
-"""Of the time so far, that the evaluations of a run in minutes take at most, but for its first and its last."""
+"""Largest share of a run in minutes that its evaluations take, except for the first and the last."""
 
 FIRST_EVALUATION_SECONDS = 30.0
-"""Seconds of a run in minutes before its first evaluation: a model that knows nothing yet also translates slowest."""
+"""Seconds of a run in minutes before its first evaluation: an untrained model also translates slowest."""
 
 
 def run_progress(counts: RunCounts, c: TrainConfig) -> float:
-    """The share of the run that is over: of its updates, or of its minutes."""
+    """Return the share of the run that is over: of its updates, or of its minutes."""
     if c.steps is not None:
         return min(1.0, counts.step / c.steps)
     assert c.minutes is not None
@@ -22,7 +22,7 @@ def run_progress(counts: RunCounts, c: TrainConfig) -> float:
 
 
 def is_due(every: int | None, counts: RunCounts, before: float, now: float) -> bool:
-    """Whether `every` updates have gone by, or, left out, another twelfth of the run; and at its end.
+    """Whether `every` updates have gone by, or, if that is None, another twelfth of the run; always at its end.
 
     >>> is_due(500, RunCounts(step=1000), 0.1, 0.11)
     True
@@ -33,11 +33,12 @@ def is_due(every: int | None, counts: RunCounts, before: float, now: float) -> b
         return True
     if every is not None:
         return counts.step % every == 0
+    # By progress, not by step: a run in minutes does not know its number of steps.
     return int(now * EVALUATIONS) > int(before * EVALUATIONS)
 
 
 def is_worthwhile(counts: RunCounts, c: TrainConfig) -> bool:
-    """Whether a run has time for an evaluation that is due, or its minutes are better spent on updates.
+    """Whether a run in minutes has time for an evaluation that is due, or had better spend it on updates.
 
     >>> c = TrainConfig(minutes=1)
     >>> is_worthwhile(RunCounts(seconds=25), c), is_worthwhile(RunCounts(seconds=35), c)
@@ -45,9 +46,10 @@ def is_worthwhile(counts: RunCounts, c: TrainConfig) -> bool:
     >>> [is_worthwhile(RunCounts(seconds=50, evaluations=1, evaluation_seconds=n), c) for n in (4, 6)]
     [True, False]
     """
+    # Averaging the best checkpoints needs the score of each.
     if c.minutes is None or c.evaluate_every is not None or c.average == "best":
         return True
     if not counts.evaluations:
         return counts.seconds >= FIRST_EVALUATION_SECONDS
-    one = counts.evaluation_seconds / counts.evaluations
-    return counts.evaluation_seconds + one <= EVALUATION_SHARE * counts.seconds
+    average = counts.evaluation_seconds / counts.evaluations
+    return counts.evaluation_seconds + average <= EVALUATION_SHARE * counts.seconds

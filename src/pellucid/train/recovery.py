@@ -1,4 +1,4 @@
-"""What is done about an update that went wrong: said, counted, and, if it goes on, gone back from."""
+"""Recovery from an update that went wrong: it is reported and counted, and if it recurs, the run goes back."""
 
 import shutil
 from collections.abc import Callable
@@ -15,143 +15,154 @@ from pellucid.train.state import RunCounts, TrainState, checkpoint_path, list_ch
 from pellucid.train.update import UpdateResult
 
 MOST_SKIPPED_IN_A_ROW = 20
-"""Skipped updates after which the weights are taken for spoiled."""
+"""Skipped updates in a row after which the weights are considered spoiled."""
 
 MOST_FRUITLESS_ROLLBACKS = 3
-"""How often a run goes back without a good checkpoint in between."""
+"""How many times a run goes back without a good checkpoint in between."""
 
 
-class Say(Protocol):
-    """Where messages go."""
+class MessageOutput(Protocol):
+    """Destination of messages."""
 
     def say(self, message: str) -> None: ...
 
 
-def recover(state: TrainState, done: UpdateResult, out: Path, peak: float, say: Say, workers: Workers = ALONE) -> None:
-    """Count and say what went wrong in an update; where the gradient is no number too often, go back."""
+def recover(
+    state: TrainState, result: UpdateResult, out: Path, peak: float, output: MessageOutput, workers: Workers = ALONE
+) -> None:
+    """Count and report what went wrong in an update; go back after too many gradients that are not finite."""
     counts = state.counts
-    if done.halved and not counts.halved_batches:
-        say.say(
+    # Reported once: it may recur in every epoch.
+    if result.halved and not counts.halved_batches:
+        output.say(
             f"step {counts.step:,}: a batch did not fit in memory; such batches are split in two, which costs time and "
             "changes nothing else (said once; a smaller train.batch_tokens with more train.accumulate avoids it)"
         )
-    for pair in done.left_out:
-        (say if workers.is_first else PlainOutput(f"worker {workers.rank}: ")).say(
+    for pair in result.left_out:
+        # On other workers `output` discards everything, and only they know about their own pairs.
+        (output if workers.is_first else PlainOutput(f"worker {workers.rank}: ")).say(
             f"step {counts.step:,}: a pair of {pair.source.shape[1]} source and {pair.target_out.shape[1]} target "
             "pieces did not fit in memory even alone and was left out (data.max_pieces keeps longer ones out)"
         )
-    counts.halved_batches += done.halved
-    counts.pairs_left_out += done.pairs_left_out
-    counts.skipped_updates += done.skipped
-    counts.skipped_in_a_row = counts.skipped_in_a_row + 1 if done.skipped else 0
-    if done.skipped and counts.skipped_in_a_row % MOST_SKIPPED_IN_A_ROW == 0:
-        roll_back(state, out, peak, say, workers)
+    counts.halved_batches += result.halved
+    counts.pairs_left_out += result.pairs_left_out
+    counts.skipped_updates += result.skipped
+    counts.skipped_in_a_row = counts.skipped_in_a_row + 1 if result.skipped else 0
+    # A multiple, for after going back the count runs on until an update succeeds.
+    if result.skipped and counts.skipped_in_a_row % MOST_SKIPPED_IN_A_ROW == 0:
+        roll_back(state, out, peak, output, workers)
 
 
 def describe_troubles(counts: RunCounts) -> str:
-    """What went wrong in a run, counted; empty if nothing did."""
-    happened = {
-        "updates skipped for a gradient that was no number": counts.skipped_updates,
+    """Return what went wrong in a run, counted, in words; empty if nothing did."""
+    numbers = {
+        "updates skipped for a gradient that was not finite": counts.skipped_updates,
         "times back to an earlier checkpoint": counts.rollbacks,
         "batches split for lack of memory": counts.halved_batches,
         "pairs left out for lack of memory": counts.pairs_left_out,
     }
-    return ", ".join(f"{number:,} {what}" for what, number in happened.items() if number)
+    return ", ".join(f"{number:,} {description}" for description, number in numbers.items() if number)
 
 
 def rate_factor(rollbacks: int) -> float:
-    """What the learning rate is multiplied with: half of it after each time a run went back."""
+    """Return the factor of the learning rate: it is halved each time a run goes back."""
     return 0.5**rollbacks
 
 
-def is_good_checkpoint(place: Path) -> bool:
-    """Whether a checkpoint was saved where the settings say so, after an update that changed the weights.
-
-    One that a signal asked for is there to go on from, and for nothing else: so an interrupted run goes back to, and
-    averages, what an undisturbed one does.
-    """
+def is_good_checkpoint(checkpoint: Path) -> bool:
+    """Whether a checkpoint was saved where the settings say so, after an update that changed the weights."""
+    # One saved at a signal is only to resume from: an interrupted run must go back to, and average, the same
+    # checkpoints as an undisturbed one.
     with suppress(ValueError, OSError):
-        return read_manifest(place).get("good", True)
+        return read_manifest(checkpoint).get("good", True)
     return False  # its removal was interrupted
 
 
-def roll_back(state: TrainState, out: Path, peak: float, say: Say, workers: Workers) -> None:
-    """Take weights and optimiser from the last good checkpoint and halve the learning rate.
+def roll_back(state: TrainState, out: Path, peak: float, output: MessageOutput, workers: Workers) -> None:
+    """Restore weights and optimiser from the last good checkpoint and halve the learning rate.
 
-    Steps, data and clock go on: the run ends when it was to end, and reads no sentence twice. If no good
-    checkpoint was saved since it went back last, that one is not trusted either, and the one before it taken. Raises
-    TrainingFailed where there is none, and when that did not help a few times.
+    Steps, data and clock go on: the run ends when it was to end, and reads no sentence twice. Raises TrainingFailed
+    where there is no checkpoint, and when going back did not help a few times.
     """
     counts = state.counts
-    trouble = f"{MOST_SKIPPED_IN_A_ROW} updates in a row had gradients that are no numbers"
-    place, found = find_on_all_workers(workers, out, lambda: choose_trusted_checkpoint(counts, out, trouble, peak, say))
-    reset_weights(state, found.model, place)
+    trouble = f"{MOST_SKIPPED_IN_A_ROW} updates in a row had gradients that are not finite"
+    checkpoint, saved = find_on_all_workers(
+        workers, out, lambda: choose_trusted_checkpoint(counts, out, trouble, peak, output)
+    )
+    reset_weights(state, saved.model, checkpoint)
     counts.rollbacks += 1
     counts.fruitless_rollbacks += 1
     factor = rate_factor(counts.rollbacks)
-    say.say(
-        f"step {counts.step:,}: {trouble}; going on with the weights of {place.name} "
+    output.say(
+        f"step {counts.step:,}: {trouble}; continuing with the weights of {checkpoint.name} "
         f"and half the learning rate (from now on {factor:g} of what the settings say)"
     )
 
 
 def choose_trusted_checkpoint(
-    counts: RunCounts, out: Path, trouble: str, peak: float, say: Say
+    counts: RunCounts, out: Path, trouble: str, peak: float, output: MessageOutput
 ) -> tuple[Path, bundle.Bundle]:
-    """The checkpoint to go back to; later ones are removed."""
-    lower = f"start a new run with a lower optim.peak than {peak:g}"
-    there = [place for place in list_checkpoints(out) if is_good_checkpoint(place)]
-    if not there:
-        raise TrainingFailed(f"{trouble}, and no checkpoint was saved before them: {lower}")
+    """Load the checkpoint to go back to, and remove later ones."""
+    advice = f"start a new run with a lower optim.peak than {peak:g}"
+    good_checkpoints = [checkpoint for checkpoint in list_checkpoints(out) if is_good_checkpoint(checkpoint)]
+    if not good_checkpoints:
+        raise TrainingFailed(f"{trouble}, and no checkpoint was saved before them: {advice}")
     if counts.fruitless_rollbacks >= MOST_FRUITLESS_ROLLBACKS:
         raise TrainingFailed(
-            f"{trouble}, and going back {MOST_FRUITLESS_ROLLBACKS} times did not help: {lower}, or look at the data"
+            f"{trouble}, and going back {MOST_FRUITLESS_ROLLBACKS} times did not help: {advice}, or look at the data"
         )
-    if counts.fruitless_rollbacks and len(there) > 1:
-        there.pop()
-    place, found = load_newest_sound(there, say)
-    for other in list_checkpoints(out):
-        if other > place:
-            shutil.rmtree(other)
-    return place, found
+    # It has led to the same trouble once already; take the one before.
+    if counts.fruitless_rollbacks and len(good_checkpoints) > 1:
+        good_checkpoints.pop()
+    checkpoint, saved = load_newest_sound(good_checkpoints, output)
+    # A resumed run would otherwise start from the weights that were given up.
+    for later in list_checkpoints(out):
+        if later > checkpoint:
+            shutil.rmtree(later)
+    return checkpoint, saved
 
 
 def find_on_all_workers(
-    workers: Workers, out: Path, look: Callable[[], tuple[Path, bundle.Bundle]]
+    workers: Workers, out: Path, find: Callable[[], tuple[Path, bundle.Bundle]]
 ) -> tuple[Path, bundle.Bundle]:
-    """What the first worker finds, which may remove what is damaged; the others then load the same checkpoint.
+    """Let the first worker find a checkpoint; the others then load the same one.
 
-    Raises TrainingFailed where that one is not on a disk that all of them see.
+    Raises TrainingFailed where it is not on a disk that all workers see.
     """
+    # Only one may search, for it also removes what is damaged.
     if workers.is_first:
         try:
-            place, found = look()
+            checkpoint, saved = find()
         except (ValueError, TrainingFailed):
+            # The others are waiting for a step; without this they would wait for half an hour.
             workers.broadcast(-1)
             raise
-        workers.broadcast(int(place.name.removeprefix("step-")))
-        return place, found
+        workers.broadcast(int(checkpoint.name.removeprefix("step-")))
+        return checkpoint, saved
     [step] = workers.broadcast(0)
     if step < 0:
         raise TrainingFailed("worker 0 found no checkpoint to go on from, and says why")
-    place = checkpoint_path(out, int(step))
+    checkpoint = checkpoint_path(out, int(step))
     try:
-        return place, bundle.load_bundle(place)
+        return checkpoint, bundle.load_bundle(checkpoint)
     except ValueError as error:
         raise TrainingFailed(f"{error}; all workers need the same directory: put it on a disk they share") from None
 
 
-def load_newest_sound(places: list[Path], say: Say) -> tuple[Path, bundle.Bundle]:
-    """The newest of some checkpoints that loads; damaged ones after it are said and removed, for they come again."""
+def load_newest_sound(checkpoints: list[Path], output: MessageOutput) -> tuple[Path, bundle.Bundle]:
+    """Load the newest checkpoint that is not damaged; report and remove newer ones."""
     damaged: list[tuple[Path, ValueError]] = []
-    for place in reversed(places):
+    for checkpoint in reversed(checkpoints):
         try:
-            found = bundle.load_bundle(place)
+            saved = bundle.load_bundle(checkpoint)
         except ValueError as error:
-            damaged.append((place, error))
+            damaged.append((checkpoint, error))
             continue
-        for other, error in damaged:
-            say.say(f"{error}. Going back to {place.name}")
-            shutil.rmtree(other)
-        return place, found
-    raise ValueError(f"no checkpoint in {places[0].parent} is sound: {'; '.join(str(error) for _, error in damaged)}")
+        for damaged_checkpoint, error in damaged:
+            output.say(f"{error}. Going back to {checkpoint.name}")
+            # Training comes to these steps again, and saves them again.
+            shutil.rmtree(damaged_checkpoint)
+        return checkpoint, saved
+    raise ValueError(
+        f"no checkpoint in {checkpoints[0].parent} is sound: {'; '.join(str(error) for _, error in damaged)}"
+    )

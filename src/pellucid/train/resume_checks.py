@@ -1,4 +1,4 @@
-"""What must not change between the beginning of a run and its going on: the text it reads, and most of its settings."""
+"""Checks before a run is resumed: its text, and most of its settings, must not have changed."""
 
 import json
 from dataclasses import fields
@@ -13,73 +13,83 @@ from pellucid.train.shard_reading import describe_text_file, has_changed, read_s
 from pellucid.train.state import write_text_whole
 
 TEXTS_FILE = "texts.json"
-"""Which files a run began with, and what they were."""
+"""File in a run's directory that lists the files of text the run began with."""
 
 PATH_SETTINGS = ("source", "target", "train", "dev_source", "dev_target", "dev", "shards", "corpus")
-"""Settings of [data] that say where text is. It may have been moved, but not have become another."""
+"""Settings of [data] that name files of text, which may have been moved but not changed."""
 
 
 def refuse_other_settings(run: RunConfig, out: Path) -> None:
-    """ValueError if the run in `out` began with settings that would make its continuation another run.
+    """Raise ValueError if settings differ that would make the resumed run another one than the run in `out`.
 
-    How long to train, how often to look and to save, where the text is, whether the ids come from shards and whether
-    the model is sharded may change.
+    How long to train, how often to evaluate and to save, where the text is, whether the ids come from shards and
+    whether the model is sharded may change.
     """
     began = read_run(out / "run.toml", began=out)
     fixed = [("", "seed"), *(("train", key) for key in ("batch_tokens", "accumulate", "precision"))]
-    fixed += [(s, each.name) for s in ("data", "tokenizer", "model", "optim") for each in fields(getattr(run, s))]
-    fixed = [each for each in fixed if each not in [("data", place) for place in PATH_SETTINGS]]
+    fixed += [
+        (section, setting.name)
+        for section in ("data", "tokenizer", "model", "optim")
+        for setting in fields(getattr(run, section))
+    ]
+    fixed = [setting for setting in fixed if setting not in [("data", name) for name in PATH_SETTINGS]]
     values = {
         f"{section}.{key}".lstrip("."): [getattr(getattr(c, section) if section else c, key) for c in (run, began)]
         for section, key in fixed
     }
-    values["data.corpus: weights"] = [[each.weight for each in c.data.corpora] for c in (run, began)]
+    # The files of a corpus may have moved, its weight may not change.
+    values["data.corpus: weights"] = [[corpus.weight for corpus in c.data.corpora] for c in (run, began)]
     problems = [f"{name} is {now!r}, it began with {then!r}" for name, (now, then) in values.items() if now != then]
     if problems:
         raise ValueError(f"{out} would become another run: {'; '.join(problems)}; a resumed run keeps its settings")
 
 
 def record_texts(run: RunConfig, data: TrainingData, out: Path) -> None:
-    """Write into the directory of a run that begins what it reads."""
+    """Write the list of the files that a new run reads, with their checksums, into its directory."""
+    # Shards carry the description of the text they were made from, which may not be there any more.
     training = (
         read_shards_manifest(Path(run.data.shards))["texts"]
         if run.data.shards
         else list(map(describe_text_file, training_files(run)))
     )
-    accounts = [each.row() for each in data.accounts]
+    accounts = [account.row() for account in data.accounts]
     files = [*training, *map(describe_text_file, dev_set_files(run))]
     texts = {"dev": fingerprint_pairs(data.dev), "pairs": accounts, "files": files}
     write_text_whole(out / TEXTS_FILE, json.dumps(texts, indent=1) + "\n")
 
 
-def refuse_other_text(run: RunConfig, data: TrainingData, out: Path, place: Path, trained_on: str | None) -> None:
-    """ValueError, naming the files that changed, if the text is not what the run in `out` began with.
+def refuse_other_text(run: RunConfig, data: TrainingData, out: Path, checkpoint: Path, trained_on: str | None) -> None:
+    """Raise ValueError, naming the files that changed, if the text is not what the run in `out` began with.
 
-    `trained_on` is what the checkpoint `place` says of the training text. A run that is older than its list of files
-    has all of them named.
+    `trained_on` is the fingerprint of the training text in the manifest of `checkpoint`.
     """
+    # A run that is older than this list has all of its files named.
     began: dict[str, Any] = read_json(out / TEXTS_FILE) if (out / TEXTS_FILE).is_file() else {}
-    training, dev, then = training_files(run), dev_set_files(run), began.get("files", [])
+    training, dev, recorded = training_files(run), dev_set_files(run), began.get("files", [])
     problems = []
+    # The fingerprint of what was read decides; the list only helps to name files.
     if data.fingerprint != trained_on:
-        problems.append(f"the training data is not what {place} was trained on: {name_changed_files(training, then)}")
+        problems.append(
+            f"the training data is not what {checkpoint} was trained on: {name_changed_files(training, recorded)}"
+        )
     if began and fingerprint_pairs(data.dev) != began["dev"]:
         problems.append(
-            f"the dev data is not what it was measured with: {name_changed_files(dev or training, then[-len(dev) :])}"
+            "the dev data is not what it was measured with: "
+            f"{name_changed_files(dev or training, recorded[-len(dev) :])}"
         )
     if problems:
         raise ValueError(f"{join_problems(problems)}; restore it or start a new run")
 
 
-def name_changed_files(files: list[Path], then: list[dict[str, Any]]) -> str:
-    """The files that are not what they were, in words."""
-    pairs = zip(files, then, strict=False)
-    others = [str(path) for path, was in pairs if path.exists() and has_changed(path, was)]
-    if not others:
+def name_changed_files(files: list[Path], recorded: list[dict[str, Any]]) -> str:
+    """Return the files that have changed, in words."""
+    pairs = zip(files, recorded, strict=False)
+    changed = [str(path) for path, description in pairs if path.exists() and has_changed(path, description)]
+    if not changed:
         return f"look at {', '.join(map(str, files))}"
-    return f"{', '.join(others)} {'have' if len(others) > 1 else 'has'} changed since"
+    return f"{', '.join(changed)} {'have' if len(changed) > 1 else 'has'} changed since"
 
 
 def dev_set_files(run: RunConfig) -> list[Path]:
-    """The files of the dev set, if one is named."""
+    """Return the files of the dev set, if one is named."""
     return [Path(file) for file in (run.data.dev_source, run.data.dev_target, run.data.dev) if file is not None]

@@ -1,7 +1,7 @@
-"""A run's corpora as shards: in bounded memory, on all cores; when it is killed, what is whole stays, and it goes on.
+"""Writing of shards: encodes a run's corpora in bounded memory and on all cores; killed at any time, it can be resumed.
 
-The text is read twice: once to learn the vocabulary from some of it, once to cut all of it into pieces. Threads do the
-cutting, for SentencePiece lets go of Python's lock meanwhile. All that is unfinished stands in one folder beside.
+The text is read twice: once to learn the vocabulary from some of it, once to encode all of it. Everything unfinished is
+in one folder beside the result.
 """
 
 import json
@@ -51,14 +51,14 @@ from pellucid.train.shard_reading import (
 from pellucid.train.text_reading import Say, learn_from_text, training_pairs, write_json_file
 
 PAIRS_PER_PART = 20_000
-"""Pairs a thread takes at a time: some ten megabytes of text and lists."""
+"""Pairs that a thread takes at a time: some ten megabytes of text and lists."""
 
 
 def prepare_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
-    """Write the corpora of `run` to the directory `out`, whole or not at all; shards that are there are replaced.
+    """Write the corpora of `run` as shards to `out`, as a whole or not at all; shards that are there are replaced.
 
-    A run that starts from a model has its text cut by that model's tokenizer. Raises ValueError for text that cannot be
-    trained on, for a place where something else stands, and for a file that changes meanwhile.
+    The text of a run from an initial model is encoded by that model's tokenizer. Raises ValueError for text that cannot
+    be trained on, for an `out` that holds something else, and for a file that changes meanwhile.
     """
     out = out.resolve()
     refuse_non_shards(out)
@@ -68,81 +68,83 @@ def prepare_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
 
 @contextmanager
 def explain_full_disk(out: Path) -> Iterator[None]:
-    """What a full disk refuses becomes NotWritten."""
+    """Turn an error of writing into WriteFailed, with what is left of the work."""
     try:
         yield
     except OSError as error:
         if isinstance(error, WriteFailed) and str(error).startswith(f"{out} "):
-            raise  # it was written
+            raise  # it already says so
         if not is_failed_write(error):
             raise
-        kept = "nothing was left behind"
+        remains = "nothing was left behind"
         if unfinished_folder(out).exists():
-            kept = f"what is done so far is in {unfinished_folder(out)}, and the same command goes on with it"
-        raise WriteFailed(f"{out} could not be written: {explain_write_error(error)}; {kept}") from error
+            remains = f"what is done so far is in {unfinished_folder(out)}, and the same command goes on with it"
+        raise WriteFailed(f"{out} could not be written: {explain_write_error(error)}; {remains}") from error
 
 
 def write_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
-    """Read, cut, put together; what stands at `out` is replaced at the end, by what is whole."""
-    known = initial_tokenizer(run)
-    made_of = {
+    """Read, encode and join the text; replace what is at `out` at the end, by complete shards."""
+    initial = initial_tokenizer(run)
+    recipe = {
         "shards_format": FORMAT,
-        "settings": shard_settings(run, known),
+        "settings": shard_settings(run, initial),
         "texts": [describe_text_file(path) for path in training_files(run)],
     }
-    if shards_are_done(out, made_of):
+    if shards_are_done(out, recipe):
         if is_work_folder(unfinished_folder(out)):
-            shutil.rmtree(unfinished_folder(out))  # what a crash after the last step left
+            shutil.rmtree(unfinished_folder(out))  # left by a crash after the last step
         say(f"{out} is prepared already")
         return
-    read_dev_pairs(run.data)  # so that what is wrong with it is said now
-    work = open_work_folder(unfinished_folder(out), made_of, say)
-    if not shards_are_done(work / "whole", made_of):
-        tokenizer, facts = learn_from_text(run, work / "learned", say, known)
+    read_dev_pairs(run.data)  # an error in it must not wait until the end
+    work = open_work_folder(unfinished_folder(out), recipe, say)
+    if not shards_are_done(work / "whole", recipe):
+        tokenizer, facts = learn_from_text(run, work / "learned", say, initial)
         parts = write_parts(run, tokenizer, facts, work / "parts", workers, say)
-        for text in made_of["texts"]:
+        # The text is read twice: a file that changed in between would not match its facts.
+        for text in recipe["texts"]:
             if has_changed(Path(text["path"]), text):
                 raise ValueError(f"{text['path']} changed while it was prepared; run the command again")
-        join_shards(work, tokenizer, facts, parts, made_of)
+        join_shards(work, tokenizer, facts, parts, recipe)
     replace_directory(work / "whole", out)
-    shutil.rmtree(work, ignore_errors=True)  # what cannot be removed goes the next time
-    about = read_shards_manifest(out)
-    total = sum(each["pairs"] for each in about["corpora"])
+    shutil.rmtree(work, ignore_errors=True)  # what cannot be removed now goes next time
+    manifest = read_shards_manifest(out)
+    total = sum(entry["pairs"] for entry in manifest["corpora"])
     say(f"{total:,} pairs are in {out}; a run trains on them with data.shards = {json.dumps(str(out))}")
 
 
 def refuse_non_shards(out: Path) -> None:
-    """ValueError for a place where something other than shards stands."""
+    """Raise ValueError if something other than shards is at `out`."""
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        about = read_json(out / MANIFEST) if (out / MANIFEST).is_file() else {}
-        if about.get("kind") != KIND:
-            raise ValueError(f"{out} holds other things than shards and is not replaced; choose another --out")
+        manifest = read_json(out / MANIFEST) if (out / MANIFEST).is_file() else {}
+        if manifest.get("kind") != KIND:
+            raise ValueError(f"{out} holds something other than shards and is not replaced; choose another --out")
 
 
-def shards_are_done(out: Path, made_of: dict[str, Any]) -> bool:
-    """Whether `out` holds just these shards, every byte of them."""
+def shards_are_done(out: Path, recipe: dict[str, Any]) -> bool:
+    """Whether `out` holds the shards of this recipe, with every byte verified."""
     try:
-        return same_shards(read_shards_manifest(out), made_of) and bool(verify_directory(out))
+        return same_shards(read_shards_manifest(out), recipe) and bool(verify_directory(out))
     except ValueError:
         return False
 
 
-def same_shards(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two are made of the same text with the same settings, and written alike."""
-    sums = ([text["sha256"] for text in each["texts"]] for each in (one, other))
-    alike = all(one.get(key) == other.get(key) for key in ("settings", "shards_format"))
-    return alike and next(sums) == next(sums)
+def same_shards(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    """Whether two manifests describe shards of the same text, settings and format."""
+    # By checksum and not by path: the text may have been moved.
+    checksums = ([text["sha256"] for text in manifest["texts"]] for manifest in (first, second))
+    same_settings = all(first.get(key) == second.get(key) for key in ("settings", "shards_format"))
+    return same_settings and next(checksums) == next(checksums)
 
 
 def unfinished_folder(out: Path) -> Path:
-    """Where everything stands until it is whole."""
+    """Return the folder that everything is written to until it is complete."""
     return out.with_name(f"{out.name}.unfinished")
 
 
-def open_work_folder(work: Path, made_of: dict[str, Any], say: Say) -> Path:
-    """The folder of work: the one that is there if it is of this run, else a new one."""
-    if (work / "plan.json").is_file() and same_shards(read_json(work / "plan.json"), made_of):
-        say(f"going on with {work}")
+def open_work_folder(work: Path, recipe: dict[str, Any], say: Say) -> Path:
+    """Return the folder of unfinished work: the existing one if it is of this run, otherwise a new one."""
+    if (work / "plan.json").is_file() and same_shards(read_json(work / "plan.json"), recipe):
+        say(f"continuing with {work}")
         return work
     if work.exists() and not is_work_folder(work):
         raise ValueError(f"{work} is in the way; remove it or choose another --out")
@@ -150,11 +152,12 @@ def open_work_folder(work: Path, made_of: dict[str, Any], say: Say) -> Path:
         say(f"{work} was made from other text or settings; beginning anew")
     if work.exists():
         shutil.rmtree(work)
+    # Parents that this call makes are removed again if it fails.
     missing = [folder for folder in (work, *work.parents) if not folder.exists()]
     try:
         for name in ("learned", "parts"):
             (work / name).mkdir(parents=True)
-        write_json_file(work / "plan.json", made_of)
+        write_json_file(work / "plan.json", recipe)
     except OSError:
         shutil.rmtree(work, ignore_errors=True)
         remove_empty(missing)
@@ -163,57 +166,58 @@ def open_work_folder(work: Path, made_of: dict[str, Any], say: Say) -> Path:
 
 
 def is_work_folder(work: Path) -> bool:
-    """Whether a folder holds what this command leaves unfinished, and nothing else."""
-    ours = {"learned", "parts", "whole", "plan.json", ".plan.json.new"}
-    return work.is_dir() and {path.name for path in work.iterdir()} <= ours
+    """Whether a folder holds unfinished work of this command and nothing else."""
+    # It is deleted as a whole, so a file of somebody else's must not be in it.
+    known_names = {"learned", "parts", "whole", "plan.json", ".plan.json.new"}
+    return work.is_dir() and {path.name for path in work.iterdir()} <= known_names
 
 
 def write_parts(
     run: RunConfig, tokenizer: Tokenizer, facts: dict[str, Any], folder: Path, workers: int, say: Say
 ) -> list[tuple[int, Path]]:
-    """Write every part that is not there yet; each with the number of its corpus, in their order.
-
-    A signal is heeded between two parts: within the executor it could leave a lock held that its threads then wait for.
-    """
+    """Write every part that does not exist yet; return all parts in order, each with the number of its corpus."""
     dev = read_held_out(folder.parent / "learned", facts["dev"], run.data.max_characters) if facts["dev"] else None
-    say(f"cutting {sum(each['pairs'] for each in facts['corpora']):,} pairs into pieces, {workers} threads")
+    say(f"cutting {sum(entry['pairs'] for entry in facts['corpora']):,} pairs into pieces, {workers} threads")
     parts: list[tuple[int, Path]] = []
-    waiting: deque[Future[None]] = deque()
-    of_all = (
-        (number, *block)
-        for number, corpus in enumerate(run.data.corpora)
-        for block in pair_blocks(corpus, run, dev, folder / f"{number}")
+    pending: deque[Future[None]] = deque()
+    all_blocks = (
+        (corpus_number, *block)
+        for corpus_number, corpus in enumerate(run.data.corpora)
+        for block in pair_blocks(corpus, run, dev, folder / f"{corpus_number}")
     )
-    with catch_signals() as asked, ThreadPoolExecutor(workers) as pool:
-        for number, place, some in of_all:
-            if asked:
+    # SentencePiece releases Python's lock, so threads suffice. A signal is heeded between two parts: inside of the
+    # executor it could leave a lock held that its threads then wait for.
+    with catch_signals() as caught, ThreadPoolExecutor(workers) as pool:
+        for corpus_number, path, block_pairs in all_blocks:
+            if caught:
                 break
-            parts.append((number, place))
-            if place.exists():
+            parts.append((corpus_number, path))
+            if path.exists():
                 continue
-            while len(waiting) > workers:
-                waiting.popleft().result()
-            waiting.append(pool.submit(encode_part, place, some, tokenizer, run.data.max_pieces))
-        for each in waiting:
-            each.result()
-    if asked:
-        signal.raise_signal(signal.Signals[asked[0]])
-        raise KeyboardInterrupt  # where that signal is one to be ignored: parts are missing
+            # Bounds the text in memory: reading is faster than encoding.
+            while len(pending) > workers:
+                pending.popleft().result()
+            pending.append(pool.submit(encode_part, path, block_pairs, tokenizer, run.data.max_pieces))
+        for future in pending:
+            future.result()
+    if caught:
+        signal.raise_signal(signal.Signals[caught[0]])
+        raise KeyboardInterrupt  # if that signal is ignored: parts are missing
     return parts
 
 
-def encode_part(place: Path, some: SentencePairs, tokenizer: Tokenizer, limit: int) -> None:
-    """One part, from text to disk."""
-    write_part(place, *encode_pairs_or_none(some, tokenizer, limit))
+def encode_part(path: Path, pairs: SentencePairs, tokenizer: Tokenizer, limit: int) -> None:
+    """Encode the pairs of one part and write them."""
+    write_part(path, *encode_pairs_or_none(pairs, tokenizer, limit))
 
 
 def pair_blocks(
     corpus: CorpusConfig, run: RunConfig, dev: SentencePairs | None, folder: Path
 ) -> Iterator[tuple[Path, SentencePairs]]:
-    """The pairs of a corpus, some at a time, and where their ids go."""
+    """Yield the pairs of a corpus in blocks, each with the path of its ids."""
     folder.mkdir(exist_ok=True)
     rows = iter(training_pairs(corpus, run.data, dev, SkippedPairs()))
-    for number in count():
+    for block_number in count():
         lines, sources, targets = array("q"), [], []
         for line, source, target in islice(rows, PAIRS_PER_PART):
             lines.append(line)
@@ -222,37 +226,42 @@ def pair_blocks(
         if not sources:
             return
         yield (
-            folder / f"{number:06d}.npz",
+            folder / f"{block_number:06d}.npz",
             SentencePairs(sources, targets, lines, sides_of(*corpus.files), SkippedPairs()),
         )
 
 
 def join_shards(
-    work: Path, tokenizer: Tokenizer, facts: dict[str, Any], parts: list[tuple[int, Path]], made_of: dict[str, Any]
+    work: Path, tokenizer: Tokenizer, facts: dict[str, Any], parts: list[tuple[int, Path]], recipe: dict[str, Any]
 ) -> None:
-    """Join the parts, and write beside them what is known of them."""
-    whole = work / "whole"
-    if whole.exists():
-        shutil.rmtree(whole)
-    whole.mkdir()
+    """Join the parts into shards, and write the tokenizer and the manifest beside them."""
+    result = work / "whole"
+    # Left by a run that was killed while it joined.
+    if result.exists():
+        shutil.rmtree(result)
+    result.mkdir()
     for path in (work / "learned").iterdir():
         if path.name != "facts.json":
-            shutil.copyfile(path, whole / path.name)
+            shutil.copyfile(path, result / path.name)
     corpora, notes = [], list(facts["notes"])
-    joined = zip((number for number, _ in parts), join_parts((place for _, place in parts), whole), strict=True)
-    for number, each in groupby(joined, key=lambda one: one[0]):
-        kept, skipped = 0, SkippedPairs()
-        for _, (some, more) in each:
-            kept += some
-            skipped.add_later(more)
-        expected = facts["corpora"][number]
-        assert kept + skipped.counts.total() == expected["pairs"]
-        if not kept:
+    joined = zip(
+        (corpus_number for corpus_number, _ in parts), join_parts((path for _, path in parts), result), strict=True
+    )
+    for corpus_number, corpus_parts in groupby(joined, key=lambda numbered: numbered[0]):
+        trained_on, skipped = 0, SkippedPairs()
+        for _, (pair_count, part_skipped) in corpus_parts:
+            trained_on += pair_count
+            skipped.add_later(part_skipped)
+        expected = facts["corpora"][corpus_number]
+        # The first reading counted the same pairs: a file that changed since then was refused before.
+        assert trained_on + skipped.counts.total() == expected["pairs"]
+        if not trained_on:
             raise ValueError(f"no pair is left of {expected['pairs']:,}: {skipped}")
         notes += [note_too_long(skipped)] if skipped else []
-        left_out = expected["left_out"] | skipped.counts  # for reasons that differ: before cutting and after it
-        corpora.append({"pairs": kept, "fingerprint": expected["fingerprint"], "left_out": left_out})
+        left_out = expected["left_out"] | skipped.counts  # reasons of reading and of encoding never coincide
+        corpora.append({"pairs": trained_on, "fingerprint": expected["fingerprint"], "left_out": left_out})
     kinds = (id_type(tokenizer.source_vocabulary), id_type(tokenizer.target_vocabulary))
+    # Little-endian in the file, whatever the machine.
     types = dict(zip(("source", "target"), (np.dtype(kind).newbyteorder("<").str for kind in kinds), strict=True))
-    about = {"kind": KIND, "types": types, "dev": facts["dev"], "drawn": facts["drawn"]}
-    write_manifest(whole, {**about, **made_of, "corpora": corpora, "notes": notes})
+    manifest = {"kind": KIND, "types": types, "dev": facts["dev"], "drawn": facts["drawn"]}
+    write_manifest(result, {**manifest, **recipe, "corpora": corpora, "notes": notes})

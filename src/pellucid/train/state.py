@@ -1,4 +1,4 @@
-"""State is everything the next update depends on: kept together, saved whole, restored exactly."""
+"""Training state: everything the next update depends on, saved as a whole and restored exactly."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ from pellucid.train.prefetch import Prefetcher
 
 @dataclass
 class SinceReport:
-    """What happened since the last report."""
+    """Seconds, loss and target tokens added up since the last report."""
 
     seconds: float = 0.0
     loss: float = 0.0
@@ -32,7 +32,7 @@ class SinceReport:
 
 @dataclass
 class RunCounts:
-    """The numbers of a state; all of them fit on a line."""
+    """Counters and scores of a run so far."""
 
     step: int = 0
     seconds: float = 0.0
@@ -53,7 +53,10 @@ class RunCounts:
 
 @dataclass
 class TrainState:
-    """What training changes. No generator is among it: dropout draws from the place of a batch in the stream."""
+    """Everything that training changes.
+
+    No random generator is part of it: dropout is seeded by the position of each batch in the stream.
+    """
 
     model: Transformer
     optimizer: torch.optim.Adam
@@ -63,56 +66,58 @@ class TrainState:
 
     @property
     def parameters(self) -> int:
-        """How many numbers the model has."""
+        """Number of parameters of the model."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
     def next_batches(self, accumulate: int, workers: Workers = ALONE) -> list[Batch]:
-        """What this worker computes of the next update."""
-        places = [self.stream.advance() for _ in range(accumulate)]
-        return self.prefetcher.batches(places, self.stream.upcoming(accumulate), workers)
+        """Return this worker's batches of the next update, and move the stream past them."""
+        specs = [self.stream.advance() for _ in range(accumulate)]
+        return self.prefetcher.batches(specs, self.stream.upcoming(accumulate), workers)
 
 
 def gather_state(state: TrainState, workers: Workers) -> TrainState:
-    """The same with all of its numbers here: where the model is sharded, a copy of it for the first worker.
+    """Gather a sharded state on the first worker; a state that is not sharded is returned unchanged.
 
-    All workers must ask for it at once. The others get what they have.
+    All workers must call this at once. The others get back the state that they have.
     """
     if not is_sharded(state.model):
         return state
     copy = state
     if workers.is_first:
         with workers.device:
-            model = Transformer(state.model.config).train()  # what it draws is written over
+            model = Transformer(state.model.config).train()  # its random weights are overwritten
         copy = replace(state, model=model, optimizer=torch.optim.Adam(model.parameters()))
-    for mine, its in zip(state.model.parameters(), copy.model.parameters(), strict=True):
-        weight, memory = gather_tensor(mine.detach()), state.optimizer.state.get(mine, {})
-        memory = {key: gather_tensor(value) for key, value in memory.items()}
+    for parameter, copied in zip(state.model.parameters(), copy.model.parameters(), strict=True):
+        weight, averages = gather_tensor(parameter.detach()), state.optimizer.state.get(parameter, {})
+        # Every worker takes part in each gather, also those that keep nothing of it.
+        averages = {key: gather_tensor(value) for key, value in averages.items()}
         if workers.is_first:
-            its.data = weight
-            copy.optimizer.state[its] = {key: value.cpu() for key, value in memory.items()}  # only to be written
+            copied.data = weight
+            copy.optimizer.state[copied] = {key: value.cpu() for key, value in averages.items()}  # only to be saved
     return copy
 
 
 def save_state(state: TrainState, tokenizer: Tokenizer, directory: Path, **manifest: Any) -> None:
     """Write a checkpoint: a model directory that also holds the optimiser and the position in the data.
 
-    Either the whole directory is there afterwards or none of it.
+    Afterwards either the whole directory is there or none of it.
     """
 
-    def more(folder: Path) -> None:
+    def write_training_state(folder: Path) -> None:
         tensors = {}
         for name, parameter in state.model.named_parameters():
             for key, value in state.optimizer.state.get(parameter, {}).items():
+                # safetensors takes dense tensors only, and no nested names.
                 tensors[f"{key}.{name}"] = value.cpu().contiguous()
         save_file(tensors, folder / "training.safetensors")
         numbers = {"counts": asdict(state.counts), "stream": list(state.stream.position)}
         (folder / "training.json").write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
 
-    bundle.save_bundle(directory, state.model, tokenizer, also=more, **manifest)
+    bundle.save_bundle(directory, state.model, tokenizer, also=write_training_state, **manifest)
 
 
 def restore_state(state: TrainState, directory: Path) -> None:
-    """Make `state` what it was when `directory` was saved; the model inside is already loaded from it.
+    """Restore optimiser, stream and counts of `state` as saved in `directory`; its model is loaded already.
 
     Raises ValueError for a directory that holds a model but no training state.
     """
@@ -121,13 +126,14 @@ def restore_state(state: TrainState, directory: Path) -> None:
     numbers = json.loads((directory / "training.json").read_text(encoding="utf-8"))
     tensors = load_file(directory / "training.safetensors")
     load_optimizer(state, tensors)
+    # A position is three integers: the order of the data is a function of the seed and the epoch.
     state.stream = Stream(state.stream.encoded, state.stream.batch_tokens, *numbers["stream"])
     counts = numbers["counts"]
     state.counts = RunCounts(**{**counts, "since_report": SinceReport(**counts["since_report"])})
 
 
 def reset_weights(state: TrainState, model: Transformer, directory: Path) -> None:
-    """Give `state` the weights of `model`, loaded from `directory`, and the optimiser saved there; all else goes on."""
+    """Give `state` the weights of `model` and the optimiser saved in `directory`; nothing else changes."""
     with torch.no_grad():
         for parameter, saved in zip(state.model.parameters(), model.parameters(), strict=True):
             parameter.copy_(shard_like(saved, parameter))
@@ -135,39 +141,42 @@ def reset_weights(state: TrainState, model: Transformer, directory: Path) -> Non
 
 
 def load_optimizer(state: TrainState, tensors: dict[str, Tensor]) -> None:
-    """The optimiser's memory of each weight, from the names it is saved under."""
-    of_name: dict[str, dict[str, Tensor]] = {}
+    """Restore Adam's averages and step counts of every parameter from the names they are saved under."""
+    by_parameter: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
+        # exp_avg.encoder.0.self.qkv.weight, for example: the first word is Adam's, the rest the parameter's name.
         kind, _, name = key.partition(".")
-        of_name.setdefault(name, {})[kind] = value
+        by_parameter.setdefault(name, {})[kind] = value
     for name, parameter in state.model.named_parameters():
-        if name in of_name:
-            state.optimizer.state[parameter] = {k: shard_like(v, parameter) for k, v in of_name[name].items()}
+        if name in by_parameter:
+            state.optimizer.state[parameter] = {k: shard_like(v, parameter) for k, v in by_parameter[name].items()}
 
 
 def list_checkpoints(run_directory: Path) -> list[Path]:
-    """The complete checkpoints of a run, oldest first."""
+    """Return the complete checkpoints of a run, oldest first."""
+    # Steps have leading zeros, so that names sort like numbers; a directory still being written has another name.
     return sorted(path for path in (run_directory / "checkpoints").glob("step-*") if path.name[5:].isdigit())
 
 
 def checkpoint_path(run_directory: Path, step: int) -> Path:
-    """Where the checkpoint of an update stands."""
+    """Return the directory of the checkpoint of a step."""
     return run_directory / "checkpoints" / f"step-{step:08d}"
 
 
 def prune_checkpoints(run_directory: Path, keep: set[Path]) -> None:
-    """Remove the checkpoints that are not to be kept, and what a crash left half-written; the newest always stays."""
+    """Remove checkpoints that are not to be kept, and half-written ones that a crash left; the newest always stays."""
     for path in list_checkpoints(run_directory)[:-1]:
         if path not in keep:
-            path.rename(staging_paths(path)[1])  # so that no half of it is ever taken for a checkpoint
+            path.rename(staging_paths(path)[1])  # a half-removed directory must not look like a checkpoint
     for path in (run_directory / "checkpoints").glob(".step-*"):
-        shutil.rmtree(path, ignore_errors=True)  # what cannot be removed goes the next time
+        shutil.rmtree(path, ignore_errors=True)  # what cannot be removed now goes next time
 
 
 def average_weights(directories: list[Path], into: Transformer) -> None:
-    """Set the weights to the mean of those saved, summed in float64 (paper, 6.1)."""
+    """Set the weights of `into` to the mean of the saved ones, summed in float64 (paper, 6.1)."""
     sums: dict[str, Tensor] = {}
     for directory in directories:
+        # One model after the other: only the sums of all are in memory.
         for name, parameter in bundle.load_bundle(directory).model.named_parameters():
             sums[name] = sums.get(name, 0.0) + parameter.detach().double()
     with torch.no_grad():
@@ -176,6 +185,6 @@ def average_weights(directories: list[Path], into: Transformer) -> None:
 
 
 def write_text_whole(path: Path, text: str) -> None:
-    """Write a text file whole: after a crash it is what it was, or what it was to be."""
+    """Write a text file atomically: after a crash it holds its old text or its new one."""
     with atomic_file(path) as write:
         write(text.encode())

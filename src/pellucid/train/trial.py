@@ -1,4 +1,4 @@
-"""A few seconds of real updates on real batches: how long one takes on this machine, and how sure that is."""
+"""Trial of a few seconds of real updates on real batches: how long one takes on this machine, and how sure that is."""
 
 import time
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ from pellucid.train.resources import peak_memory, reset_peak_memory
 from pellucid.train.update import compile_layers, update_weights
 
 WARM_UP_SHARE = 0.2
-"""Share of the trial's seconds that goes by before it counts."""
+"""Share of the trial's seconds that passes before updates are counted."""
 
 FEWEST_UPDATES, LONGEST_FACTOR = 4, 6
 """Updates that are wanted, unless they take so many times the seconds that were asked for."""
@@ -27,36 +27,32 @@ FEWEST_UPDATES, LONGEST_FACTOR = 4, 6
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What was measured."""
+    """Times, memory and loss that a trial measured."""
 
     updates: int
     batches: int
-    """Batches that each of them had: fewer than a run accumulates, where a whole update would take too long."""
+    """Batches in each update: fewer than a run accumulates, where a whole update would take too long."""
     seconds: float
-    """The median update, at the run's number of batches and their average number of target positions."""
+    """Median time of an update, with the run's number of batches and their average number of target positions."""
     spread: float
     """Half the distance between the quartiles, as a share of the median."""
     loss: float
-    """Of the last update: a number, if the settings can train at all."""
+    """Loss of the last update; finite, if the settings can train at all."""
     halved: int
-    """How often a batch that did not fit in memory was split in two."""
+    """Times that a batch that did not fit in memory was split in two."""
     peak_memory: int | None
-    """Bytes this process held at most, everything counted; on a GPU those of its tensors; None if nobody says."""
+    """Peak memory of this process in bytes, on a GPU that of its tensors; None if the system does not say."""
     device: str
-    """What the updates were tried on: "cpu", or a GPU."""
+    """Device that the updates ran on: "cpu", or a GPU."""
     threads: int
     share: float
-    """Of its threads' time that this process had; the rest, other programs had or nobody used."""
+    """Share of its threads' time that this process got; other programs got the rest, or nobody used it."""
 
 
 def try_updates(
     run: RunConfig, model_config: ModelConfig, epoch: EpochBatches, seconds: float, updates: int | None = None
 ) -> TrialResult:
-    """Train for about `seconds` on the batches of an epoch, or for just so many `updates`; nothing is kept of it.
-
-    The first update is of the largest batch, so that a batch that does not fit the memory is found here. It and the
-    next are not counted: with train.compile the layers are fused within them.
-    """
+    """Train for about `seconds` on the batches of an epoch, or for exactly so many `updates`; nothing is kept of it."""
     tune_memory()
     reset_peak_memory(ALONE.device)
     torch.manual_seed(run.seed)
@@ -67,43 +63,48 @@ def try_updates(
     upcoming = cycle(range(len(epoch.order)))
     step, loss, halved = 0, 0.0, 0
 
-    def timed(batches: Iterable[int]) -> float:
+    def time_update(indices: Iterable[int]) -> float:
         nonlocal step, loss, halved
-        parts = [collate(epoch.encoded, epoch.order[batch]) for batch in batches]
+        collated = [collate(epoch.encoded, epoch.order[index]) for index in indices]
         rate, started = learning_rate(step, 0.0, run.optim), time.monotonic()
-        done = update_weights(model, optimizer, parts, rate, run.optim, run.train.precision)
-        step, loss, halved = step + 1, done.loss, halved + done.halved
+        result = update_weights(model, optimizer, collated, rate, run.optim, run.train.precision)
+        step, loss, halved = step + 1, result.loss, halved + result.halved
         return time.monotonic() - started
 
-    warm = timed([epoch.largest])
-    one = timed([next(upcoming)])
-    while (warm := warm + one) < WARM_UP_SHARE * seconds:
-        one = timed([next(upcoming)])
-    together = max(1, min(run.train.accumulate, int(seconds / FEWEST_UPDATES / one)))
-    rooms = epoch.shapes[:, 0] * epoch.shapes[:, 2]
-    paces, spent, processor = [], 0.0, time.process_time()
-    while not is_enough(len(paces), spent, seconds, updates):
-        batches = [next(upcoming) for _ in range(together)]
-        spent += (took := timed(batches))
-        paces.append(took / rooms[batches].sum())
-    processor = time.process_time() - processor
-    low, median, high = np.percentile(paces, [25, 50, 75])
+    # The largest batch first: if it does not fit in memory, that shows here. This update and the next are not counted:
+    # with train.compile the layers are compiled in them.
+    warm_up_seconds = time_update([epoch.largest])
+    last_seconds = time_update([next(upcoming)])
+    while (warm_up_seconds := warm_up_seconds + last_seconds) < WARM_UP_SHARE * seconds:
+        last_seconds = time_update([next(upcoming)])
+    batches_per_update = max(1, min(run.train.accumulate, int(seconds / FEWEST_UPDATES / last_seconds)))
+    # Target positions of each batch, padding included.
+    positions = epoch.shapes[:, 0] * epoch.shapes[:, 2]
+    seconds_per_position, spent, processor_seconds = [], 0.0, time.process_time()
+    while not is_enough(len(seconds_per_position), spent, seconds, updates):
+        batches = [next(upcoming) for _ in range(batches_per_update)]
+        spent += (update_seconds := time_update(batches))
+        # By position, for batches differ: the median is scaled to the average batch below.
+        seconds_per_position.append(update_seconds / positions[batches].sum())
+    processor_seconds = time.process_time() - processor_seconds
+    low, median, high = np.percentile(seconds_per_position, [25, 50, 75])
     return TrialResult(
-        updates=len(paces),
-        batches=together,
-        seconds=float(median * rooms.mean() * run.train.accumulate),
+        updates=len(seconds_per_position),
+        batches=batches_per_update,
+        seconds=float(median * positions.mean() * run.train.accumulate),
         spread=float((high - low) / 2 / median),
         loss=loss,
         halved=halved,
         peak_memory=peak_memory(ALONE.device),
         device=str(ALONE.device),
         threads=torch.get_num_threads(),
-        share=processor / spent / torch.get_num_threads(),
+        share=processor_seconds / spent / torch.get_num_threads(),
     )
 
 
-def is_enough(done: int, spent: float, seconds: float, updates: int | None) -> bool:
+def is_enough(updates_made: int, spent: float, seconds: float, updates: int | None) -> bool:
     """Whether the trial may end."""
     if updates is not None:
-        return done >= updates
-    return done >= 1 and spent >= (seconds if done >= FEWEST_UPDATES else LONGEST_FACTOR * seconds)
+        return updates_made >= updates
+    # A few slow updates must do if the usual number would take far too long.
+    return updates_made >= 1 and spent >= (seconds if updates_made >= FEWEST_UPDATES else LONGEST_FACTOR * seconds)

@@ -1,8 +1,8 @@
-"""Bytes, counts and times in words."""
+"""Bytes, counts and times as text with units."""
 
 
 def format_bytes(n: float) -> str:
-    """Bytes in words.
+    """Return a number of bytes as text.
 
     >>> format_bytes(900), format_bytes(12_345_678), format_bytes(2.5e9)
     ('900 bytes', '12 MB', '2.5 GB')
@@ -11,7 +11,7 @@ def format_bytes(n: float) -> str:
 
 
 def format_count(n: float) -> str:
-    """A large number in words.
+    """Return a large number as text.
 
     >>> format_count(61_300_000), format_count(850)
     ('61 M', '850')
@@ -20,7 +20,7 @@ def format_count(n: float) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """A length of time in words.
+    """Return a length of time as text.
 
     >>> format_seconds(0.25), format_seconds(100), format_seconds(7200), format_seconds(9 * 86400)
     ('0.25 s', '1.7 min', '2.0 h', '9.0 days')
@@ -29,8 +29,9 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_scaled(n: float, units: tuple[tuple[float, str], ...], small: str) -> str:
-    """In the largest unit of which there is a whole one."""
+    """Return `n` in the largest unit of which it has at least one; `small` if it has none."""
     for size, unit in units:
         if n >= size:
+            # One decimal below ten, none above: two digits at least, and no false precision.
             return f"{n / size:,.1f} {unit}" if n < 10 * size else f"{n / size:,.0f} {unit}"
     return small

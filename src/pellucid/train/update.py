@@ -1,4 +1,8 @@
-"""One update: teacher forcing, a loss summed over all parts and workers and divided once, clipping, Adam."""
+"""One update of the weights: teacher forcing, summed losses, gradient clipping and an Adam step.
+
+Losses are summed over all batches and workers and divided once, by all target tokens, so that accumulation and data
+parallelism do not change the result.
+"""
 
 from dataclasses import dataclass
 from math import isfinite
@@ -19,184 +23,205 @@ from pellucid.train.precision import autocast_products
 from pellucid.train.threads import count_threads, map_threads, thread_rows
 
 FUSED_LOSS = "fused_loss"
-"""Where `compile_layers` leaves on the model what makes loss and gradient of some logits."""
+"""Attribute of a model under which `compile_layers` stores the compiled `loss_of_rows`."""
 
 
 @dataclass(frozen=True)
 class UpdateResult:
-    """What one update did."""
+    """Loss, gradient norm and troubles of one update."""
 
     loss: float
-    """Mean over the target tokens, label smoothing included, in nats."""
+    """Mean over the target tokens, with label smoothing, in nats."""
     target_tokens: int
     gradient_norm: float
     learning_rate: float
     halved: int = 0
-    """How often a batch that did not fit in memory was split in two."""
+    """How many times a batch that did not fit in memory was split in two."""
     left_out: tuple[Batch, ...] = ()
-    """The pairs that did not fit even alone, of this worker."""
+    """Pairs of this worker that did not fit in memory even alone, one to a batch."""
     pairs_left_out: int = 0
-    """How many they are, of all workers."""
+    """Number of pairs that did not fit, on all workers together."""
 
     @property
     def skipped(self) -> bool:
-        """A gradient that was no number changed nothing."""
+        """Whether the weights were left unchanged because the loss or the gradient was not finite."""
         return not (isfinite(self.gradient_norm) and isfinite(self.loss))
 
 
 def update_weights(
     model: Transformer,
     optimizer: torch.optim.Optimizer,
-    parts: list[Batch],
+    batches: list[Batch],
     rate: float,
     c: OptimConfig,
     precision: str,
     workers: Workers = ALONE,
 ) -> UpdateResult:
-    """Change the weights once by the gradient of all `parts` together, and of those of the other workers.
+    """Change the weights once, by the gradient of all `batches` of all workers together.
 
-    The losses of all are summed, and their gradients; both are divided once, by the tokens of all: however a batch is
-    cut and shared out, it gives the gradient of the whole. Raises MemoryError when memory does not suffice for any
-    pair, and where the model is sharded already when it does not for a batch.
+    The losses are summed, their gradients too, and both are divided once by the target tokens of all batches: the
+    result is the gradient of the whole, however it is cut into batches and shared out. Raises MemoryError when memory
+    does not suffice for a single pair, and for a sharded model when it does not suffice for a batch.
     """
-    loss, tokens, halved, left_out = accumulate_gradient(model, parts, c, precision)
-    out = len(left_out)
-    gradients = [each if (each := p.grad) is not None else torch.zeros_like(p) for p in model.parameters()]
+    loss, tokens, halved, left_out = accumulate_gradient(model, batches, c, precision)
+    pairs_left_out = len(left_out)
+    # A worker whose batches all failed has no gradients, but must send as many numbers as the others.
+    gradients = [gradient if (gradient := p.grad) is not None else torch.zeros_like(p) for p in model.parameters()]
     if workers.world_size > 1:
-        sums = torch.stack([loss, *loss.new_tensor([tokens, halved, out])])
+        sums = torch.stack([loss, *loss.new_tensor([tokens, halved, pairs_left_out])])
         workers.all_reduce_sum([sums])
-        loss, (tokens, halved, out) = sums[0], map(int, sums[1:].tolist())
+        loss, (tokens, halved, pairs_left_out) = sums[0], map(int, sums[1:].tolist())
+        # FSDP has summed the gradients of a sharded model already, in its backward pass.
         if not is_sharded(model):
             workers.all_reduce_sum(gradients)
     if not tokens:
         model.zero_grad(set_to_none=True)
         raise MemoryError("there is not enough for a single pair; free some, or train a smaller model")
+    # The gradients are still sums here: the norm of the mean gradient is theirs divided by the tokens.
     norm = gather_tensor(nn.utils.get_total_norm(gradients, foreach=True)) / tokens
+    # One multiplication clips and divides by the tokens. A norm that is not finite does no harm: the step is skipped.
     torch._foreach_mul_(gradients, (c.clip / (norm + 1e-6)).clamp(max=1.0) / tokens)  # pyright: ignore[reportPrivateImportUsage]
-    total, length = torch.stack([loss, norm.double()]).tolist()  # the one time that an update waits for a GPU
-    done = UpdateResult(total / tokens, tokens, length, rate, halved, tuple(left_out), out)
-    if not done.skipped:
+    # One transfer for both numbers: it is the only time that an update waits for the GPU's results.
+    loss_value, norm_value = torch.stack([loss, norm.double()]).tolist()
+    result = UpdateResult(loss_value / tokens, tokens, norm_value, rate, halved, tuple(left_out), pairs_left_out)
+    # Adam's averages would keep a NaN for ever, so it must not see one.
+    if not result.skipped:
         for group in optimizer.param_groups:
             group["lr"] = rate
-        for parameter, of_it in zip(model.parameters(), gradients, strict=True):
-            parameter.grad = of_it
+        for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+            parameter.grad = gradient
         optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    return done
+    return result
 
 
 def accumulate_gradient(
-    model: Transformer, parts: list[Batch], c: OptimConfig, precision: str
+    model: Transformer, batches: list[Batch], c: OptimConfig, precision: str
 ) -> tuple[Tensor, int, int, list[Batch]]:
-    """Put the gradient of the summed loss into the weights; returns that sum and its target tokens.
+    """Add up the gradient of the summed loss in `.grad`; split batches that do not fit in memory.
 
-    A part that memory does not suffice for is split in two, and everything begun again, for half a backward pass
-    leaves half a gradient. How often that was done comes next, and then the pairs that did not fit even alone.
+    Returns the summed loss, its target tokens, how many times a batch was split, and the pairs that did not fit even
+    alone.
     """
-    parts, halved = list(parts), 0
+    batches, halved = list(batches), 0
     left_out: list[Batch] = []
+    # Every split starts over with all batches: a backward pass that ran out of memory half-way leaves half a gradient.
     while True:
-        unfit = backward_all(model, parts, c, precision)
-        if isinstance(unfit, Tensor):
-            return unfit, sum(part.target_tokens for part in parts), halved, left_out
+        loss_or_index = backward_all(model, batches, c, precision)
+        if isinstance(loss_or_index, Tensor):
+            return loss_or_index, sum(batch.target_tokens for batch in batches), halved, left_out
+        # A worker of a sharded model cannot retry alone: the others wait for it in every layer.
         if is_sharded(model):
             raise MemoryError(
-                f"{len(parts[unfit].source)} pairs did not fit beside this worker's part of the model, and where "
-                "train.shard_model is true all workers go through the layers together, so that one cannot split its "
-                "batch; resume with more workers, or begin anew with a smaller train.batch_tokens and a larger "
-                "train.accumulate"
+                f"{len(batches[loss_or_index].source)} pairs did not fit beside this worker's part of the model, "
+                "and where train.shard_model is true all workers go through the layers together, so that one cannot "
+                "split its batch; resume with more workers, or begin anew with a smaller train.batch_tokens and a "
+                "larger train.accumulate"
             )
         model.zero_grad(set_to_none=True)
+        # Free blocks that torch still holds have the sizes of the batch that failed, not of its halves.
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-        part = parts.pop(unfit)
-        if len(part.source) > 1:
-            parts[unfit:unfit] = halve_batch(part)
+        batch = batches.pop(loss_or_index)
+        if len(batch.source) > 1:
+            batches[loss_or_index:loss_or_index] = halve_batch(batch)
             halved += 1
         else:
-            left_out.append(part)
+            left_out.append(batch)
 
 
-def backward_all(model: Transformer, parts: list[Batch], c: OptimConfig, precision: str) -> Tensor | int:
-    """The summed loss of all parts, their gradients in the weights; or the number of the first that does not fit."""
-    threads = count_threads(model, parts) if parts else 1
+def backward_all(model: Transformer, batches: list[Batch], c: OptimConfig, precision: str) -> Tensor | int:
+    """Run all batches forward and backward; return their summed loss, or the index of the first that does not fit."""
+    threads = count_threads(model, batches) if batches else 1
     if threads > 1:
         return backward_on_threads(
-            model, [[thread_rows(part, i, threads) for part in parts] for i in range(threads)], c, precision
+            model, [[thread_rows(batch, i, threads) for batch in batches] for i in range(threads)], c, precision
         )
     weight = model.output_embedding.weight
     total = torch.zeros((), dtype=torch.float64, device=weight.device)
-    for number, part in enumerate(parts):
-        torch.manual_seed(part.seed)
+    for index, batch in enumerate(batches):
+        # Dropout depends on the batch's position in the data only, so a resumed run draws the same masks.
+        torch.manual_seed(batch.seed)
         try:
+            # The loss reads the output embedding outside of the layers that FSDP gathers by itself.
             gather_embeddings(model)
             with autocast_products(precision, weight.device):
-                loss = batch_loss(model, part.to(weight.device), c.label_smoothing, c.r_drop)
+                loss = batch_loss(model, batch.to(weight.device), c.label_smoothing, c.r_drop)
             loss.backward()
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            return number
+            return index
         total += loss.detach()
     return total
 
 
-def backward_on_threads(model: Transformer, shares: list[list[Batch]], c: OptimConfig, precision: str) -> Tensor | int:
-    """The same, each share on a thread of its own; gradients are added in one order, so that bits are repeated."""
+def backward_on_threads(
+    model: Transformer, batches_by_thread: list[list[Batch]], c: OptimConfig, precision: str
+) -> Tensor | int:
+    """Do the work of `backward_all` with one thread for each list of batches."""
     parameters = list(model.parameters())
 
-    def of_one(parts: list[Batch]) -> tuple[Tensor, list[Tensor]] | int:
+    def backward_share(batches: list[Batch]) -> tuple[Tensor, list[Tensor]] | int:
         total, gradients = torch.zeros((), dtype=torch.float64), []
-        for number, part in enumerate(parts):
+        for index, batch in enumerate(batches):
             try:
-                with seeded_dropout(part.seed), autocast_products(precision, total.device):
-                    loss = batch_loss(model, part, c.label_smoothing, c.r_drop)
-                found = torch.autograd.grad(loss, parameters, materialize_grads=True)
+                with seeded_dropout(batch.seed), autocast_products(precision, total.device):
+                    loss = batch_loss(model, batch, c.label_smoothing, c.r_drop)
+                # Not backward(): threads would add into the same `.grad` in an order that changes from run to run.
+                gradients_of_batch = torch.autograd.grad(loss, parameters, materialize_grads=True)
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
-                return number
+                return index
             total += loss.detach()
-            gradients = add_tensors(gradients, list(found)) if gradients else list(found)
+            gradients = add_tensors(gradients, list(gradients_of_batch)) if gradients else list(gradients_of_batch)
         return total, gradients
 
-    done = map_threads(of_one, shares)
-    if unfit := [each for each in done if isinstance(each, int)]:
+    results = map_threads(backward_share, batches_by_thread)
+    if unfit := [index for index in results if isinstance(index, int)]:
         return min(unfit)
-    (total, gradients), *others = (each for each in done if not isinstance(each, int))
-    for more, found in others:
-        total, gradients = total + more, add_tensors(gradients, found)
+    # Reduced in the order of the threads, whoever was first: floating-point sums depend on the order.
+    (total, gradients), *sums = (result for result in results if not isinstance(result, int))
+    for thread_total, thread_gradients in sums:
+        total, gradients = total + thread_total, add_tensors(gradients, thread_gradients)
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient
     return total
 
 
-def add_tensors(one: list[Tensor], other: list[Tensor]) -> list[Tensor]:
-    """The sums of tensors of the same shapes."""
-    return list(torch._foreach_add(one, other))  # pyright: ignore[reportPrivateImportUsage]
+def add_tensors(first: list[Tensor], second: list[Tensor]) -> list[Tensor]:
+    """Return the element-wise sums of two lists of tensors."""
+    return list(torch._foreach_add(first, second))  # pyright: ignore[reportPrivateImportUsage]
 
 
 def batch_loss(model: Transformer, batch: Batch, smoothing: float, r_drop: float = 0.0) -> torch.Tensor:
-    """The summed loss of a batch: each target piece given the source and the pieces before it (teacher forcing).
+    """Return the summed loss of a batch under teacher forcing.
 
-    With `r_drop`, every pair goes through twice, with other dropout (`r_drop_loss`).
+    Every target token is predicted from the source and from the target tokens before it.
+
+    With `r_drop`, every pair passes through the model twice, with different dropout (`r_drop_loss`).
     """
     targets, weight, bias = batch.target_out.flatten(), model.output_embedding.weight, model.output_bias
-    # Where pieces are is asked first: a GPU has nothing else to do then, and later it would have to be waited for.
-    there = (targets != PAD).nonzero()[:, 0]
-    targets = targets[there]
+    # Padding has no loss. nonzero() waits for the GPU, so it comes first: the GPU has nothing else to do then.
+    real_positions = (targets != PAD).nonzero()[:, 0]
+    targets = targets[real_positions]
     if not r_drop:
-        states = model.states(batch.source, batch.target_in).flatten(0, 1).index_select(0, there)
+        states = model.states(batch.source, batch.target_in).flatten(0, 1).index_select(0, real_positions)
         return loss_sum(states, weight, targets, smoothing, bias=bias, fused=vars(model).get(FUSED_LOSS))
     states = model.states(batch.source.repeat(2, 1), batch.target_in.repeat(2, 1)).unflatten(0, (2, -1))
-    return loss_sum(states.flatten(1, 2).index_select(1, there).flatten(0, 1), weight, targets, smoothing, r_drop, bias)
+    # Rows of the first pass come before those of the second, as `loss_sum` expects them.
+    return loss_sum(
+        states.flatten(1, 2).index_select(1, real_positions).flatten(0, 1), weight, targets, smoothing, r_drop, bias
+    )
 
 
 def compile_layers(model: Transformer, backend: str = "inductor") -> Transformer:
-    """The model, with the layers that training goes through fused by torch.compile, for batches of any shape.
+    """Compile the layers that training runs through, and the loss, with torch.compile; batches may have any shape.
 
-    That happens in the first updates, and takes minutes. Searches and traces go through the layers as they are.
+    Compilation happens in the first updates and takes minutes. Searches and traces use the layers uncompiled.
     """
+    # dynamic: hardly any two batches have the same shape, and each would be compiled anew.
     model.states = torch.compile(model.states, dynamic=True, backend=backend)
     vars(model)[FUSED_LOSS] = torch.compile(loss_of_rows, dynamic=True, backend=backend)
     return model

@@ -1,8 +1,8 @@
 // Numbers as bars beside their names, to the left of zero where they are negative; a real table underneath.
-import { useApp } from "../state";
-import { Value } from "./said";
+import { useApp } from "../hooks";
+import { Value } from "./values";
 
-const LONG = 16; // letters of a name that needs more room
+const LONG_LABEL = 16; // letters of a name that needs more room
 
 export interface Bar {
   label: string;
@@ -16,30 +16,30 @@ export interface Bar {
 /** `reach`: the size of a bar of full length; the largest of the bars where absent. */
 export function Bars(props: { bars: Bar[]; caption: string; reach?: number }) {
   const reach = props.reach ?? Math.max(...props.bars.map((bar) => Math.abs(bar.value)), 1e-30);
-  const whole = useApp().table.value; // unrounded, as in every table
+  const isExact = useApp().table.value; // unrounded, as in every table
   const signed = props.bars.some((bar) => bar.value < 0);
-  const long = signed || props.bars.some((bar) => bar.label.length > LONG);
+  const isLong = signed || props.bars.some((bar) => bar.label.length > LONG_LABEL);
   return (
-    <table class={`b-bars${signed ? " b-signed" : ""}${long ? " b-long" : ""}${whole ? " b-whole" : ""}`}>
+    <table class={`bars${signed ? " bars-signed" : ""}${isLong ? " bars-long" : ""}${isExact ? " bars-exact" : ""}`}>
       <caption>{props.caption}</caption>
       <tbody>
         {props.bars.map((bar) => (
-          <tr class={bar.mark ? "b-marked" : undefined}>
+          <tr class={bar.mark ? "bars-marked" : undefined}>
             <th scope="row">
               {bar.onOpen ? (
-                <button type="button" class="b-link" onClick={bar.onOpen}>
+                <button type="button" class="bars-link" onClick={bar.onOpen}>
                   {bar.label}
                 </button>
               ) : (
                 bar.label
               )}
-              {bar.mark && <span class="b-mark"> {bar.mark}</span>}
+              {bar.mark && <span class="bars-mark"> {bar.mark}</span>}
             </th>
             <td>
-              <Length share={Math.min(1, Math.abs(bar.value) / reach)} negative={bar.value < 0} signed={signed} />
+              <BarLength share={Math.min(1, Math.abs(bar.value) / reach)} negative={bar.value < 0} signed={signed} />
             </td>
-            <td class="mono b-number">
-              <Value shown={whole ? String(bar.value).replace("-", "−") : bar.shown} exact={String(bar.value)} />
+            <td class="mono bars-number">
+              <Value shown={isExact ? String(bar.value).replace("-", "−") : bar.shown} exact={String(bar.value)} />
             </td>
           </tr>
         ))}
@@ -48,13 +48,13 @@ export function Bars(props: { bars: Bar[]; caption: string; reach?: number }) {
   );
 }
 
-function Length(props: { share: number; negative: boolean; signed: boolean }) {
+function BarLength(props: { share: number; negative: boolean; signed: boolean }) {
   const hidden = useApp().hidden.value;
   const width = `${(props.share * (props.signed ? 50 : 100)).toFixed(2)}%`;
   const left = props.signed ? (props.negative ? `${(50 - props.share * 50).toFixed(2)}%` : "50%") : "0";
   return (
-    <span class="b-track" aria-hidden="true">
-      {!hidden && <span class={props.negative ? "b-bar b-below" : "b-bar"} style={{ width, left }} />}
+    <span class="bars-track" aria-hidden="true">
+      {!hidden && <span class={props.negative ? "bars-bar bars-negative" : "bars-bar"} style={{ width, left }} />}
     </span>
   );
 }

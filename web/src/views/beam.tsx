@@ -1,61 +1,62 @@
 // The search: every candidate of every step, which were kept, which were pruned, which one won.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { keep } from "../kept";
+import { saveBaseline } from "../baseline";
+import { formatNumber, formatQuantity, quotePiece } from "../format";
+import { useApp } from "../hooks";
 import { display, fraction, line, power } from "../mathml";
-import { figure, many, quoted } from "../prose";
-import { type App, sentence, useApp } from "../state";
-import { layoutOf, neighbour, NODE, pathTo, type Placed, type TreeLayout } from "../treelayout";
+import { type App, describeError } from "../state";
+import { findNeighbour, findPath, layOutTree, NODE, type PlacedNode, type TreeLayout } from "../tree_layout";
 import type { Manifest, Tree, TreeNode } from "../types";
-import { Missing, Value } from "./said";
+import { Missing, Value } from "./values";
 
 export function BeamView() {
   const app = useApp();
   const manifest = app.manifest.value;
   if (!manifest) return null;
   if (!manifest.tree) {
-    const why = manifest.forced ? "its target was given" : "it was read again under an edit, or by a search that tells nobody what it looks at";
-    return <Missing says={`This trace has no beam tree: ${why}.`} />;
+    const reason = manifest.forced ? "its target was given" : "it was read again under an edit, or by a search that tells nobody what it looks at";
+    return <Missing message={`This trace has no beam tree: ${reason}.`} />;
   }
-  return <Search app={app} manifest={manifest} tree={manifest.tree} key={manifest.id} />;
+  return <BeamPanel app={app} manifest={manifest} tree={manifest.tree} key={manifest.id} />;
 }
 
-function Search({ app, manifest, tree }: { app: App; manifest: Manifest; tree: Tree }) {
-  const most = Math.max(1, ...tree.nodes.map((node) => node.rank));
-  const [ranks, setRanks] = useState(Math.min(most, Math.max(6, tree.width + 2)));
-  const [picked, setPicked] = useState<number | null>(tree.nodes.findLast((each) => each.best)?.id ?? null);
-  const node = tree.nodes.find((each) => each.id === picked);
-  const fates = (fate: TreeNode["fate"]) => tree.nodes.filter((each) => each.fate === fate).length;
+function BeamPanel({ app, manifest, tree }: { app: App; manifest: Manifest; tree: Tree }) {
+  const largestRank = Math.max(1, ...tree.nodes.map((node) => node.rank));
+  const [ranks, setRanks] = useState(Math.min(largestRank, Math.max(6, tree.width + 2)));
+  const [picked, setPicked] = useState<number | null>(tree.nodes.findLast((node) => node.best)?.id ?? null);
+  const node = tree.nodes.find((node) => node.id === picked);
+  const countFate = (fate: TreeNode["fate"]) => tree.nodes.filter((node) => node.fate === fate).length;
   return (
-    <div class="stack b-beam">
+    <div class="stack beam-body">
       <header class="row">
-        <h2>The beam: {many(tree.width, "beginning")} side by side</h2>
+        <h2>The beam: {formatQuantity(tree.width, "beginning")} side by side</h2>
         <label>
           Candidates shown in a step{" "}
-          <input type="range" min={1} max={most} value={ranks} onInput={(event) => setRanks(Number(event.currentTarget.value))} /> {ranks}
+          <input type="range" min={1} max={largestRank} value={ranks} onInput={(event) => setRanks(Number(event.currentTarget.value))} /> {ranks}
         </label>
       </header>
       <p>
         At each step every kept beginning grows by each possible piece; the likeliest candidates stand in a column, the best on top.{" "}
-        {many(fates("kept"), "candidate")} were kept (solid), {fates("pruned")} pruned (dashed), {fates("finished")} finished (★).
+        {formatQuantity(countFate("kept"), "candidate")} were kept (solid), {countFate("pruned")} pruned (dashed), {countFate("finished")} finished (★).
       </p>
-      <Picture app={app} tree={tree} layout={layoutOf(tree, ranks)} picked={picked} onPick={setPicked} />
-      {node ? <Picked app={app} manifest={manifest} tree={tree} node={node} /> : <p class="quiet">Pick a node to see its numbers.</p>}
-      {app.code.value && <Formula tree={tree} />}
+      <TreePicture app={app} tree={tree} layout={layOutTree(tree, ranks)} picked={picked} onPick={setPicked} />
+      {node ? <PickedCandidate app={app} manifest={manifest} tree={tree} node={node} /> : <p class="quiet">Pick a node to see its numbers.</p>}
+      {app.code.value && <ScoreFormula tree={tree} />}
     </div>
   );
 }
 
-function Formula({ tree }: { tree: Tree }) {
+function ScoreFormula({ tree }: { tree: Tree }) {
   const score = fraction("Σ log P", power(line("(", fraction("5 + pieces", "6"), ")"), String(tree.length_penalty)));
   return (
-    <figure class="b-code">
+    <figure class="source-line">
       {display(line("score =", score))}
       <figcaption class="quiet">As it was computed: {tree.formula}</figcaption>
     </figure>
   );
 }
 
-const LARGER = 1.4; // for a class
+const TEACH_SCALE = 1.4; // for a class
 
 interface PictureProps {
   app: App;
@@ -65,35 +66,35 @@ interface PictureProps {
   onPick: (id: number) => void;
 }
 
-function Picture({ app, tree, layout, picked, onPick }: PictureProps) {
+function TreePicture({ app, tree, layout, picked, onPick }: PictureProps) {
   const box = useRef<HTMLDivElement>(null);
   const step = app.step.value;
-  const size = app.mode.value === "teach" ? LARGER : 1;
+  const scale = app.mode.value === "teach" ? TEACH_SCALE : 1;
   useEffect(() => {
-    const left = size * (NODE.margin + NODE.root + NODE.gap + step * (NODE.width + NODE.gap));
-    const width = size * NODE.width;
+    const left = scale * (NODE.margin + NODE.root + NODE.gap + step * (NODE.width + NODE.gap));
+    const width = scale * NODE.width;
     const frame = box.current;
     if (!frame || (left >= frame.scrollLeft && left + width <= frame.scrollLeft + frame.clientWidth)) return;
     frame.scrollTo({ left: left - (frame.clientWidth - width) / 2 });
   }, [step]);
-  const by = new Map(layout.placed.map((placed) => [placed.node.id, placed]));
-  const reachable = (by.has(picked ?? -1) ? picked : undefined) ?? layout.placed.find(({ node }) => node.best)?.node.id ?? layout.placed[0]?.node.id;
+  const placedById = new Map(layout.placed.map((placed) => [placed.node.id, placed]));
+  const reachable = (placedById.has(picked ?? -1) ? picked : undefined) ?? layout.placed.find(({ node }) => node.best)?.node.id ?? layout.placed[0]?.node.id;
   const [focused, setFocused] = useState<number | null>(null);
-  const inTabOrder = by.has(focused ?? -1) ? focused : reachable;
-  const walk = (event: KeyboardEvent) => {
-    const to = neighbour(layout, inTabOrder ?? -1, event.key);
-    if (to === undefined) return;
+  const inTabOrder = placedById.has(focused ?? -1) ? focused : reachable;
+  const onKeyDown = (event: KeyboardEvent) => {
+    const nextId = findNeighbour(layout, inTabOrder ?? -1, event.key);
+    if (nextId === undefined) return;
     event.preventDefault();
     event.stopPropagation();
-    setFocused(to);
-    box.current?.querySelector<SVGGElement>(`[data-node="${to}"]`)?.focus();
+    setFocused(nextId);
+    box.current?.querySelector<SVGGElement>(`[data-node="${nextId}"]`)?.focus();
   };
-  const way = new Set(picked === null ? [] : pathTo(tree, picked).map((node) => node.id));
+  const pathIds = new Set(picked === null ? [] : findPath(tree, picked).map((node) => node.id));
   return (
-    <div class="scroll b-tree" ref={box}>
-      <svg onKeyDown={walk}  width={size * layout.width} height={size * layout.height} viewBox={`0 0 ${layout.width} ${layout.height}`} role="group" aria-label="Candidates by step and rank; arrow keys walk from one to the next">
+    <div class="scroll beam-tree" ref={box}>
+      <svg onKeyDown={onKeyDown}  width={scale * layout.width} height={scale * layout.height} viewBox={`0 0 ${layout.width} ${layout.height}`} role="group" aria-label="Candidates by step and rank; arrow keys walk from one to the next">
         {layout.placed.map((placed) => (
-          <Edge placed={placed} from={by.get(placed.node.parent ?? -1)} layout={layout} onWay={way.has(placed.node.id)} />
+          <Edge placed={placed} from={placedById.get(placed.node.parent ?? -1)} layout={layout} isOnPath={pathIds.has(placed.node.id)} />
         ))}
         <text x={layout.root.x} y={layout.root.y + 5}>
           start
@@ -113,19 +114,19 @@ function Picture({ app, tree, layout, picked, onPick }: PictureProps) {
   );
 }
 
-function classesOf(node: TreeNode): string {
-  return `b-${node.fate}${node.best ? " b-best" : ""}`;
+function getNodeClasses(node: TreeNode): string {
+  return `beam-${node.fate}${node.best ? " beam-best" : ""}`;
 }
 
-function Edge({ placed, from, layout, onWay }: { placed: Placed; from: Placed | undefined; layout: TreeLayout; onWay: boolean }) {
+function Edge({ placed, from, layout, isOnPath }: { placed: PlacedNode; from: PlacedNode | undefined; layout: TreeLayout; isOnPath: boolean }) {
   const [x, y] = from ? [from.x + NODE.width, from.y] : [layout.root.x + NODE.root - 6, layout.root.y];
   const middle = (x + placed.x) / 2;
   const path = `M${x},${y} C${middle},${y} ${middle},${placed.y} ${placed.x},${placed.y}`;
-  return <path class={`b-edge ${classesOf(placed.node)}${onWay ? " b-way" : ""}`} d={path} />;
+  return <path class={`beam-edge ${getNodeClasses(placed.node)}${isOnPath ? " beam-path" : ""}`} d={path} />;
 }
 
 interface NodeProps {
-  placed: Placed;
+  placed: PlacedNode;
   tree: Tree;
   pressed: boolean;
   reachable: boolean; // by Tab; the others by arrow keys
@@ -136,66 +137,66 @@ interface NodeProps {
 function Node({ placed: { node, x, y }, tree, pressed, reachable, current, onPick }: NodeProps) {
   const hidden = useApp().hidden.value;
   const star = node.fate === "finished" ? "★ " : "";
-  const parent = pathTo(tree, node.id).at(-2)?.piece;
-  const says = `Step ${node.step + 1}, rank ${node.rank}: ${node.piece}${parent ? ` after ${parent}` : ""}, ${node.fate}${node.best ? ", in the translation" : ""}`;
+  const parent = findPath(tree, node.id).at(-2)?.piece;
+  const label = `Step ${node.step + 1}, rank ${node.rank}: ${node.piece}${parent ? ` after ${parent}` : ""}, ${node.fate}${node.best ? ", in the translation" : ""}`;
   const pick = (event: { preventDefault: () => void }) => {
     event.preventDefault();
     onPick(node.id);
   };
   return (
     <g
-      class={`b-node ${classesOf(node)}${current ? " b-current" : ""}`}
+      class={`beam-node ${getNodeClasses(node)}${current ? " beam-current" : ""}`}
       role="button"
       tabIndex={reachable ? 0 : -1}
       data-node={node.id}
       aria-pressed={pressed}
-      aria-label={says}
+      aria-label={label}
       onClick={pick}
       onKeyDown={(event) => (event.key === "Enter" || event.key === " ") && pick(event)}
     >
       <rect x={x} y={y - NODE.height / 2} width={NODE.width} height={NODE.height} rx={5} />
       <text x={x + 7} y={y + 5}>
         {star}
-        {fitting(node.piece, star ? 5 : 7)}
+        {fitText(node.piece, star ? 5 : 7)}
       </text>
-      <text class="b-score" x={x + NODE.width - 6} y={y + 5} text-anchor="end">
-        {hidden ? "?" : figure(Number(node.score.toFixed(2)))}
+      <text class="beam-score" x={x + NODE.width - 6} y={y + 5} text-anchor="end">
+        {hidden ? "?" : formatNumber(Number(node.score.toFixed(2)))}
       </text>
     </g>
   );
 }
 
-function fitting(text: string, room: number): string {
-  const signs = [...text];
-  return signs.length <= room ? text : `${signs.slice(0, room - 1).join("")}…`;
+function fitText(text: string, room: number): string {
+  const letters = [...text];
+  return letters.length <= room ? text : `${letters.slice(0, room - 1).join("")}…`;
 }
 
-function Picked({ app, manifest, tree, node }: { app: App; manifest: Manifest; tree: Tree; node: TreeNode }) {
-  const path = pathTo(tree, node.id);
-  const ids = path.map((each) => each.piece_id);
-  const over = node.piece_id === manifest.source.ids.at(-1); // the end mark is the same on both sides
-  const edits = manifest.edits.filter((each) => each.kind !== "prefix"); // the path begins with it
-  const open = async (how: { target_ids: number[] } | { prefix_ids: number[] }) => {
-    await keep(app).catch((error) => (app.problem.value = sentence(error)));
-    await app.ask("trace", { sentence: manifest.sentence, beam: tree.width, edits, ...how }, { view: "compare" });
+function PickedCandidate({ app, manifest, tree, node }: { app: App; manifest: Manifest; tree: Tree; node: TreeNode }) {
+  const path = findPath(tree, node.id);
+  const ids = path.map((node) => node.piece_id);
+  const isFinished = node.piece_id === manifest.source.ids.at(-1); // the end mark is the same on both sides
+  const edits = manifest.edits.filter((edit) => edit.kind !== "prefix"); // the path begins with it
+  const openTrace = async (beginning: { target_ids: number[] } | { prefix_ids: number[] }) => {
+    await saveBaseline(app).catch((error) => (app.problem.value = describeError(error)));
+    await app.askSource("trace", { sentence: manifest.sentence, beam: tree.width, edits, ...beginning }, { view: "compare" });
   };
   return (
     <section class="panel stack" aria-label="The candidate picked">
       <p>
-        “{path.map((each) => each.piece).join("").replaceAll("\u2581", " ").trim()}”: {fateInWords(node, tree)}.
+        “{path.map((node) => node.piece).join("").replaceAll("\u2581", " ").trim()}”: {describeFate(node, tree)}.
       </p>
       <p>
-        log P of {quoted(node.piece)} <Value shown={figure(node.log_prob)} exact={String(node.log_prob)} />, of the whole beginning{" "}
-        <Value shown={figure(node.total)} exact={String(node.total)} />, score{" "}
-        <Value shown={figure(node.score)} exact={String(node.score)} /> at {many(path.length, "piece")}.
+        log P of {quotePiece(node.piece)} <Value shown={formatNumber(node.log_prob)} exact={String(node.log_prob)} />, of the whole beginning{" "}
+        <Value shown={formatNumber(node.total)} exact={String(node.total)} />, score{" "}
+        <Value shown={formatNumber(node.score)} exact={String(node.score)} /> at {formatQuantity(path.length, "piece")}.
       </p>
       {app.source.act ? (
         <p class="row">
-          <button type="button" class="button" disabled={app.busy.value !== null} onClick={() => open({ target_ids: ids })}>
+          <button type="button" class="button" disabled={app.busy.value !== null} onClick={() => openTrace({ target_ids: ids })}>
             Open the trace of just this, beside the one shown
           </button>
-          {!over && (
-            <button type="button" class="button" disabled={app.busy.value !== null} onClick={() => open({ prefix_ids: ids })}>
+          {!isFinished && (
+            <button type="button" class="button" disabled={app.busy.value !== null} onClick={() => openTrace({ prefix_ids: ids })}>
               Let the search go on from here
             </button>
           )}
@@ -207,7 +208,7 @@ function Picked({ app, manifest, tree, node }: { app: App; manifest: Manifest; t
   );
 }
 
-function fateInWords(node: TreeNode, tree: Tree): string {
+function describeFate(node: TreeNode, tree: Tree): string {
   const rank = `rank ${node.rank} of its step`;
   if (node.fate === "finished") return `${rank}, finished${node.best ? ", and the best of all: the translation" : ""}`;
   if (node.fate === "pruned") return `${rank}, pruned, for ${tree.width} were kept`;

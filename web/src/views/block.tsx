@@ -1,19 +1,20 @@
 // One sub-layer as a flow of matrices: for each thing that is computed, what came in and what came out.
 
-import { type Block, blockAt, blocks, positionDim } from "../layout";
-import { asRoot } from "../made";
+import { formatRoot } from "../computation";
+import { formatQuantity } from "../format";
+import { useApp } from "../hooks";
 import { Matrix } from "../matrix";
-import { lastName } from "../operands";
-import { many } from "../prose";
-import { inputsOf, labelsOf, rowOf, sectionInWords } from "../roles";
-import { type App, useApp } from "../state";
+import { type Block, findBlock, getPositionDim, listBlocks } from "../network";
+import { getLastName } from "../operands";
+import type { App } from "../state";
+import { describeSection, findTensorRow, listInputs, listLabels } from "../tensor_graph";
 import type { Manifest, Op, TensorRow } from "../types";
-import { ActiveUnits } from "./active";
-import { useArrival } from "./arrival";
-import { Figure, heightFor } from "./flow";
+import { ActiveUnits } from "./active_units";
+import { useArrival } from "./arrival_focus";
 import { HeadsRow } from "./heads_row";
-import { MeansAndDeviations } from "./norm";
-import { Missing } from "./said";
+import { chooseHeight, FlowStep } from "./matrix_flow";
+import { MeansAndDeviations } from "./norm_moments";
+import { Missing } from "./values";
 
 export function BlockView() {
   const app = useApp();
@@ -21,61 +22,61 @@ export function BlockView() {
   const { section } = app.place.value;
   const heading = useArrival<HTMLHeadingElement>(section ?? "");
   if (!manifest) return null;
-  const block = section === undefined ? blocks(manifest)[0] : blockAt(manifest, section);
-  if (!block) return <Missing says={`This model has no part ${section ?? ""}.`} />;
+  const block = section === undefined ? listBlocks(manifest)[0] : findBlock(manifest, section);
+  if (!block) return <Missing message={`This model has no part ${section ?? ""}.`} />;
   return (
-    <article class="a-block">
-      <header class="row a-title">
+    <article class="block-body">
+      <header class="row view-title">
         <h2 ref={heading} tabIndex={-1}>
-          {sectionInWords(block.key)}
+          {describeSection(block.key)}
         </h2>
-        <Neighbours manifest={manifest} block={block} />
+        <NeighbourLinks manifest={manifest} block={block} />
       </header>
       {block.tensors.map((row) => {
-        if (row.name === block.attention?.pattern) return <Heads key={row.name} block={block} manifest={manifest} />;
+        if (row.name === block.attention?.pattern) return <HeadsPanel key={row.name} block={block} manifest={manifest} />;
         if (row.dims.includes("H") || row.dims.includes("1")) return null; // shown head by head
-        return <Step key={row.name} manifest={manifest} row={row} />;
+        return <TensorStep key={row.name} manifest={manifest} row={row} />;
       })}
     </article>
   );
 }
 
 /** The blocks computed before and after this one. */
-function Neighbours(props: { manifest: Manifest; block: Block }) {
+function NeighbourLinks(props: { manifest: Manifest; block: Block }) {
   const app = useApp();
-  const all = blocks(props.manifest);
-  const at = all.findIndex((block) => block.key === props.block.key);
-  const link = (block: Block | undefined, says: string) =>
+  const blocks = listBlocks(props.manifest);
+  const position = blocks.findIndex((block) => block.key === props.block.key);
+  const makeLink = (block: Block | undefined, arrow: string) =>
     block ? (
-      <button type="button" class="button" onClick={() => app.go({ view: "block", section: block.key })}>
-        {says} {sectionInWords(block.key)}
+      <button type="button" class="button" onClick={() => app.goTo({ view: "block", section: block.key })}>
+        {arrow} {describeSection(block.key)}
       </button>
     ) : null;
   return (
     <>
-      {link(all[at - 1], "←")}
-      {link(all[at + 1], "→")}
+      {makeLink(blocks[position - 1], "←")}
+      {makeLink(blocks[position + 1], "→")}
     </>
   );
 }
 
-function Heads(props: { block: Block; manifest: Manifest }) {
+function HeadsPanel(props: { block: Block; manifest: Manifest }) {
   const { attention } = props.block;
   if (!attention) return null;
   if (attention.heads === 0)
-    return <Missing says="No heads left here: this attention reads nothing, and adds the bias of its output at every position." />;
-  const width = rowOf(props.manifest, attention.q)?.shape[2] ?? 0;
-  const keys = rowOf(props.manifest, attention.k);
+    return <Missing message="No heads left here: this attention reads nothing, and adds the bias of its output at every position." />;
+  const width = findTensorRow(props.manifest, attention.q)?.shape[2] ?? 0;
+  const keys = findTensorRow(props.manifest, attention.k);
   return (
     <section class="panel">
       <h3>
-        {many(attention.heads, "head")}, each reading {keys ? inputsOf(keys.op)[0] : "its input"} in its own way
+        {formatQuantity(attention.heads, "head")}, each reading {keys ? listInputs(keys.op)[0] : "its input"} in its own way
       </h3>
       <p>
         Each makes queries, keys and values of {width} numbers, and weights from how well they fit. Rows read, columns
         are read; dark is much on light paper, light is much on dark. Open one to see its whole chain of matrices.
       </p>
-      <div class="a-large">
+      <div class="heads-row-large">
         <HeadsRow parts={attention} named />
       </div>
     </section>
@@ -83,53 +84,53 @@ function Heads(props: { block: Block; manifest: Manifest }) {
 }
 
 /** One tensor with what it is made from. */
-function Step(props: { manifest: Manifest; row: TensorRow }) {
+function TensorStep(props: { manifest: Manifest; row: TensorRow }) {
   const app = useApp();
   const { manifest, row } = props;
-  const inputs = inputsOf(row.op).flatMap((name) => rowOf(manifest, name) ?? []);
-  const heads = inputs.find((input) => input.dims.includes("H"));
-  const flat = inputs.filter((input) => !input.dims.includes("H"));
+  const inputs = listInputs(row.op).flatMap((name) => findTensorRow(manifest, name) ?? []);
+  const headInput = inputs.find((input) => input.dims.includes("H"));
+  const plainInputs = inputs.filter((input) => !input.dims.includes("H"));
   return (
     <section class="panel">
       <h3>
-        {lastName(row.name).replaceAll("_", " ")} <span class="quiet">{row.means}</span>
+        {getLastName(row.name).replaceAll("_", " ")} <span class="quiet">{row.means}</span>
       </h3>
-      <div class="a-flow">
-        {heads ? (
-          <p class="a-note">
-            {heads.shape[0]} heads side by side: {heads.shape[0]} × {heads.shape[2]} numbers for each position
+      <div class="flow">
+        {headInput ? (
+          <p class="flow-note">
+            {headInput.shape[0]} heads side by side: {headInput.shape[0]} × {headInput.shape[2]} numbers for each position
           </p>
         ) : null}
-        {flat.map((input, i) => (
-          <Figure key={input.name} sign={i > 0 ? "+" : undefined} numbers={input.shape.at(-1)}>
-            <Matrix tensor={input.name} label={input.name} maxHeight={heightFor(input.shape.at(-2) ?? 1)} />
-          </Figure>
+        {plainInputs.map((input, i) => (
+          <FlowStep key={input.name} sign={i > 0 ? "+" : undefined} numbers={input.shape.at(-1)}>
+            <Matrix tensor={input.name} label={input.name} maxHeight={chooseHeight(input.shape.at(-2) ?? 1)} />
+          </FlowStep>
         ))}
-        <Figure sign={signOf(row.op, manifest)} numbers={row.shape.at(-1)}>
-          <Matrix tensor={row.name} label={row.name} maxHeight={heightFor(row.shape.at(-2) ?? 1)} />
-        </Figure>
+        <FlowStep sign={describeOperation(row.op, manifest)} numbers={row.shape.at(-1)}>
+          <Matrix tensor={row.name} label={row.name} maxHeight={chooseHeight(row.shape.at(-2) ?? 1)} />
+        </FlowStep>
       </div>
       {row.op.kind === "norm" ? <MeansAndDeviations manifest={manifest} row={row} before={row.op.inputs[0]} /> : null}
-      {row.op.kind === "activation" ? <ActiveUnits row={row} position={chosenPosition(app, manifest, row)} /> : null}
+      {row.op.kind === "activation" ? <ActiveUnits row={row} position={choosePosition(app, manifest, row)} /> : null}
     </section>
   );
 }
 
 /** The row to look at: the piece that is followed, else the step of decoding, else the first. */
-export function chosenPosition(app: App, manifest: Manifest, row: TensorRow): { at: number; label: string } {
-  const dim = positionDim(row);
+export function choosePosition(app: App, manifest: Manifest, row: TensorRow): { at: number; label: string } {
+  const dim = getPositionDim(row);
   const follow = app.follow.value;
-  const at = follow && follow.dim === dim ? follow.index : dim === "T" ? app.step.value : 0;
-  return { at, label: (dim && labelsOf(manifest, dim)[at]) || String(at) };
+  const position = follow && follow.dim === dim ? follow.index : dim === "T" ? app.step.value : 0;
+  return { at: position, label: (dim && listLabels(manifest, dim)[position]) || String(position) };
 }
 
-function signOf(op: Op, manifest: Manifest): string {
+function describeOperation(op: Op, manifest: Manifest): string {
   switch (op.kind) {
     case "lookup":
-      return `table rows × ${asRoot(op.scale)} →`;
+      return `table rows × ${formatRoot(op.scale)} →`;
     case "linear": {
-      const shape = manifest.parameters.find((each) => each.name === op.weight)?.shape.join(" × ") ?? "";
-      return `× ${lastName(op.weight) === "weight" ? op.weight.split(".").at(-2) : op.weight} (${shape})ᵀ →`;
+      const shape = manifest.parameters.find((parameter) => parameter.name === op.weight)?.shape.join(" × ") ?? "";
+      return `× ${getLastName(op.weight) === "weight" ? op.weight.split(".").at(-2) : op.weight} (${shape})ᵀ →`;
     }
     case "add":
       return "=";

@@ -2,55 +2,55 @@
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { nearlyConstant, numbersIn, sineCosine, sinusoid, sinusoids, softmax } from "../claims";
-import { count, figure, many, probability, quoted } from "../prose";
-import { attentions, positionsOf, rowOf, sectionInWords } from "../roles";
-import { useApp, useTensor } from "../state";
+import { cosineAtDistance, countConstantDims, makeSinusoids, parseNumbers, sinusoid, softmax } from "../claim_measures";
+import { formatCount, formatNumber, formatProbability, formatQuantity, quotePiece } from "../format";
+import { useApp, useTensor } from "../hooks";
+import { describeSection, findPositions, findTensorRow, listAttentions } from "../tensor_graph";
 import type { Manifest } from "../types";
-import { Card, Num, Says } from "./card";
-import { cosines } from "./positions";
-import { Loading, Missing } from "./said";
+import { Card, NumberValue, Outcome } from "./claim_card";
+import { computeCosines } from "./positions";
+import { Loading, Missing } from "./values";
 
-const GIVEN = "40, 51, 43, 38";
-const PRINTED = [0.005, 0.973, 0.015, 0.007]; // what article A prints beside those scores
+const ARTICLE_SCORES = "40, 51, 43, 38";
+const ARTICLE_PROBABILITIES = [0.005, 0.973, 0.015, 0.007]; // what article A prints beside those scores
 
 export function SoftmaxCard({ manifest }: { manifest: Manifest }) {
   const app = useApp();
-  const [text, setText] = useState(GIVEN);
-  const logits = numbersIn(text);
-  const probabilities = logits && softmax(logits);
-  const given = text === GIVEN;
+  const [text, setText] = useState(ARTICLE_SCORES);
+  const scores = parseNumbers(text);
+  const probabilities = scores && softmax(scores);
+  const isArticle = text === ARTICLE_SCORES;
   const step = manifest.steps[app.step.value];
   return (
     <Card id="softmax" title="What softmax makes of scores" from={["A"]} claim="The scores 40, 51, 43 and 38 of four words become the probabilities 0.005, 0.973, 0.015 and 0.007.">
       <label>
-        Scores <input type="text" value={text} size={28} onInput={(event) => setText(event.currentTarget.value)} aria-invalid={!logits} />
+        Scores <input type="text" value={text} size={28} onInput={(event) => setText(event.currentTarget.value)} aria-invalid={!scores} />
       </label>
-      {logits && probabilities ? (
-        <table class="b-table" aria-label="Scores and their softmax">
+      {scores && probabilities ? (
+        <table class="plain-table" aria-label="Scores and their softmax">
           <thead>
             <tr>
               <th scope="col">score</th>
               <th scope="col">softmax, computed here</th>
-              {given && <th scope="col">in the article</th>}
+              {isArticle && <th scope="col">in the article</th>}
             </tr>
           </thead>
           <tbody>
-            {logits.map((logit, i) => (
+            {scores.map((logit, i) => (
               <tr>
-                <th scope="row">{figure(logit)}</th>
+                <th scope="row">{formatNumber(logit)}</th>
                 <td class="mono">
-                  <Num value={probabilities[i] ?? NaN} shown={(probabilities[i] ?? NaN).toPrecision(5)} />
+                  <NumberValue value={probabilities[i] ?? NaN} shown={(probabilities[i] ?? NaN).toPrecision(5)} />
                 </td>
-                {given && <td class="mono">{PRINTED[i]}</td>}
+                {isArticle && <td class="mono">{ARTICLE_PROBABILITIES[i]}</td>}
               </tr>
             ))}
           </tbody>
         </table>
       ) : (
-        <Missing says="Write two numbers or more, with commas between them." />
+        <Missing message="Write two numbers or more, with commas between them." />
       )}
-      {given && <Says>Exact softmax is far sharper. No temperature explains the article's numbers either: 40 is more than 38, and has the smaller one.</Says>}
+      {isArticle && <Outcome>Exact softmax is far sharper. No temperature explains the article's numbers either: 40 is more than 38, and has the smaller one.</Outcome>}
       {step && <OwnLogits manifest={manifest} />}
     </Card>
   );
@@ -62,26 +62,26 @@ function OwnLogits({ manifest }: { manifest: Manifest }) {
   if (!first || !second) return null;
   return (
     <p>
-      Your model, at this step: {quoted(first.piece)} has logit <Num value={first.logit} /> and probability <Num value={first.prob} shown={probability(first.prob)} />, {quoted(second.piece)}{" "}
-      <Num value={second.logit} /> and <Num value={second.prob} shown={probability(second.prob)} />. Their ratio is <Num value={first.prob / second.prob} />, and e to the difference of the logits is{" "}
-      <Num value={Math.exp(first.logit - second.logit)} />.
+      Your model, at this step: {quotePiece(first.piece)} has logit <NumberValue value={first.logit} /> and probability <NumberValue value={first.prob} shown={formatProbability(first.prob)} />, {quotePiece(second.piece)}{" "}
+      <NumberValue value={second.logit} /> and <NumberValue value={second.prob} shown={formatProbability(second.prob)} />. Their ratio is <NumberValue value={first.prob / second.prob} />, and e to the difference of the logits is{" "}
+      <NumberValue value={Math.exp(first.logit - second.logit)} />.
     </p>
   );
 }
 
-const FARTHEST = 127;
-const LOOKED = 50; // positions over which a dimension is called constant
+const LAST_POSITION = 127;
+const COMPARED_POSITIONS = 50; // positions over which a dimension is called constant
 
 export function ExponentCard({ manifest }: { manifest: Manifest }) {
-  const own = Number(manifest.axes.D?.size ?? 512);
+  const modelWidth = Number(manifest.axes.D?.size ?? 512);
   const [width, setWidth] = useState(512);
   const [position, setPosition] = useState(3);
   const [dim, setDim] = useState(2);
-  const at = Math.min(dim, width - 1);
+  const shownDim = Math.min(dim, width - 1);
   const vectors = (["paper", "doubled"] as const).map((exponent) => Array.from({ length: width }, (_, d) => sinusoid(position, d, width, exponent)));
-  const [right = [], wrong = []] = vectors;
-  const same = right.filter((value, d) => Math.abs(value - (wrong[d] ?? NaN)) <= 1e-6).length;
-  const norm = Math.sqrt(right.reduce((sum, value) => sum + value ** 2, 0));
+  const [paper = [], doubled = []] = vectors;
+  const agreeing = paper.filter((value, d) => Math.abs(value - (doubled[d] ?? NaN)) <= 1e-6).length;
+  const norm = Math.sqrt(paper.reduce((sum, value) => sum + value ** 2, 0));
   return (
     <Card
       id="exponent"
@@ -89,32 +89,32 @@ export function ExponentCard({ manifest }: { manifest: Manifest }) {
       from={["A"]}
       claim="Code for the vectors of positions that counts i in steps of two, and then doubles it once more; and that the vectors lie within the unit sphere."
     >
-      <div class="row b-controls">
+      <div class="row form-row">
         <label>
           width{" "}
           <select value={String(width)} onChange={(event) => setWidth(Number(event.currentTarget.value))}>
-            {[...new Set([512, own])].map((each) => (
-              <option value={String(each)}>
-                {each}
-                {each === own ? ", as in your model" : ""}
+            {[...new Set([512, modelWidth])].map((choice) => (
+              <option value={String(choice)}>
+                {choice}
+                {choice === modelWidth ? ", as in your model" : ""}
               </option>
             ))}
           </select>
         </label>
-        <Slider name="position" value={position} most={FARTHEST} onChange={setPosition} />
-        <Slider name="dimension" value={at} most={width - 1} onChange={setDim} />
+        <Slider name="position" value={position} max={LAST_POSITION} onChange={setPosition} />
+        <Slider name="dimension" value={shownDim} max={width - 1} onChange={setDim} />
       </div>
-      <Curves series={vectors.map((values) => values.filter((_, d) => d % 2 === 0))} at={Math.floor(at / 2)} label={`The sines of position ${position}, by dimension: the paper's, and with the exponent doubled`}>
+      <Curves series={vectors.map((values) => values.filter((_, d) => d % 2 === 0))} at={Math.floor(shownDim / 2)} label={`The sines of position ${position}, by dimension: the paper's, and with the exponent doubled`}>
         The sines of position {position}, dimension 0 at the left, {width - 2} at the right.
       </Curves>
       <Curves
-        series={(["paper", "doubled"] as const).map((exponent) => Array.from({ length: FARTHEST + 1 }, (_, p) => sinusoid(p, at, width, exponent)))}
+        series={(["paper", "doubled"] as const).map((exponent) => Array.from({ length: LAST_POSITION + 1 }, (_, p) => sinusoid(p, shownDim, width, exponent)))}
         at={position}
-        label={`Dimension ${at} at positions 0 to ${FARTHEST}: the paper's, and with the exponent doubled`}
+        label={`Dimension ${shownDim} at positions 0 to ${LAST_POSITION}: the paper's, and with the exponent doubled`}
       >
-        Dimension {at}, position 0 at the left, {FARTHEST} at the right. Line: the paper. Dashed: the exponent doubled.
+        Dimension {shownDim}, position 0 at the left, {LAST_POSITION} at the right. Line: the paper. Dashed: the exponent doubled.
       </Curves>
-      <table class="b-table" aria-label="The paper's vectors and those of the doubled exponent">
+      <table class="plain-table" aria-label="The paper's vectors and those of the doubled exponent">
         <thead>
           <tr>
             <th scope="col" />
@@ -125,31 +125,31 @@ export function ExponentCard({ manifest }: { manifest: Manifest }) {
         <tbody>
           <tr>
             <th scope="row">
-              position {position}, dimension {at}
+              position {position}, dimension {shownDim}
             </th>
-            {[right, wrong].map((values) => (
+            {[paper, doubled].map((values) => (
               <td class="mono">
-                <Num value={values[at] ?? NaN} shown={(values[at] ?? NaN).toFixed(6)} />
+                <NumberValue value={values[shownDim] ?? NaN} shown={(values[shownDim] ?? NaN).toFixed(6)} />
               </td>
             ))}
           </tr>
           <tr>
             <th scope="row">
-              dimensions, of {width}, nearly constant over {LOOKED} positions
+              dimensions, of {width}, nearly constant over {COMPARED_POSITIONS} positions
             </th>
             {(["paper", "doubled"] as const).map((exponent) => (
               <td class="mono">
-                <Num value={nearlyConstant(width, LOOKED, exponent)} />
+                <NumberValue value={countConstantDims(width, COMPARED_POSITIONS, exponent)} />
               </td>
             ))}
           </tr>
         </tbody>
       </table>
-      <Says>
-        At this position both agree in <Num value={same} /> of {width} dimensions. Each pair of sine and cosine has length 1; the whole vector has length{" "}
-        <Num value={norm} />, the root of {width / 2}.
-      </Says>
-      <OwnPositions manifest={manifest} position={position} dim={at} width={own} />
+      <Outcome>
+        At this position both agree in <NumberValue value={agreeing} /> of {width} dimensions. Each pair of sine and cosine has length 1; the whole vector has length{" "}
+        <NumberValue value={norm} />, the root of {width / 2}.
+      </Outcome>
+      <OwnPositions manifest={manifest} position={position} dim={shownDim} width={modelWidth} />
     </Card>
   );
 }
@@ -157,22 +157,22 @@ export function ExponentCard({ manifest }: { manifest: Manifest }) {
 /** What the user's model has there, where it was captured. */
 function OwnPositions(props: { manifest: Manifest; position: number; dim: number; width: number }) {
   const { manifest, position, dim, width } = props;
-  const row = positionsOf(manifest, "source");
+  const row = findPositions(manifest, "source");
   const loaded = useTensor(row?.name ?? "");
   if (!row) return <p class="quiet">Your model adds no vectors of positions.</p>;
   if (row.op.kind !== "sinusoid") return <p class="quiet">Your model has learned its vectors of positions; no formula made them.</p>;
   if (loaded.state === "loading") return <Loading />;
   if (loaded.state === "missing") return <p class="quiet">{row.name} of your model is not in this file; ask the server: pellucid serve MODEL</p>;
   const values = loaded.value.values;
-  const formula = sinusoids(values.length / width, width, "paper");
-  const far = values.reduce((most, value, i) => Math.max(most, Math.abs(value - (formula[i] ?? NaN))), 0);
-  const here = values[position * width + dim];
+  const formula = makeSinusoids(values.length / width, width, "paper");
+  const largestError = values.reduce((most, value, i) => Math.max(most, Math.abs(value - (formula[i] ?? NaN))), 0);
+  const captured = values[position * width + dim];
   return (
     <p>
-      Your model's {row.name} is the paper's: {count(values.length)} captured numbers differ from the formula by <Num value={far} /> at most
-      {here !== undefined && dim < width ? (
+      Your model's {row.name} is the paper's: {formatCount(values.length)} captured numbers differ from the formula by <NumberValue value={largestError} /> at most
+      {captured !== undefined && dim < width ? (
         <>
-          ; at position {position}, dimension {dim} of {width} it has <Num value={here} shown={here.toFixed(6)} />
+          ; at position {position}, dimension {dim} of {width} it has <NumberValue value={captured} shown={captured.toFixed(6)} />
         </>
       ) : null}
       .
@@ -180,28 +180,28 @@ function OwnPositions(props: { manifest: Manifest; position: number; dim: number
   );
 }
 
-export function Slider(props: { name: string; value: number; most: number; least?: number; onChange: (value: number) => void }) {
-  const given = (event: { currentTarget: HTMLInputElement }) => props.onChange(Math.round(Number(event.currentTarget.value)));
+export function Slider(props: { name: string; value: number; max: number; min?: number; onChange: (value: number) => void }) {
+  const onInput = (event: { currentTarget: HTMLInputElement }) => props.onChange(Math.round(Number(event.currentTarget.value)));
   return (
-    <label class="c-slider">
-      {props.name} <input type="range" min={props.least ?? 0} max={props.most} value={props.value} onInput={given} /> <output class="mono">{props.value}</output>
+    <label class="slider">
+      {props.name} <input type="range" min={props.min ?? 0} max={props.max} value={props.value} onInput={onInput} /> <output class="mono">{props.value}</output>
     </label>
   );
 }
 
 /** Numbers between -1 and 1 as lines over their index; the second dashed, the index looked at marked. */
 function Curves({ series, at, label, children }: { series: number[][]; at: number; label: string; children: ComponentChildren }) {
-  const [wide, high] = [720, 110];
-  const x = (i: number, size: number) => 8 + (i / Math.max(1, size - 1)) * (wide - 16);
-  const y = (value: number) => high / 2 - value * (high / 2 - 10);
+  const [width, height] = [720, 110];
+  const x = (i: number, size: number) => 8 + (i / Math.max(1, size - 1)) * (width - 16);
+  const y = (value: number) => height / 2 - value * (height / 2 - 10);
   const size = series[0]?.length ?? 1;
   return (
     <figure>
-      <svg class="b-curve c-curves" viewBox={`0 0 ${wide} ${high}`} role="img" aria-label={label}>
-        <line class="b-axis" x1={8} x2={wide - 8} y1={y(0)} y2={y(0)} />
-        <line class="c-at" x1={x(at, size)} x2={x(at, size)} y1={4} y2={high - 4} />
+      <svg class="curve claim-curves" viewBox={`0 0 ${width} ${height}`} role="img" aria-label={label}>
+        <line class="curve-axis" x1={8} x2={width - 8} y1={y(0)} y2={y(0)} />
+        <line class="curve-at" x1={x(at, size)} x2={x(at, size)} y1={4} y2={height - 4} />
         {series.map((values, i) => (
-          <polyline class={i ? "b-line c-second" : "b-line"} points={values.map((value, d) => `${x(d, size).toFixed(1)},${y(value).toFixed(1)}`).join(" ")} />
+          <polyline class={i ? "curve-line curve-second" : "curve-line"} points={values.map((value, d) => `${x(d, size).toFixed(1)},${y(value).toFixed(1)}`).join(" ")} />
         ))}
       </svg>
       <figcaption class="quiet">{children}</figcaption>
@@ -212,26 +212,26 @@ function Curves({ series, at, label, children }: { series: number[][]; at: numbe
 const DISTANCES = [1, 2, 5, 10, 20, 50];
 
 export function NearnessCard({ manifest }: { manifest: Manifest }) {
-  const row = positionsOf(manifest, "source");
-  const sines = row?.op.kind === "sinusoid";
-  const loaded = useTensor(!row || sines ? "" : row.name);
+  const row = findPositions(manifest, "source");
+  const isSinusoid = row?.op.kind === "sinusoid";
+  const loaded = useTensor(!row || isSinusoid ? "" : row.name);
   const width = row?.shape[1] ?? 0;
-  const card = (inside: ComponentChildren) => (
+  const renderCard = (content: ComponentChildren) => (
     <Card id="nearness" title="Positions near to each other" from={["B"]} claim="Positions that are near to each other have vectors that are alike.">
-      {inside}
+      {content}
     </Card>
   );
-  if (!row) return card(<p>Your model adds no vectors of positions, so there is nothing to compare.</p>);
-  if (!sines && loaded.state === "loading") return card(<Loading />);
-  if (!sines && loaded.state === "missing") return card(<Missing says={`${row.name} is not in this file; ask the server: pellucid serve MODEL`} />);
-  const positions = sines ? 101 : (row.shape[0] ?? 0);
+  if (!row) return renderCard(<p>Your model adds no vectors of positions, so there is nothing to compare.</p>);
+  if (!isSinusoid && loaded.state === "loading") return renderCard(<Loading />);
+  if (!isSinusoid && loaded.state === "missing") return renderCard(<Missing message={`${row.name} is not in this file; ask the server: pellucid serve MODEL`} />);
+  const positions = isSinusoid ? 101 : (row.shape[0] ?? 0);
   const learned = loaded.state === "ready" ? loaded.value.values : new Float32Array();
-  const by = sines ? Array.from({ length: positions }, (_, far) => sineCosine(far, width)) : byDistance(cosines(learned, positions, width), positions);
-  const rise = by.findIndex((value, d) => d > 0 && value > (by[d - 1] ?? Infinity) + (sines ? 1e-12 : 1e-6));
+  const cosineByDistance = isSinusoid ? Array.from({ length: positions }, (_, distance) => cosineAtDistance(distance, width)) : averageByDistance(computeCosines(learned, positions, width), positions);
+  const rise = cosineByDistance.findIndex((value, d) => d > 0 && value > (cosineByDistance[d - 1] ?? Infinity) + (isSinusoid ? 1e-12 : 1e-6));
   const rising = rise < 0 ? "It falls all the way." : `It does not only fall: the first rise is from distance ${rise - 1} to ${rise}.`;
-  return card(
+  return renderCard(
     <>
-      <table class="b-table" aria-label="Mean cosine of two positions by their distance">
+      <table class="plain-table" aria-label="Mean cosine of two positions by their distance">
         <thead>
           <tr>
             <th scope="col">distance</th>
@@ -239,46 +239,46 @@ export function NearnessCard({ manifest }: { manifest: Manifest }) {
           </tr>
         </thead>
         <tbody>
-          {DISTANCES.filter((far) => far < positions).map((far) => (
+          {DISTANCES.filter((distance) => distance < positions).map((distance) => (
             <tr>
-              <th scope="row">{far}</th>
+              <th scope="row">{distance}</th>
               <td class="mono">
-                <Num value={by[far] ?? NaN} />
+                <NumberValue value={cosineByDistance[distance] ?? NaN} />
               </td>
             </tr>
           ))}
         </tbody>
       </table>
-      <Says>
-        Over {positions} positions, vectors of {width} numbers{sines ? ", by the formula of this model" : ", as this model learned them"}. {rising}
-      </Says>
+      <Outcome>
+        Over {positions} positions, vectors of {width} numbers{isSinusoid ? ", by the formula of this model" : ", as this model learned them"}. {rising}
+      </Outcome>
     </>,
   );
 }
 
 /** The mean cosine of two positions so far apart, from 0. */
-export function byDistance(all: Float32Array, size: number): number[] {
-  return Array.from({ length: size }, (_, far) => {
+export function averageByDistance(allCosines: Float32Array, size: number): number[] {
+  return Array.from({ length: size }, (_, distance) => {
     let sum = 0;
-    for (let p = 0; p + far < size; p++) sum += all[p * size + p + far] ?? NaN;
-    return sum / (size - far);
+    for (let p = 0; p + distance < size; p++) sum += allCosines[p * size + p + distance] ?? NaN;
+    return sum / (size - distance);
   });
 }
 
 export function ShapesCard({ manifest }: { manifest: Manifest }) {
-  const parts = attentions(manifest).find((each) => each.heads > 0);
-  const shape = (name: string | undefined) => rowOf(manifest, name ?? "")?.shape ?? [];
-  const [heads = 0, rows = 0, width = 0] = shape(parts?.mixed);
+  const parts = listAttentions(manifest).find((parts) => parts.heads > 0);
+  const shape = (name: string | undefined) => findTensorRow(manifest, name ?? "")?.shape ?? [];
+  const [heads = 0, rows = 0, width = 0] = shape(parts?.headOutput);
   return (
     <Card id="shapes" title="How wide one head's output is" from={["A"]} claim="With four words, what a single head gives, Z, has 4 rows and 512 columns.">
       {parts ? (
         <>
-          <dl class="b-facts">
-            <dt>one head of {sectionInWords(parts.section)}</dt>
+          <dl class="facts">
+            <dt>one head of {describeSection(parts.section)}</dt>
             <dd class="mono" data-shape="head">
               {rows} × {width}
             </dd>
-            <dt>its {many(heads, "head")} side by side</dt>
+            <dt>its {formatQuantity(heads, "head")} side by side</dt>
             <dd class="mono" data-shape="heads">
               {rows} × {heads * width}
             </dd>
@@ -287,32 +287,32 @@ export function ShapesCard({ manifest }: { manifest: Manifest }) {
               {shape(parts.output).join(" × ")}
             </dd>
           </dl>
-          <Says>
+          <Outcome>
             One head gives each of the {rows} pieces {width} numbers. Only the heads together have {heads * width}; in the paper 8 heads of 64 make 512, and one head's Z is
             4 × 64.
-          </Says>
+          </Outcome>
         </>
       ) : (
-        <Missing says="No heads are left in this model." />
+        <Missing message="No heads are left in this model." />
       )}
     </Card>
   );
 }
 
 export function NamesCard({ manifest }: { manifest: Manifest }) {
-  const parts = attentions(manifest).find((each) => each.heads > 0);
+  const parts = listAttentions(manifest).find((parts) => parts.heads > 0);
   const rows: [string | undefined, string][] = [
     [parts?.products, "QKᵀ. Article D calls these factors."],
     [parts?.scores, "QKᵀ / √d_k. The score of article A's first steps; its second listing stores it under the name V."],
     [parts?.pattern, "softmax of the scores. Article A's score matrix; weights in most papers, which we keep for parameters."],
-    [parts?.mixed, "pattern × V. Article A's Z; article E calls it the attention score."],
+    [parts?.headOutput, "pattern × V. Article A's Z; article E calls it the attention score."],
   ];
   return (
     <Card id="names" title="What is called a score" from={["A", "D", "E"]} claim="The word score stands for the products, for the softmax, and for what a head gives in the end.">
-      <table class="b-table" aria-label="Four tensors and their names">
+      <table class="plain-table" aria-label="Four tensors and their names">
         <tbody>
-          {rows.map(([name, says]) => {
-            const row = rowOf(manifest, name ?? "");
+          {rows.map(([name, comment]) => {
+            const row = findTensorRow(manifest, name ?? "");
             return row ? (
               <tr>
                 <th scope="row" class="mono">
@@ -320,14 +320,14 @@ export function NamesCard({ manifest }: { manifest: Manifest }) {
                 </th>
                 <td class="mono">{row.shape.join(" × ")}</td>
                 <td>
-                  {row.means}. <span class="quiet">{says}</span>
+                  {row.means}. <span class="quiet">{comment}</span>
                 </td>
               </tr>
             ) : null;
           })}
         </tbody>
       </table>
-      <Says>Here each of the four has one name everywhere: in the code, in a recording, on this page.</Says>
+      <Outcome>Here each of the four has one name everywhere: in the code, in a recording, on this page.</Outcome>
     </Card>
   );
 }

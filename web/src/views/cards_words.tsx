@@ -1,26 +1,27 @@
 // Cards on words as vectors: cosines of words, and sums and differences of them.
 
 import { useState } from "preact/hooks";
-import { symmetric } from "../colour";
-import { count, figure, quoted } from "../prose";
+import { makeSymmetricScale } from "../colour";
+import { formatCount, formatNumber, quotePiece } from "../format";
+import { useApp, useLoaded } from "../hooks";
 import { Sheet } from "../sheet";
-import { type App, useApp, useLoaded } from "../state";
+import type { App } from "../state";
 import { useDark } from "../theme";
-import type { Analogy, Manifest, Near, Similar } from "../types";
-import { Card, Num, Says } from "./card";
-import { Loading, Missing } from "./said";
+import type { Analogy, Manifest, Neighbour, Similarities } from "../types";
+import { Card, NumberValue, Outcome } from "./claim_card";
+import { Loading, Missing } from "./values";
 
 /** The words of a sentence without the marks around them, each once. */
-export function wordsIn(text: string): string[] {
+export function listBareWords(text: string): string[] {
   const bare = text.split(/\s+/).map((word) => word.replace(/^[.,;:!?¡¿"'()[\]]+|[.,;:!?¡¿"'()[\]]+$/g, ""));
   return [...new Set(bare.filter(Boolean))].slice(0, 16);
 }
 
 export function SimilarCard({ manifest }: { manifest: Manifest }) {
   const app = useApp();
-  const own = wordsIn(manifest.source.text);
-  const [words, setWords] = useState(own);
-  const [text, setText] = useState(own.join(" "));
+  const sentenceWords = listBareWords(manifest.source.text);
+  const [words, setWords] = useState(sentenceWords);
+  const [text, setText] = useState(sentenceWords.join(" "));
   return (
     <Card id="similar" title="Words that mean alike" from={["A", "B"]} claim="Words with like meanings have like vectors: red and blue, brown and silver are near to each other, cat and refrigerator far apart.">
       {app.source.act && (
@@ -28,43 +29,43 @@ export function SimilarCard({ manifest }: { manifest: Manifest }) {
           class="row"
           onSubmit={(event) => {
             event.preventDefault();
-            setWords(wordsIn(text));
+            setWords(listBareWords(text));
           }}
         >
-          <label class="b-grow">
+          <label class="form-grow">
             Words <input type="text" value={text} onInput={(event) => setText(event.currentTarget.value)} />
           </label>
-          <button type="submit" class="button" disabled={wordsIn(text).length === 0}>
+          <button type="submit" class="button" disabled={listBareWords(text).length === 0}>
             Compare
           </button>
         </form>
       )}
-      {words.length ? <Cosines words={words} /> : <Missing says="This sentence has no words to compare." />}
+      {words.length ? <Cosines words={words} /> : <Missing message="This sentence has no words to compare." />}
     </Card>
   );
 }
 
 function Cosines({ words }: { words: string[] }) {
   const app = useApp();
-  const loaded = useLoaded(() => app.find("similar", { side: "source", words }), `${app.manifest.value?.model.sha256} ${words.join(" ")}`);
+  const loaded = useLoaded(() => app.fetchAnswer("similar", { side: "source", words }), `${app.manifest.value?.model.sha256} ${words.join(" ")}`);
   if (loaded.state === "loading") return <Loading />;
-  if (loaded.state === "missing") return <Missing says={loaded.says} />;
-  return <CosineSheet found={loaded.value} />;
+  if (loaded.state === "missing") return <Missing message={loaded.message} />;
+  return <CosineSheet similarities={loaded.value} />;
 }
 
-function CosineSheet({ found }: { found: Similar }) {
+function CosineSheet({ similarities }: { similarities: Similarities }) {
   const dark = useDark();
-  const axis = { dim: "word", size: found.words.length, labels: found.words };
-  const several = found.words.flatMap((word, i) => (found.spelled[i]?.includes(" ") ? [`${word} (${found.spelled[i]})`] : []));
+  const axis = { dim: "word", size: similarities.words.length, labels: similarities.words };
+  const splitWords = similarities.words.flatMap((word, i) => (similarities.spelled[i]?.includes(" ") ? [`${word} (${similarities.spelled[i]})`] : []));
   return (
     <>
-      <Sheet values={Float32Array.from(found.cosines.flat())} rows={axis} cols={axis} scale={symmetric(1, dark)} label="Cosine of two words" maxHeight={460} />
-      <Says>
-        Two pieces of this table picked by chance have a cosine of <Num value={found.chance.mean} /> in the mean, give or take <Num value={found.chance.deviation} />: what lies within that says
+      <Sheet values={Float32Array.from(similarities.cosines.flat())} rows={axis} cols={axis} scale={makeSymmetricScale(1, dark)} label="Cosine of two words" maxHeight={460} />
+      <Outcome>
+        Two pieces of this table picked by chance have a cosine of <NumberValue value={similarities.chance.mean} /> in the mean, give or take <NumberValue value={similarities.chance.deviation} />: what lies within that says
         nothing.
-      </Says>
-      {several.length > 0 && <p class="quiet">Of several pieces, whose mean is taken: {several.join(", ")}.</p>}
-      {found.unknown.length > 0 && <p class="quiet">Without a piece here: {found.unknown.join(", ")}.</p>}
+      </Outcome>
+      {splitWords.length > 0 && <p class="quiet">Of several pieces, whose mean is taken: {splitWords.join(", ")}.</p>}
+      {similarities.unknown.length > 0 && <p class="quiet">Without a piece here: {similarities.unknown.join(", ")}.</p>}
     </>
   );
 }
@@ -73,24 +74,24 @@ export function AnalogyCard() {
   const app = useApp();
   return (
     <Card id="analogy" title="Sums of words" from={["B"]} claim="King minus man gives queen; what is meant is king minus man plus woman.">
-      <AnalogyBox app={app} side="source" />
+      <AnalogyForm app={app} side="source" />
     </Card>
   );
 }
 
 /** A question like king - man + woman, asked of one table. */
-export function AnalogyBox({ app, side }: { app: App; side: string }) {
+export function AnalogyForm({ app, side }: { app: App; side: string }) {
   const [question, setQuestion] = useState("king - man + woman");
   const [expected, setExpected] = useState("queen");
-  const [found, setFound] = useState<Analogy | null>(null);
-  if (!app.source.act) return <Missing says="Not in this file; ask the server: pellucid serve MODEL" />;
-  const ask = async (event: Event) => {
+  const [answer, setAnswer] = useState<Analogy | null>(null);
+  if (!app.source.act) return <Missing message="Not in this file; ask the server: pellucid serve MODEL" />;
+  const askAnalogy = async (event: Event) => {
     event.preventDefault();
-    setFound(await app.ask("analogy", { side, question, ...(expected.trim() && { expected: expected.trim() }) }));
+    setAnswer(await app.askSource("analogy", { side, question, ...(expected.trim() && { expected: expected.trim() }) }));
   };
   return (
-    <div class="stack c-analogy">
-      <form class="row" onSubmit={ask}>
+    <div class="stack analogy">
+      <form class="row" onSubmit={askAnalogy}>
         <label>
           Question <input type="text" value={question} size={26} onInput={(event) => setQuestion(event.currentTarget.value)} />
         </label>
@@ -101,40 +102,40 @@ export function AnalogyBox({ app, side }: { app: App; side: string }) {
           Ask
         </button>
       </form>
-      {found && <Answers found={found} />}
+      {answer && <AnalogyAnswer answer={answer} />}
     </div>
   );
 }
 
-function Answers({ found }: { found: Analogy }) {
+function AnalogyAnswer({ answer }: { answer: Analogy }) {
   return (
     <>
       <p>
-        {found.spelled.join(", ")}
-        {found.expected ? `; expected ${found.expected}` : ""}
+        {answer.spelled.join(", ")}
+        {answer.expected ? `; expected ${answer.expected}` : ""}
       </p>
-      <div class="c-both">
-        <NearTable name="words of the question left out" near={found.answers} />
-        <NearTable name="words of the question let in" near={found.with_inputs} />
+      <div class="analogy-answers">
+        <NeighbourTable name="words of the question left out" neighbours={answer.answers} />
+        <NeighbourTable name="words of the question let in" neighbours={answer.with_inputs} />
       </div>
-      <Says>
-        {found.verdict.charAt(0).toUpperCase() + found.verdict.slice(1)}. With random vectors any of {count(found.candidates)} pieces would be as likely to come first.
-      </Says>
+      <Outcome>
+        {answer.verdict.charAt(0).toUpperCase() + answer.verdict.slice(1)}. With random vectors any of {formatCount(answer.candidates)} pieces would be as likely to come first.
+      </Outcome>
     </>
   );
 }
 
 /** Pieces and their cosines, the nearest first. */
-export function NearTable({ name, near }: { name: string; near: Near[] }) {
+export function NeighbourTable({ name, neighbours }: { name: string; neighbours: Neighbour[] }) {
   return (
-    <table class="b-table" aria-label={name}>
+    <table class="plain-table" aria-label={name}>
       <caption class="quiet">{name}</caption>
       <tbody>
-        {near.map((each) => (
+        {neighbours.map((neighbour) => (
           <tr>
-            <th scope="row">{quoted(each.piece)}</th>
+            <th scope="row">{quotePiece(neighbour.piece)}</th>
             <td class="mono">
-              <Num value={each.cosine} shown={figure(each.cosine)} />
+              <NumberValue value={neighbour.cosine} shown={formatNumber(neighbour.cosine)} />
             </td>
           </tr>
         ))}

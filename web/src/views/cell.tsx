@@ -1,24 +1,26 @@
 // One number: how it is made of others, what was captured, what comes out again here, and the way back to its inputs.
 
-import { type Explanation, explain, labelOf } from "../explain";
-import { formulaOf } from "../mathml";
-import { figure, quoted } from "../prose";
-import { exact } from "../readout";
-import { rowOf } from "../roles";
-import { type App, useApp, useLoaded } from "../state";
+import { labelPosition } from "../cell_terms";
+import { explainCell, type Explanation } from "../explanation";
+import { formatNumber, quotePiece } from "../format";
+import { useApp, useLoaded } from "../hooks";
+import { makeFormula } from "../mathml";
+import { formatExact } from "../readout";
+import type { App } from "../state";
+import { findTensorRow } from "../tensor_graph";
 import type { Manifest, TensorRow } from "../types";
-import { useArrival } from "./arrival";
-import { ParameterCell } from "./parameter";
-import { Loading, Missing, Value } from "./said";
-import { OperandButton, Terms } from "./terms";
+import { useArrival } from "./arrival_focus";
+import { ParameterCell } from "./parameter_cell";
+import { OperandButton, SumTerms } from "./sum_terms";
+import { Loading, Missing, Value } from "./values";
 
 export function CellView() {
   const app = useApp();
   const manifest = app.manifest.value;
   const { tensor, index } = app.place.value;
   if (!manifest) return null;
-  if (!tensor || !index) return <Missing says="No cell is open: choose one in a matrix and press Enter." />;
-  const row = rowOf(manifest, tensor);
+  if (!tensor || !index) return <Missing message="No cell is open: choose one in a matrix and press Enter." />;
+  const row = findTensorRow(manifest, tensor);
   if (row) return <TensorCell manifest={manifest} row={row} index={index} />;
   return <ParameterCell key={`${tensor} ${index.join(" ")}`} manifest={manifest} name={tensor} index={index} />;
 }
@@ -27,18 +29,18 @@ function TensorCell(props: { manifest: Manifest; row: TensorRow; index: number[]
   const app = useApp();
   const { manifest, row, index } = props;
   const key = `${manifest.id} ${row.name} ${index.join(" ")}`;
-  const loaded = useLoaded(() => explain(numbersOf(app, manifest), row.name, index), key);
+  const loaded = useLoaded(() => explainCell(getTraceNumbers(app, manifest), row.name, index), key);
   return (
-    <article class="a-cell" data-cell={`${row.name} ${index.join(".")}`}>
+    <article class="cell-body" data-cell={`${row.name} ${index.join(".")}`}>
       <header class="panel">
         <CellName manifest={manifest} row={row} index={index} />
         <p>{row.means}</p>
         {app.code.value ? (
           <>
-            {formulaOf(row.op)}
+            {makeFormula(row.op)}
             <p class="quiet">{row.of}</p>
             {row.code ? (
-              <p class="mono a-code">
+              <p class="mono cell-code">
                 <span class="quiet">
                   {row.code.file}:{row.code.line}
                 </span>{" "}
@@ -47,17 +49,17 @@ function TensorCell(props: { manifest: Manifest; row: TensorRow; index: number[]
             ) : null}
           </>
         ) : null}
-        {loaded.state === "ready" ? <Receipt found={loaded.value} /> : null}
+        {loaded.state === "ready" ? <Receipt explanation={loaded.value} /> : null}
       </header>
       {loaded.state === "loading" ? <Loading /> : null}
-      {loaded.state === "missing" ? <Missing says={loaded.says} /> : null}
-      {loaded.state === "ready" ? <Making key={key} found={loaded.value} /> : null}
+      {loaded.state === "missing" ? <Missing message={loaded.message} /> : null}
+      {loaded.state === "ready" ? <ComputationView key={key} explanation={loaded.value} /> : null}
     </article>
   );
 }
 
-function numbersOf(app: App, manifest: Manifest) {
-  return { manifest, tensor: app.tensor, parameter: app.parameter };
+function getTraceNumbers(app: App, manifest: Manifest) {
+  return { manifest, loadTensor: app.loadTensor, loadParameter: app.loadParameter };
 }
 
 /** The name with what each number of the index stands for. */
@@ -67,11 +69,11 @@ function CellName(props: { manifest: Manifest; row: TensorRow; index: number[] }
   return (
     <h2 ref={heading} tabIndex={-1}>
       <span class="mono">{row.name}</span>
-      <span class="a-index">
+      <span class="cell-index">
         {row.dims.map((dim, axis) =>
           dim === "1" ? null : (
             <span class="chip">
-              {dim === "H" ? "head" : dim} {spokenPlace(manifest, dim, index[axis] ?? 0)}
+              {dim === "H" ? "head" : dim} {describePlace(manifest, dim, index[axis] ?? 0)}
             </span>
           ),
         )}
@@ -80,32 +82,32 @@ function CellName(props: { manifest: Manifest; row: TensorRow; index: number[] }
   );
 }
 
-function spokenPlace(manifest: Manifest, dim: string, position: number): string {
+function describePlace(manifest: Manifest, dim: string, position: number): string {
   if (dim === "H") return String(position + 1);
   const named = manifest.axes[dim]?.labels !== undefined;
-  return named ? `${position} ${quoted(labelOf(manifest, dim, position))}` : String(position);
+  return named ? `${position} ${quotePiece(labelPosition(manifest, dim, position))}` : String(position);
 }
 
 /** Captured, recomputed, and whether they agree: check 9. */
-function Receipt(props: { found: Explanation }) {
-  const { row, captured, made, comparison } = props.found;
+function Receipt(props: { explanation: Explanation }) {
+  const { row, captured, computation, comparison } = props.explanation;
   const passed = comparison?.passed === true;
   const verdict = row.edited ? "edited: not what its inputs give" : passed ? "✓ OK" : "✗ differs";
   return (
-    <dl class="a-receipt">
+    <dl class="cell-receipt">
       <div>
         <dt>captured in the run</dt>
-        <dd class="mono">{captured === null ? "not captured" : <Value shown={exact(captured)} />}</dd>
+        <dd class="mono">{captured === null ? "not captured" : <Value shown={formatExact(captured)} />}</dd>
       </div>
       <div>
         <dt>recomputed here</dt>
-        <dd class="mono">{made ? <Value shown={exact(made.value)} /> : "cannot be: inputs are missing"}</dd>
+        <dd class="mono">{computation ? <Value shown={formatExact(computation.value)} /> : "cannot be: inputs are missing"}</dd>
       </div>
       {comparison ? (
-        <div class={row.edited ? "" : passed ? "a-good" : "a-bad"}>
+        <div class={row.edited ? "" : passed ? "receipt-good" : "receipt-bad"}>
           <dt>difference</dt>
           <dd>
-            <Value shown={figure(comparison.difference)} /> (limit <Value shown={figure(comparison.limit)} />){" "}
+            <Value shown={formatNumber(comparison.difference)} /> (limit <Value shown={formatNumber(comparison.limit)} />){" "}
             <strong>{verdict}</strong>
           </dd>
         </div>
@@ -114,25 +116,25 @@ function Receipt(props: { found: Explanation }) {
   );
 }
 
-function Making(props: { found: Explanation }) {
-  const { made, missing } = props.found;
-  if (!made) return <Missing says={`Made from ${missing.join(" and ")}: not captured, so it cannot be recomputed.`} />;
+function ComputationView(props: { explanation: Explanation }) {
+  const { computation, missing } = props.explanation;
+  if (!computation) return <Missing message={`Made from ${missing.join(" and ")}: not captured, so it cannot be recomputed.`} />;
   return (
-    <div class="a-making">
-      {made.sums.map((sum) => (
-        <Terms sum={sum} />
+    <div class="cell-computation">
+      {computation.sums.map((sum) => (
+        <SumTerms sum={sum} />
       ))}
-      {made.lines.length ? (
+      {computation.steps.length ? (
         <section class="panel">
-          <h3>{made.sums.length ? "then" : "how it is made"}</h3>
-          <ol class="a-lines">
-            {made.lines.map((line) => (
+          <h3>{computation.sums.length ? "then" : "how it is made"}</h3>
+          <ol class="computation-steps">
+            {computation.steps.map((step) => (
               <li>
-                <span>{line.says}</span>
-                {line.operands?.map((operand) => <OperandButton operand={operand} named />)}
-                {line.operands?.some((operand) => operand.value === line.value) ? null : (
-                  <span class="a-value">
-                    <Value shown={figure(line.value)} exact={exact(line.value)} />
+                <span>{step.text}</span>
+                {step.operands?.map((operand) => <OperandButton operand={operand} named />)}
+                {step.operands?.some((operand) => operand.value === step.value) ? null : (
+                  <span class="computation-value">
+                    <Value shown={formatNumber(step.value)} exact={formatExact(step.value)} />
                   </span>
                 )}
               </li>

@@ -1,22 +1,22 @@
 // Receipts: every check with what was measured and what is allowed, and where the numbers come from.
-import { bytes, count, figure } from "../prose";
-import { useApp } from "../state";
+import { formatBytes, formatCount, formatNumber } from "../format";
+import { useApp } from "../hooks";
 import type { Check, Manifest } from "../types";
 
 export function ChecksView() {
   const manifest = useApp().manifest.value;
   if (!manifest) return null;
-  const made = manifest.checks.filter(wasMade);
-  const passed = made.filter((check) => check.passed).length;
-  const left = manifest.checks.length - made.length;
+  const performed = manifest.checks.filter(wasPerformed);
+  const passed = performed.filter((check) => check.passed).length;
+  const notPerformed = manifest.checks.length - performed.length;
   return (
-    <div class="stack b-checks">
+    <div class="stack checks-body">
       <section class="panel stack">
         <h2>
-          {passed} of {made.length} checks passed{left > 0 && `, ${left} not made`}
+          {passed} of {performed.length} checks passed{notPerformed > 0 && `, ${notPerformed} not made`}
         </h2>
         <div class="scroll">
-          <table class="b-table" aria-label="Checks of this run">
+          <table class="plain-table" aria-label="Checks of this run">
             <thead>
               <tr>
                 <th scope="col">Check</th>
@@ -37,7 +37,7 @@ export function ChecksView() {
           One more is made here in the page: every number that you open is computed anew from its inputs and compared with the captured one.
         </p>
       </section>
-      <Origin manifest={manifest} />
+      <Provenance manifest={manifest} />
       {manifest.notes.length > 0 && (
         <section class="panel">
           <h2>Notes</h2>
@@ -57,44 +57,44 @@ function CheckRow({ check }: { check: Check }) {
     <tr>
       <th scope="row">{check.name}</th>
       <Result check={check} />
-      <td class="mono">{check.value === null ? "–" : figure(check.value)}</td>
-      <td class="mono">{check.limit === null ? "–" : `≤ ${figure(check.limit)}`}</td>
+      <td class="mono">{check.value === null ? "–" : formatNumber(check.value)}</td>
+      <td class="mono">{check.limit === null ? "–" : `≤ ${formatNumber(check.limit)}`}</td>
       <td>{check.means}</td>
     </tr>
   );
 }
 
 function Result({ check }: { check: Check }) {
-  if (!wasMade(check)) return <td class="quiet">– not made</td>;
-  return <td class={check.passed ? "b-passed" : "b-failed"}>{check.passed ? "✓ passed" : "✗ failed"}</td>;
+  if (!wasPerformed(check)) return <td class="quiet">– not made</td>;
+  return <td class={check.passed ? "check-passed" : "check-failed"}>{check.passed ? "✓ passed" : "✗ failed"}</td>;
 }
 
 /** A check that could not be made has nothing measured, and says why. */
-function wasMade(check: Check): boolean {
+function wasPerformed(check: Check): boolean {
   return check.value !== null || !check.passed;
 }
 
 /** Versions, hashes and settings: enough to make the same numbers again. */
-function Origin({ manifest }: { manifest: Manifest }) {
+function Provenance({ manifest }: { manifest: Manifest }) {
   const { model, run } = manifest;
   const facts: [string, string][] = [
-    ["Model", `${model.name}, ${count(model.parameters)} parameters`],
+    ["Model", `${model.name}, ${formatCount(model.parameters)} parameters`],
     ["SHA-256 of the weights", model.sha256 || "never saved"],
     ["SHA-256 of the tokenizer", model.tokenizer_sha256 || "never saved"],
     ["Trace", manifest.id],
     ["Computed in", `${run.dtype} on ${run.device}, ${run.mode} mode, dropout ${run.dropout}`],
-    ["Stored here in", `${run.capture}, ${bytes(run.bytes)}`],
-    ["Taken in", `${figure(run.seconds)} s`],
+    ["Stored here in", `${run.capture}, ${formatBytes(run.bytes)}`],
+    ["Taken in", `${formatNumber(run.seconds)} s`],
     ["Versions", `pellucid ${run.pellucid}, torch ${run.torch}`],
-    ["Search", manifest.forced ? "none: the target was given" : settings(run.search)],
+    ["Search", manifest.forced ? "none: the target was given" : formatSettings(run.search)],
     ["Stopped", manifest.stop === "eos" ? "at the end mark" : "at the largest length"],
     ["Edits", manifest.edits.length ? manifest.edits.map((edit) => JSON.stringify(edit)).join(", ") : "none"],
-    ["Config", settings(model.config)],
+    ["Config", formatSettings(model.config)],
   ];
   return (
     <section class="panel stack">
       <h2>Where these numbers come from</h2>
-      <dl class="b-facts">
+      <dl class="facts">
         {facts.map(([name, value]) => (
           <>
             <dt>{name}</dt>
@@ -106,7 +106,7 @@ function Origin({ manifest }: { manifest: Manifest }) {
   );
 }
 
-function settings(table: Record<string, number | string | boolean>): string {
+function formatSettings(table: Record<string, number | string | boolean>): string {
   return Object.entries(table)
     .map(([name, value]) => `${name} ${value}`)
     .join(", ");

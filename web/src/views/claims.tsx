@@ -1,21 +1,21 @@
 // Claims of articles about Transformers, each beside what this model does with this sentence.
 
-import { useApp } from "../state";
-import { ARTICLES } from "./card";
+import { useApp } from "../hooks";
 import { ExponentCard, NamesCard, NearnessCard, ShapesCard, SoftmaxCard } from "./cards_numbers";
 import { DiagonalCard, InferenceCard, RolesCard, ScalingCard, WidthCard } from "./cards_runs";
 import { AnalogyCard, SimilarCard } from "./cards_words";
+import { ARTICLES } from "./claim_card";
 
 export function ClaimsView() {
   const manifest = useApp().manifest.value;
   if (!manifest) return null;
   return (
-    <div class="stack b-claims">
+    <div class="stack claims-body">
       <h2>What articles say, and what this model does</h2>
       <p class="quiet">
         Popular articles explain Transformers well, and are wrong in places. Each card has one of their claims, and the numbers of {manifest.model.name} for the sentence above. What is shown was captured from that run, or is computed from it: here, or by another run of the model.
       </p>
-      <div class="c-cards" key={manifest.id}>
+      <div class="claim-cards" key={manifest.id}>
         <SoftmaxCard manifest={manifest} />
         <ExponentCard manifest={manifest} />
         <NearnessCard manifest={manifest} />
@@ -31,7 +31,7 @@ export function ClaimsView() {
       </div>
       <section aria-label="The articles" class="quiet">
         <h3>The articles</h3>
-        <dl class="b-facts">
+        <dl class="facts">
           {Object.entries(ARTICLES).map(([letter, title]) => (
             <>
               <dt>{letter}</dt>

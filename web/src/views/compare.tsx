@@ -1,46 +1,48 @@
 // Two traces beside each other: what each wrote and how surely, and the difference of their patterns on one scale.
 import { useState } from "preact/hooks";
-import { shares, symmetric } from "../colour";
-import { differenceInWords, editInWords, pairsOf } from "../edits";
-import { distance, type Kept, keep, keptOf } from "../kept";
-import { maskedBy, patternOf, weightsOf, WIDE } from "../patterns";
-import { figure, fixed, probability } from "../prose";
-import { type AttentionParts, attentions, labelsOf, rowOf, sectionInWords } from "../roles";
-import { Sheet, type SheetAxis } from "../sheet";
-import { type App, sentence, useApp, useTensor } from "../state";
+import { type Baseline, getBaseline, measureDistance, saveBaseline } from "../baseline";
+import { makeSymmetricScale, makeUnitScale } from "../colour";
+import { describeDifference, describeEdit, pairSteps } from "../edits";
+import { formatFixed, formatNumber, formatProbability } from "../format";
+import { useApp, useTensor } from "../hooks";
+import { getHeadWeights, makeMask, makePattern, WIDE_KEYS } from "../patterns";
+import type { SheetAxis } from "../picture";
+import { Sheet } from "../sheet";
+import { type App, describeError } from "../state";
+import { type AttentionParts, describeSection, findTensorRow, listAttentions, listLabels } from "../tensor_graph";
 import { useDark } from "../theme";
 import type { Manifest } from "../types";
 import { Bars } from "./bars";
-import { Loading, Missing, Value } from "./said";
+import { Loading, Missing, Value } from "./values";
 
 export function CompareView() {
   const app = useApp();
   const manifest = app.manifest.value;
-  const before = keptOf(app).value;
+  const before = getBaseline(app).value;
   if (!manifest) return null;
   return (
-    <div class="stack b-compare">
+    <div class="stack compare-body">
       <header class="row">
         <h2>Two traces beside each other</h2>
-        <KeepButton app={app} kept={before} manifest={manifest} />
+        <SaveButton app={app} baseline={before} manifest={manifest} />
       </header>
       {!before && <p>Put this trace aside, then edit it, open another beam node or translate another sentence: both are laid beside each other here.</p>}
       {before && before.manifest.id === manifest.id && <p>This trace is put aside. Change something, and come back.</p>}
-      {before && before.manifest.id !== manifest.id && <Both before={before} after={manifest} key={`${before.manifest.id} ${manifest.id}`} />}
+      {before && before.manifest.id !== manifest.id && <Comparison before={before} after={manifest} key={`${before.manifest.id} ${manifest.id}`} />}
     </div>
   );
 }
 
-function KeepButton({ app, kept, manifest }: { app: App; kept: Kept | null; manifest: Manifest }) {
-  const put = () => keep(app).catch((error) => (app.problem.value = sentence(error)));
+function SaveButton({ app, baseline, manifest }: { app: App; baseline: Baseline | null; manifest: Manifest }) {
+  const save = () => saveBaseline(app).catch((error) => (app.problem.value = describeError(error)));
   return (
-    <button type="button" class="button" disabled={kept?.manifest.id === manifest.id} onClick={put}>
+    <button type="button" class="button" disabled={baseline?.manifest.id === manifest.id} onClick={save}>
       Put this trace aside
     </button>
   );
 }
 
-function Both({ before, after }: { before: Kept; after: Manifest }) {
+function Comparison({ before, after }: { before: Baseline; after: Manifest }) {
   return (
     <>
       <BeforeAfter before={before.manifest} after={after} />
@@ -53,13 +55,13 @@ function Both({ before, after }: { before: Kept; after: Manifest }) {
 export function BeforeAfter({ before, after }: { before: Manifest; after: Manifest }) {
   return (
     <section class="panel stack" aria-label="Before and after">
-      <dl class="b-facts">
-        <Line name="Put aside" manifest={before} />
-        <Line name="Shown now" manifest={after} />
+      <dl class="facts">
+        <RunSummary name="Put aside" manifest={before} />
+        <RunSummary name="Shown now" manifest={after} />
       </dl>
-      {before.source.text === after.source.text && <p>{differenceInWords(before, after)}</p>}
+      {before.source.text === after.source.text && <p>{describeDifference(before, after)}</p>}
       <div class="scroll">
-        <table class="b-table" aria-label="Both translations, step by step">
+        <table class="plain-table" aria-label="Both translations, step by step">
           <thead>
             <tr>
               <th scope="col">step</th>
@@ -71,17 +73,17 @@ export function BeforeAfter({ before, after }: { before: Manifest; after: Manife
             </tr>
           </thead>
           <tbody>
-            {pairsOf(before, after).map((pair) => {
-              const same = pair.before?.piece === pair.after?.piece;
+            {pairSteps(before, after).map((pair) => {
+              const isSame = pair.before?.piece === pair.after?.piece;
               return (
-                <tr class={same ? undefined : "b-parted"}>
+                <tr class={isSame ? undefined : "pieces-differ"}>
                   <th scope="row">{pair.step + 1}</th>
                   <td>{pair.before?.piece ?? "–"}</td>
-                  <td class="mono">{pair.before ? <Value shown={probability(pair.before.prob)} /> : "–"}</td>
+                  <td class="mono">{pair.before ? <Value shown={formatProbability(pair.before.prob)} /> : "–"}</td>
                   <td>{pair.after?.piece ?? "–"}</td>
-                  <td class="mono">{pair.after ? <Value shown={probability(pair.after.prob)} /> : "–"}</td>
+                  <td class="mono">{pair.after ? <Value shown={formatProbability(pair.after.prob)} /> : "–"}</td>
                   <td class="mono">
-                    {same && pair.before && pair.after ? <Value shown={fixed(pair.after.log_prob - pair.before.log_prob)} /> : "another piece"}
+                    {isSame && pair.before && pair.after ? <Value shown={formatFixed(pair.after.log_prob - pair.before.log_prob)} /> : "another piece"}
                   </td>
                 </tr>
               );
@@ -93,32 +95,32 @@ export function BeforeAfter({ before, after }: { before: Manifest; after: Manife
   );
 }
 
-function Line({ name, manifest }: { name: string; manifest: Manifest }) {
-  const edits = manifest.edits.map((edit) => editInWords(edit, manifest.source)).join("; ");
+function RunSummary({ name, manifest }: { name: string; manifest: Manifest }) {
+  const edits = manifest.edits.map((edit) => describeEdit(edit, manifest.source)).join("; ");
   return (
     <>
       <dt>{name}</dt>
       <dd>
-        {manifest.target.text} <span class="quiet">log P {figure(manifest.log_prob)}{edits && `; ${edits}`}</span>
+        {manifest.target.text} <span class="quiet">log P {formatNumber(manifest.log_prob)}{edits && `; ${edits}`}</span>
       </dd>
     </>
   );
 }
 
-function Patterns({ before, after }: { before: Kept; after: Manifest }) {
-  const all = attentions(after);
-  const [section, setSection] = useState(all.at(-1)?.section ?? "");
+function Patterns({ before, after }: { before: Baseline; after: Manifest }) {
+  const attentions = listAttentions(after);
+  const [section, setSection] = useState(attentions.at(-1)?.section ?? "");
   const [head, setHead] = useState(0);
-  const parts = all.find((each) => each.section === section);
+  const parts = attentions.find((parts) => parts.section === section);
   if (!parts) return null;
   return (
     <section class="panel stack" aria-label="Patterns">
-      <div class="row b-controls">
+      <div class="row form-row">
         <label>
           Attention{" "}
           <select value={section} onChange={(event) => setSection(event.currentTarget.value)}>
-            {all.map((each) => (
-              <option value={each.section}>{sectionInWords(each.section)}</option>
+            {attentions.map((parts) => (
+              <option value={parts.section}>{describeSection(parts.section)}</option>
             ))}
           </select>
         </label>
@@ -131,13 +133,13 @@ function Patterns({ before, after }: { before: Kept; after: Manifest }) {
           </select>
         </label>
       </div>
-      <Three before={before} after={after} parts={parts} head={head} onPick={setHead} />
+      <PatternComparison before={before} after={after} parts={parts} head={head} onPick={setHead} />
     </section>
   );
 }
 
-interface ThreeProps {
-  before: Kept;
+interface PatternComparisonProps {
+  before: Baseline;
   after: Manifest;
   parts: AttentionParts;
   head: number;
@@ -145,41 +147,41 @@ interface ThreeProps {
 }
 
 /** The head before, after, and after minus before; the scale of the difference is that of all heads of this attention. */
-function Three({ before, after, parts, head, onPick }: ThreeProps) {
+function PatternComparison({ before, after, parts, head, onPick }: PatternComparisonProps) {
   const dark = useDark();
   const loaded = useTensor(parts.pattern);
   const allowed = useTensor(parts.allowed);
-  const row = rowOf(before.manifest, parts.pattern);
-  const old = before.numbers.get(parts.pattern);
+  const row = findTensorRow(before.manifest, parts.pattern);
+  const oldValues = before.tensors.get(parts.pattern);
   if (loaded.state === "loading") return <Loading />;
-  if (loaded.state === "missing") return <Missing says={loaded.says} />;
-  if (!row || !old) return <Missing says={`${parts.pattern} was not captured in the trace put aside.`} />;
-  const [one, other] = [patternOf(old, row.shape), patternOf(loaded.value.values, loaded.value.row.shape)];
-  const [first, second] = [weightsOf(one, head), weightsOf(other, head)];
-  const axes = (manifest: Manifest): { rows: SheetAxis; cols: SheetAxis } => ({
-    rows: axisOf(manifest, parts.reader),
-    cols: axisOf(manifest, parts.read),
+  if (loaded.state === "missing") return <Missing message={loaded.message} />;
+  if (!row || !oldValues) return <Missing message={`${parts.pattern} was not captured in the trace put aside.`} />;
+  const [patternBefore, patternAfter] = [makePattern(oldValues, row.shape), makePattern(loaded.value.values, loaded.value.row.shape)];
+  const [weightsBefore, weightsAfter] = [getHeadWeights(patternBefore, head), getHeadWeights(patternAfter, head)];
+  const makeAxes = (manifest: Manifest): { rows: SheetAxis; cols: SheetAxis } => ({
+    rows: makeAxis(manifest, parts.queryDim),
+    cols: makeAxis(manifest, parts.keyDim),
   });
-  const then = maskedBy(before.numbers.get(parts.allowed), one.keys);
-  const now = maskedBy(allowed.state === "ready" ? allowed.value.values : undefined, other.keys);
-  const fits = old.length === loaded.value.values.length && row.shape.join() === loaded.value.row.shape.join();
-  const changes = Array.from({ length: other.heads }, (_, h) => (fits ? distance(weightsOf(one, h), weightsOf(other, h), other.queries) : NaN));
-  const all = fits ? loaded.value.values.map((weight, i) => weight - (old[i] ?? NaN)) : null;
-  const reach = all ? all.reduce((most, value) => Math.max(most, Math.abs(value)), 0) : 1;
+  const maskedBefore = makeMask(before.tensors.get(parts.allowed), patternBefore.keys);
+  const maskedAfter = makeMask(allowed.state === "ready" ? allowed.value.values : undefined, patternAfter.keys);
+  const isSameShape = oldValues.length === loaded.value.values.length && row.shape.join() === loaded.value.row.shape.join();
+  const changes = Array.from({ length: patternAfter.heads }, (_, h) => (isSameShape ? measureDistance(getHeadWeights(patternBefore, h), getHeadWeights(patternAfter, h), patternAfter.queries) : NaN));
+  const difference = isSameShape ? loaded.value.values.map((weight, i) => weight - (oldValues[i] ?? NaN)) : null;
+  const reach = difference ? difference.reduce((largest, value) => Math.max(largest, Math.abs(value)), 0) : 1;
   return (
     <>
-      <div class={`row b-side-by-side${other.keys > WIDE ? " b-wide" : ""}`}>
-        <Sheet values={first} {...axes(before.manifest)} scale={shares(dark)} masked={then} label="Put aside" maxHeight={480} />
-        <Sheet values={second} {...axes(after)} scale={shares(dark)} masked={now} label="Shown now" maxHeight={480} />
-        {all && (
-          <Sheet values={weightsOf(patternOf(all, row.shape), head)} {...axes(after)} scale={symmetric(reach, dark)} label="Now minus then" masked={then && now && ((row, col) => then(row, col) && now(row, col))} maxHeight={480} />
+      <div class={`row side-by-side${patternAfter.keys > WIDE_KEYS ? " side-by-side-wide" : ""}`}>
+        <Sheet values={weightsBefore} {...makeAxes(before.manifest)} scale={makeUnitScale(dark)} masked={maskedBefore} label="Put aside" maxHeight={480} />
+        <Sheet values={weightsAfter} {...makeAxes(after)} scale={makeUnitScale(dark)} masked={maskedAfter} label="Shown now" maxHeight={480} />
+        {difference && (
+          <Sheet values={getHeadWeights(makePattern(difference, row.shape), head)} {...makeAxes(after)} scale={makeSymmetricScale(reach, dark)} label="Now minus then" masked={maskedBefore && maskedAfter && ((row, col) => maskedBefore(row, col) && maskedAfter(row, col))} maxHeight={480} />
         )}
       </div>
-      {all ? (
+      {difference ? (
         <Bars
           reach={2}
           caption="How much each head changed: the sum of all differences of a row, in the mean; 2 would be everything"
-          bars={changes.map((value, h) => ({ label: `head ${h + 1}`, value, shown: figure(value), onOpen: () => onPick(h) }))}
+          bars={changes.map((value, h) => ({ label: `head ${h + 1}`, value, shown: formatNumber(value), onOpen: () => onPick(h) }))}
         />
       ) : (
         <p class="quiet">The two have different numbers of pieces, so no difference can be taken number by number.</p>
@@ -188,7 +190,7 @@ function Three({ before, after, parts, head, onPick }: ThreeProps) {
   );
 }
 
-function axisOf(manifest: Manifest, dim: string): SheetAxis {
-  const labels = labelsOf(manifest, dim);
+function makeAxis(manifest: Manifest, dim: string): SheetAxis {
+  const labels = listLabels(manifest, dim);
   return { dim, size: labels.length, labels };
 }

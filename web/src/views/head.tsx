@@ -1,102 +1,102 @@
 // One head as the chain of its matrices: queries, keys, products, scores, mask, weights, values, and what it has read.
 
-import { blockAt } from "../layout";
+import { useApp } from "../hooks";
 import { Matrix } from "../matrix";
-import { type AttentionParts, attentions, rowOf, sectionInWords } from "../roles";
-import { useApp } from "../state";
+import { findBlock } from "../network";
+import { type AttentionParts, describeSection, findTensorRow, listAttentions } from "../tensor_graph";
 import type { Manifest } from "../types";
-import { useArrival } from "./arrival";
-import { cellFor, Figure, heightFor } from "./flow";
+import { useArrival } from "./arrival_focus";
+import { HeadRole } from "./head_roles";
 import { HeadsRow } from "./heads_row";
-import { RoleOf } from "./atlas";
-import { Missing } from "./said";
-import { Weights } from "./weights";
+import { chooseCellSize, chooseHeight, FlowStep } from "./matrix_flow";
+import { RowWeights } from "./row_weights";
+import { Missing } from "./values";
 
 export function HeadView() {
   const app = useApp();
   const manifest = app.manifest.value;
-  const { section, head: wanted } = app.place.value;
-  const heading = useArrival<HTMLHeadingElement>(`${section} ${wanted}`);
+  const { section, head: requestedHead } = app.place.value;
+  const heading = useArrival<HTMLHeadingElement>(`${section} ${requestedHead}`);
   if (!manifest) return null;
-  const block = blockAt(manifest, section);
-  const parts = section === undefined ? attentions(manifest).find((each) => each.heads > 0) : block?.attention;
-  if (!parts) return <Missing says={`This model has no attention ${section ?? ""} whose head could be shown.`} />;
-  if (parts.heads === 0) return <Missing says={`No heads left here: ${sectionInWords(parts.section)} reads nothing, and adds the bias of its output alone.`} />;
-  const head = Math.min(wanted ?? 0, parts.heads - 1);
-  const move = (by: number) => app.go({ section: parts.section, head: (head + by + parts.heads) % parts.heads });
+  const block = findBlock(manifest, section);
+  const parts = section === undefined ? listAttentions(manifest).find((parts) => parts.heads > 0) : block?.attention;
+  if (!parts) return <Missing message={`This model has no attention ${section ?? ""} whose head could be shown.`} />;
+  if (parts.heads === 0) return <Missing message={`No heads left here: ${describeSection(parts.section)} reads nothing, and adds the bias of its output alone.`} />;
+  const head = Math.min(requestedHead ?? 0, parts.heads - 1);
+  const moveBy = (by: number) => app.goTo({ section: parts.section, head: (head + by + parts.heads) % parts.heads });
   return (
-    <article class="a-head">
-      <header class="row a-title">
+    <article class="head-body">
+      <header class="row view-title">
         <h2 ref={heading} tabIndex={-1}>
-          {sectionInWords(parts.section)} — head {head + 1} of {parts.heads}
+          {describeSection(parts.section)} — head {head + 1} of {parts.heads}
         </h2>
-        <button type="button" class="button" onClick={() => move(-1)} aria-keyshortcuts="[">
+        <button type="button" class="button" onClick={() => moveBy(-1)} aria-keyshortcuts="[">
           previous head <kbd>[</kbd>
         </button>
-        <button type="button" class="button" onClick={() => move(1)} aria-keyshortcuts="]">
+        <button type="button" class="button" onClick={() => moveBy(1)} aria-keyshortcuts="]">
           next head <kbd>]</kbd>
         </button>
         <HeadsRow parts={parts} current={head} />
       </header>
-      <RoleOf section={parts.section} head={head} />
-      <Chain key={`${parts.section} ${head}`} manifest={manifest} parts={parts} head={head} />
-      <Weights manifest={manifest} parts={parts} head={head} />
+      <HeadRole section={parts.section} head={head} />
+      <MatrixChain key={`${parts.section} ${head}`} manifest={manifest} parts={parts} head={head} />
+      <RowWeights manifest={manifest} parts={parts} head={head} />
     </article>
   );
 }
 
-function Chain(props: { manifest: Manifest; parts: AttentionParts; head: number }) {
+function MatrixChain(props: { manifest: Manifest; parts: AttentionParts; head: number }) {
   const { manifest, parts, head } = props;
-  const [queries = 0, width = 0] = rowOf(manifest, parts.q)?.shape.slice(1) ?? [];
-  const keys = rowOf(manifest, parts.k)?.shape[1] ?? 0;
-  const fits = `${queries} × ${width} times ${width} × ${keys} gives ${queries} × ${keys}`;
-  const height = heightFor(Math.max(queries, keys));
-  const causal = rowOf(manifest, parts.allowed)?.op.kind === "causal";
-  const cell = cellFor(useApp(), keys);
-  const matrix = (tensor: string, label: string, turned = false) => (
-    <Matrix tensor={tensor} take={{ H: head }} label={label} turned={turned} cell={cell} maxHeight={height} />
+  const [queries = 0, width = 0] = findTensorRow(manifest, parts.q)?.shape.slice(1) ?? [];
+  const keys = findTensorRow(manifest, parts.k)?.shape[1] ?? 0;
+  const shapes = `${queries} × ${width} times ${width} × ${keys} gives ${queries} × ${keys}`;
+  const height = chooseHeight(Math.max(queries, keys));
+  const isCausal = findTensorRow(manifest, parts.allowed)?.op.kind === "causal";
+  const cell = chooseCellSize(useApp(), keys);
+  const plainMatrix = (tensor: string, label: string, turned = false) => (
+    <Matrix tensor={tensor} fixed={{ H: head }} label={label} transposed={turned} cell={cell} maxHeight={height} />
   );
-  const words = (tensor: string, label: string) => (
-    <Matrix tensor={tensor} take={{ H: head, "1": 0 }} label={label} cell={cell} maxHeight={height} />
+  const labelledMatrix = (tensor: string, label: string) => (
+    <Matrix tensor={tensor} fixed={{ H: head, "1": 0 }} label={label} cell={cell} maxHeight={height} />
   );
   return (
     <>
       <section class="panel">
         <h3>How well each query fits each key</h3>
-        <div class="a-flow">
-          <Figure numbers={width} says="queries: what each position looks for">
-            {matrix(parts.q, "q")}
-          </Figure>
-          <Figure sign="×" words={keys} says="keys, on their side: what each position offers to be found by">
-            {matrix(parts.k, "k turned", true)}
-          </Figure>
-          <Figure sign="=" words={keys} says={fits}>
-            {words(parts.products, "products")}
-          </Figure>
-          <Figure sign={`÷ √${width}`} words={keys} says={`the same, smaller: ${width} is the width of a head`}>
-            {words(parts.scores, "scores")}
-          </Figure>
+        <div class="flow">
+          <FlowStep numbers={width} caption="queries: what each position looks for">
+            {plainMatrix(parts.q, "q")}
+          </FlowStep>
+          <FlowStep sign="×" words={keys} caption="keys, on their side: what each position offers to be found by">
+            {plainMatrix(parts.k, "k turned", true)}
+          </FlowStep>
+          <FlowStep sign="=" words={keys} caption={shapes}>
+            {labelledMatrix(parts.products, "products")}
+          </FlowStep>
+          <FlowStep sign={`÷ √${width}`} words={keys} caption={`the same, smaller: ${width} is the width of a head`}>
+            {labelledMatrix(parts.scores, "scores")}
+          </FlowStep>
         </div>
       </section>
       <section class="panel">
         <h3>What is read, and what that gives</h3>
-        <div class="a-flow">
-          {causal ? (
-            <Figure words={keys} says="the mask: itself and the past, never the future">
-              {words(parts.allowed, "may be read")}
-            </Figure>
+        <div class="flow">
+          {isCausal ? (
+            <FlowStep words={keys} caption="the mask: itself and the past, never the future">
+              {labelledMatrix(parts.allowed, "may be read")}
+            </FlowStep>
           ) : (
-            <p class="a-note">No mask: every position holds a piece, and all may be read.</p>
+            <p class="flow-note">No mask: every position holds a piece, and all may be read.</p>
           )}
-          <Figure sign="softmax →" words={keys} says="weights: e to each score, divided by the sum of its row">
-            {words(parts.pattern, "pattern")}
-          </Figure>
-          <Figure sign="×" numbers={width} says="values: what each position gives when it is read">
-            {matrix(parts.v, "v")}
-          </Figure>
-          <Figure sign="=" numbers={width} says="what the head has read">
-            {matrix(parts.mixed, "head output")}
-          </Figure>
+          <FlowStep sign="softmax →" words={keys} caption="weights: e to each score, divided by the sum of its row">
+            {labelledMatrix(parts.pattern, "pattern")}
+          </FlowStep>
+          <FlowStep sign="×" numbers={width} caption="values: what each position gives when it is read">
+            {plainMatrix(parts.v, "v")}
+          </FlowStep>
+          <FlowStep sign="=" numbers={width} caption="what the head has read">
+            {plainMatrix(parts.headOutput, "head output")}
+          </FlowStep>
         </div>
       </section>
     </>

@@ -1,40 +1,40 @@
 // The heads of one attention side by side as small pictures, each a way into its head.
 
+import { useApp } from "../hooks";
 import { Matrix } from "../matrix";
-import { type AttentionParts, rowOf, sectionInWords } from "../roles";
-import { useApp } from "../state";
-import { Gone, known, roleInWords, Worth } from "./atlas";
+import { type AttentionParts, describeSection, findTensorRow } from "../tensor_graph";
+import { describeRole, findStudiedHead, HeadWorth, MissingHeads } from "./head_roles";
 
 export function HeadsRow(props: { parts: AttentionParts; current?: number; named?: boolean }) {
   const app = useApp();
   const manifest = app.manifest.value;
   const { parts, current } = props;
-  const queries = manifest ? (rowOf(manifest, parts.pattern)?.shape[1] ?? 1) : 1;
-  const follow = app.follow.value?.dim === parts.reader ? app.follow.value.index : null;
-  const marked = follow ?? (parts.reader === "T" ? app.step.value : null);
+  const queries = manifest ? (findTensorRow(manifest, parts.pattern)?.shape[1] ?? 1) : 1;
+  const follow = app.follow.value?.dim === parts.queryDim ? app.follow.value.index : null;
+  const marked = follow ?? (parts.queryDim === "T" ? app.step.value : null);
   return (
-    <div class="a-heads">
+    <div class="heads-row">
       {Array.from({ length: parts.heads }, (_, head) => (
         <button
           key={head}
           type="button"
-          class="a-thumb"
+          class="head-thumb"
           aria-current={head === current ? "true" : undefined}
-          aria-label={`${sectionInWords(parts.section)}, head ${head + 1} of ${parts.heads}: open`}
-          title={[`head ${head + 1}`, ...roleInWords(known(app.studied.value, parts.section, head))].join("; ")}
-          onClick={() => app.go({ view: "head", section: parts.section, head })}
+          aria-label={`${describeSection(parts.section)}, head ${head + 1} of ${parts.heads}: open`}
+          title={[`head ${head + 1}`, ...describeRole(findStudiedHead(app.headStudy.value, parts.section, head))].join("; ")}
+          onClick={() => app.goTo({ view: "head", section: parts.section, head })}
         >
-          <span class="a-face">
-            <Matrix tensor={parts.pattern} take={{ H: head }} bare />
+          <span class="head-face">
+            <Matrix tensor={parts.pattern} fixed={{ H: head }} bare />
             {marked === null ? null : (
-              <span class="a-mark" style={{ top: `${(100 * marked) / queries}%`, height: `${100 / queries}%` }} />
+              <span class="head-row-mark" style={{ top: `${(100 * marked) / queries}%`, height: `${100 / queries}%` }} />
             )}
-            {props.named ? <span class="a-plate">head {head + 1}</span> : null}
+            {props.named ? <span class="head-plate">head {head + 1}</span> : null}
           </span>
-          <Worth section={parts.section} head={head} />
+          <HeadWorth section={parts.section} head={head} />
         </button>
       ))}
-      <Gone parts={parts} manifest={manifest} />
+      <MissingHeads parts={parts} manifest={manifest} />
     </div>
   );
 }

@@ -1,29 +1,29 @@
 // The whole network as the paper draws it, bottom up, each part a way into its matrices.
 
 import type { ComponentChildren } from "preact";
-import { type Block, type Stack, stacks } from "../layout";
-import { attentions } from "../roles";
+import { formatCount, formatQuantity, quotePiece } from "../format";
+import { useApp } from "../hooks";
+import { type Block, listStacks, type Stack } from "../network";
 import { Piece } from "../piece";
-import { count, many, quoted } from "../prose";
-import { useApp } from "../state";
+import { listAttentions } from "../tensor_graph";
 import type { Manifest } from "../types";
-import { useArrival } from "./arrival";
-import { Arrows } from "./arrows";
-import { AtlasLegend } from "./atlas";
-import { End, Input, Sublayer, Written } from "./boxes";
+import { useArrival } from "./arrival_focus";
+import { RolesLegend } from "./head_roles";
+import { Arrows } from "./map_arrows";
+import { EndBox, InputBox, NextPieceBox, SublayerBox } from "./map_boxes";
 
 export function MapView() {
   const app = useApp();
   const manifest = app.manifest.value;
   const map = useArrival<HTMLElement>("map");
   if (!manifest) return null;
-  const all = stacks(manifest);
+  const allStacks = listStacks(manifest);
   return (
-    <article class="a-map" ref={map} tabIndex={-1} aria-label="the whole network">
-      <Arrows over={map} key={manifest.id} />
-      {all.map((stack, number) => (
+    <article class="map-body" ref={map} tabIndex={-1} aria-label="the whole network">
+      <Arrows map={map} key={manifest.id} />
+      {allStacks.map((stack, number) => (
         <StackColumn key={stack.name} manifest={manifest} stack={stack}>
-          {number === 0 ? <HowToRead manifest={manifest} stacks={all} /> : null}
+          {number === 0 ? <HowToRead manifest={manifest} stacks={allStacks} /> : null}
         </StackColumn>
       ))}
     </article>
@@ -34,15 +34,15 @@ export function MapView() {
 function HowToRead(props: { manifest: Manifest; stacks: Stack[] }) {
   const { manifest } = props;
   const width = manifest.axes.D?.size;
-  const layers = props.stacks.map((stack) => many(stack.layers.length, `${stack.name} layer`)).join(", ");
-  const heads = attentions(manifest).map((parts) => parts.heads);
+  const layers = props.stacks.map((stack) => formatQuantity(stack.layers.length, `${stack.name} layer`)).join(", ");
+  const heads = listAttentions(manifest).map((parts) => parts.heads);
   const [fewest, most] = [Math.min(...heads), Math.max(...heads)];
-  const each = heads.length === 0 || most === 0 ? "no heads" : fewest < most ? `up to ${many(most, "head")}` : many(most, "head");
+  const headsText = heads.length === 0 || most === 0 ? "no heads" : fewest < most ? `up to ${formatQuantity(most, "head")}` : formatQuantity(most, "head");
   return (
-    <div class="a-how quiet">
+    <div class="map-how quiet">
       <p>
-        {manifest.model.name}: {layers}, {each}, vectors of {width} numbers,{" "}
-        {count(manifest.model.parameters)} numbers learned.
+        {manifest.model.name}: {layers}, {headsText}, vectors of {width} numbers,{" "}
+        {formatCount(manifest.model.parameters)} numbers learned.
       </p>
       <p>
         Read upwards. Pieces become vectors; each layer adds to them. A small square is a head: its rows read, its
@@ -50,7 +50,7 @@ function HowToRead(props: { manifest: Manifest; stacks: Stack[] }) {
         it.
       </p>
       <p>Click a part, or Tab to it and press Enter, to go in. Esc goes out.</p>
-      <AtlasLegend />
+      <RolesLegend />
     </div>
   );
 }
@@ -60,27 +60,27 @@ function StackColumn(props: { manifest: Manifest; stack: Stack; children: Compon
   const app = useApp();
   const writes = stack.ends.some((block) => block.tensors.some((row) => row.dims.includes("V")));
   return (
-    <section class="a-stack" aria-label={stack.name} data-stack={stack.name}>
+    <section class="map-stack" aria-label={stack.name} data-stack={stack.name}>
       <h2>
         {stack.name}
         {writes ? <span class="quiet"> step {app.step.value + 1}</span> : null}
       </h2>
       {stack.input ? <Pieces block={stack.input} manifest={manifest} /> : null}
-      {stack.input ? <Input block={stack.input} /> : null}
+      {stack.input ? <InputBox block={stack.input} /> : null}
       {stack.layers.map((layer, number) => (
-        <div class="a-layer" role="group" aria-label={`${stack.name}, layer ${number + 1}`}>
-          <span class="a-number-of" aria-hidden="true">
+        <div class="map-layer" role="group" aria-label={`${stack.name}, layer ${number + 1}`}>
+          <span class="map-layer-number" aria-hidden="true">
             {number + 1}
           </span>
           {layer.map((block) => (
-            <Sublayer key={block.key} block={block} />
+            <SublayerBox key={block.key} block={block} />
           ))}
         </div>
       ))}
       {stack.ends.map((block) => (
-        <End key={block.key} block={block} />
+        <EndBox key={block.key} block={block} />
       ))}
-      {writes ? <Written manifest={manifest} /> : null}
+      {writes ? <NextPieceBox manifest={manifest} /> : null}
       {props.children}
     </section>
   );
@@ -97,14 +97,14 @@ function Pieces(props: { block: Block; manifest: Manifest }) {
     app.follow.value = follow?.dim === dim && follow.index === index ? null : { dim, index };
   };
   return (
-    <div class="a-pieces">
-      {pieces.map((piece, at) => (
+    <div class="map-pieces">
+      {pieces.map((piece, position) => (
         <button
           type="button"
-          class={`chip a-chip ${dim === "T" && at === app.step.value ? "a-now" : ""}`}
-          aria-pressed={follow?.dim === dim && follow.index === at}
-          aria-label={`follow ${quoted(piece)}`}
-          onClick={() => toggle(at)}
+          class={`chip piece-chip ${dim === "T" && position === app.step.value ? "current-step" : ""}`}
+          aria-pressed={follow?.dim === dim && follow.index === position}
+          aria-label={`follow ${quotePiece(piece)}`}
+          onClick={() => toggle(position)}
         >
           <Piece text={piece} />
         </button>

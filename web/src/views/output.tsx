@@ -1,14 +1,15 @@
 // What the model could have written at a step, and the parts that add up to the logit of what it wrote.
 import { useState } from "preact/hooks";
-import { bySize, byGroup, byKey, byWord, headOf, rivals } from "../account";
-import { count, figure, fixed, probability, quoted, signed } from "../prose";
-import { labelsOf, logitsOf, sectionInWords } from "../roles";
-import { type App, useApp, useLoaded } from "../state";
-import type { Account, AccountPart, Manifest, Step } from "../types";
+import { formatCount, formatFixed, formatNumber, formatProbability, formatSigned, quotePiece } from "../format";
+import { useApp, useLoaded } from "../hooks";
+import { listRivals, parseHeadPart, sortBySize, sumByGroup, sumByKey, sumByWord } from "../logit_account";
+import type { App } from "../state";
+import { describeSection, findLogits, listLabels } from "../tensor_graph";
+import type { AccountPart, LogitAccount, Manifest, Step } from "../types";
 import { Bars } from "./bars";
-import { Loading, Missing, Value } from "./said";
+import { Loading, Missing, Value } from "./values";
 
-const BARS = 12; // of heads and layers shown at first
+const FIRST_BARS = 12; // of heads and layers shown at first
 
 export function OutputView() {
   const app = useApp();
@@ -16,37 +17,37 @@ export function OutputView() {
   const step = manifest?.steps[app.step.value];
   if (!manifest || !step) return null;
   return (
-    <div class="b-output">
+    <div class="output-body">
       <Candidates app={app} manifest={manifest} step={step} />
-      <Origin app={app} manifest={manifest} step={step} key={`${manifest.id} ${step.step}`} />
+      <LogitOrigin app={app} manifest={manifest} step={step} key={`${manifest.id} ${step.step}`} />
     </div>
   );
 }
 
 function Candidates({ app, manifest, step }: { app: App; manifest: Manifest; step: Step }) {
-  const logits = logitsOf(manifest);
-  const chosenBelow = !step.top.some((each) => each.id === step.chosen.id);
-  const shown = chosenBelow ? [...step.top, step.chosen] : step.top;
-  const others = chosenBelow ? step.others - step.chosen.prob : step.others;
-  const open = (id: number) => () => logits && app.go({ view: "cell", tensor: logits.name, index: [step.step, id] });
-  const bars = shown.map((each) => ({
-    label: each.piece,
-    value: each.prob,
-    shown: probability(each.prob),
-    ...(each.id === step.chosen.id ? { mark: manifest.forced ? "given" : "written" } : {}),
-    ...(logits?.captured ? { onOpen: open(each.id) } : {}),
+  const logits = findLogits(manifest);
+  const isChosenBelow = !step.top.some((candidate) => candidate.id === step.chosen.id);
+  const shown = isChosenBelow ? [...step.top, step.chosen] : step.top;
+  const others = isChosenBelow ? step.others - step.chosen.prob : step.others;
+  const makeOpenCell = (id: number) => () => logits && app.goTo({ view: "cell", tensor: logits.name, index: [step.step, id] });
+  const bars = shown.map((candidate) => ({
+    label: candidate.piece,
+    value: candidate.prob,
+    shown: formatProbability(candidate.prob),
+    ...(candidate.id === step.chosen.id ? { mark: manifest.forced ? "given" : "written" } : {}),
+    ...(logits?.captured ? { onOpen: makeOpenCell(candidate.id) } : {}),
   }));
-  const rest = { label: `the other ${count(step.others_count - (chosenBelow ? 1 : 0))}`, value: others, shown: probability(others) };
+  const rest = { label: `the other ${formatCount(step.others_count - (isChosenBelow ? 1 : 0))}`, value: others, shown: formatProbability(others) };
   return (
     <section class="panel stack" aria-label="What could come next">
       <h2>
-        Step {step.step + 1} of {manifest.steps.length}: after {quoted(step.input)}
+        Step {step.step + 1} of {manifest.steps.length}: after {quotePiece(step.input)}
       </h2>
       <Bars bars={[...bars, rest]} reach={1} caption="Probability of the next piece: softmax of the logits as they are" />
       <p class="quiet">
-        {quoted(step.chosen.piece)} is number {count(step.rank)} of {count(step.top.length + step.others_count)}; its logit is{" "}
-        <Value shown={figure(step.chosen.logit)} />. Entropy <Value shown={figure(step.entropy)} /> nats: as open as a choice between{" "}
-        <Value shown={figure(Math.exp(step.entropy))} /> equally likely pieces.
+        {quotePiece(step.chosen.piece)} is number {formatCount(step.rank)} of {formatCount(step.top.length + step.others_count)}; its logit is{" "}
+        <Value shown={formatNumber(step.chosen.logit)} />. Entropy <Value shown={formatNumber(step.entropy)} /> nats: as open as a choice between{" "}
+        <Value shown={formatNumber(Math.exp(step.entropy))} /> equally likely pieces.
         {step.rank > 1 && !manifest.forced ? " The beam chose it although another was likelier here, for what came after." : ""}
       </p>
     </section>
@@ -54,21 +55,21 @@ function Candidates({ app, manifest, step }: { app: App; manifest: Manifest; ste
 }
 
 /** The account of the written piece, against another one if wanted. */
-function Origin({ app, manifest, step }: { app: App; manifest: Manifest; step: Step }) {
+function LogitOrigin({ app, manifest, step }: { app: App; manifest: Manifest; step: Step }) {
   const [other, setOther] = useState<number | undefined>(undefined);
   const args = { step: step.step, piece: step.chosen.id, ...(other === undefined ? {} : { other }) };
-  const loaded = useLoaded(() => app.ask("account", args), `${manifest.id} ${step.step} ${other}`);
+  const loaded = useLoaded(() => app.askSource("account", args), `${manifest.id} ${step.step} ${other}`);
   return (
     <section class="panel stack" aria-label="What adds to the logit">
       <header class="row">
         <h2>What adds to {other === undefined ? "its logit" : "the difference"}</h2>
-        <Contrast manifest={manifest} step={step} other={other} onChange={setOther} canAsk={app.source.act !== undefined} />
+        <RivalPicker manifest={manifest} step={step} other={other} onChange={setOther} canAsk={app.source.act !== undefined} />
       </header>
       {loaded.state === "loading" && <Loading />}
-      {loaded.state === "missing" && <Missing says={loaded.says} />}
-      {loaded.state === "ready" && !loaded.value && <Missing says="The account of this choice is not captured here." />}
-      {loaded.state === "ready" && loaded.value && <Parts app={app} manifest={manifest} account={loaded.value} />}
-      <p class="quiet b-caption">
+      {loaded.state === "missing" && <Missing message={loaded.message} />}
+      {loaded.state === "ready" && !loaded.value && <Missing message="The account of this choice is not captured here." />}
+      {loaded.state === "ready" && loaded.value && <LogitParts app={app} manifest={manifest} account={loaded.value} />}
+      <p class="quiet">
         Direct effects, with every norm frozen as it was in this run. What a part changes in later parts is counted in those parts, not in its
         own.
       </p>
@@ -76,10 +77,10 @@ function Origin({ app, manifest, step }: { app: App; manifest: Manifest; step: S
   );
 }
 
-function Contrast(props: { manifest: Manifest; step: Step; other: number | undefined; onChange: (id: number | undefined) => void; canAsk: boolean }) {
-  const found = rivals(props.manifest, props.step.step);
-  const offered = props.canAsk ? found : found.slice(0, 1);
-  const listed = props.other === undefined || offered.some((each) => each.id === props.other);
+function RivalPicker(props: { manifest: Manifest; step: Step; other: number | undefined; onChange: (id: number | undefined) => void; canAsk: boolean }) {
+  const rivals = listRivals(props.manifest, props.step.step);
+  const offered = props.canAsk ? rivals : rivals.slice(0, 1);
+  const isListed = props.other === undefined || offered.some((rival) => rival.id === props.other);
   return (
     <span class="row">
       <label>
@@ -89,19 +90,19 @@ function Contrast(props: { manifest: Manifest; step: Step; other: number | undef
           onChange={(event) => props.onChange(event.currentTarget.value === "" ? undefined : Number(event.currentTarget.value))}
         >
           <option value="">no other piece</option>
-          {offered.map((each) => (
-            <option value={String(each.id)}>
-              {quoted(each.piece)} {probability(each.prob)}
+          {offered.map((rival) => (
+            <option value={String(rival.id)}>
+              {quotePiece(rival.piece)} {formatProbability(rival.prob)}
             </option>
           ))}
-          {!listed && <option value={String(props.other)}>piece {props.other}</option>}
+          {!isListed && <option value={String(props.other)}>piece {props.other}</option>}
         </select>
       </label>
       {props.canAsk && (
         <label>
           or id{" "}
           <input
-            class="b-id-field"
+            class="output-id-field"
             type="number"
             min={0}
             max={props.step.top.length + props.step.others_count - 1}
@@ -113,38 +114,38 @@ function Contrast(props: { manifest: Manifest; step: Step; other: number | undef
   );
 }
 
-function Parts({ app, manifest, account }: { app: App; manifest: Manifest; account: Account }) {
-  const [all, setAll] = useState(false);
-  const parts = bySize(account, ["self", "cross", "ffn"]);
-  const shown = all ? parts : parts.slice(0, BARS);
-  const cross = byKey(account, "cross");
-  const self = byKey(account, "self");
-  const bar = (label: string, value: number) => ({ label, value, shown: fixed(value) });
-  const reach = Math.max(...byGroup(account).map((each) => Math.abs(each.value)), ...parts.map((part) => Math.abs(part.value)));
-  const what = account.other ? `${quoted(account.piece)} minus ${quoted(account.other.piece)}` : `the logit of ${quoted(account.piece)}`;
+function LogitParts({ app, manifest, account }: { app: App; manifest: Manifest; account: LogitAccount }) {
+  const [showsAll, setShowsAll] = useState(false);
+  const parts = sortBySize(account, ["self", "cross", "ffn"]);
+  const shown = showsAll ? parts : parts.slice(0, FIRST_BARS);
+  const cross = sumByKey(account, "cross");
+  const self = sumByKey(account, "self");
+  const makeBar = (label: string, value: number) => ({ label, value, shown: formatFixed(value) });
+  const reach = Math.max(...sumByGroup(account).map((share) => Math.abs(share.value)), ...parts.map((part) => Math.abs(part.value)));
+  const target = account.other ? `${quotePiece(account.piece)} minus ${quotePiece(account.other.piece)}` : `the logit of ${quotePiece(account.piece)}`;
   return (
     <>
       <p>
-        The parts add up to <Value shown={signed(account.sum)} />; captured for {what}: <Value shown={signed(account.logit)} />{" "}
+        The parts add up to <Value shown={formatSigned(account.sum)} />; captured for {target}: <Value shown={formatSigned(account.logit)} />{" "}
         <span class="quiet">
-          (difference <Value shown={figure(Math.abs(account.sum - account.logit))} />)
+          (difference <Value shown={formatNumber(Math.abs(account.sum - account.logit))} />)
         </span>
       </p>
-      <Bars caption="By kind of part, all bars on one scale" reach={reach} bars={byGroup(account).map((each) => bar(each.label, each.value))} />
+      <Bars caption="By kind of part, all bars on one scale" reach={reach} bars={sumByGroup(account).map((share) => makeBar(share.label, share.value))} />
       {cross && (
-        <Bars reach={reach} caption="Cross-attention by source word: what its heads add from each" bars={byWord(cross, manifest.source).map((each) => bar(each.label, each.value))} />
+        <Bars reach={reach} caption="Cross-attention by source word: what its heads add from each" bars={sumByWord(cross, manifest.source).map((share) => makeBar(share.label, share.value))} />
       )}
       {self && (
-        <Bars reach={reach} caption="Self-attention of the decoder by the piece read" bars={self.slice(0, account.step + 1).map((value, i) => bar(`${i} ${labelsOf(manifest, "T")[i] ?? ""}`, value))} />
+        <Bars reach={reach} caption="Self-attention of the decoder by the piece read" bars={self.slice(0, account.step + 1).map((value, i) => makeBar(`${i} ${listLabels(manifest, "T")[i] ?? ""}`, value))} />
       )}
       <Bars
         reach={reach}
         caption="By head and by layer, the largest first"
-        bars={shown.map((part) => ({ ...bar(partInWords(part), part.value), ...opening(app, part) }))}
+        bars={shown.map((part) => ({ ...makeBar(describePart(part), part.value), ...makeOpener(app, part) }))}
       />
-      {parts.length > BARS && (
-        <button type="button" class="button" aria-expanded={all} onClick={() => setAll(!all)}>
-          {all ? "Show the largest only" : `Show all ${parts.length}`}
+      {parts.length > FIRST_BARS && (
+        <button type="button" class="button" aria-expanded={showsAll} onClick={() => setShowsAll(!showsAll)}>
+          {showsAll ? "Show the largest only" : `Show all ${parts.length}`}
         </button>
       )}
     </>
@@ -152,13 +153,13 @@ function Parts({ app, manifest, account }: { app: App; manifest: Manifest; accou
 }
 
 /** Without the name of the stack: all parts stand in the one that writes. */
-function partInWords(part: AccountPart): string {
-  const head = headOf(part);
-  const section = sectionInWords(head?.section ?? part.name).replace(/^[^,]+, (?=layer)/, "");
+function describePart(part: AccountPart): string {
+  const head = parseHeadPart(part);
+  const section = describeSection(head?.section ?? part.name).replace(/^[^,]+, (?=layer)/, "");
   return head ? `${section}, head ${head.head + 1}` : section;
 }
 
-function opening(app: App, part: AccountPart): { onOpen?: () => void } {
-  const head = headOf(part);
-  return head ? { onOpen: () => app.go({ view: "head", section: head.section, head: head.head, row: app.step.value }) } : {};
+function makeOpener(app: App, part: AccountPart): { onOpen?: () => void } {
+  const head = parseHeadPart(part);
+  return head ? { onOpen: () => app.goTo({ view: "head", section: head.section, head: head.head, row: app.step.value }) } : {};
 }

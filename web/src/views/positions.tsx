@@ -1,26 +1,26 @@
 // Where order enters: the vectors of the positions, their formula, and how alike any two of them are.
 import { useState } from "preact/hooks";
-import { symmetric } from "../colour";
-import { formulaOf } from "../mathml";
+import { makeSymmetricScale } from "../colour";
+import { formatNumber, quotePiece } from "../format";
+import { useApp, useTensor } from "../hooks";
+import { makeFormula } from "../mathml";
 import { Matrix } from "../matrix";
-import { figure, quoted } from "../prose";
-import { labelsOf, positionsOf, turnedOf } from "../roles";
 import { Sheet } from "../sheet";
-import { useApp, useTensor } from "../state";
+import { findPositions, findRotatedQueries, listLabels } from "../tensor_graph";
 import { useDark } from "../theme";
 import type { Manifest, TensorRow } from "../types";
-import { Loading, Missing, Value } from "./said";
 import { SourceLine } from "./story";
+import { Loading, Missing, Value } from "./values";
 
 export function PositionsView() {
   const app = useApp();
   const [side, setSide] = useState<"source" | "target">("source");
   const manifest = app.manifest.value;
   if (!manifest) return null;
-  const row = positionsOf(manifest, side);
-  if (!row) return <Without manifest={manifest} />;
+  const row = findPositions(manifest, side);
+  if (!row) return <NoPositions manifest={manifest} />;
   return (
-    <div class="stack b-positions">
+    <div class="stack positions-body">
       <header class="row">
         <h2>The vectors of the positions</h2>
         <label>
@@ -35,17 +35,17 @@ export function PositionsView() {
         Each row is {row.means}: {row.of}. It is added to the embedding of whatever piece stands there
         {row.op.kind === "row" ? "; these vectors were trained" : "; nothing here was trained"}.
       </p>
-      {app.code.value && formulaOf(row.op)}
+      {app.code.value && makeFormula(row.op)}
       {app.code.value && row.code && <SourceLine code={row.code} name={row.name} />}
       <Matrix tensor={row.name} label="One row for each position, one column for each number of its vector" maxHeight={260} />
-      <Similarity manifest={manifest} row={row} key={row.name} />
+      <PositionCosines manifest={manifest} row={row} key={row.name} />
     </div>
   );
 }
 
 /** A model without such vectors: what it does instead. */
-function Without({ manifest }: { manifest: Manifest }) {
-  const turned = turnedOf(manifest);
+function NoPositions({ manifest }: { manifest: Manifest }) {
+  const turned = findRotatedQueries(manifest);
   return (
     <section class="panel stack">
       <h2>Positions</h2>
@@ -61,36 +61,36 @@ function Without({ manifest }: { manifest: Manifest }) {
   );
 }
 
-function Similarity({ manifest, row }: { manifest: Manifest; row: TensorRow }) {
+function PositionCosines({ manifest, row }: { manifest: Manifest; row: TensorRow }) {
   const loaded = useTensor(row.name);
-  const [at, setAt] = useState(0);
+  const [from, setFrom] = useState(0);
   const dark = useDark();
   if (loaded.state === "loading") return <Loading />;
-  if (loaded.state === "missing") return <Missing says={loaded.says} />;
+  if (loaded.state === "missing") return <Missing message={loaded.message} />;
   const [size = 0, width = 0] = row.shape;
   const dim = row.dims[0] ?? "S";
-  const labels = labelsOf(manifest, dim);
-  const values = cosines(loaded.value.values, size, width);
+  const labels = listLabels(manifest, dim);
+  const values = computeCosines(loaded.value.values, size, width);
   const axis = { dim, size, labels };
   return (
     <section class="panel stack">
       <h3>How alike two positions are</h3>
       <p class="quiet">The cosine of the angle between their vectors, computed here: 1 for the same direction, 0 for none in common.</p>
-      <div class="row b-side-by-side">
-        <Sheet values={values} rows={axis} cols={axis} scale={symmetric(1, dark)} label="Cosine of two positions" maxHeight={320} />
+      <div class="row side-by-side">
+        <Sheet values={values} rows={axis} cols={axis} scale={makeSymmetricScale(1, dark)} label="Cosine of two positions" maxHeight={320} />
         <div class="stack">
           <label>
             From position{" "}
-            <select value={String(at)} onChange={(event) => setAt(Number(event.currentTarget.value))}>
+            <select value={String(from)} onChange={(event) => setFrom(Number(event.currentTarget.value))}>
               {labels.map((label, i) => (
                 <option value={String(i)}>
-                  {i} {quoted(label)}
+                  {i} {quotePiece(label)}
                 </option>
               ))}
             </select>
           </label>
-          <Curve values={values.subarray(at * size, (at + 1) * size)} at={at} />
-          <table class="b-table" aria-label="Cosine of this position with later ones">
+          <Curve values={values.subarray(from * size, (from + 1) * size)} at={from} />
+          <table class="plain-table" aria-label="Cosine of this position with later ones">
             <thead>
               <tr>
                 <th scope="col">to</th>
@@ -98,13 +98,13 @@ function Similarity({ manifest, row }: { manifest: Manifest; row: TensorRow }) {
               </tr>
             </thead>
             <tbody>
-              {[1, 2, 5, 10, 20].filter((far) => at + far < size).map((far) => (
+              {[1, 2, 5, 10, 20].filter((distance) => from + distance < size).map((distance) => (
                 <tr>
                   <th scope="row">
-                    {far} later, {quoted(labels[at + far])}
+                    {distance} later, {quotePiece(labels[from + distance])}
                   </th>
                   <td class="mono">
-                    <Value shown={figure(values[at * size + at + far] ?? NaN)} />
+                    <Value shown={formatNumber(values[from * size + from + distance] ?? NaN)} />
                   </td>
                 </tr>
               ))}
@@ -123,32 +123,32 @@ function Curve({ values, at }: { values: Float32Array; at: number }) {
   const y = (value: number) => height / 2 - value * (height / 2 - 12);
   const points = Array.from(values, (value, i) => `${x(i).toFixed(1)},${y(value).toFixed(1)}`).join(" ");
   return (
-    <svg class="b-curve" viewBox={`0 0 ${width} ${height}`} role="img" aria-label={`Cosines of position ${at} with every position`}>
-      <line class="b-axis" x1={10} x2={width - 10} y1={y(0)} y2={y(0)} />
+    <svg class="curve" viewBox={`0 0 ${width} ${height}`} role="img" aria-label={`Cosines of position ${at} with every position`}>
+      <line class="curve-axis" x1={10} x2={width - 10} y1={y(0)} y2={y(0)} />
       <text x={10} y={y(1) - 2}>
         1
       </text>
       <text x={10} y={y(0) - 3}>
         0
       </text>
-      <polyline class="b-line" points={points} />
+      <polyline class="curve-line" points={points} />
       {Array.from(values, (value, i) => (
-        <circle class={i === at ? "b-here" : "b-dot"} cx={x(i)} cy={y(value)} r={i === at ? 5 : 3} />
+        <circle class={i === at ? "curve-here" : "curve-dot"} cx={x(i)} cy={y(value)} r={i === at ? 5 : 3} />
       ))}
     </svg>
   );
 }
 
 /** The cosine of every two rows. */
-export function cosines(vectors: Float32Array, size: number, width: number): Float32Array {
+export function computeCosines(vectors: Float32Array, size: number, width: number): Float32Array {
   const norms = Array.from({ length: size }, (_, i) => Math.hypot(...vectors.subarray(i * width, (i + 1) * width)));
-  const found = new Float32Array(size * size);
-  for (let a = 0; a < size; a++) {
-    for (let b = 0; b < size; b++) {
+  const cosines = new Float32Array(size * size);
+  for (let row = 0; row < size; row++) {
+    for (let other = 0; other < size; other++) {
       let product = 0;
-      for (let d = 0; d < width; d++) product += (vectors[a * width + d] ?? NaN) * (vectors[b * width + d] ?? NaN);
-      found[a * size + b] = product / ((norms[a] ?? NaN) * (norms[b] ?? NaN));
+      for (let d = 0; d < width; d++) product += (vectors[row * width + d] ?? NaN) * (vectors[other * width + d] ?? NaN);
+      cosines[row * size + other] = product / ((norms[row] ?? NaN) * (norms[other] ?? NaN));
     }
   }
-  return found;
+  return cosines;
 }

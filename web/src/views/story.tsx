@@ -1,9 +1,10 @@
 // The story: one of fourteen stops at a time, beside the picture it speaks of.
 import { useEffect, useRef } from "preact/hooks";
-import { type App, useApp, useLoaded } from "../state";
-import { STOPS, type Stop, storyOf } from "../stories";
+import { useApp, useLoaded } from "../hooks";
+import type { App } from "../state";
+import { makeStory, STOP_COUNT, type StoryStop } from "../story_stops";
 import type { Code, Manifest } from "../types";
-import { Missing, Said } from "./said";
+import { Missing, RichTextSpan } from "./values";
 
 export function StoryView() {
   const app = useApp();
@@ -14,69 +15,69 @@ export function StoryView() {
 }
 
 /** The source piece the story follows: the pinned one, else the second, which rarely is a mere article. */
-export function pieceOf(app: App, manifest: Manifest): number {
+export function chooseStoryPiece(app: App, manifest: Manifest): number {
   const follow = app.follow.value;
   if (follow?.dim === "S") return follow.index;
   return Math.min(1, manifest.source.pieces.length - 1);
 }
 
 function StopPanel({ app, manifest, number }: { app: App; manifest: Manifest; number: number }) {
-  const piece = pieceOf(app, manifest);
+  const piece = chooseStoryPiece(app, manifest);
   const step = app.step.value;
-  const stops = storyOf(manifest, piece, step, app.source.act !== undefined);
+  const stops = makeStory(manifest, piece, step, app.source.act !== undefined);
   const stop = stops[number - 1];
   const shown = useRef<number | null>(null);
   useEffect(() => {
     // A link says its own place; the story moves the picture when it begins and when it goes on.
-    if (stop && (shown.current !== null || number === 1)) visit(app, manifest, stop);
+    if (stop && (shown.current !== null || number === 1)) visitStop(app, manifest, stop);
     shown.current = number;
   }, [number]);
   if (!stop) return null;
   const { view, section } = app.place.value;
-  const elsewhere = stop.place.view !== view || (stop.place.section !== undefined && stop.place.section !== section);
+  const isElsewhere = stop.place.view !== view || (stop.place.section !== undefined && stop.place.section !== section);
   return (
-    <section class="panel b-story" aria-label={`Story, stop ${number} of ${STOPS}`}>
+    <section class="panel story-panel" aria-label={`Story, stop ${number} of ${STOP_COUNT}`}>
       <header class="row">
         <span class="quiet">
-          Story {number} of {STOPS}
+          Story {number} of {STOP_COUNT}
         </span>
-        <button type="button" class="button b-quiet" onClick={() => (app.story.value = null)}>
+        <button type="button" class="button story-leave" onClick={() => (app.story.value = null)}>
           Leave
         </button>
       </header>
       <h2 tabIndex={-1}>{stop.title}</h2>
-      <Telling app={app} stop={stop} piece={piece} step={step} of={`${manifest.id} ${number}`} />
+      <StopText app={app} stop={stop} piece={piece} step={step} traceKey={`${manifest.id} ${number}`} />
       {app.code.value && stop.formula}
       {app.code.value && stop.tensor?.code && <SourceLine code={stop.tensor.code} name={stop.tensor.name} />}
-      <p class="b-try">
-        <strong>Try:</strong> {stop.attempt}
+      <p class="story-try">
+        <strong>Try:</strong> {stop.suggestion}
       </p>
-      {elsewhere && (
-        <button type="button" class="button" onClick={() => visit(app, manifest, stop)}>
+      {isElsewhere && (
+        <button type="button" class="button" onClick={() => visitStop(app, manifest, stop)}>
           Show this stop again
         </button>
       )}
-      <Steps app={app} stops={stops} number={number} />
+      <StopNavigation app={app} stops={stops} number={number} />
     </section>
   );
 }
 
 /** Moves the picture to a stop; what an earlier place had opened is closed. */
-function visit(app: App, manifest: Manifest, stop: Stop): void {
+function visitStop(app: App, manifest: Manifest, stop: StoryStop): void {
   const closed = { section: undefined, tensor: undefined, head: undefined, row: undefined, col: undefined, index: undefined };
-  if (stop.later && app.step.value === 0) app.step.value = Math.min(2, manifest.steps.length - 1);
-  const row = stop.later && stop.place.row !== undefined ? { row: app.step.value } : {};
-  app.go({ ...closed, ...stop.place, ...row });
+  if (stop.isTimedLater && app.step.value === 0) app.step.value = Math.min(2, manifest.steps.length - 1);
+  const row = stop.isTimedLater && stop.place.row !== undefined ? { row: app.step.value } : {};
+  app.goTo({ ...closed, ...stop.place, ...row });
 }
 
-function Telling({ app, stop, piece, step, of }: { app: App; stop: Stop; piece: number; step: number; of: string }) {
-  const values = async (name: string) => (await app.tensor(name)).values;
-  const loaded = useLoaded(() => stop.tell({ piece, step, values }), `${of} ${piece} ${step}`);
-  const more = app.host === "file" ? " A file that is saved with all numbers shows them." : "";
-  if (loaded.state === "missing") return <Missing says={loaded.says + more} />;
+function StopText({ app, stop, piece, step, traceKey }: { app: App; stop: StoryStop; piece: number; step: number; traceKey: string }) {
+  const values = async (name: string) => (await app.loadTensor(name)).values;
+  const loaded = useLoaded(() => stop.writeText({ piece, step, values }), `${traceKey} ${piece} ${step}`);
+  const hint = app.host === "file" ? " A file that is saved with all numbers shows them." : "";
+  if (loaded.state === "missing") return <Missing message={loaded.message + hint} />;
   return (
-    <p class="b-telling" aria-live="polite">
-      {loaded.state === "ready" ? <Said told={loaded.value} /> : "\u00a0"}
+    <p class="story-text" aria-live="polite">
+      {loaded.state === "ready" ? <RichTextSpan text={loaded.value} /> : "\u00a0"}
     </p>
   );
 }
@@ -84,7 +85,7 @@ function Telling({ app, stop, piece, step, of }: { app: App; stop: Stop; piece: 
 /** A line of the program that made the numbers, as it is installed. */
 export function SourceLine({ code, name }: { code: Code; name: string }) {
   return (
-    <figure class="b-code">
+    <figure class="source-line">
       <figcaption class="quiet">
         {name} is made in {code.file}, line {code.line}:
       </figcaption>
@@ -95,11 +96,11 @@ export function SourceLine({ code, name }: { code: Code; name: string }) {
   );
 }
 
-function Steps({ app, stops, number }: { app: App; stops: Stop[]; number: number }) {
-  const to = (next: number) => (app.story.value = Math.min(STOPS, Math.max(1, next)));
+function StopNavigation({ app, stops, number }: { app: App; stops: StoryStop[]; number: number }) {
+  const moveTo = (next: number) => (app.story.value = Math.min(STOP_COUNT, Math.max(1, next)));
   return (
-    <nav class="b-stops" aria-label="Stops of the story">
-      <button type="button" class="button" disabled={number === 1} onClick={() => to(number - 1)} aria-keyshortcuts="PageUp">
+    <nav class="story-stops" aria-label="Stops of the story">
+      <button type="button" class="button" disabled={number === 1} onClick={() => moveTo(number - 1)} aria-keyshortcuts="PageUp">
         ← Back
       </button>
       <ol>
@@ -110,14 +111,14 @@ function Steps({ app, stops, number }: { app: App; stops: Stop[]; number: number
               title={stop.title}
               aria-label={`Stop ${i + 1}: ${stop.title}`}
               aria-current={i + 1 === number ? "step" : undefined}
-              onClick={() => to(i + 1)}
+              onClick={() => moveTo(i + 1)}
             >
               {i + 1}
             </button>
           </li>
         ))}
       </ol>
-      <button type="button" class="button b-next" disabled={number === STOPS} onClick={() => to(number + 1)} aria-keyshortcuts="PageDown">
+      <button type="button" class="button story-next" disabled={number === STOP_COUNT} onClick={() => moveTo(number + 1)} aria-keyshortcuts="PageDown">
         Next →
       </button>
     </nav>

@@ -1,6 +1,7 @@
 // From text to numbers: the sentence as written, as the tokenizer has it, in pieces, and each piece's id.
-import { many, quoted } from "../prose";
-import { type App, useApp } from "../state";
+import { formatQuantity, quotePiece } from "../format";
+import { useApp } from "../hooks";
+import type { App } from "../state";
 import type { Side } from "../types";
 
 const MANY_PIECES = 4; // from here on a word is worth a warning
@@ -9,14 +10,14 @@ export function TokensView() {
   const app = useApp();
   const manifest = app.manifest.value;
   if (!manifest) return null;
-  const written = manifest.forced ? "Target (given)" : "Target (written by the model)";
+  const targetTitle = manifest.forced ? "Target (given)" : "Target (written by the model)";
   return (
-    <div class="stack b-tokens">
+    <div class="stack tokens-body">
       <SidePanel app={app} side={manifest.source} title="Source" dim="S" />
-      <SidePanel app={app} side={manifest.target} title={written} dim={null} />
+      <SidePanel app={app} side={manifest.target} title={targetTitle} dim={null} />
       <p class="quiet">
-        The decoder reads its own text one place later: {manifest.inputs.pieces.map((piece) => quoted(piece)).join(" ")}. So
-        row 0 of every decoder picture is the start mark, and it writes {quoted(manifest.target.pieces[0])}.
+        The decoder reads its own text one place later: {manifest.inputs.pieces.map((piece) => quotePiece(piece)).join(" ")}. So
+        row 0 of every decoder picture is the start mark, and it writes {quotePiece(manifest.target.pieces[0])}.
       </p>
     </div>
   );
@@ -26,22 +27,22 @@ function SidePanel({ app, side, title, dim }: { app: App; side: Side; title: str
   return (
     <section class="panel stack" aria-label={title}>
       <h2>{title}</h2>
-      <dl class="b-stages">
+      <dl class="token-stages">
         <dt>As written</dt>
-        <dd class="b-text">{side.text}</dd>
+        <dd class="token-text">{side.text}</dd>
         <dt>Normalised</dt>
-        <dd class="b-text">{side.normalised === side.text ? <span class="quiet">the same</span> : side.normalised}</dd>
+        <dd class="token-text">{side.normalised === side.text ? <span class="quiet">the same</span> : side.normalised}</dd>
         <dt>
           Pieces <span class="quiet">and ids</span>
         </dt>
         <dd>
-          <ol class="b-words">
-            {wordsOf(side).map((word) => (
-              <li class={`b-word${word.pieces.length >= MANY_PIECES ? " b-many" : ""}`} key={word.pieces[0]}>
-                <span class="b-word-text quiet">{word.text}</span>
-                <span class="row b-pieces">
+          <ol class="token-words">
+            {groupPieces(side).map((word) => (
+              <li class={`token-word${word.pieces.length >= MANY_PIECES ? " token-word-many" : ""}`} key={word.pieces[0]}>
+                <span class="token-word-text quiet">{word.text}</span>
+                <span class="row token-pieces">
                   {word.pieces.map((index) => (
-                    <Piece app={app} side={side} index={index} dim={dim} />
+                    <PieceButton app={app} side={side} index={index} dim={dim} />
                   ))}
                 </span>
               </li>
@@ -49,8 +50,8 @@ function SidePanel({ app, side, title, dim }: { app: App; side: Side; title: str
           </ol>
         </dd>
       </dl>
-      <ul class="b-warnings">
-        {warningsOf(side).map((warning) => (
+      <ul class="token-warnings">
+        {listWarnings(side).map((warning) => (
           <li>{warning}</li>
         ))}
       </ul>
@@ -58,51 +59,51 @@ function SidePanel({ app, side, title, dim }: { app: App; side: Side; title: str
   );
 }
 
-function Piece({ app, side, index, dim }: { app: App; side: Side; index: number; dim: "S" | null }) {
+function PieceButton({ app, side, index, dim }: { app: App; side: Side; index: number; dim: "S" | null }) {
   const unknown = side.unknown[index];
   const follow = app.follow.value;
   const pinned = dim !== null && follow?.dim === dim && follow.index === index;
   const text = (
     <>
-      <span class="b-piece-text">{side.pieces[index]}</span>
-      <span class="b-id mono">{side.ids[index]}</span>
+      <span class="token-piece-text">{side.pieces[index]}</span>
+      <span class="token-id mono">{side.ids[index]}</span>
     </>
   );
-  const says = `${side.pieces[index]}, id ${side.ids[index]}${unknown ? ", not covered by a piece of its own" : ""}`;
-  const kind = `b-piece${unknown ? " b-unknown" : ""}`;
+  const label = `${side.pieces[index]}, id ${side.ids[index]}${unknown ? ", not covered by a piece of its own" : ""}`;
+  const kind = `token-piece${unknown ? " token-unknown" : ""}`;
   const current = dim === null ? app.step.value === index : pinned;
   const pick = () => {
     if (dim === null) app.step.value = index;
     else app.follow.value = pinned ? null : { dim, index };
   };
   return (
-    <button type="button" class={kind} aria-pressed={current} aria-label={dim === null ? `${says}: go to its step` : says} onClick={pick}>
+    <button type="button" class={kind} aria-pressed={current} aria-label={dim === null ? `${label}: go to its step` : label} onClick={pick}>
       {text}
     </button>
   );
 }
 
 /** The pieces of each word together, marks alone, in the order of the sentence. */
-export function wordsOf(side: Side): { text: string; pieces: number[] }[] {
-  const spelled = side.text.split(/\s+/).filter(Boolean);
+export function groupPieces(side: Side): { text: string; pieces: number[] }[] {
+  const words = side.text.split(/\s+/).filter(Boolean);
   const groups: { word: number | null; text: string; pieces: number[] }[] = [];
   side.pieces.forEach((_, index) => {
     const word = side.words[index] ?? null;
-    const last = groups.at(-1);
-    if (last && word !== null && last.word === word) last.pieces.push(index);
-    else groups.push({ word, text: word === null ? "mark" : (spelled[word] ?? ""), pieces: [index] });
+    const previous = groups.at(-1);
+    if (previous && word !== null && previous.word === word) previous.pieces.push(index);
+    else groups.push({ word, text: word === null ? "mark" : (words[word] ?? ""), pieces: [index] });
   });
   return groups;
 }
 
 /** What may explain a bad translation already here: words in many pieces, characters without a piece. */
-export function warningsOf(side: Side): string[] {
-  const cut = wordsOf(side)
+export function listWarnings(side: Side): string[] {
+  const splitWords = groupPieces(side)
     .filter((word) => word.pieces.length >= MANY_PIECES)
-    .map((word) => `The word “${word.text}” became ${many(word.pieces.length, "piece")}: the vocabulary has no larger parts of it.`);
-  const strange = side.pieces.filter((_, index) => side.unknown[index]);
-  const unknown = strange.length
-    ? [`${many(strange.length, "piece")} (${strange.slice(0, 8).join(" ")}${strange.length > 8 ? " …" : ""}) stand for characters that have no piece of their own.`]
+    .map((word) => `The word “${word.text}” became ${formatQuantity(word.pieces.length, "piece")}: the vocabulary has no larger parts of it.`);
+  const unknownPieces = side.pieces.filter((_, index) => side.unknown[index]);
+  const unknown = unknownPieces.length
+    ? [`${formatQuantity(unknownPieces.length, "piece")} (${unknownPieces.slice(0, 8).join(" ")}${unknownPieces.length > 8 ? " …" : ""}) stand for characters that have no piece of their own.`]
     : [];
-  return [...cut, ...unknown];
+  return [...splitWords, ...unknown];
 }

@@ -1,85 +1,85 @@
 // The words of the model on a map: every piece of a table, those of the sentence marked, the neighbours of one picked.
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { formatCount, formatNumber, quotePiece } from "../format";
+import { useApp, useLoaded } from "../hooks";
 import { Piece } from "../piece";
-import { count, figure, quoted } from "../prose";
-import { useRoom } from "../room";
-import { frameOf, type MapFrame, nearestTo, nextTowards, placeOf } from "../scatter";
-import { useApp, useLoaded } from "../state";
-import { type Inks, inksOf, useDark } from "../theme";
-import type { Manifest, Near, WordMap } from "../types";
-import { Num } from "./card";
-import { AnalogyBox, NearTable } from "./cards_words";
-import { Loading, Missing } from "./said";
+import { findNearest, findNext, locatePoint, makeFrame, type MapFrame } from "../scatter";
+import { useAvailableSize } from "../sheet_measures";
+import { getInks, type Inks, useDark } from "../theme";
+import type { Manifest, Neighbour, WordMap } from "../types";
+import { AnalogyForm, NeighbourTable } from "./cards_words";
+import { NumberValue } from "./claim_card";
+import { Loading, Missing } from "./values";
 
-const HIGH = 460;
+const MAP_HEIGHT = 460;
 const MOST_OPTIONS = 200;
 
 export function WordsView() {
   const app = useApp();
   const [side, setSide] = useState("source");
   const manifest = app.manifest.value;
-  const loaded = useLoaded(() => app.find("words", { side }), `${manifest?.model.sha256} ${side}`);
+  const loaded = useLoaded(() => app.fetchAnswer("words", { side }), `${manifest?.model.sha256} ${side}`);
   if (!manifest) return null;
   const sides = loaded.state === "ready" ? loaded.value.sides : {};
   return (
-    <div class="stack b-words-view">
+    <div class="stack words-body">
       <header class="row">
         <h2>Words on a map</h2>
         {Object.keys(sides).length > 1 && (
           <label>
             Table{" "}
             <select value={side} onChange={(event) => setSide(event.currentTarget.value)}>
-              {Object.entries(sides).map(([name, says]) => (
-                <option value={name}>{says}</option>
+              {Object.entries(sides).map(([name, meaning]) => (
+                <option value={name}>{meaning}</option>
               ))}
             </select>
           </label>
         )}
       </header>
       {loaded.state === "loading" && <Loading />}
-      {loaded.state === "missing" && <Missing says={loaded.says} />}
-      {loaded.state === "ready" && <Words map={loaded.value} manifest={manifest} key={loaded.value.side} />}
+      {loaded.state === "missing" && <Missing message={loaded.message} />}
+      {loaded.state === "ready" && <WordsMap map={loaded.value} manifest={manifest} key={loaded.value.side} />}
     </div>
   );
 }
 
 /** The ids of the sentence's pieces that this table has vectors for, each once. */
-function ownIds(map: WordMap, manifest: Manifest): number[] {
+function listSentenceIds(map: WordMap, manifest: Manifest): number[] {
   const shared = Object.keys(map.sides).length === 1;
   const ids = [...(shared || map.side === "source" ? manifest.source.ids : []), ...(shared || map.side !== "source" ? manifest.target.ids : [])];
   return [...new Set(ids)];
 }
 
-function Words({ map, manifest }: { map: WordMap; manifest: Manifest }) {
+function WordsMap({ map, manifest }: { map: WordMap; manifest: Manifest }) {
   const places = useMemo(() => Float32Array.from(map.places), [map]);
   const pointOf = useMemo(() => new Map(map.ids?.map((id, point) => [id, point])), [map]);
   const idOf = (point: number) => map.ids?.[point] ?? point;
   const pointAt = (id: number) => (map.ids ? pointOf.get(id) : id < map.pieces.length ? id : undefined);
-  const own = ownIds(map, manifest).flatMap((id) => pointAt(id) ?? []);
-  const [point, setPoint] = useState(own[Math.min(1, own.length - 1)] ?? 0);
-  const near = useNear(map, idOf(point));
-  const nearPoints = near.state === "ready" ? near.value.flatMap((each) => pointAt(each.id) ?? []) : [];
+  const sentencePoints = listSentenceIds(map, manifest).flatMap((id) => pointAt(id) ?? []);
+  const [point, setPoint] = useState(sentencePoints[Math.min(1, sentencePoints.length - 1)] ?? 0);
+  const neighbours = useNeighbours(map, idOf(point));
+  const neighbourPoints = neighbours.state === "ready" ? neighbours.value.flatMap((neighbour) => pointAt(neighbour.id) ?? []) : [];
   const [first = 0, second = 0] = map.shares;
   return (
     <>
       <p>
-        What is {map.sides[map.side]}. {count(map.count)} pieces, each a vector of {map.width} numbers, laid out along the two directions in which they vary most (principal components). These hold{" "}
-        <Num value={100 * first} />% and <Num value={100 * second} />% of the variance, so what is near here need not be near: the list below compares whole vectors.
-        {map.pieces.length < map.count ? ` This file has the places of ${count(map.pieces.length)} of them.` : ""}
+        What is {map.sides[map.side]}. {formatCount(map.count)} pieces, each a vector of {map.width} numbers, laid out along the two directions in which they vary most (principal components). These hold{" "}
+        <NumberValue value={100 * first} />% and <NumberValue value={100 * second} />% of the variance, so what is near here need not be near: the list below compares whole vectors.
+        {map.pieces.length < map.count ? ` This file has the places of ${formatCount(map.pieces.length)} of them.` : ""}
       </p>
-      <Chips points={own} map={map} picked={point} onPick={setPoint} />
-      <div class="c-map">
-        <Scatter map={map} places={places} own={own} near={nearPoints} picked={point} onPick={setPoint} />
+      <PieceSearch points={sentencePoints} map={map} picked={point} onPick={setPoint} />
+      <div class="word-map">
+        <ScatterPlot map={map} places={places} sentencePoints={sentencePoints} neighbourPoints={neighbourPoints} picked={point} onPick={setPoint} />
         <aside class="panel stack" aria-label="The piece picked">
           <h3>
             <Piece text={map.pieces[point] ?? ""} /> <span class="quiet">id {idOf(point)}</span>
           </h3>
-          {near.state === "loading" && <Loading />}
-          {near.state === "missing" && <Missing says={near.says} />}
-          {near.state === "ready" && <NearTable name="nearest by cosine" near={near.value} />}
+          {neighbours.state === "loading" && <Loading />}
+          {neighbours.state === "missing" && <Missing message={neighbours.message} />}
+          {neighbours.state === "ready" && <NeighbourTable name="nearest by cosine" neighbours={neighbours.value} />}
           <p class="quiet">
-            Two pieces of this table have a cosine of <Num value={map.chance.mean} /> in the mean, ± <Num value={map.chance.deviation} />.
+            Two pieces of this table have a cosine of <NumberValue value={map.chance.mean} /> in the mean, ± <NumberValue value={map.chance.deviation} />.
           </p>
         </aside>
       </div>
@@ -93,30 +93,30 @@ function SumsOfWords({ side }: { side: string }) {
   return (
     <section class="panel stack" aria-label="Sums of words">
       <h3>Sums and differences of words</h3>
-      <AnalogyBox app={app} side={side} />
+      <AnalogyForm app={app} side={side} />
     </section>
   );
 }
 
-function useNear(map: WordMap, id: number) {
+function useNeighbours(map: WordMap, id: number) {
   const app = useApp();
-  const asked = async (): Promise<Near[]> => (await app.find("neighbours", { side: map.side, piece: id })).near;
-  return useLoaded(asked, `${app.manifest.value?.model.sha256} ${map.side} ${id}`);
+  const fetchNeighbours = async (): Promise<Neighbour[]> => (await app.fetchAnswer("neighbours", { side: map.side, piece: id })).near;
+  return useLoaded(fetchNeighbours, `${app.manifest.value?.model.sha256} ${map.side} ${id}`);
 }
 
-function Chips(props: { points: number[]; map: WordMap; picked: number; onPick: (point: number) => void }) {
+function PieceSearch(props: { points: number[]; map: WordMap; picked: number; onPick: (point: number) => void }) {
   const { points, map, picked, onPick } = props;
   const [text, setText] = useState("");
-  const options = useMemo(() => found(map.pieces, text), [map, text]);
+  const options = useMemo(() => findPieces(map.pieces, text), [map, text]);
   const search = (event: Event) => {
     event.preventDefault();
     const [best] = options;
     if (best !== undefined) onPick(best);
   };
   return (
-    <form class="row c-find" onSubmit={search}>
+    <form class="row word-map-find" onSubmit={search}>
       {points.map((point) => (
-        <button type="button" class="chip a-chip" aria-pressed={point === picked} aria-label={`show ${quoted(map.pieces[point])}`} onClick={() => onPick(point)}>
+        <button type="button" class="chip piece-chip" aria-pressed={point === picked} aria-label={`show ${quotePiece(map.pieces[point])}`} onClick={() => onPick(point)}>
           <Piece text={map.pieces[point] ?? ""} />
         </button>
       ))}
@@ -126,114 +126,114 @@ function Chips(props: { points: number[]; map: WordMap; picked: number; onPick: 
       <button type="submit" class="button" disabled={options.length === 0}>
         Show
       </button>
-      {text && <span class="quiet">{options.length ? `${options.length === MOST_OPTIONS ? `${MOST_OPTIONS} or more` : options.length} begin so, ${quoted(map.pieces[options[0] ?? 0])} first` : "no piece begins so"}</span>}
+      {text && <span class="quiet">{options.length ? `${options.length === MOST_OPTIONS ? `${MOST_OPTIONS} or more` : options.length} begin so, ${quotePiece(map.pieces[options[0] ?? 0])} first` : "no piece begins so"}</span>}
     </form>
   );
 }
 
 /** Pieces that begin with a text, the whole one first, with or without the mark of a space. */
-export function found(pieces: string[], text: string): number[] {
-  const wanted = text.trim().toLowerCase();
-  if (!wanted) return [];
-  const all: number[] = [];
+export function findPieces(pieces: string[], text: string): number[] {
+  const prefix = text.trim().toLowerCase();
+  if (!prefix) return [];
+  const points: number[] = [];
   const bare = (piece: string) => piece.replace(/^\u2581/, "").toLowerCase();
-  for (let i = 0; i < pieces.length && all.length < MOST_OPTIONS; i++) if (bare(pieces[i] as string).startsWith(wanted) || pieces[i] === text.trim()) all.push(i);
-  return all.sort((a, b) => bare(pieces[a] as string).length - bare(pieces[b] as string).length || a - b);
+  for (let i = 0; i < pieces.length && points.length < MOST_OPTIONS; i++) if (bare(pieces[i] as string).startsWith(prefix) || pieces[i] === text.trim()) points.push(i);
+  return points.sort((a, b) => bare(pieces[a] as string).length - bare(pieces[b] as string).length || a - b);
 }
 
 interface ScatterProps {
   map: WordMap;
   places: Float32Array;
-  own: number[];
-  near: number[];
+  sentencePoints: number[];
+  neighbourPoints: number[];
   picked: number;
   onPick: (point: number) => void;
 }
 
-function Scatter({ map, places, own, near, picked, onPick }: ScatterProps) {
+function ScatterPlot({ map, places, sentencePoints, neighbourPoints, picked, onPick }: ScatterProps) {
   const dark = useDark();
-  const inside = useRef<HTMLDivElement>(null);
+  const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
-  const [room] = useRoom(inside);
+  const [room] = useAvailableSize(box);
   const [zoom, setZoom] = useState(1);
   const [hover, setHover] = useState<number | null>(null);
-  const frame = useMemo(() => frameOf(places, Math.max(room, 40), HIGH, zoom, picked), [places, room, zoom, picked]);
+  const frame = useMemo(() => makeFrame(places, Math.max(room, 40), MAP_HEIGHT, zoom, picked), [places, room, zoom, picked]);
   useLayoutEffect(() => {
-    if (canvas.current && room > 0) draw(canvas.current, frame, { map, places, own, near, picked, onPick }, hover, inksOf(dark));
+    if (canvas.current && room > 0) paintScatter(canvas.current, frame, { map, places, sentencePoints, neighbourPoints, picked, onPick }, hover, getInks(dark));
   });
-  const at = (event: MouseEvent) => {
+  const locatePointer = (event: MouseEvent) => {
     const box = (canvas.current as HTMLCanvasElement).getBoundingClientRect();
-    return nearestTo(frame, places, event.clientX - box.left, event.clientY - box.top);
+    return findNearest(frame, places, event.clientX - box.left, event.clientY - box.top);
   };
-  const [x, y] = placeOf(frame, places, picked);
-  const says = (point: number) => `${quoted(map.pieces[point])}, ${figure(places[2 * point] as number)} across, ${figure(places[2 * point + 1] as number)} up`;
-  const keys = (event: KeyboardEvent) => {
-    const move = MOVES[event.key];
+  const [x, y] = locatePoint(frame, places, picked);
+  const describePoint = (point: number) => `${quotePiece(map.pieces[point])}, ${formatNumber(places[2 * point] as number)} across, ${formatNumber(places[2 * point + 1] as number)} up`;
+  const onKeyDown = (event: KeyboardEvent) => {
+    const move = KEY_MOVES[event.key];
     if (!move || event.altKey || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     event.stopPropagation();
-    onPick(nextTowards(frame, places, picked, ...move));
+    onPick(findNext(frame, places, picked, ...move));
   };
   return (
-    <figure class="c-scatter">
+    <figure class="word-map-scatter">
       <div class="row">
-        <label class="c-slider">
+        <label class="slider">
           closer <input type="range" min={1} max={32} step={1} value={zoom} onInput={(event) => setZoom(Number(event.currentTarget.value))} />
         </label>
         <span class="quiet">Arrow keys go from piece to piece.</span>
       </div>
-      <div class="c-space">
-        <div ref={inside}>
+      <div class="word-map-canvas">
+        <div ref={box}>
           <canvas
             ref={canvas}
-            style={{ width: `${frame.width}px`, height: `${HIGH}px` }}
+            style={{ width: `${frame.width}px`, height: `${MAP_HEIGHT}px` }}
             aria-hidden="true"
-            onMouseMove={(event) => setHover(at(event))}
+            onMouseMove={(event) => setHover(locatePointer(event))}
             onMouseLeave={() => setHover(null)}
             onClick={(event) => {
-              const point = at(event);
+              const point = locatePointer(event);
               if (point !== null) onPick(point);
             }}
           />
-          <button type="button" class="c-here" style={{ left: `${x}px`, top: `${y}px` }} aria-label={`On the map: ${says(picked)}`} onKeyDown={keys} />
+          <button type="button" class="word-map-here" style={{ left: `${x}px`, top: `${y}px` }} aria-label={`On the map: ${describePoint(picked)}`} onKeyDown={onKeyDown} />
         </div>
       </div>
-      <figcaption aria-live="polite" class="c-told">
-        {says(hover ?? picked)}
+      <figcaption aria-live="polite" class="word-map-readout">
+        {describePoint(hover ?? picked)}
       </figcaption>
     </figure>
   );
 }
 
-const MOVES: Record<string, [number, number]> = {
+const KEY_MOVES: Record<string, [number, number]> = {
   ArrowUp: [0, -1],
   ArrowDown: [0, 1],
   ArrowLeft: [-1, 0],
   ArrowRight: [1, 0],
 };
 
-function draw(canvas: HTMLCanvasElement, frame: MapFrame, props: ScatterProps, hover: number | null, inks: Inks): void {
+function paintScatter(canvas: HTMLCanvasElement, frame: MapFrame, props: ScatterProps, hover: number | null, inks: Inks): void {
   const ratio = globalThis.devicePixelRatio || 1;
   canvas.width = Math.round(frame.width * ratio);
   canvas.height = Math.round(frame.height * ratio);
   const pen = canvas.getContext("2d");
   if (!pen) return;
   pen.scale(ratio, ratio);
-  const { map, places, own, near, picked } = props;
+  const { map, places, sentencePoints, neighbourPoints, picked } = props;
   pen.fillStyle = inks.hatch;
   for (let point = 0; point < map.pieces.length; point++) {
-    const [x, y] = placeOf(frame, places, point);
+    const [x, y] = locatePoint(frame, places, point);
     if (x > -2 && y > -2 && x < frame.width + 2 && y < frame.height + 2) pen.fillRect(x - 1, y - 1, 2, 2);
   }
-  const named = new Map<number, string>([...near.map((each) => [each, inks.accent] as const), ...own.map((each) => [each, inks.follow] as const)]);
-  for (const [point, ink] of hover === null ? [[picked, inks.follow] as const] : ([[picked, inks.follow], [hover, named.get(hover) ?? inks.ink]] as const)) {
-    named.delete(point); // so that it is drawn last, above the others
-    named.set(point, ink);
+  const inkByPoint = new Map<number, string>([...neighbourPoints.map((point) => [point, inks.accent] as const), ...sentencePoints.map((point) => [point, inks.follow] as const)]);
+  for (const [point, ink] of hover === null ? [[picked, inks.follow] as const] : ([[picked, inks.follow], [hover, inkByPoint.get(hover) ?? inks.ink]] as const)) {
+    inkByPoint.delete(point); // so that it is drawn last, above the others
+    inkByPoint.set(point, ink);
   }
   pen.font = "13px ui-sans-serif, system-ui, sans-serif";
   pen.lineJoin = "round";
-  for (const [point, ink] of named) {
-    const [x, y] = placeOf(frame, places, point);
+  for (const [point, ink] of inkByPoint) {
+    const [x, y] = locatePoint(frame, places, point);
     const text = (map.pieces[point] ?? "").replace(/^\u2581/, "");
     const left = x + 8 + pen.measureText(text).width > frame.width;
     pen.fillStyle = ink;

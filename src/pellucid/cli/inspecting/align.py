@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pellucid.cli.files import equal_lines, lines_beside, name_file_in_errors, open_output, write_lines
+from pellucid.cli.files import name_file_in_errors, open_output, read_file_pair, read_parallel_lines, write_lines
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
 from pellucid.cli.options import MODEL
 
@@ -64,14 +64,14 @@ def run(
     require_figure(plot)
     if (dev_source is None) != (dev_target is None):
         raise ValueError("--dev-source and --dev-target belong together; give both or none")
-    sources, targets = equal_lines(source, target)
+    sources, targets = read_file_pair(source, target)
     if sentence > len(sources):
         raise ValueError(f"--sentence {sentence}: {source} has {len(sources):,} lines")
     spaced = [list(map(separate_punctuation, texts)) if apart else texts for texts in (sources, targets)]
     known = None
     if gold is not None:
         with name_file_in_errors(gold):
-            known = read_links(lines_beside(gold, source))
+            known = read_links(read_parallel_lines(gold, source))
             require_inside(
                 known, *([text.split() for text in texts] for texts in spaced), hint="" if apart else APART_HINT
             )
@@ -79,7 +79,7 @@ def run(
     pairs, reads = read_with_progress(found, sources, targets, spaced, known, f"{source} and {target}")
     chosen_on = reads
     if dev_source is not None and dev_target is not None:
-        texts = equal_lines(dev_source, dev_target)
+        texts = read_file_pair(dev_source, dev_target)
         parts = [list(map(separate_punctuation, each)) if apart else each for each in texts]
         chosen_on = read_with_progress(found, *texts, parts, None, f"{dev_source} and {dev_target}")[1]
     chosen = tuple(each.reading for each in choose_readings(chosen_on))

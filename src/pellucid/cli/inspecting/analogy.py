@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import lines_of, name_file_in_errors, write_lines
+from pellucid.cli.files import name_file_in_errors, read_sentences, write_lines
 from pellucid.cli.inspecting.output import JSON, write_objects, write_table
 from pellucid.cli.inspecting.similar import SIDE
 from pellucid.cli.options import MODEL
@@ -77,7 +77,7 @@ def read_questions(file: str, table: "Embeddings") -> "Iterator[tuple[tuple[Sign
     """The analogies of a file; lines that begin with : or #, and blank ones, are titles."""
     from pellucid.inspect.analogies import parse_question
 
-    for number, line in enumerate(lines_of(file), start=1):
+    for number, line in enumerate(read_sentences(file), start=1):
         if not line.strip() or line.startswith((":", "#")):
             continue
         question, equals, answer = line.partition("=")

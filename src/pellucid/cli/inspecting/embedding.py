@@ -1,4 +1,4 @@
-"""`pellucid inspect embedding`: all numbers of a word's vector, and what the first layer gets of it."""
+"""`pellucid inspect embedding`: all numbers of a word's vector, up to the input of the first layer."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
@@ -25,88 +25,100 @@ def run(
     model: Annotated[str, MODEL],
     word: Annotated[str, typer.Argument(metavar="WORD", help="a word, or a piece as the vocabulary writes it (▁blue)")],
     at: Annotated[
-        int | None, typer.Option(metavar="N", help="show it at this position too, 0 the first: scaled, position, sum")
+        int | None,
+        typer.Option(metavar="N", help="also show the scaled vector, the vector of position N (from 0), and their sum"),
     ] = None,
-    side: Annotated[str, typer.Option(metavar="source|target", help="of the encoder, or of the decoder")] = "source",
+    side: Annotated[
+        str, typer.Option(metavar="source|target", help="embedding of the encoder or of the decoder")
+    ] = "source",
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
-    """All numbers of a word's embedding.
+    """Show all numbers of a word's embedding.
 
-    The row of the table, its length, and what becomes of it before the first layer: times sqrt(d_model), plus the
-    vector of its position. Of a word of several pieces each piece has its own.
+    Show the row of the table, its length, and what becomes of it before the first layer: times sqrt(d_model), plus the
+    vector of its position. If a word has several pieces, each piece is shown.
     """
     from pellucid.bundle import load_bundle
     from pellucid.inspect.input_vectors import input_vectors
 
     require_figure(plot)
-    found = input_vectors(load_bundle(model), word, side, at or 0)
+    vectors = input_vectors(load_bundle(model), word, side, at or 0)
     if plot:
-        draw_vectors(found, at is not None, plot, f"{side} embedding of {word}")
+        draw_vectors(vectors, at is not None, plot, f"{side} embedding of {word}")
     if json:
         write_objects(
-            {**vars(each), "norm": vector_length(each.row)} if at is not None else vector_object(each) for each in found
+            {**vars(vector), "norm": vector_length(vector.row)} if at is not None else vector_object(vector)
+            for vector in vectors
         )
         return
-    if len(found) > 1:
-        write_lines([f"{word} is cut into {len(found)} pieces: {' '.join(each.piece for each in found)}", ""])
-    for number, each in enumerate(found):
-        write_lines([*[""] * (number > 0), *vector_lines(each, at is not None)])
+    if len(vectors) > 1:
+        write_lines([f"{word} is cut into {len(vectors)} pieces: {' '.join(vector.piece for vector in vectors)}", ""])
+    for number, vector in enumerate(vectors):
+        write_lines([*[""] * (number > 0), *vector_lines(vector, at is not None)])
 
 
-def vector_object(each: "InputVector") -> dict[str, object]:
-    """The piece, where no position was asked for."""
-    return {"piece": each.piece, "id": each.id, "row": each.row, "scaled": each.scaled, "norm": vector_length(each.row)}
+def vector_object(vector: "InputVector") -> dict[str, object]:
+    """Return a piece as a JSON object without position."""
+    return {
+        "piece": vector.piece,
+        "id": vector.id,
+        "row": vector.row,
+        "scaled": vector.scaled,
+        "norm": vector_length(vector.row),
+    }
 
 
 def vector_length(vector: "np.ndarray") -> float:
-    """Its length."""
+    """Return the Euclidean length of a vector."""
     return float((vector @ vector) ** 0.5)
 
 
-def vector_lines(each: "InputVector", at: bool) -> Iterator[str]:
-    """The numbers of one piece, the dimension of the first of each line before it."""
-    width = len(each.row)
-    yield f"{escape_controls(each.piece)}, id {each.id}: {width} numbers, length {vector_length(each.row):.4f}"
-    yield from number_grid(each.row)
+def vector_lines(vector: "InputVector", with_position: bool) -> Iterator[str]:
+    """Yield the numbers of one piece: row, scaled row and, with a position, the input of the first layer."""
+    width = len(vector.row)
+    yield f"{escape_controls(vector.piece)}, id {vector.id}: {width} numbers, length {vector_length(vector.row):.4f}"
+    yield from number_grid(vector.row)
     yield ""
-    yield f"times sqrt({width}) = {width**0.5:.4f}: length {vector_length(each.scaled):.4f}"
-    if not at:
+    yield f"times sqrt({width}) = {width**0.5:.4f}: length {vector_length(vector.scaled):.4f}"
+    if not with_position:
         return
-    yield from number_grid(each.scaled)
+    yield from number_grid(vector.scaled)
     yield ""
-    if each.position is None:
-        yield f"position {each.at}: this model adds no vector for it"
+    if vector.position is None:
+        yield f"position {vector.at}: this model adds no vector for it"
     else:
-        yield f"position {each.at}: length {vector_length(each.position):.4f}"
-        yield from number_grid(each.position)
+        yield f"position {vector.at}: length {vector_length(vector.position):.4f}"
+        yield from number_grid(vector.position)
     yield ""
-    yield f"what the first layer reads: length {vector_length(each.input):.4f}"
-    yield from number_grid(each.input)
+    yield f"what the first layer reads: length {vector_length(vector.input):.4f}"
+    yield from number_grid(vector.input)
 
 
 def number_grid(vector: "np.ndarray") -> Iterator[str]:
-    """All numbers, as many a line as fit: 4, 8 or 16."""
+    """Yield all numbers, 4, 8 or 16 per line as fit, each line with the dimension of its first number."""
+    # A number takes 9 columns with its gap (+0.0000 and two blanks), the dimension before them 6.
     room = (min(Terminal.of_stdout().width, 160) - 6) // 9
-    across = max(n for n in (4, 8, 16) if n <= max(room, 4))
+    columns = max(n for n in (4, 8, 16) if n <= max(room, 4))
     rows = [
-        [str(first), *(f"{value:+.4f}" for value in vector[first : first + across])]
-        for first in range(0, len(vector), across)
+        [str(first), *(f"{value:+.4f}" for value in vector[first : first + columns])]
+        for first in range(0, len(vector), columns)
     ]
-    rows = [row + [""] * (across + 1 - len(row)) for row in rows]
-    yield from (f"  {line}" for line in align_columns(rows, "r" * (across + 1)))
+    # The last line is filled up with empty cells, for a table needs equal rows.
+    rows = [row + [""] * (columns + 1 - len(row)) for row in rows]
+    yield from (f"  {line}" for line in align_columns(rows, "r" * (columns + 1)))
 
 
-def draw_vectors(found: "list[InputVector]", at: bool, plot: str, title: str) -> None:
-    """Bars: a panel for each step of each piece."""
+def draw_vectors(vectors: "list[InputVector]", with_position: bool, plot: str, title: str) -> None:
+    """Draw bars, a panel for each stage of each piece."""
     from pellucid.plots.spectrum import draw_spectrum
 
     panels: dict[str, np.ndarray] = {}
-    for each in found:
-        panels[f"{each.piece}: row of the table"] = each.row
-        if at:
-            panels[f"{each.piece}: times sqrt(d_model)"] = each.scaled
-            if each.position is not None:
-                panels[f"position {each.at}"] = each.position
-            panels[f"{each.piece} at {each.at}: what the first layer reads"] = each.input
+    for vector in vectors:
+        panels[f"{vector.piece}: row of the table"] = vector.row
+        if with_position:
+            panels[f"{vector.piece}: times sqrt(d_model)"] = vector.scaled
+            if vector.position is not None:
+                panels[f"position {vector.at}"] = vector.position
+            panels[f"{vector.piece} at {vector.at}: what the first layer reads"] = vector.input
     save_figure(plot, lambda path: draw_spectrum(panels, path, title=title))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import (
-    equal_lines,
     json_line,
-    lines_of,
     name_file_in_errors,
     open_output,
+    read_file_pair,
+    read_sentences,
     require_file,
     write_lines,
 )
@@ -93,13 +93,13 @@ def run(
         raise ValueError(f"--badges {badges}: {Path(badges).parent} is not a folder")
     for path in (counts, conllu, alignments):
         require_file(path or "-")
-    sources, targets = equal_lines(source, target)
+    sources, targets = read_file_pair(source, target)
     chosen = spread_evenly(sources, lines)
     gold = None if alignments is None else read_gold_links(alignments, sources, targets)
     parsed = []
     if conllu is not None:
         with name_file_in_errors(conllu):
-            parsed = list(parsing.read_conllu(lines_of(conllu)))
+            parsed = list(parsing.read_conllu(read_sentences(conllu)))
     bundle = load_bundle(model)
     transformer, config = bundle.model, bundle.model.config
     every, kept = importance.list_heads(config), importance.list_heads(config, among)
@@ -111,7 +111,7 @@ def run(
             config,
             [sources[n] for n in chosen],
             [targets[n] for n in chosen],
-            None if counts is None else lines_of(counts),
+            None if counts is None else read_sentences(counts),
             chosen,
         )
 
@@ -160,7 +160,7 @@ def read_gold_links(path: str, sources: Sequence[str], targets: Sequence[str]) -
     from pellucid.evaluate.alignment import read_links, require_inside
 
     with name_file_in_errors(path):
-        gold = read_links(lines_of(path))
+        gold = read_links(read_sentences(path))
         if len(gold) != len(sources):
             raise ValueError(f"{len(gold):,} lines of links and {len(sources):,} pairs: each line aligns one pair")
         require_inside(gold, [text.split() for text in sources], [text.split() for text in targets])

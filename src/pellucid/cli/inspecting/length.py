@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import equal_lines, name_file_in_errors, write_lines
+from pellucid.cli.files import name_file_in_errors, read_file_pair, write_lines
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
 from pellucid.cli.options import MODEL, search_default, search_option
 from pellucid.cli.progress import show_progress
@@ -22,21 +22,21 @@ EXAMPLES = """\
 def run(
     model: Annotated[str, MODEL],
     source: Annotated[
-        str, typer.Option(metavar="FILE", help="sentences, one a line, plain or .gz; - is standard input")
+        str, typer.Option(metavar="FILE", help="source sentences, one per line, plain or .gz; - is standard input")
     ],
-    target: Annotated[str, typer.Option(metavar="FILE", help="a translation of each, line by line")],
+    target: Annotated[str, typer.Option(metavar="FILE", help="their translations, line by line")],
     join: Annotated[
         int,
-        typer.Option(metavar="N", help="put neighbouring lines together too, up to N, so that there are longer ones"),
+        typer.Option(metavar="N", help="also join up to N neighbouring lines, to get longer ones"),
     ] = 1,
     beam: Annotated[int, search_option("beam")] = search_default("beam"),
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
-    """Loss and chrF by the length of the source.
+    """Measure loss and chrF by the length of the source.
 
-    Whether the model stays good beyond the longest source it was trained on. Lines are translated whole, however
-    long, which `pellucid translate` would split at sentence ends.
+    See whether the model stays good beyond the longest source it was trained on. Lines are translated whole, however
+    long they are; `pellucid translate` would split them at sentence ends.
     """
     from pellucid.api import load
     from pellucid.decode.config import SearchConfig
@@ -47,32 +47,32 @@ def run(
     require_figure(plot)
     if join < 1:
         raise ValueError(f"--join is {join}, it must be 1 or more")
-    read, wanted = (join_lines(lines, join) for lines in equal_lines(source, target))
+    source_lines, target_lines = (join_lines(lines, join) for lines in read_file_pair(source, target))
     loaded = load(model)
     with name_file_in_errors(f"{source} and {target}"):
-        measured, left_out = measure_sentences(loaded, read, wanted, beam)
+        measured, left_out = measure_sentences(loaded, source_lines, target_lines, beam)
         trained = loaded.manifest.get("longest_source")
         longest = trained if isinstance(trained, int) else None
-        found = bucket_by_length(
+        buckets = bucket_by_length(
             measured, lambda texts, references: chrf_score(texts, references, loaded.lowercase)["score"], longest
         )
     if plot:
-        from pellucid.plots.lengths import draw_by_length as drawn
+        from pellucid.plots.lengths import draw_by_length
 
-        middles = [(each.first + each.last) / 2 for each in found]
-        numbers = [each.loss for each in found], [each.chrf for each in found]
-        save_figure(plot, lambda path: drawn(middles, *numbers, path, longest_seen=longest))
+        middles = [(bucket.first + bucket.last) / 2 for bucket in buckets]
+        numbers = [bucket.loss for bucket in buckets], [bucket.chrf for bucket in buckets]
+        save_figure(plot, lambda path: draw_by_length(middles, *numbers, path, longest_seen=longest))
     if json:
-        write_objects({"longest_seen": longest, **vars(each)} for each in found)
+        write_objects({"longest_seen": longest, **vars(bucket)} for bucket in buckets)
     else:
         rows = [["pieces", "sentences", "loss", "chrF", "length ratio", ""]]
-        for each in found:
-            beyond = "longer than any seen in training" if each.unseen else ""
-            counts = [f"{each.first}-{each.last}", f"{each.sentences:,}"]
-            rows.append([*counts, f"{each.loss:.3f}", f"{each.chrf:.1f}", f"{each.ratio:.2f}", beyond])
+        for bucket in buckets:
+            beyond = "longer than any seen in training" if bucket.unseen else ""
+            counts = [f"{bucket.first}-{bucket.last}", f"{bucket.sentences:,}"]
+            rows.append([*counts, f"{bucket.loss:.3f}", f"{bucket.chrf:.1f}", f"{bucket.ratio:.2f}", beyond])
         write_table(rows, "rrrrrl")
-        known = f"the longest source of training had {longest} pieces" if longest else LENGTH_NOT_KNOWN
-        write_lines(["", f"loss in nats a piece; length ratio in characters; {known}"])
+        training_length = f"the longest source of training had {longest} pieces" if longest else LENGTH_NOT_KNOWN
+        write_lines(["", f"loss in nats a piece; length ratio in characters; {training_length}"])
     if left_out:
         typer.echo(f"{left_out:,} lines have more pieces than this model takes, and were left out", err=True)
 
@@ -83,17 +83,22 @@ LENGTH_NOT_KNOWN = "the model directory does not say how long the sources of tra
 def measure_sentences(
     loaded: "Model", sources: Sequence[str], references: Sequence[str], beam: int
 ) -> "tuple[list[MeasuredSentence], int]":
-    """What is needed of each line that the model can take, and how many it cannot."""
+    """Measure each line that the model can take; return the measurements and the number of lines it cannot take."""
     from pellucid.inspect.lengths import MeasuredSentence
 
-    tokenizer, most = loaded.bundle.tokenizer, loaded.translator.lengths.most
-    read, written = tokenizer.encode_source(sources), tokenizer.encode_target(references)
-    fits = [n for n in range(len(read)) if len(read[n]) <= most and len(written[n]) <= most and sources[n].strip()]
-    lines, wanted = [sources[n] for n in fits], [references[n] for n in fits]
-    scores = loaded.score(lines, wanted)
-    translations = loaded.translate_stream(lines, 64, beam=beam, too_long="refuse")
-    found = [
-        MeasuredSentence(len(read[n]), score.log_prob, len(score.pieces), each.text, references[n])
-        for n, score, each in zip(fits, scores, show_progress(translations, len(fits)), strict=True)
+    tokenizer, limit = loaded.bundle.tokenizer, loaded.translator.lengths.most
+    source_ids, target_ids = tokenizer.encode_source(sources), tokenizer.encode_target(references)
+    fits = [
+        n
+        for n in range(len(source_ids))
+        if len(source_ids[n]) <= limit and len(target_ids[n]) <= limit and sources[n].strip()
     ]
-    return found, sum(bool(line.strip()) for line in sources) - len(fits)
+    lines, line_references = [sources[n] for n in fits], [references[n] for n in fits]
+    scores = loaded.score(lines, line_references)
+    # Refused, not split: a line translated in parts says nothing of its length. 64 at a time, so that the bar moves.
+    translations = loaded.translate_stream(lines, 64, beam=beam, too_long="refuse")
+    measured = [
+        MeasuredSentence(len(source_ids[n]), score.log_prob, len(score.pieces), translation.text, references[n])
+        for n, score, translation in zip(fits, scores, show_progress(translations, len(fits)), strict=True)
+    ]
+    return measured, sum(bool(line.strip()) for line in sources) - len(fits)

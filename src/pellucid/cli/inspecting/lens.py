@@ -1,4 +1,4 @@
-"""`pellucid inspect lens`: what each layer of the decoder would have written."""
+"""`pellucid inspect lens`: the logit lens, which piece each decoder layer would have written."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,72 +20,75 @@ EXAMPLES = """\
 
 def run(
     model: Annotated[str, MODEL],
-    sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="what is translated")],
+    sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="sentence to translate")],
     target: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="a translation to look at, instead of one that is searched for")
+        str | None, typer.Option(metavar="TEXT", help="look into this translation instead of searching for one")
     ] = None,
-    count: Annotated[int, typer.Option("--count", "-k", help="pieces that --json lists")] = 3,
+    count: Annotated[int, typer.Option("--count", "-k", help="likeliest pieces that --json lists of each layer")] = 3,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
-    """What each decoder layer would say, step by step.
+    """Show what each decoder layer would say, step by step.
 
     The state after each layer goes through the model's last norm and output embedding as if that layer were the last
-    one; the last row is what the model says. Earlier layers were never trained to be read so: take it as a hint.
+    one; the last row is what the model says. Earlier layers were never trained to be read this way, so take their
+    answers as a hint.
     """
     from pellucid.api import load
     from pellucid.inspect.lens import logit_lens, residual_tensors
 
     require_figure(plot)
     loaded = load(model)
+    # The trace keeps the residual stream between layers and the logits, nothing else.
     keep = [*residual_tensors(loaded.bundle.model.config).values(), "logits"]
     trace = loaded.trace(sentence, target=target, keep=keep)
-    found = logit_lens(trace, count)
+    lens = logit_lens(trace, count)
     if plot:
-        draw_lens(found, plot, f"What each layer would say: {trace.target.text}")
+        draw_lens(lens, plot, f"What each layer would say: {trace.target.text}")
     if json:
-        rows = zip(found.places, found.rows, strict=True)
+        rows = zip(lens.places, lens.rows, strict=True)
         write_objects(
             {
-                "place": place,
+                "place": layer,
                 "step": step + 1,
-                "reads": found.inputs[step],
-                "written": found.written[step],
-                **vars(each),
+                "reads": lens.inputs[step],
+                "written": lens.written[step],
+                **vars(cell),
             }
-            for place, row in rows
-            for step, each in enumerate(row)
+            for layer, row in rows
+            for step, cell in enumerate(row)
         )
         return
     write_lines([trace.source.text, f"→ {trace.target.text}", ""])
     columns = []
-    for step, (reads, written) in enumerate(zip(found.inputs, found.written, strict=True)):
-        said = [row[step] for row in found.rows]
-        cells = [f"{escape_controls(each.top[0].piece)} {each.top[0].prob:.2f}" for each in said]
+    for step, (reads, written) in enumerate(zip(lens.inputs, lens.written, strict=True)):
+        layer_cells = [row[step] for row in lens.rows]
+        cells = [f"{escape_controls(cell.top[0].piece)} {cell.top[0].prob:.2f}" for cell in layer_cells]
         columns.append([str(step + 1), escape_controls(reads), escape_controls(written), *cells])
-    write_lines(format_blocks(columns, ["step", "reads", "writes", *found.places], Terminal.of_stdout().width))
-    settled = [place for place in found.settled if place is not None]
-    after = {place: settled.count(place) for place in found.places if place in settled}
-    words = ", ".join(f"{count} from {place} on" for place, count in after.items())
-    write_lines(["", f"{len(found.written)} pieces; what was written is the likeliest for {words or 'none'}"])
+    write_lines(format_blocks(columns, ["step", "reads", "writes", *lens.places], Terminal.of_stdout().width))
+    # A step is settled at the first layer from which on its piece is the likeliest; None if it never is.
+    settled = [layer for layer in lens.settled if layer is not None]
+    after = {layer: settled.count(layer) for layer in lens.places if layer in settled}
+    words = ", ".join(f"{count} from {layer} on" for layer, count in after.items())
+    write_lines(["", f"{len(lens.written)} pieces; what was written is the likeliest for {words or 'none'}"])
 
 
-def draw_lens(found: "Lens", plot: str, title: str) -> None:
-    """The likeliest piece of each layer, coloured by its probability."""
+def draw_lens(lens: "Lens", plot: str, title: str) -> None:
+    """Draw the likeliest piece of each layer, coloured by its probability."""
     import numpy as np
 
     from pellucid.plots.heatmap import draw_heat_map
 
-    values = np.array([[each.top[0].prob for each in row] for row in found.rows])
-    words = [[each.top[0].piece for each in row] for row in found.rows]
+    values = np.array([[cell.top[0].prob for cell in row] for row in lens.rows])
+    words = [[cell.top[0].piece for cell in row] for row in lens.rows]
     save_figure(
         plot,
         lambda path: draw_heat_map(
             values,
             path,
             title=title,
-            rows=found.places,
-            columns=found.inputs,
+            rows=lens.places,
+            columns=lens.inputs,
             column_name="reads",
             high=1.0,
             cells=words,

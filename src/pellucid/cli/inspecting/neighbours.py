@@ -1,4 +1,4 @@
-"""`pellucid inspect neighbours`: the pieces nearest to a word."""
+"""`pellucid inspect neighbours`: the pieces whose vectors are nearest to a word's."""
 
 from typing import Annotated
 
@@ -19,25 +19,28 @@ def run(
     words: Annotated[
         list[str], typer.Argument(metavar="WORD...", help="words, or pieces as the vocabulary writes them (▁red)")
     ],
-    count: Annotated[int, typer.Option("--count", "-k", help="how many")] = 10,
+    count: Annotated[int, typer.Option("--count", "-k", help="number of pieces to show")] = 10,
     side: Annotated[str, SIDE] = "source",
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """The pieces whose vectors point most nearly the same way.
+    """Find the pieces whose vectors are most similar to a word's.
 
-    Of the whole embedding matrix, by cosine; the pieces of the word itself are left out.
+    All pieces of the embedding matrix are compared by cosine; the pieces of the word itself are left out.
     """
     from pellucid.bundle import load_bundle
     from pellucid.inspect.embeddings import embedding_table
 
     table = embedding_table(load_bundle(model), side)
-    found = [(word, table.neighbours(table.vector(word), count, without=word.ids)) for word in table.words(words)]
+    results = [(word, table.neighbours(table.vector(word), count, without=word.ids)) for word in table.words(words)]
     if json:
-        write_objects({"side": side, "word": word, "neighbours": near} for word, near in found)
+        write_objects({"side": side, "word": word, "neighbours": neighbours} for word, neighbours in results)
         return
-    for number, (word, near) in enumerate(found):
+    for number, (word, neighbours) in enumerate(results):
         write_lines([*[""] * (number > 0), f"{word.text}: {word.spelled}"])
-        rows = [[str(place), each.piece, f"{each.cosine:.3f}"] for place, each in enumerate(near, start=1)]
+        rows = [
+            [str(rank), neighbour.piece, f"{neighbour.cosine:.3f}"]
+            for rank, neighbour in enumerate(neighbours, start=1)
+        ]
         write_table([["", "piece", "cosine"], *rows], "rlr", indent="  ")
-    chance = table.chance()
+    chance = table.chance()  # what a cosine has to be compared with
     write_lines(["", f"two pieces of this vocabulary: {chance.mean:.3f} on average, deviation {chance.deviation:.3f}"])

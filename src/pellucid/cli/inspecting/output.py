@@ -1,4 +1,4 @@
-"""What the commands of `pellucid inspect` share: their options, tables, JSON objects and figures."""
+"""Options, tables, JSON objects and figures that the commands of `pellucid inspect` share."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, is_dataclass
@@ -11,14 +11,14 @@ import typer
 from pellucid.cli.files import json_line, write_lines
 from pellucid.cli.terminal import Terminal, escape_controls, format_table, shorten_text
 
-JSON = typer.Option("--json", help="write one JSON object a line instead of a table")
-PLOT = typer.Option("--plot", metavar="FILE", help="draw it into this file too, .png or .svg")
+JSON = typer.Option("--json", help="write one JSON object per line instead of a table")
+PLOT = typer.Option("--plot", metavar="FILE", help="also draw a figure into this file, .png or .svg")
 
 FIGURES = (".png", ".svg")
 
 
 def require_figure(path: str | None, *, endings: Sequence[str] = FIGURES) -> None:
-    """ValueError, before anything is computed, for a file that no figure can be written to."""
+    """Raise ValueError, before anything is computed, for a path that no figure can be written to."""
     if path is None:
         return
     if Path(path).suffix not in endings:
@@ -30,40 +30,41 @@ def require_figure(path: str | None, *, endings: Sequence[str] = FIGURES) -> Non
 
 
 def save_figure(path: str | None, draw: Callable[[Path], Any]) -> None:
-    """What `draw` writes into the file it is given stands at `path` when it is whole; nothing is done without one."""
+    """Call `draw` with the path and say where the figure is; do nothing without a path."""
     if path is None:
         return
     try:
         draw(Path(path))
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
-            raise
+            raise  # not a missing extra, but a fault of ours
         raise ValueError(f"{path} is not drawn, for lack of matplotlib: pip install 'pellucid[plots]'") from None
     typer.echo(f"drawn: {path}", err=True)
 
 
 def write_table(rows: Sequence[Sequence[str]], sides: str, indent: str = "") -> None:
-    """Rows under their heads, as lines of equal columns; `sides` says for each column "l" or "r"."""
-    at = Terminal.of_stdout()
+    """Write rows under their heads with aligned columns; `sides` says for each column "l" or "r"."""
+    terminal = Terminal.of_stdout()
     head, *lines = (
-        shorten_text(f"{indent}{line}", at.width) if at.colour else f"{indent}{line}"
+        # Only a terminal cuts long lines; a file or a pipe gets them whole.
+        shorten_text(f"{indent}{line}", terminal.width) if terminal.colour else f"{indent}{line}"
         for line in align_columns(rows, sides)
     )
-    write_lines([at.dim(head), *lines])
+    write_lines([terminal.dim(head), *lines])
 
 
 def align_columns(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
-    """The same as text without colours; what would steer a terminal is written out."""
+    """Return rows as lines with aligned columns, with control characters written as escapes."""
     return format_table([[escape_controls(cell) for cell in row] for row in rows], sides)
 
 
 def write_objects(objects: Iterable[Any]) -> None:
-    """Dataclasses or mappings as JSON, one a line; numbers that are none become null."""
-    write_lines(json_line(as_plain_json(each)) for each in objects)
+    """Write dataclasses or mappings as JSON, one per line; infinities and NaN become null."""
+    write_lines(json_line(as_plain_json(item)) for item in objects)
 
 
 def as_plain_json(value: Any) -> Any:
-    """The same out of lists, mappings and finite numbers.
+    """Return a value made of lists, mappings and finite numbers only, with None for infinities and NaN.
 
     >>> as_plain_json({"a": (1, float("nan"))})
     {'a': [1, None]}
@@ -71,9 +72,10 @@ def as_plain_json(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, dict):
-        return {key: as_plain_json(each) for key, each in value.items()}
+        return {key: as_plain_json(item) for key, item in value.items()}
+    # Arrays of NumPy and torch, without importing either.
     if tolist := getattr(value, "tolist", None):
         value = tolist()
     if isinstance(value, list | tuple):
-        return [as_plain_json(each) for each in value]
+        return [as_plain_json(item) for item in value]
     return None if isinstance(value, float) and not isfinite(value) else value

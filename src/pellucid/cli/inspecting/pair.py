@@ -1,4 +1,4 @@
-"""`pellucid inspect pair`: one score taken apart."""
+"""`pellucid inspect pair`: takes one attention score apart."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.inspecting.attention_tables import SIDE, TARGET, WHERE, sentence_lines_of, trace_tensors
+from pellucid.cli.inspecting.attention_tables import SIDE, TARGET, WHERE, sentence_lines, trace_tensors
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL
 
@@ -21,24 +21,24 @@ EXAMPLES = """\
 
 def run(
     model: Annotated[str, MODEL],
-    sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="what is translated")],
+    sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="sentence to translate")],
     query: Annotated[
-        str, typer.Argument(metavar="WORD", help="which word reads; was:2 is the second was, ▁was a piece")
+        str, typer.Argument(metavar="WORD", help="word that reads; was:2 is the second was, ▁was a piece")
     ],
-    key: Annotated[str, typer.Argument(metavar="WORD", help="which word is read")],
+    key: Annotated[str, typer.Argument(metavar="WORD", help="word that is read")],
     where: Annotated[str, WHERE] = "encoder.0.self",
-    head: Annotated[int, typer.Option(metavar="N", help="which head, 0 first")] = 0,
+    head: Annotated[int, typer.Option(metavar="N", help="head, counted from 0")] = 0,
     target: Annotated[str | None, TARGET] = None,
     side: Annotated[str, SIDE] = "output",
-    count: Annotated[int, typer.Option("--count", "-k", help="dimensions shown of either sign")] = 5,
+    count: Annotated[int, typer.Option("--count", "-k", help="dimensions to show of either sign")] = 5,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
-    """Why one word reads another: q · k as cosine, lengths and dimensions.
+    """Show why one word reads another, from q · k.
 
-    A product is large when query and key are long and point the same way; it is the sum of one product for each
-    dimension. Divided by sqrt(d_k) it is the score, and softmax over the row makes the weight. --plot draws all queries
-    and keys of the sentence as arrows on a plane.
+    The product q · k is taken apart into cosine, lengths and dimensions. It is large when query and key are long and
+    point the same way; it is the sum of one product for each dimension. Divided by sqrt(d_k) it is the score, and
+    softmax over the row makes the weight. --plot draws all queries and keys of the sentence as arrows on a plane.
     """
     from pellucid.api import load
     from pellucid.inspect.attention import require_head
@@ -49,41 +49,41 @@ def run(
         raise ValueError(f"--count is {count}, it must be 1 or more")
     loaded = load(model)
     require_head(loaded.bundle.model.config, where, head)
-    names = [f"{where}.{each}" for each in ("q", "k", "scores", "allowed", "pattern")]
+    names = [f"{where}.{tensor}" for tensor in ("q", "k", "scores", "allowed", "pattern")]
     trace = trace_tensors(loaded, sentence, target, where, names)
-    found = take_product_apart(trace, where, head, query, key, side=side)
+    pair = take_product_apart(trace, where, head, query, key, side=side)
     if plot:
-        draw_plane(found, query_key_plane(trace, where, head, side=side), plot)
+        draw_plane(pair, query_key_plane(trace, where, head, side=side), plot)
     if json:
-        write_objects([found])
+        write_objects([pair])
         return
-    write_lines(sentence_lines_of(trace, where))
-    write_lines(product_lines(found, count))
+    write_lines(sentence_lines(trace, where))
+    write_lines(product_lines(pair, count))
 
 
-def product_lines(found: "QueryKeyPair", count: int) -> Iterator[str]:
-    """It as sums and products, one a line."""
-    names = f"{found.query} ({found.query_piece})", f"{found.key} ({found.key_piece})"
-    yield f"{found.attention}, head {found.head}: {names[0]} reads {names[1]}"
-    yield from (f"note: {note}" for note in found.notes)
+def product_lines(pair: "QueryKeyPair", count: int) -> Iterator[str]:
+    """Yield the score as sums and products, one per line."""
+    names = f"{pair.query} ({pair.query_piece})", f"{pair.key} ({pair.key_piece})"
+    yield f"{pair.attention}, head {pair.head}: {names[0]} reads {names[1]}"
+    yield from (f"note: {note}" for note in pair.notes)
     yield ""
-    yield f"cosine × |q| × |k|   {found.cosine:+.4f} × {found.query_norm:.4f} × {found.key_norm:.4f}"
-    yield f"= q · k              {found.product:+.4f}"
-    yield f"/ sqrt(d_k)          / sqrt({found.width}) = {found.width**0.5:.4f}"
-    yield f"= score              {found.score:+.4f}"
-    keys = f"number {found.rank} of {found.keys} that may be read"
-    yield f"softmax: weight      {found.weight:.4f}, {keys}; even weights would be {1 / found.keys:.4f}"
+    yield f"cosine × |q| × |k|   {pair.cosine:+.4f} × {pair.query_norm:.4f} × {pair.key_norm:.4f}"
+    yield f"= q · k              {pair.product:+.4f}"
+    yield f"/ sqrt(d_k)          / sqrt({pair.width}) = {pair.width**0.5:.4f}"
+    yield f"= score              {pair.score:+.4f}"
+    keys = f"number {pair.rank} of {pair.keys} that may be read"
+    yield f"softmax: weight      {pair.weight:.4f}, {keys}; even weights would be {1 / pair.keys:.4f}"
     yield ""
     for title, sign in (("add most", 1), ("take most away", -1)):
-        largest = [f"dim {d} {value:+.3f}" for d, value in found.largest(count, sign)]
-        yield f"of {found.width} dimensions {title}: {', '.join(largest) or 'none'}"
+        largest = [f"dim {d} {value:+.3f}" for d, value in pair.largest(count, sign)]
+        yield f"of {pair.width} dimensions {title}: {', '.join(largest) or 'none'}"
 
 
-def draw_plane(found: "QueryKeyPair", seen: "QueryKeyPlane", plot: str) -> None:
-    """Queries and keys as arrows, the pair in bold."""
+def draw_plane(pair: "QueryKeyPair", plane: "QueryKeyPlane", plot: str) -> None:
+    """Draw queries and keys as arrows, those of the pair in bold."""
     from pellucid.plots.arrows import draw_arrows
 
-    title = f"{found.attention}, head {found.head}: the plane keeps {seen.kept:.0%} of the squared lengths"
-    groups = {"queries": (seen.queries, seen.query_labels), "keys": (seen.keys, seen.key_labels)}
-    marked = {"queries": found.query_place, "keys": found.key_place}
+    title = f"{pair.attention}, head {pair.head}: the plane keeps {plane.kept:.0%} of the squared lengths"
+    groups = {"queries": (plane.queries, plane.query_labels), "keys": (plane.keys, plane.key_labels)}
+    marked = {"queries": pair.query_place, "keys": pair.key_place}
     save_figure(plot, lambda path: draw_arrows(groups, path, title=title, marked=marked))

@@ -9,7 +9,7 @@ import typer
 from pellucid.cli.files import require_file, write_lines
 from pellucid.cli.inspecting.output import JSON, PLOT, align_columns, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL
-from pellucid.cli.terminal import Terminal, escape_controls, flow_parts
+from pellucid.cli.terminal import Terminal, escape_controls, wrap_items
 
 if TYPE_CHECKING:
     from pellucid.inspect.probes import JudgedHeads, Probe, ProbedHead, ProbeResult
@@ -95,14 +95,14 @@ def probe_lines(result: "ProbeResult", each: bool) -> Iterator[str]:
     at, probe = Terminal.of_stdout(), result.probe
     yield at.bold(escape_controls(probe.name)) + (f"  ({' '.join(probe.article)})" if probe.article else "")
     yield f"  {escape_controls(probe.sentence)}" + (f" → {escape_controls(probe.target)}" if probe.target else "")
-    yield from flow_parts(
+    yield from wrap_items(
         f"In the {PLACES[probe.where]}, {escape_controls(probe.wish)}. {escape_controls(probe.why)}".split(),
         at.width,
         "  ",
         gap=" ",
     )
     for note in result.notes:
-        yield from flow_parts(f"Note: {escape_controls(note)}.".split(), at.width, "  ", gap=" ")
+        yield from wrap_items(f"Note: {escape_controls(note)}.".split(), at.width, "  ", gap=" ")
     rows = list(rows_by_head(result) if each else rows_by_layer(result))
     sides = "l" + "r" * (len(rows[0]) - 2) + "l"
     lines = align_columns(rows, sides)
@@ -110,7 +110,7 @@ def probe_lines(result: "ProbeResult", each: bool) -> Iterator[str]:
     yield from (f"  {line}" for line in lines[1:])
     for judged in result.judged:
         yield f"  {best_head_line(result, judged)}"
-    yield from flow_parts(f"{result.verdict}.".split(), at.width, "  ", gap=" ")
+    yield from wrap_items(f"{result.verdict}.".split(), at.width, "  ", gap=" ")
 
 
 def rows_by_layer(result: "ProbeResult") -> Iterator[list[str]]:

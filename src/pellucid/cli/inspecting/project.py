@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import lines_of, open_output, write_lines
+from pellucid.cli.files import open_output, read_sentences, write_lines
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
 from pellucid.cli.inspecting.similar import SIDE
 from pellucid.cli.options import MODEL
@@ -104,7 +104,7 @@ def run(
 
 def read_words(file: str) -> list[str]:
     """The words of a file; ValueError for none."""
-    found = [line.strip() for line in lines_of(file) if line.strip()]
+    found = [line.strip() for line in read_sentences(file) if line.strip()]
     if not found:
         raise ValueError(f"{file} has no word")
     return found

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pellucid.cli.files import equal_lines, name_file_in_errors, require_file, write_lines
+from pellucid.cli.files import name_file_in_errors, read_file_pair, require_file, write_lines
 from pellucid.cli.inspecting.measurement_bar import measurement_bar
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL
@@ -166,10 +166,10 @@ def ranking_and_test_pairs(
             sides = ([side[n] for n in chosen] for side in texts)
             return encode_study_pairs(bundle.tokenizer, bundle.model.config, *sides, numbers=chosen)
 
-    texts = equal_lines(*files)
+    texts = read_file_pair(*files)
     chosen = spread_evenly(texts[0], lines)
     if rank_files is not None:
-        of_ranking = equal_lines(*rank_files)
+        of_ranking = read_file_pair(*rank_files)
         ranking = prepared(rank_files, of_ranking, spread_evenly(of_ranking[0], lines))
         return ranking, prepared(files, texts, chosen)
     if len(chosen) < 2:
@@ -197,7 +197,7 @@ def learn_which_heads(
     from pellucid.inspect.gates import GateConfig, learn_gates
 
     config = GateConfig(strength=strength, among=among, updates=updates, seed=seed)
-    sides = equal_lines(*files)
+    sides = read_file_pair(*files)
     with name_file_in_errors(" and ".join(files)):
         pairs, _ = encode_pairs(SentencePairs.from_lists(*sides), bundle.tokenizer, bundle.model.config.max_positions)
     with measurement_bar("gates", updates) as done:

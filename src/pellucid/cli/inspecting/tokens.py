@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.files import lines_of, write_lines
+from pellucid.cli.files import read_sentences, write_lines
 from pellucid.cli.inspecting.output import JSON, write_objects
-from pellucid.cli.terminal import Terminal, escape_controls, flow_parts, format_blocks
+from pellucid.cli.terminal import Terminal, escape_controls, format_blocks, wrap_items
 
 if TYPE_CHECKING:
     from pellucid.inspect.tokens import CutText
@@ -49,7 +49,7 @@ def run(
 
         cut = cutter_of_tokenizer(load_bundle(model).tokenizer, side or "source")
     cuts = []
-    for number, line in enumerate(lines_of("-") if text == "-" else [text]):
+    for number, line in enumerate(read_sentences("-") if text == "-" else [text]):
         cuts.append(found := cut(line))
         if json:
             write_objects([{**vars(found), "many": found.many}])
@@ -75,7 +75,7 @@ def cut_lines(cut: "CutText") -> Iterator[str]:
     pieces = sum(word is not None for word in cut.words)
     yield f"{count} word{'s' * (count != 1)}, {pieces} piece{'s' * (pieces != 1)}"
     for word, number in cut.many:
-        yield from flow_parts(
+        yield from wrap_items(
             f"{escape_controls(word)!r} became {number} pieces, as rare words do".split(), width, gap=" "
         )
     if any(cut.unknown):

@@ -1,4 +1,4 @@
-"""Aligned pieces of two languages, woven in both orders at once: the word alignment falls out of construction."""
+"""Aligned chunks of two languages, combined in both word orders at once, so that word alignments need no search."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Phrase(NamedTuple):
-    """A sentence, its translation, and links (i, j): word i of the source means word j of the target."""
+    """A sentence, its translation, and links (i, j): word i of the source is translated by word j of the target."""
 
     source: str
     target: str
@@ -23,8 +23,8 @@ class Chunk(NamedTuple):
     links: list[tuple[int, int]]
 
 
-Mark = tuple[str, str]  # a word and its mark: equal marks on the two sides are linked, the empty mark never
-Part = Chunk | Mark
+Mark = tuple[str, str]  # a word and its mark; words with equal marks are linked, except for the empty mark
+Element = Chunk | Mark
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 _OPENING, _ENDING = frozenset("«“¿¡"), frozenset(".?!:«“¿¡")
@@ -32,7 +32,7 @@ _TIGHT_BEFORE, _TIGHT_AFTER = frozenset(".,:?!”»"), frozenset("¿¡“«")
 
 
 def split_into_words(text: str) -> list[str]:
-    """Words, and each punctuation mark by itself; contractions stay whole.
+    """Split a text into words and single punctuation marks; contractions stay whole.
 
     >>> split_into_words("«No», dijo ella."), split_into_words("I don't know.")
     (['«', 'No', '»', ',', 'dijo', 'ella', '.'], ['I', "don't", 'know', '.'])
@@ -40,29 +40,30 @@ def split_into_words(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-def weave(english: Sequence[Part], spanish: Sequence[Part]) -> Chunk:
-    """The same parts in the order of each language; a chunk stands on both sides, words are tied by their marks."""
+def weave(english: Sequence[Element], spanish: Sequence[Element]) -> Chunk:
+    """Combine elements in the order of each language: chunks, which are on both sides, and words, linked by marks."""
     source: list[str] = []
     target: list[str] = []
     links: list[tuple[int, int]] = []
     starts: dict[int, int] = {}
     marked: dict[str, list[int]] = {"": []}
-    for part in english:
-        if isinstance(part, Chunk):
-            starts[id(part)] = len(source)
-            source += part.english
+    for element in english:
+        if isinstance(element, Chunk):
+            # By identity: two chunks may be equal, such as the same article twice.
+            starts[id(element)] = len(source)
+            source += element.english
         else:
-            if part[1]:
-                marked.setdefault(part[1], []).append(len(source))
-            source.append(part[0])
-    for part in spanish:
-        if isinstance(part, Chunk):
-            down, right = starts[id(part)], len(target)
-            links += [(i + down, j + right) for i, j in part.links]
-            target += part.spanish
+            if element[1]:
+                marked.setdefault(element[1], []).append(len(source))
+            source.append(element[0])
+    for element in spanish:
+        if isinstance(element, Chunk):
+            source_start, target_start = starts[id(element)], len(target)
+            links += [(i + source_start, j + target_start) for i, j in element.links]
+            target += element.spanish
         else:
-            links += [(i, len(target)) for i in marked[part[1]]]
-            target.append(part[0])
+            links += [(i, len(target)) for i in marked[element[1]]]
+            target.append(element[0])
     return Chunk(source, target, links)
 
 
@@ -74,40 +75,41 @@ class PatternFrame:
     """  # noqa: E501
 
     def __init__(self, pattern: str):
-        self.english, self.spanish = ([_slot_or_mark(part) for part in side.split()] for side in pattern.split("|"))
+        self.english, self.spanish = ([_slot_or_mark(token) for token in side.split()] for side in pattern.split("|"))
 
     def __call__(self, **slots: Chunk) -> Chunk:
         return weave(
-            [slots[part] if isinstance(part, str) else part for part in self.english],
-            [slots[part] if isinstance(part, str) else part for part in self.spanish],
+            [slots[item] if isinstance(item, str) else item for item in self.english],
+            [slots[item] if isinstance(item, str) else item for item in self.spanish],
         )
 
 
-def _slot_or_mark(part: str) -> str | Mark:
-    if part[0] == "{":
-        return part[1:-1]
-    return (part[:-1], part[-1]) if part[-1].isdigit() else (part, "")
+def _slot_or_mark(token: str) -> str | Mark:
+    """Read one token of a pattern: the name of a slot, or a word with its mark."""
+    if token[0] == "{":
+        return token[1:-1]
+    return (token[:-1], token[-1]) if token[-1].isdigit() else (token, "")
 
 
 def join_chunks(*chunks: Chunk) -> Chunk:
-    """Chunks one after the other, in the same order in both languages."""
+    """Join chunks in the same order in both languages."""
     return weave(chunks, chunks)
 
 
 def word_chunk(english: str, spanish: str) -> Chunk:
-    """One or more words that mean one or more words: each is linked to each."""
-    left, right = english.split(), spanish.split()
-    return Chunk(left, right, [(i, j) for i in range(len(left)) for j in range(len(right))])
+    """Make a chunk of words that are all linked to each other."""
+    source, target = english.split(), spanish.split()
+    return Chunk(source, target, [(i, j) for i in range(len(source)) for j in range(len(target))])
 
 
 def finish_phrase(chunk: Chunk) -> Phrase:
-    """Spelling that depends on neighbours: a/an, al, del, y/e, capitals, and no space before a comma."""
+    """Make a phrase of a chunk, with the spelling that depends on neighbours: a/an, al, del, y/e, capitals, spaces."""
     english, spanish, links = chunk
     for i in range(len(english) - 1):
         if english[i] == "a" and english[i + 1][0] in "aeiou":
             english[i] = "an"
     merged: list[str] = []
-    place: list[int] = []  # where each Spanish word went
+    positions: list[int] = []  # the position of each Spanish word after contractions
     for token in spanish:
         if token == "el" and merged and merged[-1] in ("a", "de"):
             merged[-1] = "al" if merged[-1] == "a" else "del"
@@ -115,12 +117,14 @@ def finish_phrase(chunk: Chunk) -> Phrase:
             if merged and merged[-1] == "y" and token[0] in "iI":
                 merged[-1] = "e"
             merged.append(token)
-        place.append(len(merged) - 1)
-    linked = tuple(sorted({(i, place[j]) for i, j in links}))
+        positions.append(len(merged) - 1)
+    # A set: both words of a contraction may have been linked to one English word.
+    linked = tuple(sorted({(i, positions[j]) for i, j in links}))
     return Phrase(_spell(english).replace("“", '"').replace("”", '"'), _spell(merged), linked)
 
 
 def _spell(tokens: list[str]) -> str:
+    """Join tokens to a text, with capitals at the beginning of sentences, and spaces only where they belong."""
     begins = tight = True
     text = ""
     for token in tokens:

@@ -1,4 +1,4 @@
-"""Noun phrases and clauses of the phrasebook, drawn at random and built in both languages at once."""
+"""The grammar of the phrasebook: draws noun phrases and clauses at random, in both languages at once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Subject(NamedTuple):
-    """A noun phrase or pronoun: its words, its person on each side, and what later words must agree with."""
+    """A noun phrase or pronoun: its words, its person in each language, and what later words must agree with."""
 
     chunk: Chunk  # a pronoun has no Spanish words: the verb tells the person
     english: int
@@ -43,17 +43,17 @@ class Subject(NamedTuple):
 
     @property
     def group(self) -> str:
-        """The kind of noun; whoever has none is a person with a name."""
+        """The group of the noun; a subject without a noun is a person with a name."""
         return self.noun.group if self.noun else "people"
 
     @property
     def form(self) -> int:
-        """Which of niño, niña, niños, niñas."""
+        """The index of the form among niño, niña, niños, niñas."""
         return self.feminine + 2 * (self.spanish >= US)
 
     @property
     def neutral(self) -> bool:
-        """True of a pronoun that hides its gender: only adjectives that hide theirs may follow."""
+        """Whether it is a pronoun that hides its gender, which only adjectives of one form for both may follow."""
         return not self.chunk.spanish and self.pronoun in ("I", "you", "we", "they")
 
 
@@ -76,7 +76,7 @@ DETERMINERS = {  # English singular and plural; niño, niña, niños, niñas
     "": ("", "", "- - - -"),
 }
 THE = ["el", "la", "los", "las"]
-_ALL = [PatternFrame(f"all1 the2 | {every}1 {the}2")() for every, the in zip(adjective_forms("todo"), THE, strict=True)]
+_ALL = [PatternFrame(f"all1 the2 | {todo}1 {the}2")() for todo, the in zip(adjective_forms("todo"), THE, strict=True)]
 NUMBERS = {english: [word_chunk(english, spanish)] * 4 for english, spanish in map(str.split, NUMBERS.split(", "))}
 DETERMINER = {
     (name, plural): [word_chunk(english[plural], spanish.replace("-", "")) for spanish in forms.split()]
@@ -84,6 +84,7 @@ DETERMINER = {
     for plural in (False, True)
 } | {(name, True): forms for name, forms in ({"all": _ALL} | NUMBERS).items()}
 POSSESSIVES = ("my", "your", "his", "her", "our", "their")
+# In such tuples an entry is as likely as it is frequent.
 _POINTING = ("the",) * 14 + ("this", "this", "that", "that", *POSSESSIVES)
 KIN = ("the", *POSSESSIVES, *POSSESSIVES)
 _COUNTING = ("some", "several", "several", "many", "all", *NUMBERS)
@@ -145,7 +146,7 @@ STATE = {  # states are told in the imperfect
 
 
 def parse_glosses(table: str) -> list[Chunk]:
-    """Set expressions in the notation of Frame, with "=" for the bar."""
+    """Parse set expressions in the notation of `PatternFrame`, with "=" for the bar."""
     return [PatternFrame(entry.replace("=", "|"))() for entry in table.split(", ")]
 
 
@@ -191,26 +192,29 @@ def _adjective_kind(adjective: Adjective) -> str:
 
 
 class Grammar:
-    """Draws sentences from a random generator; what a method is not told, it invents."""
+    """A grammar that draws from a random generator: a method draws whatever its arguments leave open."""
 
     def __init__(self, generator: random.Random):
         self.random = generator.random
 
     def pick(self, options: Sequence[T]) -> T:
+        """Draw one of the options."""
         return options[int(self.random() * len(options))]
 
     def chance(self, probability: float) -> bool:
+        """Return True with this probability."""
         return self.random() < probability
 
     # ------------------------------------------------------------ noun phrases
 
-    def thing(
+    def noun_phrase(
         self, noun: Noun, determiners: Sequence[str] = _POINTING, adjective: float = 0.3, plural: float = 0.35
     ) -> Subject:
-        """A noun with a determiner and sometimes an adjective: the adjective changes sides, all three agree."""
+        """Draw a noun with a determiner and sometimes an adjective, all three in agreement."""
         many = noun.english[1] is not None and self.chance(plural)
         form = noun.feminine + 2 * (many or noun.plural_only)
         determiner = self.pick(determiners)
+        # A determiner that the noun cannot have becomes one that it can: "my sky" is "the sky", "a milk" is "the milk".
         if noun.group in _UNOWNED and determiner not in _UNOWNED[noun.group]:
             determiner = "the"
         elif many:
@@ -219,26 +223,29 @@ class Grammar:
             determiner = "the"
         elif not determiner and noun.counted:
             determiner = "a"
-        parts = [NOUN[noun][many]]
+        words = [NOUN[noun][many]]
         if determiner:
             article = DETERMINER[determiner, many][0 if noun.takes_el and determiner == "the" else form]
-            parts.insert(0, article)
+            words.insert(0, article)
         attribute = self.pick(_ATTRIBUTES[noun.group]) if self.chance(adjective) else None
         if attribute:
+            # black cat, gato negro: before the noun in English, after it in Spanish.
             adjective_word = ADJECTIVE[attribute][form]
-            chunk = weave((*parts[:-1], adjective_word, parts[-1]), (*parts, adjective_word))
+            chunk = weave((*words[:-1], adjective_word, words[-1]), (*words, adjective_word))
         else:
-            chunk = join_chunks(*parts)
+            chunk = join_chunks(*words)
         person = THEM if many else THIRD
         living = noun.group in ("people", "kin")
         pronoun = "they" if many else ("she" if noun.feminine else "he") if living else "it"
         return Subject(chunk, person, THEM if form > 1 else THIRD, noun.feminine, pronoun, noun, attribute)
 
     def name(self) -> Subject:
+        """Draw a first name."""
         chunk, feminine = _NAMES[self.pick(_EVERYBODY)]
         return Subject(chunk, THIRD, THIRD, feminine, "she" if feminine else "he")
 
     def names(self) -> Subject:
+        """Draw two first names joined by "and"."""
         first, second = self.name(), self.name()
         while second.chunk is first.chunk:
             second = self.name()
@@ -246,17 +253,17 @@ class Grammar:
         return Subject(pair, THEM, THEM, first.feminine and second.feminine, "they")
 
     def person(self, plural: float = 0.3) -> Subject:
-        """Somebody with a name, an office or a place in the family."""
+        """Draw a person: a name, two names, a profession or a relative."""
         chance = self.random()
         if chance < 0.3:
             return self.name()
         if chance < 0.3 + 0.5 * plural:
             return self.names()
         noun = self.pick(LIVING)
-        return self.thing(noun, KIN if noun.group == "kin" else _PEOPLE, adjective=0.25, plural=plural)
+        return self.noun_phrase(noun, KIN if noun.group == "kin" else _PEOPLE, adjective=0.25, plural=plural)
 
-    def somebody(self) -> Subject:
-        """A person, or a pronoun, who does something."""
+    def actor(self) -> Subject:
+        """Draw a person or a pronoun as the subject of an action."""
         chance = self.random()
         if chance < 0.7:
             return self.person()
@@ -265,35 +272,40 @@ class Grammar:
         return self.pick(ANY_PRONOUN)
 
     def object(self, verb: Verb, subject: Subject, plain: bool = False, only: Sequence[Noun] = ()) -> Subject:
-        """What the verb is done to; `plain` after a negation or in a question: no 'some', 'several' or 'many'."""
+        """Draw the object of a verb; `plain` leaves out 'some', 'several', 'many', for questions and negations."""
         animal = subject.group == "animals"
         nouns = only or (nouns_of["pure"] if animal and verb.infinitive == "beber" else verb.objects)
         noun = self.pick(nouns)
         if noun.group == "kin":
-            return self.thing(noun, KIN)
+            return self.noun_phrase(noun, KIN)
         chance = self.random()
         if noun.group in ("people", "animals", "songs"):
             chance = chance * 0.8 + 0.2
         if chance < 0.15:
-            return self.thing(noun, ("",), adjective=0.15, plural=1.0) if noun.group in _BARE else self.thing(noun)
+            return (
+                self.noun_phrase(noun, ("",), adjective=0.15, plural=1.0)
+                if noun.group in _BARE
+                else self.noun_phrase(noun)
+            )
         if chance < 0.4 and not plain:
-            return self.thing(noun, _COUNTING, plural=1.0)
+            return self.noun_phrase(noun, _COUNTING, plural=1.0)
         if chance < 0.65:
-            return self.thing(noun, ("a",), plural=0.0)
-        return self.thing(noun)
+            return self.noun_phrase(noun, ("a",), plural=0.0)
+        return self.noun_phrase(noun)
 
     def place(
         self, groups: Sequence[str] = ("places", "places", "sites", "outdoors", "rooms"), adjective: float = 0.12
     ) -> Subject:
-        return self.thing(self.pick(nouns_of[self.pick(groups)]), WHERE, adjective, plural=0.0)
+        """Draw a place to be at or to go to."""
+        return self.noun_phrase(self.pick(nouns_of[self.pick(groups)]), WHERE, adjective, plural=0.0)
 
-    def where(self) -> Chunk:
-        """Where a person or an animal does something."""
+    def location(self) -> Chunk:
+        """Draw the place where a person or an animal does something, with a preposition."""
         place = self.place()
         if self.chance(0.2):
             return self.pick(BESIDE)(place=place.chunk)
-        at = place.group == "sites" or (place.group == "places" and self.chance(0.3))
-        return (_AT if at else IN)(place=place.chunk)
+        uses_at = place.group == "sites" or (place.group == "places" and self.chance(0.3))
+        return (_AT if uses_at else IN)(place=place.chunk)
 
     # ------------------------------------------------------------ clauses
 
@@ -302,7 +314,7 @@ class Grammar:
         subject: Subject,
         verb: Verb,
         tense: str,
-        rest: Chunk | None = None,
+        complement: Chunk | None = None,
         *,
         negative: bool = False,
         question: bool = False,
@@ -310,26 +322,28 @@ class Grammar:
         adverb: Chunk | None = None,
         verb_first: bool = False,
     ) -> Chunk:
-        """Subject, verb and the rest. Marks: 1 the conjugated verb, 2 the verb that follows it, 3 not, 4 to, 5 it."""
+        """Build a clause of subject, verb and complement, in any tense, negated or as a question."""
+        # Marks of linked words: 1 the conjugated verb, 2 the verb that follows it, 3 not, 4 to, 5 it.
         english, spanish = subject.english, subject.spanish
         mark = "1" if tense in ("past", "present", "future") else "2"
-        helped = negative or question
+        uses_helper = negative or question
+        # English forms in `main`, Spanish in `after`; the helper goes before the subject in a question.
         if mark == "1":
             helper = "did" if tense == "past" else "will" if tense == "future" else "does" if english == THIRD else "do"
-            helped = helped or tense == "future"
+            uses_helper = uses_helper or tense == "future"
             plain = verb.past if tense == "past" else verb.third if english == THIRD else verb.base
-            main = [(verb.base if helped else plain, "1")]
+            main = [(verb.base if uses_helper else plain, "1")]
             after = [(verb.spanish[tense][spanish], "1")]
         elif tense == "want":
             helper = "does" if english == THIRD else "do"
-            main = [("want" if helped or english != THIRD else "wants", "1"), ("to", "2"), (verb.base, "2")]
+            main = [("want" if uses_helper or english != THIRD else "wants", "1"), ("to", "2"), (verb.base, "2")]
             after = [(_TENSES["querer"]["present"][spanish], "1"), (verb.infinitive, "2")]
         elif tense in _HELPERS:
-            helper, helped = tense, True
+            helper, uses_helper = tense, True
             main = [(verb.base, "2")]
             after = [(_TENSES[_HELPERS[tense]]["present"][spanish], "1"), (verb.infinitive, "2")]
         else:
-            helper, helped = AM["past" if tense == "was -ing" else "present"][english], True
+            helper, uses_helper = AM["past" if tense == "was -ing" else "present"][english], True
             if tense == "going":
                 main = [("going", "1"), ("to", "4"), (verb.base, "2")]
                 after = [(_TENSES["ir"]["present"][spanish], "1"), ("a", "4"), (verb.infinitive, "2")]
@@ -338,7 +352,7 @@ class Grammar:
                 main = [(verb.ing, "2")]
                 after = [(_TENSES["estar"][time][spanish], "1"), (verb.gerund, "2")]
         before = [("no", "3")] if negative else []
-        if not helped:
+        if not uses_helper:
             front = []
         elif negative and helper in _CONTRACTED and self.chance(0.4):
             front = [(_CONTRACTED[helper], "3")]
@@ -346,53 +360,64 @@ class Grammar:
             front = [(helper, "1"), ("not", "3")] if negative else [(helper, "1")]
         if verb.particle:
             main.append((verb.particle, mark))
+        # le and se before another pronoun have no English counterpart, so they get no mark.
         if clitic:
-            *se, it = clitic[1].split()
-            before += [*((word, "") for word in se), (it, "5" if clitic[0] else "")]
+            *datives, pronoun = clitic[1].split()
+            before += [*((word, "") for word in datives), (pronoun, "5" if clitic[0] else "")]
             main += [(clitic[0], "5")] if clitic[0] else []
-        spoken = subject.chunk.spanish
-        who = [subject.chunk] if spoken else [(text, "1") for text in subject.chunk.english]
-        whom = [subject.chunk] if spoken else []
-        how = [adverb] if adverb else []
-        tail = [rest] if rest else []
+        # A pronoun has no Spanish words: its English word is linked to the verb, which shows the person.
+        has_spanish = subject.chunk.spanish
+        english_subject = [subject.chunk] if has_spanish else [(text, "1") for text in subject.chunk.english]
+        spanish_subject = [subject.chunk] if has_spanish else []
+        adverbs = [adverb] if adverb else []
+        tail = [complement] if complement else []
         if question:
             # ¿Puede el niño beber la leche? but ¿Qué va a beber el niño?
             first = 1 if tense in _MODAL and tail else len(after)
-            return weave((*front, *who, *main, *tail), (*before, *after[:first], *whom, *after[first:], *tail))
+            return weave(
+                (*front, *english_subject, *main, *tail),
+                (*before, *after[:first], *spanish_subject, *after[first:], *tail),
+            )
         if verb_first:
-            return weave((*who, *front, *main, *tail), (*before, *after, *whom, *tail))
-        return weave((*who, *front, *how, *main, *tail), (*whom, *how, *before, *after, *tail))
+            return weave((*english_subject, *front, *main, *tail), (*before, *after, *spanish_subject, *tail))
+        return weave(
+            (*english_subject, *front, *adverbs, *main, *tail), (*spanish_subject, *adverbs, *before, *after, *tail)
+        )
 
-    def be(
+    def copula_clause(
         self,
         subject: Subject,
         copula: str,
-        rest: Chunk,
+        complement: Chunk,
         tense: str,
         *,
         negative: bool = False,
         question: bool = False,
         subject_last: bool = True,
     ) -> Chunk:
-        """A clause of ser, estar or tener; in a question the Spanish subject goes last or second."""
+        """Build a clause of ser, estar or tener; in a question the Spanish subject is last or second."""
         verb = [(STATE[copula][tense][subject.spanish], "1")]
-        spoken = subject.chunk.spanish
-        who = [subject.chunk] if spoken else [(text, "1") for text in subject.chunk.english]
-        whom = [subject.chunk] if spoken else []
-        no, nope = ([("not", "2")], [("no", "2")]) if negative else ([], [])
+        # A pronoun has no Spanish words: its English word is linked to the verb, which shows the person.
+        has_spanish = subject.chunk.spanish
+        english_subject = [subject.chunk] if has_spanish else [(text, "1") for text in subject.chunk.english]
+        spanish_subject = [subject.chunk] if has_spanish else []
+        english_not, spanish_no = ([("not", "2")], [("no", "2")]) if negative else ([], [])
         if tense == "future":
             front, main = [("will", "1")], [("be", "1")]
         else:
             front, main = [(AM[tense][subject.english], "1")], []
         if question:
-            order = (rest, *whom) if subject_last else (*whom, rest)
-            return weave((*front, *who, *no, *main, rest), (*nope, *verb, *order))
-        return weave((*who, *front, *no, *main, rest), (*whom, *nope, *verb, rest))
+            order = (complement, *spanish_subject) if subject_last else (*spanish_subject, complement)
+            return weave((*front, *english_subject, *english_not, *main, complement), (*spanish_no, *verb, *order))
+        return weave(
+            (*english_subject, *front, *english_not, *main, complement),
+            (*spanish_subject, *spanish_no, *verb, complement),
+        )
 
     def quality(
         self, subject: Subject, choices: Sequence[Adjective] = (), plain: bool = False, joined: bool = True
     ) -> tuple[Chunk, str]:
-        """An adjective that fits and agrees with the subject, with its degree or a second one, and its copula."""
+        """Draw an adjective that fits the subject, perhaps with a degree or a second one; return it and its copula."""
         choices = choices or fitting[subject.group]
         if subject.neutral:
             choices = [a for a in choices if a.forms[0] == a.forms[1]] or _NEUTRAL
@@ -415,7 +440,7 @@ class Grammar:
     def action(
         self, subject: Subject, tense: str, *, negative: bool = False, question: bool = False, often: bool = False
     ) -> Chunk:
-        """Somebody does something to something, or somewhere."""
+        """Draw a clause in which somebody does something to something, or somewhere."""
         animal = subject.group == "animals"
         chance = self.random()
         plain = negative or question
@@ -427,29 +452,30 @@ class Grammar:
             if verb.base in _SUDDEN and tense in ("progressive", "was -ing"):
                 verb = _BUY
             target = self.object(verb, subject, plain)
-            rest = self.accusative(target)
+            complement = self.accusative(target)
             if self.chance(0.1):
-                rest = join_chunks(rest, self.where())
+                complement = join_chunks(complement, self.location())
         else:
             verb = self.pick(_ANIMAL_MOVES if animal else _MOVES)
             if verb.base == "go" and tense in ("progressive", "was -ing", "going"):
                 verb = moves[0]  # "is going to" already means the future
-            rest = self.whither(verb)
-        return self.clause(subject, verb, tense, rest, negative=negative, question=question, adverb=adverb)
+            complement = self.destination(verb)
+        return self.clause(subject, verb, tense, complement, negative=negative, question=question, adverb=adverb)
 
-    def whither(self, verb: Verb) -> Chunk:
+    def destination(self, verb: Verb) -> Chunk:
+        """Draw the place that goes with a verb of moving: where to, or where."""
         if verb in journeys:
             return TO(place=self.place(GOALS).chunk)
         if verb.base == "swim":
             return IN(place=self.place(("waters",)).chunk)
-        return self.where()
+        return self.location()
 
     def accusative(self, target: Subject) -> Chunk:
-        """Spanish puts an 'a' before people to whom something is done."""
+        """Return an object, in Spanish with the personal a before people."""
         return PERSONAL_A(who=target.chunk) if target.group in ("people", "kin") else target.chunk
 
-    def timed(self, clause: Chunk, tense: str, chance: float = 0.35, front: bool = True) -> Chunk:
-        """Perhaps with a time, at the front or at the end."""
+    def add_time(self, clause: Chunk, tense: str, chance: float = 0.35, front: bool = True) -> Chunk:
+        """Add a time to a clause with this chance, at the front or at the end."""
         if not self.chance(chance):
             return clause
         time = self.pick(_TIMES[tense])
@@ -458,36 +484,36 @@ class Grammar:
     def statement(
         self, tense: str, subject: Subject | None = None, *, negative: float = 0.12, often: bool = False
     ) -> Chunk:
-        """Somebody, or an animal, does something."""
-        subject = subject or (self.somebody() if self.chance(0.5) else self.agent())
+        """Draw a clause in which a person or an animal does something."""
+        subject = subject or (self.actor() if self.chance(0.5) else self.agent())
         return self.action(subject, tense, negative=self.chance(negative), often=often)
 
     def agent(self) -> Subject:
-        """A person or an animal, named: a clause that follows another never opens with a pronoun out of the blue."""
-        return self.person() if self.chance(0.65) else self.thing(self.pick(nouns_of["animals"]))
+        """Draw a person or an animal, but no pronoun, as the subject of a clause that follows another."""
+        return self.person() if self.chance(0.65) else self.noun_phrase(self.pick(nouns_of["animals"]))
 
-    def anything(self) -> Subject:
-        """A thing, animal or place, or a person, that an adjective can describe."""
+    def described_phrase(self) -> Subject:
+        """Draw a thing, an animal, a place or a person that an adjective can describe."""
         chance = self.random()
         if chance < 0.25:
             return self.person()
         noun = self.pick(nouns_of[self.pick(DESCRIBED)])
-        return self.thing(noun, adjective=0.1)
+        return self.noun_phrase(noun, adjective=0.1)
 
     def description(self, tense: str | None = None, subject: Subject | None = None) -> Chunk:
-        """The ball is blue."""
-        subject = subject or (self.anything() if self.chance(0.9) else self.pick(ANY_PRONOUN))
-        return self.being(subject, tense or self.pick(BEING))
+        """Draw a clause like: The ball is blue."""
+        subject = subject or (self.described_phrase() if self.chance(0.9) else self.pick(ANY_PRONOUN))
+        return self.quality_clause(subject, tense or self.pick(BEING))
 
-    def being(
+    def quality_clause(
         self,
         subject: Subject,
         tense: str,
         choices: Sequence[Adjective] = (),
         negative: float = 0.12,
-        said: Subject | None = None,
+        pronoun: Subject | None = None,
     ) -> Chunk:
-        """The subject, or the pronoun `said` for it, has a quality, or has it not."""
-        no = self.chance(negative)
-        quality, copula = self.quality(subject, choices, joined=not no)
-        return self.be(said or subject, copula, quality, tense, negative=no)
+        """Draw a clause in which the subject, or the pronoun that stands for it, has or has not a quality."""
+        negated = self.chance(negative)
+        quality, copula = self.quality(subject, choices, joined=not negated)
+        return self.copula_clause(pronoun or subject, copula, quality, tense, negative=negated)

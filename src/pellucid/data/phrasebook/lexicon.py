@@ -241,7 +241,7 @@ _ENDINGS = {
 
 
 class Noun(NamedTuple):
-    """One noun: (singular, plural) on each side; a plural of None is never used."""
+    """A noun in both languages, as (singular, plural); a plural of None is never used."""
 
     group: str
     english: tuple[str, str | None]
@@ -253,7 +253,7 @@ class Noun(NamedTuple):
 
 
 class Adjective(NamedTuple):
-    """One adjective: Spanish forms ordered niño, niña, niños, niñas."""
+    """An adjective, with its Spanish forms in the order niño, niña, niños, niñas."""
 
     group: str
     english: str
@@ -264,7 +264,7 @@ class Adjective(NamedTuple):
 
 
 class Verb(NamedTuple):
-    """One verb: Spanish tenses as tuples over yo, tú, él, nosotros, ellos."""
+    """A verb, with its Spanish tenses as tuples over yo, tú, él, nosotros, ellos."""
 
     base: str
     third: str
@@ -278,12 +278,12 @@ class Verb(NamedTuple):
 
     @property
     def present_is_past(self) -> bool:
-        """True of a verb whose English present is spelled as its past: 'they read' would have two translations."""
+        """Whether the English present is spelled like the past: 'they read' would have two translations."""
         return self.base == self.past
 
 
 def english_plural(noun: str) -> str:
-    """The regular English plural.
+    """Return the regular English plural, which is also the third person of a verb.
 
     >>> [english_plural(n) for n in ("cat", "box", "cherry", "boy")]
     ['cats', 'boxes', 'cherries', 'boys']
@@ -294,7 +294,7 @@ def english_plural(noun: str) -> str:
 
 
 def spanish_plural(word: str) -> str:
-    """The regular Spanish plural of a noun or adjective.
+    """Return the regular Spanish plural of a noun or adjective.
 
     >>> [spanish_plural(n) for n in ("bola", "flor", "lápiz", "canción", "café")]
     ['bolas', 'flores', 'lápices', 'canciones', 'cafés']
@@ -309,7 +309,7 @@ def spanish_plural(word: str) -> str:
 
 
 def adjective_forms(masculine: str) -> tuple[str, str, str, str]:
-    """Masculine, feminine, and their plurals.
+    """Return the masculine and feminine of an adjective, and their plurals.
 
     >>> adjective_forms("rojo"), adjective_forms("azul")
     (('rojo', 'roja', 'rojos', 'rojas'), ('azul', 'azul', 'azules', 'azules'))
@@ -319,13 +319,14 @@ def adjective_forms(masculine: str) -> tuple[str, str, str, str]:
 
 
 def conjugate(infinitive: str, stem: str | None = None) -> tuple[dict[str, tuple[str, ...]], str]:
-    """Tenses over (yo, tú, él, nosotros, ellos) and the gerund; `stem` is the stressed stem of the present.
+    """Return the tenses over (yo, tú, él, nosotros, ellos) and the gerund; `stem` is the stressed stem of the present.
 
     >>> conjugate("cerrar", "cierr")[0]["present"]
     ('cierro', 'cierras', 'cierra', 'cerramos', 'cierran')
     """
     root, vowel = infinitive[:-2], infinitive[-2]
     tenses = {tense: tuple(root + end for end in ends[vowel].split()) for tense, ends in _ENDINGS.items()}
+    # The stress of nosotros is on the ending, so its stem stays: cerramos.
     if stem:
         tenses["present"] = tuple(
             form if i == 3 else stem + form[len(root) :] for i, form in enumerate(tenses["present"])
@@ -336,12 +337,12 @@ def conjugate(infinitive: str, stem: str | None = None) -> tuple[dict[str, tuple
 
 
 def find_nouns(groups: str) -> list[Noun]:
-    """The nouns of several groups, a group as often as it is named."""
+    """Return the nouns of several groups, a group as often as it is named."""
     return [noun for group in groups.split() for noun in nouns_of[group]]
 
 
 def find_verbs(infinitives: str) -> list[Verb]:
-    """Actions by their Spanish infinitive, each as often as it is named."""
+    """Return actions by their Spanish infinitives, each as often as it is named."""
     return [verb for infinitive in infinitives.split() for verb in actions if verb.infinitive == infinitive]
 
 
@@ -350,10 +351,10 @@ def _parse_nouns(group: str, table: str) -> tuple[Noun, ...]:
 
 
 def _parse_noun(group: str, english: str, spanish: str, gender: str) -> Noun:
-    one, _, many = english.partition("/")
-    plural = None if many in ("-", "=") else many or english_plural(one)
-    both = (spanish, spanish) if gender == "mp" else (spanish, spanish_plural(spanish))
-    return Noun(group, (one, plural), both, gender[0] == "f", gender == "fa", gender == "mp", many != "-")
+    singular, _, suffix = english.partition("/")
+    plural = None if suffix in ("-", "=") else suffix or english_plural(singular)
+    forms = (spanish, spanish) if gender == "mp" else (spanish, spanish_plural(spanish))
+    return Noun(group, (singular, plural), forms, gender[0] == "f", gender == "fa", gender == "mp", suffix != "-")
 
 
 def _parse_adjectives(group: str, copula: str, table: str) -> tuple[Adjective, ...]:
@@ -371,8 +372,8 @@ def _parse_verbs(table: str, state: bool = False) -> tuple[Verb, ...]:
 
 
 def _parse_verb(line: str, state: bool) -> Verb:
-    left, objects = line.split(" :")
-    english, spanish = left.split(" = ")
+    forms, objects = line.split(" :")
+    english, spanish = forms.split(" = ")
     base, past, ing, *particle = english.split()
     infinitive, _, stem = spanish.partition(">")
     tenses, gerund = conjugate(infinitive, stem or None)

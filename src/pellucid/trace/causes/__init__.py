@@ -1,1 +1,1 @@
-"""Why the model wrote what it wrote: exact accounts of logits, erasure, and what may be wrong with a translation."""
+"""Causes of a translation: exact accounts of logits, effects of erasure, and possible faults of the translation."""

@@ -1,4 +1,4 @@
-"""A translation about to be judged, and what the model answers when it is asked about it."""
+"""A translation to be judged, and the questions that are put to the model about it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TranslationCase:
-    """A translation, and what it takes to ask the model about it.
+    """A translation with everything needed to question the model about it.
 
-    `source` and `target` are ids, with the end mark if there is one; `unknown` says which source pieces are. `searched`
-    is true of what a search found that was free to write anything; `tree` is what it looked at.
+    `source` and `target` are ids, with EOS if there is one; `unknown` says which source pieces are unknown. `searched`
+    is true if a search found the translation, free to write anything; `tree` holds that search's candidates.
     """
 
     model: Transformer
@@ -41,9 +41,9 @@ class TranslationCase:
     tree: SearchTree | None = None
 
     @classmethod
-    def of(cls, trace: "Trace") -> "TranslationCase":
-        """That of a trace; ValueError for one from disk, which has no model."""
-        origin, asked = trace.require_origin(), trace.facts.run.search
+    def from_trace(cls, trace: "Trace") -> "TranslationCase":
+        """Return the case of a trace; ValueError for a trace from disk, which has no model."""
+        origin, settings = trace.require_origin(), trace.facts.run.search
         return cls(
             model=origin.bundle.model,
             tokenizer=origin.translator.tokenizer,
@@ -52,49 +52,51 @@ class TranslationCase:
             unknown=trace.source.unknown,
             translation=trace.target.text,
             target=trace.target.ids,
-            searched=not (trace.forced or trace.edits or asked["prefix"]),
-            beam=int(asked["beam"]),
-            length_penalty=float(asked["length_penalty"]),
+            # Under edits, or with a given beginning, the search could not write what it would have written.
+            searched=not (trace.forced or trace.edits or settings["prefix"]),
+            beam=int(settings["beam"]),
+            length_penalty=float(settings["length_penalty"]),
             tree=trace.tree,
         )
 
     @property
     def source_words(self) -> list[range]:
-        """The pieces of each source word; words are what white space separates."""
+        """Piece ranges of the source words; words are separated by white space."""
         return word_piece_ranges(self.tokenizer.source_pieces(strip_eos(self.source)), self.text)
 
     @property
     def target_words(self) -> list[range]:
-        """The pieces of each word of the translation."""
+        """Piece ranges of the words of the translation."""
         return word_piece_ranges(self.tokenizer.target_pieces(strip_eos(self.target)), self.translation)
 
     def log_probs(self, *targets: list[int]) -> list[list[float]]:
-        """What the model gives each piece of each target."""
+        """Return the log-probability of each piece of each target."""
         with inference_only(self.model):
             return score_targets(self.model, [self.source] * len(targets), list(targets))
 
-    def effects(self) -> "ErasureEffects":
-        """What the translation rests on."""
-        asked = self.model, self.source, self.target
-        everything, every = range(len(strip_eos(self.source))), range(len(self.target))
-        source = erase_source(*asked, [*self.source_words, everything])
-        prefix = erase_prefix(*asked, [*([piece] for piece in every), every])
+    def measure_effects(self) -> "ErasureEffects":
+        """Measure how the translation depends on each source word and on each of its own pieces."""
+        run = self.model, self.source, self.target
+        # The last group of each hides a whole side at once. Source groups leave EOS readable.
+        all_source, all_target = range(len(strip_eos(self.source))), range(len(self.target))
+        source = erase_source(*run, [*self.source_words, all_source])
+        prefix = erase_prefix(*run, [*([piece] for piece in all_target), all_target])
         with inference_only(self.model):
             [norms] = piece_alignments(self.model, [self.source], [self.target])
         shares = attention_shares(norms.double().numpy(), self.source_words, self.target_words)
-        said = slice(len(strip_eos(self.target)))
+        without_eos = slice(len(strip_eos(self.target)))
         return ErasureEffects(
-            source[:-1], prefix[:-1], float(source[-1, said].sum()), float(prefix[-1, said].sum()), shares
+            source[:-1], prefix[:-1], float(source[-1, without_eos].sum()), float(prefix[-1, without_eos].sum()), shares
         )
 
 
 @dataclass(frozen=True)
 class ErasureEffects:
-    """How the log-probability of each written piece changes when a source word, or a written piece, is hidden.
+    """Changes of the log-probability of each written piece when a source word, or an earlier piece, is hidden.
 
-    `whole_source` and `whole_prefix` are the sums of these changes, without that of the end mark, when all of a side is
-    hidden at once. `attention` has for each word of the translation the share of each source word in what
-    cross-attention moved while it was written.
+    `whole_source` and `whole_prefix` are the sums of these changes, without that of EOS, when all of a side is hidden
+    at once. `attention` has for each word of the translation the share of each source word in what cross-attention
+    moved while it was written.
     """
 
     source: Float[ndarray, "W T"]
@@ -107,14 +109,16 @@ class ErasureEffects:
 def attention_shares(
     norms: Float[ndarray, "L T S"], source_words: Sequence[range], target_words: Sequence[range]
 ) -> Float[ndarray, "N W"]:
-    """The norms as shares of the source words, the mean of all layers: a row for each word of the translation.
+    """Return the norms as shares of the source words, averaged over layers: a row for each word of the translation.
 
     As in alignments, the source pieces of a word are added up and its target pieces averaged.
     """
-    of_words = np.zeros((len(norms), len(target_words), len(source_words)))
-    for j, written in enumerate(target_words):
-        for i, read in enumerate(source_words):
-            if written and read:
-                of_words[:, j, i] = norms[:, written.start : written.stop, read.start : read.stop].sum(2).mean(1)
-    total = of_words.sum(axis=2, keepdims=True)
-    return np.divide(of_words, total, out=np.zeros_like(of_words), where=total > 0).mean(axis=0)
+    word_norms = np.zeros((len(norms), len(target_words), len(source_words)))
+    for j, target_word in enumerate(target_words):
+        for i, source_word in enumerate(source_words):
+            if target_word and source_word:  # a word may have no pieces: the mean of none would be NaN
+                word_norms[:, j, i] = (
+                    norms[:, target_word.start : target_word.stop, source_word.start : source_word.stop].sum(2).mean(1)
+                )
+    total = word_norms.sum(axis=2, keepdims=True)
+    return np.divide(word_norms, total, out=np.zeros_like(word_norms), where=total > 0).mean(axis=0)

@@ -1,4 +1,4 @@
-"""Where a logit came from: parts that add up to it, every norm frozen as it was in the run.
+"""Accounts of logits: parts that add up to a logit, with every norm frozen as it was in the run.
 
 A logit is U[piece] . states[step], plus the output bias. The state is the sum of what was added to the residual stream
 at this position, sent through norms. With its deviation kept as it was, a norm is a matrix and a shift:
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 Group = Literal["embedding", "positions", "self", "cross", "ffn", "norm", "bias"]
 Arrays = Callable[[str], ndarray]
-"""An array by its name: a tensor of one sentence's run (without the batch axis), or a parameter."""
+"""Function that returns an array by its name: a tensor of one sentence's run (without batch axis), or a parameter."""
 
 
 @dataclass(frozen=True)
 class AccountPart:
-    """What one part of the decoder adds to the logit; `by_key` splits a head's over the positions it read."""
+    """Contribution of one part of the decoder to a logit; `by_key` splits a head's over the positions it read."""
 
     name: str
     group: Group
@@ -49,7 +49,7 @@ class OtherPiece:
 
 @dataclass(frozen=True)
 class LogitAccount:
-    """Where the logit of a piece came from; with an `other`, what makes it larger than the logit of that one."""
+    """Parts that add up to the logit of a piece; with an `other`, to its difference to the logit of that piece."""
 
     step: int
     piece: str
@@ -61,18 +61,18 @@ class LogitAccount:
 
     @property
     def error(self) -> float:
-        """How far the sum of the parts is from the logit, relative to the largest of all these numbers."""
+        """Distance of the sum of the parts from the logit, relative to the largest of all these numbers."""
         largest = max(abs(self.logit), *(abs(part.value) for part in self.parts))
         return abs(self.sum - self.logit) / largest if largest else 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """As the page reads it."""
+        """Return the account as the page reads it; `by_key` is left out where there is none."""
         return asdict(self, dict_factory=lambda items: {k: v for k, v in items if k != "by_key" or v is not None})
 
 
 @dataclass(frozen=True)
 class LogitQuestion:
-    """Which logit: of the piece `id` as the one written at `step`, or its difference to that of `other`."""
+    """Question about the logit of the piece `id` as the one written at `step`, or its difference to that of `other`."""
 
     step: int
     id: int
@@ -80,39 +80,42 @@ class LogitQuestion:
 
 
 def account_for_logit(trace: "Trace", step: int, piece: int | None = None, other: int | None = None) -> LogitAccount:
-    """The logit of a piece (None: the one written) at a step of a trace; ValueError for what is not there."""
-    written = trace.target.ids
-    if not 0 <= step < len(written):
-        raise ValueError(f"step is {step}, this translation has steps 0 to {len(written) - 1}")
-    question = LogitQuestion(step, written[step] if piece is None else piece, other)
-    most = trace.config.target_vocabulary - 1
+    """Account for the logit of a piece (None: the one written) at a step; ValueError for one out of range."""
+    target_ids = trace.target.ids
+    if not 0 <= step < len(target_ids):
+        raise ValueError(f"step is {step}, this translation has steps 0 to {len(target_ids) - 1}")
+    question = LogitQuestion(step, target_ids[step] if piece is None else piece, other)
+    last_id = trace.config.target_vocabulary - 1
     for id in (question.id, question.other):
-        if id is not None and not 0 <= id <= most:
-            raise ValueError(f"the piece is {id}, the target vocabulary has pieces 0 to {most}")
-    [found] = account_for_trace(trace, [question])
-    return found
+        if id is not None and not 0 <= id <= last_id:
+            raise ValueError(f"the piece is {id}, the target vocabulary has pieces 0 to {last_id}")
+    [account] = account_for_trace(trace, [question])
+    return account
 
 
 def account_for_every_step(trace: "Trace") -> dict[str, list[Any]]:
-    """For each step the account of the piece that was written, and of its difference to the likeliest other one."""
+    """Account at each step for the piece that was written, and for its difference to the likeliest other piece."""
     chosen = [LogitQuestion(step.step, step.chosen.id) for step in trace.steps]
-    rivals = [[each.id for each in step.top if each.id != step.chosen.id] for step in trace.steps]
-    against = [LogitQuestion(a.step, a.id, some[0]) for a, some in zip(chosen, rivals, strict=True) if some]
-    found = iter(each.as_json() for each in account_for_trace(trace, [*chosen, *against]))
-    return {"chosen": [next(found) for _ in chosen], "against": [next(found) if some else None for some in rivals]}
+    rivals = [[candidate.id for candidate in step.top if candidate.id != step.chosen.id] for step in trace.steps]
+    # A vocabulary of one piece would have no rival.
+    against = [LogitQuestion(a.step, a.id, ids[0]) for a, ids in zip(chosen, rivals, strict=True) if ids]
+    # All questions go through one backward walk; the answers are then dealt out in the order of the questions.
+    answers = iter(account.as_json() for account in account_for_trace(trace, [*chosen, *against]))
+    return {"chosen": [next(answers) for _ in chosen], "against": [next(answers) if ids else None for ids in rivals]}
 
 
 def account_for_trace(trace: "Trace", questions: Sequence[LogitQuestion]) -> list[LogitAccount]:
-    """One account for each question, in one pass; ValueError for a trace that has no model, and so no weights."""
+    """Return one account for each question, in one pass; ValueError for a trace without a model, and so no weights."""
     pieces = trace.require_origin().translator.tokenizer.target_pieces
     return account_for_logits(trace.config, trace.values_of, trace.parameter, pieces, questions)
 
 
 def arrays_of_record(record: Record, row: int = 0) -> Arrays:
-    """The tensors of one row of a recorded batch."""
+    """Return the function that reads the tensors of one row of a recorded batch."""
 
     def tensor(name: str) -> ndarray:
         value = record[name]
+        # All rows share the position vectors, which have no batch axis.
         return (value if name == "decoder.positions" else value[row]).cpu().numpy()
 
     return tensor
@@ -125,101 +128,115 @@ def account_for_logits(
     pieces: Callable[[Sequence[int]], list[str]],
     questions: Sequence[LogitQuestion],
 ) -> list[LogitAccount]:
-    """The same from what it is made of: tensors of a run, parameters of its model, and what ids are called."""
-    rows, ids = ([getattr(each, name) for each in questions] for name in ("step", "id"))
-    others = [each.id if each.other is None else each.other for each in questions]
-    less = np.array([each.other is not None for each in questions], dtype=np.float64)
+    """Account for logits from tensors of a run, parameters of its model, and a function that names token ids."""
+    rows, ids = ([getattr(question, name) for question in questions] for name in ("step", "id"))
+    # Where no other piece is asked about, the piece itself fills its place and is subtracted 0 times.
+    other_ids = [question.id if question.other is None else question.other for question in questions]
+    subtract = np.array([question.other is not None for question in questions], dtype=np.float64)
 
     output, logits = parameter(operations(config)["logits"].weight), tensor("logits")
-    direction = output[ids].astype(np.float64) - less[:, None] * output[others]
+    direction = output[ids].astype(np.float64) - subtract[:, None] * output[other_ids]
     walk = BackwardWalk(tensor, parameter, np.array(rows, dtype=np.int64), direction)
     if config.output_bias:
         bias = parameter("output_bias").astype(np.float64)
-        walk.biases += bias[ids] - less * bias[others]
+        walk.biases += bias[ids] - subtract * bias[other_ids]
     walk.walk_back(config)
-    captured = logits[rows, ids].astype(np.float64) - less * logits[rows, others]
-    names, other_names = pieces(ids), pieces(others)
-    found = []
-    for n, each in enumerate(questions):
-        parts = list(walk.parts(n))
-        other = None if each.other is None else OtherPiece(other_names[n], each.other)
-        total = fsum(part.value for part in parts)
-        found.append(LogitAccount(each.step, names[n], each.id, other, float(captured[n]), total, parts))
-    return found
+    # The logit as captured, which the sum of the parts is compared with.
+    captured = logits[rows, ids].astype(np.float64) - subtract * logits[rows, other_ids]
+    names, other_names = pieces(ids), pieces(other_ids)
+    accounts = []
+    for n, question in enumerate(questions):
+        account_parts = list(walk.parts(n))
+        other_piece = None if question.other is None else OtherPiece(other_names[n], question.other)
+        total = fsum(part.value for part in account_parts)
+        accounts.append(
+            LogitAccount(question.step, names[n], question.id, other_piece, float(captured[n]), total, account_parts)
+        )
+    return accounts
 
 
 class BackwardWalk:
-    """The way back from N logits to the embeddings, and what each thing added on the way adds to each of them."""
+    """The way back from N logits to the embeddings, collecting what each part of the decoder adds to each logit."""
 
     def __init__(self, tensor: Arrays, parameter: Arrays, rows: Int[ndarray, " N"], direction: Float[ndarray, "N D"]):
-        """`rows` are positions; a vector added to the state there adds its product with the `direction` to a logit."""
+        """Start at positions `rows`: a vector added to the state there adds its product with `direction` to a logit."""
         self.tensor, self.parameter, self.rows, self.direction = tensor, parameter, rows, direction
         self.norms, self.biases = np.zeros(len(rows)), np.zeros(len(rows))
         self.contributions: list[tuple[str, Group, Float[ndarray, " N"], Float[ndarray, "N K"] | None]] = []
 
     def walk_back(self, c: ModelConfig) -> None:
-        """From the states to the embeddings, last layer first."""
+        """Walk from the states to the embeddings, last layer first."""
         if c.norm_first:
-            self.norm("decoder_norm", f"decoder.{c.decoder_layers - 1}.ffn_residual.sum", c.norm == "rms")
+            # Pre-norm: one norm at the end of the stack; those inside a layer are in front of what a sublayer adds.
+            self.pass_norm("decoder_norm", f"decoder.{c.decoder_layers - 1}.ffn_residual.sum", c.norm == "rms")
         for layer in reversed(range(c.decoder_layers)):
-            for part in ("ffn", "cross", "self"):
-                inside = f"decoder.{layer}.{part}"
+            for sublayer in ("ffn", "cross", "self"):
+                inside = f"decoder.{layer}.{sublayer}"
                 if not c.norm_first:
-                    self.norm(f"{inside}_residual.norm", f"{inside}_residual.sum", rms=False)
-                if part == "ffn":
-                    self.feed_forward(inside)
+                    self.pass_norm(f"{inside}_residual.norm", f"{inside}_residual.sum", rms=False)
+                if sublayer == "ffn":
+                    self.add_feed_forward(inside)
                 else:
-                    self.heads(inside, part, c.heads_in(inside), c.head_width)
+                    self.add_heads(inside, sublayer, c.heads_in(inside), c.head_width)
         if c.positions in ("sinusoidal", "learned"):
-            self.contributions.append(("positions", "positions", self.project(self.at_rows("decoder.positions")), None))
-        self.contributions.append(("embedding", "embedding", self.project(self.at_rows("decoder.embedding")), None))
+            self.contributions.append(
+                ("positions", "positions", self.project(self.vectors_at_rows("decoder.positions")), None)
+            )
+        self.contributions.append(
+            ("embedding", "embedding", self.project(self.vectors_at_rows("decoder.embedding")), None)
+        )
 
     def parts(self, n: int) -> Iterator[AccountPart]:
-        """The parts of the n-th logit, in the order of computation; norms and biases last."""
+        """Yield the parts of the n-th logit, in the order of computation; norms and biases last."""
         for name, group, values, by_key in reversed(self.contributions):
             yield AccountPart(name, group, float(values[n]), None if by_key is None else by_key[n].tolist())
         yield AccountPart("norms", "norm", float(self.norms[n]))
         yield AccountPart("biases", "bias", float(self.biases[n]))
 
-    def norm(self, name: str, before: str, rms: bool) -> None:
-        """Through (x - mean) / deviation * weight + bias, with the deviation of x = `before` as it was.
+    def pass_norm(self, name: str, before: str, rms: bool) -> None:
+        """Take the direction back through (x - mean) / deviation * weight + bias, the deviation of x = `before` fixed.
 
         With `rms` nothing is subtracted or added, and the deviation is that from 0.
         """
-        x = self.at_rows(before)
+        x = self.vectors_at_rows(before)
         if rms:
             self.direction = self.direction * self.parameter(f"{name}.weight")
             self.direction /= np.sqrt((x**2).mean(axis=-1, keepdims=True) + EPSILON)
             return
+        # The population variance, as in LayerNorm, which var computes by default.
         deviation = np.sqrt(x.var(axis=-1, keepdims=True) + EPSILON)
+        # The bias is added after the scaling, so it meets the direction as it still is.
         self.norms += self.project(self.parameter(f"{name}.bias"))
         scaled = self.direction * self.parameter(f"{name}.weight") / deviation
+        # The transpose of subtracting the mean is subtracting the mean: I - 11'/D is symmetric.
         self.direction = scaled - scaled.mean(axis=-1, keepdims=True)
 
-    def feed_forward(self, inside: str) -> None:
-        """What it added, but for its last bias."""
+    def add_feed_forward(self, inside: str) -> None:
+        """Add what a feed-forward layer contributes; its last bias counts among the biases."""
         bias = self.parameter(f"{inside}.outer.bias")
         self.biases += self.project(bias)
-        self.contributions.append((inside, "ffn", self.project(self.at_rows(f"{inside}.output") - bias), None))
+        self.contributions.append((inside, "ffn", self.project(self.vectors_at_rows(f"{inside}.output") - bias), None))
 
-    def heads(self, inside: str, group: Group, heads: int, width: int) -> None:
-        """What each head added, z W_O of its rows of W_O; z is a sum of pattern times v over the positions it read."""
+    def add_heads(self, inside: str, group: Group, heads: int, width: int) -> None:
+        """Add what each head contributes, z W_O with its rows of W_O; z is a sum of pattern times v over positions."""
         self.biases += self.project(self.parameter(f"{inside}.output.bias"))
         weight = self.parameter(f"{inside}.output.weight").astype(np.float64)
-        direction = (self.direction @ weight).reshape(len(self.rows), heads, width)
+        head_direction = (self.direction @ weight).reshape(len(self.rows), heads, width)
         z, pattern = (self.tensor(f"{inside}.{name}")[:, self.rows] for name in ("head_output", "pattern"))
-        values = np.einsum("nhe,hne->hn", direction, z)
-        by_key = np.einsum("nhe,hke->hnk", direction, self.tensor(f"{inside}.v")) * pattern
+        values = np.einsum("nhe,hne->hn", head_direction, z)
+        by_key = np.einsum("nhe,hke->hnk", head_direction, self.tensor(f"{inside}.v")) * pattern
         for head in reversed(range(heads)):
-            # A head that an edit silenced did not write what it read: then there is nothing to split.
+            # A head that an edit silenced did not write what it read, so there is nothing to split by positions.
             missing = np.abs(by_key[head].sum(axis=-1) - values[head])
-            read = (missing <= 1e-3 * np.abs(by_key[head]).sum(axis=-1)).all()
-            self.contributions.append((f"{inside}.head.{head}", group, values[head], by_key[head] if read else None))
+            explained = (missing <= 1e-3 * np.abs(by_key[head]).sum(axis=-1)).all()
+            self.contributions.append(
+                (f"{inside}.head.{head}", group, values[head], by_key[head] if explained else None)
+            )
 
-    def at_rows(self, name: str) -> Float[ndarray, "N D"]:
-        """A tensor of the stream at the positions asked for."""
+    def vectors_at_rows(self, name: str) -> Float[ndarray, "N D"]:
+        """Return a tensor of the residual stream at the positions of the logits, in float64."""
         return self.tensor(name)[self.rows].astype(np.float64)
 
     def project(self, vectors: Float[ndarray, "*N D"]) -> Float[ndarray, " N"]:
-        """The products of vectors with the direction."""
+        """Return the products of vectors with the direction."""
         return (self.direction * vectors).sum(axis=-1)

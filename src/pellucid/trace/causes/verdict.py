@@ -1,4 +1,4 @@
-"""Why a translation may be bad: what speaks for each cause, with its numbers."""
+"""The verdict on a translation: every cause that may have spoiled it, with the numbers that speak for it."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from pellucid.trace.causes.findings import (
     find_odd_pieces,
     find_omissions,
     find_repetitions,
-    nothing_found,
+    make_fine_finding,
 )
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ Matrix = list[list[float]]
 
 @dataclass(frozen=True)
 class TranslationVerdict:
-    """What was found, the causes one can do most about first; a single finding of kind "fine" where there is none.
+    """Findings about a translation, those one can do most about first; one finding of kind "fine" if there are none.
 
     `erasure_source` has for each source word, `erasure_prefix` for each written piece, how the log-probability of each
     written piece changes when it is hidden (`trace/causes/erasure.py`); None for pieces up to the hidden one.
@@ -34,27 +34,28 @@ class TranslationVerdict:
     erasure_prefix: list[list[float | None]]
 
     def as_json(self) -> dict[str, Any]:
-        """As the page reads it."""
+        """Return the verdict as the page reads it."""
         return {**asdict(self), "findings": [finding.as_json() for finding in self.findings]}
 
 
 def judge_translation(trace: "Trace", reference: str | None = None) -> TranslationVerdict:
-    """What speaks against the translation of a trace, and which is to blame, search or model, if a reference is better.
+    """Judge the translation of a trace; with a better reference, say whether search or model is to blame.
 
-    ValueError for a trace that cannot be judged: one from disk, which has no model, or one of a run that was changed.
+    Raises ValueError for a trace that cannot be judged: one from disk, which has no model, or one of an edited run.
     """
     if any(edit.kind != "prefix" for edit in trace.edits):
         raise ValueError("this run was changed, so its translation is not the model's; ask the trace without edits")
-    case = TranslationCase.of(trace)
-    effects = case.effects()
+    case = TranslationCase.from_trace(trace)
+    effects = case.measure_effects()
     findings = [
         *(compare_with_reference(case, reference) if reference is not None else []),
         *find_odd_pieces(case),
+        # If the translation has little to do with the source at all, single missing words are not worth a finding.
         *(find_hallucination(effects) or find_omissions(case, effects)),
         *find_repetitions(case, effects),
     ]
     return TranslationVerdict(
-        findings or [nothing_found(case, effects)],
+        findings or [make_fine_finding(case, effects)],
         reference,
         effects.source.tolist(),
         [

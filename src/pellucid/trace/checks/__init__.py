@@ -1,1 +1,1 @@
-"""What keeps a trace honest: how each tensor is made, everything computed again, and statements that can fail."""
+"""Checks of a trace: how each tensor is made, everything recomputed, and statements that a faulty trace fails."""

@@ -1,4 +1,4 @@
-"""What is checked of every trace, each time one is made: the receipts at the foot of the page."""
+"""All checks of a trace, in the order in which the page lists them at its foot."""
 
 from typing import TYPE_CHECKING
 
@@ -13,27 +13,27 @@ if TYPE_CHECKING:
 
 
 def check_trace(trace: "Trace") -> list[Check]:
-    """All of them, in the order of the page. What an edit replaced is not expected to follow from anything."""
-    return check_captured_run(captured_run(trace))
+    """Check everything about a trace, in the order of the page, but not what an edit replaced."""
+    return check_captured_run(make_captured_run(trace))
 
 
-def check_captured_run(seen: CapturedRun) -> list[Check]:
-    """The same, of what was captured of one sentence."""
-    with np.errstate(all="ignore"):  # a number that is none fails its check, and need not be warned of
+def check_captured_run(run: CapturedRun) -> list[Check]:
+    """Check everything that was captured of one sentence."""
+    with np.errstate(all="ignore"):  # NaN fails its check anyway; a warning beside it would only be noise
         return [
-            *check_fused_run(seen),
-            *check_patterns(seen),
-            check_recomputed(seen),
-            check_cached_decoding(seen),
-            *check_accounts(seen),
-            *check_steps(seen),
-            *check_tree(seen),
-            *check_model_state(seen),
+            *check_fused_run(run),
+            *check_patterns(run),
+            check_recomputed(run),
+            check_cached_decoding(run),
+            *check_accounts(run),
+            *check_steps(run),
+            *check_tree(run),
+            *check_model_state(run),
         ]
 
 
-def captured_run(trace: "Trace") -> CapturedRun:
-    """What the checks look at, of a trace."""
+def make_captured_run(trace: "Trace") -> CapturedRun:
+    """Return the parts of a trace that the checks look at."""
     return CapturedRun(
         config=trace.config,
         tensors={name: trace.values_of(name) for name in trace},

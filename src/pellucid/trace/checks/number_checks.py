@@ -1,4 +1,4 @@
-"""Checks that look at the captured numbers alone: patterns, every operation again, accounts of logits, steps."""
+"""Checks of the captured numbers alone: patterns, every operation recomputed, accounts of logits, decoding steps."""
 
 from collections.abc import Iterator
 
@@ -11,86 +11,98 @@ from pellucid.trace.checks.recompute import recompute
 from pellucid.trace.facts import Candidate
 
 
-def check_patterns(seen: CapturedRun) -> Iterator[Check]:
-    """Each row of a pattern is a distribution over what it may read."""
-    names = [name for name in seen.tensors if name.endswith(".pattern") and name not in seen.replaced]
-    names = [name for name in names if name.replace(".pattern", ".allowed") in seen.tensors]
-    one, zero = "rows of every pattern sum to 1", "what may not be read has weight 0"
+def check_patterns(run: CapturedRun) -> Iterator[Check]:
+    """Check that each row of a pattern is a distribution over the keys it may read."""
+    names = [name for name in run.tensors if name.endswith(".pattern") and name not in run.replaced]
+    names = [name for name in names if name.replace(".pattern", ".allowed") in run.tensors]
+    sum_name, zero_name = "rows of every pattern sum to 1", "what may not be read has weight 0"
     if not names:
-        why = "no pattern that follows from the run was captured"
-        yield from (check_not_made(one, why), check_not_made(zero, why))
+        reason = "no pattern that follows from the run was captured"
+        yield from (check_not_made(sum_name, reason), check_not_made(zero_name, reason))
         return
-    off, weight = 0.0, 0.0
+    sum_error, forbidden_weight = 0.0, 0.0
     for name in names:
-        pattern, allowed = seen.tensors[name].astype(np.float64), captured_mask(seen, name)
+        pattern, allowed = run.tensors[name].astype(np.float64), captured_mask(run, name)
         sums = pattern.sum(axis=-1)
-        off = largest_difference(off, sums - np.broadcast_to(allowed.any(axis=-1), sums.shape))
-        weight = largest_difference(weight, np.where(allowed, 0.0, pattern), np.minimum(pattern, 0.0))
-    left = f"; {list_first_names(seen.replaced)} left out, edited" if seen.replaced else ""
-    rows = sum(seen.tensors[name].shape[0] * seen.tensors[name].shape[1] for name in names)
-    yield check_at_most(min(seen.rounding, 1e-6), one, off, f"Largest distance from 1 over {rows:,} rows{left}.")
+        # A row that may read nothing is all zeros, and sums to 0.
+        sum_error = largest_difference(sum_error, sums - np.broadcast_to(allowed.any(axis=-1), sums.shape))
+        forbidden_weight = largest_difference(
+            forbidden_weight, np.where(allowed, 0.0, pattern), np.minimum(pattern, 0.0)
+        )
+    omitted = f"; {list_first_names(run.replaced)} left out, edited" if run.replaced else ""
+    rows = sum(run.tensors[name].shape[0] * run.tensors[name].shape[1] for name in names)
     yield check_at_most(
-        0.0, zero, weight, f"Largest weight on padding or on the future, in {len(names)} patterns; none is negative."
+        min(run.rounding, 1e-6), sum_name, sum_error, f"Largest distance from 1 over {rows:,} rows{omitted}."
+    )
+    yield check_at_most(
+        0.0,
+        zero_name,
+        forbidden_weight,
+        f"Largest weight on padding or on the future, in {len(names)} patterns; none is negative.",
     )
 
 
-def captured_mask(seen: CapturedRun, pattern: str) -> np.ndarray:
-    """What may be read, as captured; in the decoder's own attention never the future, whatever was captured."""
-    allowed = seen.tensors[pattern.replace(".pattern", ".allowed")] != 0
+def captured_mask(run: CapturedRun, pattern: str) -> np.ndarray:
+    """Return the captured mask of a pattern; in the decoder's self-attention, the future is masked in any case."""
+    allowed = run.tensors[pattern.replace(".pattern", ".allowed")] != 0
+    # A model whose mask lets the future through would otherwise be measured by its own mistake.
     causal = pattern.startswith("decoder") and ".self." in pattern
     return np.broadcast_to(
-        allowed & np.tri(allowed.shape[-1], dtype=bool) if causal else allowed, seen.tensors[pattern].shape
+        allowed & np.tri(allowed.shape[-1], dtype=bool) if causal else allowed, run.tensors[pattern].shape
     )
 
 
-def check_recomputed(seen: CapturedRun) -> Check:
-    """Every captured tensor once more from the captured ones it is made of."""
+def check_recomputed(run: CapturedRun) -> Check:
+    """Check every captured tensor by recomputing it from the captured tensors it is made of."""
     name = "every number follows from its inputs"
-    if reason := seen.why_not_checked(formulas=True):
+    if reason := run.why_not_checked(formulas=True):
         return check_not_made(name, reason)
-    ids = {"source": seen.source, "target": seen.inputs}
+    ids = {"source": run.source, "target": run.inputs}
     errors: dict[str, float] = {}
-    for tensor, operation in operations(seen.config).items():
-        if tensor in seen.replaced or any(each not in seen.tensors for each in (tensor, *operation.inputs)):
+    for tensor, operation in operations(run.config).items():
+        if tensor in run.replaced or any(needed not in run.tensors for needed in (tensor, *operation.inputs)):
             continue
-        captured = seen.tensors[tensor].astype(np.float64)
-        inputs = [seen.tensors[each] for each in operation.inputs]
-        again = recompute(operation, inputs, seen.parameter, ids, captured.shape)
-        errors[tensor] = largest_difference(0.0, captured - again) / (largest_difference(0.0, again) or 1.0)
+        captured = run.tensors[tensor].astype(np.float64)
+        inputs = [run.tensors[input_name] for input_name in operation.inputs]
+        # From captured inputs rather than recomputed ones, so that an error stays where it was made.
+        recomputed = recompute(operation, inputs, run.parameter, ids, captured.shape)
+        errors[tensor] = largest_difference(0.0, captured - recomputed) / (largest_difference(0.0, recomputed) or 1.0)
     if not errors:
         return check_not_made(name, "no tensor was captured together with what it is made of")
-    worst = max(errors, key=lambda each: (np.isnan(errors[each]), errors[each]))
-    left = f"; {list_first_names(seen.replaced)} left out, edited" if seen.replaced else ""
+    # NaN compares as neither larger nor smaller, so max alone might pass over it.
+    worst = max(errors, key=lambda checked: (np.isnan(errors[checked]), errors[checked]))
+    omitted = f"; {list_first_names(run.replaced)} left out, edited" if run.replaced else ""
     return check_at_most(
-        seen.rounding,
+        run.rounding,
         name,
         errors[worst],
         f"{len(errors)} tensors recomputed in NumPy; largest difference, in {worst}, as a share of its largest "
-        f"number{left}.",
+        f"number{omitted}.",
     )
 
 
-def check_accounts(seen: CapturedRun) -> Iterator[Check]:
-    """The parts of the logit of every written piece add up to it, and would not if one were missing."""
-    limit = 1e-10 if seen.rounding < 1e-9 else 1e-4
+def check_accounts(run: CapturedRun) -> Iterator[Check]:
+    """Check that the parts of every written piece's logit add up to it, and would not if the largest were missing."""
+    limit = 1e-10 if run.rounding < 1e-9 else 1e-4
     sums, control = "the parts of every written piece's logit add up", "an account that lacks its largest part is off"
-    needed = [name for name in operations(seen.config) if name == "logits" or name.startswith("decoder.")]
-    if reason := seen.why_not_checked(*needed, formulas=True):
+    needed = [name for name in operations(run.config) if name == "logits" or name.startswith("decoder.")]
+    if reason := run.why_not_checked(*needed, formulas=True):
         yield from (check_not_made(sums, reason), check_not_made(control, reason))
         return
-    questions = [LogitQuestion(step, number) for step, number in enumerate(seen.target)]
-    found = account_for_logits(seen.config, seen.tensors.__getitem__, seen.parameter, seen.pieces, questions)
-    parts = len(found[0].parts)
+    questions = [LogitQuestion(step, token) for step, token in enumerate(run.target)]
+    accounts = account_for_logits(run.config, run.tensors.__getitem__, run.parameter, run.pieces, questions)
+    part_count = len(accounts[0].parts)
     yield check_at_most(
         limit,
         sums,
-        largest_difference(0.0, *(np.array(each.error) for each in found)),
-        f"{parts} parts at each of {len(found)} steps, norms as they were; the largest miss as a share.",
+        largest_difference(0.0, *(np.array(account.error) for account in accounts)),
+        f"{part_count} parts at each of {len(accounts)} steps, norms as they were; the largest miss as a share.",
     )
-    misses = [error_without_largest(each) for each in found]
+    misses = [error_without_largest(account) for account in accounts]
     yield check_at_most(
         0,
         control,
+        # "not >" rather than "<=", so that NaN counts as a failure.
         float(sum(not miss > limit for miss in misses)),
         f"Accounts that would still pass the check above with their largest part left out; the nearest misses by "
         f"{min(misses):.2g}.",
@@ -98,38 +110,41 @@ def check_accounts(seen: CapturedRun) -> Iterator[Check]:
 
 
 def error_without_largest(account: LogitAccount) -> float:
-    """By how much the parts miss the logit when the largest is left out, relative to it."""
+    """Return by how much the parts miss the logit when the largest is left out, relative to it."""
     values = [part.value for part in account.parts]
-    out = max(values, key=abs)
-    return abs(account.sum - out - account.logit) / max(abs(out), abs(account.logit), np.finfo(float).tiny)
+    largest = max(values, key=abs)
+    return abs(account.sum - largest - account.logit) / max(abs(largest), abs(account.logit), np.finfo(float).tiny)
 
 
-def check_steps(seen: CapturedRun) -> Iterator[Check]:
-    """What each step says of its candidates is what the logits say."""
-    whole, same = "shown probabilities and the rest make 1", "steps show what the logits say"
-    if not seen.steps:
-        yield from (check_not_made(whole, "no steps were kept"), check_not_made(same, "no steps were kept"))
+def check_steps(run: CapturedRun) -> Iterator[Check]:
+    """Check that each step says of its candidates what the logits say."""
+    whole_name, same_name = "shown probabilities and the rest make 1", "steps show what the logits say"
+    if not run.steps:
+        yield from (check_not_made(whole_name, "no steps were kept"), check_not_made(same_name, "no steps were kept"))
         return
-    off = largest_difference(
-        0.0, *(np.array(sum(each.prob for each in step.top) + step.others - 1.0) for step in seen.steps)
+    error = largest_difference(
+        0.0, *(np.array(sum(candidate.prob for candidate in step.top) + step.others - 1.0) for step in run.steps)
     )
-    yield check_at_most(1e-6, whole, off, f"Largest distance from 1 over {len(seen.steps)} steps.")
-    if reason := seen.why_not_checked("logits"):
-        yield check_not_made(same, reason)
+    yield check_at_most(1e-6, whole_name, error, f"Largest distance from 1 over {len(run.steps)} steps.")
+    if reason := run.why_not_checked("logits"):
+        yield check_not_made(same_name, reason)
         return
-    off = 0.0
-    for step in seen.steps:
-        logits = seen.tensors["logits"][step.step].astype(np.float64)
+    error = 0.0
+    for step in run.steps:
+        logits = run.tensors["logits"][step.step].astype(np.float64)
+        # Subtracting the largest logit changes no probability, and keeps exp from overflowing.
         raised = np.exp(logits - logits.max())
         probabilities = raised / raised.sum()
         for rank, candidate in [(step.rank, step.chosen), *enumerate(step.top, start=1)]:
-            off = largest_difference(off, *candidate_differences(candidate, rank, logits, probabilities))
+            error = largest_difference(error, *candidate_differences(candidate, rank, logits, probabilities))
         entropy = -np.sum(probabilities * np.log(np.maximum(probabilities, np.finfo(float).tiny)))
-        off = largest_difference(off, step.entropy - entropy, np.array(step.others_count + len(step.top) - len(logits)))
+        error = largest_difference(
+            error, step.entropy - entropy, np.array(step.others_count + len(step.top) - len(logits))
+        )
     yield check_at_most(
         1e-5,
-        same,
-        off,
+        same_name,
+        error,
         "Logits, probabilities, ranks and entropies again from the captured logits; the largest difference.",
     )
 
@@ -137,13 +152,14 @@ def check_steps(seen: CapturedRun) -> Iterator[Check]:
 def candidate_differences(
     candidate: Candidate, rank: int, logits: np.ndarray, probabilities: np.ndarray
 ) -> list[np.ndarray]:
-    """Between what is said of a candidate and what its logits say; of equal logits the lower id is first."""
-    number = candidate.id
-    before = np.sum(logits > logits[number]) + np.sum(logits[:number] == logits[number])
-    said = np.array([candidate.logit, candidate.prob, np.exp(candidate.log_prob), rank - 1])
-    return [said - np.array([logits[number], probabilities[number], probabilities[number], before])]
+    """Return the differences between what a step says of a candidate and what the logits say."""
+    token = candidate.id
+    # Of equal logits the lower id comes first, as in the stable sort of `decoding_steps`.
+    before = np.sum(logits > logits[token]) + np.sum(logits[:token] == logits[token])
+    stated = np.array([candidate.logit, candidate.prob, np.exp(candidate.log_prob), rank - 1])
+    return [stated - np.array([logits[token], probabilities[token], probabilities[token], before])]
 
 
-def largest_difference(least: float, *found: np.ndarray) -> float:
-    """The largest absolute value of all numbers, at least `least`; not a number if one is none."""
-    return float(np.max([least, *(np.max(np.abs(each), initial=0.0) for each in found)]))
+def largest_difference(least: float, *differences: np.ndarray) -> float:
+    """Return the largest absolute value of all numbers, at least `least`; NaN if any of them is NaN."""
+    return float(np.max([least, *(np.max(np.abs(difference), initial=0.0) for difference in differences)]))

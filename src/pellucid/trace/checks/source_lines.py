@@ -1,4 +1,4 @@
-"""The line of the installed source where a tensor is shown: found by running the model and asking who called."""
+"""Source lines where tensors are shown to the watcher, found by running a model and asking who called."""
 
 import inspect
 import linecache
@@ -21,19 +21,19 @@ PACKAGE = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A line of the installed source, its file named from the package down."""
+    """A line of the installed source; its file is named from the package down."""
 
     file: str
     line: int
     text: str
 
     def as_json(self) -> dict[str, Any]:
-        """As `SourceLine` of web/src/types.ts."""
+        """Return the line as `SourceLine` of web/src/types.ts."""
         return asdict(self)
 
 
 def source_line_of(name: str, config: ModelConfig) -> SourceLine:
-    """Where a model of this config shows the tensor of this name; KeyError for a name it has not.
+    """Return the line where a model of this config shows a tensor; KeyError for a name that it does not have.
 
     >>> config = ModelConfig(8000, 8000, d_model=128, d_ff=256, heads=4, encoder_layers=4, decoder_layers=4)
     >>> code = source_line_of("decoder.3.cross.pattern", config)
@@ -44,6 +44,8 @@ def source_line_of(name: str, config: ModelConfig) -> SourceLine:
     layer = re.match(r"(encoder|decoder)\.(\d+)\.", name)
     if layer is not None and int(layer[2]) >= layers[layer[1]]:
         raise KeyError(f"{name!r}: the {layer[1]} has {layers[layer[1]]} layers, the first is number 0")
+    # Sizes and depth do not decide which lines run, so the smallest model of the same structure is asked; configs that
+    # differ in sizes alone then share one entry of the cache.
     sizes = {"source_vocabulary": 5, "target_vocabulary": 5, "d_model": 2, "d_ff": 1, "heads": 1, "fewer_heads": ""}
     depth = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 2}
     lines = source_lines(replace(config, **sizes, **depth))
@@ -52,11 +54,9 @@ def source_line_of(name: str, config: ModelConfig) -> SourceLine:
 
 @cache
 def source_lines(config: ModelConfig) -> Mapping[str, SourceLine]:
-    """The line of each name that a model of this config says, as a run of it tells them.
-
-    Its weights are zeros: nothing is drawn, and no number is looked at.
-    """
+    """Return the source line of every tensor that a model of this config shows, by running one."""
     model = model_without_storage(config, tensors=config.encoder_layers + config.decoder_layers).eval()
+    # Drawing weights would change the state of torch's random generator; no number is looked at here.
     for name, weight in list(model.named_parameters()):
         owner, _, leaf = name.rpartition(".")
         setattr(model.get_submodule(owner), leaf, nn.Parameter(torch.zeros(weight.shape)))
@@ -64,24 +64,25 @@ def source_lines(config: ModelConfig) -> Mapping[str, SourceLine]:
     listener = CallerRecorder()
     with torch.inference_mode():
         model(pieces, pieces, watch=listener)
-    return MappingProxyType(listener.lines)
+    return MappingProxyType(listener.lines)  # read-only, since the cache hands it to every caller
 
 
 class CallerRecorder:
-    """A watcher that notes from which line it was called."""
+    """A watcher that notes the line from which it was called."""
 
     seeing = True
 
-    def __init__(self, prefix: str = "", heard: dict[str, SourceLine] | None = None):
+    def __init__(self, prefix: str = "", lines: dict[str, SourceLine] | None = None):
         self.prefix = prefix
-        self.lines: dict[str, SourceLine] = {} if heard is None else heard
+        self.lines: dict[str, SourceLine] = {} if lines is None else lines
 
     def __call__(self, name: str, value: Tensor) -> Tensor:
-        here = inspect.currentframe()
-        assert here is not None and here.f_back is not None
-        file, line = here.f_back.f_code.co_filename, here.f_back.f_lineno
-        place = Path(file).resolve().relative_to(PACKAGE).as_posix()
-        self.lines[self.prefix + name] = SourceLine(place, line, linecache.getline(file, line).strip())
+        frame = inspect.currentframe()
+        assert frame is not None and frame.f_back is not None
+        # One frame back is the line of the model that said watch(name, value).
+        file, line = frame.f_back.f_code.co_filename, frame.f_back.f_lineno
+        path = Path(file).resolve().relative_to(PACKAGE).as_posix()
+        self.lines[self.prefix + name] = SourceLine(path, line, linecache.getline(file, line).strip())
         return value
 
     def within(self, part: str) -> "CallerRecorder":

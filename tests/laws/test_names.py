@@ -1,0 +1,55 @@
+"""Every name says what it is: the check that `make check` runs, and what it refuses."""
+
+import ast
+
+import pytest
+
+from tools import names
+
+
+def test_every_name_is_defined_once_and_says_what_it_is():
+    assert [
+        *names.repeated_names(),
+        *(fault for path in names.python_files() for fault in names.file_problems(path)),
+    ] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("def told(): ...", "function 'told' needs a verb and its object"),
+        ("class Trace:\n    async def _cached(self): ...", "function '_cached' needs a verb and its object"),
+        ("class Trace:\n    @property\n    def found(self): ...", "function 'found' needs a verb and its object"),
+        ("def outer():\n    def kept(): ...", "function 'kept' needs a verb and its object"),
+        ("class Pairs:\n    '''The same for pairs.'''", "the docstring of 'Pairs' begins with 'The same'"),
+        ("def encode_pairs():\n    '''As `encode`.'''", "the docstring of 'encode_pairs' begins with 'As'"),
+        ("'''What a search keeps.'''", "the docstring of 'the module' begins with 'What'"),
+    ],
+)
+def test_a_bare_participle_and_a_docstring_without_its_noun_are_refused(text: str, problem: str):
+    assert [fault for _, fault in names.tree_problems(ast.parse(text))] == [problem]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def encode_pairs():\n    '''Assemble encoded pairs.'''",
+        "class Update:\n    @property\n    def skipped(self):\n        '''Whether nothing was changed.'''",
+        "def embed(): ...",
+        "class Stream:\n    def __next__(self): ...",
+    ],
+)
+def test_a_verb_and_a_sentence_pass(text: str):
+    assert list(names.tree_problems(ast.parse(text))) == []
+
+
+def test_one_name_in_two_modules_is_refused_unless_it_is_a_command(tmp_path, monkeypatch):
+    package = tmp_path / "src" / "pellucid"
+    for path, name in {"model/a.py": "attend", "decode/b.py": "attend", "cli/c.py": "run", "cli/d.py": "run"}.items():
+        (package / path).parent.mkdir(parents=True, exist_ok=True)
+        (package / path).write_text(f"def {name}(): ...\n", encoding="utf-8")
+    monkeypatch.setattr(names, "ROOT", tmp_path)
+    monkeypatch.setattr(names, "PACKAGE", package)
+    assert names.repeated_names() == [
+        "src/pellucid/decode/b.py, src/pellucid/model/a.py all define attend; give each a name of its own"
+    ]

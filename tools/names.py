@@ -1,0 +1,122 @@
+"""Refuses names and docstrings that say nothing: one name in two modules, a bare participle, "The same ..."."""
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "pellucid"
+FOLDERS = ("src", "tools", "benchmarks")
+
+COMMAND = "run"
+"""Every file of a command in `cli/` calls its function so: the table of commands finds it by this name."""
+
+NOT_NAMES = """
+    again all alone along already also another any anything are aside away be been before begun beside best
+    better between beyond both bound built but by chosen come cut done drawn each else elsewhere every
+    everything few first found from given gone got had has heard held her here him his how in inside is it its
+    just kept known laid last least left lent less like lost made many may mean meant met more most much must
+    near next none nothing of off on one only other others ours out over own paid put rather read rest right
+    said same sat seen sent shown shut so some somebody something sought spent spoken spread spun stood such
+    sung taken taught that the theirs them there these they thing things this those thought to together told
+    under up upon wanted was were what when where which while who whole whose why with within without wound
+    written wrong yet
+"""
+"""Single words that tell a reader nothing when they name a function: pronouns, adverbs, irregular participles."""
+
+GOOD_NAMES = """
+    cut embed exceed feed need proceed put read seed shred speed split spread
+    to within again edited
+"""
+"""Verbs and nouns that look like participles; `batch.to(device)` as torch has it, and names of the documented API."""
+
+RIDDLE = re.compile(r"(The same|As|What|Those|That)\b")
+"""A docstring that begins so refers to something that a reader of the hover does not see."""
+
+
+def main() -> int:
+    """Print every fault of a name or a docstring; exit status 1 where there is one."""
+    problems = [*repeated_names(), *(problem for path in python_files() for problem in file_problems(path))]
+    print("\n".join(problems) or "names: each says what it is", file=sys.stderr if problems else sys.stdout)
+    return 1 if problems else 0
+
+
+def python_files() -> Iterator[Path]:
+    """Yield the Python files whose names and docstrings are checked."""
+    for folder in FOLDERS:
+        yield from sorted((ROOT / folder).rglob("*.py"))
+
+
+def repeated_names() -> list[str]:
+    """Return one sentence for each public top-level name that two modules of the package define."""
+    modules: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for name in top_level_names(ast.parse(path.read_text(encoding="utf-8"))):
+            modules[name].append(path.relative_to(ROOT).as_posix())
+    return [
+        f"{', '.join(paths)} all define {name}; give each a name of its own"
+        for name, paths in modules.items()
+        if len(paths) > 1 and not (name == COMMAND and all("/cli/" in path for path in paths))
+    ]
+
+
+def top_level_names(tree: ast.Module) -> list[str]:
+    """Return the public functions and classes that a module defines.
+
+    >>> top_level_names(ast.parse("def encode(): ...\\nclass Batch: ...\\ndef _cut(): ...\\nLIMIT = 7"))
+    ['encode', 'Batch']
+    """
+    return [
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_")
+    ]
+
+
+def file_problems(path: Path) -> list[str]:
+    """Return one sentence for each function or class of a file that is named or described badly."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    where = path.relative_to(ROOT).as_posix()
+    return [f"{where}:{line} {problem}" for line, problem in tree_problems(tree)]
+
+
+def tree_problems(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line and the fault of each badly named function and each docstring that needs its neighbours.
+
+    >>> list(tree_problems(ast.parse("def told(x):\\n    'The same for x.'")))
+    [(1, "function 'told' needs a verb and its object"), (1, "the docstring of 'told' begins with 'The same'")]
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and names_nothing(node.name, is_property(node)):
+            yield node.lineno, f"function '{node.name}' needs a verb and its object"
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            riddle = RIDDLE.match(ast.get_docstring(node) or "")
+            if riddle:
+                name = getattr(node, "name", "the module")
+                yield getattr(node, "lineno", 1), f"the docstring of '{name}' begins with '{riddle[0]}'"
+
+
+def names_nothing(name: str, adjective: bool = False) -> bool:
+    """Whether a name is a single participle, pronoun or adverb; with `adjective`, a participle in -ed is allowed.
+
+    >>> [name for name in ("told", "_found", "cached", "embed", "read_pairs", "__next__") if names_nothing(name)]
+    ['told', '_found', 'cached']
+    >>> names_nothing("closed", adjective=True), names_nothing("told", adjective=True)
+    (False, True)
+    """
+    word = name.strip("_").lower()
+    if name.startswith("__") or word in GOOD_NAMES.split():
+        return False
+    return word in NOT_NAMES.split() or (not adjective and re.fullmatch(r"[a-z]{2,}ed", word) is not None)
+
+
+def is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function is read as an attribute, where `update.skipped` and `file.closed` read well."""
+    return any(ast.unparse(decorator).endswith("property") for decorator in node.decorator_list)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+// A trace put aside, so that another one (edited, or of another beginning) can be laid beside it.
+
+import { type Signal, signal } from "@preact/signals";
+import type { App } from "./state";
+import { listAttentions } from "./tensor_graph";
+import type { Manifest } from "./types";
+
+export interface Baseline {
+  manifest: Manifest;
+  /** The weights of every attention that was captured and what it may read, by name. */
+  tensors: Map<string, Float32Array>;
+}
+
+const baselines = new WeakMap<App, Signal<Baseline | null>>();
+
+/** What was put aside on this page, if anything. */
+export function getBaseline(app: App): Signal<Baseline | null> {
+  const baseline = baselines.get(app) ?? signal<Baseline | null>(null);
+  baselines.set(app, baseline);
+  return baseline;
+}
+
+/** Puts the trace that is shown aside, with its attention weights: they are small, and all that is compared. */
+export async function saveBaseline(app: App): Promise<void> {
+  const manifest = app.manifest.value;
+  if (!manifest) return;
+  const names = listAttentions(manifest).flatMap((parts) => [parts.pattern, parts.allowed]);
+  const captured = manifest.tensors.filter((row) => row.captured && names.includes(row.name));
+  const tensors = await Promise.all(captured.map(async (row) => [row.name, (await app.loadTensor(row.name)).values] as const));
+  getBaseline(app).value = { manifest, tensors: new Map(tensors) };
+}
+
+/** Size of the difference of two heads, in the mean over their rows: 0 for the same, 2 for weights that share nothing. */
+export function measureDistance(first: Float32Array, second: Float32Array, queries: number): number {
+  let sum = 0;
+  first.forEach((value, i) => (sum += Math.abs(value - (second[i] ?? NaN))));
+  return sum / Math.max(1, queries);
+}

@@ -1,0 +1,150 @@
+// Numbers as files: CSV for a spreadsheet, NPZ for numpy, and the saving of a file by the browser.
+
+import type { Axis, TensorRow } from "./types";
+
+export interface NamedArray {
+  name: string;
+  shape: number[];
+  values: Float32Array;
+  /** Written as booleans, one byte each. */
+  flags?: boolean;
+}
+
+/** A tensor under its own name. */
+export function makeNamedArray(row: TensorRow, values: Float32Array): NamedArray {
+  return { name: row.name, shape: row.shape, values, flags: row.dtype === "bool" };
+}
+
+/**
+ * One line for each row of the last dimension: first where it stands in the others, then its numbers. Positions carry their
+ * pieces. Every text has its number before it, so that no spreadsheet takes a piece for a formula.
+ */
+export function writeCsv(row: TensorRow, values: Float32Array, axes: Record<string, Axis>): string {
+  const labelPosition = (dim: string, i: number) => {
+    const label = axes[dim]?.labels?.[i];
+    return quoteCsv(label === undefined ? String(i) : `${i} ${label}`);
+  };
+  const width = row.shape.at(-1) ?? 1;
+  const outer = row.dims.slice(0, -1);
+  const last = row.dims.at(-1) ?? "";
+  const lines = [[...outer.map(quoteCsv), ...Array.from({ length: width }, (_, i) => labelPosition(last, i))].join(",")];
+  for (let start = 0; start < values.length; start += width) {
+    const index = unflattenIndex(start / width, row.shape.slice(0, -1));
+    const numbers = Array.from(values.subarray(start, start + width), (value) => formatCsvNumber(value));
+    lines.push([...index.map((i, d) => labelPosition(outer[d] ?? "", i)), ...numbers].join(","));
+  }
+  return `${lines.join("\r\n")}\r\n`;
+}
+
+/** Enough digits to be the same float32 again. */
+function formatCsvNumber(value: number): string {
+  return Number.isFinite(value) ? String(Number(value.toPrecision(9))) : Number.isNaN(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+function quoteCsv(text: string): string {
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+function unflattenIndex(flat: number, shape: number[]): number[] {
+  const index: number[] = [];
+  for (let d = shape.length - 1, rest = flat; d >= 0; d--) {
+    index.unshift(rest % (shape[d] ?? 1));
+    rest = Math.floor(rest / (shape[d] ?? 1));
+  }
+  return index;
+}
+
+/** One array as numpy saves it (format 1.0 of numpy.lib.format), little-endian. */
+export function writeNpy({ shape, values, flags }: NamedArray): Uint8Array {
+  const tuple = shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(", ")})`;
+  const description = `{'descr': '${flags ? "|b1" : "<f4"}', 'fortran_order': False, 'shape': ${tuple}, }`;
+  const padding = 64 - ((10 + description.length + 1) % 64);
+  const header = `${description}${" ".repeat(padding % 64)}\n`;
+  const bytes = new Uint8Array(10 + header.length + values.length * (flags ? 1 : 4));
+  bytes.set([0x93, ...toAscii("NUMPY"), 1, 0, header.length & 0xff, header.length >> 8, ...toAscii(header)]);
+  const view = new DataView(bytes.buffer, 10 + header.length);
+  values.forEach((value, i) => (flags ? view.setUint8(i, value === 0 ? 0 : 1) : view.setFloat32(4 * i, value, true)));
+  return bytes;
+}
+
+/** Arrays as numpy.savez saves them: a zip without compression, in which array `name` is the file `name`.npy. */
+export function writeNpz(arrays: NamedArray[]): Uint8Array<ArrayBuffer> {
+  const parts: Uint8Array[] = [];
+  const entries: Uint8Array[] = [];
+  let offset = 0;
+  for (const array of arrays) {
+    const [name, data] = [new TextEncoder().encode(`${array.name}.npy`), writeNpy(array)];
+    const fields = makeZipFields(name, data);
+    parts.push(makeZipRecord(0x04034b50, [[20, 2], ...fields, [name.length, 2], [0, 2]], name), data);
+    const place: Field[] = [[name.length, 2], [0, 2], [0, 2], [0, 2], [0, 2], [0, 4], [offset, 4]];
+    entries.push(makeZipRecord(0x02014b50, [[20, 2], [20, 2], ...fields, ...place], name));
+    offset = parts.reduce((sum, part) => sum + part.length, 0);
+  }
+  const size = entries.reduce((sum, part) => sum + part.length, 0);
+  const end = makeZipRecord(0x06054b50, [[0, 2], [0, 2], [arrays.length, 2], [arrays.length, 2], [size, 4], [offset, 4], [0, 2]]);
+  return joinBytes([...parts, ...entries, end]);
+}
+
+type Field = [value: number, bytes: number];
+
+/** What the local and the central record of a stored file share: flags (UTF-8 names), method, time, date, sums, sizes. */
+function makeZipFields(name: Uint8Array, data: Uint8Array): Field[] {
+  const utf8 = name.some((byte) => byte > 127) ? 0x0800 : 0;
+  return [[utf8, 2], [0, 2], [0, 2], [0x21, 2], [computeCrc32(data), 4], [data.length, 4], [data.length, 4]];
+}
+
+function makeZipRecord(signature: number, fields: Field[], name = new Uint8Array()): Uint8Array {
+  const length = 4 + fields.reduce((sum, [, bytes]) => sum + bytes, 0);
+  const record = new Uint8Array(length + name.length);
+  const view = new DataView(record.buffer);
+  view.setUint32(0, signature, true);
+  let position = 4;
+  for (const [value, bytes] of fields) {
+    if (bytes === 2) view.setUint16(position, value, true);
+    else view.setUint32(position, value, true);
+    position += bytes;
+  }
+  record.set(name, position);
+  return record;
+}
+
+const CRC = Uint32Array.from({ length: 256 }, (_, n) => {
+  let c = n;
+  for (let bit = 0; bit < 8; bit++) c = c & 1 ? 0xedb88320 ^ (c >>> 1) : c >>> 1;
+  return c;
+});
+
+export function computeCrc32(data: Uint8Array): number {
+  let c = 0xffffffff;
+  for (const byte of data) c = (CRC[(c ^ byte) & 0xff] ?? 0) ^ (c >>> 8);
+  return (c ^ 0xffffffff) >>> 0;
+}
+
+function toAscii(text: string): number[] {
+  return Array.from(text, (letter) => letter.charCodeAt(0));
+}
+
+function joinBytes(parts: Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let position = 0;
+  for (const part of parts) {
+    whole.set(part, position);
+    position += part.length;
+  }
+  return whole;
+}
+
+/** Hands a file to the browser to save. */
+export function saveFile(name: string, data: BlobPart, type: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([data], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+/** A name for a file from the name of a model, a tensor, a head: nothing a file system minds. */
+export function makeFileName(...parts: (string | number | undefined)[]): string {
+  const name = parts.filter((part) => part !== undefined && part !== "").join("-");
+  return name.replace(/[^\p{L}\p{N}._-]+/gu, "_").slice(0, 120) || "pellucid";
+}

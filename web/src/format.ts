@@ -1,0 +1,77 @@
+// Words and numbers for sentences: rounded figures, quoted pieces, text in which numbers can be hidden.
+
+/** A word that a class may guess first. */
+export interface Guess {
+  guess: string;
+}
+
+/** A sentence whose numbers and guesses are kept apart, so that teach mode can hide them. */
+export type RichText = (string | number | Guess)[];
+
+/** Makes a `Told` of a template: numbers and guesses stay what they are, everything else is text. */
+export function richText(texts: TemplateStringsArray, ...values: (string | number | Guess | RichText)[]): RichText {
+  return texts.flatMap((text, i) => [text, ...[values[i] ?? ""].flat()]).filter((part) => part !== "");
+}
+
+/** The words of a told sentence, with nothing hidden. */
+export function toPlainText(text: RichText): string {
+  return text.map((part) => (typeof part === "number" ? formatNumber(part) : typeof part === "object" ? part.guess : part)).join("");
+}
+
+/** Three significant digits with a real minus sign; the whole number is always one click away in a readout. */
+export function formatNumber(value: number): string {
+  if (Number.isNaN(value)) return "not a number";
+  if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
+  const size = Math.abs(value);
+  const text = size !== 0 && (size < 1e-4 || size >= 1e6) ? value.toExponential(2) : roundDigits(value, size);
+  return text.replace(/-/g, "−");
+}
+
+function roundDigits(value: number, size: number): string {
+  return String(Number(size >= 100 ? value.toFixed(size >= 1000 ? 0 : 1) : value.toPrecision(3)));
+}
+
+/** A signed figure: +0.31, −1.2, 0. */
+export function formatSigned(value: number): string {
+  return value > 0 ? `+${formatNumber(value)}` : formatNumber(value);
+}
+
+/** Two decimals and the sign, for numbers in a column. */
+export function formatFixed(value: number): string {
+  return `${value > 0 ? "+" : ""}${value.toFixed(2)}`.replace("-", "−").replace("−0.00", "0.00");
+}
+
+/** The next number up with two significant digits: a good end for a scale. */
+export function roundUp(value: number): number {
+  if (!(value > 0) || !Number.isFinite(value)) return 1;
+  const unit = 10 ** (Math.floor(Math.log10(value)) - 1);
+  return Number((Math.ceil(value / unit - 1e-9) * unit).toPrecision(2));
+}
+
+/** A probability with two decimals, small ones with two digits, and more where two would say 1. */
+export function formatProbability(p: number): string {
+  if (p > 0 && p < 0.0995) return formatNumber(Number(p.toPrecision(2)));
+  return p < 1 && p >= 0.995 ? (p < 0.99995 ? p.toFixed(4) : `1 − ${formatNumber(Number((1 - p).toPrecision(1)))}`) : p.toFixed(2);
+}
+
+/** A whole number with thin spaces between thousands: 44 000. */
+export function formatCount(n: number): string {
+  return String(n).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+}
+
+/** One thing, or several: "1 piece", "5 pieces". */
+export function formatQuantity(n: number, singular: string, plural = `${singular}s`): string {
+  return `${formatCount(n)} ${n === 1 ? singular : plural}`;
+}
+
+/** A piece in quotation marks, without the mark of its space. */
+export function quotePiece(piece: string | undefined): string {
+  const bare = (piece ?? "").replace(/^\u2581/, "");
+  return `“${bare === "" ? "\u2581" : bare}”`;
+}
+
+/** A number of bytes in words that a person reads: 1.4 MB. */
+export function formatBytes(n: number): string {
+  if (n < 1000) return `${n} bytes`;
+  return n < 1e6 ? `${formatNumber(Number((n / 1e3).toPrecision(2)))} kB` : `${formatNumber(Number((n / 1e6).toPrecision(3)))} MB`;
+}

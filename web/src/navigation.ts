@@ -1,0 +1,55 @@
+// Moving through the network: out of what was opened, to the next head, the next layer, the next step.
+import type { App, Place, View } from "./state";
+import type { TensorRow } from "./types";
+
+const DEPTH: Partial<Record<View, number>> = { map: 0, block: 1, head: 2, cell: 3 };
+
+const trails = new WeakMap<App, Place[]>();
+
+/** Remembers the way in, so that Esc finds the way out. */
+export function rememberPlace(app: App, place: Place): void {
+  const trail = trails.get(app) ?? [];
+  trails.set(app, [...trail.filter((earlier) => getDepth(earlier) < getDepth(place)), place]);
+}
+
+/** Back to where this was opened from; to the map at last. */
+export function zoomOut(app: App): void {
+  const current = app.place.value;
+  const trail = trails.get(app) ?? [];
+  const previous = trail.filter((earlier) => getDepth(earlier) < getDepth(current)).at(-1);
+  app.place.value = previous ?? { view: "map" };
+}
+
+function getDepth(place: Place): number {
+  return DEPTH[place.view] ?? 1;
+}
+
+/** Another head of the same attention. */
+export function moveHead(app: App, by: number): void {
+  const { place, manifest } = app;
+  const { section, tensor } = place.value;
+  const hasHeads = (row: TensorRow) => row.dims[0] === "H" && (row.name === tensor || row.name === `${section}.pattern`);
+  const heads = manifest.value?.tensors.find(hasHeads)?.shape[0] ?? (section ? 0 : manifest.value?.axes.H?.size ?? 0);
+  if (!heads) return;
+  const head = ((place.value.head ?? place.value.index?.[0] ?? 0) + by + heads) % heads;
+  const row = manifest.value?.tensors.find((row) => row.name === place.value.tensor);
+  const index = place.value.index && row?.dims[0] === "H" ? [head, ...place.value.index.slice(1)] : place.value.index;
+  app.goTo(index ? { head, index } : { head });
+}
+
+/** The same part of another layer. */
+export function moveLayer(app: App, by: number): void {
+  const { section, tensor } = app.place.value;
+  const names = app.manifest.value?.tensors.map((row) => row.name) ?? [];
+  const shiftLayer = (name: string | undefined) => name?.replace(/\.(\d+)\./, (_, layer) => `.${Number(layer) + by}.`);
+  const [toSection, toTensor] = [shiftLayer(section), shiftLayer(tensor)];
+  const hasSection = toSection === undefined || names.some((name) => name.startsWith(`${toSection}.`));
+  const hasTensor = toTensor === undefined || names.includes(toTensor) || toTensor === tensor;
+  if (hasSection && hasTensor) app.goTo({ ...(toSection && { section: toSection }), ...(toTensor && { tensor: toTensor }) });
+}
+
+/** Another step of decoding. */
+export function moveStep(app: App, by: number): void {
+  const steps = app.manifest.value?.steps.length ?? 0;
+  app.step.value = Math.min(Math.max(0, steps - 1), Math.max(0, app.step.value + by));
+}

@@ -1,0 +1,33 @@
+// The style of the page, adopted by the document or the shadow root it stands in; no style element, no exception to a policy.
+import page from "./page.css";
+import sheet from "./sheet.css";
+import theme from "./theme.css";
+import align from "./views/align.css";
+import beam from "./views/beam.css";
+import cell from "./views/cell.css";
+import charts from "./views/charts.css";
+import claims from "./views/claims.css";
+import heads from "./views/heads.css";
+import map from "./views/map.css";
+import matrices from "./views/matrices.css";
+import output from "./views/output.css";
+import shared from "./views/shared.css";
+import story from "./views/story.css";
+import tokens from "./views/tokens.css";
+import verdict from "./views/verdict.css";
+import words from "./views/words.css";
+
+// Later sheets overrule earlier ones.
+const TEXT = [theme, page, sheet, map, matrices, cell, shared, story, tokens, charts, output, beam, heads, align, verdict, claims, words].join("\n");
+
+/** Puts the style in, once for each place; gives back how to take it out. */
+export function adoptStyle(root: Node): () => void {
+  const owner = root.getRootNode();
+  if (!(owner instanceof Document || owner instanceof ShadowRoot)) return () => undefined;
+  const adopted = new CSSStyleSheet();
+  adopted.replaceSync(TEXT);
+  owner.adoptedStyleSheets = [...owner.adoptedStyleSheets, adopted];
+  return () => {
+    owner.adoptedStyleSheets = owner.adoptedStyleSheets.filter((other) => other !== adopted);
+  };
+}

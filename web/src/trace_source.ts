@@ -1,0 +1,191 @@
+// Where a trace comes from: a server, a file, or the kernel of a notebook. All three answer the same questions.
+import type { Acts, Manifest, ParameterRow, TensorRow, TraceSource } from "./types";
+
+export interface HttpSource extends TraceSource {
+  /** The trace that is shown; null before the first. */
+  id: string | null;
+}
+
+/** A server; `base` is the address of the page, ending in a slash, "" for the page's own. */
+export function httpSource(base = "", firstId: string | null = null): HttpSource {
+  const traceUrl = (path: string, id = source.id) => `${base}trace/${encodeURIComponent(id ?? "")}/${path}`;
+  const source: HttpSource = {
+    kind: "http",
+    id: firstId,
+    async fetchManifest(id, wanted) {
+      const shown = (await (await request(traceUrl("manifest.json", id ?? source.id))).json()) as Manifest;
+      if (wanted && !wanted(shown)) throw new Error(`The trace ${shown.id} is not the one that is asked for.`);
+      source.id = shown.id;
+      return shown;
+    },
+    fetchTensor: async (name) => toFloats(await (await request(traceUrl(`t/${encodeURIComponent(name)}`))).arrayBuffer()),
+    fetchParameter: async (name, from, end) =>
+      toFloats(await (await request(traceUrl(`p/${encodeURIComponent(name)}?rows=${from}:${end}`))).arrayBuffer()),
+    async act<V extends keyof Acts>(verb: V, args: Acts[V]["args"]) {
+      const headers = { "content-type": "application/json" };
+      const url = verb === "trace" ? `${base}trace` : traceUrl(verb);
+      const answer = await request(url, { method: "POST", headers, body: JSON.stringify(args) });
+      const result = (await answer.json()) as Acts[V]["gives"];
+      if (verb === "trace" || verb === "edit") source.id = (result as Manifest).id;
+      return result;
+    },
+    downloadUrl: (what) => traceUrl(what === "npz" ? "tensors.npz" : `export.html?keep=${what.replace("html-", "")}`),
+  };
+  return source;
+}
+
+/** The answer, or an error that says in one sentence what the server said. */
+async function request(url: string, options?: RequestInit): Promise<Response> {
+  let answer: Response;
+  try {
+    answer = await fetch(url, options);
+  } catch {
+    throw new Error("The server does not answer; is `pellucid serve` still running?");
+  }
+  if (answer.ok) return answer;
+  const text = await answer.text();
+  throw new Error(readReason(text) ?? `The server answered ${answer.status} ${answer.statusText}.`);
+}
+
+/** What the JSON of an error says. */
+export function readReason(text: string): string | null {
+  try {
+    const { error, detail } = JSON.parse(text) as { error?: unknown; detail?: unknown };
+    if (typeof error === "string") return error;
+    if (typeof detail === "string") return detail;
+    if (Array.isArray(detail)) return detail.map((problem: { msg?: string }) => problem.msg ?? "").join("; ") || null;
+  } catch {
+    return null;
+  }
+  return null;
+}
+
+function toFloats(bytes: ArrayBuffer): Float32Array {
+  if (bytes.byteLength % 4) throw new Error(`The numbers came cut off, ${bytes.byteLength} bytes of them.`);
+  return new Float32Array(bytes);
+}
+
+/** A file: the manifest and packed numbers stand in inert script elements of the document. */
+export function fileSource(document: Document): TraceSource {
+  const manifestText = document.getElementById("pellucid-manifest")?.textContent;
+  let loading: Promise<Manifest> | null = null;
+  const manifest = () => {
+    loading ??= readManifest();
+    return loading;
+  };
+  const readManifest = async () => {
+    if (!manifestText) throw new Error("This file holds no trace.");
+    const whole = JSON.parse(manifestText) as Manifest;
+    for (const block of document.querySelectorAll("script[data-answer]")) {
+      const text = new TextDecoder().decode(await inflate(block.textContent ?? ""));
+      Object.assign(whole, { [block.getAttribute("data-answer") ?? ""]: JSON.parse(text) });
+    }
+    return whole;
+  };
+  const unpack = async (kind: "tensor" | "parameter", name: string): Promise<Float32Array> => {
+    const block = [...document.querySelectorAll(`script[data-${kind}]`)].find(
+      (element) => element.getAttribute(`data-${kind}`) === name,
+    );
+    if (!block) throw new Error(`The numbers of ${name} are not in this file.`);
+    const rows: (TensorRow | ParameterRow)[] = (await manifest())[kind === "tensor" ? "tensors" : "parameters"];
+    const row = rows.find((candidate) => candidate.name === name);
+    return toNumbers(await inflate(block.textContent ?? ""), row && "dtype" in row ? row.dtype : "float32");
+  };
+  const parameters = new Map<string, Promise<Float32Array>>();
+  return {
+    kind: "file",
+    fetchManifest: manifest,
+    fetchTensor: (name) => unpack("tensor", name),
+    async fetchParameter(name, from, end) {
+      const values = parameters.get(name) ?? unpack("parameter", name);
+      parameters.set(name, values);
+      const width = (await manifest()).parameters.find((row) => row.name === name)?.shape[1] ?? 1;
+      return (await values).subarray(from * width, end * width);
+    },
+  };
+}
+
+/** base64 of gzip, as bytes. */
+async function inflate(text: string): Promise<ArrayBuffer> {
+  const packed = Uint8Array.from(atob(text.trim()), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).arrayBuffer();
+}
+
+/** Little-endian bytes as numbers. */
+export function toNumbers(bytes: ArrayBuffer, dtype: TensorRow["dtype"]): Float32Array {
+  if (dtype === "float32") return toFloats(bytes);
+  if (dtype === "bool") return Float32Array.from(new Uint8Array(bytes));
+  return Float32Array.from(new Uint16Array(bytes), decodeHalf);
+}
+
+/** The number that 16 bits mean (IEEE 754, binary16). */
+export function decodeHalf(bits: number): number {
+  const sign = bits & 0x8000 ? -1 : 1;
+  const exponent = (bits >> 10) & 0x1f;
+  const fraction = bits & 0x3ff;
+  if (exponent === 31) return fraction ? Number.NaN : sign * Number.POSITIVE_INFINITY;
+  return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1024 + fraction) * 2 ** (exponent - 25);
+}
+
+/** The part of anywidget's model that is used. */
+export interface WidgetModel {
+  send(content: unknown): void;
+  on(event: "msg:custom", listener: (content: Answer, buffers: (DataView | ArrayBuffer)[]) => void): void;
+}
+
+interface Answer {
+  id?: number;
+  value?: unknown;
+  problem?: string;
+}
+
+const KERNEL_TIMEOUT = 8000; // milliseconds until a kernel that never answered is taken for absent
+
+const widgetSources = new WeakMap<WidgetModel, TraceSource>();
+
+/** The kernel of a notebook, through messages; the views of one widget share one source. */
+export function widgetSource(model: WidgetModel): TraceSource {
+  const source = widgetSources.get(model) ?? makeWidgetSource(model);
+  widgetSources.set(model, source);
+  return source;
+}
+
+function makeWidgetSource(model: WidgetModel): TraceSource {
+  const waiting = new Map<number, { settle: (answer: Answer, buffers: (DataView | ArrayBuffer)[]) => void }>();
+  let lastId = 0;
+  let trace: string | null = null;
+  model.on("msg:custom", (content, buffers) => {
+    if (typeof content?.id !== "number") return;
+    waiting.get(content.id)?.settle(content, buffers);
+    waiting.delete(content.id);
+  });
+  const askKernel = <T>(question: Record<string, unknown>, read: (answer: Answer, buffers: (DataView | ArrayBuffer)[]) => T) =>
+    new Promise<T>((resolve, reject) => {
+      const id = ++lastId;
+      waiting.set(id, {
+        settle: (answer, buffers) =>
+          answer.problem === undefined ? resolve(read(answer, buffers)) : reject(new Error(answer.problem)),
+      });
+      if (question.ask === "manifest")
+        setTimeout(() => reject(new Error("No Python answers behind this page: run the cell again.")), KERNEL_TIMEOUT);
+      model.send({ id, trace, ...question });
+    });
+  const readNumbers = (_: Answer, buffers: (DataView | ArrayBuffer)[]) => {
+    const [bytes] = buffers;
+    if (!bytes) throw new Error("The kernel sent no numbers.");
+    if (bytes instanceof ArrayBuffer) return toFloats(bytes);
+    return toFloats(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer);
+  };
+  return {
+    kind: "widget",
+    fetchManifest: () => askKernel({ ask: "manifest" }, (answer) => answer.value as Manifest),
+    fetchTensor: (name) => askKernel({ ask: "tensor", name }, readNumbers),
+    fetchParameter: (name, first, end) => askKernel({ ask: "parameter", name, first, end }, readNumbers),
+    async act<V extends keyof Acts>(verb: V, args: Acts[V]["args"]) {
+      const answer = await askKernel({ ask: "act", verb, args }, (reply) => reply.value as Acts[V]["gives"]);
+      if (verb === "trace" || verb === "edit") trace = (answer as Manifest).id;
+      return answer;
+    },
+  };
+}

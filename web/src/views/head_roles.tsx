@@ -1,0 +1,116 @@
+// What is known of each head from sentence pairs: how much worse the model gets without it, and what it can be called.
+
+import { chooseInk, makeSymmetricScale, type Scale, toCssColour, toRgb } from "../colour";
+import { formatCount, formatNumber, formatQuantity, formatSigned, roundUp } from "../format";
+import { useApp } from "../hooks";
+import { Legend } from "../legend";
+import type { AttentionParts } from "../tensor_graph";
+import { useDark } from "../theme";
+import type { HeadStudy, HeadStudyAnswer, Manifest } from "../types";
+
+type StudiedHead = HeadStudy["heads"][number];
+
+/** What was found of one head; undefined where no head was studied. */
+export function findStudiedHead(studied: HeadStudyAnswer | null, section: string, head: number): StudiedHead | undefined {
+  return studied?.study?.heads.find((entry) => entry.attention === section && entry.head === head);
+}
+
+/** Its role, and what its silence costs, each as a phrase. */
+export function describeRole(head: StudiedHead | undefined): string[] {
+  if (!head) return [];
+  const role = head.badges.map((badge) => `${badge.mark} (${badge.says})`).join(", ");
+  return [`role: ${role || "none by the rules"}`, `loss if removed ${formatSigned(head.silent)}`];
+}
+
+/** One scale for all heads: what silence costs, symmetric about nothing. */
+export function makeStudyScale(study: HeadStudy, dark: boolean): Scale {
+  return makeSymmetricScale(roundUp(Math.max(0, ...study.heads.map((head) => Math.abs(head.silent)))), dark);
+}
+
+/** On a small picture of a head: a bar in the colour of its worth, and its role; a dot where it has none. */
+export function HeadWorth(props: { section: string; head: number }) {
+  const app = useApp();
+  const dark = useDark();
+  const studiedHead = findStudiedHead(app.headStudy.value, props.section, props.head);
+  const study = app.headStudy.value?.study;
+  if (!studiedHead || !study || app.hidden.value) return null;
+  const scale = makeStudyScale(study, dark);
+  const role = studiedHead.badges.map((badge) => badge.mark).join(" ");
+  const [background, ink] = [toCssColour(studiedHead.silent, scale), chooseInk(toRgb(studiedHead.silent, scale))];
+  return (
+    <span class="head-worth" style={{ background, color: ink }} data-silent={studiedHead.silent} aria-hidden="true">
+      {role || "·"}
+    </span>
+  );
+}
+
+/** Heads that the model once had and has no more: a dot each, and no picture. */
+export function MissingHeads({ parts, manifest }: { parts: AttentionParts; manifest: Manifest | null }) {
+  const configured = Number(manifest?.model.config.heads ?? parts.heads);
+  const missing = Math.max(0, configured - parts.heads);
+  if (!missing) return null;
+  const label = parts.heads ? `${formatQuantity(missing, "head")} fewer than elsewhere` : "no heads left here";
+  return (
+    <span class="heads-gone quiet" role="img" aria-label={label} title={label}>
+      {"●".repeat(Math.min(missing, 16))}
+      {parts.heads ? null : <span class="heads-none"> {label}</span>}
+    </span>
+  );
+}
+
+/** The role of the head that is looked at. */
+export function HeadRole(props: { section: string; head: number }) {
+  const app = useApp();
+  const studiedHead = findStudiedHead(app.headStudy.value, props.section, props.head);
+  const study = app.headStudy.value?.study;
+  if (!studiedHead || !study) return null;
+  const error = studiedHead.error === null ? "" : ` ± ${formatNumber(studiedHead.error)}`;
+  return (
+    <p class="head-role">
+      role:{" "}
+      {studiedHead.badges.length
+        ? studiedHead.badges.map((badge) => (
+            <span>
+              <b class="chip">{badge.mark}</b> {badge.says}{" "}
+            </span>
+          ))
+        : "none by the rules "}
+      · loss if removed{" "}
+      <b class="mono" title={String(studiedHead.silent)}>
+        {app.hidden.value ? "?" : formatSigned(studiedHead.silent)}
+      </b>
+      {app.hidden.value ? "" : error} <span class="quiet">nats a piece, of {formatNumber(study.loss)}, on {formatQuantity(study.pairs, "pair")}</span>
+    </p>
+  );
+}
+
+/** What colours and marks say, and on how much text that was measured; or how to measure it. */
+export function RolesLegend() {
+  const app = useApp();
+  const dark = useDark();
+  const { study, says } = app.headStudy.value ?? { study: null, says: null };
+  if (!study) return says ? <p class="quiet roles-missing">No roles are shown: {says}</p> : null;
+  return (
+    <div class="roles-legend quiet">
+      <p>
+        The bar below a head: how much the loss grows without it, in nats a piece, measured on {formatCount(study.pairs)} sentence pairs with a loss of{" "}
+        {formatNumber(study.loss)}. <Legend scale={makeStudyScale(study, dark)} />
+      </p>
+      <details>
+        <summary>The marks on it, and the rules for them</summary>
+        <dl class="facts">
+          {Object.entries(study.rules).map(([mark, rule]) => (
+            <>
+              <dt>{mark}</dt>
+              <dd>{rule}</dd>
+            </>
+          ))}
+          <dt>·</dt>
+          <dd>none of these; that says nothing of what it is good for</dd>
+          <dt>●</dt>
+          <dd>a head that this attention has fewer than the model's other ones</dd>
+        </dl>
+      </details>
+    </div>
+  );
+}

@@ -1,0 +1,52 @@
+// What the tests in a browser call: pictures of given numbers, read back pixel by pixel, and how long many of them take.
+import { getColourTable, readValue, type Scale } from "../src/colour";
+import { layOutSheet, type SheetView } from "../src/sheet_geometry";
+import { paintSheet } from "../src/sheet_painting";
+import { getInks } from "../src/theme";
+import { paintThumbnail } from "../src/thumbnail_painting";
+
+const words = (size: number) => Array.from({ length: size }, (_, i) => `w${i}`);
+
+/** Paints a sheet and gives the values read back from the middle of each cell, row by row. */
+function sheetReadBack(values: number[], rows: number, cols: number, scale: Scale, ratio: number): number[] {
+  const cells = { values, rows: { dim: "T", size: rows, labels: words(rows) }, cols: { dim: "S", size: cols, labels: words(cols) } };
+  const layout = layOutSheet(cells, 900, 12, (text) => text.length * 7, { numbers: false });
+  const canvas = document.createElement("canvas");
+  const view: SheetView = { layout, scrollLeft: 0, scrollTop: 0, viewWidth: 900, viewHeight: 700, ratio };
+  canvas.width = 900 * ratio;
+  canvas.height = 700 * ratio;
+  const context = canvas.getContext("2d", { willReadFrequently: true }) as CanvasRenderingContext2D;
+  paintSheet(context, cells, scale, view, { follow: null, pinned: null, hover: null, numbers: false, hidden: false }, getInks(scale.dark));
+  return values.map((_, i) => {
+    const x = layout.left + ((i % cols) + 0.5) * layout.width;
+    const y = layout.top + (Math.floor(i / cols) + 0.5) * layout.height;
+    return pixelValue(context, x * ratio, y * ratio, scale);
+  });
+}
+
+function thumbnailReadBack(values: number[], rows: number, cols: number, scale: Scale): number[] {
+  const canvas = document.createElement("canvas");
+  paintThumbnail(canvas, { values, rows: { dim: "T", size: rows }, cols: { dim: "S", size: cols } }, scale, 3, getInks(scale.dark));
+  const context = canvas.getContext("2d") as CanvasRenderingContext2D;
+  return values.map((_, i) => pixelValue(context, (i % cols) * 3 + 1, Math.floor(i / cols) * 3 + 1, scale));
+}
+
+function pixelValue(context: CanvasRenderingContext2D, x: number, y: number, scale: Scale): number {
+  const [red, green, blue] = context.getImageData(Math.floor(x), Math.floor(y), 1, 1).data;
+  return readValue([red as number, green as number, blue as number], scale);
+}
+
+/** Milliseconds until `count` maps of `side` squared are painted, into canvases that the page shows. */
+function paintMany(count: number, side: number): number {
+  const values = Float32Array.from({ length: side * side }, (_, i) => ((i * 7919) % 1000) / 1000);
+  const scale: Scale = { kind: "sequential", least: 0, largest: 1, dark: false };
+  const masked = (row: number, col: number) => col > row;
+  const axis = { dim: "S", size: side };
+  const canvases = Array.from({ length: count }, () => document.body.appendChild(document.createElement("canvas")));
+  const start = performance.now();
+  for (const canvas of canvases) paintThumbnail(canvas, { values, rows: axis, cols: axis, masked }, scale, 3, getInks(false));
+  for (const canvas of canvases) canvas.getContext("2d")?.getImageData(0, 0, 1, 1);
+  return performance.now() - start;
+}
+
+Object.assign(globalThis, { sheetReadBack, thumbnailReadBack, paintMany, tableLength: (scale: Scale) => getColourTable(scale).length });

@@ -1,0 +1,32 @@
+// Tells the story of a trace that Python wrote into a directory: each stop as JSON, its sentence and its formula as text.
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { toPlainText } from "../src/format";
+import { makeStory } from "../src/story_stops";
+import type { Manifest } from "../src/types";
+import { elementsOf, xmlOf } from "./element_tree";
+
+const [directory = "", piece = "1", step = "0"] = process.argv.slice(2);
+const manifest = JSON.parse(readFileSync(join(directory, "manifest.json"), "utf-8")) as Manifest;
+
+async function values(name: string): Promise<Float32Array> {
+  const row = manifest.tensors.find((row) => row.name === name);
+  if (!row?.captured) throw new Error(`${name} was not captured.`);
+  return new Float32Array(Uint8Array.from(readFileSync(join(directory, `${name}.bin`))).buffer);
+}
+
+const reader = { piece: Number(piece), step: Number(step), values };
+const stops = makeStory(manifest, reader.piece, reader.step, true).map(async (stop) => {
+  const told = await stop.writeText(reader).catch((error: Error) => [error.message]);
+  return {
+    title: stop.title,
+    place: stop.place,
+    tensor: stop.tensor?.name ?? null,
+    formula: elementsOf(stop.formula).map(xmlOf).join(""),
+    says: toPlainText(told),
+    numbers: told.filter((part) => typeof part === "number"),
+    attempt: stop.suggestion,
+  };
+});
+console.log(JSON.stringify(await Promise.all(stops)));
