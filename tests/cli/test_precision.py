@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import pellucid
-from pellucid.decode import packed_linear
+from pellucid.decode import packed_model
 from pellucid.model import bfloat16
 
 SAID = "precision = bfloat16, which this processor does not have built in: torch emulates it, and float32 is faster"
@@ -12,7 +12,7 @@ SAID = "precision = bfloat16, which this processor does not have built in: torch
 
 @pytest.fixture(autouse=True)
 def imitated(monkeypatch: pytest.MonkeyPatch) -> None:
-    for asks in (bfloat16, packed_linear):
+    for asks in (bfloat16, packed_model):
         monkeypatch.setattr(asks, "has_native_bfloat16", lambda device: False)
 
 
@@ -22,7 +22,8 @@ def test_a_model_warns_where_it_is_loaded(model, recwarn):
     loaded = pellucid.load(model, "bfloat16")
     assert [(str(each.message), each.filename) for each in recwarn] == [(SAID, __file__)]
     assert loaded.translator.torch.dtype == torch.bfloat16
-    assert all(stepper.logits.packed is None for stepper in loaded.translator.torch.prepare_steppers())
+    [copied] = loaded.translator.torch.copy_models()
+    assert not any(isinstance(weight, packed_model.PackedWeight) for weight in vars(copied.output_embedding).values())
 
 
 @pytest.mark.filterwarnings("always")

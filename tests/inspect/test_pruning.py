@@ -6,7 +6,6 @@ import torch
 
 from pellucid import bundle
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.stepper import Stepper
 from pellucid.decode.translate import Translator
 from pellucid.inspect import alignment, heads
 from pellucid.inspect.importance import Head, list_heads, silence_in_weights, silence_watcher
@@ -138,11 +137,10 @@ def test_the_config_says_how_many_are_left():
     ("norm", "positions"), [("pre", "sinusoidal"), ("post", "learned"), ("pre", "rotary"), ("post", "none")]
 )
 def test_every_step_of_a_search_is_that_of_the_whole_model(norm, positions):
-    """Fast decoding too: the stepper has a store of its own for each layer."""
+    """The cache has keys of its own for each layer, so that layers may differ in their heads."""
     model = small_traced(double=True, norm=norm, positions=positions).bundle.model
     out = [Head("encoder.1.self", 0), *(Head("decoder.1.cross", n) for n in range(3)), Head("decoder.2.self", 1)]
     smaller, silent = remove_heads(model, out), silence_in_weights(model, out)
-    assert Stepper.supports(smaller)
     found, expected = (
         Translator(each, small_tokenizer()).translate(SOURCES, SearchConfig(beam=3)) for each in (smaller, silent)
     )

@@ -194,4 +194,3 @@ def test_auto_takes_torch_for_what_ctranslate2_does_not_know_and_says_so_once(tm
     ]
     with pytest.raises(ValueError, match="source_positions is Distance, which it does not know"):
         load(tmp_path / "best", engine="ctranslate2")
-    assert Stepper.supports(load(tmp_path / "best").bundle.model) is False

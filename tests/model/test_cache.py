@@ -1,35 +1,54 @@
-"""The cache by hand: what is put in comes out, behind what was there."""
+"""The cache by hand: keys and values come out as they went in, behind those that were there."""
 
+import pytest
 import torch
 
-from pellucid.model.cache import Cache, LayerCache
+from pellucid.model.cache import ROOM, Cache, LayerCache
 
 
-def test_what_is_kept_grows_at_the_end_and_follows_its_rows():
-    kept = LayerCache()
-    assert not kept.filled
-    first, second = torch.randn(2, 3, 5, 2, 7), torch.randn(2, 3, 5, 1, 7)
-    kept.append(*first)
-    k, v = kept.append(*second)
-    assert torch.equal(k, torch.cat([first[0], second[0]], dim=2))
-    assert torch.equal(v, torch.cat([first[1], second[1]], dim=2))
-    kept.select(torch.tensor([2, 2, 0, 1]))
-    assert torch.equal(kept.keys_and_values()[0], k[[2, 2, 0, 1]])
-    assert torch.equal(kept.keys_and_values()[1], v[[2, 2, 0, 1]])
+@pytest.mark.parametrize("steps", [1, 5])
+def test_keys_of_new_tokens_stand_behind_the_old_ones(steps):
+    cache = LayerCache()
+    tokens = torch.randn(2, 3, 5, 4 * ROOM, 7)  # keys and values of 3 sentences, 5 heads, 64 tokens
+    for first in range(0, tokens.shape[3] - steps, steps):
+        k, v = cache.append(*tokens[:, :, :, first : first + steps])
+        assert torch.equal(k, tokens[0, :, :, : first + steps])
+        assert torch.equal(v, tokens[1, :, :, : first + steps])
 
 
-def test_rows_move_within_a_sentence_and_leave_with_it():
+def test_most_steps_copy_nothing():
+    cache, places = LayerCache(), set()
+    for _ in range(ROOM + 1):
+        k, _ = cache.append(*torch.randn(2, 3, 5, 1, 7))
+        places.add(k.data_ptr())
+    assert len(places) == 1
+
+
+def test_sentences_leave_with_their_keys():
     cache = Cache()
-    cache.self_attention("decoder.0").append(*torch.randn(2, 6, 5, 1, 7))
-    cache.cross_attention("decoder.0").append(*torch.randn(2, 3, 5, 11, 7))
-    cache.self_attention("decoder.1")  # made, but nothing in it yet
-    own, read = (
-        cache.self_attention("decoder.0").keys_and_values()[0],
-        cache.cross_attention("decoder.0").keys_and_values()[0],
-    )
-    cache.select(torch.tensor([1, 1, 2, 3, 5, 4]))
-    assert torch.equal(cache.self_attention("decoder.0").keys_and_values()[0], own[[1, 1, 2, 3, 5, 4]])
-    assert torch.equal(cache.cross_attention("decoder.0").keys_and_values()[0], read)
-    cache.select(torch.tensor([0, 1, 4, 5]), torch.tensor([0, 2]))
-    assert torch.equal(cache.self_attention("decoder.0").keys_and_values()[0], own[[1, 1, 5, 4]])
-    assert torch.equal(cache.cross_attention("decoder.0").keys_and_values()[0], read[[0, 2]])
+    cache.grow(3, 3, torch.arange(1))
+    k, v = torch.randn(2, 3, 5, 1, 7)
+    cache.layer(0).append(k, v)
+    cache.layer(0).keep_source(k, v)
+    cache.layer(1)  # made, but nothing in it yet
+    cache.select(torch.tensor([0, 2]), torch.tensor([0, 2]))
+    new = torch.randn(2, 2, 5, 1, 7)
+    keys, values = cache.layer(0).append(*new)
+    assert torch.equal(keys, torch.cat([k[[0, 2]], new[0]], dim=2))
+    assert torch.equal(values, torch.cat([v[[0, 2]], new[1]], dim=2))
+    assert cache.layer(0).source is not None
+    assert torch.equal(cache.layer(0).source[1], v[[0, 2]])
+
+
+def test_two_hypotheses_of_one_beginning_read_that_and_not_each_other():
+    cache = Cache()
+    _, _, allowed = cache.grow(1, 1, torch.arange(1))
+    assert allowed.tolist() == [[[[True]]]]
+    cache.select(torch.tensor([0, 0]), torch.tensor([0]))
+    ids, key_ids, allowed = cache.grow(1, 2, torch.arange(1, 2))
+    assert ids.tolist() == [1, 1]
+    assert key_ids.tolist() == [0, 1, 1]
+    assert allowed.tolist() == [[[[True, True, False], [True, False, True]]]]
+    cache.select(torch.tensor([1, 1]), torch.tensor([0]))  # the second is continued twice, the first is dropped
+    _, _, allowed = cache.grow(1, 2, torch.arange(2, 3))
+    assert allowed.tolist() == [[[[True, False, True, True, False], [True, False, True, False, True]]]]

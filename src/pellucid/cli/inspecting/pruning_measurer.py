@@ -175,18 +175,18 @@ def make_translate_task(
 
 def make_encode_task(model: "Transformer", bundle: "Bundle", sentences: list[str]) -> Callable[[], object]:
     """What the encoder does for these sentences, those of like length together, as in translation."""
+    from pellucid.decode.packed_model import ModelPacker
     from pellucid.decode.step import pad_sentences
-    from pellucid.decode.stepper import Stepper
     from pellucid.decode.translate import inference_only
 
     rows = sorted(bundle.tokenizer.encode_source(sentences), key=len)
-    device, stepper = model.output_embedding.weight.device, Stepper(model)
+    device, copied = model.output_embedding.weight.device, ModelPacker(model).copy_model()
     groups = [pad_sentences(rows[n : n + ENCODED_AT_ONCE], device) for n in range(0, len(rows), ENCODED_AT_ONCE)]
 
     def run():
         with inference_only(model):
             for group in groups:
-                stepper.begin(group)
+                copied.encode(group)
 
     return run
 
