@@ -267,4 +267,4 @@ def test_a_model_that_changed_since_is_not_taken_for_the_one_that_was_sent(tmp_p
 
 def test_a_model_put_together_by_hand_is_not_sent(model):
     with pytest.raises(TypeError, match=r"put together by hand; only one from pellucid\.load can be sent"):
-        ForkingPickler.dumps(Model(model.found, model.translator))
+        ForkingPickler.dumps(Model(model.lazy_bundle, model.translator))

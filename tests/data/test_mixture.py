@@ -32,7 +32,7 @@ def test_over_any_epochs_each_pair_is_seen_as_its_weight_says_to_within_one(shar
 @given(SHARES, st.integers(0, 3), st.integers(1, 12))
 def test_how_many_of_each_corpus_were_seen_follows_from_the_epoch(shares, seed: int, epochs: int):
     brute = sum(count_by_corpus(shares, epoch_pairs(shares, seed, epoch)) for epoch in range(epochs))
-    assert [share.seen(epochs) for share in shares] == np.asarray(brute).tolist()
+    assert [share.pairs_seen(epochs) for share in shares] == np.asarray(brute).tolist()
 
 
 def test_half_a_weight_shows_the_other_half_in_the_next_epoch():
