@@ -166,7 +166,7 @@ def test_a_periodic_save_that_fails_is_said_and_the_next_one_tries_again(
             raise FULL
         return real(directory, *arguments, **more)
 
-    monkeypatch.setattr(state.bundle, "save", full_at_times)
+    monkeypatch.setattr(state.bundle, "save_bundle", full_at_times)
     train_run(run, out)
     said = capsys.readouterr().err
     for name, megabytes in (("checkpoints/step-00000004", "0.1"), ("best", "0.0")):
