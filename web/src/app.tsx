@@ -1,4 +1,4 @@
-// The page as a whole: the sentence above, the source at the left, what one looks at in the middle, the story at the right.
+// The whole page: the sentence above, the pieces at the left, the current view in the middle, the story at the right.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Footer } from "./footer";
 import { Help } from "./help";
@@ -70,7 +70,7 @@ export function Page() {
   );
 }
 
-/** Before the first translation. */
+/** Welcomes the reader before the first translation. */
 function Welcome() {
   const { busy, problem, notice } = useApp();
   if (busy.value || problem.value || notice.value) return null;

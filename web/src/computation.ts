@@ -1,4 +1,4 @@
-// For each kind of operation: how one cell follows from its inputs, as sums of terms and what is done besides.
+// Computation of one cell from its inputs, for each kind of operation, as sums of terms and further steps.
 
 import { gelu, silu } from "./activations";
 import { type Computation, type ComputationStep, labelPosition, type Operand, type TraceNumbers } from "./cell_terms";
@@ -6,7 +6,7 @@ import { last, makeSum, readCell, readParameter, sumMagnitudes } from "./operand
 import type { TensorRow } from "./types";
 import { computeLinear, computeNorm, computeProduct, computeRmsNorm, computeSoftmax } from "./vector_computation";
 
-/** How a cell is made. Everything it needs must have been captured. */
+/** Computes a cell; everything it needs must have been captured. */
 export async function computeCell(numbers: TraceNumbers, row: TensorRow, index: number[]): Promise<Computation> {
   const { op } = row;
   switch (op.kind) {
@@ -122,12 +122,12 @@ function computeSwiglu(gate: Operand, x: Operand): Computation {
   return listSteps(steps, 2 * Math.abs(gate.value * x.value));
 }
 
-/** A cell that is no sum: the last line is its value. */
+/** Makes the computation of a cell that is no sum: the last step gives its value. */
 function listSteps(steps: ComputationStep[], magnitude: number): Computation {
   return { sums: [], steps, value: last(steps).value, magnitude };
 }
 
-/** A number, as the root of a whole one where it is one: 5.656854 is √32. */
+/** Formats a number as the square root of an integer where it is one: 5.656854 is √32. */
 export function formatRoot(value: number): string {
   const square = Math.round(value * value);
   const isRoot = !Number.isInteger(value) && Math.abs(Math.sqrt(square) - value) < 1e-6 * value;

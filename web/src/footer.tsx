@@ -1,4 +1,4 @@
-// What was checked, how the numbers were made, and how to take them along.
+// The footer: results of the checks, how the numbers were computed, export and link.
 import { useState } from "preact/hooks";
 import { useApp } from "./hooks";
 import { makeLink, writeLink } from "./permalink";

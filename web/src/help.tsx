@@ -1,4 +1,4 @@
-// All keys, in a window above the page.
+// A dialog that lists all keys.
 import { useEffect, useRef } from "preact/hooks";
 import { KEYS } from "./keyboard";
 

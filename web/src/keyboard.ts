@@ -1,16 +1,16 @@
-// The keys of the page, and what each does; a sheet that has the focus takes arrows, Enter and F for itself.
+// The keys of the page and their actions; a sheet that has the focus takes arrows, Enter and F for itself.
 import { moveHead, moveLayer, moveStep, zoomOut } from "./navigation";
 import type { App, Mode } from "./state";
 import { STOP_COUNT } from "./story_stops";
 
 export interface Key {
-  keys: string[]; // as KeyboardEvent.key says them
+  keys: string[]; // values of KeyboardEvent.key
   shown: string;
   meaning: string;
   run?: (app: App, page: PageHandles) => void;
 }
 
-/** What keys need of the page besides its state. */
+/** Actions of the page that keys need besides its state. */
 export interface PageHandles {
   focusSentence(): void;
   toggleHelp(): void;
@@ -43,13 +43,13 @@ export const KEYS: Key[] = [
   { keys: ["?"], shown: "?", meaning: "this list", run: (_, page) => page.toggleHelp() },
 ];
 
-/** Does what a key means here; whether it meant anything. */
+/** Performs the action of a key; gives whether it had one. */
 export function handleKey(app: App, page: PageHandles, event: KeyboardEvent): boolean {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return false;
   const target = event.composedPath()[0];
-  const worksInText = event.key === "Escape" || event.key.startsWith("Page"); // a box of one line has no use for them
+  const worksInText = event.key === "Escape" || event.key.startsWith("Page"); // a one-line input has no use for them
   if (event.key === "Escape" && target instanceof HTMLElement && takesText(target)) {
-    target.blur(); // out of the box first
+    target.blur(); // leave the input first
     return true;
   }
   if (!worksInText && target instanceof HTMLElement && takesText(target)) return false;
@@ -66,7 +66,7 @@ function takesText(element: HTMLElement): boolean {
   return element.matches("textarea, select, [contenteditable], input:not([type=checkbox], [type=radio], [type=range], [type=button])");
 }
 
-/** Learn, teach and debug: what each begins with. */
+/** Switches to a mode (learn, teach or debug) and its initial view. */
 export function setMode(app: App, mode: Mode): void {
   app.mode.value = mode;
   app.hidden.value = false;
@@ -82,7 +82,7 @@ function letGo(app: App, page: PageHandles): void {
   else zoomOut(app);
 }
 
-/** Where no sheet has the focus: the piece that this step writes. */
+/** Follows the piece that this step writes, or lets go; for when no sheet has the focus. */
 function toggleFollowStep(app: App): void {
   const followed = app.follow.value;
   const index = Math.min(app.step.value + 1, (app.manifest.value?.inputs.pieces.length ?? 1) - 1);

@@ -1,4 +1,4 @@
-// The pieces the encoder read: press one and it is outlined wherever it occurs.
+// The column of pieces that the encoder and the decoder read; a pressed piece is outlined wherever it occurs.
 import { toggleFollow } from "./followed_piece";
 import { useApp } from "./hooks";
 import { Piece } from "./piece";

@@ -1,4 +1,4 @@
-// A sheet of numbers: a canvas with the words beside it, a legend, the value under the pointer, and the keys.
+// A sheet of numbers: a canvas with its headers, a legend, the value under the pointer, and its keys.
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { toggleFollow, toggleFollowCell } from "./followed_piece";
 import { useApp } from "./hooks";

@@ -1,4 +1,4 @@
-// The story: fourteen stops from the sentence to its translation, each told with the numbers of this trace.
+// The stops of the story: fourteen, from the sentence to its translation, each with the numbers of this trace.
 
 import type { JSX } from "preact";
 import type { RichText } from "./format";
@@ -11,20 +11,20 @@ import type { Manifest, TensorRow } from "./types";
 
 export const STOP_COUNT = 14;
 
-/** One stop: where to look, what to say of this sentence, the formula, and something to try. */
+/** One stop of the story: place, text, formula, and something to try. */
 export interface StoryStop {
   title: string;
   place: Place;
-  /** Whether it is told better of a later step than the first one, before which nothing was written. */
+  /** True where a later step than the first explains it better: before the first, nothing is written. */
   isTimedLater: boolean;
-  /** The tensor whose installed source line is shown. */
+  /** Tensor whose installed source line is shown. */
   tensor: TensorRow | null;
   formula: JSX.Element;
   writeText(reader: StoryReader): Promise<RichText>;
   suggestion: string;
 }
 
-/** The fourteen stops for the source piece and the step looked at. */
+/** Makes the fourteen stops for the source piece and the step that are looked at. */
 export function makeStory(manifest: Manifest, piece: number, step: number, canAct: boolean): StoryStop[] {
   const story = findStoryParts(manifest);
   const findRow = (name: string | undefined) => (name === undefined ? null : (findTensorRow(manifest, name) ?? null));

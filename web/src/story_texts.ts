@@ -1,11 +1,11 @@
-// What the story says at each stop of this very sentence, with numbers read from the captured tensors.
+// The text of each stop of the story for the sentence shown, with numbers read from the captured tensors.
 
 import { formatCount, formatQuantity, quotePiece, type RichText, richText } from "./format";
 import type { StoryParts } from "./story_parts";
 import { type AttentionParts, findConsumer, findTensorRow, listLabels } from "./tensor_graph";
 import type { Manifest, TensorRow } from "./types";
 
-/** Where the reader stands, and how numbers are fetched; `values` rejects, saying so, where nothing was captured. */
+/** The piece and the step that the story follows, and a function that fetches a tensor; it rejects where nothing was captured. */
 export interface StoryReader {
   piece: number; // row of S
   step: number; // row of T
@@ -146,20 +146,20 @@ export const STORY_TEXTS = {
   },
 };
 
-/** In head 1, the key with the largest weight in the row of a piece, and the weights. */
+/** Finds the key with the largest weight in one row of head 1, with all weights of that row. */
 async function findStrongestKey(manifest: Manifest, parts: AttentionParts, position: number, reader: StoryReader) {
   const weights = await readRow(manifest, parts.pattern, position, reader);
   const width = findTensorRow(manifest, parts.q)?.shape.at(-1) ?? 0;
   return { weights, best: findLargest(weights), name: quotePiece(listLabels(manifest, parts.queryDim)[position]), width };
 }
 
-/** Row `at` of head 1 of a tensor with three dimensions. */
+/** Reads one row of head 1 of a tensor with three dimensions. */
 async function readRow(manifest: Manifest, name: string, position: number, { values }: StoryReader): Promise<number[]> {
   const width = findTensorRow(manifest, name)?.shape.at(-1) ?? 0;
   return Array.from((await values(name)).subarray(position * width, (position + 1) * width));
 }
 
-/** The weights of the step's row, averaged over the heads. */
+/** Averages the weights of the step's row over the heads. */
 async function averageRow(manifest: Manifest, parts: AttentionParts, { step, values }: StoryReader) {
   const [heads = 0, rows = 0, width = 0] = findTensorRow(manifest, parts.pattern)?.shape ?? [];
   const pattern = await values(parts.pattern);
@@ -171,7 +171,7 @@ async function averageRow(manifest: Manifest, parts: AttentionParts, { step, val
   return { mean, best: findLargest(mean) };
 }
 
-/** How the inner units answer: with relu some are off; otherwise only the strongest is named. */
+/** Describes the inner units: with relu, how many are active; otherwise only the strongest. */
 function describeUnits(activation: TensorRow, values: Float32Array): RichText {
   const strongest = findLargest(values);
   const positive = values.filter((value) => value > 0).length;
@@ -181,7 +181,7 @@ function describeUnits(activation: TensorRow, values: Float32Array): RichText {
     : richText`unit ${strongest} answers most strongly (${values[strongest] ?? NaN})`;
 }
 
-/** The index of the largest number, the first of equals. */
+/** Finds the index of the largest number, the first of equals. */
 export function findLargest(values: ArrayLike<number>): number {
   let best = 0;
   for (let i = 1; i < values.length; i++) if ((values[i] ?? -Infinity) > (values[best] ?? -Infinity)) best = i;

@@ -1,4 +1,4 @@
-// The operations that run over a whole vector: norm, linear map, product, softmax.
+// Cells of operations that read a whole vector: norm, linear map, product, softmax.
 
 import {
   type Computation,
@@ -106,7 +106,7 @@ async function sumWeighted(numbers: TraceNumbers, op: OpOf<"linear">, x: Operand
   return makeSum(caption, [getLastName(op.inputs[0]), "weight"], "product", terms);
 }
 
-/** Over the width of a head for a dot product, over the keys for a mixture of values. */
+/** Sums products over the width of a head for a dot product, over the keys for a mixture of values. */
 export async function computeProduct(numbers: TraceNumbers, op: OpOf<"dot"> | OpOf<"mix">, index: number[]): Promise<Computation> {
   const [h = 0, q = 0, lastIndex = 0] = index;
   const [left, right] = op.inputs;
@@ -149,7 +149,7 @@ export async function computeSoftmax(numbers: TraceNumbers, op: OpOf<"softmax">,
     { text: "e^(score − largest)", value: ownTerm.value },
     { text: "divided by the sum over the row", value },
   ];
-  // An error in a score changes the weight by that share of the weight.
+  // An error of size e in a score changes the weight by about e times the weight.
   const magnitude = value * (1 + 2 * readable.reduce((largestSize, score) => Math.max(largestSize, Math.abs(score)), 0));
   return { sums: [sum], steps, value, magnitude };
 }

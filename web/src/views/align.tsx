@@ -1,4 +1,4 @@
-// Which words of the two sentences belong together, as far as cross-attention says so.
+// Links between the words of the two sentences, as far as cross-attention shows them.
 import { useState } from "preact/hooks";
 import { type AlignmentLinks, findLinks, type RowMeaning } from "../alignment_links";
 import { formatNumber, formatProbability } from "../format";
@@ -189,7 +189,7 @@ function Word({ text, x, y, end, pressed, onHover, onPick }: WordProps) {
   );
 }
 
-/** The weight of a lit link, beside the word at its other end. */
+/** Shows the weight of a highlighted link beside the word at its other end. */
 function LinkWeight({ link, hover, y }: { link: AlignmentLinks["links"][number]; hover: "source" | "target"; y: (unit: number) => number }) {
   const right = hover === "source";
   const height = right ? y(link.target) : y(link.source);

@@ -1,4 +1,4 @@
-// The search: every candidate of every step, which were kept, which were pruned, which one won.
+// The beam search: the candidates of every step, which were kept, pruned or finished, and which one won.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { saveBaseline } from "../baseline";
 import { formatNumber, formatQuantity, quotePiece } from "../format";
@@ -56,7 +56,7 @@ function ScoreFormula({ tree }: { tree: Tree }) {
   );
 }
 
-const TEACH_SCALE = 1.4; // for a class
+const TEACH_SCALE = 1.4; // larger in teach mode
 
 interface PictureProps {
   app: App;

@@ -1,4 +1,4 @@
-// One sub-layer as a flow of matrices: for each thing that is computed, what came in and what came out.
+// One sub-layer as a flow of matrices: the inputs and the output of each operation.
 
 import { formatRoot } from "../computation";
 import { formatQuantity } from "../format";
@@ -41,7 +41,7 @@ export function BlockView() {
   );
 }
 
-/** The blocks computed before and after this one. */
+/** Links to the blocks computed before and after this one. */
 function NeighbourLinks(props: { manifest: Manifest; block: Block }) {
   const app = useApp();
   const blocks = listBlocks(props.manifest);
@@ -83,7 +83,7 @@ function HeadsPanel(props: { block: Block; manifest: Manifest }) {
   );
 }
 
-/** One tensor with what it is made from. */
+/** Shows one tensor beside the tensors it is computed from. */
 function TensorStep(props: { manifest: Manifest; row: TensorRow }) {
   const app = useApp();
   const { manifest, row } = props;
@@ -116,7 +116,7 @@ function TensorStep(props: { manifest: Manifest; row: TensorRow }) {
   );
 }
 
-/** The row to look at: the piece that is followed, else the step of decoding, else the first. */
+/** Chooses the row to look at: the followed piece, else the step of decoding, else the first. */
 export function choosePosition(app: App, manifest: Manifest, row: TensorRow): { at: number; label: string } {
   const dim = getPositionDim(row);
   const follow = app.follow.value;

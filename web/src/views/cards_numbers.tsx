@@ -1,4 +1,4 @@
-// Cards that need no other run: the softmax of given scores, the vectors of positions, shapes, names.
+// Claim cards that need no further run of the model: softmax of given scores, position vectors, shapes, names.
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
@@ -56,7 +56,7 @@ export function SoftmaxCard({ manifest }: { manifest: Manifest }) {
   );
 }
 
-/** The two likeliest pieces of this step: the ratio of their probabilities is e to the difference of their logits. */
+/** Compares the two likeliest pieces of this step: the ratio of their probabilities is e to the difference of their logits. */
 function OwnLogits({ manifest }: { manifest: Manifest }) {
   const [first, second] = manifest.steps[useApp().step.value]?.top ?? [];
   if (!first || !second) return null;
@@ -70,7 +70,7 @@ function OwnLogits({ manifest }: { manifest: Manifest }) {
 }
 
 const LAST_POSITION = 127;
-const COMPARED_POSITIONS = 50; // positions over which a dimension is called constant
+const COMPARED_POSITIONS = 50; // a dimension is nearly constant if it is so over this many positions
 
 export function ExponentCard({ manifest }: { manifest: Manifest }) {
   const modelWidth = Number(manifest.axes.D?.size ?? 512);
@@ -154,7 +154,7 @@ export function ExponentCard({ manifest }: { manifest: Manifest }) {
   );
 }
 
-/** What the user's model has there, where it was captured. */
+/** Compares the captured position vectors of the user's model with the formula. */
 function OwnPositions(props: { manifest: Manifest; position: number; dim: number; width: number }) {
   const { manifest, position, dim, width } = props;
   const row = findPositions(manifest, "source");
@@ -189,7 +189,7 @@ export function Slider(props: { name: string; value: number; max: number; min?: 
   );
 }
 
-/** Numbers between -1 and 1 as lines over their index; the second dashed, the index looked at marked. */
+/** Draws numbers between -1 and 1 as lines over their index, the second line dashed, with one index marked. */
 function Curves({ series, at, label, children }: { series: number[][]; at: number; label: string; children: ComponentChildren }) {
   const [width, height] = [720, 110];
   const x = (i: number, size: number) => 8 + (i / Math.max(1, size - 1)) * (width - 16);
@@ -256,7 +256,7 @@ export function NearnessCard({ manifest }: { manifest: Manifest }) {
   );
 }
 
-/** The mean cosine of two positions so far apart, from 0. */
+/** Averages the cosines of all pairs of positions at each distance, from 0. */
 export function averageByDistance(allCosines: Float32Array, size: number): number[] {
   return Array.from({ length: size }, (_, distance) => {
     let sum = 0;

@@ -1,4 +1,4 @@
-// Cards on attention: the width of a head, masks, the diagonal of the cross-attention, roles of heads.
+// Claim cards on attention: the width of a head, masks, the diagonal of the cross-attention, roles of heads.
 
 import { useState } from "preact/hooks";
 import {
@@ -58,7 +58,7 @@ export function WidthCard({ manifest }: { manifest: Manifest }) {
   );
 }
 
-/** Its patterns had the products been divided by another root. */
+/** Shows how sharp the patterns would be had the products been divided by another root. */
 function DivisorTable({ parts, width }: { parts: AttentionParts; width: number }) {
   const loaded = useTensor(parts.pattern);
   const [divisor, setDivisor] = useState(width);
@@ -295,7 +295,7 @@ function DiagonalTable(props: { name: string; rows: Diagonals["attentions"]; whi
   );
 }
 
-/** The same of a sentence in another order, which only Python can translate. */
+/** Measures the diagonal for a sentence in another word order, which only the server can translate. */
 function OtherSentence(props: { app: App; manifest: Manifest; onFound: (found: Diagonals) => void }) {
   const { app, manifest } = props;
   const words = manifest.source.text.split(/\s+/).filter(Boolean);
@@ -349,7 +349,7 @@ export function RolesCard({ manifest }: { manifest: Manifest }) {
   );
 }
 
-/** How many heads can be called what, and what silence costs. */
+/** Counts the heads of each role, and names the ones whose absence costs most and least. */
 function RoleCounts({ study }: { study: HeadStudy }) {
   const marks = new Map<string, number>();
   for (const head of study.heads) for (const badge of head.badges) marks.set(badge.mark, (marks.get(badge.mark) ?? 0) + 1);

@@ -1,4 +1,4 @@
-// Receipts: every check with what was measured and what is allowed, and where the numbers come from.
+// The checks of a run, each with the measured and the allowed value; and where the numbers come from.
 import { formatBytes, formatCount, formatNumber } from "../format";
 import { useApp } from "../hooks";
 import type { Check, Manifest } from "../types";
@@ -69,12 +69,12 @@ function Result({ check }: { check: Check }) {
   return <td class={check.passed ? "check-passed" : "check-failed"}>{check.passed ? "✓ passed" : "✗ failed"}</td>;
 }
 
-/** A check that could not be made has nothing measured, and says why. */
+/** Tells whether a check was made; one that could not be made has no measured value and says why. */
 function wasPerformed(check: Check): boolean {
   return check.value !== null || !check.passed;
 }
 
-/** Versions, hashes and settings: enough to make the same numbers again. */
+/** Lists versions, hashes and settings, enough to compute the same numbers again. */
 function Provenance({ manifest }: { manifest: Manifest }) {
   const { model, run } = manifest;
   const facts: [string, string][] = [

@@ -1,4 +1,4 @@
-// Two traces beside each other: what each wrote and how surely, and the difference of their patterns on one scale.
+// Two traces side by side: their pieces with probabilities, and the difference of their patterns.
 import { useState } from "preact/hooks";
 import { type Baseline, getBaseline, measureDistance, saveBaseline } from "../baseline";
 import { makeSymmetricScale, makeUnitScale } from "../colour";
@@ -51,7 +51,7 @@ function Comparison({ before, after }: { before: Baseline; after: Manifest }) {
   );
 }
 
-/** What either run wrote, step by step, with its probabilities. */
+/** Lists the pieces of both runs, step by step, with their probabilities. */
 export function BeforeAfter({ before, after }: { before: Manifest; after: Manifest }) {
   return (
     <section class="panel stack" aria-label="Before and after">
@@ -146,7 +146,7 @@ interface PatternComparisonProps {
   onPick: (head: number) => void;
 }
 
-/** The head before, after, and after minus before; the scale of the difference is that of all heads of this attention. */
+/** Shows a head before, after, and after minus before; all heads of the attention share the scale of the difference. */
 function PatternComparison({ before, after, parts, head, onPick }: PatternComparisonProps) {
   const dark = useDark();
   const loaded = useTensor(parts.pattern);

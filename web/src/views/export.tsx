@@ -1,4 +1,4 @@
-// Taking things away: a picture, the numbers behind it, the whole trace in one file, a link to this place.
+// Export: a picture, the numbers behind it, the whole trace in one file, a link to this place.
 import { useState } from "preact/hooks";
 import { makeBitmapUrl, savePng } from "../bitmap";
 import { makeTensorScale } from "../colour";
@@ -100,7 +100,7 @@ function TensorExport({ app, manifest }: { app: App; manifest: Manifest }) {
   );
 }
 
-/** The address of this very place, its picture, step and pinned piece. */
+/** Shows a link to the current view, with its step and the followed piece. */
 function LinkHere({ app }: { app: App }) {
   const [copied, setCopied] = useState(false);
   const place = app.place.value;

@@ -1,4 +1,4 @@
-// One head as the chain of its matrices: queries, keys, products, scores, mask, weights, values, and what it has read.
+// One head as the chain of its matrices: queries, keys, products, scores, mask, weights, values and output.
 
 import { useApp } from "../hooks";
 import { Matrix } from "../matrix";

@@ -1,4 +1,4 @@
-// All heads side by side: their patterns, how sharp they are, and one head or two looked at closely.
+// All heads side by side: their patterns, how sharp they are, and one or two heads in detail.
 import { useState } from "preact/hooks";
 import { useApp, useTensor } from "../hooks";
 import { Matrix } from "../matrix";
@@ -11,7 +11,7 @@ import { Missing, Value } from "./values";
 
 const WIDTH = 146; // CSS pixels of a thumbnail and its gap
 
-/** One head of one attention. */
+/** A head of an attention, chosen by the reader. */
 interface HeadChoice {
   section: string;
   head: number;
@@ -49,7 +49,7 @@ interface AttentionHeadsProps {
   onPick: (choice: HeadChoice) => void;
 }
 
-/** The heads of one attention. */
+/** Shows the heads of one attention as thumbnails. */
 function AttentionHeads({ manifest, parts, picked, onPick }: AttentionHeadsProps) {
   const app = useApp();
   const loaded = useTensor(parts.pattern);

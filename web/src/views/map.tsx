@@ -1,4 +1,4 @@
-// The whole network as the paper draws it, bottom up, each part a way into its matrices.
+// Map of the whole network, drawn bottom up like the paper's; each part opens its matrices.
 
 import type { ComponentChildren } from "preact";
 import { formatCount, formatQuantity, quotePiece } from "../format";
@@ -30,7 +30,7 @@ export function MapView() {
   );
 }
 
-/** What stands where, for someone who sees it the first time. */
+/** Explains the map to someone who sees it for the first time. */
 function HowToRead(props: { manifest: Manifest; stacks: Stack[] }) {
   const { manifest } = props;
   const width = manifest.axes.D?.size;
@@ -86,7 +86,7 @@ function StackColumn(props: { manifest: Manifest; stack: Stack; children: Compon
   );
 }
 
-/** The pieces that a stack reads; click one to follow it everywhere. */
+/** Shows the pieces that a stack reads; a click on one follows it in every picture. */
 function Pieces(props: { block: Block; manifest: Manifest }) {
   const app = useApp();
   const op = props.block.tensors.find((row) => row.op.kind === "lookup")?.op;

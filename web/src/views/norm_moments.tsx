@@ -1,4 +1,4 @@
-// What a norm does to each vector: its mean and standard deviation before and after.
+// Effect of a norm on each vector: mean and standard deviation before and after.
 
 import { formatNumber, quotePiece } from "../format";
 import { useApp, useTensor } from "../hooks";
@@ -55,7 +55,7 @@ export function MeansAndDeviations(props: { manifest: Manifest; row: TensorRow; 
   );
 }
 
-/** Mean and standard deviation of each vector. */
+/** Computes the mean and standard deviation of each vector. */
 export function computeMoments({ row, values }: Tensor): [number, number][] {
   const width = row.shape.at(-1) ?? 1;
   return Array.from({ length: values.length / width }, (_, position) => {

@@ -1,4 +1,4 @@
-// One head looked at closely: its weights, what they carry, and the difference to another head.
+// One head in detail: its weights, what they contribute, and the difference to another head.
 import { useState } from "preact/hooks";
 import { makeSymmetricScale } from "../colour";
 import { formatNumber, roundUp } from "../format";
@@ -79,7 +79,7 @@ export function OneHead({ app, manifest, parts, head }: OneHeadProps) {
   );
 }
 
-/** A sentence on weight that lies on marks, with its size. */
+/** Says how much of the weight lies on special tokens. */
 function SpecialTokenNote({ manifest, parts, head }: Omit<OneHeadProps, "app">) {
   const loaded = useTensor(parts.pattern);
   if (loaded.state !== "ready") return null;
@@ -95,7 +95,7 @@ function SpecialTokenNote({ manifest, parts, head }: Omit<OneHeadProps, "app">) 
   );
 }
 
-/** How much each weight moves the stream; needs the values and the output matrix. */
+/** Shows the length of the vector that each key adds to each query; needs the values and the output matrix. */
 function ContributionSheet({ app, manifest, parts, head }: OneHeadProps) {
   const dark = useDark();
   const output = findTensorRow(manifest, parts.output);

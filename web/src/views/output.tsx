@@ -1,4 +1,4 @@
-// What the model could have written at a step, and the parts that add up to the logit of what it wrote.
+// The candidates of one step, and the parts that add up to the logit of the chosen piece.
 import { useState } from "preact/hooks";
 import { formatCount, formatFixed, formatNumber, formatProbability, formatSigned, quotePiece } from "../format";
 import { useApp, useLoaded } from "../hooks";
@@ -54,7 +54,7 @@ function Candidates({ app, manifest, step }: { app: App; manifest: Manifest; ste
   );
 }
 
-/** The account of the written piece, against another one if wanted. */
+/** Shows the account of the chosen piece's logit, or of its difference to the logit of another piece. */
 function LogitOrigin({ app, manifest, step }: { app: App; manifest: Manifest; step: Step }) {
   const [other, setOther] = useState<number | undefined>(undefined);
   const args = { step: step.step, piece: step.chosen.id, ...(other === undefined ? {} : { other }) };
@@ -152,7 +152,7 @@ function LogitParts({ app, manifest, account }: { app: App; manifest: Manifest; 
   );
 }
 
-/** Without the name of the stack: all parts stand in the one that writes. */
+/** Describes a part without the name of its stack, which is always the decoder. */
 function describePart(part: AccountPart): string {
   const head = parseHeadPart(part);
   const section = describeSection(head?.section ?? part.name).replace(/^[^,]+, (?=layer)/, "");

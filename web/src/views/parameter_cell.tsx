@@ -1,4 +1,4 @@
-// A number that training left: where the way back from any cell ends.
+// One learned number, where the way back from any cell ends.
 
 import { useState } from "preact/hooks";
 import { listParameters } from "../explanation";
@@ -83,7 +83,7 @@ export function ParameterCell(props: { manifest: Manifest; name: string; index: 
   );
 }
 
-/** Which piece of this sentence a row of an embedding table belongs to. */
+/** Says which piece of this sentence a row of an embedding table belongs to; empty where to none. */
 function describePiece(manifest: Manifest, name: string, row: number): string {
   const pieces = manifest.tensors.flatMap(({ op }) => {
     if (op.kind !== "lookup" || op.table !== name) return [];

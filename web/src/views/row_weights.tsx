@@ -1,4 +1,4 @@
-// For one query of a head: how much it reads from each key, and beside it how much what it read there adds.
+// The weights of one query of a head, and beside each the length of the vector that this key adds to the output.
 
 import { readNumber } from "../cell_terms";
 import { formatNumber, quotePiece } from "../format";
@@ -12,7 +12,7 @@ import { Loading, Missing, Value } from "./values";
 
 interface WeightsAndNorms {
   weights: Float32Array;
-  /** Length of the vector that each key adds to each query's output by this head; null where that cannot be said. */
+  /** Length of the vector that each key adds to each query through this head; null where values or W_O are missing. */
   norms: Float32Array | null;
   allowed: Tensor | null;
   keys: number;

@@ -1,4 +1,4 @@
-// The words of the model on a map: every piece of a table, those of the sentence marked, the neighbours of one picked.
+// Map of the vocabulary: every piece of an embedding table, with the sentence's pieces and the neighbours of one marked.
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { formatCount, formatNumber, quotePiece } from "../format";
@@ -44,7 +44,7 @@ export function WordsView() {
   );
 }
 
-/** The ids of the sentence's pieces that this table has vectors for, each once. */
+/** Lists the ids of the sentence's pieces that this table has vectors for, each once. */
 function listSentenceIds(map: WordMap, manifest: Manifest): number[] {
   const shared = Object.keys(map.sides).length === 1;
   const ids = [...(shared || map.side === "source" ? manifest.source.ids : []), ...(shared || map.side !== "source" ? manifest.target.ids : [])];
@@ -131,7 +131,7 @@ function PieceSearch(props: { points: number[]; map: WordMap; picked: number; on
   );
 }
 
-/** Pieces that begin with a text, the whole one first, with or without the mark of a space. */
+/** Finds pieces that begin with a text, shortest first; the mark of a space before a piece is ignored. */
 export function findPieces(pieces: string[], text: string): number[] {
   const prefix = text.trim().toLowerCase();
   if (!prefix) return [];
