@@ -79,7 +79,7 @@ function Welcome() {
       <h1>See every number of a translation.</h1>
       <p>
         Write a sentence above. The model translates it, and this page then shows each step of what it computed: which
-        pieces it read, which pieces attend to which, and how every number is made from others.
+        pieces it read, which pieces attend to which, and how every number is computed from others.
       </p>
       <p class="quiet">
         Press <kbd>/</kbd> to write, <kbd>?</kbd> for all keys.

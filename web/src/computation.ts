@@ -16,7 +16,7 @@ export async function computeCell(numbers: TraceNumbers, row: TensorRow, index: 
       return computeLookup(op.scale, await readParameter(numbers, op.table, [id, last(index)]));
     }
     case "row":
-      return copyNumber("as it was learned for this position", await readParameter(numbers, op.table, index));
+      return copyNumber("learned for this position", await readParameter(numbers, op.table, index));
     case "sinusoid":
       return computeSinusoid(index[0] ?? 0, last(index), last(row.shape));
     case "add":
@@ -31,7 +31,7 @@ export async function computeCell(numbers: TraceNumbers, row: TensorRow, index: 
     case "scale":
       return computeScaled(op.divisor, await readCell(numbers, op.inputs[0], index));
     case "present":
-      return makeConstant("1, for a piece stands here: a single sentence has no padding", 1);
+      return makeConstant("1, because there is a piece here: a single sentence has no padding", 1);
     case "causal":
       return computeCausal(numbers, row, index);
     case "softmax":
@@ -76,7 +76,7 @@ function computeSinusoid(position: number, d: number, width: number): Computatio
 
 function computeSum(operands: Operand[]): Computation {
   const terms = operands.map((operand) => ({ label: operand.name, operands: [operand], value: operand.value }));
-  const sum = makeSum("the inputs, number by number", ["input"], "input", terms);
+  const sum = makeSum("the inputs, added number by number", ["input"], "input", terms);
   return { sums: [sum], steps: [], value: sum.value, magnitude: sumMagnitudes(terms) };
 }
 
@@ -93,13 +93,13 @@ function computeCausal(numbers: TraceNumbers, row: TensorRow, index: number[]): 
   const [query = 0, key = 0] = index.slice(-2);
   const [queryDim = "", keyDim = ""] = row.dims.slice(-2);
   const nameKey = (dim: string, position: number) => `"${labelPosition(numbers.manifest, dim, position)}" (position ${position})`;
-  const compareKey = (where: string) => `${nameKey(keyDim, key)} stands ${where} ${nameKey(queryDim, query)}`;
+  const compareKey = (where: string) => `${nameKey(keyDim, key)} comes ${where} ${nameKey(queryDim, query)}`;
   return key <= query ? makeConstant(`1: ${compareKey("no later than")}`, 1) : makeConstant(`0: ${compareKey("after")}`, 0);
 }
 
 const ACTIVATIONS: Record<"relu" | "gelu" | "silu", (x: Operand) => Computation> = {
-  relu: (x) => applyActivation(x, "the larger of 0 and this", Math.max(0, x.value)),
-  gelu: (x) => applyActivation(x, "times Φ of itself, Φ the normal distribution function", gelu(x.value)),
+  relu: (x) => applyActivation(x, "the larger of 0 and this number", Math.max(0, x.value)),
+  gelu: (x) => applyActivation(x, "times Φ of itself, where Φ is the normal distribution function", gelu(x.value)),
   silu: (x) => applyActivation(x, "times sigmoid of itself", silu(x.value)),
 };
 

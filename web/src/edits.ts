@@ -7,7 +7,7 @@ import type { EditSpec, Manifest, Side } from "./types";
 export function describeEdit(edit: EditSpec, source: Side): string {
   switch (edit.kind) {
     case "silence":
-      return `${describeSection(edit.attention)}, head ${edit.head + 1} is silent`;
+      return `${describeSection(edit.attention)}, head ${edit.head + 1} is silenced`;
     case "pattern":
       return `${describeSection(edit.attention)}, head ${edit.head + 1} reads with given weights in row ${edit.row}`;
     case "hide":
@@ -45,5 +45,5 @@ export function describeDifference(before: Manifest, after: Manifest): string {
   const firstChange = first < 0 ? before.target.ids.length : first;
   const [pieceBefore, pieceAfter] = [before.target.pieces[firstChange], after.target.pieces[firstChange]];
   const describePiece = (piece: string | undefined) => (piece === undefined ? "nothing more" : quotePiece(piece));
-  return `They part at step ${firstChange + 1}: first ${describePiece(pieceBefore)}, then ${describePiece(pieceAfter)}; log P changes by ${change}.`;
+  return `They first differ at step ${firstChange + 1}: ${describePiece(pieceBefore)} before, ${describePiece(pieceAfter)} after; log P changes by ${change}.`;
 }

@@ -86,11 +86,11 @@ export function readLink(fragment: string): Link {
 }
 
 const QUESTION_KEYS: [key: string, name: Exclude<keyof Question, "sentence">, means: string, parse: (text: string) => unknown][] = [
-  ["b", "beam", "width of the beam", (text) => (/^[1-9]\d{0,3}$/.test(text) ? Number(text) : undefined)],
+  ["b", "beam", "beam width", (text) => (/^[1-9]\d{0,3}$/.test(text) ? Number(text) : undefined)],
   ["y", "target", "translation", (text) => text],
   ["w", "target_ids", "translation", parseIds],
   ["p", "prefix_ids", "beginning", parseIds],
-  ["e", "edits", "list of changes", parseEdits],
+  ["e", "edits", "list of edits", parseEdits],
   ["k", "model", "model", (text) => (/^[0-9a-f]{1,64}$/.test(text) ? text : undefined)],
 ];
 
@@ -101,7 +101,7 @@ function readQuestion(parts: URLSearchParams): Pick<Link, "question" | "fault"> 
     const text = parts.get(key);
     if (text === null) continue;
     const value = sentence ? parse(text) : undefined;
-    const why = sentence ? `its ${noun} cannot be read` : `it has a ${noun} and no sentence`;
+    const why = sentence ? `its ${noun} cannot be read` : `it has a ${noun} but no sentence`;
     if (value === undefined) return { question: null, fault: `This link is damaged: ${why}. Copy the whole link again.` };
     question[name] = value;
   }
@@ -194,7 +194,7 @@ export async function openLink(app: App, link: Link): Promise<void> {
     const isOther = manifest && ((trace !== null && trace !== manifest.id) || (question !== null && !isAnswerTo(manifest, question)));
     if (fault !== null) app.notice.value = fault;
     else if (isOther)
-      app.notice.value = `This link is of another translation than this file holds, which is “${manifest.sentence}” by ${manifest.model.name}; open it in the page or the file that it was copied from.`;
+      app.notice.value = `This link belongs to another translation than this file, which holds “${manifest.sentence}” by ${manifest.model.name}; open the link in the page or file that it was copied from.`;
     return;
   }
   if (fault !== null) {
@@ -205,7 +205,7 @@ export async function openLink(app: App, link: Link): Promise<void> {
   if (!question) return;
   const answer = await app.askSource("trace", question);
   if (answer && trace !== null && answer.id !== trace)
-    app.notice.value = `This link names another run (${trace}) than its sentence and settings give here (${answer.id}), so what is shown may differ from what it showed where it was made.`;
+    app.notice.value = `This link names another run (${trace}) than the one its sentence and settings give here (${answer.id}), so what you see may differ from what the link showed where it was copied.`;
 }
 
 /** Keeps the address and the page in step; gives back a function that stops it. In a sandboxed frame it does nothing. */

@@ -81,7 +81,7 @@ function describeScore(manifest: Manifest, hidden: boolean): string {
   const { forced, tree, log_prob, edits } = manifest;
   const origin = forced ? "target given" : tree ? `beam ${tree.width}` : "";
   const edited = edits.length ? `${edits.length} ${edits.length === 1 ? "edit" : "edits"}` : "";
-  const stopped = manifest.stop === "eos" ? "" : forced ? "not ended" : "stopped at the longest length";
+  const stopped = manifest.stop === "eos" ? "" : forced ? "unfinished" : "stopped at the maximum length";
   const logProb = `log p ${formatShort(log_prob)}`;
   const numbers = hidden ? [] : [logProb, `score ${formatShort(manifest.score)}`];
   return [...numbers, origin, edited, stopped].filter(Boolean).join(" · ");

@@ -133,10 +133,10 @@ function FullSheet(props: SheetProps) {
         </div>
       </div>
       <p class="sheet-readout">
-        {shownCell && !marks.hidden ? <CellText {...props} shown={shownCell} /> : <span class="quiet">{marks.hidden ? "hidden · Space shows the values" : " "}</span>}
+        {shownCell && !marks.hidden ? <CellText {...props} shown={shownCell} /> : <span class="quiet">{marks.hidden ? "hidden · press Space to show the values" : " "}</span>}
         {pinned && props.onOpen ? (
           <button type="button" class="link" onClick={() => props.onOpen?.(pinned[0], pinned[1])}>
-            how this number is made
+            how this number is computed
           </button>
         ) : null}
       </p>

@@ -211,7 +211,7 @@ export function makeApp(source: TraceSource, host: Host): App {
       const saved = findFileAnswer(manifest.value, verb, args);
       if (saved) return saved;
       if (!source.act) {
-        app.problem.value = "A file cannot be asked anything new: open this model with `pellucid serve` for that.";
+        app.problem.value = "A saved file cannot compute anything new; to do that, open the model with `pellucid serve`.";
         return null;
       }
       app.busy.value = BUSY_TEXTS[verb] ?? "Asking";
@@ -245,7 +245,7 @@ export function makeApp(source: TraceSource, host: Host): App {
   async function requestAnswer<V extends keyof Acts>(verb: V, args: Acts[V]["args"]): Promise<Acts[V]["gives"]> {
     const saved = findFileAnswer(manifest.value, verb, args);
     if (saved) return saved;
-    if (!source.act) throw new Error("Not in this file; ask the server: pellucid serve MODEL");
+    if (!source.act) throw new Error("Not in this file; to compute it, run: pellucid serve MODEL");
     return source.act(verb, args);
   }
 
@@ -253,9 +253,9 @@ export function makeApp(source: TraceSource, host: Host): App {
 }
 
 const BUSY_TEXTS: Partial<Record<keyof Acts, string>> = {
-  account: "Taking the logit apart",
-  verdict: "Hiding one word after another",
-  trace: "Translating and looking",
+  account: "Computing the parts of the logit",
+  verdict: "Hiding one word at a time",
+  trace: "Translating",
   edit: "Running again with the edit",
   identity: "Translating the other sentence",
   analogy: "Adding vectors",

@@ -11,7 +11,7 @@ const MODES: [Mode, string][] = [
   ["debug", "Debug"],
 ];
 const THEMES: Record<Theme, { next: Theme; label: string }> = {
-  auto: { next: "light", label: "Theme: as the system" },
+  auto: { next: "light", label: "Theme: same as the system" },
   light: { next: "dark", label: "Theme: light" },
   dark: { next: "auto", label: "Theme: dark" },
 };

@@ -14,7 +14,7 @@ export function httpSource(base = "", firstId: string | null = null): HttpSource
     id: firstId,
     async fetchManifest(id, wanted) {
       const shown = (await (await request(traceUrl("manifest.json", id ?? source.id))).json()) as Manifest;
-      if (wanted && !wanted(shown)) throw new Error(`The trace ${shown.id} is not the one that is asked for.`);
+      if (wanted && !wanted(shown)) throw new Error(`The trace ${shown.id} is not the one requested.`);
       source.id = shown.id;
       return shown;
     },
@@ -61,7 +61,7 @@ export function readReason(text: string): string | null {
 }
 
 function toFloats(bytes: ArrayBuffer): Float32Array {
-  if (bytes.byteLength % 4) throw new Error(`The numbers came cut off, ${bytes.byteLength} bytes of them.`);
+  if (bytes.byteLength % 4) throw new Error(`The numbers were cut off, ${bytes.byteLength} bytes arrived.`);
   return new Float32Array(bytes);
 }
 
@@ -168,7 +168,7 @@ function makeWidgetSource(model: WidgetModel): TraceSource {
           answer.problem === undefined ? resolve(read(answer, buffers)) : reject(new Error(answer.problem)),
       });
       if (question.ask === "manifest")
-        setTimeout(() => reject(new Error("No Python answers behind this page: run the cell again.")), KERNEL_TIMEOUT);
+        setTimeout(() => reject(new Error("The notebook's kernel does not answer: run the cell again.")), KERNEL_TIMEOUT);
       model.send({ id, trace, ...question });
     });
   const readNumbers = (_: Answer, buffers: (DataView | ArrayBuffer)[]) => {

@@ -81,8 +81,8 @@ export async function computeLinear(numbers: TraceNumbers, op: OpOf<"linear">, r
     return { sums: [sum], steps: [], value: sum.value, magnitude: sumMagnitudes(sum.terms) };
   }
   const odd = e % 2;
-  const first = await sumWeighted(numbers, op, x, unit - odd, "first of the pair, before it is turned");
-  const second = await sumWeighted(numbers, op, x, unit - odd + 1, "second of the pair, before it is turned");
+  const first = await sumWeighted(numbers, op, x, unit - odd, "first of the pair, before the rotation");
+  const second = await sumWeighted(numbers, op, x, unit - odd + 1, "second of the pair, before the rotation");
   const angle = position / 10000 ** ((e - odd) / width);
   const [sine, cosine] = [Math.sin(angle), Math.cos(angle)];
   const value = odd ? first.value * sine + second.value * cosine : first.value * cosine - second.value * sine;
@@ -117,7 +117,7 @@ export async function computeProduct(numbers: TraceNumbers, op: OpOf<"dot"> | Op
     const right = rightCells[i] as Operand;
     return { label: labelPosition(numbers.manifest, dim, i), operands: [left, right], value: left.value * right.value };
   });
-  const caption = op.kind === "dot" ? "the two vectors, number by number" : "what each key gives, by how much it is read";
+  const caption = op.kind === "dot" ? "the two vectors, multiplied number by number" : "the value of each key times its weight";
   const sum = makeSum(caption, [getLastName(left), getLastName(right)], "product", terms);
   return { sums: [sum], steps: [], value: sum.value, magnitude: sumMagnitudes(terms) };
 }
@@ -145,7 +145,7 @@ export async function computeSoftmax(numbers: TraceNumbers, op: OpOf<"softmax">,
   const value = ownTerm.value / sum.value;
   const steps: ComputationStep[] = [
     { text: "score of this key", value: score.value, operands: [score] },
-    { text: "largest score of the row: taken off everywhere it changes nothing", value: largest },
+    { text: "largest score of the row; subtracting it from all scores changes nothing", value: largest },
     { text: "e^(score − largest)", value: ownTerm.value },
     { text: "divided by the sum over the row", value },
   ];

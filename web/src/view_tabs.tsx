@@ -74,7 +74,7 @@ export function ViewTabs() {
       <span class="spring" />
       {isInside ? (
         <button type="button" class="out" onClick={() => zoomOut(app)}>
-          ← out <kbd>Esc</kbd>
+          ← zoom out <kbd>Esc</kbd>
         </button>
       ) : null}
       {app.story.value === null ? (

@@ -176,7 +176,7 @@ test("masks are 1 where a piece stands, and where the key is no later than the q
   recomputed(await explainCell(numbers, "causal", [0, 0, 1]), 0);
   const found = await explainCell(numbers, "causal", [0, 1, 0]);
   recomputed(found, 1);
-  assert.match(found.computation?.steps[0]?.text ?? "", /"<s>" \(position 0\) stands no later than "La" \(position 1\)/);
+  assert.match(found.computation?.steps[0]?.text ?? "", /"<s>" \(position 0\) comes no later than "La" \(position 1\)/);
 });
 
 const THREE = Math.log(3);

@@ -127,11 +127,11 @@ test("the cosine of a vector with itself is 1, with its opposite -1, with one at
 
 test("two runs are told apart at the first step where they write otherwise", () => {
   const other: Manifest = { ...WORDED, log_prob: -3, target: { ...WORDED.target, ids: [8, 5, 2], pieces: ["▁in", "▁no", "</s>"] } };
-  assert.equal(describeDifference(WORDED, other), "They part at step 2: first “creí”, then “no”; log P changes by −2.");
+  assert.equal(describeDifference(WORDED, other), "They first differ at step 2: “creí” before, “no” after; log P changes by −2.");
   assert.equal(describeDifference(WORDED, WORDED), "The pieces are the same; log P changes by 0.");
   assert.equal(pairSteps(WORDED, { ...other, steps: other.steps.slice(0, 2) })[2]?.after, null);
   assert.equal(describeEdit({ kind: "hide", word: 1 }, WORDED.source), "the source word “believable” is hidden");
-  assert.equal(describeEdit({ kind: "silence", attention: "decoder.3.cross", head: 0 }, WORDED.source), "decoder, layer 4, cross-attention, head 1 is silent");
+  assert.equal(describeEdit({ kind: "silence", attention: "decoder.3.cross", head: 0 }, WORDED.source), "decoder, layer 4, cross-attention, head 1 is silenced");
 });
 
 test("a file with more in it is said to be larger", () => {

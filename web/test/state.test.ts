@@ -172,12 +172,12 @@ test("no trace answers a question that differs from its own in anything", () => 
 });
 
 for (const [what, fragment] of [
-  ["width of the beam", "s=a&b=many"],
+  ["beam width", "s=a&b=many"],
   ["translation", "s=a&w=1.x"],
   ["beginning", "s=a&p=1..2"],
-  ["list of changes", "s=a&e=%5B%7B%22kind"],
+  ["list of edits", "s=a&e=%5B%7B%22kind"],
   ["model", "s=a&k=<script>"],
-  ["translation and no sentence", "w=41.3"],
+  ["translation but no sentence", "w=41.3"],
 ]) {
   test(`a link whose ${what} cannot be read shows nothing and says so`, async () => {
     const source = sourceOf(manifest(), { act: async () => assert.fail("it was asked") });
@@ -217,7 +217,7 @@ test("a file says of a link that it is of another translation", async () => {
   }
   for (const fragment of ["#id=abd", "#s=The+ball+is+new.", "#s=The+ball+is+blue.&e=[{}]", "#s=The+ball+is+blue.&k=1234"]) {
     await openLink(app, readLink(fragment));
-    assert.match(app.notice.value ?? "", /another translation than this file holds, which is “The ball is blue\.” by small/);
+    assert.match(app.notice.value ?? "", /another translation than this file, which holds “The ball is blue\.” by small/);
     assert.equal(app.manifest.value?.id, "abc");
   }
   await openLink(app, readLink("#s=a&w=x"));

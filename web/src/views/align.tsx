@@ -60,7 +60,7 @@ function LinksPanel({ app, manifest, crossAttentions }: { app: App; manifest: Ma
           <input type="checkbox" checked={byWord} onChange={(event) => setByWord(event.currentTarget.checked)} /> whole words
         </label>
         <label>
-          Links from{" "}
+          Weight at least{" "}
           <input type="range" min={0.02} max={0.6} step={0.02} value={minWeight} onInput={(event) => setMinWeight(Number(event.currentTarget.value))} />{" "}
           {minWeight.toFixed(2)}
         </label>
@@ -91,8 +91,8 @@ function WeightedLinks({ app, manifest, parts, head, rowMeaning, byWord, minWeig
     <>
       <LinksPicture app={app} links={links} />
       <p>
-        <Value shown={formatNumber(Number(links.hiddenWeight.toFixed(3)))} /> of the weight of a row is not drawn, in the mean: it lies in links below{" "}
-        {minWeight.toFixed(2)}. Marks such as {manifest.source.pieces.at(-1)} are drawn like words.
+        On average, <Value shown={formatNumber(Number(links.hiddenWeight.toFixed(3)))} /> of the weight of a row is not drawn, because it lies in links
+        below {minWeight.toFixed(2)}. Special tokens such as {manifest.source.pieces.at(-1)} are drawn like words.
       </p>
       <p class="quiet">
         Attention is not an alignment, but often near one. The row that writes a piece has not read it yet; one step later, when it has, its

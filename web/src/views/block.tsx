@@ -73,8 +73,9 @@ function HeadsPanel(props: { block: Block; manifest: Manifest }) {
         {formatQuantity(attention.heads, "head")}, each reading {keys ? listInputs(keys.op)[0] : "its input"} in its own way
       </h3>
       <p>
-        Each makes queries, keys and values of {width} numbers, and weights from how well they fit. Rows read, columns
-        are read; dark is much on light paper, light is much on dark. Open one to see its whole chain of matrices.
+        Each computes queries, keys and values of {width} numbers, and weights from how well queries and keys match. Rows
+        read, columns are read; in the light theme dark cells mean much weight, in the dark theme light cells do. Open a
+        head to see its whole chain of matrices.
       </p>
       <div class="heads-row-large">
         <HeadsRow parts={attention} named />

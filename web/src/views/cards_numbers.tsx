@@ -48,9 +48,9 @@ export function SoftmaxCard({ manifest }: { manifest: Manifest }) {
           </tbody>
         </table>
       ) : (
-        <Missing message="Write two numbers or more, with commas between them." />
+        <Missing message="Enter two or more numbers, separated by commas." />
       )}
-      {isArticle && <Outcome>Exact softmax is far sharper. No temperature explains the article's numbers either: 40 is more than 38, and has the smaller one.</Outcome>}
+      {isArticle && <Outcome>Exact softmax is far sharper. No temperature explains the article's numbers either: 40 is larger than 38, but has the smaller probability.</Outcome>}
       {step && <OwnLogits manifest={manifest} />}
     </Card>
   );
@@ -162,7 +162,7 @@ function OwnPositions(props: { manifest: Manifest; position: number; dim: number
   if (!row) return <p class="quiet">Your model adds no vectors of positions.</p>;
   if (row.op.kind !== "sinusoid") return <p class="quiet">Your model has learned its vectors of positions; no formula made them.</p>;
   if (loaded.state === "loading") return <Loading />;
-  if (loaded.state === "missing") return <p class="quiet">{row.name} of your model is not in this file; ask the server: pellucid serve MODEL</p>;
+  if (loaded.state === "missing") return <p class="quiet">{row.name} of your model is not in this file; to compute it, run: pellucid serve MODEL</p>;
   const values = loaded.value.values;
   const formula = makeSinusoids(values.length / width, width, "paper");
   const largestError = values.reduce((most, value, i) => Math.max(most, Math.abs(value - (formula[i] ?? NaN))), 0);
@@ -223,12 +223,12 @@ export function NearnessCard({ manifest }: { manifest: Manifest }) {
   );
   if (!row) return renderCard(<p>Your model adds no vectors of positions, so there is nothing to compare.</p>);
   if (!isSinusoid && loaded.state === "loading") return renderCard(<Loading />);
-  if (!isSinusoid && loaded.state === "missing") return renderCard(<Missing message={`${row.name} is not in this file; ask the server: pellucid serve MODEL`} />);
+  if (!isSinusoid && loaded.state === "missing") return renderCard(<Missing message={`${row.name} is not in this file; to compute it, run: pellucid serve MODEL`} />);
   const positions = isSinusoid ? 101 : (row.shape[0] ?? 0);
   const learned = loaded.state === "ready" ? loaded.value.values : new Float32Array();
   const cosineByDistance = isSinusoid ? Array.from({ length: positions }, (_, distance) => cosineAtDistance(distance, width)) : averageByDistance(computeCosines(learned, positions, width), positions);
   const rise = cosineByDistance.findIndex((value, d) => d > 0 && value > (cosineByDistance[d - 1] ?? Infinity) + (isSinusoid ? 1e-12 : 1e-6));
-  const rising = rise < 0 ? "It falls all the way." : `It does not only fall: the first rise is from distance ${rise - 1} to ${rise}.`;
+  const rising = rise < 0 ? "It falls all the way." : `It does not fall all the way: it first rises from distance ${rise - 1} to ${rise}.`;
   return renderCard(
     <>
       <table class="plain-table" aria-label="Mean cosine of two positions by their distance">

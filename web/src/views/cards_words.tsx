@@ -61,7 +61,7 @@ function CosineSheet({ similarities }: { similarities: Similarities }) {
     <>
       <Sheet values={Float32Array.from(similarities.cosines.flat())} rows={axis} cols={axis} scale={makeSymmetricScale(1, dark)} label="Cosine of two words" maxHeight={460} />
       <Outcome>
-        Two pieces of this table picked by chance have a cosine of <NumberValue value={similarities.chance.mean} /> in the mean, give or take <NumberValue value={similarities.chance.deviation} />: what lies within that says
+        Two pieces of this table picked by chance have a cosine of <NumberValue value={similarities.chance.mean} /> on average, give or take <NumberValue value={similarities.chance.deviation} />: what lies within that says
         nothing.
       </Outcome>
       {splitWords.length > 0 && <p class="quiet">Of several pieces, whose mean is taken: {splitWords.join(", ")}.</p>}
@@ -84,7 +84,7 @@ export function AnalogyForm({ app, side }: { app: App; side: string }) {
   const [question, setQuestion] = useState("king - man + woman");
   const [expected, setExpected] = useState("queen");
   const [answer, setAnswer] = useState<Analogy | null>(null);
-  if (!app.source.act) return <Missing message="Not in this file; ask the server: pellucid serve MODEL" />;
+  if (!app.source.act) return <Missing message="Not in this file; to compute it, run: pellucid serve MODEL" />;
   const askAnalogy = async (event: Event) => {
     event.preventDefault();
     setAnswer(await app.askSource("analogy", { side, question, ...(expected.trim() && { expected: expected.trim() }) }));

@@ -101,7 +101,7 @@ function Receipt(props: { explanation: Explanation }) {
       </div>
       <div>
         <dt>recomputed here</dt>
-        <dd class="mono">{computation ? <Value shown={formatExact(computation.value)} /> : "cannot be: inputs are missing"}</dd>
+        <dd class="mono">{computation ? <Value shown={formatExact(computation.value)} /> : "not possible: inputs are missing"}</dd>
       </div>
       {comparison ? (
         <div class={row.edited ? "" : passed ? "receipt-good" : "receipt-bad"}>
@@ -118,7 +118,7 @@ function Receipt(props: { explanation: Explanation }) {
 
 function ComputationView(props: { explanation: Explanation }) {
   const { computation, missing } = props.explanation;
-  if (!computation) return <Missing message={`Made from ${missing.join(" and ")}: not captured, so it cannot be recomputed.`} />;
+  if (!computation) return <Missing message={`Computed from ${missing.join(" and ")}: not captured, so it cannot be recomputed.`} />;
   return (
     <div class="cell-computation">
       {computation.sums.map((sum) => (
@@ -126,7 +126,7 @@ function ComputationView(props: { explanation: Explanation }) {
       ))}
       {computation.steps.length ? (
         <section class="panel">
-          <h3>{computation.sums.length ? "then" : "how it is made"}</h3>
+          <h3>{computation.sums.length ? "then" : "how it is computed"}</h3>
           <ol class="computation-steps">
             {computation.steps.map((step) => (
               <li>

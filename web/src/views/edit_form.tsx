@@ -40,8 +40,8 @@ export function EditForm({ app, manifest }: { app: App; manifest: Manifest }) {
       </ul>
       <div class="row form-row">
         <label>
-          <input type="checkbox" checked={keepTarget} onChange={(event) => setKeepTarget(event.currentTarget.checked)} /> read the same translation
-          again, do not search for a new one
+          <input type="checkbox" checked={keepTarget} onChange={(event) => setKeepTarget(event.currentTarget.checked)} /> keep the same
+          translation instead of searching for a new one
         </label>
         <button type="button" class="button" disabled={!edits.length || app.busy.value !== null} onClick={() => rerun(edits, keepTarget)}>
           Run with {edits.length === 1 ? "this change" : "these changes"}

@@ -79,7 +79,7 @@ export function HeadRole(props: { section: string; head: number }) {
       <b class="mono" title={String(studiedHead.silent)}>
         {app.hidden.value ? "?" : formatSigned(studiedHead.silent)}
       </b>
-      {app.hidden.value ? "" : error} <span class="quiet">nats a piece, of {formatNumber(study.loss)}, on {formatQuantity(study.pairs, "pair")}</span>
+      {app.hidden.value ? "" : error} <span class="quiet">nats per piece, of {formatNumber(study.loss)}, on {formatQuantity(study.pairs, "pair")}</span>
     </p>
   );
 }
@@ -93,7 +93,7 @@ export function RolesLegend() {
   return (
     <div class="roles-legend quiet">
       <p>
-        The bar below a head: how much the loss grows without it, in nats a piece, measured on {formatCount(study.pairs)} sentence pairs with a loss of{" "}
+        The bar below a head: how much the loss grows without it, in nats per piece, measured on {formatCount(study.pairs)} sentence pairs with a loss of{" "}
         {formatNumber(study.loss)}. <Legend scale={makeStudyScale(study, dark)} />
       </p>
       <details>
@@ -106,9 +106,9 @@ export function RolesLegend() {
             </>
           ))}
           <dt>·</dt>
-          <dd>none of these; that says nothing of what it is good for</dd>
+          <dd>none of these, which says nothing about what the head is good for</dd>
           <dt>●</dt>
-          <dd>a head that this attention has fewer than the model's other ones</dd>
+          <dd>a head that is missing here, compared with the model's other attentions</dd>
         </dl>
       </details>
     </div>

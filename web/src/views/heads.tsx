@@ -28,8 +28,8 @@ export function HeadsView() {
     <div class="stack heads-body">
       <h2>All heads</h2>
       <p class="quiet">
-        Rows attend to columns. Below each: its largest weight in a row and its entropy in nats, both in the mean over the rows. Pick one to see
-        what its weights carry, and to lay another head beside it.
+        Rows attend to columns. Below each: its largest weight in a row and its entropy in nats, both averaged over the rows. Pick one to see
+        what its weights carry, and to compare it with another head.
       </p>
       <RolesLegend />
       {picked && shown && picked.head < shown.heads && <OneHead app={app} manifest={manifest} parts={shown} head={picked.head} key={`${manifest.id} ${picked.section} ${picked.head}`} />}

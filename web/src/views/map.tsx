@@ -42,14 +42,14 @@ function HowToRead(props: { manifest: Manifest; stacks: Stack[] }) {
     <div class="map-how quiet">
       <p>
         {manifest.model.name}: {layers}, {headsText}, vectors of {width} numbers,{" "}
-        {formatCount(manifest.model.parameters)} numbers learned.
+        {formatCount(manifest.model.parameters)} learned numbers.
       </p>
       <p>
-        Read upwards. Pieces become vectors; each layer adds to them. A small square is a head: its rows read, its
-        columns are read. The frame marks the row that this step looks at. Lines around a part carry what came in past
-        it.
+        Read from the bottom up. Pieces become vectors, and each layer adds to them. A small square is a head: its rows
+        are the positions that read, its columns the positions that are read. The frame marks the row of the current
+        step. A line around a part carries its input past it.
       </p>
-      <p>Click a part, or Tab to it and press Enter, to go in. Esc goes out.</p>
+      <p>Click a part, or move to it with Tab and press Enter, to open it. Esc goes back.</p>
       <RolesLegend />
     </div>
   );

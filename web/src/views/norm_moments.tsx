@@ -48,8 +48,8 @@ export function MeansAndDeviations(props: { manifest: Manifest; row: TensorRow; 
       </table>
       <p class="quiet">
         {props.row.op.kind === "norm" && props.row.op.rms
-          ? "This norm takes off no mean: it divides by the root of the mean square, then each dimension gets a weight of its own."
-          : "After: not exactly 0 and 1, for each dimension then gets a weight and a bias of its own."}
+          ? "This norm subtracts no mean: it divides by the root of the mean square; then each dimension gets its own weight."
+          : "Afterwards they are not exactly 0 and 1, because each dimension then gets its own weight and bias."}
       </p>
     </details>
   );

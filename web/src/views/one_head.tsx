@@ -44,7 +44,7 @@ export function OneHead({ app, manifest, parts, head }: OneHeadProps) {
           {describeSection(parts.section)}, head {head + 1}
         </h3>
         <button type="button" class="button" onClick={() => app.goTo({ view: "head", section: parts.section, head })}>
-          Open how it is computed
+          Show how it is computed
         </button>
         <label>
           Compare with{" "}
@@ -88,8 +88,8 @@ function SpecialTokenNote({ manifest, parts, head }: Omit<OneHeadProps, "app">) 
   const specialTokens = [...findSpecialTokens(manifest, parts.keyDim)].map((key) => listLabels(manifest, parts.keyDim)[key] ?? "").join(" ");
   return (
     <p class="quiet">
-      <Value shown={formatNumber(measures.onSpecialTokens)} /> of the weight lies on {specialTokens} (mean over the rows). Much weight on a mark usually means that
-      there is nothing to fetch: look at what is carried, not at the weight. Weights say where a head reads, not what the model decided on;
+      <Value shown={formatNumber(measures.onSpecialTokens)} /> of the weight lies on {specialTokens} (mean over the rows). Much weight on a special token usually
+      means that there is nothing relevant to read: look at what is carried, not at the weight. Weights say where a head reads, not what the model decided on;
       how much they explain is debated (Jain and Wallace 2019, Wiegreffe and Pinter 2019).
     </p>
   );

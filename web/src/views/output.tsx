@@ -48,7 +48,7 @@ function Candidates({ app, manifest, step }: { app: App; manifest: Manifest; ste
         {quotePiece(step.chosen.piece)} is number {formatCount(step.rank)} of {formatCount(step.top.length + step.others_count)}; its logit is{" "}
         <Value shown={formatNumber(step.chosen.logit)} />. Entropy <Value shown={formatNumber(step.entropy)} /> nats: as open as a choice between{" "}
         <Value shown={formatNumber(Math.exp(step.entropy))} /> equally likely pieces.
-        {step.rank > 1 && !manifest.forced ? " The beam chose it although another was likelier here, for what came after." : ""}
+        {step.rank > 1 && !manifest.forced ? " The beam chose it although another piece was likelier here, because of what came after." : ""}
       </p>
     </section>
   );
@@ -67,7 +67,7 @@ function LogitOrigin({ app, manifest, step }: { app: App; manifest: Manifest; st
       </header>
       {loaded.state === "loading" && <Loading />}
       {loaded.state === "missing" && <Missing message={loaded.message} />}
-      {loaded.state === "ready" && !loaded.value && <Missing message="The account of this choice is not captured here." />}
+      {loaded.state === "ready" && !loaded.value && <Missing message="The account of this choice was not captured." />}
       {loaded.state === "ready" && loaded.value && <LogitParts app={app} manifest={manifest} account={loaded.value} />}
       <p class="quiet">
         Direct effects, with every norm frozen as it was in this run. What a part changes in later parts is counted in those parts, not in its

@@ -39,7 +39,7 @@ export function ParameterCell(props: { manifest: Manifest; name: string; index: 
           </span>
         </h2>
         <p>
-          Learned in training: one of {parameter.shape.join(" × ")} numbers. It is made from nothing else in this run.
+          Learned in training: one of {parameter.shape.join(" × ")} numbers. It is not computed from anything else in this run.
           {describePiece(manifest, name, row)}
         </p>
         {values ? (

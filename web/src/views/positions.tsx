@@ -32,7 +32,7 @@ export function PositionsView() {
         </label>
       </header>
       <p>
-        Each row is {row.means}: {row.of}. It is added to the embedding of whatever piece stands there
+        Each row is {row.means}: {row.of}. It is added to the embedding of the piece at that position
         {row.op.kind === "row" ? "; these vectors were trained" : "; nothing here was trained"}.
       </p>
       {app.code.value && makeFormula(row.op)}
@@ -51,11 +51,11 @@ function NoPositions({ manifest }: { manifest: Manifest }) {
       <h2>Positions</h2>
       {turned ? (
         <p>
-          This model adds no vector for the place of a piece. It turns each pair of numbers of a query and of a key in self-attention by an
+          This model adds no vector for the position of a piece. It rotates each pair of numbers of a query and of a key in self-attention by an
           angle that grows with the position, so that their product depends on the distance alone: see {turned.name}.
         </p>
       ) : (
-        <p>This model is told nothing about order: in self-attention a sentence is a bag of pieces.</p>
+        <p>This model gets no information about order: in self-attention a sentence is a bag of pieces.</p>
       )}
     </section>
   );

@@ -38,8 +38,8 @@ export function RowWeights(props: { manifest: Manifest; parts: AttentionParts; h
       ) : null}
       <p class="quiet reading-width">
         A weight says how much is read; the length of weight · v · W<sub>O</sub> says how much of it reaches the output.
-        Much weight on an end mark usually means that there is nothing to fetch: look at what it adds. Follow another
-        piece to see its row.
+        Much weight on an end mark usually means that there is nothing relevant to read: look at what it adds. Follow
+        another piece to see its row.
       </p>
     </section>
   );

@@ -150,7 +150,7 @@ export function makeCellPlace(operand: { name: string; index: number[] }) {
 }
 
 function describeShown(terms: number): string {
-  return terms > FEW ? `the ${SHOWN} largest of ${terms} and the one picked out` : "term by term";
+  return terms > FEW ? `the ${SHOWN} largest of ${terms} and the one picked` : "term by term";
 }
 
 /** Chooses the term that is picked at first: the cell's own, else the largest. */

@@ -16,7 +16,7 @@ export function TokensView() {
       <SidePanel app={app} side={manifest.source} title="Source" dim="S" />
       <SidePanel app={app} side={manifest.target} title={targetTitle} dim={null} />
       <p class="quiet">
-        The decoder reads its own text one place later: {manifest.inputs.pieces.map((piece) => quotePiece(piece)).join(" ")}. So
+        The decoder reads its own text one position later: {manifest.inputs.pieces.map((piece) => quotePiece(piece)).join(" ")}. So
         row 0 of every decoder picture is the start mark, and it writes {quotePiece(manifest.target.pieces[0])}.
       </p>
     </div>

@@ -63,7 +63,7 @@ function VerdictPanel({ app, manifest }: { app: App; manifest: Manifest }) {
           </button>
         </form>
       ) : (
-        !verdict && <p class="quiet">This is a file without a verdict; serve the model to ask for one.</p>
+        !verdict && <p class="quiet">This is a file without a verdict; to ask for one, open the model with “pellucid serve”.</p>
       )}
       {verdict && <Findings app={app} findings={verdict.findings} />}
       {verdict && <Erasures manifest={manifest} verdict={verdict} />}

@@ -28,7 +28,7 @@ export function WholeTrace({ app, manifest }: { app: App; manifest: Manifest }) 
           ))}
         </ul>
       ) : (
-        <p class="quiet">The page with its numbers in one file is made where the model is: “pellucid explain --html”, or trace.save_html().</p>
+        <p class="quiet">To save the page with its numbers in one file, run “pellucid explain --html” or call trace.save_html() where the model is.</p>
       )}
       <div class="row">
         <button type="button" class="button" onClick={() => saveAll().catch((error) => (app.problem.value = describeError(error)))}>
@@ -42,7 +42,7 @@ export function WholeTrace({ app, manifest }: { app: App; manifest: Manifest }) 
 const FILES = [
   { what: "html-maps", label: "HTML: maps", holds: "the page with all attention weights, candidates, the tree and the accounts" },
   { what: "html-float16", label: "HTML: all, float16", holds: "the page with every captured number, rounded to three digits" },
-  { what: "html-float32", label: "HTML: all, float32", holds: "the page with every captured number as it was" },
+  { what: "html-float32", label: "HTML: all, float32", holds: "the page with every captured number, unrounded" },
   { what: "html-weights", label: "HTML: all and the weights", holds: "the same with the model's own weights, so that every number can be recomputed" },
 ] as const;
 
