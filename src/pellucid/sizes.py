@@ -33,8 +33,8 @@ class ModelConfig:
     Raises ValueError, naming every problem at once, for values that do not define a model.
     """
 
-    source_vocabulary: Annotated[int, "pieces the source side knows, the four special ones counted"]
-    target_vocabulary: Annotated[int, "pieces the target side knows, the four special ones counted"]
+    source_vocabulary: Annotated[int, "pieces of the source vocabulary, including the four special tokens"]
+    target_vocabulary: Annotated[int, "pieces of the target vocabulary, including the four special tokens"]
     d_model: Annotated[int, "width of every residual stream (paper: 512)"]
     d_ff: Annotated[int, "inner width of the feed-forward (paper: 2048)"]
     heads: Annotated[int, "attention heads; each is d_model / heads wide (paper: 8)"]
@@ -49,7 +49,7 @@ class ModelConfig:
     positions: Annotated[Positions, "how order enters the model (paper: sinusoidal)"] = "sinusoidal"
     activation: Annotated[Activation, "between the feed-forward's two layers (paper: relu)"] = "relu"
     tie: Annotated[Tie, "which of source embedding, target embedding and output share one matrix"] = "all"
-    max_positions: Annotated[int, "longest sentence in pieces, the end mark counted"] = 1024
+    max_positions: Annotated[int, "longest sentence in pieces, including EOS"] = 1024
     output_bias: Annotated[bool, "a number of its own for each target piece, added to its logit (paper: none)"] = False
     fewer_heads: Annotated[
         str, "attentions with fewer heads, of unchanged width, and how many: 'encoder.0.self:2 decoder.2.cross:0'"

@@ -9,7 +9,10 @@ import numpy as np
 
 from tests.page.built import WEB, with_node
 
-TABLE = "import { tableOf } from './src/colour'; console.log(JSON.stringify(SCALES.map((scale) => tableOf(scale))))"
+TABLE = (
+    "import { getColourTable } from './src/colour';"
+    " console.log(JSON.stringify(SCALES.map((scale) => getColourTable(scale))))"
+)
 
 
 def tables(into: Path) -> dict[tuple[str, bool], dict[tuple[int, int, int], float]]:

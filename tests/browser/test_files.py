@@ -83,6 +83,6 @@ def test_numbers_and_pictures_of_one_tensor(page: Page, trace, tmp_path):
     drawing = ElementTree.parse(downloaded(page, "button", "SVG", tmp_path)).getroot()
     assert drawing.tag.endswith("svg")
     assert len(drawing.findall(".//{*}rect")) > values[0].size
-    picture = downloaded(page, "button", "PNG, twice as fine", tmp_path).read_bytes()
+    picture = downloaded(page, "button", "PNG, double resolution", tmp_path).read_bytes()
     assert picture.startswith(b"\x89PNG\r\n\x1a\n")
     assert int.from_bytes(picture[16:20], "big") > 600

@@ -104,10 +104,10 @@ def test_a_followed_piece_is_outlined_in_every_matrix(page: Page, trace):
     page.settled()
     assert page.link["f"] == "S2"
     both = ("products", "scores", "pattern")
-    for label in ("q", "k turned", "v", "head output", *both):
+    for label in ("q", "k transposed", "v", "head output", *both):
         rows, cols = page.sheet(label).outlined(FOLLOW, away=5)
-        assert rows == (set() if label == "k turned" else {2, 3}), label  # the lines above row 2 and above row 3
-        assert cols == ({2, 3} if label in (*both, "k turned") else set()), label
+        assert rows == (set() if label == "k transposed" else {2, 3}), label  # the lines above row 2 and above row 3
+        assert cols == ({2, 3} if label in (*both, "k transposed") else set()), label
     page.watched.picture("followed")
     page.go(v="map", f="S2").settled()
     assert page.tab.locator(".piece-chip[aria-pressed=true]").count() == 1
@@ -146,7 +146,7 @@ def test_the_search_goes_on_from_a_node_of_the_beam(page: Page, trace):
     assert numbers == pytest.approx([pruned.log_prob, pruned.total, pruned.score], rel=1e-4, abs=1e-5)
     page.watched.picture("beam")
     before = page.link["id"]
-    picked.get_by_role("button", name="Let the search go on from here").click()
+    picked.get_by_role("button", name="Continue the search from here").click()
     page.until("before => !location.hash.includes(before)", before)
     begins = [node.piece for node in (trace.tree.nodes[pruned.parent], pruned)]
     reads = page.tab.locator(".side section").nth(1).locator("li").all_inner_texts()

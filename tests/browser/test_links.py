@@ -193,7 +193,7 @@ def test_every_hypothesis_of_the_beam_opens_as_a_trace_of_just_it(page: Page, mo
             way.insert(0, tree.nodes[way[0].parent])
         slider.fill(slider.get_attribute("max"))
         page.tab.locator(f'[data-node="{node.id}"]').click()
-        page.tab.get_by_role("button", name="Open the trace of just this").click()
+        page.tab.get_by_role("button", name="Open the trace of this candidate").click()
         page.tab.wait_for_selector(".view-compare")
         assert page.tab.get_by_role("alert").count() == 0
         assert page.link["w"] == ".".join(str(each.piece_id) for each in way)

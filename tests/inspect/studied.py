@@ -48,7 +48,7 @@ def random_pattern(queries: BatchSide, keys: BatchSide, heads: int, causal: bool
     shape = len(keys.ids), heads, queries.ids.shape[1], keys.ids.shape[1]
     allowed = keys.not_padding[:, None, None, :].expand(shape)
     if causal:
-        allowed = allowed & (keys.places[None, :] <= queries.places[:, None])
+        allowed = allowed & (keys.positions[None, :] <= queries.positions[:, None])
     scores = 2 * torch.randn(shape, generator=generator, dtype=torch.float64)
     return scores.masked_fill(~allowed, -torch.inf).softmax(dim=-1)
 

@@ -94,7 +94,7 @@ def test_the_first_piece_of_each_side_has_the_place_0():
         (some.target_out, pairs.targets),
     ):
         for row, real, number in zip(side.ids, side.not_special, (2, 0), strict=True):
-            assert side.places[real].tolist() == list(range(int(real.sum())))
+            assert side.positions[real].tolist() == list(range(int(real.sum())))
             assert row[real].tolist() == sentences[number][0][:-1]
 
 

@@ -48,9 +48,9 @@ def test_edges_may_be_given():
 
 def test_lines_put_together_stay_in_order_and_none_is_used_twice_at_once():
     lines = ["a ", "b", "c", "d", "e"]
-    found = join_lines(lines, most=3)
+    found = join_lines(lines, limit=3)
     assert found == ["a", "b", "c", "d", "e", "a b", "c d", "a b c"]
-    assert join_lines(lines, most=9)[-1] == "a b c d e"
+    assert join_lines(lines, limit=9)[-1] == "a b c d e"
 
 
 def test_nothing_to_measure_is_refused():

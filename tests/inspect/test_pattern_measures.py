@@ -102,7 +102,7 @@ def test_positions_of_words_are_not_those_of_pieces():
     """Two pieces a word: a head that reads the piece before reads its own word half the time."""
     side = source_side([12, 14, 16])
     words = torch.where(side.words >= 0, side.words // 2, side.words)
-    side = BatchSide(side.ids, words, side.places, side.commonness)
+    side = BatchSide(side.ids, words, side.positions, side.commonness)
     pieces, by_words = (shares(measured(shifted(side, -2), side, side), name)[0] for name in ("pieces", "words"))
     assert (pieces[-2].value, by_words[-1].value) == (1.0, 1.0)
 
@@ -178,7 +178,7 @@ def test_of_two_equally_rare_pieces_both_are_the_rarest_and_no_third_is_among_th
 
 
 def _with(side: BatchSide, counts, common) -> BatchSide:
-    return BatchSide(side.ids, side.words, side.places, PieceFrequencies(counts, common))
+    return BatchSide(side.ids, side.words, side.positions, PieceFrequencies(counts, common))
 
 
 @pytest.mark.article("B25")
@@ -207,7 +207,7 @@ def test_every_measure_is_what_it_says(kind: str):
                 rows.setdefault("entropy", []).append(-sum(w * log(w) for w in weights if w))
                 mark = 0 if causal else len(real)
                 rows.setdefault("sink", []).append(weights[mark])
-                apart = {k: int(keys.places[k] - queries.places[q]) for k in may}
+                apart = {k: int(keys.positions[k] - queries.positions[q]) for k in may}
                 for d in OFFSETS:
                     if len(may) > 1 and d in apart.values():
                         rows.setdefault(f"pieces{d:+d}", []).append(apart[best] == d)

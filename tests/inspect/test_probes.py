@@ -43,7 +43,7 @@ def planted(reads: dict[str, float], heads: tuple[int, ...] = (0, 1, 2)):
                         pattern[head, :, 0] = 1.0
                         continue
                     for group in groups:
-                        pattern[head][:, group.places] = reads.get(group.label, 0.0) / len(group.places)
+                        pattern[head][:, group.positions] = reads.get(group.label, 0.0) / len(group.positions)
         return Trace(replace(trace.facts), trace.config, tensors, trace.origin)
 
     return asked
@@ -55,7 +55,7 @@ def test_planted_attention_gives_the_planted_verdict():
     weights, _ = found.judged
     assert (weights.count, len(weights.heads), weights.mean.wished) == (6, 6, True)
     assert weights.best.margin == pytest.approx(0.3)
-    assert [found.words[n] for n in found.wanted] == ["cat", "drank", "and"]
+    assert [found.words[n] for n in found.ordered_words] == ["cat", "drank", "and"]
     assert found.verdict.startswith("this model does in the mean of all heads")
     assert "6 of 6 heads do" in found.verdict
     other = run_probe(CATS, planted({"The": 0.45, "cat": 0.4, "drank": 0.05, "and": 0.1}), MODEL.bundle.model.config)
@@ -160,7 +160,7 @@ def test_norms_are_weights_times_what_the_value_adds():
     rows = trace.values_of("encoder.1.self.pattern")[2] * np.linalg.norm(v @ output.T, axis=1)
     groups = probes.attention_axes(trace, "encoder.1.self")[1].groups
     dog = [n for n, group in enumerate(groups) if group.label == "dog"]
-    by_word = np.array([rows[list(groups[dog[0]].places)][:, list(g.places)].sum(1).mean() for g in groups])
+    by_word = np.array([rows[list(groups[dog[0]].positions)][:, list(g.positions)].sum(1).mean() for g in groups])
     assert head.shares[0] == pytest.approx((by_word / by_word.sum()).tolist(), rel=1e-5)
 
 

@@ -14,7 +14,7 @@ def axis(*words: str) -> WordAxis:
 def test_every_piece_is_in_one_group(sentence: str):
     trace = small_traced().trace(sentence, target="", keep="encoder.0.self.pattern")
     found = axis_of_side(trace.source)
-    assert [place for group in found.groups for place in group.places] == list(range(len(trace.source.ids)))
+    assert [place for group in found.groups for place in group.positions] == list(range(len(trace.source.ids)))
     assert found.pieces == trace.source.pieces
     assert [group.kind for group in found.groups].count("mark") == 1
     assert found.groups[-1].label == "</s>"
@@ -36,7 +36,7 @@ def test_what_the_decoder_reads_is_what_it_wrote_one_place_on():
     written, read = axis_of_side(trace.target), attention_axes(trace, "decoder.1.self")[0]
     assert [group.label for group in read.groups] == ["<s>", "La", "bola", "es", "azul", "."]
     for a, b in zip(written.groups, read.groups[1:], strict=False):
-        assert (a.label, [place + 1 for place in a.places]) == (b.label, list(b.places))
+        assert (a.label, [place + 1 for place in a.positions]) == (b.label, list(b.positions))
     assert attention_axes(trace, "decoder.1.cross")[0] == written
     assert attention_axes(trace, "decoder.1.cross", "input")[0] == read
     assert (
@@ -50,7 +50,7 @@ def test_a_translation_without_its_end_loses_its_last_piece_as_it_is_read():
     trace = small_traced().trace("Yes.", keep="*.pattern", beam=1)
     cut = trace.again("Yes.", prefix_ids=trace.target.ids[:1])
     read = attention_axes(cut, "decoder.0.self")[0]
-    assert [place for group in read.groups for place in group.places] == list(range(len(cut.inputs.ids)))
+    assert [place for group in read.groups for place in group.positions] == list(range(len(cut.inputs.ids)))
 
 
 def test_merging_keeps_the_mass_of_every_row():
@@ -62,8 +62,8 @@ def test_merging_keeps_the_mass_of_every_row():
         assert found.shape == (3, len(queries.groups), len(keys.groups))
         assert found.sum(axis=-1) == pytest.approx(np.ones(found.shape[:2]), abs=1e-6)
         for h, q, k in np.ndindex(found.shape):  # the same in other words
-            block = pattern[h][np.ix_(queries.groups[q].places, keys.groups[k].places)]
-            assert found[h, q, k] == pytest.approx(block.sum() / len(queries.groups[q].places))
+            block = pattern[h][np.ix_(queries.groups[q].positions, keys.groups[k].positions)]
+            assert found[h, q, k] == pytest.approx(block.sum() / len(queries.groups[q].positions))
 
 
 def test_one_word_of_several_is_found_by_its_number():

@@ -236,7 +236,7 @@ def test_memory_that_suffices_for_nothing_ends_a_run_with_what_to_do(tmp_path, m
     run, out = small_run(tmp_path / "data"), tmp_path / "out"
     train_until(5, run, out, monkeypatch)
     short_of_memory(monkeypatch, lambda batch: False)
-    with pytest.raises(TrainingFailed, match=r"out of memory: .* model\. The newest .* is step-00000004\. Go on"):
+    with pytest.raises(TrainingFailed, match=r"out of memory: .* model\. The newest .* is step-00000004\. Resume with"):
         train_run(run, out, resume=True)
 
 

@@ -131,7 +131,7 @@ def test_every_candidate_of_the_search_is_a_node_and_a_pruned_one_opens_its_trac
     first_pieces = [node for node in trace.tree.nodes if node.parent is None and node.piece_id != EOS]
     pruned = next(node for node in first_pieces if node.fate == "pruned")
     tab.locator(f"[data-node='{pruned.id}']").click()
-    tab.get_by_role("button", name="Let the search go on from here").click()
+    tab.get_by_role("button", name="Continue the search from here").click()
     first = tab.locator(".scrubber .piece").nth(1)
     until(tab, lambda: first.inner_text().startswith(pruned.piece))
     go(tab, "Compare")

@@ -228,7 +228,7 @@ def test_a_file_shows_the_map_and_the_neighbours_of_its_own_pieces(alone, model)
     assert near_shown(alone) == pytest.approx(nearest(model, "source", ids[1]), rel=1e-4)
     alone.tab.get_by_role("textbox", name="Find a piece").fill("<pad>")
     alone.tab.get_by_role("button", name="Show", exact=True).click()
-    missing = "Not in this file; ask the server: pellucid serve"
+    missing = "Not in this file; to compute it, run: pellucid serve"
     alone.tab.get_by_role("complementary", name="The piece picked").get_by_text(missing).wait_for()
     assert missing in alone.text("section[aria-label='Sums of words']")
 
@@ -242,7 +242,7 @@ def test_a_file_of_maps_has_every_card_whose_numbers_need_no_other_sentence(alon
     assert alone.tab.locator("[data-card=width] .missing-note").count() == 0
     says = {name: alone.card(name).inner_text() for name in ("analogy", "diagonal", "exponent")}
     assert all(
-        "not in this file; ask the server: pellucid serve MODEL" in text.replace("Not", "not") for text in says.values()
+        "not in this file; to compute it, run: pellucid serve MODEL" in text.replace("Not", "not") for text in says.values()
     )
     assert alone.tab.locator(".head-worth").count() == 0
     alone.open("map")

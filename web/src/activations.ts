@@ -1,4 +1,4 @@
-// The functions of the feed-forward, as exact as a double is.
+// The activation functions of the feed-forward, in double precision.
 
 export function silu(x: number): number {
   return x / (1 + Math.exp(-x));
@@ -8,7 +8,7 @@ export function gelu(x: number): number {
   return x * 0.5 * (1 + erf(x / Math.SQRT2));
 }
 
-/** 2/√π e^(-x²) Σ 2ⁿ x^(2n+1) / (1·3·5···(2n+1)): no term is negative, so nothing cancels. */
+/** Computes erf as 2/√π e^(-x²) Σ 2ⁿ x^(2n+1) / (1·3·5···(2n+1)), whose terms have one sign, so that nothing cancels. */
 export function erf(x: number): number {
   if (Math.abs(x) > 6) return Math.sign(x);
   let term = x;

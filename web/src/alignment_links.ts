@@ -2,10 +2,10 @@
 
 import type { Manifest, Side } from "./types";
 
-/** What a row of the decoder is taken for: the piece it writes, or the piece it has read. */
+/** Meaning of a row of the decoder: the piece it writes, or the piece it has read. */
 export type RowMeaning = "writes" | "reads";
 
-/** Units of one side that are linked: pieces, or words with the marks between them. */
+/** A unit of one side that can be linked: a piece, a word or a special token. */
 export interface LinkUnit {
   text: string;
   pieces: number[];
@@ -20,8 +20,8 @@ export interface AlignmentLink {
 export interface AlignmentLinks {
   sources: LinkUnit[];
   targets: LinkUnit[];
-  links: AlignmentLink[]; // those of the least weight or more
-  hiddenWeight: number; // weight of a target unit that is not drawn, in the mean
+  links: AlignmentLink[]; // those whose weight reaches the threshold
+  hiddenWeight: number; // weight of a target unit that is not drawn, averaged over the units
 }
 
 export function listUnits(side: Side, byWord: boolean): LinkUnit[] {
@@ -37,8 +37,8 @@ export function listUnits(side: Side, byWord: boolean): LinkUnit[] {
 }
 
 /**
- * `weights` is (T, S), row t that of decoder position t, which writes target piece t and has read piece t - 1. Source pieces
- * of a word are added up, target pieces averaged.
+ * Finds the links that reach a weight. `weights` is (T, S); row t belongs to decoder position t, which writes target piece t
+ * and has read piece t - 1. Weights are summed over the source pieces of a word and averaged over its target pieces.
  */
 export function findLinks(manifest: Manifest, weights: Float32Array, rowMeaning: RowMeaning, byWord: boolean, minWeight: number): AlignmentLinks {
   const sources = listUnits(manifest.source, byWord);

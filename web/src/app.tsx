@@ -1,4 +1,4 @@
-// The page as a whole: the sentence above, the source at the left, what one looks at in the middle, the story at the right.
+// The whole page: the sentence above, the pieces at the left, the current view in the middle, the story at the right.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Footer } from "./footer";
 import { Help } from "./help";
@@ -70,7 +70,7 @@ export function Page() {
   );
 }
 
-/** Before the first translation. */
+/** Welcomes the reader before the first translation. */
 function Welcome() {
   const { busy, problem, notice } = useApp();
   if (busy.value || problem.value || notice.value) return null;
@@ -79,7 +79,7 @@ function Welcome() {
       <h1>See every number of a translation.</h1>
       <p>
         Write a sentence above. The model translates it, and this page then shows each step of what it computed: which
-        pieces it read, which pieces attend to which, and how every number is made from others.
+        pieces it read, which pieces attend to which, and how every number is computed from others.
       </p>
       <p class="quiet">
         Press <kbd>/</kbd> to write, <kbd>?</kbd> for all keys.

@@ -1,4 +1,4 @@
-// A trace put aside, so that another one (edited, or of another beginning) can be laid beside it.
+// The baseline: a trace that is kept, so that another one (edited, or with another beginning) can be compared with it.
 
 import { type Signal, signal } from "@preact/signals";
 import type { App } from "./state";
@@ -7,20 +7,20 @@ import type { Manifest } from "./types";
 
 export interface Baseline {
   manifest: Manifest;
-  /** The weights of every attention that was captured and what it may read, by name. */
+  /** Weights and masks of all captured attentions, by name of the tensor. */
   tensors: Map<string, Float32Array>;
 }
 
 const baselines = new WeakMap<App, Signal<Baseline | null>>();
 
-/** What was put aside on this page, if anything. */
+/** Gets the baseline of this page, if there is one. */
 export function getBaseline(app: App): Signal<Baseline | null> {
   const baseline = baselines.get(app) ?? signal<Baseline | null>(null);
   baselines.set(app, baseline);
   return baseline;
 }
 
-/** Puts the trace that is shown aside, with its attention weights: they are small, and all that is compared. */
+/** Saves the trace that is shown as the baseline, with its attention weights: they are small, and all that is compared. */
 export async function saveBaseline(app: App): Promise<void> {
   const manifest = app.manifest.value;
   if (!manifest) return;
@@ -30,7 +30,7 @@ export async function saveBaseline(app: App): Promise<void> {
   getBaseline(app).value = { manifest, tensors: new Map(tensors) };
 }
 
-/** Size of the difference of two heads, in the mean over their rows: 0 for the same, 2 for weights that share nothing. */
+/** Measures the difference of two heads, averaged over their rows: 0 for equal weights, 2 for weights with nothing in common. */
 export function measureDistance(first: Float32Array, second: Float32Array, queries: number): number {
   let sum = 0;
   first.forEach((value, i) => (sum += Math.abs(value - (second[i] ?? NaN))));

@@ -1,9 +1,9 @@
-// Drawings as bitmaps: saved as PNG, or as the cells of a picture that has too many of them.
+// Drawings as bitmaps: saved as PNG, or embedded where a picture has too many cells.
 
 import { type Drawing, paintDrawing } from "./drawing";
 import { saveFile } from "./file_formats";
 
-/** Saves the drawing as PNG, twice as fine as the screen. */
+/** Saves the drawing as PNG, at twice its size. */
 export function savePng(drawing: Drawing, name: string): Promise<void> {
   const canvas = document.createElement("canvas");
   canvas.width = 2 * drawing.width;
@@ -20,7 +20,7 @@ export function savePng(drawing: Drawing, name: string): Promise<void> {
   );
 }
 
-/** The cells alone, one pixel each side as large as in the drawing, as a data address. */
+/** Paints the cells alone, as large as in the drawing, and gives them as a data URL. */
 export function makeBitmapUrl(drawing: Drawing): string {
   const cells = drawing.shapes.find((shape) => shape.kind === "cells");
   const canvas = document.createElement("canvas");

@@ -12,7 +12,7 @@ export interface Scale {
   dark: boolean;
 }
 
-/** [place 0 to 1, lightness, green-red, blue-yellow] in OKLab (Ottosson 2020), straight lines between. */
+/** [position 0 to 1, lightness, green-red, blue-yellow] in OKLab (Ottosson 2020), interpolated linearly. */
 type Stop = readonly [number, number, number, number];
 
 const SEQUENTIAL: Record<"light" | "dark", Stop[]> = {
@@ -63,15 +63,15 @@ const TABLES = {
   symmetric: { light: makeSymmetricTable("light"), dark: makeSymmetricTable("dark") },
 };
 
-/** Where a value is not a number: in neither table. */
+/** Colour of a value that is not a number; it is in neither table. */
 export const NOT_A_NUMBER: Colour = [230, 0, 200];
 
-/** From 0 to 1. */
+/** Makes the sequential scale from 0 to 1. */
 export function makeUnitScale(dark: boolean): Scale {
   return { kind: "sequential", least: 0, largest: 1, dark };
 }
 
-/** Patterns and flags from 0 to 1; everything else symmetric about 0, out to its largest number in size. */
+/** Makes the scale of a tensor: 0 to 1 for patterns and flags, otherwise symmetric about 0 up to the largest absolute value. */
 export function makeTensorScale(row: TensorRow, dark: boolean): Scale {
   if (row.op.kind === "softmax" || row.dtype === "bool") return makeUnitScale(dark);
   return makeSymmetricScale(Math.max(Math.abs(row.least ?? 0), Math.abs(row.largest ?? 0)), dark);
@@ -82,12 +82,12 @@ export function makeSymmetricScale(reach: number, dark: boolean): Scale {
   return { kind: "symmetric", least: -end, largest: end, dark };
 }
 
-/** The colours of a scale from its least value to its largest. */
+/** Gets the colours of a scale, from its least value to its largest. */
 export function getColourTable(scale: Scale): Colour[] {
   return TABLES[scale.kind][scale.dark ? "dark" : "light"];
 }
 
-/** Red, green and blue of a value, 0 to 255; beyond the ends of the scale the colour of the end. */
+/** Converts a value to red, green and blue, 0 to 255; beyond the ends of the scale, to the colour of the end. */
 export function toRgb(value: number, scale: Scale): Colour {
   if (!Number.isFinite(value)) return NOT_A_NUMBER;
   const colours = getColourTable(scale);
@@ -95,24 +95,24 @@ export function toRgb(value: number, scale: Scale): Colour {
   return colours[Math.min(colours.length - 1, Math.max(0, Math.round(position * (colours.length - 1))))] as Colour;
 }
 
-/** The same, as CSS writes it. */
+/** Converts a value to a CSS colour. */
 export function toCssColour(value: number, scale: Scale): string {
   return `rgb(${toRgb(value, scale).join(",")})`;
 }
 
-/** The value that a pixel shows, read back through the table; NaN where the colour stands in no table. */
+/** Reads the value of a pixel back through the colour table; NaN where the colour is not in it. */
 export function readValue(colour: Colour, scale: Scale): number {
   const colours = getColourTable(scale);
   const entry = colours.findIndex((candidate) => candidate.every((part, i) => part === colour[i]));
   return entry < 0 ? Number.NaN : scale.least + (entry / (colours.length - 1)) * (scale.largest - scale.least);
 }
 
-/** Black or white, whichever is easier to read on a colour. */
+/** Chooses black or white, whichever is easier to read on a colour. */
 export function chooseInk(colour: Colour): string {
   return measureLuminance(colour) > 0.179 ? "#000000" : "#ffffff";
 }
 
-/** Contrast of two colours, 1 to 21 (WCAG 2.2, relative luminance). */
+/** Measures the contrast of two colours, 1 to 21 (WCAG 2.2, relative luminance). */
 export function measureContrast(first: Colour, second: Colour): number {
   const [low, high] = [measureLuminance(first), measureLuminance(second)].sort((a, b) => a - b) as [number, number];
   return (high + 0.05) / (low + 0.05);

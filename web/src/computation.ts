@@ -1,4 +1,4 @@
-// For each kind of operation: how one cell follows from its inputs, as sums of terms and what is done besides.
+// Computation of one cell from its inputs, for each kind of operation, as sums of terms and further steps.
 
 import { gelu, silu } from "./activations";
 import { type Computation, type ComputationStep, labelPosition, type Operand, type TraceNumbers } from "./cell_terms";
@@ -6,7 +6,7 @@ import { last, makeSum, readCell, readParameter, sumMagnitudes } from "./operand
 import type { TensorRow } from "./types";
 import { computeLinear, computeNorm, computeProduct, computeRmsNorm, computeSoftmax } from "./vector_computation";
 
-/** How a cell is made. Everything it needs must have been captured. */
+/** Computes a cell; everything it needs must have been captured. */
 export async function computeCell(numbers: TraceNumbers, row: TensorRow, index: number[]): Promise<Computation> {
   const { op } = row;
   switch (op.kind) {
@@ -16,7 +16,7 @@ export async function computeCell(numbers: TraceNumbers, row: TensorRow, index: 
       return computeLookup(op.scale, await readParameter(numbers, op.table, [id, last(index)]));
     }
     case "row":
-      return copyNumber("as it was learned for this position", await readParameter(numbers, op.table, index));
+      return copyNumber("learned for this position", await readParameter(numbers, op.table, index));
     case "sinusoid":
       return computeSinusoid(index[0] ?? 0, last(index), last(row.shape));
     case "add":
@@ -31,7 +31,7 @@ export async function computeCell(numbers: TraceNumbers, row: TensorRow, index: 
     case "scale":
       return computeScaled(op.divisor, await readCell(numbers, op.inputs[0], index));
     case "present":
-      return makeConstant("1, for a piece stands here: a single sentence has no padding", 1);
+      return makeConstant("1, because there is a piece here: a single sentence has no padding", 1);
     case "causal":
       return computeCausal(numbers, row, index);
     case "softmax":
@@ -76,7 +76,7 @@ function computeSinusoid(position: number, d: number, width: number): Computatio
 
 function computeSum(operands: Operand[]): Computation {
   const terms = operands.map((operand) => ({ label: operand.name, operands: [operand], value: operand.value }));
-  const sum = makeSum("the inputs, number by number", ["input"], "input", terms);
+  const sum = makeSum("the inputs, added number by number", ["input"], "input", terms);
   return { sums: [sum], steps: [], value: sum.value, magnitude: sumMagnitudes(terms) };
 }
 
@@ -93,13 +93,13 @@ function computeCausal(numbers: TraceNumbers, row: TensorRow, index: number[]): 
   const [query = 0, key = 0] = index.slice(-2);
   const [queryDim = "", keyDim = ""] = row.dims.slice(-2);
   const nameKey = (dim: string, position: number) => `"${labelPosition(numbers.manifest, dim, position)}" (position ${position})`;
-  const compareKey = (where: string) => `${nameKey(keyDim, key)} stands ${where} ${nameKey(queryDim, query)}`;
+  const compareKey = (where: string) => `${nameKey(keyDim, key)} comes ${where} ${nameKey(queryDim, query)}`;
   return key <= query ? makeConstant(`1: ${compareKey("no later than")}`, 1) : makeConstant(`0: ${compareKey("after")}`, 0);
 }
 
 const ACTIVATIONS: Record<"relu" | "gelu" | "silu", (x: Operand) => Computation> = {
-  relu: (x) => applyActivation(x, "the larger of 0 and this", Math.max(0, x.value)),
-  gelu: (x) => applyActivation(x, "times Φ of itself, Φ the normal distribution function", gelu(x.value)),
+  relu: (x) => applyActivation(x, "the larger of 0 and this number", Math.max(0, x.value)),
+  gelu: (x) => applyActivation(x, "times Φ of itself, where Φ is the normal distribution function", gelu(x.value)),
   silu: (x) => applyActivation(x, "times sigmoid of itself", silu(x.value)),
 };
 
@@ -122,12 +122,12 @@ function computeSwiglu(gate: Operand, x: Operand): Computation {
   return listSteps(steps, 2 * Math.abs(gate.value * x.value));
 }
 
-/** A cell that is no sum: the last line is its value. */
+/** Makes the computation of a cell that is no sum: the last step gives its value. */
 function listSteps(steps: ComputationStep[], magnitude: number): Computation {
   return { sums: [], steps, value: last(steps).value, magnitude };
 }
 
-/** A number, as the root of a whole one where it is one: 5.656854 is √32. */
+/** Formats a number as the square root of an integer where it is one: 5.656854 is √32. */
 export function formatRoot(value: number): string {
   const square = Math.round(value * value);
   const isRoot = !Number.isInteger(value) && Math.abs(Math.sqrt(square) - value) < 1e-6 * value;

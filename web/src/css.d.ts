@@ -1,4 +1,4 @@
-// Style sheets are imported as text: they travel inside the one script.
+// Style sheets are imported as text, as part of the one script.
 declare module "*.css" {
   const text: string;
   export default text;

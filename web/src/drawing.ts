@@ -1,4 +1,4 @@
-// A sheet as a drawing to save: one list of shapes, written as SVG or painted on a canvas.
+// A sheet as a drawing that can be saved: one list of shapes, written as SVG or painted on a canvas.
 
 import { chooseInk, getColourTable, type Scale, toCssColour, toRgb } from "./colour";
 import type { SheetAxis } from "./picture";
@@ -22,7 +22,7 @@ export type Mark =
   | { kind: "line"; x1: number; y1: number; x2: number; y2: number; stroke: string }
   | { kind: "text"; x: number; y: number; text: string; size: number; fill: string; anchor: "start" | "middle" | "end"; turn?: number };
 
-/** A mark, or where the cells stand. */
+/** A mark, or the place of the cells. */
 export type Shape = Mark | { kind: "cells"; x: number; y: number; side: number };
 
 export interface Drawing {
@@ -32,15 +32,15 @@ export interface Drawing {
   panel: Panel;
 }
 
-/** More cells than this are a bitmap in an SVG. */
+/** Largest number of cells that an SVG draws one by one; more become a bitmap. */
 export const VECTOR_CELLS = 5000;
 
-/** More cells in a row or column than this are too many for a picture. */
+/** Largest number of cells in a row or column of a picture. */
 export const LONGEST = 4000;
 
 const LETTER = 7; // mean width of a letter of a header, in pixels at size 12
 
-/** Title, headers, cells and legend of a panel, in pixels. */
+/** Makes the title, headers, cells and legend of a panel, in pixels. */
 export function makeDrawing(panel: Panel): Drawing {
   const { rows, cols, inks, scale } = panel;
   const side = Math.max(1, Math.min(34, Math.floor(900 / Math.max(rows.size, cols.size))));
@@ -93,7 +93,7 @@ function makeLegend(scale: Scale, inks: Inks, x: number, y: number, text: (x: nu
   return [...colours, frame, text(x, y + 26, formatShort(scale.least)), text(x + 164, y + 26, formatShort(scale.largest))];
 }
 
-/** Cells one by one, with hatching where they are masked and numbers where they fit. */
+/** Makes the shapes of all cells, with hatching where they are masked and numbers where they fit. */
 export function makeCellShapes({ panel }: Drawing, x: number, y: number, side: number): Mark[] {
   const { rows, cols, values, masked, scale, inks } = panel;
   const shapes: Mark[] = [];
@@ -113,7 +113,7 @@ export function makeCellShapes({ panel }: Drawing, x: number, y: number, side: n
   return shapes;
 }
 
-/** The drawing as SVG; `bitmap` gives the cells as an image's address where there are too many of them. */
+/** Writes the drawing as SVG; `makeBitmap` gives the cells as a data URL where there are too many of them. */
 export function writeSvg(drawing: Drawing, makeBitmap: (drawing: Drawing) => string): string {
   const { panel, width, height } = drawing;
   const [across, down] = [panel.cols.size, panel.rows.size];
@@ -135,13 +135,13 @@ function writeShape(shape: Mark): string {
   return `<text x="${shape.x}" y="${shape.y}" font-size="${shape.size}" fill="${shape.fill}" text-anchor="${shape.anchor}"${turn}>${escapeXml(shape.text)}</text>`;
 }
 
-/** Text that can stand in XML; characters that no XML may hold are left out. */
+/** Escapes text for XML, and drops the characters that XML forbids. */
 export function escapeXml(text: string): string {
   const entities: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
   return text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "").replace(/[&<>"]/g, (sign) => entities[sign] ?? sign);
 }
 
-/** Paints the drawing `ratio` times as large. */
+/** Paints the drawing, enlarged by `ratio`. */
 export function paintDrawing(context: CanvasRenderingContext2D, drawing: Drawing, ratio: number): void {
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   const shapes = drawing.shapes.flatMap((shape) =>

@@ -1,4 +1,4 @@
-// Edits of a run in words, and the probabilities of two runs beside each other.
+// Edits of a run described in words, and two runs compared step by step.
 
 import { formatSigned, quotePiece } from "./format";
 import { describeSection } from "./tensor_graph";
@@ -7,7 +7,7 @@ import type { EditSpec, Manifest, Side } from "./types";
 export function describeEdit(edit: EditSpec, source: Side): string {
   switch (edit.kind) {
     case "silence":
-      return `${describeSection(edit.attention)}, head ${edit.head + 1} is silent`;
+      return `${describeSection(edit.attention)}, head ${edit.head + 1} is silenced`;
     case "pattern":
       return `${describeSection(edit.attention)}, head ${edit.head + 1} reads with given weights in row ${edit.row}`;
     case "hide":
@@ -27,7 +27,7 @@ export interface StepPair {
   after: { piece: string; prob: number; log_prob: number } | null;
 }
 
-/** Step by step what either wrote; null where one had already ended. */
+/** Pairs the steps of two runs; null where one had already ended. */
 export function pairSteps(before: Manifest, after: Manifest): StepPair[] {
   const length = Math.max(before.steps.length, after.steps.length);
   return Array.from({ length }, (_, step) => ({
@@ -37,7 +37,7 @@ export function pairSteps(before: Manifest, after: Manifest): StepPair[] {
   }));
 }
 
-/** What the second run made of the first one's translation, in a sentence. */
+/** Describes in a sentence how the second translation differs from the first. */
 export function describeDifference(before: Manifest, after: Manifest): string {
   const change = formatSigned(after.log_prob - before.log_prob);
   if (before.target.ids.join() === after.target.ids.join()) return `The pieces are the same; log P changes by ${change}.`;
@@ -45,5 +45,5 @@ export function describeDifference(before: Manifest, after: Manifest): string {
   const firstChange = first < 0 ? before.target.ids.length : first;
   const [pieceBefore, pieceAfter] = [before.target.pieces[firstChange], after.target.pieces[firstChange]];
   const describePiece = (piece: string | undefined) => (piece === undefined ? "nothing more" : quotePiece(piece));
-  return `They part at step ${firstChange + 1}: first ${describePiece(pieceBefore)}, then ${describePiece(pieceAfter)}; log P changes by ${change}.`;
+  return `They first differ at step ${firstChange + 1}: ${describePiece(pieceBefore)} before, ${describePiece(pieceAfter)} after; log P changes by ${change}.`;
 }

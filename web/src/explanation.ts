@@ -1,4 +1,4 @@
-// Explains any cell of any tensor from its operation: the numbers it is made of, and whether they give it again.
+// Explanation of any cell of any tensor: the numbers it is computed from, and whether they give the captured value again.
 
 import { type Computation, getTensorRow, readNumber, type TraceNumbers } from "./cell_terms";
 import { computeCell } from "./computation";
@@ -22,7 +22,7 @@ export interface Comparison {
   limit: number;
 }
 
-/** How a cell is made; an Error for a tensor or an index that is not there. */
+/** Explains a cell; throws an Error for a tensor or an index that does not exist. */
 export async function explainCell(numbers: TraceNumbers, name: string, index: number[]): Promise<Explanation> {
   const row = getTensorRow(numbers.manifest, name);
   if (index.length !== row.shape.length || index.some((position, axis) => !(position >= 0 && position < (row.shape[axis] ?? 0))))
@@ -42,8 +42,8 @@ export async function explainCell(numbers: TraceNumbers, name: string, index: nu
 }
 
 /**
- * Whether a captured number is the recomputed one: within 1e-4 of itself or, where large terms cancel, within 1e-6 of
- * their sizes. Numbers stored as float16 were each rounded by up to 2^-11, two to a product, and below 6e-8 to nothing.
+ * Compares a captured number with the recomputed one: they agree within 1e-4 of the number or, where large terms cancel, within
+ * 1e-6 of their sizes. A number stored as float16 was rounded by up to 2^-11, two to a product, and below 6e-8 to 0.
  */
 export function compareNumbers(captured: number, recomputed: number, size: number, isFloat16: boolean): Comparison {
   const limit = Math.max(1e-4 * Math.abs(captured), isFloat16 ? size / 1024 + 6e-8 : 1e-6 * size);
@@ -52,7 +52,7 @@ export function compareNumbers(captured: number, recomputed: number, size: numbe
   return { passed: difference <= limit, difference, limit };
 }
 
-/** The parameters an operation reads. */
+/** Lists the parameters that an operation reads. */
 export function listParameters(op: Op): string[] {
   if (op.kind === "lookup" || op.kind === "row") return [op.table];
   if (op.kind === "norm" || op.kind === "linear") return op.bias === null ? [op.weight] : [op.weight, op.bias];

@@ -1,7 +1,7 @@
-// What a file holds of the answers that otherwise Python gives.
+// Answers that a file holds, which otherwise Python gives.
 import type { Acts, LogitAccount, Manifest } from "./types";
 
-/** What is asked of the model, not of the sentence: such answers outlive a trace. */
+/** Questions about the model, not about the sentence; their answers outlive a trace. */
 export const OF_MODEL: ReadonlySet<string> = new Set(["words", "neighbours", "similar", "analogy", "heads"]);
 
 type FileAnswers = { [V in keyof Acts]?: (manifest: Manifest, args: Acts[V]["args"]) => Acts[V]["gives"] | null | undefined };
@@ -25,7 +25,7 @@ const ANSWERS: FileAnswers = {
   heads: (manifest) => manifest.heads,
 };
 
-/** The answer, if the manifest of a file has it. */
+/** Finds the answer in the manifest of a file, if it is there. */
 export function findFileAnswer<V extends keyof Acts>(manifest: Manifest | null, verb: V, args: Acts[V]["args"]): Acts[V]["gives"] | null {
   return (manifest && ANSWERS[verb]?.(manifest, args)) ?? null;
 }

@@ -1,4 +1,4 @@
-// Numbers as files: CSV for a spreadsheet, NPZ for numpy, and the saving of a file by the browser.
+// File formats: CSV for a spreadsheet, NPZ for NumPy; and saving a file from the browser.
 
 import type { Axis, TensorRow } from "./types";
 
@@ -10,13 +10,13 @@ export interface NamedArray {
   flags?: boolean;
 }
 
-/** A tensor under its own name. */
+/** Makes an array of a tensor, under the name of the tensor. */
 export function makeNamedArray(row: TensorRow, values: Float32Array): NamedArray {
   return { name: row.name, shape: row.shape, values, flags: row.dtype === "bool" };
 }
 
 /**
- * One line for each row of the last dimension: first where it stands in the others, then its numbers. Positions carry their
+ * Writes one line for each row of the last dimension: its index in the other dimensions, then its numbers. Positions carry their
  * pieces. Every text has its number before it, so that no spreadsheet takes a piece for a formula.
  */
 export function writeCsv(row: TensorRow, values: Float32Array, axes: Record<string, Axis>): string {
@@ -36,7 +36,7 @@ export function writeCsv(row: TensorRow, values: Float32Array, axes: Record<stri
   return `${lines.join("\r\n")}\r\n`;
 }
 
-/** Enough digits to be the same float32 again. */
+/** Formats a number with enough digits to read the same float32 again. */
 function formatCsvNumber(value: number): string {
   return Number.isFinite(value) ? String(Number(value.toPrecision(9))) : Number.isNaN(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
@@ -54,7 +54,7 @@ function unflattenIndex(flat: number, shape: number[]): number[] {
   return index;
 }
 
-/** One array as numpy saves it (format 1.0 of numpy.lib.format), little-endian. */
+/** Writes one array in NumPy's format (version 1.0 of numpy.lib.format), little-endian. */
 export function writeNpy({ shape, values, flags }: NamedArray): Uint8Array {
   const tuple = shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(", ")})`;
   const description = `{'descr': '${flags ? "|b1" : "<f4"}', 'fortran_order': False, 'shape': ${tuple}, }`;
@@ -67,7 +67,7 @@ export function writeNpy({ shape, values, flags }: NamedArray): Uint8Array {
   return bytes;
 }
 
-/** Arrays as numpy.savez saves them: a zip without compression, in which array `name` is the file `name`.npy. */
+/** Writes arrays in the format of numpy.savez: an uncompressed zip in which array `name` is the file `name`.npy. */
 export function writeNpz(arrays: NamedArray[]): Uint8Array<ArrayBuffer> {
   const parts: Uint8Array[] = [];
   const entries: Uint8Array[] = [];
@@ -87,7 +87,7 @@ export function writeNpz(arrays: NamedArray[]): Uint8Array<ArrayBuffer> {
 
 type Field = [value: number, bytes: number];
 
-/** What the local and the central record of a stored file share: flags (UTF-8 names), method, time, date, sums, sizes. */
+/** Makes the fields that the local and the central record of a zip share: flags (UTF-8 names), method, time, date, checksum, sizes. */
 function makeZipFields(name: Uint8Array, data: Uint8Array): Field[] {
   const utf8 = name.some((byte) => byte > 127) ? 0x0800 : 0;
   return [[utf8, 2], [0, 2], [0, 2], [0x21, 2], [computeCrc32(data), 4], [data.length, 4], [data.length, 4]];
@@ -134,7 +134,7 @@ function joinBytes(parts: Uint8Array[]): Uint8Array<ArrayBuffer> {
   return whole;
 }
 
-/** Hands a file to the browser to save. */
+/** Makes the browser save a file. */
 export function saveFile(name: string, data: BlobPart, type: string): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([data], { type }));
@@ -143,7 +143,7 @@ export function saveFile(name: string, data: BlobPart, type: string): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-/** A name for a file from the name of a model, a tensor, a head: nothing a file system minds. */
+/** Joins the names of a model, a tensor and a head to a file name that every file system accepts. */
 export function makeFileName(...parts: (string | number | undefined)[]): string {
   const name = parts.filter((part) => part !== undefined && part !== "").join("-");
   return name.replace(/[^\p{L}\p{N}._-]+/gu, "_").slice(0, 120) || "pellucid";

@@ -1,4 +1,4 @@
-// Following a piece: it is outlined in every picture until it is let go.
+// The followed piece, which is outlined in every picture until it is let go.
 import type { SheetAxis } from "./picture";
 import type { App } from "./state";
 
@@ -9,7 +9,7 @@ export function toggleFollow(app: App, axis: SheetAxis, position: number): void 
   app.follow.value = followed?.dim === axis.dim && followed.index === position ? null : { dim: axis.dim, index: position };
 }
 
-/** The piece of the row; pressed again, that of the column; then none. */
+/** Follows the piece of the row of a cell; pressed again, that of its column; then none. */
 export function toggleFollowCell(app: App, props: { rows: SheetAxis; cols: SheetAxis }, cell: readonly [number, number]): void {
   const followed = app.follow.value;
   const isFollowed = (axis: SheetAxis, position: number) => followed?.dim === axis.dim && followed.index === position;

@@ -1,4 +1,4 @@
-// What was checked, how the numbers were made, and how to take them along.
+// The footer: results of the checks, how the numbers were computed, export and link.
 import { useState } from "preact/hooks";
 import { useApp } from "./hooks";
 import { makeLink, writeLink } from "./permalink";
@@ -16,7 +16,7 @@ export function Footer(props: { manifest: Manifest }) {
       await navigator.clipboard.writeText(link);
       setMessage("copied");
     } catch {
-      setMessage("copying is not allowed here: take it from the address bar");
+      setMessage("the browser does not allow copying here; copy the link from the address bar");
     }
   };
   return (
@@ -24,13 +24,13 @@ export function Footer(props: { manifest: Manifest }) {
       <button type="button" class="link" onClick={() => app.goTo({ view: "checks" })}>
         <span class={passed === performed.length ? "good" : "bad"}>{passed === performed.length ? "✓" : "✗"}</span> checks: {passed} of{" "}
         {performed.length} passed
-        {performed.length < checks.length ? `, ${checks.length - performed.length} not made` : ""}
+        {performed.length < checks.length ? `, ${checks.length - performed.length} not run` : ""}
       </button>
       <span class="quiet">
         {run.dtype}, {run.device}, dropout {run.dropout} · model <span class="mono">{model.sha256.slice(0, 8)}</span> ·
         tokenizer <span class="mono">{model.tokenizer_sha256.slice(0, 8)}</span> · pellucid {run.pellucid}, torch{" "}
         {run.torch}
-        {run.capture === "float16" ? " · numbers kept as float16" : ""}
+        {run.capture === "float16" ? " · numbers stored as float16" : ""}
       </span>
       <span class="spring" />
       <button type="button" class="link" onClick={() => app.goTo({ view: "export" })}>

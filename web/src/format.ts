@@ -1,24 +1,24 @@
-// Words and numbers for sentences: rounded figures, quoted pieces, text in which numbers can be hidden.
+// Formatting for sentences: rounded numbers, quoted pieces, and text whose numbers can be hidden.
 
 /** A word that a class may guess first. */
 export interface Guess {
   guess: string;
 }
 
-/** A sentence whose numbers and guesses are kept apart, so that teach mode can hide them. */
+/** A text whose numbers and guesses are separate parts, so that teach mode can hide them. */
 export type RichText = (string | number | Guess)[];
 
-/** Makes a `Told` of a template: numbers and guesses stay what they are, everything else is text. */
+/** Makes rich text of a template: numbers and guesses stay separate, everything else is text. */
 export function richText(texts: TemplateStringsArray, ...values: (string | number | Guess | RichText)[]): RichText {
   return texts.flatMap((text, i) => [text, ...[values[i] ?? ""].flat()]).filter((part) => part !== "");
 }
 
-/** The words of a told sentence, with nothing hidden. */
+/** Converts rich text to plain text, with nothing hidden. */
 export function toPlainText(text: RichText): string {
   return text.map((part) => (typeof part === "number" ? formatNumber(part) : typeof part === "object" ? part.guess : part)).join("");
 }
 
-/** Three significant digits with a real minus sign; the whole number is always one click away in a readout. */
+/** Formats a number with three significant digits and a real minus sign; the exact number is one click away. */
 export function formatNumber(value: number): string {
   if (Number.isNaN(value)) return "not a number";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
@@ -31,46 +31,46 @@ function roundDigits(value: number, size: number): string {
   return String(Number(size >= 100 ? value.toFixed(size >= 1000 ? 0 : 1) : value.toPrecision(3)));
 }
 
-/** A signed figure: +0.31, −1.2, 0. */
+/** Formats a number with its sign: +0.31, −1.2, 0. */
 export function formatSigned(value: number): string {
   return value > 0 ? `+${formatNumber(value)}` : formatNumber(value);
 }
 
-/** Two decimals and the sign, for numbers in a column. */
+/** Formats a number with two decimals and its sign, for a column. */
 export function formatFixed(value: number): string {
   return `${value > 0 ? "+" : ""}${value.toFixed(2)}`.replace("-", "−").replace("−0.00", "0.00");
 }
 
-/** The next number up with two significant digits: a good end for a scale. */
+/** Rounds up to two significant digits, a good end for a scale. */
 export function roundUp(value: number): number {
   if (!(value > 0) || !Number.isFinite(value)) return 1;
   const unit = 10 ** (Math.floor(Math.log10(value)) - 1);
   return Number((Math.ceil(value / unit - 1e-9) * unit).toPrecision(2));
 }
 
-/** A probability with two decimals, small ones with two digits, and more where two would say 1. */
+/** Formats a probability with two decimals, a small one with two digits, and with more where two would read as 1. */
 export function formatProbability(p: number): string {
   if (p > 0 && p < 0.0995) return formatNumber(Number(p.toPrecision(2)));
   return p < 1 && p >= 0.995 ? (p < 0.99995 ? p.toFixed(4) : `1 − ${formatNumber(Number((1 - p).toPrecision(1)))}`) : p.toFixed(2);
 }
 
-/** A whole number with thin spaces between thousands: 44 000. */
+/** Formats an integer with thin spaces between thousands: 44 000. */
 export function formatCount(n: number): string {
   return String(n).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 }
 
-/** One thing, or several: "1 piece", "5 pieces". */
+/** Formats a number of things, in the singular or plural: "1 piece", "5 pieces". */
 export function formatQuantity(n: number, singular: string, plural = `${singular}s`): string {
   return `${formatCount(n)} ${n === 1 ? singular : plural}`;
 }
 
-/** A piece in quotation marks, without the mark of its space. */
+/** Puts a piece in quotation marks, without the mark of its space. */
 export function quotePiece(piece: string | undefined): string {
   const bare = (piece ?? "").replace(/^\u2581/, "");
   return `“${bare === "" ? "\u2581" : bare}”`;
 }
 
-/** A number of bytes in words that a person reads: 1.4 MB. */
+/** Formats a number of bytes: 1.4 MB. */
 export function formatBytes(n: number): string {
   if (n < 1000) return `${n} bytes`;
   return n < 1e6 ? `${formatNumber(Number((n / 1e3).toPrecision(2)))} kB` : `${formatNumber(Number((n / 1e6).toPrecision(3)))} MB`;

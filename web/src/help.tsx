@@ -1,4 +1,4 @@
-// All keys, in a window above the page.
+// A dialog that lists all keys.
 import { useEffect, useRef } from "preact/hooks";
 import { KEYS } from "./keyboard";
 
@@ -26,7 +26,7 @@ export function Help(props: { onClose: () => void }) {
           ))}
         </dl>
         <p class="quiet">
-          Weights say what a position reads, not why the model wrote what it wrote; the Output picture shows what each
+          Attention weights show what a position reads, not why the model chose a piece; the Output view shows what each
           part adds to the logit.
         </p>
         <button ref={close} type="button" class="button" onClick={props.onClose}>

@@ -1,11 +1,11 @@
-// How components reach the state of their page, and wait for numbers.
+// Hooks by which components reach the state of their page, and wait for numbers.
 import { createContext } from "preact";
 import { useContext, useEffect, useState } from "preact/hooks";
 import { type App, describeError, type Tensor } from "./state";
 
 export const AppContext = createContext<App | null>(null);
 
-/** The state of the page that this component stands in. */
+/** Gets the state of the page that this component belongs to. */
 export function useApp(): App {
   const app = useContext(AppContext);
   if (!app) throw new Error("a component of the page stands outside of it");
@@ -14,7 +14,7 @@ export function useApp(): App {
 
 export type Loaded<T> = { state: "loading" } | { state: "ready"; value: T } | { state: "missing"; message: string };
 
-/** What a promise has given so far; `make` runs again when `key` changes. `known` is shown at once. */
+/** Waits for a promise; `load` runs again when `key` changes, and a value that is already `known` is given at once. */
 export function useLoaded<T>(load: () => Promise<T>, key: string, known?: T): Loaded<T> {
   const [result, setResult] = useState<{ key: string; loaded: Loaded<T> } | null>(null);
   useEffect(() => {
@@ -33,7 +33,7 @@ export function useLoaded<T>(load: () => Promise<T>, key: string, known?: T): Lo
   return result?.key === key ? result.loaded : { state: "loading" };
 }
 
-/** A tensor of the trace shown, as far as it has come. */
+/** Waits for a tensor of the trace that is shown. */
 export function useTensor(name: string): Loaded<Tensor> {
   const app = useApp();
   return useLoaded(() => app.loadTensor(name), `${app.manifest.value?.id} ${name}`, app.peekTensor(name));

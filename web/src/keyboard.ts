@@ -1,16 +1,16 @@
-// The keys of the page, and what each does; a sheet that has the focus takes arrows, Enter and F for itself.
+// The keys of the page and their actions; a sheet that has the focus takes arrows, Enter and F for itself.
 import { moveHead, moveLayer, moveStep, zoomOut } from "./navigation";
 import type { App, Mode } from "./state";
 import { STOP_COUNT } from "./story_stops";
 
 export interface Key {
-  keys: string[]; // as KeyboardEvent.key says them
+  keys: string[]; // values of KeyboardEvent.key
   shown: string;
   meaning: string;
   run?: (app: App, page: PageHandles) => void;
 }
 
-/** What keys need of the page besides its state. */
+/** Actions of the page that keys need besides its state. */
 export interface PageHandles {
   focusSentence(): void;
   toggleHelp(): void;
@@ -19,37 +19,37 @@ export interface PageHandles {
 
 export const KEYS: Key[] = [
   { keys: ["/"], shown: "/", meaning: "write a sentence", run: (_, page) => page.focusSentence() },
-  { keys: [], shown: "Tab", meaning: "to the next matrix or control" },
-  { keys: [], shown: "← → ↑ ↓", meaning: "another cell of a matrix" },
-  { keys: [], shown: "Enter", meaning: "open: a block, a head, how one number is made" },
-  { keys: ["Escape"], shown: "Esc", meaning: "let go of the followed piece, then zoom out", run: letGo },
-  { keys: ["["], shown: "[", meaning: "the head before", run: (app) => moveHead(app, -1) },
-  { keys: ["]"], shown: "]", meaning: "the next head", run: (app) => moveHead(app, 1) },
-  { keys: ["{"], shown: "{", meaning: "the layer before", run: (app) => moveLayer(app, -1) },
-  { keys: ["}"], shown: "}", meaning: "the next layer", run: (app) => moveLayer(app, 1) },
-  { keys: [","], shown: ",", meaning: "the step before", run: (app) => moveStep(app, -1) },
-  { keys: ["."], shown: ".", meaning: "the next step", run: (app) => moveStep(app, 1) },
+  { keys: [], shown: "Tab", meaning: "go to the next matrix or control" },
+  { keys: [], shown: "← → ↑ ↓", meaning: "move to another cell of a matrix" },
+  { keys: [], shown: "Enter", meaning: "open a block, a head, or the computation of a number" },
+  { keys: ["Escape"], shown: "Esc", meaning: "stop following a piece, then zoom out", run: letGo },
+  { keys: ["["], shown: "[", meaning: "previous head", run: (app) => moveHead(app, -1) },
+  { keys: ["]"], shown: "]", meaning: "next head", run: (app) => moveHead(app, 1) },
+  { keys: ["{"], shown: "{", meaning: "previous layer", run: (app) => moveLayer(app, -1) },
+  { keys: ["}"], shown: "}", meaning: "next layer", run: (app) => moveLayer(app, 1) },
+  { keys: [","], shown: ",", meaning: "previous step", run: (app) => moveStep(app, -1) },
+  { keys: ["."], shown: ".", meaning: "next step", run: (app) => moveStep(app, 1) },
   { keys: ["f", "F"], shown: "F", meaning: "follow the piece of this row, then of this column", run: toggleFollowStep },
-  { keys: ["n", "N"], shown: "N", meaning: "numbers in the cells", run: (app) => toggleSwitch(app.numbers) },
-  { keys: ["t", "T"], shown: "T", meaning: "tables instead of pictures", run: (app) => toggleSwitch(app.table) },
-  { keys: ["m", "M"], shown: "M", meaning: "formula and code", run: (app) => toggleSwitch(app.code) },
-  { keys: ["c", "C"], shown: "C", meaning: "compare", run: (app) => app.goTo({ view: "compare" }) },
-  { keys: ["w", "W"], shown: "W", meaning: "the words of the model on a map", run: (app) => app.goTo({ view: "words" }) },
-  { keys: ["a", "A"], shown: "A", meaning: "claims of articles, measured here", run: (app) => app.goTo({ view: "claims" }) },
-  { keys: ["p", "P"], shown: "P", meaning: "present: large letters", run: (app) => setMode(app, app.mode.value === "teach" ? "learn" : "teach") },
-  { keys: [" "], shown: "Space", meaning: "hide or show the values, when presenting", run: toggleHidden },
-  { keys: ["PageDown"], shown: "Page Down", meaning: "the next stop of the story", run: (app) => moveStop(app, 1) },
-  { keys: ["PageUp"], shown: "Page Up", meaning: "the stop before", run: (app) => moveStop(app, -1) },
-  { keys: ["?"], shown: "?", meaning: "this list", run: (_, page) => page.toggleHelp() },
+  { keys: ["n", "N"], shown: "N", meaning: "show or hide numbers in the cells", run: (app) => toggleSwitch(app.numbers) },
+  { keys: ["t", "T"], shown: "T", meaning: "show tables instead of pictures", run: (app) => toggleSwitch(app.table) },
+  { keys: ["m", "M"], shown: "M", meaning: "show or hide formulas and code", run: (app) => toggleSwitch(app.code) },
+  { keys: ["c", "C"], shown: "C", meaning: "compare two traces", run: (app) => app.goTo({ view: "compare" }) },
+  { keys: ["w", "W"], shown: "W", meaning: "show the model's vocabulary on a map", run: (app) => app.goTo({ view: "words" }) },
+  { keys: ["a", "A"], shown: "A", meaning: "show claims of articles, measured here", run: (app) => app.goTo({ view: "claims" }) },
+  { keys: ["p", "P"], shown: "P", meaning: "teach mode: large letters", run: (app) => setMode(app, app.mode.value === "teach" ? "learn" : "teach") },
+  { keys: [" "], shown: "Space", meaning: "hide or show the values, in teach mode", run: toggleHidden },
+  { keys: ["PageDown"], shown: "Page Down", meaning: "next stop of the story", run: (app) => moveStop(app, 1) },
+  { keys: ["PageUp"], shown: "Page Up", meaning: "previous stop of the story", run: (app) => moveStop(app, -1) },
+  { keys: ["?"], shown: "?", meaning: "show this list", run: (_, page) => page.toggleHelp() },
 ];
 
-/** Does what a key means here; whether it meant anything. */
+/** Performs the action of a key; gives whether it had one. */
 export function handleKey(app: App, page: PageHandles, event: KeyboardEvent): boolean {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return false;
   const target = event.composedPath()[0];
-  const worksInText = event.key === "Escape" || event.key.startsWith("Page"); // a box of one line has no use for them
+  const worksInText = event.key === "Escape" || event.key.startsWith("Page"); // a one-line input has no use for them
   if (event.key === "Escape" && target instanceof HTMLElement && takesText(target)) {
-    target.blur(); // out of the box first
+    target.blur(); // leave the input first
     return true;
   }
   if (!worksInText && target instanceof HTMLElement && takesText(target)) return false;
@@ -66,7 +66,7 @@ function takesText(element: HTMLElement): boolean {
   return element.matches("textarea, select, [contenteditable], input:not([type=checkbox], [type=radio], [type=range], [type=button])");
 }
 
-/** Learn, teach and debug: what each begins with. */
+/** Switches to a mode (learn, teach or debug) and its initial view. */
 export function setMode(app: App, mode: Mode): void {
   app.mode.value = mode;
   app.hidden.value = false;
@@ -82,7 +82,7 @@ function letGo(app: App, page: PageHandles): void {
   else zoomOut(app);
 }
 
-/** Where no sheet has the focus: the piece that this step writes. */
+/** Follows the piece that this step writes, or lets go; for when no sheet has the focus. */
 function toggleFollowStep(app: App): void {
   const followed = app.follow.value;
   const index = Math.min(app.step.value + 1, (app.manifest.value?.inputs.pieces.length ?? 1) - 1);

@@ -1,4 +1,4 @@
-// What the colours of a sheet mean: the table from its least value to its largest.
+// The legend of a sheet: the colours from its least value to its largest.
 import { getColourTable, type Scale } from "./colour";
 import { formatShort } from "./readout";
 

@@ -1,4 +1,4 @@
-// Sums over the parts of a logit: by kind of part, by head, by the word a head has read.
+// Sums over the parts of a logit: by kind of part, by head, by the word that a head reads.
 
 import type { AccountPart, LogitAccount, Manifest, Side } from "./types";
 
@@ -17,7 +17,7 @@ const GROUPS: Record<AccountPart["group"], string> = {
   bias: "biases",
 };
 
-/** One sum for each kind of part there is, in the order of the model. */
+/** Sums the parts of each kind, in the order of the model. */
 export function sumByGroup(account: LogitAccount): LabelledValue[] {
   const groups = Object.keys(GROUPS) as AccountPart["group"][];
   return groups.flatMap((group) => {
@@ -26,13 +26,13 @@ export function sumByGroup(account: LogitAccount): LabelledValue[] {
   });
 }
 
-/** The parts of some groups, those of the largest size first. */
+/** Sorts the parts of some groups by absolute value, the largest first. */
 export function sortBySize(account: LogitAccount, groups: AccountPart["group"][]): AccountPart[] {
   const parts = account.parts.filter((part) => groups.includes(part.group));
   return parts.sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
 }
 
-/** What all heads of a group that say so have added from each position they read; null where none says so. */
+/** Sums what the heads of a group add from each position they read; null where no head is split by position. */
 export function sumByKey(account: LogitAccount, group: "self" | "cross"): number[] | null {
   const keyed = account.parts.filter((part) => part.group === group && part.by_key);
   if (!keyed.length) return null;
@@ -40,7 +40,7 @@ export function sumByKey(account: LogitAccount, group: "self" | "cross"): number
   return Array.from({ length: size }, (_, key) => sumOf(keyed.map((part) => part.by_key?.[key] ?? 0)));
 }
 
-/** Sums over the pieces of each word of the source; marks stand for themselves. */
+/** Sums values over the pieces of each source word; special tokens stand for themselves. */
 export function sumByWord(values: number[], side: Side): LabelledValue[] {
   const words = side.text.split(/\s+/).filter(Boolean);
   const shares = new Map<string, LabelledValue>();
@@ -55,13 +55,13 @@ export function sumByWord(values: number[], side: Side): LabelledValue[] {
   return [...shares.values()];
 }
 
-/** Where a head's part can be looked at: "decoder.3.cross.head.2" is head 2 of decoder.3.cross. */
+/** Parses the name of a head's part: "decoder.3.cross.head.2" is head 2 of decoder.3.cross. */
 export function parseHeadPart(part: AccountPart): { section: string; head: number } | null {
   const [, section, head] = /^(.+)\.head\.(\d+)$/.exec(part.name) ?? [];
   return section === undefined ? null : { section, head: Number(head) };
 }
 
-/** Pieces one may ask about: those on the list of the step, the chosen one left out. */
+/** Lists the candidates of a step without the chosen one. */
 export function listRivals(manifest: Manifest, step: number): { id: number; piece: string; prob: number }[] {
   const current = manifest.steps[step];
   return current ? current.top.filter((candidate) => candidate.id !== current.chosen.id) : [];

@@ -1,4 +1,4 @@
-// The ways in: the page of a server, one file, the widget of a notebook.
+// Entry points: the page of a server, a file, the widget of a notebook.
 import { effect } from "@preact/signals";
 import { render as draw } from "preact";
 import { Page } from "./app";
@@ -11,7 +11,7 @@ import type { TraceSource } from "./types";
 
 export { fileSource, httpSource, widgetSource };
 
-/** Draws the page into `root`; gives back how to take it away again. */
+/** Draws the page into `root`; gives back a function that removes it. */
 export function mount(root: HTMLElement | ShadowRoot, source: TraceSource, options: { host: Host }): () => void {
   const link = options.host === "widget" ? null : readLink(location.hash);
   const app = makeApp(source, options.host);
@@ -36,7 +36,7 @@ export function mount(root: HTMLElement | ShadowRoot, source: TraceSource, optio
   };
 }
 
-/** Names the tab by the sentence and the model; gives back how to stop. */
+/** Keeps the title of the tab up to date with the sentence and the model; gives back a function that stops it. */
 function keepTitle(app: App): () => void {
   return effect(() => {
     const manifest = app.manifest.value;
@@ -44,7 +44,7 @@ function keepTitle(app: App): () => void {
   });
 }
 
-/** What anywidget calls for each view of the widget. */
+/** Draws one view of the widget; called by anywidget. */
 function render({ model, el }: { model: WidgetModel; el: HTMLElement }): () => void {
   return mount(el, widgetSource(model), { host: "widget" });
 }

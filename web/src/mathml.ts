@@ -1,4 +1,4 @@
-// Formulas as MathML elements, written in a small notation, and the formula of each kind of operation.
+// Formulas as MathML elements, written in a small notation; and the formula of each kind of operation.
 
 import { h, type JSX } from "preact";
 import type { Op } from "./types";
@@ -7,8 +7,8 @@ import type { Op } from "./types";
 export type Formula = JSX.Element | string;
 
 /**
- * Words between spaces, side by side: `line("K^T / d_k")`. A word is a number, a name or a sign; `_` hangs the rest of it
- * below, `^` above, braces keep several words together: `x_{p,2i}`. Plain words stand in double quotes.
+ * Sets words that are separated by spaces side by side: `line("K^T / d_k")`. A word is a number, a name or a sign; `_` makes the
+ * rest of it a subscript, `^` a superscript, braces keep several words together: `x_{p,2i}`. Plain words stand in double quotes.
  */
 export function line(...parts: Formula[]): JSX.Element {
   return h("mrow", null, parts.flatMap((part) => (typeof part === "string" ? makeWords(part) : [part])));
@@ -22,7 +22,7 @@ export function root(inside: Formula): JSX.Element {
   return h("msqrt", null, line(inside));
 }
 
-/** The sign of a sum or product with what it runs over beneath it. */
+/** Makes the sign of a sum or product with its index beneath. */
 export function over(sign: "∑" | "∏", index: Formula): JSX.Element {
   return h("munder", null, h("mo", null, sign), line(index));
 }
@@ -31,7 +31,7 @@ export function power(base: Formula, exponent: Formula): JSX.Element {
   return h("msup", null, line(base), line(exponent));
 }
 
-/** The whole formula on lines of its own, with the text a screen reader says where it knows no MathML. */
+/** Displays formulas as a block, each on a line of its own. */
 export function display(...lines: Formula[]): JSX.Element {
   return h(
     "div",
@@ -40,7 +40,7 @@ export function display(...lines: Formula[]): JSX.Element {
   );
 }
 
-/** What the operation computes, with index letters p, q, k for positions and d, e, i, j for numbers of a vector. */
+/** Makes the formula of an operation, with index letters p, q, k for positions and d, e, i, j for numbers of a vector. */
 export function makeFormula(op: Op): JSX.Element {
   switch (op.kind) {
     case "lookup":
@@ -86,7 +86,7 @@ const ACTIVATIONS: Record<Extract<Op, { kind: "activation" }>["function"], strin
   swiglu: "y_j = x_j · sigmoid ( x_j ) · x_{F+j}",
 };
 
-/** A number as the root of a whole one where it is one: 5.6568542 is √32. */
+/** Writes a number as the square root of an integer where it is one: 5.6568542 is √32. */
 export function makeRootOrNumber(value: number): Formula {
   const square = Math.round(value * value);
   const isInteger = Number.isInteger(value);
@@ -113,7 +113,7 @@ function makeWord(text: string): JSX.Element {
   return upper ? h("msup", null, makeSign(base), upper) : makeSign(base);
 }
 
-/** What stands below or above, its signs taken apart: `{p,2i}` is p , 2 i. */
+/** Makes a subscript or superscript of its separate signs: `{p,2i}` is p , 2 i. */
 function makeScript(text: string): JSX.Element {
   const inside = text.startsWith("{") ? text.slice(1, -1) : text;
   return h("mrow", null, (inside.match(/[\d.]+|[A-Za-zα-ωΑ-Ω]+|\S/g) ?? []).map(makeSign));

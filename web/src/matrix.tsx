@@ -1,4 +1,4 @@
-// One captured tensor as a sheet: two of its dimensions, the others fixed.
+// One captured tensor as a sheet: two of its dimensions are drawn, the others are fixed.
 import { useMemo } from "preact/hooks";
 import { makeTensorScale } from "./colour";
 import { useApp, useLoaded, useTensor } from "./hooks";
@@ -9,17 +9,17 @@ import { useDark } from "./theme";
 
 export interface MatrixProps {
   tensor: string;
-  /** Dimensions that are fixed, by letter: {H: 2}. Of what remains the last two are drawn, or the one. */
+  /** Fixed dimensions, by letter: {H: 2}. The last two of the others are drawn, or the only one. */
   fixed?: Record<string, number>;
-  /** The first of the two runs across, the second down: K as its transpose. */
+  /** Draws the transpose: the first of the two dimensions runs across, the second down. */
   transposed?: boolean;
-  /** Said above the picture; the tensor's name where absent. */
+  /** Title of the picture; by default the tensor's name. */
   label?: string;
   cell?: number;
   maxHeight?: number;
-  /** A thumbnail: no words, no keys. */
+  /** Draws a thumbnail without words and keys. */
   bare?: boolean;
-  /** Instead of opening the cell view: the whole index of the cell. */
+  /** Called with the whole index of a cell, instead of opening the cell view. */
   onOpen?: (index: number[]) => void;
 }
 
@@ -72,7 +72,7 @@ export function Matrix(props: MatrixProps) {
   );
 }
 
-/** Hatching where numbers would stand. */
+/** Shows hatching where numbers would stand. */
 export function NotCaptured(props: { label: string; reason?: string; bare?: boolean }) {
   if (props.bare) return <span class="thumbnail hatched" role="img" aria-label={`${props.label}: ${props.reason ?? "not captured"}`} />;
   return (

@@ -1,4 +1,4 @@
-// Moving through the network: out of what was opened, to the next head, the next layer, the next step.
+// Navigation through the network: zooming out, and the next head, layer or step.
 import type { App, Place, View } from "./state";
 import type { TensorRow } from "./types";
 
@@ -6,13 +6,13 @@ const DEPTH: Partial<Record<View, number>> = { map: 0, block: 1, head: 2, cell: 
 
 const trails = new WeakMap<App, Place[]>();
 
-/** Remembers the way in, so that Esc finds the way out. */
+/** Remembers the places on the way in, so that Esc finds the way out. */
 export function rememberPlace(app: App, place: Place): void {
   const trail = trails.get(app) ?? [];
   trails.set(app, [...trail.filter((earlier) => getDepth(earlier) < getDepth(place)), place]);
 }
 
-/** Back to where this was opened from; to the map at last. */
+/** Goes back to the place that this one was opened from, and finally to the map. */
 export function zoomOut(app: App): void {
   const current = app.place.value;
   const trail = trails.get(app) ?? [];
@@ -24,7 +24,7 @@ function getDepth(place: Place): number {
   return DEPTH[place.view] ?? 1;
 }
 
-/** Another head of the same attention. */
+/** Moves to another head of the same attention. */
 export function moveHead(app: App, by: number): void {
   const { place, manifest } = app;
   const { section, tensor } = place.value;
@@ -37,7 +37,7 @@ export function moveHead(app: App, by: number): void {
   app.goTo(index ? { head, index } : { head });
 }
 
-/** The same part of another layer. */
+/** Moves to the corresponding part of another layer. */
 export function moveLayer(app: App, by: number): void {
   const { section, tensor } = app.place.value;
   const names = app.manifest.value?.tensors.map((row) => row.name) ?? [];
@@ -48,7 +48,7 @@ export function moveLayer(app: App, by: number): void {
   if (hasSection && hasTensor) app.goTo({ ...(toSection && { section: toSection }), ...(toTensor && { tensor: toTensor }) });
 }
 
-/** Another step of decoding. */
+/** Moves to another step of decoding. */
 export function moveStep(app: App, by: number): void {
   const steps = app.manifest.value?.steps.length ?? 0;
   app.step.value = Math.min(Math.max(0, steps - 1), Math.max(0, app.step.value + by));

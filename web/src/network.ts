@@ -3,16 +3,16 @@
 import { type AttentionParts, findTensorRow, getSection, listAttentions, listInputs } from "./tensor_graph";
 import type { Manifest, TensorRow } from "./types";
 
-/** What is computed together: a sub-layer with its residual and norm, or what stands before or after the layers. */
+/** Tensors that are computed together: a sub-layer with its residual and norm, or the input or the end of a stack. */
 export interface Block {
-  /** The section it is named by: "decoder.3.cross", "encoder", "logits". */
+  /** Section that names it: "decoder.3.cross", "encoder", "logits". */
   key: string;
   kind: "input" | "attention" | "ffn" | "end";
   stack: string;
   layer: number | null;
   tensors: TensorRow[]; // in the order of computation
   attention: AttentionParts | null;
-  /** The stack that the keys and values come from, where it is another one. */
+  /** Stack that the keys and values come from, where it is another one. */
   reads: string | null;
 }
 
@@ -23,7 +23,7 @@ export interface Stack {
   ends: Block[]; // what comes after the last layer
 }
 
-/** Every block, in the order of computation. */
+/** Lists all blocks, in the order of computation. */
 export function listBlocks(manifest: Manifest): Block[] {
   const grouped = new Map<string, TensorRow[]>();
   for (const row of manifest.tensors) {
@@ -46,7 +46,7 @@ export function listBlocks(manifest: Manifest): Block[] {
   return ordered.sort((a, b) => orderOf(a.tensors[0]) - orderOf(b.tensors[0]));
 }
 
-/** The section that these tensors add what came in to, if they are a residual. */
+/** Finds the section whose output these tensors add to its input, if they are a residual. */
 function findResidualSection(manifest: Manifest, rows: TensorRow[]): string | null {
   const sum = rows.find((row) => row.op.kind === "add");
   const added = sum ? listInputs(sum.op).at(-1) : undefined;
@@ -65,14 +65,14 @@ function makeBlock(manifest: Manifest, key: string, tensors: TensorRow[], attent
   return { key, kind, stack, layer, tensors, attention, reads: keyStack === stack ? null : keyStack };
 }
 
-/** What a name begins with; a name without dots belongs where its input does. */
+/** Finds the stack of a tensor, the first part of its name; a name without dots belongs to the stack of its input. */
 function findStack(manifest: Manifest, row: TensorRow | undefined): string {
   if (!row) return "";
   if (row.name.includes(".")) return row.name.split(".")[0] as string;
   return findStack(manifest, findTensorRow(manifest, listInputs(row.op)[0] ?? ""));
 }
 
-/** The stacks side by side, as the paper draws them. */
+/** Lists the stacks, which the paper draws side by side. */
 export function listStacks(manifest: Manifest): Stack[] {
   const blocks = listBlocks(manifest);
   return [...new Set(blocks.map((block) => block.stack))].map((name) => {
@@ -87,14 +87,14 @@ export function listStacks(manifest: Manifest): Stack[] {
   });
 }
 
-/** The block that a section belongs to: its own, or the one that holds its tensors. */
+/** Finds the block of a section: its own, or the one that holds its tensors. */
 export function findBlock(manifest: Manifest, section: string | undefined): Block | undefined {
   const blocks = listBlocks(manifest);
   const hasTensor = (block: Block) => block.tensors.some((row) => (getSection(row.name) || row.name) === section);
   return blocks.find((block) => block.key === section) ?? blocks.find(hasTensor);
 }
 
-/** The dimension of the positions that a tensor's rows stand for, and their side. */
+/** Gets the dimension of a tensor's positions, S or T. */
 export function getPositionDim(row: TensorRow): "S" | "T" | null {
   const dim = row.dims.find((name) => name === "S" || name === "T");
   return dim === "S" || dim === "T" ? dim : null;

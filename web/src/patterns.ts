@@ -1,9 +1,9 @@
-// What can be measured of attention weights in the page: entropy, the largest weight, weight on marks, what is carried.
+// Measures of attention weights: entropy, largest weight, weight on special tokens, norms of contributions.
 
 import type { AttentionParts } from "./tensor_graph";
 import type { Manifest } from "./types";
 
-/** From this number of keys on, pictures of patterns need more room beside each other. */
+/** Number of keys above which pictures of patterns need more room beside each other. */
 export const WIDE_KEYS = 14;
 
 /** All heads of one attention: values of (H, queries, keys). */
@@ -18,7 +18,7 @@ export interface HeadMeasures {
   head: number;
   entropy: number; // in nats, the mean over the queries
   largest: number; // the largest weight of a row, the mean over the queries
-  onSpecialTokens: number; // weight on keys that are marks, not words; the mean over the queries
+  onSpecialTokens: number; // weight on special tokens, the mean over the queries
 }
 
 export function makePattern(values: Float32Array, shape: number[]): Pattern {
@@ -26,7 +26,7 @@ export function makePattern(values: Float32Array, shape: number[]): Pattern {
   return { values, heads, queries, keys };
 }
 
-/** The weights of one head, row after row. */
+/** Gets the weights of one head, row after row. */
 export function getHeadWeights(pattern: Pattern, head: number): Float32Array {
   const size = pattern.queries * pattern.keys;
   return pattern.values.subarray(head * size, (head + 1) * size);
@@ -47,7 +47,7 @@ export function measureHead(pattern: Pattern, head: number, specialTokens: Reado
   return { head, entropy: entropy / n, largest: largest / n, onSpecialTokens: onSpecialTokens / n };
 }
 
-/** - sum of p log p, in nats; a weight of 0 adds nothing. */
+/** Computes the entropy -sum of p log p, in nats; a weight of 0 adds nothing. */
 export function computeEntropy(weights: ArrayLike<number>): number {
   let sum = 0;
   for (let i = 0; i < weights.length; i++) {
@@ -57,13 +57,13 @@ export function computeEntropy(weights: ArrayLike<number>): number {
   return sum;
 }
 
-/** Keys that are marks: of the source those without a word, of the target the start mark. */
+/** Finds the keys that are special tokens: in the source those without a word, in the target the start mark. */
 export function findSpecialTokens(manifest: Manifest, dim: string): Set<number> {
   if (dim !== "S") return new Set([0]);
   return new Set(manifest.source.words.flatMap((word, i) => (word === null ? [i] : [])));
 }
 
-/** The mean over the heads, row after row. */
+/** Averages the weights over the heads, row after row. */
 export function averageHeads(pattern: Pattern): Float32Array {
   const mean = new Float32Array(pattern.queries * pattern.keys);
   for (let h = 0; h < pattern.heads; h++) getHeadWeights(pattern, h).forEach((weight, i) => (mean[i] = (mean[i] ?? 0) + weight / pattern.heads));
@@ -71,8 +71,8 @@ export function averageHeads(pattern: Pattern): Float32Array {
 }
 
 /**
- * How long the vector is that each key gives each query: weight times the norm of W_O's share of its value (Kobayashi et
- * al. 2020). `v` is (H, keys, E); `rows` are the rows of W_O, (D, H * E) from row `first` on.
+ * Computes the length of the vector that each key adds to each query: weight times the norm of the value times W_O (Kobayashi
+ * et al. 2020). `v` is (H, keys, E); `rows` are the rows of W_O, (D, H * E) from row `first` on.
  */
 export function computeContributionNorms(pattern: Pattern, head: number, v: Float32Array, width: number, rows: Float32Array): Float32Array {
   const inner = pattern.heads * width;
@@ -90,13 +90,13 @@ export function computeContributionNorms(pattern: Pattern, head: number, v: Floa
   return getHeadWeights(pattern, head).map((weight, i) => weight * (norms[i % pattern.keys] ?? NaN));
 }
 
-/** Which cells may not be read: `allowed` has a number for each, or one row for all; undefined where all may be. */
+/** Makes a test for masked cells: `allowed` has a number for each, or one row for all; undefined where none is masked. */
 export function makeMask(allowed: Float32Array | undefined, keys: number): ((row: number, col: number) => boolean) | undefined {
   if (!allowed?.includes(0)) return undefined;
   return (row, col) => allowed[allowed.length > keys ? row * keys + col : col] === 0;
 }
 
-/** Whether two attentions can be laid on each other: the same queries and the same keys. */
+/** Tells whether two attentions can be compared cell by cell: they have the same queries and keys. */
 export function haveSameAxes(first: AttentionParts, second: AttentionParts): boolean {
   return first.queryDim === second.queryDim && first.keyDim === second.keyDim;
 }

@@ -1,5 +1,5 @@
-// Where one is, as the fragment of the address: it never reaches a server, and the same link works in a file. A link says
-// all that its trace follows from, so that it can be made again; whatever does not fit it is said, never shown in silence.
+// Permalinks: the current view as the fragment of the address, which never reaches a server and works in a file too. A link
+// holds all that its trace follows from, so that the trace can be made again; a trace that does not fit the link is reported.
 import { effect, signal } from "@preact/signals";
 import { type App, type Mode, type Place, SWITCHES, type View } from "./state";
 import type { EditSpec, Manifest, Question } from "./types";
@@ -10,10 +10,10 @@ export interface Link {
   story: number | null;
   mode: Mode;
   follow: { dim: "S" | "T"; index: number } | null;
-  switches: string | null; // the letters of those that are on; the theme stays that of whoever reads
+  switches: string | null; // letters of the switches that are on; the theme is left to the reader
   trace: string | null;
   question: Question | null; // what the trace was asked with; null where no sentence is named
-  fault: string | null; // what keeps the question from being read
+  fault: string | null; // reason why the question cannot be read
 }
 
 const VIEWS: View[] = "map block head cell tokens positions words output beam heads claims align checks compare debug export".split(
@@ -21,7 +21,7 @@ const VIEWS: View[] = "map block head cell tokens positions words output beam he
 ) as View[];
 const MODES: Mode[] = ["learn", "teach", "debug"];
 
-/** The fragment, without its #. */
+/** Writes a link as a fragment, without its #. */
 export function writeLink(link: Link): string {
   const { place, follow, question } = link;
   const parts: [string, string | number | null | undefined][] = [
@@ -51,8 +51,8 @@ export function writeLink(link: Link): string {
 }
 
 /**
- * What a fragment says. A place that it says wrongly is as if it were not there; a question that it says wrongly is a
- * fault, for without that part it would be another question.
+ * Reads a link from a fragment. An invalid place is ignored; an invalid part of the question is a fault, because without
+ * that part it would be another question.
  */
 export function readLink(fragment: string): Link {
   const parts = new URLSearchParams(fragment.replace(/^#/, ""));
@@ -86,11 +86,11 @@ export function readLink(fragment: string): Link {
 }
 
 const QUESTION_KEYS: [key: string, name: Exclude<keyof Question, "sentence">, means: string, parse: (text: string) => unknown][] = [
-  ["b", "beam", "width of the beam", (text) => (/^[1-9]\d{0,3}$/.test(text) ? Number(text) : undefined)],
+  ["b", "beam", "beam width", (text) => (/^[1-9]\d{0,3}$/.test(text) ? Number(text) : undefined)],
   ["y", "target", "translation", (text) => text],
   ["w", "target_ids", "translation", parseIds],
   ["p", "prefix_ids", "beginning", parseIds],
-  ["e", "edits", "list of changes", parseEdits],
+  ["e", "edits", "list of edits", parseEdits],
   ["k", "model", "model", (text) => (/^[0-9a-f]{1,64}$/.test(text) ? text : undefined)],
 ];
 
@@ -101,7 +101,7 @@ function readQuestion(parts: URLSearchParams): Pick<Link, "question" | "fault"> 
     const text = parts.get(key);
     if (text === null) continue;
     const value = sentence ? parse(text) : undefined;
-    const why = sentence ? `its ${noun} cannot be read` : `it has a ${noun} and no sentence`;
+    const why = sentence ? `its ${noun} cannot be read` : `it has a ${noun} but no sentence`;
     if (value === undefined) return { question: null, fault: `This link is damaged: ${why}. Copy the whole link again.` };
     question[name] = value;
   }
@@ -112,7 +112,7 @@ function parseIds(text: string): number[] | undefined {
   return /^\d{1,9}(\.\d{1,9})*$/.test(text) ? text.split(".").map(Number) : undefined;
 }
 
-/** Whether each is a change that can be is for whoever makes them to say. */
+/** Parses a list of edits; whether each can be made is checked by the server. */
 function parseEdits(text: string): EditSpec[] | undefined {
   try {
     const edits: unknown = JSON.parse(text);
@@ -122,7 +122,7 @@ function parseEdits(text: string): EditSpec[] | undefined {
   }
 }
 
-/** What a trace was asked with, so that the same question gives it again, of the same model. */
+/** Makes the question that gives this trace again from the same model. */
 export function makeQuestion(manifest: Manifest): Question {
   const { beam, prefix } = manifest.run.search;
   const prefixLength = typeof prefix === "string" && prefix ? prefix.split(" ").length : 0; // pieces hold no space
@@ -136,7 +136,7 @@ export function makeQuestion(manifest: Manifest): Question {
   };
 }
 
-/** Whether a trace is one that a question gives, as far as the question says. */
+/** Tells whether a trace answers a question, as far as the question is specific. */
 export function isAnswerTo(manifest: Manifest, question: Question): boolean {
   const { target, model, ...rest } = question;
   const ownQuestion = makeQuestion(manifest);
@@ -147,7 +147,7 @@ export function isAnswerTo(manifest: Manifest, question: Question): boolean {
   return Object.entries(rest).every(([name, value]) => JSON.stringify(ownQuestion[name as keyof Question]) === JSON.stringify(value));
 }
 
-/** What a link to here says. */
+/** Makes a link to the current view. */
 export function makeLink(app: App): Link {
   const manifest = app.manifest.value;
   return {
@@ -166,14 +166,14 @@ export function makeLink(app: App): Link {
   };
 }
 
-/** Whether a link, typed into the address of an open page, is of another trace than the one that is shown. */
+/** Tells whether a link typed into the address of an open page is of another trace than the one shown. */
 function pointsElsewhere(app: App, link: Link): boolean {
   const manifest = app.manifest.value;
   if (!manifest || link.fault !== null || (link.trace !== null && link.trace !== manifest.id)) return true;
   return link.question !== null && !isAnswerTo(manifest, link.question);
 }
 
-/** Puts the page where a link points. */
+/** Moves the page to the place of a link. */
 export function applyLink(app: App, link: Link): void {
   app.place.value = link.place;
   app.step.value = link.step;
@@ -184,7 +184,7 @@ export function applyLink(app: App, link: Link): void {
     for (const [letter, name] of Object.entries(SWITCHES)) app[name].value = link.switches.includes(letter);
 }
 
-/** Shows the trace of a link: the one that is kept, or made again; a sentence where that is not what the link names. */
+/** Shows the trace of a link, made again if the server no longer has it; sets a notice where the two differ. */
 export async function openLink(app: App, link: Link): Promise<void> {
   const { trace, question, fault } = link;
   applyLink(app, link);
@@ -194,7 +194,7 @@ export async function openLink(app: App, link: Link): Promise<void> {
     const isOther = manifest && ((trace !== null && trace !== manifest.id) || (question !== null && !isAnswerTo(manifest, question)));
     if (fault !== null) app.notice.value = fault;
     else if (isOther)
-      app.notice.value = `This link is of another translation than this file holds, which is “${manifest.sentence}” by ${manifest.model.name}; open it in the page or the file that it was copied from.`;
+      app.notice.value = `This link belongs to another translation than this file, which holds “${manifest.sentence}” by ${manifest.model.name}; open the link in the page or file that it was copied from.`;
     return;
   }
   if (fault !== null) {
@@ -205,14 +205,14 @@ export async function openLink(app: App, link: Link): Promise<void> {
   if (!question) return;
   const answer = await app.askSource("trace", question);
   if (answer && trace !== null && answer.id !== trace)
-    app.notice.value = `This link names another run (${trace}) than its sentence and settings give here (${answer.id}), so what is shown may differ from what it showed where it was made.`;
+    app.notice.value = `This link names another run (${trace}) than the one its sentence and settings give here (${answer.id}), so what you see may differ from what the link showed where it was copied.`;
 }
 
-/** Keeps the address and the page together; gives back how to stop. Where addresses are closed (a sandboxed frame), nothing happens. */
+/** Keeps the address and the page in step; gives back a function that stops it. In a sandboxed frame it does nothing. */
 export function syncAddress(app: App): () => void {
   let view = app.place.value;
   let trace = app.manifest.value?.id;
-  const arriving = signal(false); // the address says already where one will be
+  const arriving = signal(false); // true while the address is ahead of the page
   const stop = effect(() => {
     const fragment = `#${writeLink(makeLink(app))}`;
     const shownTrace = app.manifest.value?.id;

@@ -1,4 +1,4 @@
-// Which numbers of a tensor stand in which cell of a picture, which of them are masked, and how they are told in words.
+// Pictures of tensors: which number stands in which cell, which cells are masked, and how a cell is described in words.
 import type { Scale } from "./colour";
 import { formatExact } from "./readout";
 import type { Manifest, TensorRow } from "./types";
@@ -9,7 +9,7 @@ export interface SheetAxis {
   labels?: string[];
 }
 
-/** A sheet of numbers: which, how they are coloured and labelled, and what happens when a cell is opened. */
+/** Properties of a sheet: its numbers, colours and labels, and the action when a cell is opened. */
 export interface SheetProps {
   values: ArrayLike<number>; // rows.size * cols.size numbers; NaN is shown as such
   rows: SheetAxis;
@@ -17,11 +17,11 @@ export interface SheetProps {
   scale: Scale;
   label: string;
   masked?: (row: number, col: number) => boolean;
-  cell?: number; // CSS pixels of a side; what fits where absent
+  cell?: number; // CSS pixels of a side; by default chosen to fit
   maxHeight?: number;
   bare?: boolean; // a thumbnail: no words, no keys
   onOpen?: (row: number, col: number) => void;
-  /** Said beside the label: the shape, a fixed dimension. */
+  /** Text beside the label: the shape, a fixed dimension. */
   note?: string;
 }
 
@@ -30,13 +30,13 @@ export interface Picture {
   cols: SheetAxis;
   values: Float32Array; // rows * cols
   masked?: (row: number, col: number) => boolean;
-  /** The whole index of a cell in its tensor. */
+  /** Gives the whole index of a cell in its tensor. */
   index(row: number, col: number): number[];
-  /** Dimensions that were fixed, as words: "head 3". */
+  /** Names of the fixed dimensions with their numbers: "head 3". */
   fixedNames: string[];
 }
 
-/** The tensor that says which cells of `name` may be read: a pattern's, or its scores'. */
+/** Finds the mask of a tensor: of a pattern, or of the scores it was computed from. */
 export function findMask(manifest: Manifest, name: string): TensorRow | undefined {
   const scaled = manifest.tensors.filter((row) => row.op.kind === "scale" && row.op.inputs[0] === name);
   const names = new Set([name, ...scaled.map((row) => row.name)]);
@@ -48,7 +48,7 @@ export function findMask(manifest: Manifest, name: string): TensorRow | undefine
   return undefined;
 }
 
-/** What remains of a tensor when some dimensions are fixed: two of them, or one as a single row. */
+/** Makes a picture of a tensor with some dimensions fixed: the last two of the others, or the only one as a single row. */
 export function makePicture(
   manifest: Manifest,
   row: TensorRow,
@@ -99,7 +99,7 @@ function computeStrides(shape: number[]): number[] {
   return strides;
 }
 
-/** Where a cell stands in a tensor that is the same along some dimensions; both end with the same ones. */
+/** Finds the offset of a cell in a tensor that is broadcast to it; both end with the same dimensions. */
 function findBroadcastOffset(index: number[], shape: number[]): number {
   const strides = computeStrides(shape);
   const skip = index.length - shape.length;
@@ -121,13 +121,13 @@ export function nameDim(dim: string): string {
   return DIM_NAMES[dim] ?? dim;
 }
 
-/** A position in words: its piece, or its number. */
+/** Names a position: its piece, or its number. */
 export function namePosition(axis: SheetAxis, position: number): string {
   const label = axis.labels?.[position];
   return label === undefined ? `${nameDim(axis.dim)} ${position}` : label;
 }
 
-/** One cell in a sentence, as a screen reader says it. */
+/** Describes one cell in a sentence for a screen reader. */
 export function describeCell(
   picture: { rows: SheetAxis; cols: SheetAxis; values: ArrayLike<number>; masked?: (row: number, col: number) => boolean },
   row: number,

@@ -1,4 +1,4 @@
-// A piece as the tokenizer writes it; the mark of a space before it stands back, so that the letters are read first.
+// A piece as the tokenizer writes it; the mark of a space before it is dimmed, so that the letters are read first.
 
 export const SPACE = "▁";
 

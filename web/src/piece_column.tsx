@@ -1,4 +1,4 @@
-// The pieces the encoder read: press one and it is outlined wherever it occurs.
+// The column of pieces that the encoder and the decoder read; a pressed piece is outlined wherever it occurs.
 import { toggleFollow } from "./followed_piece";
 import { useApp } from "./hooks";
 import { Piece } from "./piece";
@@ -11,7 +11,7 @@ export function PieceColumn(props: { manifest: Manifest }) {
     <aside class="side" aria-label="Pieces">
       <Pieces title="Source" dim="S" pieces={source.pieces} unknown={source.unknown} />
       <Pieces title="Decoder reads" dim="T" pieces={inputs.pieces} current={app.step.value} />
-      <p class="quiet hint">Press a piece to follow it through every picture; Esc lets go.</p>
+      <p class="quiet hint">Click a piece to follow it through every picture; press Esc to stop.</p>
     </aside>
   );
 }

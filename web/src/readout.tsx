@@ -1,6 +1,6 @@
-// Numbers as text: never rounded further than the 32 bits they have.
+// Numbers as text: exact to their 32 bits, or shortened.
 
-/** The shortest decimal that is this very float32. */
+/** Formats a number as the shortest decimal that reads as the same float32. */
 export function formatExact(value: number): string {
   if (!Number.isFinite(value)) return Number.isNaN(value) ? "NaN" : value > 0 ? "∞" : "−∞";
   const single = Math.fround(value);
@@ -11,7 +11,7 @@ export function formatExact(value: number): string {
   return writeMinus(String(single));
 }
 
-/** A few digits, for a cell or a bar, where the exact value stands elsewhere. */
+/** Formats a number with a few digits, for a cell or a bar whose exact value stands elsewhere. */
 export function formatShort(value: number, digits = 2): string {
   if (!Number.isFinite(value)) return formatExact(value);
   const size = Math.abs(value);
@@ -23,7 +23,7 @@ function writeMinus(text: string): string {
   return text.replace("e+", "e").replace("-", "−").replace("e-", "e−");
 }
 
-/** An unrounded value, with what it is said before it. */
+/** Shows an unrounded value after an optional label. */
 export function Readout(props: { value: number; label?: string }) {
   return (
     <span class="readout">

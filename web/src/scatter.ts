@@ -1,9 +1,9 @@
-// Points on a map: where each stands on the paper, which is nearest to a place, which is next in a direction.
+// Points of a scatter plot: their pixels, the nearest to a place, and the next in a direction.
 
 export interface MapFrame {
   width: number;
   height: number;
-  /** What stands in the middle, and how many pixels one unit takes. */
+  /** Coordinates of the centre, and pixels of one unit. */
   x: number;
   y: number;
   scale: number;
@@ -11,7 +11,7 @@ export interface MapFrame {
 
 const EDGE = 24; // pixels that stay free around all points
 
-/** The frame that shows all points, or so many times larger around the place of `at`. */
+/** Makes the frame that shows all points, or one `zoom` times larger around the point `centre`. */
 export function makeFrame(places: ArrayLike<number>, width: number, height: number, zoom: number, centre: number | null): MapFrame {
   let [left, right, low, high] = [Infinity, -Infinity, Infinity, -Infinity];
   for (let i = 0; i < places.length; i += 2) {
@@ -24,13 +24,13 @@ export function makeFrame(places: ArrayLike<number>, width: number, height: numb
   return { ...whole, x: places[2 * centre] as number, y: places[2 * centre + 1] as number, scale: fittingScale * zoom };
 }
 
-/** Where a point stands, in pixels from the upper left corner; up is more. */
+/** Locates a point in pixels from the upper left corner; larger y is higher. */
 export function locatePoint(frame: MapFrame, places: ArrayLike<number>, point: number): [number, number] {
   const [x, y] = [places[2 * point] as number, places[2 * point + 1] as number];
   return [frame.width / 2 + (x - frame.x) * frame.scale, frame.height / 2 - (y - frame.y) * frame.scale];
 }
 
-/** The point nearest to a place on the paper, within so many pixels. */
+/** Finds the point nearest to a place in the frame, within `reach` pixels. */
 export function findNearest(frame: MapFrame, places: ArrayLike<number>, x: number, y: number, reach = 14): number | null {
   let [best, least]: [number | null, number] = [null, reach * reach];
   for (let point = 0; 2 * point < places.length; point++) {
@@ -41,7 +41,7 @@ export function findNearest(frame: MapFrame, places: ArrayLike<number>, x: numbe
   return best;
 }
 
-/** The next point in a direction (dx to the right, dy down): near, and not far off that line; itself where there is none. */
+/** Finds the next point in a direction (dx to the right, dy down), near and close to that line; `from` where there is none. */
 export function findNext(frame: MapFrame, places: ArrayLike<number>, from: number, dx: number, dy: number): number {
   const [x, y] = locatePoint(frame, places, from);
   let [best, least] = [from, Infinity];

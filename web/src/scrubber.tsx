@@ -1,4 +1,4 @@
-// The translation, piece by piece: each is one step of decoding, and can be gone to.
+// The translation piece by piece; each piece is one step of decoding and can be selected.
 import { useApp } from "./hooks";
 import { moveStep } from "./navigation";
 import { Piece } from "./piece";
@@ -11,7 +11,7 @@ export function Scrubber(props: { manifest: Manifest }) {
   const { steps, target } = manifest;
   const currentStep = Math.min(app.step.value, steps.length - 1);
   const step = steps[currentStep];
-  const hidden = app.hidden.value; // in front of a class, until the teacher shows the numbers
+  const hidden = app.hidden.value; // in teach mode, until the numbers are shown
   return (
     <section class="scrubber" aria-label="Translation">
       <p class="translation" lang={manifest.languages?.target}>
@@ -81,7 +81,7 @@ function describeScore(manifest: Manifest, hidden: boolean): string {
   const { forced, tree, log_prob, edits } = manifest;
   const origin = forced ? "target given" : tree ? `beam ${tree.width}` : "";
   const edited = edits.length ? `${edits.length} ${edits.length === 1 ? "edit" : "edits"}` : "";
-  const stopped = manifest.stop === "eos" ? "" : forced ? "not ended" : "stopped at the longest length";
+  const stopped = manifest.stop === "eos" ? "" : forced ? "unfinished" : "stopped at the maximum length";
   const logProb = `log p ${formatShort(log_prob)}`;
   const numbers = hidden ? [] : [logProb, `score ${formatShort(manifest.score)}`];
   return [...numbers, origin, edited, stopped].filter(Boolean).join(" · ");

@@ -1,4 +1,4 @@
-// A sheet of numbers: a canvas with the words beside it, a legend, the value under the pointer, and the keys.
+// A sheet of numbers: a canvas with its headers, a legend, the value under the pointer, and its keys.
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { toggleFollow, toggleFollowCell } from "./followed_piece";
 import { useApp } from "./hooks";
@@ -133,10 +133,10 @@ function FullSheet(props: SheetProps) {
         </div>
       </div>
       <p class="sheet-readout">
-        {shownCell && !marks.hidden ? <CellText {...props} shown={shownCell} /> : <span class="quiet">{marks.hidden ? "hidden · Space shows the values" : " "}</span>}
+        {shownCell && !marks.hidden ? <CellText {...props} shown={shownCell} /> : <span class="quiet">{marks.hidden ? "hidden · press Space to show the values" : " "}</span>}
         {pinned && props.onOpen ? (
           <button type="button" class="link" onClick={() => props.onOpen?.(pinned[0], pinned[1])}>
-            how this number is made
+            how this number is computed
           </button>
         ) : null}
       </p>

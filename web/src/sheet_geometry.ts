@@ -1,7 +1,7 @@
-// Where the cells and headers of a sheet stand, and what stands under a point.
+// Geometry of a sheet: where its cells and headers stand, and what lies under a point.
 import type { SheetAxis } from "./picture";
 
-/** How headers lean that are wider than their column. */
+/** Angle of headers that are wider than their column. */
 export const SLANT = Math.PI / 3;
 
 export interface SheetCells {
@@ -11,7 +11,7 @@ export interface SheetCells {
   masked?: (row: number, col: number) => boolean;
 }
 
-/** Everything in CSS pixels; cells begin at (left, top) and move under the headers when scrolled. */
+/** Sizes in CSS pixels; cells begin at (left, top) and move under the headers when scrolled. */
 export interface SheetLayout {
   left: number;
   top: number;
@@ -31,7 +31,7 @@ export interface SheetView {
   ratio: number;
 }
 
-/** The cells that can be seen: rows from r0 up to r1, columns alike. */
+/** The visible cells: rows from r0 up to but not including r1, columns likewise. */
 export interface VisibleCells {
   c0: number;
   c1: number;
@@ -49,7 +49,7 @@ export function findVisibleCells(cells: SheetCells, view: SheetView): VisibleCel
   };
 }
 
-/** Cells as large as the room allows, between what can be pointed at and what looks clumsy. */
+/** Lays out cells as large as the room allows, within limits: small ones are hard to point at, large ones look clumsy. */
 export function layOutSheet(
   cells: SheetCells,
   room: number,
@@ -72,7 +72,7 @@ export function layOutSheet(
   return { left, top, right: slanted ? slack : 2, width, height, slanted, font };
 }
 
-/** Rows with words are as high as letters need, squares if they can be; rows without may shrink until all fit `room`. */
+/** Chooses the height of rows: with words as high as letters need, if possible square; without, small enough to fit `room`. */
 function chooseRowHeight(cells: SheetCells, width: number, font: number, numbers: boolean, room: number): number {
   const { rows, cols } = cells;
   if (rows.labels || rows.dim === "1") return Math.min(font * 3.2, Math.max(font * 1.6, cols.labels ? width : 0));
@@ -83,7 +83,7 @@ function measureWidest(labels: string[], measure: (text: string) => number): num
   return Math.max(0, ...labels.map(measure));
 }
 
-/** The cell under a point of the view, or null between headers. */
+/** Finds the cell under a point of the view; null over a header. */
 export function findCell(cells: SheetCells, view: SheetView, x: number, y: number): [number, number] | null {
   const { layout } = view;
   if (x < layout.left || y < layout.top) return null;
@@ -92,7 +92,7 @@ export function findCell(cells: SheetCells, view: SheetView, x: number, y: numbe
   return row < cells.rows.size && col < cells.cols.size ? [row, col] : null;
 }
 
-/** The header under a point of the view: which axis, which position. */
+/** Finds the header under a point of the view: its axis and position. */
 export function findHeader(cells: SheetCells, view: SheetView, x: number, y: number): { axis: SheetAxis; at: number } | null {
   const { layout } = view;
   if (x < layout.left && y >= layout.top) {

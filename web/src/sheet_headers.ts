@@ -1,11 +1,11 @@
-// The words and numbers beside a sheet of cells; the followed piece stands on a plate of its own colour.
+// The headers of a sheet: words and numbers beside its cells; the followed piece has a background of its own colour.
 import type { SheetAxis } from "./picture";
 import { SPACE } from "./piece";
 import { type SheetCells, type SheetView, SLANT, type VisibleCells } from "./sheet_geometry";
 import type { Follow } from "./state";
 import type { Inks } from "./theme";
 
-/** Paints the headers of the part that can be seen. */
+/** Paints the headers of the visible part. */
 export function paintHeaders(
   context: CanvasRenderingContext2D,
   cells: SheetCells,
@@ -65,7 +65,7 @@ export function paintHeaders(
   context.restore();
 }
 
-/** The text, with the mark of a space before it standing back. */
+/** Paints a piece with the mark of its space dimmed. */
 function fillPiece(context: CanvasRenderingContext2D, text: string, x: number, y: number): void {
   if (!text.startsWith(SPACE)) return context.fillText(text, x, y);
   const textWidth = context.measureText(text).width;
@@ -79,7 +79,7 @@ function fillPiece(context: CanvasRenderingContext2D, text: string, x: number, y
   context.textAlign = align;
 }
 
-/** Positions that get a header: all pieces, and as many numbers as do not touch. */
+/** Chooses the positions that get a header: all pieces, and as many numbers as do not touch. */
 function chooseTicks(axis: SheetAxis, from: number, to: number, side: number, room: number): number[] {
   if (axis.dim === "1") return [];
   const interval = axis.labels ? 1 : ([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024].find((step) => step * side >= room) ?? 2048);

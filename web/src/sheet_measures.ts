@@ -1,8 +1,8 @@
-// The room a sheet has on the page, and how wide its words are there.
+// Measures on the page: the room that a sheet has, and the width of its texts.
 import { useEffect, useState } from "preact/hooks";
 import type { SheetLayout } from "./sheet_geometry";
 
-/** Scrolls so that a cell is not under a header or beyond the edge. */
+/** Scrolls the frame until a cell is neither under a header nor beyond the edge. */
 export function scrollToCell(frame: HTMLDivElement | null, layout: SheetLayout, visible: { width: number; height: number }, row: number, col: number): void {
   if (!frame) return;
   const [x, y] = [col * layout.width, row * layout.height];
@@ -10,7 +10,7 @@ export function scrollToCell(frame: HTMLDivElement | null, layout: SheetLayout, 
   frame.scrollTop = Math.min(y, Math.max(frame.scrollTop, y + layout.height + layout.top - visible.height));
 }
 
-/** The width there is for a sheet, and the size of its letters; both follow the page. */
+/** Measures the width available for a sheet and its font size, again whenever the page changes. */
 export function useAvailableSize(frame: { current: HTMLDivElement | null }): [number, number] {
   const [room, setRoom] = useState<[number, number]>([0, 12]);
   useEffect(() => {

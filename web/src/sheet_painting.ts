@@ -1,4 +1,4 @@
-// Painting a sheet of cells on a canvas: values as colours, hatching where nothing may be read, and the outlines.
+// Painting a sheet of cells on a canvas: values as colours, hatching for masked cells, and outlines.
 import { chooseInk, type Scale, toRgb } from "./colour";
 import { formatShort } from "./readout";
 import { findVisibleCells, type SheetCells, type SheetLayout, type SheetView, type VisibleCells } from "./sheet_geometry";
@@ -16,7 +16,7 @@ export interface SheetMarks {
 
 const NUMBERS_FROM = 34; // CSS pixels of a cell that can hold a number
 
-/** Paints the part of the sheet that can be seen. */
+/** Paints the visible part of a sheet. */
 export function paintSheet(context: CanvasRenderingContext2D, cells: SheetCells, scale: Scale, view: SheetView, marks: SheetMarks, inks: Inks): void {
   const { layout, viewWidth, viewHeight, ratio } = view;
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -76,7 +76,7 @@ function paintCells(
     }
 }
 
-/** Hatching over masked cells: never a colour of the scale. */
+/** Hatches masked cells, so that they have no colour of the scale. */
 function paintMasked(
   context: CanvasRenderingContext2D,
   masked: (row: number, col: number) => boolean,
@@ -100,7 +100,7 @@ function paintMasked(
   context.fill();
 }
 
-/** Slanted lines, as a fill. */
+/** Makes a fill of slanted lines. */
 export function makeHatching(context: CanvasRenderingContext2D, inks: Inks, ratio: number): CanvasPattern | string {
   const side = 6;
   const tile = document.createElement("canvas");
@@ -127,7 +127,7 @@ function paintGrid(context: CanvasRenderingContext2D, layout: SheetLayout, seen:
     context.fillRect(seen.c0 * layout.width, r * layout.height - 0.5, (seen.c1 - seen.c0) * layout.width, 1);
 }
 
-/** Teach mode, before the values are shown: a dot in every cell. */
+/** Paints one plain area instead of values, while teach mode hides them. */
 function paintHidden(context: CanvasRenderingContext2D, layout: SheetLayout, seen: VisibleCells, inks: Inks): void {
   context.fillStyle = inks.line;
   const width = (seen.c1 - seen.c0) * layout.width;

@@ -1,4 +1,4 @@
-// The same numbers as a real table, for those who read tables.
+// A sheet of numbers as a real table, for screen readers and for those who prefer tables.
 import { useApp } from "./hooks";
 import { namePosition, type SheetProps } from "./picture";
 import { formatExact } from "./readout";

@@ -1,4 +1,4 @@
-// What one page knows: the trace it shows, the place one looks at, and how to fetch numbers. One object per mount.
+// The state of one page: the trace it shows, the current place, and functions that fetch numbers. One object per mount.
 import { batch, type Signal, signal } from "@preact/signals";
 import { findFileAnswer, OF_MODEL } from "./file_answers";
 import { findTensorRow } from "./tensor_graph";
@@ -22,7 +22,7 @@ export type View =
   | "debug"
   | "export";
 
-/** Where we are; a permalink is made of it. */
+/** The current place; a permalink is made of it. */
 export interface Place {
   view: View;
   section?: string; // "decoder.3.cross"
@@ -46,7 +46,7 @@ export interface Parameter {
 }
 
 export type Mode = "learn" | "teach" | "debug";
-/** What is on or off, by its letter in a link. */
+/** Switches of the page, by their letter in a link. */
 export const SWITCHES = { n: "numbers", t: "table", m: "code", h: "hidden" } as const;
 export type Theme = "auto" | "light" | "dark";
 export type Host = "page" | "file" | "widget";
@@ -71,27 +71,27 @@ export interface App {
   hidden: Signal<boolean>; // teach mode: values wait for the space bar
   busy: Signal<string | null>;
   problem: Signal<string | null>;
-  notice: Signal<string | null>; // what a link wanted otherwise than it is shown: until another trace comes
-  /** What is known of the model's heads beside this sentence; null until it came. */
+  notice: Signal<string | null>; // how the shown trace differs from what a link named, until another trace comes
+  /** Study of the model's heads on other sentences; null until it has come. */
   headStudy: Signal<HeadStudyAnswer | null>;
-  /** Shows the trace that the source holds, of this id where it holds several, if it is the one `wanted`; whether it did. */
+  /** Shows the source's trace (the one with this id where it has several) if it is `wanted`; resolves to whether it did. */
   showTrace(id?: string | null, wanted?: (manifest: Manifest) => boolean): Promise<boolean>;
-  /** Moves to a place that differs from this one by `change`, and leaves a mark in the history. */
+  /** Moves to a place that differs from the current one by `change`, and adds it to the history. */
   goTo(change: Partial<Place>): void;
-  /** All numbers of a captured tensor; rejects with one sentence where it was not captured. */
+  /** Loads all numbers of a captured tensor; rejects with one sentence where it was not captured. */
   loadTensor(name: string): Promise<Tensor>;
-  /** The same where it has come already. */
+  /** Gives a tensor that has already been loaded. */
   peekTensor(name: string): Tensor | undefined;
   loadParameter(name: string, first: number, end: number): Promise<Parameter>;
-  /** Asks the source; null where it could not answer, and `problem` then says why. A new trace is shown at once, at `then`. */
+  /** Asks the source; null where it could not answer, with the reason in `problem`. A new trace is shown at once, at `then`. */
   askSource<V extends keyof Acts>(verb: V, args: Acts[V]["args"], then?: Partial<Place>): Promise<Acts[V]["gives"] | null>;
-  /** The same where a picture needs it to be drawn: asked once, told nobody; rejects with a sentence. */
+  /** Asks the source for what a picture needs: only once, and without setting `busy` or `problem`; rejects with a sentence. */
   fetchAnswer<V extends keyof Acts>(verb: V, args: Acts[V]["args"]): Promise<Acts[V]["gives"]>;
 }
 
 const BLOCK_ROWS = 64; // rows of a parameter fetched together
 
-/** The state of one page over `source`, at its beginning. */
+/** Makes the initial state of a page over `source`. */
 export function makeApp(source: TraceSource, host: Host): App {
   let pending = new Map<string, Promise<Tensor>>();
   let loaded = new Map<string, Tensor>();
@@ -211,7 +211,7 @@ export function makeApp(source: TraceSource, host: Host): App {
       const saved = findFileAnswer(manifest.value, verb, args);
       if (saved) return saved;
       if (!source.act) {
-        app.problem.value = "A file cannot be asked anything new: open this model with `pellucid serve` for that.";
+        app.problem.value = "A saved file cannot compute anything new; to do that, open the model with `pellucid serve`.";
         return null;
       }
       app.busy.value = BUSY_TEXTS[verb] ?? "Asking";
@@ -245,7 +245,7 @@ export function makeApp(source: TraceSource, host: Host): App {
   async function requestAnswer<V extends keyof Acts>(verb: V, args: Acts[V]["args"]): Promise<Acts[V]["gives"]> {
     const saved = findFileAnswer(manifest.value, verb, args);
     if (saved) return saved;
-    if (!source.act) throw new Error("Not in this file; ask the server: pellucid serve MODEL");
+    if (!source.act) throw new Error("Not in this file; to compute it, run: pellucid serve MODEL");
     return source.act(verb, args);
   }
 
@@ -253,15 +253,15 @@ export function makeApp(source: TraceSource, host: Host): App {
 }
 
 const BUSY_TEXTS: Partial<Record<keyof Acts, string>> = {
-  account: "Taking the logit apart",
-  verdict: "Hiding one word after another",
-  trace: "Translating and looking",
+  account: "Computing the parts of the logit",
+  verdict: "Hiding one word at a time",
+  trace: "Translating",
   edit: "Running again with the edit",
   identity: "Translating the other sentence",
   analogy: "Adding vectors",
 };
 
-/** What went wrong, as one sentence. */
+/** Describes an error in one sentence. */
 export function describeError(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -44,7 +44,7 @@ export function findStoryParts(manifest: Manifest): StoryParts {
   };
 }
 
-/** How order enters this model. */
+/** Makes the formula by which positions enter this model. */
 export function makePositionFormula(parts: StoryParts): JSX.Element {
   if (parts.positions) return makeFormula(parts.positions.op);
   if (!parts.rotatedQueries) return display("x = embedding");
@@ -55,7 +55,7 @@ export function makePositionFormula(parts: StoryParts): JSX.Element {
   );
 }
 
-/** Norm before or after each part, as the operations say, and the feed-forward with its activation. */
+/** Makes the formulas of the residual, with its norm before or after, and of the feed-forward with its activation. */
 export function makeFeedForwardFormula(parts: StoryParts): JSX.Element {
   const inner = parts.activation && findTensorRow(parts.manifest, listInputs(parts.activation.op)[0] ?? "");
   const input = inner && findTensorRow(parts.manifest, listInputs(inner.op)[0] ?? "");

@@ -1,4 +1,4 @@
-// The story: fourteen stops from the sentence to its translation, each told with the numbers of this trace.
+// The stops of the story: fourteen, from the sentence to its translation, each with the numbers of this trace.
 
 import type { JSX } from "preact";
 import type { RichText } from "./format";
@@ -11,20 +11,20 @@ import type { Manifest, TensorRow } from "./types";
 
 export const STOP_COUNT = 14;
 
-/** One stop: where to look, what to say of this sentence, the formula, and something to try. */
+/** One stop of the story: place, text, formula, and something to try. */
 export interface StoryStop {
   title: string;
   place: Place;
-  /** Whether it is told better of a later step than the first one, before which nothing was written. */
+  /** True where a later step than the first explains it better: before the first, nothing is written. */
   isTimedLater: boolean;
-  /** The tensor whose installed source line is shown. */
+  /** Tensor whose installed source line is shown. */
   tensor: TensorRow | null;
   formula: JSX.Element;
   writeText(reader: StoryReader): Promise<RichText>;
   suggestion: string;
 }
 
-/** The fourteen stops for the source piece and the step looked at. */
+/** Makes the fourteen stops for the source piece and the step that are looked at. */
 export function makeStory(manifest: Manifest, piece: number, step: number, canAct: boolean): StoryStop[] {
   const story = findStoryParts(manifest);
   const findRow = (name: string | undefined) => (name === undefined ? null : (findTensorRow(manifest, name) ?? null));
@@ -50,8 +50,8 @@ export function makeStory(manifest: Manifest, piece: number, step: number, canAc
       display(line("P ( y | x ) =", over("∏", "t"), "P ( y_t | y_{<t} , x )")),
       STORY_TEXTS.sentence,
       canAct
-        ? "Press / and type a sentence of your own; everything here is then computed anew."
-        : "This is a file and shows one sentence: serve the model to type your own.",
+        ? "Press / and type a sentence of your own; everything here is then computed again."
+        : "This is a file with one sentence; to type your own, open the model with pellucid serve.",
     ),
     makeStop(
       "Cut into pieces",
@@ -59,7 +59,7 @@ export function makeStory(manifest: Manifest, piece: number, step: number, canAc
       story.embedding,
       display('"sentence" → "pieces" → "ids"'),
       STORY_TEXTS.pieces,
-      "Click a piece: it stays outlined in every picture until Esc.",
+      "Click a piece: it stays outlined in every picture until you press Esc.",
     ),
     makeStop(
       "Each id picks a vector",
@@ -77,7 +77,7 @@ export function makeStory(manifest: Manifest, piece: number, step: number, canAc
       STORY_TEXTS.positions,
       story.positions
         ? "Move over two neighbouring rows, then over two that are far apart, and compare their similarity."
-        : "Say the same words in another order and look whether the translation follows.",
+        : "Type the same words in another order and see whether the translation changes.",
     ),
     makeStop(
       "Three vectors from one",
@@ -96,7 +96,7 @@ export function makeStory(manifest: Manifest, piece: number, step: number, canAc
       "Open a number of the products with Enter to see it as a sum.",
     ),
     makeStop(
-      "Made smaller",
+      "Scaled down",
       placeHead(encoderSelf, piece),
       findRow(encoderSelf?.scores),
       display(line("scores =", fraction("Q K^T", root("d_k")))),
@@ -109,7 +109,7 @@ export function makeStory(manifest: Manifest, piece: number, step: number, canAc
       findRow((decoderSelf ?? encoderSelf)?.allowed),
       display('a_{q,k} = 1 "where" k ≤ q , "else" 0'),
       STORY_TEXTS.mask,
-      "Step on with the . key: with every step one more column opens.",
+      "Go to the next step with the . key: with every step one more column can be read.",
     ),
     makeStop(
       "Scores become weights",
@@ -117,7 +117,7 @@ export function makeStory(manifest: Manifest, piece: number, step: number, canAc
       findRow(encoderSelf?.pattern),
       display(line("α_{q,k} =", fraction(power("e", "s_{q,k}"), line(over("∑", "j"), power("e", "s_{q,j}"))))),
       STORY_TEXTS.pattern,
-      "Guess which piece wins a row, then look.",
+      "Guess which piece gets the largest weight in a row, then check.",
     ),
     makeStop(
       "Reading with the weights",
@@ -133,7 +133,7 @@ export function makeStory(manifest: Manifest, piece: number, step: number, canAc
       story.activation,
       makeFeedForwardFormula(story),
       STORY_TEXTS.feedForward,
-      "Open the same block one layer up with } and see other units answer.",
+      "Open the same block one layer up with } and see which units are active there.",
     ),
     makeStop(
       "The decoder looks back at the source",
@@ -141,7 +141,7 @@ export function makeStory(manifest: Manifest, piece: number, step: number, canAc
       findRow(cross?.pattern),
       display(line("cross = softmax (", fraction("Q_{decoder} K_{encoder}^T", root("d_k")), ") V_{encoder}")),
       STORY_TEXTS.crossing,
-      "Step with , and . : the attended source piece moves with the word that is written.",
+      "Go back and forth with the , and . keys: the attended source piece moves with the word that is written.",
     ),
     makeStop(
       "One number for each piece",
@@ -152,12 +152,12 @@ export function makeStory(manifest: Manifest, piece: number, step: number, canAc
       "Look at what adds to its logit, then compare with the runner-up.",
     ),
     makeStop(
-      "Write it down, go on",
+      "Write it down and go on",
       { view: manifest.tree ? "beam" : "output" },
       story.logits,
       display(line("log P ( y | x ) =", over("∑", "t"), "log P ( y_t | y_{<t} , x )")),
       STORY_TEXTS.search,
-      manifest.tree && canAct ? "Click a dashed node: its own trace opens." : "Go back to the first step with the , key and walk through all of them.",
+      manifest.tree && canAct ? "Click a dashed node, then open its trace with the button below the tree." : "Go back to the first step with the , key and walk through all of them.",
     ),
   ];
 }

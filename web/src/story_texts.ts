@@ -1,11 +1,11 @@
-// What the story says at each stop of this very sentence, with numbers read from the captured tensors.
+// The text of each stop of the story for the sentence shown, with numbers read from the captured tensors.
 
 import { formatCount, formatQuantity, quotePiece, type RichText, richText } from "./format";
 import type { StoryParts } from "./story_parts";
 import { type AttentionParts, findConsumer, findTensorRow, listLabels } from "./tensor_graph";
 import type { Manifest, TensorRow } from "./types";
 
-/** Where the reader stands, and how numbers are fetched; `values` rejects, saying so, where nothing was captured. */
+/** The piece and the step that the story follows, and a function that fetches a tensor; it rejects where nothing was captured. */
 export interface StoryReader {
   piece: number; // row of S
   step: number; // row of T
@@ -20,7 +20,7 @@ export const STORY_TEXTS = {
   async sentence({ manifest }: StoryParts): Promise<RichText> {
     const { source, target, model } = manifest;
     const words = source.text.split(/\s+/).filter(Boolean).length;
-    return richText`The model reads the ${formatQuantity(words, "word")} of “${source.text}” all at once and then writes “${target.text}”, one piece after the other. It does so with ${formatCount(model.parameters)} trained numbers; that is all it knows.`;
+    return richText`The model reads the ${formatQuantity(words, "word")} of “${source.text}” all at once and then writes “${target.text}”, one piece after another. It does so with ${formatCount(model.parameters)} trained numbers; that is all it knows.`;
   },
 
   async pieces({ manifest }: StoryParts, { piece }: StoryReader): Promise<RichText> {
@@ -33,23 +33,23 @@ export const STORY_TEXTS = {
     if (embedding?.op.kind !== "lookup") return NO_SUCH_PART;
     const width = embedding.shape.at(-1) ?? 0;
     const first = (await values(embedding.name)).subarray(piece * width);
-    const scaled = embedding.op.scale === 1 ? richText`` : richText`, each times ${embedding.op.scale}`;
-    return richText`The id of ${quotePiece(manifest.source.pieces[piece])}, ${manifest.source.ids[piece] ?? NaN}, picks that row of a trained table: ${formatCount(width)} numbers${scaled}. They begin ${first[0] ?? NaN}, ${first[1] ?? NaN}, ${first[2] ?? NaN}.`;
+    const scaled = embedding.op.scale === 1 ? richText`` : richText`, each multiplied by ${embedding.op.scale}`;
+    return richText`The id of ${quotePiece(manifest.source.pieces[piece])}, ${manifest.source.ids[piece] ?? NaN}, picks that row of a trained table: ${formatCount(width)} numbers${scaled}. They start with ${first[0] ?? NaN}, ${first[1] ?? NaN}, ${first[2] ?? NaN}.`;
   },
 
   async positions({ manifest, embedding, positions, rotatedQueries }: StoryParts, { piece, values }: StoryReader): Promise<RichText> {
     const name = quotePiece(manifest.source.pieces[piece]);
     if (!positions || !embedding) {
       return rotatedQueries
-        ? richText`This model adds nothing for the place of a piece. It turns the queries and keys of self-attention instead, those of ${name} by ${piece} times an angle that differs from pair to pair of numbers.`
-        : richText`This model is not told where a piece stands: to it a sentence is a bag of pieces.`;
+        ? richText`This model does not add a vector for the position of a piece. Instead it rotates the queries and keys of self-attention, those of ${name} by ${piece} times an angle that differs for each pair of numbers.`
+        : richText`This model gets no information about positions: to it a sentence is a bag of pieces.`;
     }
     const width = positions.shape.at(-1) ?? 0;
     const positionNumber = (await values(positions.name))[piece * width] ?? NaN;
     const before = (await values(embedding.name))[piece * width] ?? NaN;
     const sum = findConsumer(manifest, embedding.name, "add");
     const after = sum ? ((await values(sum.name))[piece * width] ?? NaN) : NaN;
-    return richText`${name} stands at position ${piece}, counted from 0. The vector of that position is added to its embedding, number by number; the first: ${before} + ${positionNumber} = ${after}.`;
+    return richText`${name} stands at position ${piece}, counted from 0. The vector of that position is added to its embedding, number by number; the first number: ${before} + ${positionNumber} = ${after}.`;
   },
 
   async projections({ manifest, encoderSelf }: StoryParts, { piece, values }: StoryReader): Promise<RichText> {
@@ -57,7 +57,7 @@ export const STORY_TEXTS = {
     const width = findTensorRow(manifest, encoderSelf.q)?.shape.at(-1) ?? 0;
     const readFirst = async (name: string) => (await values(name))[piece * width] ?? NaN;
     const name = quotePiece(manifest.source.pieces[piece]);
-    return richText`From the vector of ${name}, head 1 of ${formatCount(encoderSelf.heads)} makes three vectors of ${formatCount(width)} numbers: what it looks for (q, begins ${await readFirst(encoderSelf.q)}), what it offers to be found by (k, ${await readFirst(encoderSelf.k)}) and what it gives when it is read (v, ${await readFirst(encoderSelf.v)}).`;
+    return richText`From the vector of ${name}, head 1 of ${formatCount(encoderSelf.heads)} makes three vectors of ${formatCount(width)} numbers: what it looks for (q, starting with ${await readFirst(encoderSelf.q)}), what others can find it by (k, ${await readFirst(encoderSelf.k)}) and what it passes on when it is read (v, ${await readFirst(encoderSelf.v)}).`;
   },
 
   async products({ manifest, encoderSelf }: StoryParts, reader: StoryReader): Promise<RichText> {
@@ -65,7 +65,7 @@ export const STORY_TEXTS = {
     const { best, name, width } = await findStrongestKey(manifest, encoderSelf, reader.piece, reader);
     const product = (await readRow(manifest, encoderSelf.products, reader.piece, reader))[best] ?? NaN;
     const n = listLabels(manifest, encoderSelf.keyDim).length;
-    return richText`The query of ${name} times the key of ${quotePiece(listLabels(manifest, encoderSelf.keyDim)[best])}: ${formatCount(width)} products of two numbers, added up, make ${product}. Every piece meets every piece, so each head has ${formatCount(n)} × ${formatCount(n)} such numbers.`;
+    return richText`The query of ${name} times the key of ${quotePiece(listLabels(manifest, encoderSelf.keyDim)[best])}: ${formatCount(width)} products of two numbers add up to ${product}. Every piece is compared with every piece, so each head has ${formatCount(n)} × ${formatCount(n)} such numbers.`;
   },
 
   async scores({ manifest, encoderSelf }: StoryParts, reader: StoryReader): Promise<RichText> {
@@ -73,7 +73,7 @@ export const STORY_TEXTS = {
     const { best, width } = await findStrongestKey(manifest, encoderSelf, reader.piece, reader);
     const product = (await readRow(manifest, encoderSelf.products, reader.piece, reader))[best] ?? NaN;
     const score = (await readRow(manifest, encoderSelf.scores, reader.piece, reader))[best] ?? NaN;
-    return richText`${product} / √${formatCount(width)} = ${score}. A sum of ${formatCount(width)} products is large by its length alone; divided by √${formatCount(width)} it stays in a range where softmax still weighs several pieces.`;
+    return richText`${product} / √${formatCount(width)} = ${score}. A sum of ${formatCount(width)} products is large simply because it is long; divided by √${formatCount(width)}, it stays in a range where softmax still gives weight to several pieces.`;
   },
 
   async mask({ manifest, decoderSelf, encoderSelf }: StoryParts, { step, values }: StoryReader): Promise<RichText> {
@@ -85,8 +85,8 @@ export const STORY_TEXTS = {
     const n = pieces.length;
     const allowed = Array.from(await values(decoderSelf.allowed)).slice(step * n, (step + 1) * n);
     const readable = allowed.filter((value) => value !== 0).length;
-    const readText = step === 0 ? "itself only, for nothing stands before it" : `itself and the ${formatQuantity(readable - 1, "piece")} before it`;
-    const maskedText = n - readable === 0 ? "nothing stands after it yet" : `the ${formatQuantity(n - readable, "piece")} after it get weight 0`;
+    const readText = step === 0 ? "only itself, because nothing comes before it" : `itself and the ${formatQuantity(readable - 1, "piece")} before it`;
+    const maskedText = n - readable === 0 ? "nothing comes after it yet" : `the ${formatQuantity(n - readable, "piece")} after it get weight 0`;
     return richText`In the decoder ${quotePiece(pieces[step])}, at position ${step}, may attend to ${readText}; ${maskedText}. So what is written never depends on what comes later. In the encoder every piece may be read.`;
   },
 
@@ -103,7 +103,7 @@ export const STORY_TEXTS = {
     const value = (await reader.values(encoderSelf.v))[best * width] ?? NaN;
     const mixed = (await reader.values(encoderSelf.headOutput))[reader.piece * width] ?? NaN;
     const bestPiece = quotePiece(listLabels(manifest, encoderSelf.keyDim)[best]);
-    return richText`Head 1 adds up the values of all pieces, each times its weight. For the first number of ${name}, ${bestPiece} gives ${weights[best] ?? NaN} × ${value}; with the others it is ${mixed}. The ${formatQuantity(encoderSelf.heads, "head")} side by side, ${formatCount(encoderSelf.heads * width)} numbers, are mixed once more by W_O.`;
+    return richText`Head 1 adds up the values of all pieces, each times its weight. For the first number of ${name}, ${bestPiece} contributes ${weights[best] ?? NaN} × ${value}; together with the other pieces the sum is ${mixed}. The ${formatQuantity(encoderSelf.heads, "head")} side by side, ${formatCount(encoderSelf.heads * width)} numbers, are then mixed by W_O.`;
   },
 
   async feedForward(parts: StoryParts, { piece, values }: StoryReader): Promise<RichText> {
@@ -116,15 +116,15 @@ export const STORY_TEXTS = {
     const units = activation.shape.at(-1) ?? 0;
     const unitValues = (await values(activation.name)).subarray(piece * units, (piece + 1) * units);
     const layers = manifest.tensors.filter((row) => row.op.kind === "activation" && row.dims[0] === activation.dims[0]).length;
-    return richText`Attention adds ${added} to the first number of ${quotePiece(manifest.source.pieces[piece])}, which is ${after} then. Of the ${formatCount(units)} inner units of the feed-forward, ${describeUnits(activation, unitValues)}. Both come with a norm, which brings a vector to mean 0 and variance 1 and rescales it, and all of it happens in each of ${formatQuantity(layers, "layer")}.`;
+    return richText`Attention adds ${added} to the first number of ${quotePiece(manifest.source.pieces[piece])}, which is then ${after}. Of the ${formatCount(units)} inner units of the feed-forward, ${describeUnits(activation, unitValues)}. Each of the two comes with a norm, which brings a vector to mean 0 and variance 1 and rescales it; all of this happens in each of ${formatQuantity(layers, "layer")}.`;
   },
 
   async crossing({ manifest, cross }: StoryParts, reader: StoryReader): Promise<RichText> {
     if (!cross) return NO_SUCH_PART;
     const { mean, best } = await averageRow(manifest, cross, reader);
     const input = manifest.inputs.pieces[reader.step];
-    const opening = reader.step === 0 ? `Before anything is written the decoder reads its start mark ${quotePiece(input)}` : `At this step the decoder reads ${quotePiece(input)}, which was written last`;
-    return richText`${opening}. Its queries meet the keys of the source: on average over the ${formatQuantity(cross.heads, "head")} of the last layer it attends most to ${{ guess: quotePiece(manifest.source.pieces[best]) }}, with weight ${mean[best] ?? NaN}.`;
+    const opening = reader.step === 0 ? `Before anything is written the decoder reads its start mark ${quotePiece(input)}` : `At this step the decoder reads ${quotePiece(input)}, the piece written last`;
+    return richText`${opening}. Its queries are compared with the keys of the source: on average over the ${formatQuantity(cross.heads, "head")} of the last layer it attends most to ${{ guess: quotePiece(manifest.source.pieces[best]) }}, with weight ${mean[best] ?? NaN}.`;
   },
 
   async logits({ manifest }: StoryParts, { step }: StoryReader): Promise<RichText> {
@@ -133,33 +133,33 @@ export const STORY_TEXTS = {
     const runnerUp = current.top.find((candidate) => candidate.id !== current.chosen.id);
     const second = runnerUp ? richText`; ${quotePiece(runnerUp.piece)} has ${runnerUp.logit} and ${runnerUp.prob}` : richText``;
     const first = current.rank === 1 ? "the largest logit" : `logit number ${current.rank}`;
-    return richText`The last vector gives each of ${formatCount(current.top.length + current.others_count)} pieces one number, its logit. ${quotePiece(current.chosen.piece)} has ${first}, ${current.chosen.logit}, and softmax makes probability ${current.chosen.prob} of it${second}.`;
+    return richText`The last vector gives each of ${formatCount(current.top.length + current.others_count)} pieces one number, its logit. ${quotePiece(current.chosen.piece)} has ${first}, ${current.chosen.logit}, and softmax turns it into probability ${current.chosen.prob}${second}.`;
   },
 
   async search({ manifest }: StoryParts): Promise<RichText> {
     const { tree, steps, target } = manifest;
-    const ended = manifest.stop === "eos" ? `until ${quotePiece(target.pieces.at(-1))}` : "until there was no room for more";
+    const ended = manifest.stop === "eos" ? `until ${quotePiece(target.pieces.at(-1))}` : "until the maximum length";
     const summary = richText`Each piece that is written is read at the next step, ${ended}: ${formatQuantity(steps.length, "step")} here, log P = ${manifest.log_prob} in all.`;
     if (!tree) return richText`${summary} ${manifest.forced ? "This translation was given, not searched for." : "There is no beam tree: this trace was not made by a search."}`;
     const pruned = tree.nodes.filter((node) => node.fate === "pruned").length;
-    return richText`${summary} The beam kept the best ${formatQuantity(tree.width, "beginning")} at each step and looked at ${formatQuantity(tree.nodes.length, "candidate")}, of which it pruned ${formatCount(pruned)}. The winner's score is ${manifest.score}.`;
+    return richText`${summary} The beam kept the best ${formatQuantity(tree.width, "beginning")} at each step; of the ${formatQuantity(tree.nodes.length, "candidate")} recorded here it pruned ${formatCount(pruned)}. The winner's score is ${manifest.score}.`;
   },
 };
 
-/** In head 1, the key with the largest weight in the row of a piece, and the weights. */
+/** Finds the key with the largest weight in one row of head 1, with all weights of that row. */
 async function findStrongestKey(manifest: Manifest, parts: AttentionParts, position: number, reader: StoryReader) {
   const weights = await readRow(manifest, parts.pattern, position, reader);
   const width = findTensorRow(manifest, parts.q)?.shape.at(-1) ?? 0;
   return { weights, best: findLargest(weights), name: quotePiece(listLabels(manifest, parts.queryDim)[position]), width };
 }
 
-/** Row `at` of head 1 of a tensor with three dimensions. */
+/** Reads one row of head 1 of a tensor with three dimensions. */
 async function readRow(manifest: Manifest, name: string, position: number, { values }: StoryReader): Promise<number[]> {
   const width = findTensorRow(manifest, name)?.shape.at(-1) ?? 0;
   return Array.from((await values(name)).subarray(position * width, (position + 1) * width));
 }
 
-/** The weights of the step's row, averaged over the heads. */
+/** Averages the weights of the step's row over the heads. */
 async function averageRow(manifest: Manifest, parts: AttentionParts, { step, values }: StoryReader) {
   const [heads = 0, rows = 0, width = 0] = findTensorRow(manifest, parts.pattern)?.shape ?? [];
   const pattern = await values(parts.pattern);
@@ -171,17 +171,17 @@ async function averageRow(manifest: Manifest, parts: AttentionParts, { step, val
   return { mean, best: findLargest(mean) };
 }
 
-/** How the inner units answer: with relu some are off; otherwise only the strongest is named. */
+/** Describes the inner units: with relu, how many are active; otherwise only the strongest. */
 function describeUnits(activation: TensorRow, values: Float32Array): RichText {
   const strongest = findLargest(values);
   const positive = values.filter((value) => value > 0).length;
   const relu = activation.op.kind === "activation" && activation.op.function === "relu";
   return relu
-    ? richText`${positive} answer with more than 0, unit ${strongest} most strongly (${values[strongest] ?? NaN})`
+    ? richText`${positive} are above 0, unit ${strongest} most strongly (${values[strongest] ?? NaN})`
     : richText`unit ${strongest} answers most strongly (${values[strongest] ?? NaN})`;
 }
 
-/** The index of the largest number, the first of equals. */
+/** Finds the index of the largest number, the first of equals. */
 export function findLargest(values: ArrayLike<number>): number {
   let best = 0;
   for (let i = 1; i < values.length; i++) if ((values[i] ?? -Infinity) > (values[best] ?? -Infinity)) best = i;

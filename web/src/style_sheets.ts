@@ -1,4 +1,4 @@
-// The style of the page, adopted by the document or the shadow root it stands in; no style element, no exception to a policy.
+// The style sheets of the page, adopted by its document or shadow root: without a style element, the content policy needs no exception.
 import page from "./page.css";
 import sheet from "./sheet.css";
 import theme from "./theme.css";
@@ -20,7 +20,7 @@ import words from "./views/words.css";
 // Later sheets overrule earlier ones.
 const TEXT = [theme, page, sheet, map, matrices, cell, shared, story, tokens, charts, output, beam, heads, align, verdict, claims, words].join("\n");
 
-/** Puts the style in, once for each place; gives back how to take it out. */
+/** Adopts the style sheets; gives back a function that removes them. */
 export function adoptStyle(root: Node): () => void {
   const owner = root.getRootNode();
   if (!(owner instanceof Document || owner instanceof ShadowRoot)) return () => undefined;

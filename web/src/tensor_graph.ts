@@ -1,4 +1,4 @@
-// Which tensor plays which part, read from the operations of the manifest: the page never looks at layer names.
+// Roles of tensors, read from the operations of the manifest; the page never looks at layer names.
 
 import type { Manifest, Op, TensorRow } from "./types";
 
@@ -12,14 +12,14 @@ export interface AttentionParts {
   scores: string;
   allowed: string;
   pattern: string;
-  headOutput: string; // what each head has read
+  headOutput: string; // weights times values of each head
   output: string;
   queryDim: string; // the dimension of its queries: "T"
   keyDim: string; // the dimension of its keys: "S"
   heads: number;
 }
 
-/** Every attention sublayer that is complete in the manifest, in the order of computation. */
+/** Lists the attention sublayers that are complete in the manifest, in the order of computation. */
 export function listAttentions(manifest: Manifest): AttentionParts[] {
   return manifest.tensors.flatMap((row) => findAttention(manifest, row) ?? []);
 }
@@ -37,7 +37,7 @@ function findAttention(manifest: Manifest, pattern: TensorRow): AttentionParts |
   return { section: getSection(pattern.name), ...names, headOutput: headOutput.name, output: output.name, queryDim, keyDim, heads };
 }
 
-/** The first tensor of this kind on the way back from `name`, itself included. */
+/** Finds the first tensor of a kind on the way back from `name`, itself included. */
 export function findAncestor(manifest: Manifest, name: string, kind: Op["kind"]): TensorRow | undefined {
   const row = findTensorRow(manifest, name);
   if (!row || row.op.kind === kind) return row;
@@ -48,7 +48,7 @@ export function findAncestor(manifest: Manifest, name: string, kind: Op["kind"])
   return undefined;
 }
 
-/** The first tensor of this kind that is made from `name` directly. */
+/** Finds the first tensor of a kind that has `name` as an input. */
 export function findConsumer(manifest: Manifest, name: string, kind: Op["kind"]): TensorRow | undefined {
   return manifest.tensors.find((row) => row.op.kind === kind && listInputs(row.op).includes(name));
 }
@@ -61,17 +61,17 @@ export function findTensorRow(manifest: Manifest | null, name: string): TensorRo
   return manifest?.tensors.find((row) => row.name === name);
 }
 
-/** A tensor's name without its last part. */
+/** Gets a tensor's name without its last part. */
 export function getSection(name: string): string {
   return name.slice(0, Math.max(0, name.lastIndexOf(".")));
 }
 
-/** The vectors of the pieces of one side. */
+/** Finds the embeddings of the pieces of one side. */
 export function findEmbedding(manifest: Manifest, side: "source" | "target"): TensorRow | undefined {
   return manifest.tensors.find((row) => row.op.kind === "lookup" && row.op.side === side);
 }
 
-/** The vectors of positions that are added on one side, if the model adds any. */
+/** Finds the position vectors that are added on one side, if the model adds any. */
 export function findPositions(manifest: Manifest, side: "source" | "target"): TensorRow | undefined {
   const embedding = findEmbedding(manifest, side);
   const sum = embedding && findConsumer(manifest, embedding.name, "add");
@@ -79,23 +79,23 @@ export function findPositions(manifest: Manifest, side: "source" | "target"): Te
   return others.map((name) => findTensorRow(manifest, name)).find((row) => row?.op.kind === "sinusoid" || row?.op.kind === "row");
 }
 
-/** Queries that are turned by their position: how order enters a model with rotary positions. */
+/** Finds queries that are rotated by their position, in a model with rotary positions. */
 export function findRotatedQueries(manifest: Manifest): TensorRow | undefined {
   return manifest.tensors.find((row) => row.op.kind === "linear" && row.op.turned);
 }
 
-/** The number for each piece that could come next. */
+/** Finds the logits: a number for each piece that could come next. */
 export function findLogits(manifest: Manifest): TensorRow | undefined {
   return manifest.tensors.findLast((row) => row.dims.at(-1) === "V");
 }
 
-/** What stands at each position of a dimension: the pieces read by the encoder (S) or by the decoder (T). */
+/** Lists the labels of a dimension: the pieces read by the encoder (S) or the decoder (T), else numbers. */
 export function listLabels(manifest: Manifest, dim: string): string[] {
   const axis = manifest.axes[dim];
   return axis?.labels ?? Array.from({ length: axis?.size ?? 0 }, (_, i) => String(i));
 }
 
-/** The name of a section in words: "decoder, layer 4, cross-attention" for "decoder.3.cross". */
+/** Describes a section in words: "decoder, layer 4, cross-attention" for "decoder.3.cross". */
 export function describeSection(section: string): string {
   const kinds: Record<string, string> = { self: "self-attention", cross: "cross-attention", ffn: "feed-forward" };
   const describePart = (text: string) => (/^\d+$/.test(text) ? `layer ${Number(text) + 1}` : (kinds[text] ?? text.replaceAll("_", " ")));

@@ -1,4 +1,4 @@
-// Light or dark, and the few colours that a canvas needs besides its scale; the same numbers stand in theme.css.
+// Light or dark theme, and the few colours that a canvas needs besides its scale; theme.css repeats their numbers.
 import { signal } from "@preact/signals";
 import { useApp } from "./hooks";
 
@@ -8,7 +8,7 @@ mediaQuery?.addEventListener("change", (event) => {
   systemDark.value = event.matches;
 });
 
-/** Whether the page is dark now. */
+/** Tells whether the page is dark now. */
 export function useDark(): boolean {
   const { theme } = useApp();
   return theme.value === "auto" ? systemDark.value : theme.value === "dark";

@@ -1,4 +1,4 @@
-// A sheet as a small picture: no words, no keys, nothing while values are hidden.
+// A sheet as a thumbnail: no words, no keys, empty while values are hidden.
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { useApp } from "./hooks";
 import type { SheetProps } from "./picture";

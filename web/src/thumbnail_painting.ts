@@ -1,9 +1,9 @@
-// A small picture without words, quick enough to paint a hundred at once.
+// Painting of thumbnails: small pictures without words, quick enough to paint a hundred at once.
 import { getColourTable, type Scale, toRgb } from "./colour";
 import type { SheetCells } from "./sheet_geometry";
 import type { Inks } from "./theme";
 
-/** Every cell a square of `side` device pixels. */
+/** Paints every cell as a square of `side` device pixels. */
 export function paintThumbnail(canvas: HTMLCanvasElement, cells: SheetCells, scale: Scale, side: number, inks: Inks): void {
   const { rows, cols, values, masked } = cells;
   const width = cols.size * side;

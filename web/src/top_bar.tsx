@@ -1,4 +1,4 @@
-// The uppermost row: whose model this is, the sentence, the mode, the theme, help.
+// The top bar: model, sentence, mode, theme and help.
 import { useEffect, useState } from "preact/hooks";
 import { useApp } from "./hooks";
 import { setMode } from "./keyboard";
@@ -11,7 +11,7 @@ const MODES: [Mode, string][] = [
   ["debug", "Debug"],
 ];
 const THEMES: Record<Theme, { next: Theme; label: string }> = {
-  auto: { next: "light", label: "Theme: as the system" },
+  auto: { next: "light", label: "Theme: same as the system" },
   light: { next: "dark", label: "Theme: light" },
   dark: { next: "auto", label: "Theme: dark" },
 };
@@ -62,7 +62,7 @@ export function TopBar(props: { onHelp: () => void }) {
   );
 }
 
-/** The sentence, how widely to search, and the button. */
+/** Asks for a sentence and a beam width, and translates it. */
 function SentenceForm() {
   const app = useApp();
   const manifest = app.manifest.value;

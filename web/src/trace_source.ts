@@ -1,12 +1,12 @@
-// Where a trace comes from: a server, a file, or the kernel of a notebook. All three answer the same questions.
+// Sources of a trace: a server, a file, or the kernel of a notebook, all with the same interface.
 import type { Acts, Manifest, ParameterRow, TensorRow, TraceSource } from "./types";
 
 export interface HttpSource extends TraceSource {
-  /** The trace that is shown; null before the first. */
+  /** Id of the trace that is shown; null before the first. */
   id: string | null;
 }
 
-/** A server; `base` is the address of the page, ending in a slash, "" for the page's own. */
+/** Makes the source of a server; `base` is the address of the page, ending in a slash, or "" for the page's own. */
 export function httpSource(base = "", firstId: string | null = null): HttpSource {
   const traceUrl = (path: string, id = source.id) => `${base}trace/${encodeURIComponent(id ?? "")}/${path}`;
   const source: HttpSource = {
@@ -14,7 +14,7 @@ export function httpSource(base = "", firstId: string | null = null): HttpSource
     id: firstId,
     async fetchManifest(id, wanted) {
       const shown = (await (await request(traceUrl("manifest.json", id ?? source.id))).json()) as Manifest;
-      if (wanted && !wanted(shown)) throw new Error(`The trace ${shown.id} is not the one that is asked for.`);
+      if (wanted && !wanted(shown)) throw new Error(`The trace ${shown.id} is not the one requested.`);
       source.id = shown.id;
       return shown;
     },
@@ -34,7 +34,7 @@ export function httpSource(base = "", firstId: string | null = null): HttpSource
   return source;
 }
 
-/** The answer, or an error that says in one sentence what the server said. */
+/** Requests a URL; where that fails, throws an Error with the server's reason in one sentence. */
 async function request(url: string, options?: RequestInit): Promise<Response> {
   let answer: Response;
   try {
@@ -47,7 +47,7 @@ async function request(url: string, options?: RequestInit): Promise<Response> {
   throw new Error(readReason(text) ?? `The server answered ${answer.status} ${answer.statusText}.`);
 }
 
-/** What the JSON of an error says. */
+/** Reads the reason from the JSON of an error. */
 export function readReason(text: string): string | null {
   try {
     const { error, detail } = JSON.parse(text) as { error?: unknown; detail?: unknown };
@@ -61,11 +61,11 @@ export function readReason(text: string): string | null {
 }
 
 function toFloats(bytes: ArrayBuffer): Float32Array {
-  if (bytes.byteLength % 4) throw new Error(`The numbers came cut off, ${bytes.byteLength} bytes of them.`);
+  if (bytes.byteLength % 4) throw new Error(`The numbers were cut off, ${bytes.byteLength} bytes arrived.`);
   return new Float32Array(bytes);
 }
 
-/** A file: the manifest and packed numbers stand in inert script elements of the document. */
+/** Makes the source of a file, whose manifest and packed numbers are in inert script elements of the document. */
 export function fileSource(document: Document): TraceSource {
   const manifestText = document.getElementById("pellucid-manifest")?.textContent;
   let loading: Promise<Manifest> | null = null;
@@ -105,21 +105,21 @@ export function fileSource(document: Document): TraceSource {
   };
 }
 
-/** base64 of gzip, as bytes. */
+/** Decompresses gzip that is encoded as base64. */
 async function inflate(text: string): Promise<ArrayBuffer> {
   const packed = Uint8Array.from(atob(text.trim()), (letter) => letter.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).arrayBuffer();
 }
 
-/** Little-endian bytes as numbers. */
+/** Converts little-endian bytes to numbers. */
 export function toNumbers(bytes: ArrayBuffer, dtype: TensorRow["dtype"]): Float32Array {
   if (dtype === "float32") return toFloats(bytes);
   if (dtype === "bool") return Float32Array.from(new Uint8Array(bytes));
   return Float32Array.from(new Uint16Array(bytes), decodeHalf);
 }
 
-/** The number that 16 bits mean (IEEE 754, binary16). */
+/** Decodes a half-precision number from its 16 bits (IEEE 754, binary16). */
 export function decodeHalf(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 0x1f;
@@ -140,11 +140,11 @@ interface Answer {
   problem?: string;
 }
 
-const KERNEL_TIMEOUT = 8000; // milliseconds until a kernel that never answered is taken for absent
+const KERNEL_TIMEOUT = 8000; // milliseconds until a kernel that has never answered counts as absent
 
 const widgetSources = new WeakMap<WidgetModel, TraceSource>();
 
-/** The kernel of a notebook, through messages; the views of one widget share one source. */
+/** Makes the source of a notebook's kernel, asked through messages; the views of one widget share one source. */
 export function widgetSource(model: WidgetModel): TraceSource {
   const source = widgetSources.get(model) ?? makeWidgetSource(model);
   widgetSources.set(model, source);
@@ -168,7 +168,7 @@ function makeWidgetSource(model: WidgetModel): TraceSource {
           answer.problem === undefined ? resolve(read(answer, buffers)) : reject(new Error(answer.problem)),
       });
       if (question.ask === "manifest")
-        setTimeout(() => reject(new Error("No Python answers behind this page: run the cell again.")), KERNEL_TIMEOUT);
+        setTimeout(() => reject(new Error("The notebook's kernel does not answer: run the cell again.")), KERNEL_TIMEOUT);
       model.send({ id, trace, ...question });
     });
   const readNumbers = (_: Answer, buffers: (DataView | ArrayBuffer)[]) => {

@@ -1,4 +1,4 @@
-// Where the nodes of a beam tree stand: one column for each step, in it the likeliest candidate on top.
+// Layout of a beam tree: one column for each step, the likeliest candidate on top.
 
 import type { Tree, TreeNode } from "./types";
 
@@ -18,7 +18,7 @@ export interface TreeLayout {
 export const NODE = { width: 124, height: 30, gap: 44, row: 38, margin: 16, root: 44 };
 
 /**
- * Columns by step and rows by rank: two candidates of one step never share a place, and the height is that of the
+ * Lays out nodes in columns by step and rows by rank: two candidates of a step never share a place, and the height is that of the
  * widest step, however long the sentence is. Nodes beyond `ranks` are left out, but never one that others grew from.
  */
 export function layOutTree(tree: Tree, ranks: number): TreeLayout {
@@ -47,7 +47,7 @@ export function layOutTree(tree: Tree, ranks: number): TreeLayout {
   };
 }
 
-/** The candidates from the first piece to this one: what the hypothesis has written. */
+/** Finds the candidates from the first piece to this one, the pieces of its hypothesis. */
 export function findPath(tree: Tree, id: number): TreeNode[] {
   const nodesById = new Map(tree.nodes.map((node) => [node.id, node]));
   const path: TreeNode[] = [];
@@ -55,7 +55,7 @@ export function findPath(tree: Tree, id: number): TreeNode[] {
   return path;
 }
 
-/** Where an arrow key leads from a node: to its parent, its likeliest child, or the next of its step. */
+/** Finds the node that an arrow key leads to: the parent, the likeliest child, or the next of the same step. */
 export function findNeighbour(layout: TreeLayout, id: number, key: string): number | undefined {
   const { placed } = layout;
   const current = placed.find(({ node }) => node.id === id);

@@ -1,5 +1,5 @@
-// What a trace says of itself (manifest.json), and where its numbers come from. The page knows kinds of dimensions and
-// kinds of operations, never layers: everything it draws is listed here by the model that ran.
+// The manifest of a trace (manifest.json), the source of its numbers, and the acts of the server. The page knows kinds of
+// dimensions and of operations, never layers: everything it draws is listed in the manifest by the model that ran.
 
 /** One dimension letter of the glossary: S, T, D, H, E, F, 2F, V or 1. */
 export type Dim = string;
@@ -11,7 +11,7 @@ export interface Axis {
   labels?: string[];
 }
 
-/** How a tensor is made from others. Index letters: p a position, h a head; weights are stored (out, in) as in torch. */
+/** Operation that computes a tensor from others. Index letters: p a position, h a head; weights are stored (out, in) as in torch. */
 export type Op =
   /** out[p,d] = scale * table[ids[p], d] */
   | { kind: "lookup"; table: string; scale: number; side: "source" | "target" }
@@ -81,7 +81,7 @@ export interface ParameterRow {
   name: string; // "encoder.0.self.qkv.weight"
   shape: number[]; // one or two numbers
   captured: boolean; // false in a file without weights
-  sha256?: string; // as that of a tensor
+  sha256?: string; // like that of a tensor
 }
 
 /** A line of the installed source. */
@@ -192,7 +192,7 @@ export interface Verdict {
   reference: string | null;
   /** Change of the log-probability of each written piece (columns) when a source word (rows) is hidden. */
   erasure_source?: number[][];
-  /** The same when an earlier written piece (rows) is hidden; null where it stands later. */
+  /** Change of the log-probability of each written piece when an earlier one (rows) is hidden; null where it stands later. */
   erasure_prefix?: (number | null)[][];
 }
 
@@ -238,7 +238,7 @@ export interface Manifest {
   languages?: { source?: string; target?: string };
 }
 
-/** A piece near to another: the cosine of their vectors. */
+/** A piece near another, with the cosine of their vectors. */
 export interface Neighbour {
   piece: string;
   id: number;
@@ -291,7 +291,7 @@ export interface Analogy {
   verdict: string;
 }
 
-/** The same pieces read three ways: step by step with kept keys and values, all at once with the mask, and without. */
+/** Logits of one target computed three ways: step by step with cached keys and values, at once with the mask, and without it. */
 export interface Masking {
   size: number; // the largest logit
   kept: number[]; // for each row, the largest difference to the masked run
@@ -329,7 +329,7 @@ export interface HeadStudyAnswer {
   says: string | null;
 }
 
-/** What can be asked of a trace that lives in Python. */
+/** Acts: what can be asked of a trace that lives in Python. */
 export interface Acts {
   account: { args: { step: number; piece: number; other?: number }; gives: LogitAccount };
   verdict: { args: { reference?: string }; gives: Verdict };
@@ -346,21 +346,21 @@ export interface Acts {
 }
 
 /**
- * All that a trace follows from. `target_ids` are read exactly, finished or not; the search begins with `prefix_ids`;
- * `model` is how the SHA-256 of the weights begins: a server of another model refuses.
+ * Everything that a trace follows from. `target_ids` are read exactly, finished or not; the search begins with `prefix_ids`;
+ * `model` is the beginning of the SHA-256 of the weights: a server of another model refuses.
  */
 export type Question = Acts["trace"]["args"] & { model?: string };
 
 export interface TraceSource {
   kind: "http" | "widget" | "file";
-  /** Of the trace that is shown, or from now on of this id, if it is the one wanted. */
+  /** Fetches the manifest of the trace that is shown, or from now on of this id, if it is the one wanted. */
   fetchManifest(id?: string | null, wanted?: (manifest: Manifest) => boolean): Promise<Manifest>;
-  /** All numbers of a captured tensor, the last dimension running fastest. */
+  /** Fetches all numbers of a captured tensor, the last dimension running fastest. */
   fetchTensor(name: string): Promise<Float32Array>;
-  /** Rows first (included) to end (excluded) of a parameter; of a vector, its numbers. */
+  /** Fetches rows first (included) to end (excluded) of a parameter; of a vector, its numbers. */
   fetchParameter(name: string, first: number, end: number): Promise<Float32Array>;
-  /** Absent in a file. */
+  /** Performs an act; absent in a file. */
   act?<V extends keyof Acts>(verb: V, args: Acts[V]["args"]): Promise<Acts[V]["gives"]>;
-  /** Where the whole trace can be downloaded from, if anywhere. */
+  /** Gives the address of a download of the whole trace, if there is one. */
   downloadUrl?(what: "html-maps" | "html-float16" | "html-float32" | "html-weights" | "npz"): string;
 }

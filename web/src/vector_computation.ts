@@ -1,4 +1,4 @@
-// The operations that run over a whole vector: norm, linear map, product, softmax.
+// Cells of operations that read a whole vector: norm, linear map, product, softmax.
 
 import {
   type Computation,
@@ -81,8 +81,8 @@ export async function computeLinear(numbers: TraceNumbers, op: OpOf<"linear">, r
     return { sums: [sum], steps: [], value: sum.value, magnitude: sumMagnitudes(sum.terms) };
   }
   const odd = e % 2;
-  const first = await sumWeighted(numbers, op, x, unit - odd, "first of the pair, before it is turned");
-  const second = await sumWeighted(numbers, op, x, unit - odd + 1, "second of the pair, before it is turned");
+  const first = await sumWeighted(numbers, op, x, unit - odd, "first of the pair, before the rotation");
+  const second = await sumWeighted(numbers, op, x, unit - odd + 1, "second of the pair, before the rotation");
   const angle = position / 10000 ** ((e - odd) / width);
   const [sine, cosine] = [Math.sin(angle), Math.cos(angle)];
   const value = odd ? first.value * sine + second.value * cosine : first.value * cosine - second.value * sine;
@@ -106,7 +106,7 @@ async function sumWeighted(numbers: TraceNumbers, op: OpOf<"linear">, x: Operand
   return makeSum(caption, [getLastName(op.inputs[0]), "weight"], "product", terms);
 }
 
-/** Over the width of a head for a dot product, over the keys for a mixture of values. */
+/** Sums products over the width of a head for a dot product, over the keys for a mixture of values. */
 export async function computeProduct(numbers: TraceNumbers, op: OpOf<"dot"> | OpOf<"mix">, index: number[]): Promise<Computation> {
   const [h = 0, q = 0, lastIndex = 0] = index;
   const [left, right] = op.inputs;
@@ -117,7 +117,7 @@ export async function computeProduct(numbers: TraceNumbers, op: OpOf<"dot"> | Op
     const right = rightCells[i] as Operand;
     return { label: labelPosition(numbers.manifest, dim, i), operands: [left, right], value: left.value * right.value };
   });
-  const caption = op.kind === "dot" ? "the two vectors, number by number" : "what each key gives, by how much it is read";
+  const caption = op.kind === "dot" ? "the two vectors, multiplied number by number" : "the value of each key times its weight";
   const sum = makeSum(caption, [getLastName(left), getLastName(right)], "product", terms);
   return { sums: [sum], steps: [], value: sum.value, magnitude: sumMagnitudes(terms) };
 }
@@ -145,11 +145,11 @@ export async function computeSoftmax(numbers: TraceNumbers, op: OpOf<"softmax">,
   const value = ownTerm.value / sum.value;
   const steps: ComputationStep[] = [
     { text: "score of this key", value: score.value, operands: [score] },
-    { text: "largest score of the row: taken off everywhere it changes nothing", value: largest },
+    { text: "largest score of the row; subtracting it from all scores changes nothing", value: largest },
     { text: "e^(score − largest)", value: ownTerm.value },
     { text: "divided by the sum over the row", value },
   ];
-  // An error in a score changes the weight by that share of the weight.
+  // An error of size e in a score changes the weight by about e times the weight.
   const magnitude = value * (1 + 2 * readable.reduce((largestSize, score) => Math.max(largestSize, Math.abs(score)), 0));
   return { sums: [sum], steps, value, magnitude };
 }

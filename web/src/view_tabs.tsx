@@ -1,4 +1,4 @@
-// Which picture stands in the middle, and the way there.
+// The tabs of the views, and the view in the middle of the page.
 import type { ComponentChild } from "preact";
 import { useApp } from "./hooks";
 import { zoomOut } from "./navigation";
@@ -74,7 +74,7 @@ export function ViewTabs() {
       <span class="spring" />
       {isInside ? (
         <button type="button" class="out" onClick={() => zoomOut(app)}>
-          ← out <kbd>Esc</kbd>
+          ← zoom out <kbd>Esc</kbd>
         </button>
       ) : null}
       {app.story.value === null ? (

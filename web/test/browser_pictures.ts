@@ -5,11 +5,11 @@ import { paintSheet } from "../src/sheet_painting";
 import { getInks } from "../src/theme";
 import { paintThumbnail } from "../src/thumbnail_painting";
 
-const words = (size: number) => Array.from({ length: size }, (_, i) => `w${i}`);
+const makeWords = (size: number) => Array.from({ length: size }, (_, i) => `w${i}`);
 
 /** Paints a sheet and gives the values read back from the middle of each cell, row by row. */
 function sheetReadBack(values: number[], rows: number, cols: number, scale: Scale, ratio: number): number[] {
-  const cells = { values, rows: { dim: "T", size: rows, labels: words(rows) }, cols: { dim: "S", size: cols, labels: words(cols) } };
+  const cells = { values, rows: { dim: "T", size: rows, labels: makeWords(rows) }, cols: { dim: "S", size: cols, labels: makeWords(cols) } };
   const layout = layOutSheet(cells, 900, 12, (text) => text.length * 7, { numbers: false });
   const canvas = document.createElement("canvas");
   const view: SheetView = { layout, scrollLeft: 0, scrollTop: 0, viewWidth: 900, viewHeight: 700, ratio };
@@ -20,7 +20,7 @@ function sheetReadBack(values: number[], rows: number, cols: number, scale: Scal
   return values.map((_, i) => {
     const x = layout.left + ((i % cols) + 0.5) * layout.width;
     const y = layout.top + (Math.floor(i / cols) + 0.5) * layout.height;
-    return pixelValue(context, x * ratio, y * ratio, scale);
+    return readPixel(context, x * ratio, y * ratio, scale);
   });
 }
 
@@ -28,10 +28,10 @@ function thumbnailReadBack(values: number[], rows: number, cols: number, scale: 
   const canvas = document.createElement("canvas");
   paintThumbnail(canvas, { values, rows: { dim: "T", size: rows }, cols: { dim: "S", size: cols } }, scale, 3, getInks(scale.dark));
   const context = canvas.getContext("2d") as CanvasRenderingContext2D;
-  return values.map((_, i) => pixelValue(context, (i % cols) * 3 + 1, Math.floor(i / cols) * 3 + 1, scale));
+  return values.map((_, i) => readPixel(context, (i % cols) * 3 + 1, Math.floor(i / cols) * 3 + 1, scale));
 }
 
-function pixelValue(context: CanvasRenderingContext2D, x: number, y: number, scale: Scale): number {
+function readPixel(context: CanvasRenderingContext2D, x: number, y: number, scale: Scale): number {
   const [red, green, blue] = context.getImageData(Math.floor(x), Math.floor(y), 1, 1).data;
   return readValue([red as number, green as number, blue as number], scale);
 }

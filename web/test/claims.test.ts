@@ -26,14 +26,14 @@ import { listBareWords } from "../src/views/cards_words";
 import { describeRole, findStudiedHead } from "../src/views/head_roles";
 import { computeCosines } from "../src/views/positions";
 import { findPieces } from "../src/views/words";
-import { manifest } from "./small_trace";
+import { makeManifest } from "./small_trace";
 
-const near = (a: number, b: number, within = 1e-9) => assert.ok(Math.abs(a - b) < within, `${a} is not ${b}`);
+const assertNear = (a: number, b: number, tolerance = 1e-9) => assert.ok(Math.abs(a - b) < tolerance, `${a} is not ${b}`);
 
 test("softmax sums to one, keeps ratios, and gives nothing for minus infinity", () => {
   const p = softmax([Math.log(1), Math.log(2), -Infinity, Math.log(5)]);
-  [1 / 8, 2 / 8, 0, 5 / 8].forEach((wanted, i) => near(p[i] as number, wanted));
-  near(softmax([1000, 1000])[0] as number, 0.5);
+  [1 / 8, 2 / 8, 0, 5 / 8].forEach((expected, i) => assertNear(p[i] as number, expected));
+  assertNear(softmax([1000, 1000])[0] as number, 0.5);
 });
 
 test("numbers are read from a text, and anything else is refused", () => {
@@ -42,16 +42,16 @@ test("numbers are read from a text, and anything else is refused", () => {
 });
 
 test("the two exponents agree at the first pair, and part at the second", () => {
-  for (const d of [0, 1]) near(sinusoid(3, d, 512, "paper"), sinusoid(3, d, 512, "doubled"));
-  near(sinusoid(3, 2, 512, "paper"), Math.sin(3 / 10000 ** (2 / 512)));
-  near(sinusoid(3, 2, 512, "doubled"), Math.sin(3 / 10000 ** (4 / 512)));
-  near(sinusoid(3, 3, 512, "paper"), Math.cos(3 / 10000 ** (2 / 512)));
+  for (const d of [0, 1]) assertNear(sinusoid(3, d, 512, "paper"), sinusoid(3, d, 512, "doubled"));
+  assertNear(sinusoid(3, 2, 512, "paper"), Math.sin(3 / 10000 ** (2 / 512)));
+  assertNear(sinusoid(3, 2, 512, "doubled"), Math.sin(3 / 10000 ** (4 / 512)));
+  assertNear(sinusoid(3, 3, 512, "paper"), Math.cos(3 / 10000 ** (2 / 512)));
   assert.ok(countConstantDims(64, 50, "doubled") > countConstantDims(64, 50, "paper"));
 });
 
 test("the cosine of two sine vectors depends on their distance alone", () => {
   const all = averageByDistance(computeCosines(makeSinusoids(20, 16, "paper"), 20, 16), 20);
-  all.forEach((value, far) => near(value, cosineAtDistance(far, 16), 1e-5));
+  all.forEach((value, far) => assertNear(value, cosineAtDistance(far, 16), 1e-5));
 });
 
 test("a head divided by another root is the softmax of its products so divided", () => {
@@ -60,31 +60,31 @@ test("a head divided by another root is the softmax of its products so divided",
   const weights = Float32Array.from(softmax(products.map((x) => x / Math.sqrt(width))));
   for (const by of [1, 4, 9]) {
     const direct = softmax(products.map((x) => x / Math.sqrt(by)));
-    const made = measureSharpness(weights, 4, Math.sqrt(width / by));
-    near(made.largest, Math.max(...direct), 1e-5);
-    near(made.slope, softmaxSlope(direct), 1e-5);
+    const sharpness = measureSharpness(weights, 4, Math.sqrt(width / by));
+    assertNear(sharpness.largest, Math.max(...direct), 1e-5);
+    assertNear(sharpness.slope, softmaxSlope(direct), 1e-5);
   }
 });
 
 test("the slope is that of the Jacobian written out", () => {
   const p = [0.5, 0.3, 0.2];
   const jacobian = p.flatMap((a, i) => p.map((b, j) => (i === j ? a : 0) - a * b));
-  near(softmaxSlope(p), Math.hypot(...jacobian));
-  near(softmaxSlope([1, 0]), 0);
+  assertNear(softmaxSlope(p), Math.hypot(...jacobian));
+  assertNear(softmaxSlope([1, 0]), 0);
 });
 
 test("the diagonal of the identity is one, shifted it is nothing", () => {
   const identity = makePattern(Float32Array.from([1, 0, 0, 0, 1, 0]), [1, 2, 3]);
-  near(measureDiagonal(identity, 0, 0), 1);
-  near(measureDiagonal(identity, 0, -1), 0);
-  near(measureDiagonal(makePattern(Float32Array.from([0.2, 0.8, 0.6, 0.4]), [1, 2, 2]), 0, 0), 0.3, 1e-7);
+  assertNear(measureDiagonal(identity, 0, 0), 1);
+  assertNear(measureDiagonal(identity, 0, -1), 0);
+  assertNear(measureDiagonal(makePattern(Float32Array.from([0.2, 0.8, 0.6, 0.4]), [1, 2, 2]), 0, 0), 0.3, 1e-7);
 });
 
 test("heads overlap wholly with themselves and not at all with those that read elsewhere", () => {
   const pattern = makePattern(Float32Array.from([1, 0, 0.5, 0.5, /* head 2 */ 0, 1, 0.5, 0.5]), [2, 2, 2]);
   const table = measureOverlaps(pattern);
-  [1, 0.5, 0.5, 1].forEach((wanted, i) => near(table[i] as number, wanted, 1e-6));
-  near(measureOverlap(Float32Array.from([1, 0]), Float32Array.from([0, 1]), 1), 0);
+  [1, 0.5, 0.5, 1].forEach((expected, i) => assertNear(table[i] as number, expected, 1e-6));
+  assertNear(measureOverlap(Float32Array.from([1, 0]), Float32Array.from([0, 1]), 1), 0);
 });
 
 test("infinity hides the same before and after the division, a finite mask does not", () => {
@@ -92,10 +92,10 @@ test("infinity hides the same before and after the division, a finite mask does 
   const [before, after] = (["before", "after"] as const).map((where) => computeMaskedWeights(products, 16, -Infinity, where)) as [number[][], number[][]];
   assert.equal(findLargestDifference(before, after), 0);
   assert.equal(findLargestLeak(before), 0);
-  near(before[0]?.[0] as number, 1);
+  assertNear(before[0]?.[0] as number, 1);
   const [weak, strong] = (["before", "after"] as const).map((where) => computeMaskedWeights(products, 16, -10, where)) as [number[][], number[][]];
   assert.ok(findLargestLeak(weak) > findLargestLeak(strong) && findLargestLeak(strong) > 0);
-  near(weak[0]?.[2] as number, softmax([1, -2, -0.5])[2] as number);
+  assertNear(weak[0]?.[2] as number, softmax([1, -2, -0.5])[2] as number);
 });
 
 test("a map shows all points, finds the nearest, and goes to the next in a direction", () => {
@@ -122,15 +122,15 @@ test("pieces are found by how they begin, the whole one first", () => {
 
 test("a file answers what it holds, and nothing else", () => {
   const map = { side: "source", pieces: ["a"], near: { "4": [{ piece: "b", id: 5, cosine: 0.5 }] }, similar: { words: ["x", "y"], unknown: ["z"] } } as unknown as WordMap;
-  const kept = manifest({ words: [map] });
-  assert.equal(findFileAnswer(kept, "words", { side: "source" }), map);
-  assert.equal(findFileAnswer(kept, "words", { side: "target" }), null);
-  assert.equal(findFileAnswer(kept, "neighbours", { side: "source", piece: 4 })?.near[0]?.piece, "b");
-  assert.equal(findFileAnswer(kept, "neighbours", { side: "source", piece: 3 }), null);
-  assert.ok(findFileAnswer(kept, "similar", { side: "source", words: ["y", "z"] }));
-  assert.equal(findFileAnswer(kept, "similar", { side: "source", words: ["y", "w"] }), null);
-  assert.equal(findFileAnswer(kept, "analogy", { side: "source", question: "a - b" }), null);
-  assert.equal(findFileAnswer(kept, "masking", {}), null);
+  const file = makeManifest({ words: [map] });
+  assert.equal(findFileAnswer(file, "words", { side: "source" }), map);
+  assert.equal(findFileAnswer(file, "words", { side: "target" }), null);
+  assert.equal(findFileAnswer(file, "neighbours", { side: "source", piece: 4 })?.near[0]?.piece, "b");
+  assert.equal(findFileAnswer(file, "neighbours", { side: "source", piece: 3 }), null);
+  assert.ok(findFileAnswer(file, "similar", { side: "source", words: ["y", "z"] }));
+  assert.equal(findFileAnswer(file, "similar", { side: "source", words: ["y", "w"] }), null);
+  assert.equal(findFileAnswer(file, "analogy", { side: "source", question: "a - b" }), null);
+  assert.equal(findFileAnswer(file, "masking", {}), null);
 });
 
 test("a head is told with its roles and what its silence costs", () => {

@@ -8,13 +8,13 @@ import type { Manifest } from "../src/types";
 
 const directory = process.argv[2] ?? "";
 const manifest = JSON.parse(readFileSync(join(directory, "manifest.json"), "utf-8")) as Manifest;
-const kept = new Map<string, Float32Array>();
+const valuesByName = new Map<string, Float32Array>();
 
-function read(name: string): Float32Array {
+function readValues(name: string): Float32Array {
   const bytes = () => readFileSync(join(directory, `${name}.bin`));
-  const found = kept.get(name) ?? new Float32Array(Uint8Array.from(bytes()).buffer);
-  kept.set(name, found);
-  return found;
+  const values = valuesByName.get(name) ?? new Float32Array(Uint8Array.from(bytes()).buffer);
+  valuesByName.set(name, values);
+  return values;
 }
 
 const numbers: TraceNumbers = {
@@ -22,11 +22,11 @@ const numbers: TraceNumbers = {
   loadTensor: async (name) => {
     const row = manifest.tensors.find((row) => row.name === name);
     if (!row) throw new Error(`no tensor ${name}`);
-    return { row, values: read(name) };
+    return { row, values: readValues(name) };
   },
   loadParameter: async (name, first, end) => {
     const width = manifest.parameters.find((parameter) => parameter.name === name)?.shape[1] ?? 1;
-    return { values: read(name).subarray(first * width, end * width) };
+    return { values: readValues(name).subarray(first * width, end * width) };
   },
 };
 
@@ -40,14 +40,14 @@ function indexAt(shape: number[], place: number): number[] {
 }
 
 /** The first operand that can be followed, again and again, until a number was learned or is given by its place. */
-async function walk(name: string, index: number[]): Promise<string> {
-  const { computation: made } = await explainCell(numbers, name, index);
-  const operands: Operand[] = [...(made?.sums ?? []).flatMap((sum) => sum.terms), ...(made?.steps ?? [])].flatMap(
+async function walkBack(name: string, index: number[]): Promise<string> {
+  const { computation: computation } = await explainCell(numbers, name, index);
+  const operands: Operand[] = [...(computation?.sums ?? []).flatMap((sum) => sum.terms), ...(computation?.steps ?? [])].flatMap(
     (part) => part.operands ?? [],
   );
   const next = operands[0];
   if (!next) return name;
-  return next.from === "parameter" ? next.name : walk(next.name, next.index);
+  return next.from === "parameter" ? next.name : walkBack(next.name, next.index);
 }
 
 const failed: { name: string; index: number[]; captured: number | null; made: number | undefined }[] = [];
@@ -58,10 +58,10 @@ for (const { name, shape, op } of manifest.tensors) {
   const size = shape.reduce((a, b) => a * b, 1);
   kinds.add(op.kind);
   for (let place = 0; place < size; place++) {
-    const { captured, computation: made, comparison } = await explainCell(numbers, name, indexAt(shape, place));
+    const { captured, computation: computation, comparison } = await explainCell(numbers, name, indexAt(shape, place));
     cells++;
-    if (!comparison?.passed) failed.push({ name, index: indexAt(shape, place), captured, made: made?.value });
+    if (!comparison?.passed) failed.push({ name, index: indexAt(shape, place), captured, made: computation?.value });
   }
-  ends.add(await walk(name, indexAt(shape, size - 1)));
+  ends.add(await walkBack(name, indexAt(shape, size - 1)));
 }
 process.stdout.write(JSON.stringify({ cells, failed, kinds: [...kinds], ends: [...ends] }));

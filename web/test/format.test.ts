@@ -14,8 +14,8 @@ import {
 } from "../src/format";
 
 test("figures keep three digits and a real minus sign", () => {
-  const found = [0, 0.12345, -0.5, 12.3456, 123.456, 1149, 12345.6, 0.00001234, -2.5e9, NaN, -Infinity].map(formatNumber);
-  assert.deepEqual(found, ["0", "0.123", "−0.5", "12.3", "123.5", "1149", "12346", "1.23e−5", "−2.50e+9", "not a number", "−∞"]);
+  const texts = [0, 0.12345, -0.5, 12.3456, 123.456, 1149, 12345.6, 0.00001234, -2.5e9, NaN, -Infinity].map(formatNumber);
+  assert.deepEqual(texts, ["0", "0.123", "−0.5", "12.3", "123.5", "1149", "12346", "1.23e−5", "−2.50e+9", "not a number", "−∞"]);
 });
 
 test("no probability below 1 is written as 1, none above 0 as 0", () => {

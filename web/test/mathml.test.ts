@@ -4,8 +4,8 @@ import { test } from "node:test";
 import { display, fraction, line, makeFormula, makeRootOrNumber, over, root } from "../src/mathml";
 import { makeStory } from "../src/story_stops";
 import type { Op } from "../src/types";
-import { type Element, elementsOf, textOf, xmlOf } from "./element_tree";
-import { manifest } from "./small_trace";
+import { type Element, listElements, readText, writeXml } from "./element_tree";
+import { makeManifest } from "./small_trace";
 
 const OPS: Op[] = [
   { kind: "lookup", table: "t", scale: 128 ** 0.5, side: "source" },
@@ -32,36 +32,36 @@ const CHILDREN: Record<string, number> = { mfrac: 2, msub: 2, msup: 2, msubsup: 
 const TOKENS = ["mi", "mn", "mo", "mtext"];
 const ROWS = ["div", "math", "mrow", "msqrt"];
 
-function check(element: Element): void {
+function checkElement(element: Element): void {
   const { tag, children } = element;
   assert.ok(tag in CHILDREN || TOKENS.includes(tag) || ROWS.includes(tag), `<${tag}> is no element of a formula`);
-  if (tag in CHILDREN) assert.equal(children.length, CHILDREN[tag], xmlOf(element));
+  if (tag in CHILDREN) assert.equal(children.length, CHILDREN[tag], writeXml(element));
   if (TOKENS.includes(tag)) {
     assert.equal(children.length, 1);
-    assert.match(String(children[0]), /^[^{}_^"]+$/, xmlOf(element));
+    assert.match(String(children[0]), /^[^{}_^"]+$/, writeXml(element));
     return;
   }
   for (const child of children) {
-    assert.ok(typeof child !== "string", `text stands in <${tag}>: ${xmlOf(element)}`);
-    check(child);
+    assert.ok(typeof child !== "string", `text stands in <${tag}>: ${writeXml(element)}`);
+    checkElement(child);
   }
 }
 
 test("the formula of every kind of operation is well-formed MathML", () => {
-  for (const op of OPS) for (const element of elementsOf(makeFormula(op))) check(element as Element);
+  for (const op of OPS) for (const element of listElements(makeFormula(op))) checkElement(element as Element);
 });
 
 test("the formulas of all stops are well-formed, also where the model lacks parts", () => {
-  for (const stop of makeStory(manifest(), 1, 2, true)) for (const element of elementsOf(stop.formula)) check(element as Element);
+  for (const stop of makeStory(makeManifest(), 1, 2, true)) for (const element of listElements(stop.formula)) checkElement(element as Element);
 });
 
 test("the check of formulas can fail", () => {
-  assert.throws(() => check({ tag: "mfrac", children: [{ tag: "mi", children: ["x"] }] }));
-  assert.throws(() => check({ tag: "mi", children: ["x_{p}"] }));
+  assert.throws(() => checkElement({ tag: "mfrac", children: [{ tag: "mi", children: ["x"] }] }));
+  assert.throws(() => checkElement({ tag: "mi", children: ["x_{p}"] }));
 });
 
 test("the notation hangs words below and above", () => {
-  const xml = (text: string) => elementsOf(line(text)).map(xmlOf).join("");
+  const xml = (text: string) => listElements(line(text)).map(writeXml).join("");
   assert.equal(xml("K^T"), "<mrow><msup><mi>K</mi><mrow><mi>T</mi></mrow></msup></mrow>");
   assert.equal(
     xml("x_{p,2i}"),
@@ -72,12 +72,12 @@ test("the notation hangs words below and above", () => {
 });
 
 test("a divisor that is the root of a whole number is written as one", () => {
-  const text = (value: number) => elementsOf(display(line(makeRootOrNumber(value)))).map(xmlOf).join("");
+  const text = (value: number) => listElements(display(line(makeRootOrNumber(value)))).map(writeXml).join("");
   assert.match(text(Math.fround(32 ** 0.5)), /<msqrt><mrow><mn>32<\/mn>/);
   assert.match(text(8), /<mn>8<\/mn>/);
   assert.match(text(2.5), /<mn>2.5<\/mn>/);
 });
 
 test("a formula reads in the order of its parts", () => {
-  assert.equal(elementsOf(display(line("s =", over("∑", "e"), fraction("q", root("d_k"))))).map(textOf).join(""), "s=∑eqdk");
+  assert.equal(listElements(display(line("s =", over("∑", "e"), fraction("q", root("d_k"))))).map(readText).join(""), "s=∑eqdk");
 });

@@ -10,52 +10,52 @@ import type { LogitAccount, Manifest } from "../src/types";
 import { computeCosines } from "../src/views/positions";
 import { groupPieces, listWarnings } from "../src/views/tokens";
 import { estimateSize } from "../src/views/whole_trace";
-import { manifest } from "./small_trace";
+import { makeManifest } from "./small_trace";
 
-const near = (a: number, b: number) => assert.ok(Math.abs(a - b) < 1e-6, `${a} is not ${b}`);
-const floats = (...values: number[]) => Float32Array.from(values);
+const assertNear = (a: number, b: number) => assert.ok(Math.abs(a - b) < 1e-6, `${a} is not ${b}`);
+const makeFloats = (...values: number[]) => Float32Array.from(values);
 
-const WORDED = manifest({
+const WORDED = makeManifest({
   source: { text: "un believable", normalised: "", pieces: ["▁un", "▁belie", "va", "ble", "</s>"], ids: [4, 5, 6, 7, 2], words: [0, 1, 1, 1, null], unknown: [false, false, true, false, false] },
   target: { text: "in creíble", normalised: "", pieces: ["▁in", "▁creí", "ble", "</s>"], ids: [8, 9, 7, 2], words: [0, 1, 1, null], unknown: [false, false, false, false] },
 });
 
 test("an even row has entropy log n, a sharp one none", () => {
-  near(computeEntropy([0.25, 0.25, 0.25, 0.25]), Math.log(4));
+  assertNear(computeEntropy([0.25, 0.25, 0.25, 0.25]), Math.log(4));
   assert.equal(computeEntropy([0, 1, 0]), 0);
 });
 
 test("a head's numbers are means over its rows, and each head has its own", () => {
-  const pattern = makePattern(floats(1, 0, 0, 0.5, 0.5, 0, /* head 2 */ 0, 0, 1, 0.2, 0.2, 0.6), [2, 2, 3]);
+  const pattern = makePattern(makeFloats(1, 0, 0, 0.5, 0.5, 0, /* head 2 */ 0, 0, 1, 0.2, 0.2, 0.6), [2, 2, 3]);
   const [first, second] = [measureHead(pattern, 0, new Set([2])), measureHead(pattern, 1, new Set([2]))];
-  near(first.largest, 0.75);
-  near(first.entropy, Math.log(2) / 2);
-  near(first.onSpecialTokens, 0);
-  near(second.onSpecialTokens, 0.8);
+  assertNear(first.largest, 0.75);
+  assertNear(first.entropy, Math.log(2) / 2);
+  assertNear(first.onSpecialTokens, 0);
+  assertNear(second.onSpecialTokens, 0.8);
   assert.deepEqual([...averageHeads(pattern)].map((x) => Math.round(x * 100) / 100), [0.5, 0, 0.5, 0.35, 0.35, 0.3]);
 });
 
 test("what is carried is the weight times the length of the value after W_O", () => {
   // One query, two keys, two heads of width 2; the second head's columns of W_O are twice the identity.
-  const pattern = makePattern(floats(1, 0, /* head 2 */ 0.25, 0.75), [2, 1, 2]);
-  const v = floats(9, 9, 9, 9, /* head 2 */ 3, 4, 0, 1);
-  const output = floats(7, 7, 2, 0, /* second row */ 7, 7, 0, 2);
-  const found = computeContributionNorms(pattern, 1, v, 2, output);
-  near(found[0] ?? NaN, 0.25 * 10);
-  near(found[1] ?? NaN, 0.75 * 2);
+  const pattern = makePattern(makeFloats(1, 0, /* head 2 */ 0.25, 0.75), [2, 1, 2]);
+  const v = makeFloats(9, 9, 9, 9, /* head 2 */ 3, 4, 0, 1);
+  const output = makeFloats(7, 7, 2, 0, /* second row */ 7, 7, 0, 2);
+  const norms = computeContributionNorms(pattern, 1, v, 2, output);
+  assertNear(norms[0] ?? NaN, 0.25 * 10);
+  assertNear(norms[1] ?? NaN, 0.75 * 2);
 });
 
 test("masks stand for each cell, or for all rows at once, or not at all", () => {
   assert.equal(makeMask(undefined, 2), undefined);
-  assert.equal(makeMask(floats(1, 1), 2), undefined);
-  const [row, square] = [makeMask(floats(1, 0), 2), makeMask(floats(1, 0, 1, 1), 2)];
+  assert.equal(makeMask(makeFloats(1, 1), 2), undefined);
+  const [row, square] = [makeMask(makeFloats(1, 0), 2), makeMask(makeFloats(1, 0, 1, 1), 2)];
   assert.deepEqual([row?.(5, 0), row?.(5, 1)], [false, true]);
   assert.deepEqual([square?.(0, 1), square?.(1, 1)], [true, false]);
 });
 
 test("heads that share nothing are 2 apart, equal ones 0", () => {
-  assert.equal(measureDistance(floats(1, 0, 0, 1), floats(0, 1, 1, 0), 2), 2);
-  assert.equal(measureDistance(floats(1, 0), floats(1, 0), 1), 0);
+  assert.equal(measureDistance(makeFloats(1, 0, 0, 1), makeFloats(0, 1, 1, 0), 2), 2);
+  assert.equal(measureDistance(makeFloats(1, 0), makeFloats(1, 0), 1), 0);
 });
 
 test("units are pieces, or words with marks of their own", () => {
@@ -68,7 +68,7 @@ test("units are pieces, or words with marks of their own", () => {
 });
 
 test("links by word add up source pieces and average target pieces; what is not drawn is said", () => {
-  const weights = floats(
+  const weights = makeFloats(
     ...[1, 0, 0, 0, 0],
     ...[0, 0.5, 0.2, 0.1, 0.2],
     ...[0.1, 0.1, 0.1, 0.1, 0.6],
@@ -76,12 +76,12 @@ test("links by word add up source pieces and average target pieces; what is not 
   );
   const { links, hiddenWeight: hidden } = findLinks(WORDED, weights, "writes", true, 0.3);
   assert.deepEqual(links.map(({ source, target }) => [source, target]), [[0, 0], [1, 1], [2, 1], [2, 2]]);
-  near(links[1]?.weight ?? NaN, (0.8 + 0.3) / 2);
-  near(hidden, 0.05 / 3);
+  assertNear(links[1]?.weight ?? NaN, (0.8 + 0.3) / 2);
+  assertNear(hidden, 0.05 / 3);
 });
 
 test("the row that reads a piece is the one after the row that writes it", () => {
-  const weights = floats(...[1, 0, 0, 0, 0], ...[0, 1, 0, 0, 0], ...[0, 0, 1, 0, 0], ...[0, 0, 0, 1, 0]);
+  const weights = makeFloats(...[1, 0, 0, 0, 0], ...[0, 1, 0, 0, 0], ...[0, 0, 1, 0, 0], ...[0, 0, 0, 1, 0]);
   const { links } = findLinks(WORDED, weights, "reads", false, 0.5);
   assert.deepEqual(links.map(({ source, target }) => [source, target]), [[1, 0], [2, 1], [3, 2]]);
 });
@@ -114,28 +114,28 @@ test("sums of an account by kind, by head and by word lose nothing", () => {
 
 test("words are told with their pieces, and warned of where they are many or unknown", () => {
   assert.deepEqual(groupPieces(WORDED.source).map((word) => word.pieces), [[0], [1, 2, 3], [4]]);
-  const said = listWarnings({ ...WORDED.source, words: [0, 0, 0, 0, null], text: "unbelievable" });
-  assert.match(said[0] ?? "", /“unbelievable” became 4 pieces/);
-  assert.match(said[1] ?? "", /1 piece \(va\)/);
+  const warnings = listWarnings({ ...WORDED.source, words: [0, 0, 0, 0, null], text: "unbelievable" });
+  assert.match(warnings[0] ?? "", /“unbelievable” became 4 pieces/);
+  assert.match(warnings[1] ?? "", /1 piece \(va\)/);
   assert.deepEqual(listWarnings(WORDED.target), []);
 });
 
 test("the cosine of a vector with itself is 1, with its opposite -1, with one at right angles 0", () => {
-  const found = computeCosines(floats(1, 0, -2, 0, 0, 3), 3, 2);
-  assert.deepEqual([...found].map(Math.round).map((x) => x + 0), [1, -1, 0, -1, 1, 0, 0, 0, 1]);
+  const cosines = computeCosines(makeFloats(1, 0, -2, 0, 0, 3), 3, 2);
+  assert.deepEqual([...cosines].map(Math.round).map((x) => x + 0), [1, -1, 0, -1, 1, 0, 0, 0, 1]);
 });
 
 test("two runs are told apart at the first step where they write otherwise", () => {
   const other: Manifest = { ...WORDED, log_prob: -3, target: { ...WORDED.target, ids: [8, 5, 2], pieces: ["▁in", "▁no", "</s>"] } };
-  assert.equal(describeDifference(WORDED, other), "They part at step 2: first “creí”, then “no”; log P changes by −2.");
+  assert.equal(describeDifference(WORDED, other), "They first differ at step 2: “creí” before, “no” after; log P changes by −2.");
   assert.equal(describeDifference(WORDED, WORDED), "The pieces are the same; log P changes by 0.");
   assert.equal(pairSteps(WORDED, { ...other, steps: other.steps.slice(0, 2) })[2]?.after, null);
   assert.equal(describeEdit({ kind: "hide", word: 1 }, WORDED.source), "the source word “believable” is hidden");
-  assert.equal(describeEdit({ kind: "silence", attention: "decoder.3.cross", head: 0 }, WORDED.source), "decoder, layer 4, cross-attention, head 1 is silent");
+  assert.equal(describeEdit({ kind: "silence", attention: "decoder.3.cross", head: 0 }, WORDED.source), "decoder, layer 4, cross-attention, head 1 is silenced");
 });
 
 test("a file with more in it is said to be larger", () => {
   const sizes = (["html-maps", "html-float16", "html-float32", "html-weights"] as const).map((what) => estimateSize(WORDED, what));
   assert.deepEqual([...sizes].sort((a, b) => a - b), sizes);
-  near((sizes[3] ?? 0) - (sizes[2] ?? 0), (4 * (131 * 3 + 131) * 4) / 3);
+  assertNear((sizes[3] ?? 0) - (sizes[2] ?? 0), (4 * (131 * 3 + 131) * 4) / 3);
 });

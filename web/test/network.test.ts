@@ -5,45 +5,45 @@ import test from "node:test";
 import { findBlock, listBlocks, listStacks } from "../src/network";
 import type { Manifest, Op, TensorRow } from "../src/types";
 
-const linear = (input: string): Op => ({ kind: "linear", inputs: [input], weight: "w", bias: null, first: 0 });
-const norm = (input: string): Op => ({ kind: "norm", inputs: [input], weight: "w", bias: "b", eps: 1e-5 });
+const makeLinear = (input: string): Op => ({ kind: "linear", inputs: [input], weight: "w", bias: null, first: 0 });
+const makeNorm = (input: string): Op => ({ kind: "norm", inputs: [input], weight: "w", bias: "b", eps: 1e-5 });
 
-function attention(at: string, reads: string, memory: string, [q, k]: [string, string]): [string, string[], Op][] {
+function makeAttention(at: string, reads: string, memory: string, [q, k]: [string, string]): [string, string[], Op][] {
   const of = (part: string) => `${at}.${part}`;
   return [
-    [of("q"), ["H", q, "E"], linear(reads)],
-    [of("k"), ["H", k, "E"], linear(memory)],
-    [of("v"), ["H", k, "E"], linear(memory)],
+    [of("q"), ["H", q, "E"], makeLinear(reads)],
+    [of("k"), ["H", k, "E"], makeLinear(memory)],
+    [of("v"), ["H", k, "E"], makeLinear(memory)],
     [of("products"), ["H", q, k], { kind: "dot", inputs: [of("q"), of("k")] }],
     [of("scores"), ["H", q, k], { kind: "scale", inputs: [of("products")], divisor: 2 }],
     [of("allowed"), ["1", "1", k], { kind: "present" }],
     [of("pattern"), ["H", q, k], { kind: "softmax", inputs: [of("scores"), of("allowed")] }],
     [of("head_output"), ["H", q, "E"], { kind: "mix", inputs: [of("pattern"), of("v")] }],
-    [of("output"), [q, "D"], linear(of("head_output"))],
+    [of("output"), [q, "D"], makeLinear(of("head_output"))],
   ];
 }
 
-function manifestOf(rows: [string, string[], Op][]): Manifest {
+function makeManifest(rows: [string, string[], Op][]): Manifest {
   const shape = (dims: string[]) => dims.map(() => 2);
   const tensors = rows.map(([name, dims, op]) => ({ name, dims, op, shape: shape(dims), captured: true }) as TensorRow);
   return { tensors, parameters: [], axes: {} } as unknown as Manifest;
 }
 
 /** One encoder layer with its norm before, one decoder layer with its norm after; other names than this project's. */
-const MANIFEST = manifestOf([
+const MANIFEST = makeManifest([
   ["reader.vectors", ["S", "D"], { kind: "lookup", table: "t", scale: 1, side: "source" }],
-  ["reader.0.look_around.norm", ["S", "D"], norm("reader.vectors")],
-  ...attention("reader.0.look", "reader.0.look_around.norm", "reader.0.look_around.norm", ["S", "S"]),
+  ["reader.0.look_around.norm", ["S", "D"], makeNorm("reader.vectors")],
+  ...makeAttention("reader.0.look", "reader.0.look_around.norm", "reader.0.look_around.norm", ["S", "S"]),
   ["reader.0.look_around.sum", ["S", "D"], { kind: "add", inputs: ["reader.vectors", "reader.0.look.output"] }],
-  ["gist", ["S", "D"], norm("reader.0.look_around.sum")],
+  ["gist", ["S", "D"], makeNorm("reader.0.look_around.sum")],
   ["writer.vectors", ["T", "D"], { kind: "lookup", table: "t", scale: 1, side: "target" }],
-  ...attention("writer.0.peek", "writer.vectors", "gist", ["T", "S"]),
+  ...makeAttention("writer.0.peek", "writer.vectors", "gist", ["T", "S"]),
   ["writer.0.peek_around.sum", ["T", "D"], { kind: "add", inputs: ["writer.vectors", "writer.0.peek.output"] }],
-  ["writer.0.peek_around.norm", ["T", "D"], norm("writer.0.peek_around.sum")],
-  ["writer.0.think.inner", ["T", "F"], linear("writer.0.peek_around.norm")],
+  ["writer.0.peek_around.norm", ["T", "D"], makeNorm("writer.0.peek_around.sum")],
+  ["writer.0.think.inner", ["T", "F"], makeLinear("writer.0.peek_around.norm")],
   ["writer.0.think.active", ["T", "F"], { kind: "activation", inputs: ["writer.0.think.inner"], function: "relu" }],
-  ["writer.0.think.output", ["T", "D"], linear("writer.0.think.active")],
-  ["votes", ["T", "V"], linear("writer.0.think.output")],
+  ["writer.0.think.output", ["T", "D"], makeLinear("writer.0.think.active")],
+  ["votes", ["T", "V"], makeLinear("writer.0.think.output")],
 ]);
 
 test("a sub-layer holds its residual and norm, whether the norm comes before or after", () => {
@@ -84,7 +84,7 @@ test("stacks hold their input, their layers and what comes after them; only what
   assert.deepEqual(reader?.ends.map((block) => block.key), ["gist"]);
   assert.deepEqual([writer?.name, writer?.layers.map((layer) => layer.length)], ["writer", [2]]);
   assert.deepEqual(writer?.ends.map((block) => block.key), ["votes"]);
-  const alone = manifestOf([["only.x", ["T", "D"], { kind: "lookup", table: "t", scale: 1, side: "target" }]]);
+  const alone = makeManifest([["only.x", ["T", "D"], { kind: "lookup", table: "t", scale: 1, side: "target" }]]);
   assert.deepEqual(listStacks(alone).map(({ name, layers, ends }) => [name, layers, ends]), [["only", [], []]]);
   assert.equal(findBlock(alone, "nothing"), undefined);
 });

@@ -4,17 +4,17 @@ import { test } from "node:test";
 import { describeCell, findMask, makePicture } from "../src/picture";
 import { formatExact, formatShort } from "../src/readout";
 import { findCell, findHeader, layOutSheet, type SheetView } from "../src/sheet_geometry";
-import { counted, manifest, TENSORS } from "./small_trace";
+import { countCells, makeManifest, TENSORS } from "./small_trace";
 
-const tensor = (name: string) => {
-  const found = TENSORS.find((row) => row.name === name);
-  assert.ok(found);
-  return found;
+const findTensor = (name: string) => {
+  const row = TENSORS.find((row) => row.name === name);
+  assert.ok(row);
+  return row;
 };
 
 test("a head of a pattern shows queries as rows and keys as columns, each cell its own number", () => {
-  const pattern = tensor("decoder.0.cross.pattern");
-  const picture = makePicture(manifest(), pattern, counted(pattern.shape), null, { H: 1 });
+  const pattern = findTensor("decoder.0.cross.pattern");
+  const picture = makePicture(makeManifest(), pattern, countCells(pattern.shape), null, { H: 1 });
   assert.deepEqual([picture.rows.dim, picture.cols.dim], ["T", "S"]);
   assert.equal(picture.rows.labels?.[3], "▁es");
   assert.equal(picture.cols.labels?.[2], "▁is");
@@ -27,46 +27,46 @@ test("a head of a pattern shows queries as rows and keys as columns, each cell i
 });
 
 test("turned on its side, rows and columns change places and nothing else", () => {
-  const pattern = tensor("decoder.0.cross.pattern");
-  const picture = makePicture(manifest(), pattern, counted(pattern.shape), null, { H: 1 }, true);
+  const pattern = findTensor("decoder.0.cross.pattern");
+  const picture = makePicture(makeManifest(), pattern, countCells(pattern.shape), null, { H: 1 }, true);
   assert.deepEqual([picture.rows.dim, picture.cols.dim], ["S", "T"]);
   assert.equal(picture.values[2 * 7 + 6], 162);
   assert.deepEqual(picture.index(2, 6), [1, 6, 2]);
 });
 
 test("where two dimensions have one letter, the first is the one that is taken", () => {
-  const pattern = tensor("decoder.0.self.pattern");
-  const picture = makePicture(manifest(), pattern, counted(pattern.shape), null, { H: 1, T: 4 });
+  const pattern = findTensor("decoder.0.self.pattern");
+  const picture = makePicture(makeManifest(), pattern, countCells(pattern.shape), null, { H: 1, T: 4 });
   assert.deepEqual([picture.rows.size, picture.cols.dim], [1, "T"]);
   assert.deepEqual([...picture.values], [140, 141, 142, 143, 144, 145, 146]);
 });
 
 test("what is not fixed and not drawn stands at 0 and is said", () => {
-  const pattern = tensor("decoder.0.cross.pattern");
-  const picture = makePicture(manifest(), pattern, counted(pattern.shape), null);
+  const pattern = findTensor("decoder.0.cross.pattern");
+  const picture = makePicture(makeManifest(), pattern, countCells(pattern.shape), null);
   assert.deepEqual(picture.fixedNames, ["head 0"]);
   assert.equal(picture.values[11], 21);
 });
 
 test("dimensions of size one are no dimensions", () => {
-  const allowed = tensor("decoder.0.cross.allowed");
-  const picture = makePicture(manifest(), allowed, counted(allowed.shape), null);
+  const allowed = findTensor("decoder.0.cross.allowed");
+  const picture = makePicture(makeManifest(), allowed, countCells(allowed.shape), null);
   assert.deepEqual([picture.rows.size, picture.cols.size, picture.fixedNames.length], [1, 5, 0]);
 });
 
 test("a mask is found for patterns, scores and products, and reaches every head and query", () => {
   for (const part of ["products", "scores", "pattern"])
-    assert.equal(findMask(manifest(), `decoder.0.cross.${part}`)?.name, "decoder.0.cross.allowed");
-  assert.equal(findMask(manifest(), "decoder.0.ffn.inner"), undefined);
-  const pattern = tensor("decoder.0.self.pattern");
-  const allowed = { row: tensor("decoder.0.self.allowed"), values: Float32Array.from({ length: 49 }, (_, i) => (i % 7 <= Math.floor(i / 7) ? 1 : 0)) };
+    assert.equal(findMask(makeManifest(), `decoder.0.cross.${part}`)?.name, "decoder.0.cross.allowed");
+  assert.equal(findMask(makeManifest(), "decoder.0.ffn.inner"), undefined);
+  const pattern = findTensor("decoder.0.self.pattern");
+  const allowed = { row: findTensor("decoder.0.self.allowed"), values: Float32Array.from({ length: 49 }, (_, i) => (i % 7 <= Math.floor(i / 7) ? 1 : 0)) };
   for (const head of [0, 1]) {
-    const { masked } = makePicture(manifest(), pattern, counted(pattern.shape), allowed, { H: head });
+    const { masked } = makePicture(makeManifest(), pattern, countCells(pattern.shape), allowed, { H: head });
     for (let q = 0; q < 7; q++) for (let k = 0; k < 7; k++) assert.equal(masked?.(q, k), k > q);
   }
-  const cross = tensor("decoder.0.cross.pattern");
-  const padded = { row: tensor("decoder.0.cross.allowed"), values: Float32Array.from([1, 1, 1, 0, 0]) };
-  const { masked } = makePicture(manifest(), cross, counted(cross.shape), padded, { H: 1 });
+  const cross = findTensor("decoder.0.cross.pattern");
+  const padded = { row: findTensor("decoder.0.cross.allowed"), values: Float32Array.from([1, 1, 1, 0, 0]) };
+  const { masked } = makePicture(makeManifest(), cross, countCells(cross.shape), padded, { H: 1 });
   for (let q = 0; q < 7; q++) for (let k = 0; k < 5; k++) assert.equal(masked?.(q, k), k > 2);
 });
 
@@ -103,8 +103,8 @@ test("a short number keeps its size and its sign", () => {
 });
 
 test("a point in the picture is the cell drawn there, also when scrolled", () => {
-  const pattern = tensor("decoder.0.cross.pattern");
-  const cells = makePicture(manifest(), pattern, counted(pattern.shape), null, { H: 1 });
+  const pattern = findTensor("decoder.0.cross.pattern");
+  const cells = makePicture(makeManifest(), pattern, countCells(pattern.shape), null, { H: 1 });
   const layout = layOutSheet(cells, 900, 12, (text) => text.length * 7, { numbers: false });
   for (const [scrollLeft, scrollTop] of [[0, 0], [13, 29]] as [number, number][]) {
     const view: SheetView = { layout, scrollLeft, scrollTop, viewWidth: 900, viewHeight: 500, ratio: 2 };

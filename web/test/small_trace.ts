@@ -5,33 +5,33 @@ export const SIZES: Record<string, number> = { S: 5, T: 7, D: 6, H: 2, E: 3, "1"
 const SOURCE = ["▁The", "▁ball", "▁is", "▁blue", "</s>"];
 const READ = ["<s>", "▁La", "▁bola", "▁es", "▁az", "ul", "."];
 
-export function row(name: string, dims: string[], op: Op, more: Partial<TensorRow> = {}): TensorRow {
+export function makeRow(name: string, dims: string[], op: Op, more: Partial<TensorRow> = {}): TensorRow {
   const shape = dims.map((dim) => SIZES[dim] as number);
   return { name, dims, shape, means: "", of: "", op, captured: true, dtype: "float32", least: -2, largest: 3, ...more };
 }
 
 export const TENSORS: TensorRow[] = [
-  row("decoder.0.cross.products", ["H", "T", "S"], { kind: "dot", inputs: ["q", "k"] }),
-  row("decoder.0.cross.scores", ["H", "T", "S"], { kind: "scale", inputs: ["decoder.0.cross.products"], divisor: 2 }),
-  row("decoder.0.cross.allowed", ["1", "1", "S"], { kind: "present" }, { dtype: "bool" }),
-  row("decoder.0.cross.pattern", ["H", "T", "S"], {
+  makeRow("decoder.0.cross.products", ["H", "T", "S"], { kind: "dot", inputs: ["q", "k"] }),
+  makeRow("decoder.0.cross.scores", ["H", "T", "S"], { kind: "scale", inputs: ["decoder.0.cross.products"], divisor: 2 }),
+  makeRow("decoder.0.cross.allowed", ["1", "1", "S"], { kind: "present" }, { dtype: "bool" }),
+  makeRow("decoder.0.cross.pattern", ["H", "T", "S"], {
     kind: "softmax",
     inputs: ["decoder.0.cross.scores", "decoder.0.cross.allowed"],
   }),
-  row("decoder.0.self.scores", ["H", "T", "T"], { kind: "scale", inputs: ["decoder.0.self.products"], divisor: 2 }),
-  row("decoder.0.self.allowed", ["1", "T", "T"], { kind: "causal" }, { dtype: "bool" }),
-  row("decoder.0.self.pattern", ["H", "T", "T"], {
+  makeRow("decoder.0.self.scores", ["H", "T", "T"], { kind: "scale", inputs: ["decoder.0.self.products"], divisor: 2 }),
+  makeRow("decoder.0.self.allowed", ["1", "T", "T"], { kind: "causal" }, { dtype: "bool" }),
+  makeRow("decoder.0.self.pattern", ["H", "T", "T"], {
     kind: "softmax",
     inputs: ["decoder.0.self.scores", "decoder.0.self.allowed"],
   }),
-  row("decoder.0.ffn.inner", ["T", "D"], { kind: "same", inputs: ["x"] }, { captured: false }),
-  row("decoder.1.cross.pattern", ["H", "T", "S"], {
+  makeRow("decoder.0.ffn.inner", ["T", "D"], { kind: "same", inputs: ["x"] }, { captured: false }),
+  makeRow("decoder.1.cross.pattern", ["H", "T", "S"], {
     kind: "softmax",
     inputs: ["decoder.0.cross.scores", "decoder.0.cross.allowed"],
   }),
 ];
 
-export function manifest(more: Partial<Manifest> = {}): Manifest {
+export function makeManifest(more: Partial<Manifest> = {}): Manifest {
   const side = { text: "The ball is blue.", normalised: "", pieces: SOURCE, ids: [4, 5, 6, 7, 2], words: [], unknown: [] };
   const candidate = { id: 9, piece: "▁La", logit: 1, log_prob: -1, prob: 0.4 };
   return {
@@ -90,7 +90,7 @@ export function manifest(more: Partial<Manifest> = {}): Manifest {
 }
 
 /** 100 h + 10 q + k, and so on: the number of a cell is its index written out. */
-export function counted(shape: number[]): Float32Array {
+export function countCells(shape: number[]): Float32Array {
   const size = shape.reduce((a, b) => a * b, 1);
   return Float32Array.from({ length: size }, (_, flat) => {
     let [rest, number, place] = [flat, 0, 1];
@@ -104,18 +104,18 @@ export function counted(shape: number[]): Float32Array {
 }
 
 /** A source whose numbers are counted, and which remembers what it was asked. */
-export function sourceOf(shown: Manifest, more: Partial<TraceSource> = {}): TraceSource & { asked: string[] } {
-  const asked: string[] = [];
+export function makeSource(shown: Manifest, more: Partial<TraceSource> = {}): TraceSource & { requests: string[] } {
+  const requests: string[] = [];
   return {
     kind: "http",
-    asked,
+    requests: requests,
     fetchManifest: async () => shown,
     fetchTensor: async (name) => {
-      asked.push(name);
-      return counted(shown.tensors.find((row) => row.name === name)?.shape ?? []);
+      requests.push(name);
+      return countCells(shown.tensors.find((row) => row.name === name)?.shape ?? []);
     },
     fetchParameter: async (name, first, end) => {
-      asked.push(`${name} ${first}:${end}`);
+      requests.push(`${name} ${first}:${end}`);
       const width = shown.parameters.find((parameter) => parameter.name === name)?.shape[1] ?? 1;
       return Float32Array.from({ length: (end - first) * width }, (_, i) => first * width + i);
     },

@@ -3,24 +3,24 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { decodeHalf, fileSource, httpSource, readReason, toNumbers, type WidgetModel, widgetSource } from "../src/trace_source";
-import { manifest } from "./small_trace";
+import { makeManifest } from "./small_trace";
 
 const NUMBERS = Float32Array.from([0, -1.5, 12345.678, 6e-8, Number.NaN]);
 
-function answering(answers: Record<string, Response>): string[] {
-  const asked: string[] = [];
+function serveAnswers(answers: Record<string, Response>): string[] {
+  const requests: string[] = [];
   globalThis.fetch = (async (url: string | URL | Request, options?: RequestInit) => {
-    asked.push(`${options?.method ?? "GET"} ${url}${options?.body ? ` ${options.body}` : ""}`);
-    const found = answers[String(url)];
-    if (!found) throw new TypeError("fetch failed");
-    return found;
+    requests.push(`${options?.method ?? "GET"} ${url}${options?.body ? ` ${options.body}` : ""}`);
+    const response = answers[String(url)];
+    if (!response) throw new TypeError("fetch failed");
+    return response;
   }) as typeof fetch;
-  return asked;
+  return requests;
 }
 
 test("a server is asked at the addresses of the trace that it gave last", async () => {
-  const asked = answering({
-    trace: Response.json(manifest({ id: "t/1" })),
+  const requests = serveAnswers({
+    trace: Response.json(makeManifest({ id: "t/1" })),
     "trace/t%2F1/t/decoder.0.cross.pattern": new Response(NUMBERS),
     "trace/t%2F1/p/w?rows=3:5": new Response(NUMBERS),
     "trace/t%2F1/verdict": Response.json({ findings: [], reference: null }),
@@ -30,7 +30,7 @@ test("a server is asked at the addresses of the trace that it gave last", async 
   assert.deepEqual(await source.fetchTensor("decoder.0.cross.pattern"), NUMBERS);
   assert.deepEqual(await source.fetchParameter("w", 3, 5), NUMBERS);
   await source.act?.("verdict", {});
-  assert.deepEqual(asked, [
+  assert.deepEqual(requests, [
     'POST trace {"sentence":"Hi."}',
     "GET trace/t%2F1/t/decoder.0.cross.pattern",
     "GET trace/t%2F1/p/w?rows=3:5",
@@ -41,7 +41,7 @@ test("a server is asked at the addresses of the trace that it gave last", async 
 });
 
 test("what a server refuses is said in its own words, what it does not say in ours", async () => {
-  answering({
+  serveAnswers({
     trace: Response.json({ error: "The queue is full; try again in a second." }, { status: 429 }),
     "trace/x/manifest.json": new Response("<h1>Bad gateway</h1>", { status: 502, statusText: "Bad Gateway" }),
     "trace/x/t/cut": new Response(new Uint8Array(7)),
@@ -92,10 +92,10 @@ test("a file gives the numbers packed in it, and names those it does not hold", 
     ],
   };
   const source = fileSource({
-    getElementById: (id: string) => (id === "pellucid-manifest" ? { textContent: JSON.stringify(manifest()) } : null),
+    getElementById: (id: string) => (id === "pellucid-manifest" ? { textContent: JSON.stringify(makeManifest()) } : null),
     querySelectorAll: (selector: string) => blocks[selector] ?? [],
   } as unknown as Document);
-  assert.deepEqual(await source.fetchManifest(), { ...manifest(), verdict });
+  assert.deepEqual(await source.fetchManifest(), { ...makeManifest(), verdict });
   assert.deepEqual(await source.fetchTensor("decoder.0.cross.pattern"), NUMBERS);
   assert.deepEqual([...(await source.fetchParameter("w", 100, 101))], [300, 301, 302]);
   await assert.rejects(source.fetchTensor("logits"), /logits are not in this file/);
@@ -115,7 +115,7 @@ test("a kernel is asked by messages, and answers to others are not heard", async
   hear({ id: sent[0]?.id as number }, [new DataView(whole.buffer, 4)]);
   assert.deepEqual(await numbers, NUMBERS);
   const acted = source.act?.("edit", { edits: [], keep_target: true });
-  hear({ id: sent[1]?.id as number, value: manifest({ id: "second" }) }, []);
+  hear({ id: sent[1]?.id as number, value: makeManifest({ id: "second" }) }, []);
   assert.equal(((await acted) as { id: string }).id, "second");
   const refused = source.fetchParameter("w", 0, 1);
   assert.deepEqual(sent[2], { id: 3, trace: "second", ask: "parameter", name: "w", first: 0, end: 1 });

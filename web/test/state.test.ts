@@ -6,26 +6,26 @@ import { moveHead, moveLayer, moveStep, rememberPlace, zoomOut } from "../src/na
 import { applyLink, isAnswerTo, makeLink, makeQuestion, openLink, readLink, writeLink } from "../src/permalink";
 import { type App, makeApp } from "../src/state";
 import type { EditSpec, Manifest, Question } from "../src/types";
-import { counted, manifest, sourceOf } from "./small_trace";
+import { countCells, makeManifest, makeSource } from "./small_trace";
 
-async function shown(more = {}): Promise<{ app: App; source: ReturnType<typeof sourceOf> }> {
-  const source = sourceOf(manifest(), more);
+async function showTrace(more = {}): Promise<{ app: App; source: ReturnType<typeof makeSource> }> {
+  const source = makeSource(makeManifest(), more);
   const app = makeApp(source, "page");
   await app.showTrace();
   return { app, source };
 }
 
 test("a tensor is fetched when looked at, and once", async () => {
-  const { app, source } = await shown();
-  assert.deepEqual(source.asked, []);
-  const [one, other] = await Promise.all([app.loadTensor("decoder.0.cross.scores"), app.loadTensor("decoder.0.cross.scores")]);
-  assert.equal(one, other);
-  assert.equal(app.peekTensor("decoder.0.cross.scores"), one);
-  assert.deepEqual(source.asked, ["decoder.0.cross.scores"]);
+  const { app, source } = await showTrace();
+  assert.deepEqual(source.requests, []);
+  const [first, second] = await Promise.all([app.loadTensor("decoder.0.cross.scores"), app.loadTensor("decoder.0.cross.scores")]);
+  assert.equal(first, second);
+  assert.equal(app.peekTensor("decoder.0.cross.scores"), first);
+  assert.deepEqual(source.requests, ["decoder.0.cross.scores"]);
 });
 
 test("what was not captured, does not exist or came cut off is refused in a sentence", async () => {
-  const { app } = await shown({ fetchTensor: async () => new Float32Array(3) });
+  const { app } = await showTrace({ fetchTensor: async () => new Float32Array(3) });
   await assert.rejects(app.loadTensor("decoder.0.ffn.inner"), /decoder\.0\.ffn\.inner was not captured\./);
   await assert.rejects(app.loadTensor("decoder.9.ffn"), /no tensor named decoder\.9\.ffn/);
   await assert.rejects(app.loadTensor("decoder.0.cross.scores"), /came with 3 numbers; its shape has 70/);
@@ -33,18 +33,18 @@ test("what was not captured, does not exist or came cut off is refused in a sent
 });
 
 test("rows of a parameter are the same numbers however they are asked for, and blocks are fetched once", async () => {
-  const { app, source } = await shown();
+  const { app, source } = await showTrace();
   for (const [first, end] of [[0, 1], [63, 65], [60, 131], [0, 131]] as [number, number][]) {
     const { values } = await app.loadParameter("w", first, end);
     assert.deepEqual([...values], Array.from({ length: (end - first) * 3 }, (_, i) => first * 3 + i));
   }
-  assert.deepEqual(source.asked, ["w 0:64", "w 64:128", "w 128:131"]);
+  assert.deepEqual(source.requests, ["w 0:64", "w 64:128", "w 128:131"]);
   assert.deepEqual([...(await app.loadParameter("bias", 127, 130)).values], [127, 128, 129]);
 });
 
 test("a new trace takes the place of the old one, with its numbers; what it does not have is left", async () => {
-  const next = manifest({ id: "new", tensors: manifest().tensors.slice(0, 2), steps: manifest().steps.slice(0, 2) });
-  const { app, source } = await shown({ act: async () => next });
+  const next = makeManifest({ id: "new", tensors: makeManifest().tensors.slice(0, 2), steps: makeManifest().steps.slice(0, 2) });
+  const { app, source } = await showTrace({ act: async () => next });
   await app.loadTensor("decoder.0.cross.scores");
   app.step.value = 6;
   app.goTo({ view: "cell", tensor: "decoder.0.self.scores", index: [0, 1, 1] });
@@ -54,25 +54,25 @@ test("a new trace takes the place of the old one, with its numbers; what it does
   assert.deepEqual(app.place.value, { view: "map" });
   assert.equal(app.peekTensor("decoder.0.cross.scores"), undefined);
   await app.loadTensor("decoder.0.cross.scores");
-  assert.equal(source.asked.length, 2);
+  assert.equal(source.requests.length, 2);
 });
 
 test("numbers of the old trace that come late are not those of the new one", async () => {
   let tell: (values: Float32Array) => void = () => undefined;
-  const { app } = await shown({
-    act: async () => manifest({ id: "new" }),
+  const { app } = await showTrace({
+    act: async () => makeManifest({ id: "new" }),
     fetchTensor: () => new Promise<Float32Array>((resolve) => (tell = resolve)),
   });
   const late = app.loadTensor("decoder.0.cross.scores");
   await app.askSource("trace", { sentence: "New." });
-  tell(counted([2, 7, 5]));
+  tell(countCells([2, 7, 5]));
   await late;
   assert.equal(app.peekTensor("decoder.0.cross.scores"), undefined);
 });
 
 test("an answer that does not come is told as one sentence, and asking again clears it", async () => {
   let fail = true;
-  const { app } = await shown({
+  const { app } = await showTrace({
     act: async () => {
       if (fail) throw new Error("The sentence has 300 pieces; at most 256 are traced.");
       return { findings: [], reference: null };
@@ -88,7 +88,7 @@ test("an answer that does not come is told as one sentence, and asking again cle
 
 test("a file answers from what it holds and says that it cannot be asked more", async () => {
   const account = { step: 1, piece: "a", id: 9, other: null, logit: 1, sum: 1, parts: [] };
-  const app = makeApp(sourceOf(manifest({ accounts: { chosen: [account], against: [null] } }), { kind: "file" }), "file");
+  const app = makeApp(makeSource(makeManifest({ accounts: { chosen: [account], against: [null] } }), { kind: "file" }), "file");
   await app.showTrace();
   assert.equal(await app.askSource("account", { step: 1, piece: 9 }), account);
   assert.equal(await app.askSource("account", { step: 1, piece: 8 }), null);
@@ -96,8 +96,8 @@ test("a file answers from what it holds and says that it cannot be asked more", 
 });
 
 test("where the trace of a link is gone, its sentence is translated again", async () => {
-  const again = manifest({ id: "again" });
-  const source = sourceOf(manifest(), {
+  const again = makeManifest({ id: "again" });
+  const source = makeSource(makeManifest(), {
     fetchManifest: async () => {
       throw new Error("That trace is gone.");
     },
@@ -107,16 +107,16 @@ test("where the trace of a link is gone, its sentence is translated again", asyn
   await openLink(app, readLink("#id=again&s=The+ball+is+blue."));
   assert.equal(app.manifest.value?.id, "again");
   assert.equal(app.problem.value, null);
-  const without = makeApp(sourceOf(manifest(), { fetchManifest: source.fetchManifest }), "page");
+  const without = makeApp(makeSource(makeManifest(), { fetchManifest: source.fetchManifest }), "page");
   await openLink(without, readLink("#id=again"));
   assert.equal(without.problem.value, "That trace is gone.");
 });
 
 /** A trace that was asked with this, as the server tells of it. */
-function madeOf({ sentence, beam, target_ids, prefix_ids, edits, model }: Question): Manifest {
-  const plain = manifest();
+function answerQuestion({ sentence, beam, target_ids, prefix_ids, edits, model }: Question): Manifest {
+  const plain = makeManifest();
   const prefix = (prefix_ids ?? []).map((id) => `p${id}`).join(" ");
-  return manifest({
+  return makeManifest({
     sentence,
     run: { ...plain.run, search: { beam: beam ?? 4, prefix } },
     model: { ...plain.model, sha256: (model ?? "").padEnd(model ? 64 : 0, "7") },
@@ -139,17 +139,17 @@ test("a link says the whole question, of whatever kind, and reading it gives the
   let seen = 0;
   for (const sentence of sentences)
     for (const way of ways)
-      for (const edits of [undefined, ...EDITS.map((each) => [each]), EDITS])
+      for (const edits of [undefined, ...EDITS.map((edit) => [edit]), EDITS])
         for (const beam of [1, 3, 64])
           for (const model of ["0123456789ab", undefined]) {
             const question = { sentence, beam, ...way, ...(edits && { edits }), ...(model && { model }) };
-            const made = madeOf(question);
-            const app = makeApp(sourceOf(made), "page");
+            const answer = answerQuestion(question);
+            const app = makeApp(makeSource(answer), "page");
             await app.showTrace();
             const link = readLink(`#${writeLink(makeLink(app))}`);
             assert.deepEqual(link.question, question);
-            assert.deepEqual(link.question, makeQuestion(made));
-            assert.ok(isAnswerTo(made, question));
+            assert.deepEqual(link.question, makeQuestion(answer));
+            assert.ok(isAnswerTo(answer, question));
             seen++;
           }
   assert.equal(seen, 576);
@@ -168,19 +168,19 @@ test("no trace answers a question that differs from its own in anything", () => 
     { sentence: "a", beam: 4, model: "01", edits: [EDITS[0] as EditSpec] },
     { sentence: "a", beam: 4, model: "01", edits: [EDITS[1] as EditSpec] },
   ];
-  for (const one of all) for (const other of all) if (one.target === undefined) assert.equal(isAnswerTo(madeOf(one), other), one === other);
+  for (const question of all) for (const other of all) if (question.target === undefined) assert.equal(isAnswerTo(answerQuestion(question), other), question === other);
 });
 
 for (const [what, fragment] of [
-  ["width of the beam", "s=a&b=many"],
+  ["beam width", "s=a&b=many"],
   ["translation", "s=a&w=1.x"],
   ["beginning", "s=a&p=1..2"],
-  ["list of changes", "s=a&e=%5B%7B%22kind"],
+  ["list of edits", "s=a&e=%5B%7B%22kind"],
   ["model", "s=a&k=<script>"],
-  ["translation and no sentence", "w=41.3"],
+  ["translation but no sentence", "w=41.3"],
 ]) {
   test(`a link whose ${what} cannot be read shows nothing and says so`, async () => {
-    const source = sourceOf(manifest(), { act: async () => assert.fail("it was asked") });
+    const source = makeSource(makeManifest(), { act: async () => assert.fail("it was asked") });
     const app = makeApp(source, "page");
     await openLink(app, readLink(`#${fragment}`));
     assert.equal(app.manifest.value, null);
@@ -189,35 +189,35 @@ for (const [what, fragment] of [
 }
 
 test("a kept trace that is not what the link asks for is not shown for it, and a run that differs is told", async () => {
-  const asked: unknown[] = [];
-  const made = madeOf({ sentence: "a", beam: 1 });
-  const source = sourceOf(made, {
+  const requests: unknown[] = [];
+  const answer = answerQuestion({ sentence: "a", beam: 1 });
+  const source = makeSource(answer, {
     fetchManifest: async (_, wanted) => {
-      const kept = madeOf({ sentence: "b" });
-      if (wanted && !wanted(kept)) throw new Error("not it");
-      return kept;
+      const stored = answerQuestion({ sentence: "b" });
+      if (wanted && !wanted(stored)) throw new Error("not it");
+      return stored;
     },
     act: async (verb, args) => {
-      if (verb === "trace") asked.push(args);
-      return made;
+      if (verb === "trace") requests.push(args);
+      return answer;
     },
   });
   const app = makeApp(source, "page");
   await openLink(app, readLink("#id=former&s=a&b=1"));
-  assert.deepEqual(asked, [{ sentence: "a", beam: 1 }]);
-  assert.equal(app.manifest.value, made);
+  assert.deepEqual(requests, [{ sentence: "a", beam: 1 }]);
+  assert.equal(app.manifest.value, answer);
   assert.match(app.notice.value ?? "", /another run \(former\) than .* \(abc\)/);
 });
 
 test("a file says of a link that it is of another translation", async () => {
-  const app = makeApp(sourceOf(manifest(), { kind: "file" }), "file");
+  const app = makeApp(makeSource(makeManifest(), { kind: "file" }), "file");
   for (const fragment of ["#v=map", `#${writeLink(makeLink(app))}`, "#id=abc", "#s=The+ball+is+blue."]) {
     await openLink(app, readLink(fragment));
     assert.equal(app.notice.value, null);
   }
   for (const fragment of ["#id=abd", "#s=The+ball+is+new.", "#s=The+ball+is+blue.&e=[{}]", "#s=The+ball+is+blue.&k=1234"]) {
     await openLink(app, readLink(fragment));
-    assert.match(app.notice.value ?? "", /another translation than this file holds, which is “The ball is blue\.” by small/);
+    assert.match(app.notice.value ?? "", /another translation than this file, which holds “The ball is blue\.” by small/);
     assert.equal(app.manifest.value?.id, "abc");
   }
   await openLink(app, readLink("#s=a&w=x"));
@@ -225,7 +225,7 @@ test("a file says of a link that it is of another translation", async () => {
 });
 
 test("a link leads back to where it was made", async () => {
-  const { app } = await shown();
+  const { app } = await showTrace();
   app.goTo({ view: "cell", section: "decoder.3.cross", tensor: "decoder.0.cross.scores", head: 1, row: 3, col: 2, index: [1, 3, 2] });
   app.step.value = 4;
   app.follow.value = { dim: "S", index: 2 };
@@ -236,7 +236,7 @@ test("a link leads back to where it was made", async () => {
   const link = makeLink(app);
   assert.deepEqual(readLink(`#${writeLink(link)}`), link);
   assert.equal(link.question?.sentence, "The ball is blue.");
-  const { app: other } = await shown();
+  const { app: other } = await showTrace();
   applyLink(other, readLink(writeLink(link)));
   assert.deepEqual(makeLink(other), link);
 });
@@ -257,7 +257,7 @@ test("a fragment that says nonsense says nothing", () => {
 });
 
 test("Esc goes out the way one came in, and ends at the map", async () => {
-  const { app } = await shown();
+  const { app } = await showTrace();
   const go = (change: Parameters<App["goTo"]>[0]) => {
     app.goTo(change);
     rememberPlace(app, app.place.value);
@@ -275,7 +275,7 @@ test("Esc goes out the way one came in, and ends at the map", async () => {
 });
 
 test("heads go round, layers and steps end", async () => {
-  const { app } = await shown();
+  const { app } = await showTrace();
   app.goTo({ view: "cell", section: "decoder.0.cross", tensor: "decoder.0.cross.pattern", index: [1, 2, 3], head: 1 });
   moveHead(app, 1);
   assert.deepEqual([app.place.value.head, app.place.value.index], [0, [0, 2, 3]]);
@@ -299,7 +299,7 @@ test("no two keys mean different things, and a key pressed while writing means i
     }
   }
   Object.assign(globalThis, { HTMLElement: Element });
-  const { app } = await shown();
+  const { app } = await showTrace();
   const page = { focusSentence: () => undefined, toggleHelp: () => undefined, closeHelp: () => false };
   const event = (key: string, target: unknown) => ({ key, composedPath: () => [target] }) as unknown as KeyboardEvent;
   assert.equal(handleKey(app, page, event("n", new Element("textarea"))), false);

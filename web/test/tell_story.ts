@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { toPlainText } from "../src/format";
 import { makeStory } from "../src/story_stops";
 import type { Manifest } from "../src/types";
-import { elementsOf, xmlOf } from "./element_tree";
+import { listElements, writeXml } from "./element_tree";
 
 const [directory = "", piece = "1", step = "0"] = process.argv.slice(2);
 const manifest = JSON.parse(readFileSync(join(directory, "manifest.json"), "utf-8")) as Manifest;
@@ -18,14 +18,14 @@ async function values(name: string): Promise<Float32Array> {
 
 const reader = { piece: Number(piece), step: Number(step), values };
 const stops = makeStory(manifest, reader.piece, reader.step, true).map(async (stop) => {
-  const told = await stop.writeText(reader).catch((error: Error) => [error.message]);
+  const text = await stop.writeText(reader).catch((error: Error) => [error.message]);
   return {
     title: stop.title,
     place: stop.place,
     tensor: stop.tensor?.name ?? null,
-    formula: elementsOf(stop.formula).map(xmlOf).join(""),
-    says: toPlainText(told),
-    numbers: told.filter((part) => typeof part === "number"),
+    formula: listElements(stop.formula).map(writeXml).join(""),
+    says: toPlainText(text),
+    numbers: text.filter((part) => typeof part === "number"),
     attempt: stop.suggestion,
   };
 });

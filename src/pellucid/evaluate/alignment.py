@@ -55,6 +55,7 @@ def alignment_rates(alignments: Sequence[Alignment], gold: GoldLinks) -> Alignme
             raise ValueError(
                 f"sentence {number}: {i}-{j} is a sure link but not a possible one; every sure link is both"
             )
+    # Summed over all sentences before dividing, so that every link has the same weight.
     return rates_of_counts(
         drawn=sum(map(len, alignments)),
         right_sure=sum(len(a & s) for a, s in zip(alignments, gold.sure, strict=True)),

@@ -92,6 +92,7 @@ def compare_translations(
     ValueError for unequal numbers of lines, for references without a word, and for numbers out of range.
     """
     refuse_incomparable(a, b, references, sources, samples, seed, show)
+    # Counted once: scores, groups and changed sentences are all made from sums of these rows.
     counts = {
         name: (sentence_counts(name, a, references, lowercase), sentence_counts(name, b, references, lowercase))
         for name in COMPARED_METRICS
@@ -128,6 +129,7 @@ def rare_word_groups(
     """Group by rare words, counted in the training text if it is given, otherwise in the references; with a title."""
     if lowercase:
         references = [line.lower() for line in references]
+        # A generator: the training text may be large, and is read line by line.
         training = None if training is None else (line.lower() for line in training)
     if training is None:
         return "words of the reference that occur only once in all references", group_by_lone_words(references)
@@ -152,6 +154,7 @@ def refuse_incomparable(
     problems = []
     if len(set(numbers.values())) > 1:
         problems.append(f"{', '.join(f'{n:,} {name}' for name, n in numbers.items())}: each needs its own")
+    # Scores relative to the words or characters of the references would be undefined.
     if not any(reference.strip() for reference in references):
         problems.append("no reference has a word")
     problems += [

@@ -27,6 +27,7 @@ def comparison_as_text(comparison: Comparison) -> Iterator[str]:
 
 def headline(comparison: Comparison) -> str:
     """Return which metrics name a winner, for example: B is better by chrF and TER; BLEU and WER cannot tell."""
+    # Every score would say that it cannot tell; this says why.
     if comparison.identical == comparison.sentences:
         return "A and B are the same."
     titles: dict[str | None, list[str]] = {"A": [], "B": [], None: []}
@@ -104,6 +105,7 @@ def format_signed(value: float, sign: str = "+") -> str:
 
 def bucket_lines(buckets: list[ScoredBucket]) -> Iterator[str]:
     """Yield a line for each group."""
+    # Aligned with the rows below: 9 characters for the name, 11 for the sentences, 8 for each number.
     yield f"{'':>9}  sentences    BLEU A  BLEU B   B - A    chrF A  chrF B   B - A"
     for bucket in buckets:
         cells = (f"  {a:8.2f}{b:8.2f}{format_signed(b - a):>8}" for a, b in (bucket.bleu, bucket.chrf))

@@ -62,7 +62,7 @@ def chrf_score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], l
 
 
 def ter_score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> MetricScore:
-    """Return TER (Snover et al. 2006): edits and phrase shifts in per cent of the reference's words; lower is better."""
+    """Return TER (Snover et al. 2006): edits and phrase shifts in per cent of reference words; lower is better."""
     return score_with_sacrebleu(ter_metric(lowercase), hypotheses, references)
 
 

@@ -1,1 +1,1 @@
-"""What a model has learned, measured on the user's own text: heads, embeddings, positions, alignments, layers."""
+"""Studies of a trained model on the user's own text: heads, embeddings, positions, alignments, layers."""

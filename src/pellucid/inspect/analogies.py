@@ -1,7 +1,7 @@
-"""a is to b as ? is to c: sums and differences of embeddings, and what a table of random numbers would answer.
+"""Analogies as sums and differences of embeddings, compared with the answers of tables of random numbers.
 
 Vectors are brought to length 1 before they are added (3CosAdd, Mikolov et al. 2013). Published analogies leave the
-words of the question out of the answers, without which the answer is often one of them (Linzen 2016); both are given.
+words of the question out of the answers; otherwise the answer is often one of them (Linzen 2016). Both are given.
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from jaxtyping import Float
 from pellucid.inspect.embeddings import Embeddings, Neighbour, SpelledWord, to_unit_length
 
 RANDOM_TABLES = 10
-"""Random tables that a model's is compared with."""
+"""Random tables that a model's table is compared with."""
 
 
 @dataclass(frozen=True)
 class SignedWord:
-    """A word with its sign."""
+    """Word of a question, with the sign it is added with."""
 
     sign: int
     word: SpelledWord
@@ -26,10 +26,10 @@ class SignedWord:
 
 @dataclass(frozen=True)
 class Analogy:
-    """A question, its answers with its words left out and not, and where the expected one stands among them, 1 first.
+    """Question, its answers with its own words left out and let in, and the ranks of the expected word, 1 first.
 
-    `by_chance` is how often it stands as high or higher in tables of random numbers, where any of the candidates is as
-    likely as another to stand at any place.
+    `by_chance` is how often the expected word ranks as high or higher in tables of random numbers, where every
+    candidate is as likely as any other to have any rank.
     """
 
     terms: tuple[SignedWord, ...]
@@ -43,18 +43,18 @@ class Analogy:
 
     @property
     def question(self) -> str:
-        """As it is written: king - man + woman."""
+        """The question as it is written: king - man + woman."""
         words = [f"{'+' if term.sign > 0 else '-'} {term.word.text}" for term in self.terms]
         return " ".join(words).removeprefix("+ ")
 
     @property
     def holds(self) -> bool | None:
-        """Whether the expected word comes first of those that are not in the question; None where none is expected."""
+        """Whether the expected word is the best answer outside the question; None where none is expected."""
         return None if self.rank is None else self.rank == 1
 
     @property
     def verdict(self) -> str:
-        """In a sentence what came of it."""
+        """The result in a sentence."""
         if self.expected is None or self.by_chance is None:
             inputs = {id for term in self.terms for id in term.word.ids}
             first = self.answers_with_inputs[0]
@@ -72,7 +72,7 @@ class Analogy:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How many of a list of analogies come out, inputs left out and not, and how many by random tables."""
+    """Number of analogies that come out, inputs left out and let in, and how many do in random tables."""
 
     count: int
     right: int
@@ -82,7 +82,7 @@ class Accuracy:
 
     @property
     def verdict(self) -> str:
-        """Whether the model is above chance: more than the luckiest random table."""
+        """The result in a sentence: above chance means more than the luckiest random table."""
         says = "more than chance" if self.right > self.most_random else "this model does not"
         return (
             f"{says}: {self.right:,} of {self.count:,} come out, of tables of random numbers "
@@ -91,9 +91,10 @@ class Accuracy:
 
 
 def parse_question(words: Sequence[str], table: Embeddings) -> tuple[SignedWord, ...]:
-    """`king - man + woman`, or three words a b c for a - b + c; ValueError for what is neither."""
+    """Parse `king - man + woman`, or three words a b c for a - b + c; ValueError for anything else."""
     if len(words) == 3 and not {"+", "-"} & set(words):
         words = [words[0], "-", words[1], "+", words[2]]
+    # a question may begin with its sign, as in - man + king + woman
     signed = words if words and words[0] in ("+", "-") else ["+", *words]
     signs, texts = signed[0::2], signed[1::2]
     if len(signs) != len(texts) or len(texts) < 2 or not set(signs) <= {"+", "-"} or {"+", "-"} & set(texts):
@@ -106,26 +107,27 @@ def parse_question(words: Sequence[str], table: Embeddings) -> tuple[SignedWord,
 def solve_analogy(
     table: Embeddings, terms: Sequence[SignedWord], expected: SpelledWord | None = None, *, count: int = 10
 ) -> Analogy:
-    """The nearest pieces to the sum, and where an expected one stands among them.
+    """Find the nearest pieces to the sum of the words, and the rank of an expected word among them.
 
-    A word of several pieces stands where their mean would. Raises ValueError for a sum of nothing, and for an expected
-    word that has a piece of the question.
+    A word of several pieces is ranked by the mean of their vectors. Raises ValueError if the words cancel out, and for
+    an expected word that shares a piece with the question.
     """
     inputs = sorted({id for term in terms for id in term.word.ids})
-    sum_of = sum_of_words(table, terms)
-    if not sum_of.any():
+    total = sum_of_words(table, terms)
+    if not total.any():
         raise ValueError("the words of the question cancel out: their sum is zero")
-    found = Analogy(tuple(terms), table.neighbours(sum_of, count, without=inputs), table.neighbours(sum_of, count))
+    analogy = Analogy(tuple(terms), table.neighbours(total, count, without=inputs), table.neighbours(total, count))
     if expected is None:
-        return found
+        return analogy
     if not can_be_asked(terms, expected):
         raise ValueError(
             f"{expected.text!r} shares a piece with the question, whose pieces are left out of the answers"
         )
-    rank, with_inputs = answer_ranks(table, sum_of, expected, inputs)
+    rank, with_inputs = answer_ranks(table, total, expected, inputs)
+    # a word of several pieces is no row of the table and is one candidate more
     candidates = len(table.pieces) - len(inputs) + (len(expected.ids) > 1)
     return replace(
-        found,
+        analogy,
         expected=expected,
         rank=rank,
         rank_with_inputs=with_inputs,
@@ -142,22 +144,27 @@ def can_be_asked(terms: Sequence[SignedWord], expected: SpelledWord) -> bool:
 def measure_accuracy(
     table: Embeddings, questions: Sequence[tuple[Sequence[SignedWord], SpelledWord]], *, seed: int = 1
 ) -> Accuracy:
-    """How many questions have their expected word first, in this table and in random ones. ValueError for none."""
+    """Count the questions whose expected word comes first, in this table and in random ones.
+
+    Raises ValueError if there is no question.
+    """
     if not questions:
         raise ValueError("there is no analogy to ask, or none whose answer shares no piece with its question")
-    draw = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)
     first, with_inputs = count_first_answers(table, questions)
-    by_chance = [count_first_answers(random_table(table, draw), questions)[0] for _ in range(RANDOM_TABLES)]
+    # one generator for all tables, so that every table is another and the seed repeats them all
+    by_chance = [count_first_answers(random_table(table, generator), questions)[0] for _ in range(RANDOM_TABLES)]
     return Accuracy(len(questions), first, with_inputs, float(np.mean(by_chance)), max(by_chance))
 
 
 def count_first_answers(
     table: Embeddings, questions: Sequence[tuple[Sequence[SignedWord], SpelledWord]]
 ) -> tuple[int, int]:
-    """How often the expected word comes first, with the words of the question left out and not."""
+    """Count how often the expected word comes first, with the words of the question left out and let in."""
     counts = np.zeros(2, dtype=int)
     for terms, expected in questions:
         inputs = sorted({id for term in terms for id in term.word.ids})
+        # rank 1 with the inputs left out, and with them let in
         counts += np.array(answer_ranks(table, sum_of_words(table, terms), expected, inputs)) == 1
     return int(counts[0]), int(counts[1])
 
@@ -165,7 +172,8 @@ def count_first_answers(
 def answer_ranks(
     table: Embeddings, vector: Float[np.ndarray, " D"], expected: SpelledWord, inputs: Sequence[int]
 ) -> tuple[int, int]:
-    """The place of a word by its cosine with a vector, 1 first: among all pieces but the inputs, and among all."""
+    """Return the rank of a word by its cosine with a vector, 1 first, among all pieces but the inputs and among all."""
+    # `vector` need not have length 1: that scales both sides alike
     above = table.directions @ vector > to_unit_length(table.matrix([expected]))[0] @ vector
     if len(expected.ids) == 1:
         above[expected.ids[0]] = False  # not above itself, however the two products were rounded
@@ -173,11 +181,11 @@ def answer_ranks(
 
 
 def sum_of_words(table: Embeddings, terms: Sequence[SignedWord]) -> Float[np.ndarray, " D"]:
-    """The words at length 1, added with their signs."""
+    """Add the words at length 1 with their signs."""
     directions = to_unit_length(table.matrix([term.word for term in terms]))
     return np.array([term.sign for term in terms], dtype=float) @ directions
 
 
-def random_table(table: Embeddings, draw: np.random.Generator) -> Embeddings:
-    """A table of the same shape that knows nothing: every number from a normal distribution."""
-    return replace(table, vectors=draw.standard_normal(table.vectors.shape))
+def random_table(table: Embeddings, generator: np.random.Generator) -> Embeddings:
+    """Return a table of equal shape that knows nothing: every number from a normal distribution."""
+    return replace(table, vectors=generator.standard_normal(table.vectors.shape))

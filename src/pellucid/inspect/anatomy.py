@@ -1,4 +1,4 @@
-"""What a model is made of, read from the live model: every array, who shares it, and the boxes of its picture."""
+"""The arrays of a model and the boxes of its picture, read from the live model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,25 +15,25 @@ from pellucid.model.positions import Learned, Positions, Rotary, Sinusoidal
 
 @dataclass(frozen=True)
 class Array:
-    """A weight or a table: where it stands, its shape, whether training changes it, and whose it is if it is shared."""
+    """Weight or table: its name, shape, whether training changes it, and the first name of an array that is shared."""
 
     name: str
     module: str
     kind: str
-    """The class of the module that holds it."""
+    """Class of the module that holds it."""
     shape: tuple[int, ...]
     trained: bool
     shared_with: str | None = None
 
     @property
     def numbers(self) -> int:
-        """How many it holds, 0 if they are another's."""
+        """Number of values it holds; 0 if they are counted under another name."""
         return 0 if self.shared_with else prod(self.shape)
 
 
 @dataclass(frozen=True)
 class ArchitectureBox:
-    """A rectangle of the picture: what it is, with which sizes, and how many parameters are its own."""
+    """Rectangle of the picture: its title, its sizes, and the number of parameters that are its own."""
 
     title: str
     detail: str
@@ -44,7 +44,7 @@ class ArchitectureBox:
 
 @dataclass(frozen=True)
 class EqualLayers:
-    """So many layers one after the other that look the same: their parts, each with its norm before or behind it."""
+    """Consecutive layers that look alike: their number, and their parts, each with its norm before or behind it."""
 
     times: int
     parts: tuple[tuple[ArchitectureBox, ...], ...]
@@ -53,7 +53,7 @@ class EqualLayers:
 
 @dataclass(frozen=True)
 class Architecture:
-    """The two stacks from the bottom up, and what stands on the decoder."""
+    """The two stacks from the bottom up, with the output layer on top of the decoder."""
 
     encoder: tuple[ArchitectureBox | EqualLayers, ...]
     decoder: tuple[ArchitectureBox | EqualLayers, ...]
@@ -62,36 +62,37 @@ class Architecture:
 
 
 def list_arrays(model: Transformer) -> list[Array]:
-    """Everything the model holds, in its own order; an array with several names is listed under each of them."""
+    """List every array of the model in the model's order; an array with several names is listed under each."""
     first: dict[int, str] = {}
-    found = []
+    arrays = []
     for module_name, module in model.named_modules(remove_duplicate=False):
-        own: list[tuple[str, Tensor]] = [*module._parameters.items(), *module._buffers.items()]  # pyright: ignore
-        for leaf, tensor in own:
+        tensors: list[tuple[str, Tensor]] = [*module._parameters.items(), *module._buffers.items()]  # pyright: ignore
+        for leaf, tensor in tensors:
             if tensor is None:
                 continue
             name = f"{module_name}.{leaf}".lstrip(".")
-            before = first.setdefault(id(tensor), name)
+            # by identity: tied embeddings are one tensor object under several names
+            first_name = first.setdefault(id(tensor), name)
             trained = isinstance(tensor, nn.Parameter) and tensor.requires_grad
-            shared = before if before != name else None
-            found.append(Array(name, module_name, type(module).__name__, tuple(tensor.shape), trained, shared))
-    return found
+            shared = first_name if first_name != name else None
+            arrays.append(Array(name, module_name, type(module).__name__, tuple(tensor.shape), trained, shared))
+    return arrays
 
 
-def count_trained(found: Sequence[Array]) -> int:
-    """Parameters that training changes, each counted once."""
-    return sum(each.numbers for each in found if each.trained)
+def count_trained(arrays: Sequence[Array]) -> int:
+    """Count the parameters that training changes, each once."""
+    return sum(array.numbers for array in arrays if array.trained)
 
 
-def count_fixed(found: Sequence[Array]) -> int:
-    """Numbers that are computed and never trained."""
-    return sum(each.numbers for each in found if not each.trained)
+def count_fixed(arrays: Sequence[Array]) -> int:
+    """Count the numbers that are computed and never trained."""
+    return sum(array.numbers for array in arrays if not array.trained)
 
 
 def read_architecture(model: Transformer) -> Architecture:
-    """What `plots.architecture` draws, all of it read from the modules and their weights."""
-    found = list_arrays(model)
-    shared = tuple(f"{each.name} is {each.shared_with}" for each in found if each.shared_with)
+    """Read from the modules and their weights the architecture that `plots.architecture` draws."""
+    arrays = list_arrays(model)
+    shared = tuple(f"{array.name} is {array.shared_with}" for array in arrays if array.shared_with)
     encoder = [
         embedding_box(model, "source"),
         *positions_box(model.source_positions),
@@ -105,86 +106,93 @@ def read_architecture(model: Transformer) -> Architecture:
         *norm_box(model.decoder_norm, "norm"),
         output_box(model),
     ]
-    return Architecture(tuple(encoder), tuple(decoder), count_trained(found), shared)
+    return Architecture(tuple(encoder), tuple(decoder), count_trained(arrays), shared)
 
 
 def group_layers(layers: nn.ModuleList) -> list[EqualLayers]:
-    """Neighbours that look the same, together."""
-    found = []
-    for look, same in groupby(map(describe_layer, layers)):
-        found.append(EqualLayers(len(list(same)), *look))
-    return found
+    """Join neighbouring layers that look alike."""
+    groups = []
+    for look, layers_alike in groupby(map(describe_layer, layers)):
+        groups.append(EqualLayers(len(list(layers_alike)), *look))
+    return groups
 
 
 def describe_layer(layer: nn.Module) -> tuple[tuple[tuple[ArchitectureBox, ...], ...], bool]:
-    """The parts of a layer in the order of computation, and whether their norms come first."""
-    parts, first = [], False
-    for name, part in layer.named_children():
-        if isinstance(part, Residual):
+    """Return the parts of a layer in the order of computation, and whether their norms come first."""
+    parts, norm_first = [], False
+    for name, sublayer in layer.named_children():
+        # a residual is described together with the sublayer it goes around
+        if isinstance(sublayer, Residual):
             continue
-        around = layer.get_submodule(f"{name}_residual")
-        assert isinstance(around, Residual)
+        residual = layer.get_submodule(f"{name}_residual")
+        assert isinstance(residual, Residual)
+        # only a decoder layer has cross-attention, and its self-attention is the masked one
         masked = name == "self" and hasattr(layer, "cross")
-        inside = [attention_box(part, name, masked)] if isinstance(part, Attention) else [ffn_box(part)]
-        first = around.norm_first
-        norm = norm_box(around.norm, "norm" if first else "add, norm")
-        parts.append(tuple(norm + inside if first else inside + norm))
-    return tuple(parts), first
+        boxes = [attention_box(sublayer, name, masked)] if isinstance(sublayer, Attention) else [ffn_box(sublayer)]
+        norm_first = residual.norm_first
+        norm = norm_box(residual.norm, "norm" if norm_first else "add, norm")
+        parts.append(tuple(norm + boxes if norm_first else boxes + norm))
+    return tuple(parts), norm_first
 
 
-def attention_box(part: Attention, name: str, masked: bool) -> ArchitectureBox:
-    """Heads, and how wide they are."""
+def attention_box(attention: Attention, name: str, masked: bool) -> ArchitectureBox:
+    """Return the box of an attention: the number of heads and their width."""
     title = {"self": "self-attention", "cross": "cross-attention"}[name]
     return ArchitectureBox(
-        f"masked {title}" if masked else title, f"{part.heads} heads of {part.width}", name, count_own_parameters(part)
+        f"masked {title}" if masked else title,
+        f"{attention.heads} heads of {attention.width}",
+        name,
+        count_own_parameters(attention),
     )
 
 
-def ffn_box(part: nn.Module) -> ArchitectureBox:
-    """The widths it goes through."""
-    assert isinstance(part, FeedForward)
-    inner, into = part.inner.weight.shape
-    activation = getattr(part.activation, "__name__", type(part.activation).__name__)
+def ffn_box(ffn: nn.Module) -> ArchitectureBox:
+    """Return the box of a feed-forward sublayer: the widths it goes through."""
+    assert isinstance(ffn, FeedForward)
+    # a gated activation halves this width: `inner` then has two rows for each column of `outer`
+    inner_width, d_model = ffn.inner.weight.shape
+    activation = getattr(ffn.activation, "__name__", type(ffn.activation).__name__)
     return ArchitectureBox(
         "feed-forward",
-        f"{into} → {inner} → {part.outer.weight.shape[0]}, {activation}",
+        f"{d_model} → {inner_width} → {ffn.outer.weight.shape[0]}, {activation}",
         "ffn",
-        count_own_parameters(part),
+        count_own_parameters(ffn),
     )
 
 
-def norm_box(part: nn.Module, title: str) -> list[ArchitectureBox]:
-    """A norm, unless there is none."""
+def norm_box(norm: nn.Module, title: str) -> list[ArchitectureBox]:
+    """Return the box of a norm in a list, or an empty list where the model has none."""
     return (
         []
-        if isinstance(part, nn.Identity)
-        else [ArchitectureBox(title, type(part).__name__, "norm", count_own_parameters(part))]
+        if isinstance(norm, nn.Identity)
+        else [ArchitectureBox(title, type(norm).__name__, "norm", count_own_parameters(norm))]
     )
 
 
 def embedding_box(model: Transformer, side: str) -> ArchitectureBox:
-    """Which table is read, and whose it is."""
+    """Return the box of an embedding table, and whether the table is shared with the source."""
     table = getattr(model, f"{side}_embedding")
     pieces, width = table.weight.shape
+    # a shared table is counted once, in the box of the source
     shared = side == "target" and table is model.source_embedding
-    own_here = 0 if shared else count_own_parameters(table)
+    parameters = 0 if shared else count_own_parameters(table)
     return ArchitectureBox(
-        f"{side} embedding", f"{pieces:,} × {width}{', shared' if shared else ''}", "embedding", own_here
+        f"{side} embedding", f"{pieces:,} × {width}{', shared' if shared else ''}", "embedding", parameters
     )
 
 
 def output_box(model: Transformer) -> ArchitectureBox:
-    """What makes logits of states."""
+    """Return the box of the layer that turns states into logits."""
     table = model.output_embedding
     pieces, width = table.weight.shape
     shared = table is model.target_embedding
     bias = 0 if model.output_bias is None else model.output_bias.numel()
-    words = f"{width} → {pieces:,}{', shared' if shared else ''}{', with bias' if bias else ''}"
-    return ArchitectureBox("logits, softmax", words, "output", (0 if shared else count_own_parameters(table)) + bias)
+    detail = f"{width} → {pieces:,}{', shared' if shared else ''}{', with bias' if bias else ''}"
+    return ArchitectureBox("logits, softmax", detail, "output", (0 if shared else count_own_parameters(table)) + bias)
 
 
 def positions_box(module: Positions) -> list[ArchitectureBox]:
-    """How order enters; nothing where it does not."""
+    """Return the box of a position encoding in a list, or an empty list where the model has none."""
     if isinstance(module, Sinusoidal):
         return [ArchitectureBox("+ positions", "sines and cosines, fixed", "positions")]
     if isinstance(module, Learned):
@@ -202,5 +210,5 @@ def positions_box(module: Positions) -> list[ArchitectureBox]:
 
 
 def count_own_parameters(module: nn.Module) -> int:
-    """Trained numbers inside a module."""
-    return sum(each.numel() for each in module.parameters())
+    """Count the trained numbers inside a module."""
+    return sum(parameter.numel() for parameter in module.parameters())

@@ -1,4 +1,4 @@
-"""Which heads a model can do without, learned: a gate on each, a price for keeping it open, a few hundred updates.
+"""Learns which heads a model can do without: a gate on each, a price for keeping it open, a few hundred updates.
 
 Voita et al. 2019 ("Analyzing multi-head self-attention"), section 6. The gates are hard concrete variables (Louizos et
 al. 2018, "Learning sparse neural networks through L0 regularization"): random numbers from 0 to 1 that are often
@@ -23,7 +23,7 @@ from pellucid.model import Transformer
 from pellucid.trace.record import Edit
 
 TEMPERATURE, LOW, HIGH = 0.33, -0.1, 1.1
-"""How sharp the gates are, and how far they are stretched before they are cut at 0 and at 1 (both papers)."""
+"""Sharpness of the gates, and the limits they are stretched to before they are cut at 0 and at 1 (both papers)."""
 
 OPEN_LOG_ALPHA = 2.5
 """log alpha of every gate at the beginning: open, and shut in one draw of 28."""
@@ -34,7 +34,7 @@ CLOSED_GATE = 0.01
 
 @dataclass(frozen=True)
 class GateConfig:
-    """What the gates are to do, and for how long; ValueError, naming every problem, for numbers that make no sense."""
+    """Settings of the gates; ValueError, naming every problem, for numbers that make no sense."""
 
     strength: Annotated[float, "price of an open head, in nats of loss a target piece (lambda)"]
     among: Annotated[str, "heads that have a gate: all, encoder, decoder or cross"] = "encoder"
@@ -55,7 +55,7 @@ class GateConfig:
             ("label_smoothing", 0 <= self.label_smoothing < 1, "at least 0 and below 1"),
             ("seed", 0 <= self.seed < 2**63, "0 or more and below 2^63"),
         )
-        problems = [f"{name} is {getattr(self, name)}, it must be {wanted}" for name, ok, wanted in rules if not ok]
+        problems = [f"{name} is {getattr(self, name)}, it must be {expected}" for name, ok, expected in rules if not ok]
         if problems:
             raise ValueError("; ".join(problems))
 
@@ -72,10 +72,7 @@ class GateProgress:
 
 @dataclass(frozen=True)
 class GatedModel:
-    """What the gates came to. `model` has the weights that were trained with them, and no gate: take away `closed`.
-
-    A head whose gate stayed has it as a factor in its weights, so that nothing is rounded but gates next to 0.
-    """
+    """Model with the weights that were trained beside the gates, and without gates; take away the heads of `closed`."""
 
     model: Transformer
     heads: list[Head]
@@ -110,30 +107,30 @@ def learn_gates(
     heads there is not, and for a loss that is no longer a number.
     """
     heads = list_heads(model.config, c.among)
-    found, weight = deepcopy(model), model.output_embedding.weight
+    copy, weight = deepcopy(model), model.output_embedding.weight
     log_alpha = torch.full((len(heads),), OPEN_LOG_ALPHA, dtype=weight.dtype, device=weight.device).requires_grad_()
-    trained = trained_weights(found, c)
+    trained = trained_weights(copy, c)
     optimizer = torch.optim.Adam(
         [{"params": [log_alpha], "lr": c.gate_rate}, {"params": trained, "lr": c.rate}], betas=(0.9, 0.98), eps=1e-9
     )
-    found.train(bool(trained))
+    copy.train(bool(trained))
     with torch.enable_grad(), torch.random.fork_rng():  # dropout draws from torch's own generators
         torch.manual_seed(c.seed)
         draws = torch.Generator().manual_seed(c.seed)
         for update in range(1, c.updates + 1):
             batch = next(batches).to(weight.device)
             noise = torch.rand(len(batch.source), len(heads), generator=draws, dtype=weight.dtype).to(weight.device)
-            loss, chance = gate_objective(found, batch, heads, log_alpha, noise, c.label_smoothing)
+            loss, chance = gate_objective(copy, batch, heads, log_alpha, noise, c.label_smoothing)
             (loss + c.strength * chance).backward()
             on_progress(GateProgress(update, require_finite_loss(loss, update), chance.item()))
             nn.utils.clip_grad_norm_(trained, 1.0)
             optimizer.param_groups[1]["lr"] = c.rate * (1 - (update - 1) / c.updates)
             optimizer.step()
             optimizer.zero_grad()
-    for own, copy in zip(model.parameters(), found.parameters(), strict=True):
-        copy.requires_grad_(own.requires_grad)
-    gated = GatedModel(found.eval(), heads, expected_gates(log_alpha.detach()).tolist())
-    fold_gates(found, dict(zip(heads, gated.values, strict=True)))
+    for original, trained_copy in zip(model.parameters(), copy.parameters(), strict=True):
+        trained_copy.requires_grad_(original.requires_grad)
+    gated = GatedModel(copy.eval(), heads, expected_gates(log_alpha.detach()).tolist())
+    fold_gates(copy, dict(zip(heads, gated.values, strict=True)))
     return gated
 
 
@@ -149,12 +146,12 @@ def fold_gates(model: Transformer, values: Mapping[Head, float]) -> None:
 
 def trained_weights(model: Transformer, c: GateConfig) -> list[nn.Parameter]:
     """The weights that are trained; the others want no gradient from here on."""
-    of_decoder = (model.target_embedding, model.output_embedding, model.target_positions, model.decoder_norm)
-    fixed = {id(each) for part in (*of_decoder, model.decoder) for each in part.parameters()}
+    decoder_modules = (model.target_embedding, model.output_embedding, model.target_positions, model.decoder_norm)
+    fixed = {id(parameter) for module in (*decoder_modules, model.decoder) for parameter in module.parameters()}
     fixed |= {id(model.output_bias)}
-    for each in model.parameters():
-        each.requires_grad_(c.rate > 0 and not (c.among == "encoder" and id(each) in fixed))
-    return [each for each in model.parameters() if each.requires_grad]
+    for parameter in model.parameters():
+        parameter.requires_grad_(c.rate > 0 and not (c.among == "encoder" and id(parameter) in fixed))
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
 
 
 def gate_objective(
@@ -170,8 +167,10 @@ def gate_objective(
     Each sentence has gates of its own: the mean over them is a quieter gradient than one draw for all would give.
     """
     logits = model(batch.source, batch.target_in, gate_watcher(heads, draw_gates(log_alpha, noise)))
-    there = batch.target_out != PAD
-    total = F.cross_entropy(logits[there], batch.target_out[there], reduction="sum", label_smoothing=label_smoothing)
+    not_padding = batch.target_out != PAD
+    total = F.cross_entropy(
+        logits[not_padding], batch.target_out[not_padding], reduction="sum", label_smoothing=label_smoothing
+    )
     return total / batch.target_tokens, open_chance(log_alpha).sum()
 
 
@@ -181,7 +180,7 @@ def gate_watcher(heads: Sequence[Head], gates: Float[Tensor, "B N"]) -> Edit:
     for column, head in enumerate(heads):
         assert head.number == len(columns.setdefault(head.attention, []))
         columns[head.attention].append(column)
-    return gate_heads({name: gates[:, some] for name, some in columns.items()})
+    return gate_heads({name: gates[:, numbers] for name, numbers in columns.items()})
 
 
 def draw_gates(log_alpha: Float[Tensor, "..."], noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:

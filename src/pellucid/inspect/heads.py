@@ -1,7 +1,7 @@
-"""What each head of a model does and how much it matters, measured on sentence pairs.
+"""Studies each head of a model on sentence pairs: its function and its importance.
 
-Roles are those of Voita et al. 2019, importance is that of Michel et al. 2019; what counts as what stands in
-`pattern_measures.py`, `relations.py`, `importance.py` and `roles.py`.
+Roles are those of Voita et al. 2019, importance is that of Michel et al. 2019; `pattern_measures.py`, `relations.py`,
+`importance.py` and `roles.py` define the measures.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,14 +25,14 @@ from pellucid.trace.edits import attention_names
 from pellucid.trace.record import Record
 
 OnProgress = Callable[[], object]
-"""Called whenever a part of the work is done."""
+"""Function that is called after each step of the work."""
 
 SIMILARITY = "mean over queries of sum_k sqrt(p_k q_k), Bhattacharyya's coefficient: 1 read alike, 0 nothing in common"
 
 
 @dataclass(frozen=True)
 class HeadPatterns:
-    """What the patterns of a head look like; shares are None where no query counted."""
+    """Measures of the patterns of one head; shares are None where no query counted."""
 
     head: Head
     confidence: float | None
@@ -50,7 +50,7 @@ class HeadPatterns:
 
 @dataclass(frozen=True)
 class HeadStudy:
-    """One pass over all pairs: every head, how alike heads are that read the same, and how well cross-heads align.
+    """Results of one pass over all pairs: every head, the similarity of heads, and how well cross-heads align.
 
     `similarity` has a row and a column for each head, in the order of `seen`; None between heads of different kinds.
     """
@@ -62,10 +62,10 @@ class HeadStudy:
 
 @dataclass(frozen=True)
 class HeadImportance:
-    """How much each head matters, in the order of `list_heads`.
+    """Importance of each head, in the order of `list_heads`.
 
-    `gradient` is E |dL/dxi|, `normalised` the same with length 1 in each attention; `correlation` are Spearman's rank
-    correlations of both with the ablation.
+    `gradient` is E |dL/dxi|, `normalised` the gradient with length 1 in each attention; `correlation` are Spearman's
+    rank correlations of both with the ablation.
     """
 
     loss: float
@@ -75,12 +75,12 @@ class HeadImportance:
     correlation: dict[str, float]
 
     def orders(self, config: ModelConfig, among: str, random: int, seed: int) -> dict[str, list[Head]]:
-        """The heads of one kind, those that matter most first, by each importance; and in random orders."""
-        places = {head: n for n, head in enumerate(importance.list_heads(config))}
+        """Order the heads of one kind by each importance, those that matter most first, and in random orders."""
+        index_of = {head: n for n, head in enumerate(importance.list_heads(config))}
         heads = importance.list_heads(config, among)
-        by = {"ablation": [each.value for each in self.ablation], "gradient": self.gradient}
-        of_heads = {name: [values[places[head]] for head in heads] for name, values in by.items()}
-        return importance.head_orders(heads, of_heads, random, seed)
+        importances = {"ablation": [change.value for change in self.ablation], "gradient": self.gradient}
+        importances_of_kind = {name: [values[index_of[head]] for head in heads] for name, values in importances.items()}
+        return importance.head_orders(heads, importances_of_kind, random, seed)
 
 
 def study_patterns(
@@ -88,17 +88,21 @@ def study_patterns(
     tokenizer: Tokenizer,
     pairs: StudyPairs,
     links: Sequence[Links] | None,
-    done: OnProgress = lambda: None,
+    on_progress: OnProgress = lambda: None,
 ) -> HeadStudy:
-    """The patterns of every head on these pairs, captured batch by batch and kept no longer.
+    """Study the patterns of every head on these pairs, captured batch by batch and kept no longer.
 
     `links` are gold alignments of the pairs, word by word; without them the model's own are taken.
     """
     names, heads = attention_names(model.config), model.config.heads_in
     sums = {name: MeasureSums() for name in names}
+    # only cross-attention reads words of the other language
     counts = {name: RelationCounts() for name in names if name.endswith(".cross")}
-    of_kinds = importance.attention_kinds(model.config)
-    alike = {kind: (np.zeros((sum(map(heads, some)),) * 2), 0.0) for kind, some in of_kinds.items()}
+    attentions_by_kind = importance.attention_kinds(model.config)
+    similarity_sums = {
+        kind: (np.zeros((sum(map(heads, attentions)),) * 2), 0.0) for kind, attentions in attentions_by_kind.items()
+    }
+    # each batch overwrites the patterns of the last: all of them would not fit into memory
     record = Record("*.pattern")
     with inference_only(model):
         for batch in study_batches(pairs, model.config, model.output_embedding.weight.device):
@@ -108,34 +112,38 @@ def study_patterns(
                 add_measures(
                     sums[name], record[f"{name}.pattern"], *attention_sides(batch, name), causal=is_causal(name)
                 )
-            for kind, some in of_kinds.items():
-                queries = attention_sides(batch, some[0])[0].not_special
-                found = pattern_measures.pattern_similarities(
-                    [record[f"{name}.pattern"] for name in some], queries
+            for kind, attentions in attentions_by_kind.items():
+                # heads are comparable where they read alike: all attentions of a kind share the queries of the first
+                queries = attention_sides(batch, attentions[0])[0].not_special
+                similarity = pattern_measures.pattern_similarities(
+                    [record[f"{name}.pattern"] for name in attentions], queries
                 ).numpy()
-                alike[kind] = alike[kind][0] + found, alike[kind][1] + float(queries.sum())
-            right = links_of_batch(model, tokenizer, pairs, batch, links)
+                similarity_sums[kind] = (
+                    similarity_sums[kind][0] + similarity,
+                    similarity_sums[kind][1] + float(queries.sum()),
+                )
+            batch_links = links_of_batch(model, tokenizer, pairs, batch, links)
             for name, count in counts.items():
-                count_alignment(count, batch, record[f"{name}.pattern"], right)
-            done()
-    seen = [each for name in names for each in patterns_of_attention(name, sums[name], heads(name))]
-    found = [
-        each
+                count_alignment(count, batch, record[f"{name}.pattern"], batch_links)
+            on_progress()
+    patterns = [head for name in names for head in patterns_of_attention(name, sums[name], heads(name))]
+    aligned = [
+        followed
         for relation in ("word it reads", "word it writes")
         for name, count in counts.items()
-        if (each := count.as_followed(relation, name)) is not None
+        if (followed := count.as_followed(relation, name)) is not None
     ]
-    means = {kind: rows / count for kind, (rows, count) in alike.items()}
-    return HeadStudy(seen, join_similarities(model.config, means), found)
+    similarities = {kind: rows / count for kind, (rows, count) in similarity_sums.items()}
+    return HeadStudy(patterns, join_similarities(model.config, similarities), aligned)
 
 
 def is_causal(name: str) -> bool:
-    """Whether queries may read nothing after them."""
+    """Whether queries of an attention may read nothing after them."""
     return name.startswith("decoder.") and name.endswith(".self")
 
 
 def attention_sides(batch: StudyBatch, name: str) -> tuple[BatchSide, BatchSide]:
-    """What reads in an attention, and what is read."""
+    """Return the side that reads in an attention, and the side that is read."""
     if name.startswith("encoder."):
         return batch.source, batch.source
     return batch.target_in, batch.source if name.endswith(".cross") else batch.target_in
@@ -143,22 +151,23 @@ def attention_sides(batch: StudyBatch, name: str) -> tuple[BatchSide, BatchSide]
 
 def add_measures(sums: MeasureSums, pattern, queries: BatchSide, keys: BatchSide, causal: bool) -> None:
     """Add everything measured in one attention of one batch."""
-    v = pattern_measures.view_of_pieces(queries, keys, causal)
-    pattern_measures.add_strength(sums, pattern, v, keys.not_padding & ~keys.not_special)
-    pattern_measures.add_offsets(sums, pattern, v, "pieces")
-    pattern_measures.add_rarity(sums, pattern, v, keys)
+    view = pattern_measures.view_of_pieces(queries, keys, causal)
+    pattern_measures.add_strength(sums, pattern, view, keys.not_padding & ~keys.not_special)
+    pattern_measures.add_offsets(sums, pattern, view, "pieces")
+    pattern_measures.add_rarity(sums, pattern, view, keys)
     by_words = pattern_measures.merge_to_words(pattern, queries.words, keys.words)
     pattern_measures.add_offsets(sums, by_words, pattern_measures.view_of_words(queries, keys, causal), "words")
 
 
 def patterns_of_attention(name: str, sums: MeasureSums, heads: int) -> list[HeadPatterns]:
-    """Each head of an attention, its sums divided."""
+    """Return the measures of each head of an attention: its sums divided by its queries."""
 
     def share(measure: str) -> list[QueryShare]:
         return [QueryShare(value, int(sums.counts.get(measure, 0))) for value in sums.means(measure, heads)]
 
-    by = {unit: {d: share(f"{unit}{d:+d}") for d in OFFSETS} for unit in ("pieces", "words")}
+    offset_shares = {unit: {d: share(f"{unit}{d:+d}") for d in OFFSETS} for unit in ("pieces", "words")}
     means = {measure: sums.means(measure, heads) for measure in ("confidence", "entropy", "sink")}
+    # chance depends on the sentences alone, so one number serves all heads
     chances = [sums.means(f"{measure}_chance", 1)[0] for measure in ("rarest", "two_rarest")]
     errors = [pattern_measures.standard_error(sums, measure) for measure in ("rarest", "two_rarest")]
     rarest, two_rarest = share("rarest"), share("two_rarest")
@@ -168,8 +177,8 @@ def patterns_of_attention(name: str, sums: MeasureSums, heads: int) -> list[Head
             confidence=means["confidence"][h],
             entropy=means["entropy"][h],
             sink=means["sink"][h],
-            pieces={d: shares[h] for d, shares in by["pieces"].items()},
-            words={d: shares[h] for d, shares in by["words"].items()},
+            pieces={d: shares[h] for d, shares in offset_shares["pieces"].items()},
+            words={d: shares[h] for d, shares in offset_shares["words"].items()},
             rarest=rarest[h],
             two_rarest=two_rarest[h],
             rarest_chance=chances[0],
@@ -181,13 +190,14 @@ def patterns_of_attention(name: str, sums: MeasureSums, heads: int) -> list[Head
     ]
 
 
-def join_similarities(config: ModelConfig, of_kinds: Mapping[str, Float[ndarray, "N N"]]) -> list[list[float | None]]:
-    """The similarities of each kind in one matrix, in the order of `list_heads`."""
-    place = {head: n for n, head in enumerate(importance.list_heads(config))}
-    matrix: list[list[float | None]] = [[None] * len(place) for _ in place]
-    for kind, found in of_kinds.items():
-        members = [place[head] for head in importance.list_heads(config, kind)]
-        for row, values in zip(members, found.tolist(), strict=True):
+def join_similarities(config: ModelConfig, by_kind: Mapping[str, Float[ndarray, "N N"]]) -> list[list[float | None]]:
+    """Join the similarities of each kind in one matrix, in the order of `list_heads`."""
+    index_of = {head: n for n, head in enumerate(importance.list_heads(config))}
+    # None stays between heads of different kinds, which do not read the same
+    matrix: list[list[float | None]] = [[None] * len(index_of) for _ in index_of]
+    for kind, similarities in by_kind.items():
+        members = [index_of[head] for head in importance.list_heads(config, kind)]
+        for row, values in zip(members, similarities.tolist(), strict=True):
             for column, value in zip(members, values, strict=True):
                 matrix[row][column] = value
     return matrix
@@ -196,8 +206,9 @@ def join_similarities(config: ModelConfig, of_kinds: Mapping[str, Float[ndarray,
 def links_of_batch(
     model: Transformer, tokenizer: Tokenizer, pairs: StudyPairs, batch: StudyBatch, gold: Sequence[Links] | None
 ) -> list[Links]:
-    """The gold alignments of the pairs of a batch, or those that the whole model makes of them."""
+    """Return the gold alignments of the pairs of a batch, or those that the whole model makes of them."""
     if gold is not None:
+        # gold has an alignment for every line given, also for the lines that were left out
         return [gold[pairs.lines[n]] for n in batch.numbers]
     rows = [(pairs.sources[n], pairs.targets[n]) for n in batch.numbers]
     return align_sentences(
@@ -211,75 +222,91 @@ def links_of_batch(
 
 
 def count_alignment(count: RelationCounts, batch: StudyBatch, pattern, links: Sequence[Links]) -> None:
-    """How often a word's largest weight is on a word it is aligned with, from the rows that read it and that write it.
+    """Count how often a word's largest weight is on an aligned word, by the row that reads the word and the row before.
 
-    A row reads one piece and writes the next (Chen et al. 2020 call these the input side and the output side).
+    Chen et al. 2020 call these rows the input side and the output side.
     """
+    # a row reads one piece and writes the next
     for relation, side in (("word it reads", batch.target_in), ("word it writes", batch.target_out)):
-        found = pattern_measures.merge_to_words(pattern, side.words, batch.source.words)
-        v = pattern_measures.view_of_words(side, batch.source, causal=False)
-        for best, right, there in zip(
-            pattern_measures.most_read_keys(found, v).cpu(), links, v.queries.tolist(), strict=True
+        word_pattern = pattern_measures.merge_to_words(pattern, side.words, batch.source.words)
+        view = pattern_measures.view_of_words(side, batch.source, causal=False)
+        for most_read, sentence_links, is_word in zip(
+            pattern_measures.most_read_keys(word_pattern, view).cpu(), links, view.queries.tolist(), strict=True
         ):
-            wanted: dict[int, list[int]] = {}
-            for source, target in right:
-                if target < len(there) and there[target]:
-                    wanted.setdefault(target, []).append(source)
-            count.add(relation, best, wanted)
+            source_words_of: dict[int, list[int]] = {}
+            for source, target in sentence_links:
+                # a link may name a word with no piece of its own
+                if target < len(is_word) and is_word[target]:
+                    source_words_of.setdefault(target, []).append(source)
+            count.add(relation, most_read, source_words_of)
 
 
-def measure_importance(model: Transformer, pairs: StudyPairs, done: OnProgress = lambda: None) -> HeadImportance:
-    """The change of the loss with each head silent, and the expected gradient of each."""
+def measure_importance(model: Transformer, pairs: StudyPairs, on_progress: OnProgress = lambda: None) -> HeadImportance:
+    """Measure the change of the loss with each head silent, and the expected gradient of each head."""
     heads = importance.list_heads(model.config)
-    of_pairs = importance.pair_losses(model, pairs, [(), *((head,) for head in heads)], done)
-    ablation = [importance.loss_change(of_pairs[0], silent, pairs.pieces) for silent in of_pairs[1:]]
-    gradient = importance.expected_gradient(importance.head_gradients(model, pairs, done))
+    # the first variant silences nothing: the loss that the others are compared with
+    losses = importance.pair_losses(model, pairs, [(), *((head,) for head in heads)], on_progress)
+    ablation = [importance.loss_change(losses[0], silent, pairs.pieces) for silent in losses[1:]]
+    gradient = importance.expected_gradient(importance.head_gradients(model, pairs, on_progress))
     normalised = importance.normalise_by_attention(
         gradient, list(map(model.config.heads_in, attention_names(model.config)))
     )
-    by = [each.value for each in ablation]
+    ablation_values = [change.value for change in ablation]
     return HeadImportance(
-        float(of_pairs[0].sum()) / pairs.pieces,
+        float(losses[0].sum()) / pairs.pieces,
         ablation,
         gradient.tolist(),
         normalised.tolist(),
         {
-            "gradient": importance.spearman_correlation(by, gradient),
-            "normalised": importance.spearman_correlation(by, normalised),
+            "gradient": importance.spearman_correlation(ablation_values, gradient),
+            "normalised": importance.spearman_correlation(ablation_values, normalised),
         },
     )
 
 
 def loss_curves(
-    model: Transformer, pairs: StudyPairs, orders: Mapping[str, Sequence[Head]], counts: Sequence[int], done: OnProgress
+    model: Transformer,
+    pairs: StudyPairs,
+    orders: Mapping[str, Sequence[Head]],
+    counts: Sequence[int],
+    on_progress: OnProgress,
 ) -> list[ScoreCurve]:
-    """The loss a piece with only the first heads of each order kept; heads that are in none of them stay."""
+    """Return the loss a piece with only the first heads of each order kept; heads that are in no order stay."""
     variants = [frozenset(order[count:]) for order in orders.values() for count in counts]
-    of_variants = dict.fromkeys(variants)
-    of_pairs = importance.pair_losses(model, pairs, list(of_variants), done)
-    value = {heads: float(row.sum()) / pairs.pieces for heads, row in zip(of_variants, of_pairs, strict=True)}
+    # all orders begin with no head silent and end with all: such variants are measured once
+    unique_variants = dict.fromkeys(variants)
+    losses = importance.pair_losses(model, pairs, list(unique_variants), on_progress)
+    loss_without = {heads: float(row.sum()) / pairs.pieces for heads, row in zip(unique_variants, losses, strict=True)}
     return [
-        ScoreCurve(name, list(counts), [value[frozenset(order[count:])] for count in counts])
+        ScoreCurve(name, list(counts), [loss_without[frozenset(order[count:])] for count in counts])
         for name, order in orders.items()
     ]
 
 
-def award_badges(looked: HeadStudy, followed: Sequence[FollowedRelation]) -> dict[Head, list[Badge]]:
-    """What each head can be called; of several relations the one that stands out most."""
-    found: dict[Head, list[Badge]] = {}
-    for each in looked.seen:
-        by = {"piece": each.pieces, "word": each.words}
-        rare = roles.rare_word_badges(each.rarest, each.two_rarest, each.two_rarest_chance, each.two_rarest_error)
-        found[each.head] = roles.positional_badges(by) + rare
-    for mark, some in (("S", followed), ("A", looked.aligned)):
-        for head, own in found.items():
-            of_head = [
+def award_badges(study: HeadStudy, followed: Sequence[FollowedRelation]) -> dict[Head, list[Badge]]:
+    """Return the badges of each head; of several relations only the one that stands out most."""
+    badges: dict[Head, list[Badge]] = {}
+    for patterns in study.seen:
+        by_unit = {"piece": patterns.pieces, "word": patterns.words}
+        rare = roles.rare_word_badges(
+            patterns.rarest, patterns.two_rarest, patterns.two_rarest_chance, patterns.two_rarest_error
+        )
+        badges[patterns.head] = roles.positional_badges(by_unit) + rare
+    for mark, relations in (("S", followed), ("A", study.aligned)):
+        for head, badges_of_head in badges.items():
+            relation_badges = [
                 badge
-                for each in some
-                if each.attention == head.attention
+                for relation in relations
+                if relation.attention == head.attention
                 for badge in roles.relation_badges(
-                    mark, each.relation, each.shares[head.number], each.baseline, each.offset, each.instances
+                    mark,
+                    relation.relation,
+                    relation.shares[head.number],
+                    relation.baseline,
+                    relation.offset,
+                    relation.instances,
                 )
             ]
-            own += sorted(of_head, key=lambda badge: badge.beside - badge.share)[:1]
-    return found
+            # sorted by the lead over the baseline, largest first
+            badges_of_head += sorted(relation_badges, key=lambda badge: badge.beside - badge.share)[:1]
+    return badges

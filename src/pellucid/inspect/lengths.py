@@ -1,16 +1,16 @@
-"""How good a model is on short and on long sentences, beyond the longest it was trained on too."""
+"""Scores of a model on short and on long sentences, also beyond the longest that it was trained on."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import fsum
 
 Scorer = Callable[[Sequence[str], Sequence[str]], float]
-"""A score of translations against references, such as chrF."""
+"""Function that scores translations against references, such as chrF."""
 
 
 @dataclass(frozen=True)
 class MeasuredSentence:
-    """One sentence: pieces of its source, what its reference costs the model, and what the model wrote instead."""
+    """Sentence with the pieces of its source, the log-probability of its reference, and the model's translation."""
 
     pieces: int
     log_prob: float
@@ -21,10 +21,10 @@ class MeasuredSentence:
 
 @dataclass(frozen=True)
 class LengthBucket:
-    """Sentences whose source has `first` to `last` pieces. `loss` is in nats a target piece, the end mark counted.
+    """Scores of the sentences whose source has `first` to `last` pieces.
 
-    `ratio` is characters written for each of the references; `unseen` says whether the model was trained on no source
-    as long, None where that is not known.
+    `loss` is in nats a target piece, the end mark counted. `ratio` is characters written for each of the references;
+    `unseen` says whether the model was trained on no source as long, None where that is not known.
     """
 
     first: int
@@ -39,62 +39,67 @@ class LengthBucket:
 def bucket_by_length(
     sentences: Sequence[MeasuredSentence], chrf: Scorer, longest_seen: int | None = None, edges: Sequence[int] = ()
 ) -> list[LengthBucket]:
-    """The sentences in buckets that end at `edges` (by default at 4, 8, 16, ... and at the longest source seen).
+    """Sort sentences into buckets that end at `edges` (by default at 4, 8, 16, ... and at the longest source seen).
 
-    A bucket without sentences is left out. ValueError for no sentence.
+    A bucket without sentences is left out. Raises ValueError if there is no sentence.
     """
     if not sentences:
         raise ValueError("there is no sentence to measure")
-    most = max(each.pieces for each in sentences)
-    seen = [longest_seen] if longest_seen is not None else []
-    ends: list[int] = sorted({*(edges or doubling_edges(most)), *seen, most})
-    found, first = [], 1
+    longest = max(sentence.pieces for sentence in sentences)
+    # an edge there keeps trained lengths and longer ones out of one bucket
+    extra_edges = [longest_seen] if longest_seen is not None else []
+    ends: list[int] = sorted({*(edges or doubling_edges(longest)), *extra_edges, longest})
+    buckets, first = [], 1
     for last in ends:
-        inside = [each for each in sentences if first <= each.pieces <= last]
-        if inside:
+        members = [sentence for sentence in sentences if first <= sentence.pieces <= last]
+        if members:
             unseen = None if longest_seen is None else first > longest_seen
-            found.append(measure_bucket(inside, first, last, chrf, unseen))
+            buckets.append(measure_bucket(members, first, last, chrf, unseen))
         first = last + 1
-    return found
+    return buckets
 
 
 def measure_bucket(
-    inside: Sequence[MeasuredSentence], first: int, last: int, chrf: Scorer, unseen: bool | None
+    sentences: Sequence[MeasuredSentence], first: int, last: int, chrf: Scorer, unseen: bool | None
 ) -> LengthBucket:
-    """What all of them together give."""
-    written, wanted = ([getattr(each, name) for each in inside] for name in ("translation", "reference"))
+    """Return the scores of a bucket's sentences together."""
+    translations, references = (
+        [getattr(sentence, name) for sentence in sentences] for name in ("translation", "reference")
+    )
     return LengthBucket(
         first=first,
         last=last,
-        sentences=len(inside),
-        loss=-fsum(each.log_prob for each in inside) / sum(each.target_pieces for each in inside),
-        chrf=chrf(written, wanted),
-        ratio=sum(map(len, written)) / max(sum(map(len, wanted)), 1),
+        sentences=len(sentences),
+        # fsum is exact: the order of the sentences changes nothing
+        loss=-fsum(sentence.log_prob for sentence in sentences) / sum(sentence.target_pieces for sentence in sentences),
+        chrf=chrf(translations, references),
+        ratio=sum(map(len, translations)) / max(sum(map(len, references)), 1),
         unseen=unseen,
     )
 
 
-def doubling_edges(most: int) -> list[int]:
-    """4, 8, 16, ... up to the first that is large enough.
+def doubling_edges(longest: int) -> list[int]:
+    """Return 4, 8, 16, ... up to the first that is large enough.
 
     >>> doubling_edges(20)
     [4, 8, 16, 32]
     """
     ends = [4]
-    while ends[-1] < most:
+    while ends[-1] < longest:
         ends.append(2 * ends[-1])
     return ends
 
 
-def join_lines(lines: Sequence[str], most: int) -> list[str]:
-    """The lines, then those put together by twos, by threes, up to `most` at a time; what is left over is left out.
+def join_lines(lines: Sequence[str], limit: int) -> list[str]:
+    """Return the lines, then lines joined by twos, by threes, up to `limit` at a time; incomplete groups are left out.
 
-    >>> join_lines(["a", "b", "c"], most=2)
+    >>> join_lines(["a", "b", "c"], limit=2)
     ['a', 'b', 'c', 'a b']
     """
     groups: Iterable[list[str]] = (
         list(lines[start : start + count])
-        for count in range(1, most + 1)
+        for count in range(1, limit + 1)
+        # the last start leaves room for a whole group
         for start in range(0, len(lines) - count + 1, count)
     )
     return [" ".join(line.strip() for line in group) for group in groups]

@@ -1,7 +1,7 @@
-"""What each decoder layer would say: its states through the last norm and the output embedding, as if it were the last.
+"""Logit lens: the states of each decoder layer through the last norm and the output embedding, as if it were the last.
 
-The logit lens (nostalgebraist 2020). The last layer says what the model says; earlier ones were never trained to be
-read so, those of a post-norm model still less.
+The method is that of nostalgebraist 2020. The last layer says what the model says; earlier layers were never trained
+to be read this way, those of a post-norm model still less.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from pellucid.trace.trace import Trace
 
 @dataclass(frozen=True)
 class LensPiece:
-    """A piece and its probability."""
+    """Piece and its probability."""
 
     piece: str
     id: int
@@ -28,7 +28,7 @@ class LensPiece:
 
 @dataclass(frozen=True)
 class LensCell:
-    """What is said after a layer at a step: the likeliest pieces, and how the piece that was written stands among all.
+    """Reading of one layer at one step: the likeliest pieces, and the rank of the piece that was written among all.
 
     `divergence` is that of the model's own distribution from this one, in nats; 0 after the last layer.
     """
@@ -42,7 +42,7 @@ class LensCell:
 
 @dataclass(frozen=True)
 class Lens:
-    """A row for the input of the decoder and for each of its layers, a column for each step."""
+    """Readings of a decoder: a row for its input and for each of its layers, a column for each step."""
 
     places: list[str]
     inputs: list[str]
@@ -51,65 +51,70 @@ class Lens:
 
     @property
     def settled(self) -> list[str | None]:
-        """For each step the first place from which on the piece that was written is the likeliest; None if nowhere."""
-        found: list[str | None] = []
+        """For each step, the first place from which on the written piece is the likeliest; None if there is none."""
+        settled: list[str | None] = []
         for step in range(len(self.written)):
-            later = [row[step].rank == 1 for row in self.rows]
-            first = next((n for n in range(len(later)) if all(later[n:])), None)
-            found.append(None if first is None else self.places[first])
-        return found
+            is_likeliest = [row[step].rank == 1 for row in self.rows]
+            # a layer in between that prefers another piece starts the count anew
+            first = next((n for n in range(len(is_likeliest)) if all(is_likeliest[n:])), None)
+            settled.append(None if first is None else self.places[first])
+        return settled
 
 
 def residual_tensors(config: ModelConfig) -> dict[str, str]:
-    """The tensor that holds the residual stream at each place: before the first layer, and after each one."""
+    """Return the tensor that holds the residual stream at each place: before the first layer, and after each."""
+    # after a post-norm layer the stream is the output of the norm, before it the plain sum
     last = "sum" if config.norm_first else "norm"
     after = {f"layer {n}": f"decoder.{n}.ffn_residual.{last}" for n in range(config.decoder_layers)}
     return {"input": "decoder.input", **after}
 
 
 def logit_lens(trace: Trace, count: int = 3) -> Lens:
-    """What every layer would have written at each step of a trace that captured `residual_tensors`.
+    """Read every layer at each step of a trace that captured `residual_tensors`.
 
-    ValueError for a trace without a model or these tensors, and for a count that is not at least 1.
+    Raises ValueError for a trace without a model or these tensors, and for a count below 1.
     """
     if count < 1:
         raise ValueError(f"count is {count}, it must be 1 or more")
     origin = trace.require_origin()
-    model, name = origin.bundle.model, origin.translator.tokenizer.target_pieces
-    places = residual_tensors(model.config)
-    every = [early_log_probs(model, trace.values_of(tensor)) for tensor in places.values()]
-    pieces = name(range(model.config.target_vocabulary))
-    rows = [lens_row(each, every[-1], trace.target.ids, pieces, count) for each in every]
-    return Lens(list(places), trace.inputs.pieces, name(trace.target.ids), rows)
+    model, piece_texts = origin.bundle.model, origin.translator.tokenizer.target_pieces
+    tensors = residual_tensors(model.config)
+    log_probs = [early_log_probs(model, trace.values_of(tensor)) for tensor in tensors.values()]
+    pieces = piece_texts(range(model.config.target_vocabulary))
+    rows = [lens_row(layer, log_probs[-1], trace.target.ids, pieces, count) for layer in log_probs]
+    return Lens(list(tensors), trace.inputs.pieces, piece_texts(trace.target.ids), rows)
 
 
 def early_logits(model: Transformer, stream: Float[np.ndarray, "T D"]) -> torch.Tensor:
-    """The last norm and the output embedding over states of any layer."""
+    """Return the logits of states of any layer: the last norm and the output embedding."""
     device = model.output_embedding.weight.device
     with inference_only(model):
+        # np.array copies: the arrays of a trace may be read-only, which torch warns about
         return model.logits(model.decoder_norm(torch.from_numpy(np.array(stream)).to(device)[None]))[0].cpu()
 
 
 def early_log_probs(model: Transformer, stream: Float[np.ndarray, "T D"]) -> torch.Tensor:
-    """Log-probabilities at each step, in float64."""
+    """Return log-probabilities at each step, in float64."""
     return log_probabilities(early_logits(model, stream).double())
 
 
 def lens_row(
-    here: torch.Tensor, last: torch.Tensor, written: Sequence[int], pieces: list[str], count: int
+    layer: torch.Tensor, last_layer: torch.Tensor, written: Sequence[int], pieces: list[str], count: int
 ) -> list[LensCell]:
-    """One row: log-probabilities here and after the last layer, one row of them for each piece written."""
-    found = []
-    for row, end, id in zip(here, last, written, strict=True):
+    """Return one row of a lens, from log-probabilities here and after the last layer, one row of them for each step."""
+    cells = []
+    for row, last_row, id in zip(layer, last_layer, written, strict=True):
         best = row.argsort(descending=True, stable=True)[:count].tolist()
-        probs, own = row.exp(), end.exp()
-        found.append(
+        probs, last_probs = row.exp(), last_row.exp()
+        cells.append(
             LensCell(
                 top=[LensPiece(pieces[i], i, float(probs[i])) for i in best],
                 prob=float(probs[id]),
                 rank=int((row > row[id]).sum()) + 1,
+                # xlogy gives 0 where a probability is 0
                 entropy=float(-(torch.special.xlogy(probs, probs)).sum()),
-                divergence=max(0.0, float((own * (end - row)).nan_to_num().sum())),
+                # rounding may go below zero; 0 * log 0 is NaN and counts as nothing
+                divergence=max(0.0, float((last_probs * (last_row - row)).nan_to_num().sum())),
             )
         )
-    return found
+    return cells

@@ -1,4 +1,4 @@
-"""What a page asks beside a trace: words, analogies, claims that need another run, badges of heads; by verbs."""
+"""Queries of a page about the whole model, by verb: words, analogies, claims that need another run, badges of heads."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -20,46 +20,47 @@ from pellucid.trace.trace import Trace
 
 
 def answer_word_map(trace: Trace, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The map of one table."""
+    """Return the map of one table."""
     return word_map(trace.require_origin().bundle, read_text(arguments, "side"))
 
 
 def answer_neighbours(trace: Trace, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The nearest pieces to one."""
+    """Return the nearest pieces to one piece."""
     table = distinct_table(trace.require_origin().bundle, read_text(arguments, "side"))
     piece = read_whole_number(arguments, "piece", 0, len(table.pieces) - 1)
     return {"near": neighbours_by_id(table, [piece])[str(piece)]}
 
 
 def answer_similar(trace: Trace, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The cosines of some words."""
+    """Return the cosines of some words."""
     table = distinct_table(trace.require_origin().bundle, read_text(arguments, "side"))
     words = read_list(arguments.get("words"), "words", MOST_WORDS)
-    return cosine_table(table, [read_text({"words": each}, "words") for each in words])
+    return cosine_table(table, [read_text({"words": word}, "words") for word in words])
 
 
 def answer_analogy(trace: Trace, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """An analogy."""
+    """Return the answers to an analogy."""
     table = distinct_table(trace.require_origin().bundle, read_text(arguments, "side"))
     return analogy_answer(table, read_text(arguments, "question"), read_optional_text(arguments, "expected"))
 
 
 def answer_masking(trace: Trace, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The run with kept keys, with the mask, and without."""
+    """Return the comparison of a cached, a masked and an unmasked run."""
     return compare_masking(trace)
 
 
 def answer_identity(trace: Trace, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The diagonals of the cross-attention on another sentence."""
+    """Return the diagonals of the cross-attention on another sentence."""
     return cross_attention_diagonals(
         trace.again(read_text(arguments, "sentence"), target=read_optional_text(arguments, "target"))
     )
 
 
 def answer_badges(trace: Trace, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The roles and the importance of the heads, or why there are none: that is no mistake of who asks."""
+    """Return the roles and the importance of the heads, or say why there are none."""
     try:
         return {"study": read_badges(trace.require_origin().bundle), "says": None}
+    # not an error of the request: the heads of this model were simply never studied
     except ValueError as error:
         return {"study": None, "says": str(error)}
 
@@ -76,47 +77,51 @@ VERBS: dict[str, tuple[Callable[[Trace, Mapping[str, Any]], dict[str, Any]], tup
 
 
 def answers_for_file(trace: Trace) -> dict[str, Any]:
-    """What of this a file is given, as it could ask nobody: without what there is not."""
-    ways: dict[str, Callable[[], Any]] = {
+    """Return the answers that are stored with a page in a file, which has no server to ask.
+
+    Answers that this model or trace cannot give are left out.
+    """
+    queries: dict[str, Callable[[], Any]] = {
         "words": lambda: words_in_file(trace),
         "masking": lambda: compare_masking(trace),
         "heads": lambda: answer_badges(trace, {}),
     }
-    found = {}
-    for name, way in ways.items():
+    answers = {}
+    for name, query in queries.items():
         try:
-            found[name] = way()
+            answers[name] = query()
         except ValueError:  # a trace without its model, or heads that were never studied
             continue
-    return found
+    return answers
 
 
 def words_in_file(trace: Trace) -> list[dict[str, Any]]:
-    """The maps of what is read, with the neighbours and cosines of the sentence's own pieces."""
+    """Return the maps of what is read, with the neighbours and cosines of the sentence's own pieces."""
     bundle = trace.require_origin().bundle
-    found = []
+    maps = []
     for side in distinct_tables(bundle):
         if side == "output":
-            continue  # what makes the logits is asked of a server: a third map would weigh as much again
+            continue  # left to a server: a third map would make the file larger by as much again
         sentence = (
+            # one shared table serves both sides
             [*trace.source.ids, *trace.target.ids] if len(distinct_tables(bundle)) == 1 else sentence_ids(trace, side)
         )
         table = distinct_table(bundle, side)
         near = neighbours_by_id(table, sentence)
-        beside = [each["id"] for some in near.values() for each in some]
-        told = word_map(bundle, side, MOST_PIECES_IN_FILE, [*sentence, *beside])
+        neighbour_ids = [neighbour["id"] for neighbours in near.values() for neighbour in neighbours]
+        table_map = word_map(bundle, side, MOST_PIECES_IN_FILE, [*sentence, *neighbour_ids])
         words = sentence_words(trace, side)
-        found.append({**told, "near": near, "similar": cosine_table(table, words) if words else None})
-    return found
+        maps.append({**table_map, "near": near, "similar": cosine_table(table, words) if words else None})
+    return maps
 
 
 def sentence_ids(trace: Trace, side: str) -> list[int]:
-    """The pieces of the sentence on one side."""
+    """Return the pieces of the sentence on one side."""
     return trace.source.ids if side == "source" else trace.target.ids
 
 
 def sentence_words(trace: Trace, side: str) -> list[str]:
-    """The words of the sentence on one side, without the marks around them."""
-    said = trace.source.text if side == "source" else trace.target.text
-    words = [word.strip(".,;:!?¡¿\"'()[]") for word in said.split()]
+    """Return the words of the sentence on one side, without the punctuation around them."""
+    text = trace.source.text if side == "source" else trace.target.text
+    words = [word.strip(".,;:!?¡¿\"'()[]") for word in text.split()]
     return [word for word in words if word]

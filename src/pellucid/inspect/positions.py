@@ -1,4 +1,4 @@
-"""The vectors of positions: the table a model has, its wavelengths, how similar positions are, and a wrong table.
+"""Vectors of positions: the table of a model, its wavelengths, the similarity of positions, and a table that is wrong.
 
 The wrong one is code that circulates, in which i counts dimensions (0, 2, 4, ...) and is doubled once more in the
 exponent: 10000^(2i / d_model) instead of 10000^(i / d_model).
@@ -22,7 +22,7 @@ CONSTANT = 0.01
 
 @dataclass(frozen=True)
 class PositionTable:
-    """What each position is given. `kind` is the setting of the model, `trained` says whether it was learned."""
+    """Vectors that positions are given; `kind` is the setting of the model, `trained` whether they were learned."""
 
     kind: str
     values: Float[np.ndarray, "P D"]
@@ -36,20 +36,21 @@ class PositionTable:
         return directions @ directions.T
 
     def by_distance(self) -> Float[np.ndarray, " P"]:
-        """The mean cosine of two positions so far apart, from 0."""
+        """Return the mean cosine of two positions by their distance, from 0."""
         cosines = self.similarity
         return np.array([cosines.diagonal(distance).mean() for distance in range(len(cosines))])
 
     @property
     def first_rise(self) -> int | None:
-        """The distance at which a mean cosine is larger than that of the distance before; None if it only falls."""
+        """The distance at which a mean cosine exceeds that of the distance before; None if it only falls."""
+        # rounding must not look like a rise
         rises = np.nonzero(np.diff(self.by_distance()) > 1e-9)[0]
         return int(rises[0]) + 1 if len(rises) else None
 
 
 @dataclass(frozen=True)
 class WrongTable:
-    """How far the table with the doubled exponent is from the right one."""
+    """Differences of the table with the doubled exponent from the right one."""
 
     d_model: int
     entries: int
@@ -73,17 +74,18 @@ class WrongTable:
 
 
 def position_vectors(model: Transformer, positions: int, side: str = "source") -> PositionTable:
-    """What the first positions of a side are given: sines, learned vectors, or the sines of rotary angles.
+    """Return the vectors of the first positions of a side: sines, learned vectors, or the sines of rotary angles.
 
-    Raises ValueError for a model without positions, and for more than it has.
+    Raises ValueError for a model without positions, and for more positions than it has.
     """
     if side not in ("source", "target"):
         raise ValueError(f"side is {side!r}, it must be source or target")
-    most = model.config.max_positions
-    if not 1 <= positions <= most:
-        raise ValueError(f"{positions:,} positions were asked for, this model has 1 to {most:,}")
+    limit = model.config.max_positions
+    if not 1 <= positions <= limit:
+        raise ValueError(f"{positions:,} positions were asked for, this model has 1 to {limit:,}")
     module = getattr(model, f"{side}_positions")
     if isinstance(module, Rotary):
+        # rotary angles are never added to a vector; their sines stand for the position here
         pairs = np.stack([as_numpy(module.sine[:positions]), as_numpy(module.cosine[:positions])], axis=-1)
         return PositionTable("rotary", pairs.reshape(positions, -1), trained=False)
     if isinstance(module, Sinusoidal | Learned):
@@ -92,7 +94,7 @@ def position_vectors(model: Transformer, positions: int, side: str = "source") -
 
 
 def wavelengths(width: int) -> Float[np.ndarray, " half"]:
-    """How many positions each pair of sine and cosine takes to come round: 2 pi 10000^(2i / width).
+    """Return how many positions each pair of sine and cosine takes to come round: 2 pi 10000^(2i / width).
 
     >>> wavelengths(512)[[0, -1]].round(2).tolist()
     [6.28, 60611.48]
@@ -101,38 +103,42 @@ def wavelengths(width: int) -> Float[np.ndarray, " half"]:
 
 
 def paper_table(positions: int, d_model: int) -> Float[np.ndarray, "P D"]:
-    """The table of the paper (3.5) in float64."""
+    """Return the table of the paper (3.5) in float64."""
     return interleave_sine_cosine(np.arange(positions)[:, None] / 10000.0 ** (np.arange(0, d_model, 2) / d_model))
 
 
 def doubled_exponent_table(positions: int, d_model: int) -> Float[np.ndarray, "P D"]:
-    """The table of the wrong code, in which i is even already."""
+    """Return the table of the wrong code, which doubles an i that is even already."""
+    # np.arange(0, d_model, 2) is i already, so the factor 2 is the mistake
     return interleave_sine_cosine(np.arange(positions)[:, None] / 10000.0 ** (2 * np.arange(0, d_model, 2) / d_model))
 
 
 def compare_with_wrong_table(d_model: int, position: int = 3, positions: int = 50) -> WrongTable:
-    """The two tables compared, at one position and over several."""
-    bad, good = (
+    """Compare the two tables, at one position and over several."""
+    wrong, right = (
         doubled_exponent_table(max(positions, position + 1), d_model),
         paper_table(max(positions, position + 1), d_model),
     )
-    apart = np.abs(bad[position] - good[position])
-    different = np.nonzero(apart > 1e-6)[0]
+    differences = np.abs(wrong[position] - right[position])
+    different = np.nonzero(differences > 1e-6)[0]
+    # the very first pair, exponent 0, is right in both tables
     first = int(different[0]) if len(different) else 0
-    spread = [np.ptp(table[:positions], axis=0) for table in (bad, good)]
+    # a dimension that hardly moves over all positions tells them apart badly
+    spread = [np.ptp(table[:positions], axis=0) for table in (wrong, right)]
     return WrongTable(
         d_model=d_model,
         entries=d_model,
         different=len(different),
-        largest=float(apart.max()),
+        largest=float(differences.max()),
         position=position,
         first_dimension=first,
-        first_wrong=float(bad[position, first]),
-        first_right=float(good[position, first]),
+        first_wrong=float(wrong[position, first]),
+        first_right=float(right[position, first]),
+        # the last pair has i = d_model - 2
         longest_wavelength_wrong=2 * pi * 10000.0 ** (2 * (d_model - 2) / d_model),
         longest_wavelength_right=float(wavelengths(d_model)[-1]),
-        nearly_zero_wrong=int((np.abs(bad[position, 0::2]) < NEARLY_ZERO).sum()),
-        nearly_zero_right=int((np.abs(good[position, 0::2]) < NEARLY_ZERO).sum()),
+        nearly_zero_wrong=int((np.abs(wrong[position, 0::2]) < NEARLY_ZERO).sum()),
+        nearly_zero_right=int((np.abs(right[position, 0::2]) < NEARLY_ZERO).sum()),
         constant_wrong=int((spread[0] < CONSTANT).sum()),
         constant_right=int((spread[1] < CONSTANT).sum()),
         positions=positions,
@@ -140,10 +146,10 @@ def compare_with_wrong_table(d_model: int, position: int = 3, positions: int = 5
 
 
 def interleave_sine_cosine(angles: Float[np.ndarray, "P half"]) -> Float[np.ndarray, "P D"]:
-    """Sine and cosine of each angle, side by side."""
+    """Put sine and cosine of each angle side by side."""
     return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(len(angles), -1)
 
 
 def as_numpy(tensor) -> np.ndarray:
-    """In float64."""
+    """Return a tensor as a NumPy array in float64."""
     return tensor.detach().cpu().double().numpy()

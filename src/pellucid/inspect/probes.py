@@ -1,6 +1,6 @@
-"""Sentences with a wish: what a word should read more than what, and how many heads of a model do as wished.
+"""Probes: sentences in which a word should read some words more than others, and the number of heads that do so.
 
-The gallery is `probes.toml`; a file of one's own has the same form. What a head does by chance is told beside it.
+The gallery is `probes.toml`; a file of one's own has the same form. Results come with what a head does by chance.
 """
 
 import tomllib
@@ -24,7 +24,7 @@ from pellucid.trace.trace import Trace
 GALLERY = Path(__file__).with_name("probes.toml")
 
 KINDS = ("weights", "norms")
-"""The attention itself, and how far it moves the row: weight times |v W_O| (Kobayashi et al. 2020), as shares."""
+"""Attention weights, or how far they move the row: weight times |v W_O| (Kobayashi et al. 2020), as shares."""
 
 PLACES = {
     "encoder": "self-attention of the encoder",
@@ -33,19 +33,21 @@ PLACES = {
 }
 
 DRAWS = 20_000
-"""Random rows that a chance is counted in where words have several pieces."""
+"""Random rows from which a chance is estimated where words have several pieces."""
 
 LARGEST_FILE = 2**20
-"""Bytes of a file of probes."""
+"""Most bytes that a file of probes may have."""
 
 TraceFor = Callable[[str, str, list[str]], Trace]
-"""A trace of a sentence and a translation that keeps these tensors."""
+"""Function that traces a sentence and a translation and keeps the tensors named."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One wish. Either `word` should read each rank of `order` more than the next, every word of a rank; or each word
-    of `differ` should read most another word.
+    """Wish for one sentence.
+
+    Either `word` should read each rank of `order` more than the next, every word of a rank; or each word of `differ`
+    should read most another word.
     """
 
     name: str
@@ -65,7 +67,7 @@ class Probe:
 
     @property
     def wish(self) -> str:
-        """It in a sentence."""
+        """The wish in a sentence."""
         if self.differ:
             return f"each of {', '.join(self.differ)} should read most another word"
         ranks = [" and ".join(rank) for rank in self.order]
@@ -74,7 +76,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class ProbedHead:
-    """What one head does: whether as wished, by how much, and what each reader reads of each word.
+    """Result of one head: whether it does as wished, by how much, and the share of each word for each reader.
 
     `margin` is the smallest difference between a word and one of the next rank; of `differ` the mean distance between
     two readers' rows, half the sum of absolute differences. It is above 0 where an order is as wished.
@@ -89,7 +91,7 @@ class ProbedHead:
 
 @dataclass(frozen=True)
 class JudgedHeads:
-    """All heads, by weights or by norms: `mean` is the mean of their shares, judged as if it were a head."""
+    """All heads, by weights or by norms; `mean` is the mean of their shares, judged like one head."""
 
     kind: str
     heads: list[ProbedHead]
@@ -97,44 +99,45 @@ class JudgedHeads:
 
     @property
     def count(self) -> int:
-        """Heads that do as wished."""
+        """Number of heads that do as wished."""
         return sum(head.wished for head in self.heads)
 
     @property
     def best(self) -> ProbedHead:
-        """The head that does it most."""
+        """The head that does as wished by the largest margin."""
         return max(self.heads, key=lambda head: (head.wished, head.margin))
 
     def by_attention(self) -> dict[str, list[ProbedHead]]:
-        """The heads of each attention."""
-        found: dict[str, list[ProbedHead]] = {}
+        """Return the heads of each attention."""
+        heads_of: dict[str, list[ProbedHead]] = {}
         for head in self.heads:
-            found.setdefault(head.attention, []).append(head)
-        return found
+            heads_of.setdefault(head.attention, []).append(head)
+        return heads_of
 
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What came of a probe. `chance` is how often a head of random weights does as wished."""
+    """Result of a probe; `chance` is how often a head of random weights does as wished."""
 
     probe: Probe
     readers: list[str]
     words: list[str]
     ranks: list[list[int]]
-    """Which of `words` the order names, rank by rank; none for `differ`."""
+    """Indices among `words` of those that the order names, rank by rank; none for `differ`."""
     judged: list[JudgedHeads]
     chance: float
     notes: list[str] = field(default_factory=list)
 
     @property
-    def wanted(self) -> list[int]:
-        """The words of all ranks, most wanted first."""
+    def ordered_words(self) -> list[int]:
+        """The indices of the words of all ranks, in the order of the wish."""
         return [n for rank in self.ranks for n in rank]
 
     @property
     def by_chance(self) -> float:
-        """How likely as many heads or more would do so by chance, if heads were independent; by weights."""
+        """The chance of as many heads or more, by weights, if heads were independent."""
         weights = self.judged[0]
+        # heads of one model are not independent: this is a yardstick, no test
         return binomial_tail(weights.count, len(weights.heads), self.chance)
 
     @property
@@ -144,7 +147,7 @@ class ProbeResult:
 
     @property
     def verdict(self) -> str:
-        """In a sentence what this model does."""
+        """The result in a sentence: what this model does."""
         weights, norms = self.judged
         total = len(weights.heads)
         does = "this model does" if weights.mean.wished else "this model does not"
@@ -161,115 +164,124 @@ class ProbeResult:
 
 
 def read_gallery() -> list[Probe]:
-    """The probes that come with this package."""
+    """Read the probes that come with this package."""
     return read_probes(GALLERY)
 
 
 def read_probes(path: str | Path) -> list[Probe]:
-    """The probes of a file, all its mistakes in one ValueError."""
+    """Read the probes of a file; all its mistakes come in one ValueError."""
     size = Path(path).stat().st_size
+    # before reading: whatever lies there would be in memory whole
     if size > LARGEST_FILE:
         raise ValueError(f"{path} has {size:,} bytes; a file of probes has at most {LARGEST_FILE:,}")
     try:
+        # utf-8-sig: some editors put a byte order mark first, which TOML does not allow
         tables = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path} is not a TOML file: {error}") from None
-    written = tables.get("probe")
-    if set(tables) != {"probe"} or not isinstance(written, list) or not written:
+    tables_of_probes = tables.get("probe")
+    if set(tables) != {"probe"} or not isinstance(tables_of_probes, list) or not tables_of_probes:
         raise ValueError(
             f"{path} has no probes: each one begins with the line [[probe]], and nothing else stands there"
         )
-    found, problems = [], []
-    for number, table in enumerate(written, start=1):
-        called = table.get("name") if isinstance(table, dict) else None
-        where = f"probe {number}" + (f" ({called:.40})" if isinstance(called, str) else "")
-        wrong = [f"{where}: {each}" for each in probe_problems(table)]
-        problems += wrong
-        if not wrong:
-            found.append(probe_from_table(table))
-    names = [each.name for each in found]
+    probes, problems = [], []
+    for number, table in enumerate(tables_of_probes, start=1):
+        probe_name = table.get("name") if isinstance(table, dict) else None
+        where = f"probe {number}" + (f" ({probe_name:.40})" if isinstance(probe_name, str) else "")
+        table_problems = [f"{where}: {problem}" for problem in probe_problems(table)]
+        problems += table_problems
+        if not table_problems:
+            probes.append(probe_from_table(table))
+    names = [probe.name for probe in probes]
     problems += [f"two probes are called {name!r:.60}" for name in dict.fromkeys(names) if names.count(name) > 1]
     if problems:
         raise ValueError(f"{path}: {'; '.join(problems)}")
-    return found
+    return probes
 
 
 def probe_from_table(table: Mapping[str, Any]) -> Probe:
-    """A table that has been looked at."""
+    """Return the probe of a table that has been checked."""
     lists = {key: tuple(table.get(key, ())) for key in ("differ", "article")}
-    order = tuple((each,) if isinstance(each, str) else tuple(each) for each in table.get("order", ()))
+    order = tuple((rank,) if isinstance(rank, str) else tuple(rank) for rank in table.get("order", ()))
     return Probe(**{**table, **lists, "order": order})
 
 
 def probe_problems(table: object) -> list[str]:
-    """What is wrong with one table of a file; nothing if it is a probe."""
+    """Return what is wrong with one table of a file; nothing if it is a probe."""
     if not isinstance(table, dict):
         return [f"it is {table!r:.40}, a table is expected under [[probe]]"]
-    known = [each.name for each in fields(Probe)]
-    found = []
+    known_keys = [key_field.name for key_field in fields(Probe)]
+    problems = []
     for key in table:
-        if key not in known:
-            near = get_close_matches(key, known, n=1)
-            found.append(
+        if key not in known_keys:
+            near = get_close_matches(key, known_keys, n=1)
+            problems.append(
                 f"unknown key {key!r:.40}"
-                + (f"; did you mean {near[0]!r}?" if near else f" (known: {', '.join(known)})")
+                + (f"; did you mean {near[0]!r}?" if near else f" (known: {', '.join(known_keys)})")
             )
     for key in ("name", "sentence", "where", "target", "word", "why"):
         value = table.get(key, "-")
         if not isinstance(value, str) or (key not in ("why", "target") and not value.strip()) or "\n" in value:
-            found.append(f"{key} is {value!r:.40}, a line of text is expected")
-    found += [f"{key} is missing" for key in ("name", "sentence") if key not in table]
+            problems.append(f"{key} is {value!r:.40}, a line of text is expected")
+    problems += [f"{key} is missing" for key in ("name", "sentence") if key not in table]
     for key in ("differ", "article"):
         if key in table and not is_words(table[key]):
-            found.append(f"{key} is {table[key]!r:.40}, a list of words is expected")
+            problems.append(f"{key} is {table[key]!r:.40}, a list of words is expected")
     if "order" in table and not is_order(table["order"]):
-        found.append(f"order is {table['order']!r:.60}; expected are words, or lists of words of one rank")
-    return found or wish_problems(table)
+        problems.append(f"order is {table['order']!r:.60}; expected are words, or lists of words of one rank")
+    # a wish can be read only where all values have the right types
+    return problems or wish_problems(table)
 
 
 def is_words(value: object) -> bool:
-    """Whether it is a list of texts, not empty."""
-    return isinstance(value, list) and bool(value) and all(isinstance(each, str) and each.strip() for each in value)
+    """Whether a value is a list of texts that is not empty."""
+    return isinstance(value, list) and bool(value) and all(isinstance(word, str) and word.strip() for word in value)
 
 
 def is_order(value: object) -> bool:
-    """Whether it is a list of words and lists of them."""
+    """Whether a value is a list of words and of lists of words."""
     return (
         isinstance(value, list)
         and bool(value)
-        and all(is_words([each] if isinstance(each, str) else each) for each in value)
+        and all(is_words([rank] if isinstance(rank, str) else rank) for rank in value)
     )
 
 
 def wish_problems(table: Mapping[str, Any]) -> list[str]:
-    """What is wrong with a table whose values are of the right kinds."""
+    """Return what is wrong with a table whose values have the right types."""
     probe = probe_from_table(table)
     if probe.where not in PLACES:
         return [f"where is {probe.where!r:.40}, it must be {', '.join(PLACES)}"]
+    # the encoder reads no translation, the other places cannot do without one
     if (probe.where == "encoder") == bool(probe.target.strip()):
-        needed = (
+        problem = (
             "is for decoder and cross only" if probe.target.strip() else f"is missing: {probe.where} reads from one"
         )
-        return [f"target {needed}"]
+        return [f"target {problem}"]
     if bool(probe.differ) == bool(probe.word or probe.order) or bool(probe.word) != bool(probe.order):
         return ["it needs a word and an order, or else words to differ"]
-    wanted = [word for rank in probe.order for word in rank]
+    ordered_words = [word for rank in probe.order for word in rank]
     if probe.order and len(probe.order) < 2:
         return ["order has one rank; name what should be read less, too"]
-    if len(probe.differ) == 1 or len(set(wanted or probe.differ)) < len(wanted or probe.differ):
+    if len(probe.differ) == 1 or len(set(ordered_words or probe.differ)) < len(ordered_words or probe.differ):
         return ["it names a word twice, or one alone"]
-    reading, sentence = (probe.sentence if probe.where == "encoder" else probe.target), probe.sentence
-    read = probe.target if probe.where == "decoder" else sentence
+    reader_text, sentence = (probe.sentence if probe.where == "encoder" else probe.target), probe.sentence
+    # cross-attention: target words read source words
+    key_text = probe.target if probe.where == "decoder" else sentence
     return [
         f"{word!r:.40} is not in {text!r:.80}" + hint
-        for word, text in [*((each, reading) for each in probe.readers), *((each, read) for each in wanted)]
+        for word, text in [
+            *((reader, reader_text) for reader in probe.readers),
+            *((key, key_text) for key in ordered_words),
+        ]
         if (hint := explain_missing_word(word, text)) is not None
     ]
 
 
 def explain_missing_word(word: str, text: str) -> str | None:
-    """What to say of a word that is not in a text, or stands there several times; None if it is there once."""
-    groups = [PieceGroup(strip_word(each), (n,), (), "word", unknown=False) for n, each in enumerate(text.split())]
+    """Explain why a text has no single word of this name, "" if it has none; None if it has exactly one."""
+    # an axis of words without pieces: a file of probes is checked without a tokenizer
+    groups = [PieceGroup(strip_word(token), (n,), (), "word", unknown=False) for n, token in enumerate(text.split())]
     try:
         WordAxis([], groups).find(word)
     except ValueError as error:
@@ -278,70 +290,81 @@ def explain_missing_word(word: str, text: str) -> str | None:
 
 
 def attentions_of_probe(probe: Probe, config: ModelConfig) -> list[str]:
-    """Where a probe is looked at: every attention of its place that has a head."""
-    stack, part = ("decoder", "cross") if probe.where == "cross" else (probe.where, "self")
-    names = [name for name in attention_names(config) if name.startswith(stack) and name.endswith(part)]
+    """Return every attention of a probe's place that has a head."""
+    stack, kind = ("decoder", "cross") if probe.where == "cross" else (probe.where, "self")
+    names = [name for name in attention_names(config) if name.startswith(stack) and name.endswith(kind)]
     return [name for name in names if config.heads_in(name)]
 
 
-def run_probe(probe: Probe, ask: TraceFor, config: ModelConfig) -> ProbeResult:
-    """What the heads of a model do. ValueError, naming the probe, for a model without heads there, for a sentence that
-    is too long for it, and for a word that has no piece of its own.
+def run_probe(probe: Probe, make_trace: TraceFor, config: ModelConfig) -> ProbeResult:
+    """Run a probe on the heads of a model.
+
+    Raises ValueError, naming the probe, for a model without heads there, for a sentence that is too long for it, and
+    for a word that has no piece of its own.
     """
     names = attentions_of_probe(probe, config)
     if not names:
         raise ValueError(f"probe {probe.name!r}: this model has no heads in the {PLACES[probe.where]}")
     try:
-        trace = ask(
-            probe.sentence, probe.target, [f"{name}.{each}" for name in names for each in ("pattern", "allowed", "v")]
+        # only these tensors: a trace of a large model is much larger whole
+        trace = make_trace(
+            probe.sentence,
+            probe.target,
+            [f"{name}.{tensor}" for name in names for tensor in ("pattern", "allowed", "v")],
         )
+
         queries, keys = attention_axes(trace, names[0], "input" if probe.where == "decoder" else "output")
         readers = [queries.find(word) for word in probe.readers]
         ranks = [[keys.find(word) for word in rank] for rank in probe.order]
     except ValueError as error:
         raise ValueError(f"probe {probe.name!r}: {error}") from None
-    may = merge_words(attention_mask(trace, names[0])[None].astype(float), queries, keys)[0][readers] > 0.0
-    wanted = [n for rank in ranks for n in rank]
-    if unread := [n for n in wanted if not may[:, n].all()]:
+    readable = merge_words(attention_mask(trace, names[0])[None].astype(float), queries, keys)[0][readers] > 0.0
+    ordered = [n for rank in ranks for n in rank]
+    if unreadable := [n for n in ordered if not readable[:, n].all()]:
         raise ValueError(
-            f"probe {probe.name!r}: {probe.word!r} cannot read {keys.groups[unread[0]].label!r}, which stands later"
+            f"probe {probe.name!r}: {probe.word!r} cannot read {keys.groups[unreadable[0]].label!r}, which stands later"
         )
+    # readers that differ are compared by the words they read most: a head may well rest on a full stop
     words = [n for n, group in enumerate(keys.groups) if group.kind == "word"]
     rows = {kind: reading_shares(trace, names, kind, queries, keys, readers) for kind in KINDS}
-    judged = [judge_heads(kind, found, ranks, words) for kind, found in rows.items()]
-    sizes = np.array([len(group.places) for group in keys.groups])
+    judged = [judge_heads(kind, shares, ranks, words) for kind, shares in rows.items()]
+    sizes = np.array([len(group.positions) for group in keys.groups])
     return ProbeResult(
         probe,
         [queries.groups[n].label for n in readers],
         [group.label for group in keys.groups],
         ranks,
         judged,
-        chance_of_wish(sizes, ranks, words, len(readers), may),
-        word_notes([queries.groups[n] for n in readers] + [keys.groups[n] for n in wanted]),
+        chance_of_wish(sizes, ranks, words, len(readers), readable),
+        word_notes([queries.groups[n] for n in readers] + [keys.groups[n] for n in ordered]),
     )
 
 
 def reading_shares(
     trace: Trace, names: Sequence[str], kind: str, queries: WordAxis, keys: WordAxis, readers: Sequence[int]
 ) -> dict[str, Float[np.ndarray, "H R W"]]:
-    """Of each attention what these words read of each word, by every head."""
-    found = {}
+    """Return for each attention the share of each word for these readers, by every head."""
+    shares = {}
     for name in names:
         values = trace.values_of(f"{name}.pattern").astype(np.float64)
         if kind == "norms":
             values = values * np.linalg.norm(values_through_output(trace, name), axis=-1)[:, None]
+        # a length W_O v a piece: the weight alone does not say how far it moves the row
         rows = merge_words(values, queries, keys)[:, list(readers)]
+        # shares again after the norms, so that both kinds can be compared
         total = rows.sum(axis=-1, keepdims=True)
-        found[name] = np.divide(rows, total, out=np.zeros_like(rows), where=total > 0.0)
-    return found
+        shares[name] = np.divide(rows, total, out=np.zeros_like(rows), where=total > 0.0)
+    return shares
 
 
 def judge_heads(
     kind: str, rows: Mapping[str, Float[np.ndarray, "H R W"]], ranks: Sequence[Sequence[int]], words: Sequence[int]
 ) -> JudgedHeads:
-    """Every head of these attentions, and their mean."""
+    """Judge every head of these attentions, and their mean."""
     heads = [
-        judge_head(name, number, shares, ranks, words) for name, of in rows.items() for number, shares in enumerate(of)
+        judge_head(name, number, shares, ranks, words)
+        for name, shares_of_heads in rows.items()
+        for number, shares in enumerate(shares_of_heads)
     ]
     mean = np.concatenate(list(rows.values())).mean(axis=0)
     return JudgedHeads(kind, heads, judge_head("mean of all heads", -1, mean, ranks, words))
@@ -350,7 +373,7 @@ def judge_heads(
 def judge_head(
     attention: str, number: int, shares: Float[np.ndarray, "R W"], ranks: Sequence[Sequence[int]], words: Sequence[int]
 ) -> ProbedHead:
-    """One head."""
+    """Judge one head."""
     wished = bool(does_as_wished(shares[None], ranks, words)[0])
     if ranks:
         [row] = shares
@@ -364,38 +387,46 @@ def judge_head(
 def does_as_wished(
     shares: Float[np.ndarray, "N R W"], ranks: Sequence[Sequence[int]], words: Sequence[int]
 ) -> Bool[np.ndarray, " N"]:
-    """Whether each head reads every word of a rank more than every word of the next; or, without ranks, whether no two
-    readers read the same word most, of the words there are.
+    """Whether each head reads every word of a rank more than every word of the next.
+
+    Without ranks: whether no two readers read the same word most, of the words that exist.
     """
     if ranks:
         row = shares[:, 0]
-        apart = [row[:, a].min(axis=1) - row[:, b].max(axis=1) for a, b in pairwise(ranks)]
-        return np.min(apart, axis=0) > 0.0
-    most = np.sort(shares[:, :, words].argmax(axis=2), axis=1)
-    return np.diff(most, axis=1).min(axis=1) > 0
+        gaps = [row[:, a].min(axis=1) - row[:, b].max(axis=1) for a, b in pairwise(ranks)]
+        return np.min(gaps, axis=0) > 0.0
+    most_read = np.sort(shares[:, :, words].argmax(axis=2), axis=1)
+    # sorted, so two readers of one word stand side by side with difference 0
+    return np.diff(most_read, axis=1).min(axis=1) > 0
 
 
 def chance_of_wish(
-    sizes: np.ndarray, ranks: Sequence[Sequence[int]], words: Sequence[int], readers: int, may: Bool[np.ndarray, "R W"]
+    sizes: np.ndarray,
+    ranks: Sequence[Sequence[int]],
+    words: Sequence[int],
+    readers: int,
+    readable: Bool[np.ndarray, "R W"],
 ) -> float:
-    """How often weights drawn evenly (every way to share 1 among the pieces is as likely) would be as wished.
+    """Return how often weights drawn evenly (every way to share 1 among the pieces is as likely) would be as wished.
 
-    A word of several pieces is read by chance more than one of a single piece, for its pieces are added up. Exact where
-    the words that count have the same number of pieces: among words alike, every order is as likely as another.
+    Exact where the words that count have the same number of pieces: among words alike, every order is as likely as
+    another.
     """
-    counted = [n for rank in ranks for n in rank] or [n for n in words if may[:, n].any()]
-    if len(set(sizes[counted])) == 1 and may[:, counted].all():
+    compared = [n for rank in ranks for n in rank] or [n for n in words if readable[:, n].any()]
+    # a word of several pieces is read by chance more than one of a single piece: its pieces are added up
+    if len(set(sizes[compared])) == 1 and readable[:, compared].all():
         if ranks:
-            return prod(factorial(len(rank)) for rank in ranks) / factorial(len(counted))
-        return prod((len(counted) - n) / len(counted) for n in range(readers))
+            return prod(factorial(len(rank)) for rank in ranks) / factorial(len(compared))
+        return prod((len(compared) - n) / len(compared) for n in range(readers))
     # Evenly drawn shares are exponential numbers divided by their sum; that of several pieces is a gamma number.
-    draw = np.random.default_rng(1)
-    shares = draw.gamma(sizes, size=(DRAWS, readers, len(sizes))) * may
+    # one fixed seed: a probe has the same chance every time
+    generator = np.random.default_rng(1)
+    shares = generator.gamma(sizes, size=(DRAWS, readers, len(sizes))) * readable
     return float(does_as_wished(shares, ranks, words).mean())
 
 
 def binomial_tail(count: int, total: int, chance: float) -> float:
-    """How likely `count` or more of `total` are, each by this chance.
+    """Return how likely `count` or more of `total` are, each with this chance.
 
     >>> binomial_tail(1, 2, 0.5), binomial_tail(0, 9, 0.1)
     (0.75, 1.0)
@@ -404,12 +435,12 @@ def binomial_tail(count: int, total: int, chance: float) -> float:
 
 
 def word_notes(groups: Sequence[PieceGroup]) -> list[str]:
-    """What to know of the words of a probe: which the vocabulary cannot spell, and which it cuts."""
-    found = []
+    """Describe the words of a probe that the vocabulary cannot spell, and those that it cuts."""
+    notes = []
     for group in dict.fromkeys(groups):
         spelled = " ".join(group.pieces)
         if group.unknown:
-            found.append(f"the vocabulary has no piece for all of {group.label}: it reads {spelled}")
+            notes.append(f"the vocabulary has no piece for all of {group.label}: it reads {spelled}")
         elif len(group.pieces) > 1:
-            found.append(f"{group.label} is cut into {len(group.pieces)} pieces: {spelled}")
-    return found
+            notes.append(f"{group.label} is cut into {len(group.pieces)} pieces: {spelled}")
+    return notes

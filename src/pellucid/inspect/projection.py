@@ -1,4 +1,4 @@
-"""Embeddings in two or three dimensions: principal components here, t-SNE and UMAP where they are installed."""
+"""Projects embeddings to two or three dimensions: principal components, and t-SNE and UMAP where they are installed."""
 
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -8,12 +8,12 @@ import numpy as np
 from jaxtyping import Float
 
 METHODS = {"pca": ("", ""), "tsne": ("scikit-learn", "sklearn"), "umap": ("umap-learn", "umap")}
-"""What there is, the package that each needs, and the module it is imported as."""
+"""Methods, the package that each of them needs, and the module it is imported as."""
 
 
 @dataclass(frozen=True)
 class Projection:
-    """A place for each row; of principal components also the share of the variance that each one holds."""
+    """Coordinates for each row; of principal components also the share of the variance that each one holds."""
 
     method: Literal["pca", "tsne", "umap"]
     places: Float[np.ndarray, "N K"]
@@ -21,13 +21,13 @@ class Projection:
 
 
 def project_vectors(vectors: Float[np.ndarray, "N D"], method: str = "pca", dims: int = 2, seed: int = 1) -> Projection:
-    """The rows in `dims` dimensions. ValueError for what cannot be done, or is not installed here."""
+    """Project the rows to `dims` dimensions; ValueError for what cannot be done, or is not installed here."""
     require_known(method, dims)
-    least = dims + 1 if method == "pca" else 5
-    if len(vectors) < least or vectors.shape[1] < dims:
+    fewest = dims + 1 if method == "pca" else 5
+    if len(vectors) < fewest or vectors.shape[1] < dims:
         raise ValueError(
             f"{len(vectors)} vectors of {vectors.shape[1]} numbers cannot be put on a map of {dims} dimensions by "
-            f"{method}; take {least} words or more"
+            f"{method}; take {fewest} words or more"
         )
     if method == "pca":
         return project_pca(vectors, dims)
@@ -37,7 +37,10 @@ def project_vectors(vectors: Float[np.ndarray, "N D"], method: str = "pca", dims
 
 
 def require_known(method: str, dims: int) -> None:
-    """ValueError for a method there is none of or whose package is not here, saying how to get it, and other dims."""
+    """Raise ValueError for an unknown method and for numbers of dimensions other than 2 and 3.
+
+    A method whose package is missing is refused too, with the command that installs it.
+    """
     if method not in METHODS:
         raise ValueError(f"the method is {method!r}, it must be pca, tsne or umap")
     if dims not in (2, 3):
@@ -48,13 +51,12 @@ def require_known(method: str, dims: int) -> None:
 
 
 def project_pca(vectors: Float[np.ndarray, "N D"], dims: int) -> Projection:
-    """The directions along which the rows vary most (Pearson 1901), by the eigenvectors of their covariance.
-
-    The sign of a direction is free; the largest of its numbers is made positive.
-    """
+    """Project to the directions along which the rows vary most (Pearson 1901), the eigenvectors of their covariance."""
     centred = vectors - vectors.mean(axis=0)
     values, directions = np.linalg.eigh(centred.T @ centred)
+    # eigh sorts ascending, and may give an eigenvalue just below zero
     values, directions = values[::-1].clip(min=0.0), directions[:, ::-1][:, :dims]
+    # the sign of a direction is free; its largest number is made positive, so that maps can be compared
     largest = directions[np.abs(directions).argmax(axis=0), range(dims)]
     total = values.sum()
     shares = tuple((values[:dims] / total).tolist()) if total > 0.0 else (0.0,) * dims
@@ -62,17 +64,18 @@ def project_pca(vectors: Float[np.ndarray, "N D"], dims: int) -> Projection:
 
 
 def project_tsne(vectors: Float[np.ndarray, "N D"], dims: int, seed: int) -> Float[np.ndarray, "N K"]:
-    """van der Maaten and Hinton 2008, by scikit-learn, on cosines."""
+    """Project by t-SNE of scikit-learn (van der Maaten and Hinton 2008), on cosines."""
     from sklearn.manifold import TSNE  # pyright: ignore[reportMissingImports]
 
+    # scikit-learn refuses a perplexity that is not below the number of rows
     perplexity = min(30.0, (len(vectors) - 1) / 3)
-    made = TSNE(dims, perplexity=perplexity, metric="cosine", init="random", random_state=seed)
-    return np.asarray(made.fit_transform(vectors), dtype=np.float64)
+    projector = TSNE(dims, perplexity=perplexity, metric="cosine", init="random", random_state=seed)
+    return np.asarray(projector.fit_transform(vectors), dtype=np.float64)
 
 
 def project_umap(vectors: Float[np.ndarray, "N D"], dims: int, seed: int) -> Float[np.ndarray, "N K"]:
-    """McInnes et al. 2018, by umap-learn, on cosines."""
+    """Project by UMAP of umap-learn (McInnes et al. 2018), on cosines."""
     from umap import UMAP  # pyright: ignore[reportMissingImports]
 
-    made = UMAP(n_components=dims, n_neighbors=min(15, len(vectors) - 1), metric="cosine", random_state=seed)
-    return np.asarray(made.fit_transform(vectors), dtype=np.float64)
+    projector = UMAP(n_components=dims, n_neighbors=min(15, len(vectors) - 1), metric="cosine", random_state=seed)
+    return np.asarray(projector.fit_transform(vectors), dtype=np.float64)

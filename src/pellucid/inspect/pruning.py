@@ -1,4 +1,4 @@
-"""Heads removed for good: a smaller model whose attentions have only the heads that are kept."""
+"""Removes heads for good: a smaller model whose attentions have only the heads that are kept."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -22,16 +22,16 @@ def remove_heads(model: Transformer, heads: Iterable[Head]) -> Transformer:
     """
     out = frozenset(heads)
     config = config_without_heads(model.config, out)
-    found = model_without_storage(config, tensors=config.encoder_layers + config.decoder_layers)
+    smaller = model_without_storage(config, tensors=config.encoder_layers + config.decoder_layers)
     for name, weight in model.named_parameters():
         owner, _, leaf = name.rpartition(".")
         attention, _, part = owner.rpartition(".")
         value = weight.detach()
         if any(head.attention == attention for head in out):
             value = slice_remaining(value, part, leaf, remaining_heads(model.config, attention, out), model.config)
-        setattr(found.get_submodule(owner), leaf, nn.Parameter(value.clone(), requires_grad=weight.requires_grad))
-    at = model.output_embedding.weight
-    return found.to(at.device, at.dtype).train(model.training)
+        setattr(smaller.get_submodule(owner), leaf, nn.Parameter(value.clone(), requires_grad=weight.requires_grad))
+    weight_on = model.output_embedding.weight
+    return smaller.to(weight_on.device, weight_on.dtype).train(model.training)
 
 
 def config_without_heads(config: ModelConfig, heads: Iterable[Head]) -> ModelConfig:
@@ -45,8 +45,8 @@ def config_without_heads(config: ModelConfig, heads: Iterable[Head]) -> ModelCon
     out = frozenset(heads)
     if strange := sorted(out - frozenset(list_heads(config))):
         raise ValueError(f"the model has no head {', '.join(map(str, strange[:3]))}{', ...' * (len(strange) > 3)}")
-    left = {name: len(remaining_heads(config, name, out)) for name in attention_names(config)}
-    return replace(config, fewer_heads=" ".join(f"{name}:{n}" for name, n in left.items() if n < config.heads))
+    counts = {name: len(remaining_heads(config, name, out)) for name in attention_names(config)}
+    return replace(config, fewer_heads=" ".join(f"{name}:{n}" for name, n in counts.items() if n < config.heads))
 
 
 def remaining_heads(config: ModelConfig, attention: str, out: frozenset[Head]) -> list[int]:
@@ -55,13 +55,13 @@ def remaining_heads(config: ModelConfig, attention: str, out: frozenset[Head]) -
 
 
 def slice_remaining(
-    value: Float[Tensor, "*_"], part: str, leaf: str, kept: list[int], config: ModelConfig
+    value: Float[Tensor, "*_"], part: str, leaf: str, heads: list[int], config: ModelConfig
 ) -> Float[Tensor, "*_"]:
-    """Of a parameter of an attention what belongs to the heads that are kept; the output bias belongs to none."""
+    """Return what of an attention's parameter belongs to the heads that are kept; the output bias belongs to none."""
     if part == "qkv":
-        return torch.cat([rows_of_heads(block, kept, config.head_width) for block in value.chunk(3)])
+        return torch.cat([rows_of_heads(block, heads, config.head_width) for block in value.chunk(3)])
     if (part, leaf) == ("output", "weight"):
-        return rows_of_heads(value.T, kept, config.head_width).T.contiguous()
+        return rows_of_heads(value.T, heads, config.head_width).T.contiguous()
     return value
 
 

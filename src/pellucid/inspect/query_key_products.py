@@ -1,4 +1,4 @@
-"""One score taken apart: q . k as cosine and lengths, the dimensions that make it, and a plane to see them on."""
+"""Products of a query and a key: q . k as cosine and lengths, the share of each dimension, and a plane to draw them."""
 
 from dataclasses import dataclass
 
@@ -12,10 +12,10 @@ from pellucid.trace.trace import Trace
 
 @dataclass(frozen=True)
 class QueryKeyPair:
-    """A query and a key of one head.
+    """Query and key of one head, and their product.
 
     `product` is q . k = cosine * query_norm * key_norm = the sum of `by_dimension`; `score` is it divided by
-    sqrt(width); `weight` is the share of the query's attention that this key gets, `rank` its place among the keys
+    sqrt(width); `weight` is the share of the query's attention that this key gets, `rank` its rank among the keys
     that may be read, 1 first.
     """
 
@@ -40,7 +40,7 @@ class QueryKeyPair:
     notes: list[str]
 
     def largest(self, count: int, sign: int) -> list[tuple[int, float]]:
-        """The dimensions that add most (sign 1) or take most away (sign -1), with what they add."""
+        """Return the dimensions that add most (sign 1) or take most away (sign -1), with what they add."""
         order = sorted(enumerate(self.by_dimension), key=lambda row: -sign * row[1])
         return [(d, value) for d, value in order[:count] if sign * value > 0.0]
 
@@ -49,8 +49,7 @@ class QueryKeyPair:
 class QueryKeyPlane:
     """Queries and keys of a head as arrows from one origin, in the plane that keeps most of their squared lengths.
 
-    It is not moved to their mean, so that angles and lengths stand for products: `kept` is the share of all squared
-    lengths that the plane holds, and products on it are as far from the true ones.
+    `kept` is the share of all squared lengths that the plane holds; products on it are as far from the true ones.
     """
 
     queries: Float[np.ndarray, "Q 2"]
@@ -63,17 +62,17 @@ class QueryKeyPlane:
 def take_product_apart(
     trace: Trace, attention: str, head: int, query: str, key: str, *, side: str = "output"
 ) -> QueryKeyPair:
-    """The score of one word's query and another's key; of a word of several pieces the first is taken, and told.
+    """Take apart the product of one word's query and another's key; of a word of several pieces the first is taken.
 
-    A word is also found by one of its pieces as it stands in the vocabulary. ValueError for a word, a head or an
-    attention that there is not, and for a key that the query may not read.
+    A note says so. A word is also found by one of its pieces as it stands in the vocabulary. Raises ValueError for an
+    unknown word, head or attention, and for a key that the query may not read.
     """
     require_head(trace.config, attention, head)
     queries, keys = attention_axes(trace, attention, side)
     row, row_note = position_of_word(queries, query)
     column, column_note = position_of_word(keys, key)
-    may = attention_mask(trace, attention)[row]
-    if not may[column]:
+    readable = attention_mask(trace, attention)[row]
+    if not readable[column]:
         raise ValueError(f"{query!r} may not read {key!r}: it stands later, and the decoder reads no future")
     q, k = (trace.values_of(f"{attention}.{name}")[head].astype(np.float64) for name in ("q", "k"))
     by_dimension = q[row] * k[column]
@@ -96,39 +95,45 @@ def take_product_apart(
         width=q.shape[1],
         score=float(trace.values_of(f"{attention}.scores")[head, row, column]),
         weight=float(pattern[column]),
-        rank=int((pattern[may] > pattern[column]).sum()) + 1,
-        keys=int(may.sum()),
+        # equal weights share the better rank
+        rank=int((pattern[readable] > pattern[column]).sum()) + 1,
+        keys=int(readable.sum()),
         by_dimension=by_dimension.tolist(),
         notes=[note for note in dict.fromkeys((row_note, column_note)) if note],
     )
 
 
 def position_of_word(axis: WordAxis, name: str) -> tuple[int, str]:
-    """The position of a piece, or of the first piece of a word, and what is to be said of that."""
+    """Return the position of a piece, or of the first piece of a word, and a note where there are several."""
     labels = [group.label for group in axis.groups]
+    # a word that is spelled like a piece is taken as the word
     if any(word in axis.pieces and word not in labels for word, _ in label_and_occurrence(name)):
         return find_label(axis.pieces, name), ""
     group = axis.groups[axis.find(name)]
-    if len(group.places) == 1:
-        return group.places[0], ""
+    if len(group.positions) == 1:
+        return group.positions[0], ""
     spelled = " ".join(group.pieces)
-    return group.places[0], f"{group.label} has {len(group.places)} pieces, {spelled}: its first is taken, name another"
+    return group.positions[
+        0
+    ], f"{group.label} has {len(group.positions)} pieces, {spelled}: its first is taken, name another"
 
 
 def query_key_plane(trace: Trace, attention: str, head: int, *, side: str = "output") -> QueryKeyPlane:
-    """All queries and keys of a head on the plane of their two largest singular vectors.
+    """Project all queries and keys of a head to the plane of their two largest singular vectors.
 
-    A position's query and key stand in one space, for products are taken between them. The largest number of a
-    direction is made positive, as its sign is free.
+    A position's query and key are in one space, for products are taken between them.
     """
     require_head(trace.config, attention, head)
     queries, keys = attention_axes(trace, attention, side)
     q, k = (trace.values_of(f"{attention}.{name}")[head].astype(np.float64) for name in ("q", "k"))
+    # not moved to their mean: angles and lengths must stand for products
     _, strengths, directions = np.linalg.svd(np.concatenate([q, k]), full_matrices=False)
-    two = np.zeros((2, q.shape[1]))
-    two[: min(2, len(directions))] = directions[:2]
-    largest = two[range(2), np.abs(two).argmax(axis=1)]
-    two *= np.where(largest < 0.0, -1.0, 1.0)[:, None]
+    plane = np.zeros((2, q.shape[1]))
+    # a head of width 1 has one direction; the second stays zero
+    plane[: min(2, len(directions))] = directions[:2]
+    # the sign of a direction is free; its largest number is made positive
+    largest = plane[range(2), np.abs(plane).argmax(axis=1)]
+    plane *= np.where(largest < 0.0, -1.0, 1.0)[:, None]
     total = float((strengths**2).sum())
     kept = float((strengths[:2] ** 2).sum()) / total if total else 1.0
-    return QueryKeyPlane(q @ two.T, k @ two.T, list(queries.pieces), list(keys.pieces), kept)
+    return QueryKeyPlane(q @ plane.T, k @ plane.T, list(queries.pieces), list(keys.pieces), kept)

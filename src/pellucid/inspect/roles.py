@@ -1,19 +1,19 @@
-"""What a head can be called, by fixed rules: R rare words, -1 or +1 positional, A aligns, S follows a relation."""
+"""Badges of heads, by fixed rules: R reads rare words, -1 or +1 is positional, A aligns, S follows a relation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 POSITIONAL = 0.90
-"""A head is positional if so many of its queries read most what stands at one offset (Voita et al. 2019, 4.1)."""
+"""Share of a head's queries with the largest weight at one offset that makes it positional (Voita et al. 2019, 4.1)."""
 
 FEWEST = 30
-"""Queries, or instances of a relation, below which nothing is called anything."""
+"""Fewest queries, or instances of a relation, from which a head gets a badge."""
 
 ABOVE = 0.10
-"""A relation is followed if it is hit so much more often than the best fixed offset hits it; absolute, not relative."""
+"""Absolute lead over the best fixed offset from which a head follows a relation."""
 
 RARE, ABOVE_CHANCE = 0.5, 0.2
-"""A head reads rare words if so many of its queries read one of the two rarest, and so many more than by chance."""
+"""Share of queries on one of the two rarest pieces, and lead over chance, from which a head reads rare words."""
 
 RULES = {
     "-1, +1, ...": f"its largest weight is at that offset for {POSITIONAL:.0%} of the queries or more, by pieces or by "
@@ -28,7 +28,7 @@ RULES = {
 
 @dataclass(frozen=True)
 class Badge:
-    """A name for a head, the share that earned it, and what that share is to be compared with."""
+    """Name for a head, the share that earned it, and the share it is to be compared with."""
 
     mark: str
     says: str
@@ -38,24 +38,28 @@ class Badge:
 
 @dataclass(frozen=True)
 class QueryShare:
-    """Of so many queries, the share for which something holds; None of no query."""
+    """Share of a number of queries for which something holds; None if there was no query."""
 
     value: float | None
     queries: int
 
 
-def positional_badges(by: Mapping[str, Mapping[int, QueryShare]]) -> list[Badge]:
-    """By pieces and by words, the best offset of each that reaches the limit; the better one of the same offset."""
-    found: dict[int, Badge] = {}
-    for unit, offsets in by.items():
-        known = {d: each.value for d, each in offsets.items() if each.value is not None and each.queries >= FEWEST}
-        if not known:
+def positional_badges(by_unit: Mapping[str, Mapping[int, QueryShare]]) -> list[Badge]:
+    """Return a badge for the best offset by pieces and for the best by words, where it reaches the limit.
+
+    If both have the same offset, only the better one is returned.
+    """
+    badges: dict[int, Badge] = {}
+    for unit, offsets in by_unit.items():
+        shares = {d: share.value for d, share in offsets.items() if share.value is not None and share.queries >= FEWEST}
+        if not shares:
             continue
-        d = max(known, key=lambda d: (known[d], -abs(d)))
-        if known[d] >= POSITIONAL and (d not in found or known[d] > found[d].share):
-            says = f"{known[d]:.0%} of its largest weights are {describe_offset(d)}, {unit} by {unit}"
-            found[d] = Badge(f"{d:+d}" if d else "0", says, known[d], POSITIONAL)
-    return list(found.values())
+        # of equal shares the nearest offset
+        d = max(shares, key=lambda d: (shares[d], -abs(d)))
+        if shares[d] >= POSITIONAL and (d not in badges or shares[d] > badges[d].share):
+            says = f"{shares[d]:.0%} of its largest weights are {describe_offset(d)}, {unit} by {unit}"
+            badges[d] = Badge(f"{d:+d}" if d else "0", says, shares[d], POSITIONAL)
+    return list(badges.values())
 
 
 def describe_offset(offset: int) -> str:
@@ -73,9 +77,10 @@ def describe_offset(offset: int) -> str:
 def rare_word_badges(
     rarest: QueryShare, two_rarest: QueryShare, chance: float | None, error: float | None
 ) -> list[Badge]:
-    """Whether the two rarest pieces are read so much."""
+    """Return a badge if the two rarest pieces are read often enough."""
     if two_rarest.value is None or chance is None or error is None or two_rarest.queries < FEWEST:
         return []
+    # where sentences are few, three standard errors ask for more than the fixed lead
     if two_rarest.value < RARE or two_rarest.value < chance + max(ABOVE_CHANCE, 3 * error):
         return []
     says = (
@@ -88,7 +93,8 @@ def rare_word_badges(
 def relation_badges(
     mark: str, relation: str, share: float, baseline: float, offset: int, instances: int
 ) -> list[Badge]:
-    """Whether a relation is hit so much more often than by looking at a fixed place."""
+    """Return a badge if a relation is hit clearly more often than by always reading one fixed place."""
+    # a head that always reads one offset hits many relations; that alone earns no badge
     if instances < FEWEST or share < baseline + ABOVE:
         return []
     says = (

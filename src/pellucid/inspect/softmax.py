@@ -30,15 +30,15 @@ def softmax_shares(logits: Sequence[float], names: Sequence[str], temperature: f
     """
     if not logits:
         raise ValueError("there is no logit")
-    if wrong := [each for each in logits if not isfinite(each)]:
+    if wrong := [logit for logit in logits if not isfinite(logit)]:
         raise ValueError(f"{wrong[0]} is no logit")
     if not 0.0 < temperature < float("inf"):
         raise ValueError(f"the temperature is {temperature}, it must be above 0")
     with localcontext(FIFTY_DIGITS):
         largest = max(map(Decimal, logits))
         # Below 10^-400 nothing reaches a float, and the exponential of a huge number would take forever.
-        scaled = [max((Decimal(each) - largest) / Decimal(temperature), Decimal(-1000)) for each in logits]
-        exponentials = [each.exp() for each in scaled]
+        scaled = [max((Decimal(logit) - largest) / Decimal(temperature), Decimal(-1000)) for logit in logits]
+        exponentials = [number.exp() for number in scaled]
         total = sum(exponentials)
         return [
             SoftmaxShare(name, float(logit), float(part), float(part / total))
@@ -47,14 +47,14 @@ def softmax_shares(logits: Sequence[float], names: Sequence[str], temperature: f
 
 
 def explain_impossible(logits: Sequence[float], probabilities: Sequence[float], digits: int = 3) -> str | None:
-    """Why no temperature makes these probabilities of these logits; None if one does, but for rounding.
+    """Explain why no temperature makes these probabilities of these logits; None if one does, but for rounding.
 
     ln p_i - ln p_j must be (z_i - z_j) / temperature for every pair: so no pair may stand the other way round, and
     the temperature must be the same for all. `digits` behind the point is what the probabilities were rounded to.
     """
     if len(logits) != len(probabilities):
         raise ValueError(f"{len(logits)} logits and {len(probabilities)} probabilities: each needs its own")
-    if wrong := [each for each in probabilities if not 0.0 <= each <= 1.0]:
+    if wrong := [p for p in probabilities if not 0.0 <= p <= 1.0]:
         raise ValueError(f"{wrong[0]} is no probability")
     half = 0.5 * 10.0**-digits
     if abs(sum(probabilities) - 1.0) > len(logits) * half:
@@ -63,9 +63,9 @@ def explain_impossible(logits: Sequence[float], probabilities: Sequence[float], 
     for (z, p), (other_z, other_p) in pairs:
         if z > other_z and p + half < other_p - half:
             return f"{z:g} > {other_z:g}, but {p:g} < {other_p:g}; no temperature does that"
-    least, most = temperature_range(pairs, half)
-    if least > most:
-        return f"one pair asks for a temperature of at least {least:.3g}, another for one of at most {most:.3g}"
+    lowest, highest = temperature_range(pairs, half)
+    if lowest > highest:
+        return f"one pair asks for a temperature of at least {lowest:.3g}, another for one of at most {highest:.3g}"
     return None
 
 
@@ -73,7 +73,7 @@ def temperature_range(
     pairs: Sequence[tuple[tuple[float, float], tuple[float, float]]], half: float
 ) -> tuple[float, float]:
     """The least and the most temperature that every pair of (logit, rounded probability) allows."""
-    least, most = 0.0, float("inf")
+    lowest, highest = 0.0, float("inf")
     for (z, p), (other_z, other_p) in pairs:
         if z <= other_z:
             continue
@@ -82,7 +82,7 @@ def temperature_range(
         with localcontext(FIFTY_DIGITS):
             gap = Decimal(z) - Decimal(other_z)
             if low > 1.0:
-                most = min(most, float(gap / Decimal(low).ln()))
+                highest = min(highest, float(gap / Decimal(low).ln()))
             if high > 1.0:
-                least = max(least, float(gap / Decimal(high).ln()))
-    return least, most
+                lowest = max(lowest, float(gap / Decimal(high).ln()))
+    return lowest, highest

@@ -1,4 +1,4 @@
-"""Sentence pairs as a study of heads reads them: ids, the word of each piece, how common it is, and batches."""
+"""Sentence pairs for a study of heads: ids, the word of each piece, how common each piece is, and batches."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,28 +16,29 @@ from pellucid.trace.edits import attention_names
 from pellucid.trace.provenance import make_side
 
 NUMBERS_PER_BATCH = 2**25
-"""Numbers in all the patterns of a batch, or in its logits: 128 MB of either."""
+"""Most numbers in all the patterns of a batch, or in its logits: 128 MB of either."""
 
 COMMONEST = 500
-"""A sentence has a rare piece when one of its pieces is not among so many (Voita et al. 2019, 4.3)."""
+"""Number of pieces that count as common; a sentence with any other piece has a rare one (Voita et al. 2019, 4.3)."""
 
 IdsAndWords = tuple[list[int], list[int]]
-"""The ids of one side of a pair, and for each the number of its word, -1 for marks."""
+"""Ids of one side of a pair, and for each the number of its word, -1 for special tokens."""
 
 
 @dataclass(frozen=True)
 class PieceFrequencies:
-    """How often each piece of a vocabulary stands in a text, and which are the commonest."""
+    """Counts of the pieces of a vocabulary in a text, and whether each is among the commonest."""
 
     counts: Float[Tensor, " V"]
     common: Bool[Tensor, " V"]
 
     @classmethod
     def of(cls, sentences: Iterable[Sequence[int]], vocabulary: int) -> "PieceFrequencies":
-        """Counted in these sentences, marks left out."""
-        found = Counter(i for ids in sentences for i in ids if i not in (PAD, BOS, EOS))
+        """Count the pieces of these sentences, without special tokens."""
+        pieces = Counter(i for ids in sentences for i in ids if i not in (PAD, BOS, EOS))
         counts, common = torch.zeros(vocabulary), torch.zeros(vocabulary, dtype=torch.bool)
-        for rank, (i, count) in enumerate(sorted(found.items(), key=lambda row: (-row[1], row[0]))):
+        # equally common pieces are ranked by id, so that the same text always gives the same ranks
+        for rank, (i, count) in enumerate(sorted(pieces.items(), key=lambda row: (-row[1], row[0]))):
             counts[i] = count
             common[i] = rank < COMMONEST
         return cls(counts, common)
@@ -45,7 +46,7 @@ class PieceFrequencies:
 
 @dataclass(frozen=True)
 class StudyPairs:
-    """Sentence pairs as ids, the end mark last; pair i stood in line `lines[i]` of what was given, 0 first."""
+    """Sentence pairs as ids, the end mark last; pair i stood in line `lines[i]` of the input, counted from 0."""
 
     sources: list[IdsAndWords]
     targets: list[IdsAndWords]
@@ -60,36 +61,36 @@ class StudyPairs:
 
     @property
     def pieces(self) -> int:
-        """Target pieces, end marks counted: what a sum of losses is divided by."""
+        """Number of target pieces, end marks counted: the divisor of a sum of losses."""
         return sum(len(ids) for ids, _ in self.targets)
 
 
 @dataclass(frozen=True)
 class BatchSide:
-    """What stands at the positions of one side of a batch: ids, words (-1 for none) and places (0 for the first piece).
+    """Positions of one side of a batch: their ids, words (-1 for none) and numbers (0 for the first piece).
 
-    The decoder reads the start mark first, at place -1.
+    The decoder reads the start mark first, at position -1.
     """
 
     ids: Int[Tensor, "B Q"]
     words: Int[Tensor, "B Q"]
-    places: Int[Tensor, " Q"]
+    positions: Int[Tensor, " Q"]
     commonness: PieceFrequencies
 
     @property
     def not_padding(self) -> Bool[Tensor, "B Q"]:
-        """Everything but padding."""
+        """Mask that is true everywhere but at padding."""
         return self.ids != PAD
 
     @property
     def not_special(self) -> Bool[Tensor, "B Q"]:
-        """Everything but padding and marks."""
+        """Mask that is true everywhere but at padding and other special tokens."""
         return self.not_padding & (self.ids != BOS) & (self.ids != EOS)
 
 
 @dataclass(frozen=True)
 class StudyBatch:
-    """Some of the pairs: what the encoder reads, what the decoder reads, and what it is asked for there."""
+    """Some of the pairs: the input of the encoder, the input of the decoder, and the pieces expected of it."""
 
     numbers: list[int]
     source: BatchSide
@@ -105,86 +106,94 @@ def encode_study_pairs(
     counted: Iterable[str] | None = None,
     numbers: Sequence[int] | None = None,
 ) -> StudyPairs:
-    """The pairs as ids. Left out, and told, are pairs with a blank side and those the model is too short for.
+    """Encode pairs for a study; pairs with a blank side and pairs too long for the model are left out, with a note.
 
     Source pieces are counted in the text `counted`, or else, as the target pieces are, in these pairs. `numbers` are
     the lines that the pairs stood in, 0 first, if those are others. Raises ValueError for unequal numbers of sides and
-    for no pair left.
+    if no pair is left.
     """
     if len(sources) != len(targets):
         raise ValueError(f"{len(sources):,} sources and {len(targets):,} targets: each source needs its target")
-    read, written = tokenizer.encode_source(sources), tokenizer.encode_target(targets)
-    lengths = [(len(a), len(b)) for a, b in zip(read, written, strict=True)]
-    blank = [n for n, each in enumerate(lengths) if min(each) < 2]
-    long = [n for n, each in enumerate(lengths) if min(each) > 1 and max(each) > config.max_positions]
+    source_ids, target_ids = tokenizer.encode_source(sources), tokenizer.encode_target(targets)
+    lengths = [(len(a), len(b)) for a, b in zip(source_ids, target_ids, strict=True)]
+    # an end mark alone is one id
+    blank = [n for n, pair in enumerate(lengths) if min(pair) < 2]
+    long = [n for n, pair in enumerate(lengths) if min(pair) > 1 and max(pair) > config.max_positions]
+    # the order of the lines stays, so that gold alignments can be found by them
     lines = sorted({*range(len(lengths))} - {*blank, *long})
     notes = [
-        f"{len(some):,} pairs left out: {why}, the first in line {(numbers or range(len(sources)))[some[0]] + 1}"
-        for some, why in ((blank, "a side is blank"), (long, f"more than {config.max_positions} pieces"))
-        if some
+        f"{len(skipped):,} pairs left out: {why}, the first in line {(numbers or range(len(sources)))[skipped[0]] + 1}"
+        for skipped, why in ((blank, "a side is blank"), (long, f"more than {config.max_positions} pieces"))
+        if skipped
     ]
     if not lines:
         raise ValueError(f"no pair to look at: {'; '.join(notes) or 'there is none'}")
-    text = [read[n] for n in lines] if counted is None else encode_stream(tokenizer, counted)
+    # a list can be counted here; the text of `counted` may be larger than the memory, so it streams
+    counted_sentences = [source_ids[n] for n in lines] if counted is None else encode_stream(tokenizer, counted)
     return StudyPairs(
-        [with_word_numbers(tokenizer.source_pieces(read[n]), read[n], sources[n]) for n in lines],
-        [with_word_numbers(tokenizer.target_pieces(written[n]), written[n], targets[n]) for n in lines],
+        [with_word_numbers(tokenizer.source_pieces(source_ids[n]), source_ids[n], sources[n]) for n in lines],
+        [with_word_numbers(tokenizer.target_pieces(target_ids[n]), target_ids[n], targets[n]) for n in lines],
         lines,
         [(sources[n], targets[n]) for n in lines],
-        PieceFrequencies.of(text, config.source_vocabulary),
-        PieceFrequencies.of([written[n] for n in lines], config.target_vocabulary),
+        PieceFrequencies.of(counted_sentences, config.source_vocabulary),
+        PieceFrequencies.of([target_ids[n] for n in lines], config.target_vocabulary),
         tuple(notes),
     )
 
 
 def encode_stream(tokenizer: Tokenizer, lines: Iterable[str], block: int = 10_000) -> Iterator[list[int]]:
-    """The ids of any number of lines, some of them in memory at a time."""
-    rest = iter(lines)
-    while some := list(islice(rest, block)):
-        yield from tokenizer.encode_source(some)
+    """Yield the ids of any number of lines, a block of them in memory at a time."""
+    remaining = iter(lines)
+    while block_lines := list(islice(remaining, block)):
+        yield from tokenizer.encode_source(block_lines)
 
 
 def with_word_numbers(pieces: list[str], ids: list[int], text: str) -> IdsAndWords:
-    """The ids with the number of each one's word."""
+    """Return the ids with the number of the word of each."""
     return ids, [-1 if word is None else word for word in make_side(pieces, ids, text, text).words]
 
 
 def study_batches(pairs: StudyPairs, config: ModelConfig, device: torch.device) -> Iterator[StudyBatch]:
-    """All pairs, those of like length together."""
+    """Yield all pairs in batches, those of like length together."""
     for numbers in batch_numbers(pair_lengths(pairs), config):
         yield make_study_batch(pairs, numbers, device)
 
 
 def count_batches(pairs: StudyPairs, config: ModelConfig) -> int:
-    """How many they are."""
+    """Count the batches of all pairs."""
     return sum(1 for _ in batch_numbers(pair_lengths(pairs), config))
 
 
 def pair_lengths(pairs: StudyPairs) -> dict[int, int]:
-    """The pieces of the longer side of each pair."""
-    both = zip(pairs.sources, pairs.targets, strict=True)
-    return {n: max(len(source), len(target)) for n, ((source, _), (target, _)) in enumerate(both)}
+    """Return the length of the longer side of each pair."""
+    sides = zip(pairs.sources, pairs.targets, strict=True)
+    return {n: max(len(source), len(target)) for n, ((source, _), (target, _)) in enumerate(sides)}
 
 
 def batch_numbers(lengths: Mapping[int, int], config: ModelConfig) -> Iterator[list[int]]:
-    """The keys of `lengths`, longest first, so many at a time that their patterns and their logits have a bound."""
+    """Yield the keys of `lengths`, longest first, in batches whose patterns and logits have a bounded size."""
+    # a model may have lost all its heads
     heads = max(1, sum(map(config.heads_in, attention_names(config))))
     order = sorted(lengths, key=lambda n: (-lengths[n], n))
-    at = 0
-    while at < len(order):
-        length = lengths[order[at]]
+    start = 0
+    while start < len(order):
+        length = lengths[order[start]]
+        # patterns grow with the square of the length, logits with length times vocabulary
         room = NUMBERS_PER_BATCH // max(heads * length * length, config.target_vocabulary * length)
-        yield order[at : at + max(1, min(64, room))]
-        at += max(1, min(64, room))
+        # at least one pair, even where one alone is over the bound
+        yield order[start : start + max(1, min(64, room))]
+        start += max(1, min(64, room))
 
 
 def make_study_batch(pairs: StudyPairs, numbers: list[int], device: torch.device) -> StudyBatch:
-    """These pairs as one rectangle each."""
-    begun = [([BOS, *ids[:-1]], [-1, *words[:-1]]) for ids, words in (pairs.targets[n] for n in numbers)]
+    """Put these pairs into one rectangle for each side."""
+    # teacher forcing: the decoder reads the target one position late
+    decoder_inputs = [([BOS, *ids[:-1]], [-1, *words[:-1]]) for ids, words in (pairs.targets[n] for n in numbers)]
     return StudyBatch(
         numbers,
         make_batch_side([pairs.sources[n] for n in numbers], 0, pairs.of_sources, device),
-        make_batch_side(begun, -1, pairs.of_targets, device),
+        # numbered from -1, so that target_in and target_out give a piece the same position
+        make_batch_side(decoder_inputs, -1, pairs.of_targets, device),
         make_batch_side([pairs.targets[n] for n in numbers], 0, pairs.of_targets, device),
     )
 
@@ -192,25 +201,25 @@ def make_study_batch(pairs: StudyPairs, numbers: list[int], device: torch.device
 def make_batch_side(
     rows: Sequence[IdsAndWords], first: int, commonness: PieceFrequencies, device: torch.device
 ) -> BatchSide:
-    """One side of a batch, whose first position is at the place `first`."""
+    """Make one side of a batch, whose first position is numbered `first`."""
     ids = fill_rectangle([ids for ids, _ in rows], PAD, device)
-    places = torch.arange(first, first + ids.shape[1], device=device)
-    return BatchSide(ids, fill_rectangle([words for _, words in rows], -1, device), places, commonness)
+    positions = torch.arange(first, first + ids.shape[1], device=device)
+    return BatchSide(ids, fill_rectangle([words for _, words in rows], -1, device), positions, commonness)
 
 
 def fill_rectangle(rows: Sequence[Sequence[int]], filling: int, device: torch.device) -> Int[Tensor, "B Q"]:
-    """One row each, filled up to the longest."""
-    found = np.full((len(rows), max(map(len, rows))), filling, dtype=np.int64)
-    for row, values in zip(found, rows, strict=True):
+    """Put each row into a rectangle, filled up to the longest."""
+    rectangle = np.full((len(rows), max(map(len, rows))), filling, dtype=np.int64)
+    for row, values in zip(rectangle, rows, strict=True):
         row[: len(values)] = values
-    return torch.from_numpy(found).to(device)
+    return torch.from_numpy(rectangle).to(device)
 
 
-def spread_evenly(lines: Sequence[str], most: int) -> list[int]:
-    """The numbers of at most so many lines, spread evenly; 0 is all.
+def spread_evenly(lines: Sequence[str], limit: int) -> list[int]:
+    """Return the numbers of at most `limit` lines, spread evenly; 0 is all.
 
     >>> spread_evenly("abcdefg", 3)
     [0, 3, 6]
     """
-    step = -(-len(lines) // most) if most else 1
+    step = -(-len(lines) // limit) if limit else 1
     return list(range(0, len(lines), max(1, step)))

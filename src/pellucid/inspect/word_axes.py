@@ -1,4 +1,4 @@
-"""The words along the two axes of an attention: which pieces spell each, and what words read of words."""
+"""Words along the two axes of an attention: the pieces that spell each word, and the weights of words for words."""
 
 import re
 from collections.abc import Sequence
@@ -16,24 +16,24 @@ from pellucid.trace.facts import TraceSide
 from pellucid.trace.trace import Trace
 
 SIDES = ("output", "input")
-"""Of cross-attention: the row that writes a target piece, or the row that reads it, one further."""
+"""Row of cross-attention that stands for a target piece: the one that writes it, or the next one, which reads it."""
 
 
 @dataclass(frozen=True)
 class PieceGroup:
-    """Pieces that stand together: those of a word, of punctuation beside one, or a mark such as </s>."""
+    """Pieces that belong together: those of a word, of punctuation beside one, or a special token such as </s>."""
 
     label: str
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
     pieces: tuple[str, ...]
     kind: Literal["word", "punctuation", "mark"]
     unknown: bool
-    """Whether a piece is the unknown mark, or a byte of a character that no piece covers."""
+    """Whether a piece is the unknown token, or a byte of a character that no piece covers."""
 
 
 @dataclass(frozen=True)
 class WordAxis:
-    """What stands along one axis of an attention: pieces, and the groups they fall into, each piece in one."""
+    """One axis of an attention: its pieces, and the groups they fall into, each piece in one."""
 
     pieces: list[str]
     groups: list[PieceGroup]
@@ -41,48 +41,49 @@ class WordAxis:
     @property
     def owners(self) -> list[int]:
         """The number of the group of each piece."""
-        of = {place: number for number, group in enumerate(self.groups) for place in group.places}
-        return [of[place] for place in range(len(self.pieces))]
+        group_of = {position: number for number, group in enumerate(self.groups) for position in group.positions}
+        return [group_of[position] for position in range(len(self.pieces))]
 
     def find(self, name: str) -> int:
-        """The number of the group with this word, "was:2" being the second "was"; ValueError for none or several."""
+        """Return the number of the group with this word ("was:2" is the second one); ValueError for none or several."""
         return find_label([group.label for group in self.groups], name)
 
 
 def find_label(labels: Sequence[str], name: str) -> int:
-    """The number of a label, whatever its case if none has the same; ValueError for none or several.
+    """Return the number of a label, ignoring case if none has the same case; ValueError for none or several.
 
     >>> find_label(["The", "cat", "the", "cat"], "the"), find_label(["The", "cat", "the", "cat"], "Cat:2")
     (2, 3)
     """
-    for same in (str, str.casefold):
-        for word, wanted in label_and_occurrence(name):
-            found = [number for number, label in enumerate(labels) if same(label) == same(word)]
-            if len(found) == 1 and wanted is None:
-                return found[0]
-            if wanted is not None and 1 <= wanted <= len(found):
-                return found[wanted - 1]
-            if len(found) > 1:
+    # exact spelling first, so that "The" and "the" can both be named
+    for normalise in (str, str.casefold):
+        for word, occurrence in label_and_occurrence(name):
+            numbers = [number for number, label in enumerate(labels) if normalise(label) == normalise(word)]
+            if len(numbers) == 1 and occurrence is None:
+                return numbers[0]
+            if occurrence is not None and 1 <= occurrence <= len(numbers):
+                return numbers[occurrence - 1]
+            if len(numbers) > 1:
                 raise ValueError(
-                    f"{word!r} stands here {len(found)} times: say which one, {word}:1 to {word}:{len(found)}"
+                    f"{word!r} stands here {len(numbers)} times: say which one, {word}:1 to {word}:{len(numbers)}"
                 )
     near = get_close_matches(name, labels, n=1)
-    meant = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"{name!r} is not here{meant} (here are {', '.join(labels)})")
+    suggestion = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"{name!r} is not here{suggestion} (here are {', '.join(labels)})")
 
 
 def label_and_occurrence(name: str) -> list[tuple[str, int | None]]:
-    """A word as it may be meant: itself, or the n-th of several.
+    """Return the readings of a name: the word itself, or the n-th of several.
 
     >>> label_and_occurrence("was:2"), label_and_occurrence("was")
     ([('was:2', None), ('was', 2)], [('was', None)])
     """
-    several = re.fullmatch(r"(.+):(\d{1,4})", name)
-    return [(name, None), *([(several[1], int(several[2]))] if several else [])]
+    match = re.fullmatch(r"(.+):(\d{1,4})", name)
+    return [(name, None), *([(match[1], int(match[2]))] if match else [])]
 
 
 def strip_word(word: str) -> str:
-    """A word without the punctuation around it; punctuation alone stays.
+    """Return a word without the punctuation around it; punctuation alone stays.
 
     >>> strip_word("blue."), strip_word("t'aime"), strip_word("...")
     ('blue', "t'aime", '...')
@@ -92,58 +93,66 @@ def strip_word(word: str) -> str:
 
 
 def axis_of_side(side: TraceSide) -> WordAxis:
-    """The pieces of a text with its words; a piece that has parts of two words belongs to the first."""
-    texts, last = side.text.split(), len(strip_eos(side.ids))
+    """Return the pieces of a text with its words; a piece that has parts of two words belongs to the first."""
+    texts, text_end = side.text.split(), len(strip_eos(side.ids))
     owner: list[int | None] = [None] * len(side.ids)
-    words = words_without_punctuation(side.pieces[:last], side.text)
+    words = words_without_punctuation(side.pieces[:text_end], side.text)
+    # backwards, so that the first of two words that share a piece has it
     for number, word in reversed(list(enumerate(words))):
-        for place in word.pieces:
-            owner[place] = number
+        for position in word.pieces:
+            owner[position] = number
     groups: list[PieceGroup] = []
     start = 0
     for end in range(1, len(owner) + 1):
-        if end < len(owner) and continues_group(owner, side.pieces, end, last):
+        if end < len(owner) and continues_group(owner, side.pieces, end, text_end):
             continue
         number, pieces = owner[start], tuple(side.pieces[start:end])
         if number is not None:
             label, kind = strip_word(texts[number]), "punctuation" if words[number].punctuation else "word"
         else:
-            label, kind = (spell_pieces(pieces), "punctuation") if start < last else (pieces[0], "mark")
+            # no word, but before the end mark: punctuation beside a word
+            label, kind = (spell_pieces(pieces), "punctuation") if start < text_end else (pieces[0], "mark")
         groups.append(PieceGroup(label, tuple(range(start, end)), pieces, kind, any(side.unknown[start:end])))
         start = end
     return WordAxis(list(side.pieces), groups)
 
 
-def continues_group(owner: Sequence[int | None], pieces: Sequence[str], place: int, last: int) -> bool:
-    """Whether a piece goes on with what the piece before it is part of."""
-    if place >= last or owner[place] != owner[place - 1]:
+def continues_group(owner: Sequence[int | None], pieces: Sequence[str], position: int, text_end: int) -> bool:
+    """Whether a piece belongs to the group of the piece before it."""
+    if position >= text_end or owner[position] != owner[position - 1]:
         return False
-    return owner[place] is not None or not pieces[place].startswith("▁")
+    # punctuation after a space is a group of its own, not part of the one before
+    return owner[position] is not None or not pieces[position].startswith("▁")
 
 
 def spell_pieces(pieces: Sequence[str]) -> str:
-    """What pieces spell, without the white space around it.
+    """Return the text that pieces spell, without the white space around it.
 
     >>> spell_pieces(["▁", "<0xC2>", "<0xBF>"])
     '¿'
     """
+    # byte pieces of half a character, or white space alone, spell nothing that could be shown
     return b"".join(map(piece_bytes, pieces)).decode("utf-8", "replace").strip() or "".join(pieces)
 
 
 def decoder_input_axis(trace: Trace) -> WordAxis:
-    """What the decoder read: the start mark and the translation without its last piece."""
+    """Return the axis of the decoder's input: the start mark and the translation without its last piece."""
     start = PieceGroup(trace.inputs.pieces[0], (0,), (trace.inputs.pieces[0],), "mark", unknown=False)
     length = len(trace.inputs.pieces)
     groups = [start]
     for group in axis_of_side(trace.target).groups:
-        kept = tuple(place + 1 for place in group.places if place + 1 < length)
-        if kept:
-            groups.append(replace(group, places=kept, pieces=group.pieces[: len(kept)]))
+        # the decoder reads the translation one position late, and never its last piece
+        positions = tuple(position + 1 for position in group.positions if position + 1 < length)
+        if positions:
+            groups.append(replace(group, positions=positions, pieces=group.pieces[: len(positions)]))
     return WordAxis(list(trace.inputs.pieces), groups)
 
 
 def attention_axes(trace: Trace, attention: str, side: str = "output") -> tuple[WordAxis, WordAxis]:
-    """What reads in an attention ("decoder.1.cross"), and what is read; ValueError for another side than `SIDES`."""
+    """Return the axis that reads in an attention ("decoder.1.cross"), and the axis that is read.
+
+    Raises ValueError for another side than `SIDES`.
+    """
     if side not in SIDES:
         raise ValueError(
             f"the side is {side!r}, it must be output (the row that writes a word) or input (that reads it)"
@@ -152,13 +161,13 @@ def attention_axes(trace: Trace, attention: str, side: str = "output") -> tuple[
         source = axis_of_side(trace.source)
         return source, source
     if not attention.endswith("cross"):
-        read = decoder_input_axis(trace)
-        return read, read
+        decoder_input = decoder_input_axis(trace)
+        return decoder_input, decoder_input
     return axis_of_side(trace.target) if side == "output" else decoder_input_axis(trace), axis_of_side(trace.source)
 
 
 def merge_words(values: Float[np.ndarray, "H Q K"], queries: WordAxis, keys: WordAxis) -> Float[np.ndarray, "H U W"]:
-    """Words by words: a word is read with all its pieces (their sum), and reads on average over its own (their mean).
+    """Merge to words: a word is read with all its pieces (their sum), and reads on average over its own (their mean).
 
     The mass of a row stays what it is, so rows that sum to 1 still do.
     """

@@ -83,6 +83,7 @@ class DataConfig:
             problems.append("data: name either one corpus (source and target, or train) or [[data.corpus]], not both")
         if not (self.source or self.train or self.corpus) and not problems:
             problems.append("data: no sentences to train on; name source and target, or train, or [[data.corpus]]")
+        # The log counts the pairs seen by name, so no two corpora may share one.
         names = [corpus.display_name for corpus in self.corpus]
         problems += [
             f"data.corpus: two are called {name!r}; give each a name"
@@ -99,6 +100,7 @@ class DataConfig:
     @property
     def corpora(self) -> tuple[CorpusConfig, ...]:
         """Corpora to train on; a single one has weight 1."""
+        # Readers of the data know several corpora only; a single one is a list of one.
         return self.corpus or (CorpusConfig(self.source, self.target, self.train),)
 
 
@@ -142,9 +144,10 @@ class ModelSettings:
     def config(self, source_vocabulary: int, target_vocabulary: int, joint: bool) -> ModelConfig:
         """Return the configuration of this model for vocabularies of these sizes."""
         not_sizes = ("start", "size")
-        chosen = {name: value for name, value in asdict(self).items() if value is not None and name not in not_sizes}
+        numbers = {name: value for name, value in asdict(self).items() if value is not None and name not in not_sizes}
+        # The paper shares one matrix among all embeddings (3.4), which needs a joint vocabulary.
         tie = "all" if joint else "decoder"
-        return ModelConfig(source_vocabulary, target_vocabulary, **{**PRESETS[self.size], "tie": tie, **chosen})
+        return ModelConfig(source_vocabulary, target_vocabulary, **{**PRESETS[self.size], "tie": tie, **numbers})
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,7 @@ class TrainConfig:
     accumulate: Annotated[int, "batches whose gradients are summed for one update"] = 1
     precision: Annotated[
         Literal["float32", "bfloat16"],
-        "of matrix products: bfloat16 only where that is built in; weights, sums and the optimiser stay float32",
+        "number format of products: bfloat16 only where that is built in; weights, sums and the optimiser stay float32",
     ] = "float32"
     shard_model: Annotated[
         bool, "each worker keeps only a part of the weights, gradients and Adam's memory: for a model too large for one"
@@ -274,6 +277,7 @@ class RunConfig:
                 "optim.dropout_rise changes the layers at every update, and train.compile would fuse them anew each "
                 "time; set one of them to 0 or false"
             )
+        # Otherwise a sentence that the data lets through would not fit the model.
         if self.data.max_pieces > self.model.max_positions:
             raise ValueError(
                 f"data.max_pieces {self.data.max_pieces} is more than model.max_positions {self.model.max_positions}"
@@ -336,6 +340,7 @@ def _resolve_data_paths(data: DataConfig, folder: Path) -> DataConfig:
 
 
 def _resolve_path(folder: Path, name: str) -> str:
+    # Absolute: the settings are also written to run.toml in the run's directory, which is another folder.
     return str((folder / _expand_variables(name)).resolve())
 
 
@@ -347,4 +352,5 @@ def _expand_variables(text: str) -> str:
             raise ValueError(f"{text!r} needs the environment variable {match[1]}, which is not set")
         return os.environ[match[1]]
 
+    # Only ${NAME} in braces: a lone $ may be part of a file name.
     return re.sub(r"\$\{(\w+)\}", value, text)

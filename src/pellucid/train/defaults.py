@@ -43,7 +43,7 @@ PEAK_AND_WARMUP = {"tiny": (5e-3, 600), "small": (2e-3, 1000), "base": (1e-3, 40
 """Peak learning rate and updates of warm-up for each size: the wider the model, the smaller the steps it bears."""
 
 FINE_TUNING_DIVISOR = 10
-"""How many times smaller the steps of a trained model are, which would soon forget what it has learned otherwise."""
+"""Factor by which the steps of a trained model are smaller, for it would soon forget what it knows otherwise."""
 
 DEFAULT_MINUTES = 30.0
 """Minutes of training where neither steps nor minutes are given."""
@@ -59,6 +59,7 @@ def choose_settings(
     data: dict[str, str], pairs: int, size: str | None = None, steps: int | None = None, minutes: float | None = None
 ) -> ChosenSettings:
     """Choose settings for training on `pairs` pairs from the files in `data`; arguments that are given are kept."""
+    # The last scale has no upper bound, so one always matches.
     scale = next(scale for scale in SCALES if pairs <= scale.pairs)
     reasons = []
     if size is None:
@@ -90,13 +91,13 @@ def choose_settings(
 def choose_fine_tuning_settings(
     data: dict[str, str],
     model: dict[str, Any],
-    known: Mapping[str, Any],
+    config: Mapping[str, Any],
     steps: int | None = None,
     minutes: float | None = None,
 ) -> ChosenSettings:
-    """Choose settings for a run from an initial model: `model` is the run's [model] table, `known` the model's own."""
+    """Choose settings for a run from an initial model: `model` is the run's [model] table, `config` the model's own."""
     # The model may have any width: the smallest named size that is as wide decides.
-    size = next((name for name, sizes in PRESETS.items() if known["d_model"] <= sizes["d_model"]), "big")
+    size = next((name for name, sizes in PRESETS.items() if config["d_model"] <= sizes["d_model"]), "big")
     peak, warmup = PEAK_AND_WARMUP[size][0] / FINE_TUNING_DIVISOR, PEAK_AND_WARMUP[size][1]
     train, reasons = choose_length(steps, minutes)
     rate_reason = (

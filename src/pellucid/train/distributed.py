@@ -31,7 +31,7 @@ BUCKET = 2**24
 """Numbers that are sent in one message."""
 
 WORKER_TIMEOUT = timedelta(minutes=30)
-"""How long a worker waits for the others; an evaluation, which the first makes alone, must fit in."""
+"""Longest time that a worker waits for the others; an evaluation, which the first makes alone, must fit in."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ class EpochBatches:
         """Return the batches of the first epoch of a run, just as its stream makes them."""
         encoded = encoded.for_epoch(run.seed, epoch=0)
         sources, targets = encoded.sources.lengths, encoded.targets.lengths
+        # Pairs that are not divided into corpora count once an epoch, as in `Stream`.
         pairs = epoch_pairs(encoded.corpora or (CorpusShare("all", len(encoded)),), run.seed, epoch=0)
         order = epoch_batches(sources, targets, run.train.batch_tokens, run.seed, 0, pairs)
         shapes = [(len(batch), sources[batch].max(), targets[batch].max()) for batch in order]

@@ -136,11 +136,13 @@ class HeldOutSentences:
         """
         remaining = 0
         for line, source, target in rows:
+            # Either side: a sentence that was seen with another translation is known, too.
             if source not in self.sources and target not in self.targets:
                 remaining += 1
                 yield line, source, target
             elif line not in held_out:
                 skipped.add(SHARED_SENTENCE, f"{file}:{line}")
+        # Known only at the end: a large file is read row by row.
         if not remaining:
             culprit = "another" if held_out else "the dev pairs"
             raise ValueError(f"every pair shares a sentence with {culprit}; name dev_source and dev_target")
@@ -148,6 +150,7 @@ class HeldOutSentences:
 
 def draw_held_out(pairs: int, limit: int, seed: int) -> list[int]:
     """Draw the indices of the pairs to hold out: a tenth of all `pairs`, at most `limit`."""
+    # A tenth of fewer would be a single pair.
     if pairs < 20:
         raise ValueError(f"{pairs} pairs are too few to hold some out; name dev_source and dev_target")
     return Random(seed).sample(range(pairs), min(limit, pairs // 10))
@@ -213,6 +216,7 @@ def encode_corpora(
         notes += [note_too_long(skipped)] if skipped else []
         # Only the first corpus has held-out pairs, and it has no account yet.
         held_out = 0 if accounts else corpus.held_out
+        # Some pairs were skipped while reading, others while encoding.
         accounts.append(
             CorpusAccount(
                 settings.display_name, len(encoded_corpus), held_out, dict(pairs.skipped.counts + skipped.counts)

@@ -36,7 +36,7 @@ MODELS_KEPT = 3
 """Models that a run leaves beside its checkpoints: best, last and average."""
 
 LEAST_OCCURRENCES = 10
-"""How many times a piece should occur in the training text to be learned."""
+"""Fewest times that a piece should occur in the training text to be learned."""
 
 _SPECIAL = 260
 """Pieces that every vocabulary begins with: four special tokens and the 256 bytes."""

@@ -7,7 +7,7 @@ EVALUATIONS = 12
 """Evaluations of a run that does not say how often to evaluate."""
 
 EVALUATION_SHARE = 0.2
-"""Largest share of a run in minutes that its evaluations take, except for the first and the last."""
+"""Largest share of the time so far that evaluations take in a run in minutes, except for its first and its last."""
 
 FIRST_EVALUATION_SECONDS = 30.0
 """Seconds of a run in minutes before its first evaluation: an untrained model also translates slowest."""

@@ -18,7 +18,7 @@ MOST_SKIPPED_IN_A_ROW = 20
 """Skipped updates in a row after which the weights are considered spoiled."""
 
 MOST_FRUITLESS_ROLLBACKS = 3
-"""How many times a run goes back without a good checkpoint in between."""
+"""Most times that a run goes back without a good checkpoint in between."""
 
 
 class MessageOutput(Protocol):

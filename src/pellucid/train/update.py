@@ -36,7 +36,7 @@ class UpdateResult:
     gradient_norm: float
     learning_rate: float
     halved: int = 0
-    """How many times a batch that did not fit in memory was split in two."""
+    """Number of times that a batch that did not fit in memory was split in two."""
     left_out: tuple[Batch, ...] = ()
     """Pairs of this worker that did not fit in memory even alone, one to a batch."""
     pairs_left_out: int = 0

@@ -1,4 +1,4 @@
-// The inner units of a feed-forward at one position, the strongest first.
+// The inner units of a feed-forward at one position, those of the largest size first.
 
 import { useState } from "preact/hooks";
 import { formatNumber, quotePiece } from "../format";

@@ -1,4 +1,4 @@
-// Which words of the two sentences belong together, as far as cross-attention says so.
+// Links between the words of the two sentences, as far as cross-attention shows them.
 import { useState } from "preact/hooks";
 import { type AlignmentLinks, findLinks, type RowMeaning } from "../alignment_links";
 import { formatNumber, formatProbability } from "../format";
@@ -60,7 +60,7 @@ function LinksPanel({ app, manifest, crossAttentions }: { app: App; manifest: Ma
           <input type="checkbox" checked={byWord} onChange={(event) => setByWord(event.currentTarget.checked)} /> whole words
         </label>
         <label>
-          Links from{" "}
+          Weight at least{" "}
           <input type="range" min={0.02} max={0.6} step={0.02} value={minWeight} onInput={(event) => setMinWeight(Number(event.currentTarget.value))} />{" "}
           {minWeight.toFixed(2)}
         </label>
@@ -91,8 +91,8 @@ function WeightedLinks({ app, manifest, parts, head, rowMeaning, byWord, minWeig
     <>
       <LinksPicture app={app} links={links} />
       <p>
-        <Value shown={formatNumber(Number(links.hiddenWeight.toFixed(3)))} /> of the weight of a row is not drawn, in the mean: it lies in links below{" "}
-        {minWeight.toFixed(2)}. Marks such as {manifest.source.pieces.at(-1)} are drawn like words.
+        On average, <Value shown={formatNumber(Number(links.hiddenWeight.toFixed(3)))} /> of the weight of a row is not drawn, because it lies in links
+        below {minWeight.toFixed(2)}. Special tokens such as {manifest.source.pieces.at(-1)} are drawn like words.
       </p>
       <p class="quiet">
         Attention is not an alignment, but often near one. The row that writes a piece has not read it yet; one step later, when it has, its
@@ -189,7 +189,7 @@ function Word({ text, x, y, end, pressed, onHover, onPick }: WordProps) {
   );
 }
 
-/** The weight of a lit link, beside the word at its other end. */
+/** Shows the weight of a highlighted link beside the word at its other end. */
 function LinkWeight({ link, hover, y }: { link: AlignmentLinks["links"][number]; hover: "source" | "target"; y: (unit: number) => number }) {
   const right = hover === "source";
   const height = right ? y(link.target) : y(link.source);

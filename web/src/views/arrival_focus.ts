@@ -1,4 +1,4 @@
-// After going in or out: the heading of the new place is in view, and the next key or word of a reader starts there.
+// Focus after a change of view: the heading of the new view gets it, so that keys and screen readers go on from there.
 
 import type { RefObject } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -7,7 +7,7 @@ import type { App } from "../state";
 
 const openedApps = new WeakSet<App>();
 
-/** For the heading of a view, with tabIndex -1: it takes the focus when what had it is gone, but not on opening the page. */
+/** Focuses the heading of a view (with tabIndex -1) when the focused element is gone, but not when the page opens. */
 export function useArrival<E extends HTMLElement>(place: string): RefObject<E | null> {
   const app = useApp();
   const heading = useRef<E>(null);
@@ -20,7 +20,7 @@ export function useArrival<E extends HTMLElement>(place: string): RefObject<E | 
   return heading;
 }
 
-/** Whether nothing in the page that this element stands in has the focus. */
+/** Tells whether no element of the page has the focus. */
 function isFocusLost(element: HTMLElement): boolean {
   const root = element.getRootNode();
   const active = root instanceof Document || root instanceof ShadowRoot ? root.activeElement : null;

@@ -1,4 +1,4 @@
-// Numbers as bars beside their names, to the left of zero where they are negative; a real table underneath.
+// A bar chart that is a real table: names, bars (to the left of zero where negative) and numbers.
 import { useApp } from "../hooks";
 import { Value } from "./values";
 
@@ -13,7 +13,7 @@ export interface Bar {
   onOpen?: () => void;
 }
 
-/** `reach`: the size of a bar of full length; the largest of the bars where absent. */
+/** Shows bars; one of full length has the value `reach`, by default the largest of the bars. */
 export function Bars(props: { bars: Bar[]; caption: string; reach?: number }) {
   const reach = props.reach ?? Math.max(...props.bars.map((bar) => Math.abs(bar.value)), 1e-30);
   const isExact = useApp().table.value; // unrounded, as in every table

@@ -1,4 +1,4 @@
-// The search: every candidate of every step, which were kept, which were pruned, which one won.
+// The beam search: the candidates of every step, which were kept, pruned or finished, and which one won.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { saveBaseline } from "../baseline";
 import { formatNumber, formatQuantity, quotePiece } from "../format";
@@ -14,7 +14,7 @@ export function BeamView() {
   const manifest = app.manifest.value;
   if (!manifest) return null;
   if (!manifest.tree) {
-    const reason = manifest.forced ? "its target was given" : "it was read again under an edit, or by a search that tells nobody what it looks at";
+    const reason = manifest.forced ? "its target was given" : "it was computed with an edit, or by a search that does not record its candidates";
     return <Missing message={`This trace has no beam tree: ${reason}.`} />;
   }
   return <BeamPanel app={app} manifest={manifest} tree={manifest.tree} key={manifest.id} />;
@@ -36,7 +36,7 @@ function BeamPanel({ app, manifest, tree }: { app: App; manifest: Manifest; tree
         </label>
       </header>
       <p>
-        At each step every kept beginning grows by each possible piece; the likeliest candidates stand in a column, the best on top.{" "}
+        At each step every kept beginning is extended by every possible piece; the likeliest candidates stand in a column, the best on top.{" "}
         {formatQuantity(countFate("kept"), "candidate")} were kept (solid), {countFate("pruned")} pruned (dashed), {countFate("finished")} finished (★).
       </p>
       <TreePicture app={app} tree={tree} layout={layOutTree(tree, ranks)} picked={picked} onPick={setPicked} />
@@ -56,7 +56,7 @@ function ScoreFormula({ tree }: { tree: Tree }) {
   );
 }
 
-const TEACH_SCALE = 1.4; // for a class
+const TEACH_SCALE = 1.4; // larger in teach mode
 
 interface PictureProps {
   app: App;
@@ -193,16 +193,16 @@ function PickedCandidate({ app, manifest, tree, node }: { app: App; manifest: Ma
       {app.source.act ? (
         <p class="row">
           <button type="button" class="button" disabled={app.busy.value !== null} onClick={() => openTrace({ target_ids: ids })}>
-            Open the trace of just this, beside the one shown
+            Open the trace of this candidate beside the one shown
           </button>
           {!isFinished && (
             <button type="button" class="button" disabled={app.busy.value !== null} onClick={() => openTrace({ prefix_ids: ids })}>
-              Let the search go on from here
+              Continue the search from here
             </button>
           )}
         </p>
       ) : (
-        <p class="quiet">This is a file: the trace of another beginning needs the model, open it with “pellucid serve”.</p>
+        <p class="quiet">This is a file; to trace another beginning, open the model with “pellucid serve”.</p>
       )}
     </section>
   );
@@ -210,7 +210,7 @@ function PickedCandidate({ app, manifest, tree, node }: { app: App; manifest: Ma
 
 function describeFate(node: TreeNode, tree: Tree): string {
   const rank = `rank ${node.rank} of its step`;
-  if (node.fate === "finished") return `${rank}, finished${node.best ? ", and the best of all: the translation" : ""}`;
-  if (node.fate === "pruned") return `${rank}, pruned, for ${tree.width} were kept`;
+  if (node.fate === "finished") return `${rank}, finished${node.best ? " with the best score: the translation" : ""}`;
+  if (node.fate === "pruned") return `${rank}, pruned: only ${tree.width} were kept`;
   return `${rank}, kept${node.best ? ", on the way to the translation" : ""}`;
 }

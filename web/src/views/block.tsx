@@ -1,4 +1,4 @@
-// One sub-layer as a flow of matrices: for each thing that is computed, what came in and what came out.
+// One sub-layer as a flow of matrices: the inputs and the output of each operation.
 
 import { formatRoot } from "../computation";
 import { formatQuantity } from "../format";
@@ -41,7 +41,7 @@ export function BlockView() {
   );
 }
 
-/** The blocks computed before and after this one. */
+/** Links to the blocks computed before and after this one. */
 function NeighbourLinks(props: { manifest: Manifest; block: Block }) {
   const app = useApp();
   const blocks = listBlocks(props.manifest);
@@ -73,8 +73,9 @@ function HeadsPanel(props: { block: Block; manifest: Manifest }) {
         {formatQuantity(attention.heads, "head")}, each reading {keys ? listInputs(keys.op)[0] : "its input"} in its own way
       </h3>
       <p>
-        Each makes queries, keys and values of {width} numbers, and weights from how well they fit. Rows read, columns
-        are read; dark is much on light paper, light is much on dark. Open one to see its whole chain of matrices.
+        Each computes queries, keys and values of {width} numbers, and weights from how well queries and keys match. Rows
+        read, columns are read; in the light theme dark cells mean much weight, in the dark theme light cells do. Open a
+        head to see its whole chain of matrices.
       </p>
       <div class="heads-row-large">
         <HeadsRow parts={attention} named />
@@ -83,7 +84,7 @@ function HeadsPanel(props: { block: Block; manifest: Manifest }) {
   );
 }
 
-/** One tensor with what it is made from. */
+/** Shows one tensor beside the tensors it is computed from. */
 function TensorStep(props: { manifest: Manifest; row: TensorRow }) {
   const app = useApp();
   const { manifest, row } = props;
@@ -116,7 +117,7 @@ function TensorStep(props: { manifest: Manifest; row: TensorRow }) {
   );
 }
 
-/** The row to look at: the piece that is followed, else the step of decoding, else the first. */
+/** Chooses the row to look at: the followed piece, else the step of decoding, else the first. */
 export function choosePosition(app: App, manifest: Manifest, row: TensorRow): { at: number; label: string } {
   const dim = getPositionDim(row);
   const follow = app.follow.value;

@@ -1,4 +1,4 @@
-// Cards that need no other run: the softmax of given scores, the vectors of positions, shapes, names.
+// Claim cards that need no further run of the model: softmax of given scores, position vectors, shapes, names.
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
@@ -48,15 +48,15 @@ export function SoftmaxCard({ manifest }: { manifest: Manifest }) {
           </tbody>
         </table>
       ) : (
-        <Missing message="Write two numbers or more, with commas between them." />
+        <Missing message="Enter two or more numbers, separated by commas." />
       )}
-      {isArticle && <Outcome>Exact softmax is far sharper. No temperature explains the article's numbers either: 40 is more than 38, and has the smaller one.</Outcome>}
+      {isArticle && <Outcome>Exact softmax is far sharper. No temperature explains the article's numbers either: 40 is larger than 38, but has the smaller probability.</Outcome>}
       {step && <OwnLogits manifest={manifest} />}
     </Card>
   );
 }
 
-/** The two likeliest pieces of this step: the ratio of their probabilities is e to the difference of their logits. */
+/** Compares the two likeliest pieces of this step: the ratio of their probabilities is e to the difference of their logits. */
 function OwnLogits({ manifest }: { manifest: Manifest }) {
   const [first, second] = manifest.steps[useApp().step.value]?.top ?? [];
   if (!first || !second) return null;
@@ -70,7 +70,7 @@ function OwnLogits({ manifest }: { manifest: Manifest }) {
 }
 
 const LAST_POSITION = 127;
-const COMPARED_POSITIONS = 50; // positions over which a dimension is called constant
+const COMPARED_POSITIONS = 50; // a dimension is nearly constant if it is so over this many positions
 
 export function ExponentCard({ manifest }: { manifest: Manifest }) {
   const modelWidth = Number(manifest.axes.D?.size ?? 512);
@@ -154,7 +154,7 @@ export function ExponentCard({ manifest }: { manifest: Manifest }) {
   );
 }
 
-/** What the user's model has there, where it was captured. */
+/** Compares the captured position vectors of the user's model with the formula. */
 function OwnPositions(props: { manifest: Manifest; position: number; dim: number; width: number }) {
   const { manifest, position, dim, width } = props;
   const row = findPositions(manifest, "source");
@@ -162,7 +162,7 @@ function OwnPositions(props: { manifest: Manifest; position: number; dim: number
   if (!row) return <p class="quiet">Your model adds no vectors of positions.</p>;
   if (row.op.kind !== "sinusoid") return <p class="quiet">Your model has learned its vectors of positions; no formula made them.</p>;
   if (loaded.state === "loading") return <Loading />;
-  if (loaded.state === "missing") return <p class="quiet">{row.name} of your model is not in this file; ask the server: pellucid serve MODEL</p>;
+  if (loaded.state === "missing") return <p class="quiet">{row.name} of your model is not in this file; to compute it, run: pellucid serve MODEL</p>;
   const values = loaded.value.values;
   const formula = makeSinusoids(values.length / width, width, "paper");
   const largestError = values.reduce((most, value, i) => Math.max(most, Math.abs(value - (formula[i] ?? NaN))), 0);
@@ -189,7 +189,7 @@ export function Slider(props: { name: string; value: number; max: number; min?: 
   );
 }
 
-/** Numbers between -1 and 1 as lines over their index; the second dashed, the index looked at marked. */
+/** Draws numbers between -1 and 1 as lines over their index, the second line dashed, with one index marked. */
 function Curves({ series, at, label, children }: { series: number[][]; at: number; label: string; children: ComponentChildren }) {
   const [width, height] = [720, 110];
   const x = (i: number, size: number) => 8 + (i / Math.max(1, size - 1)) * (width - 16);
@@ -223,12 +223,12 @@ export function NearnessCard({ manifest }: { manifest: Manifest }) {
   );
   if (!row) return renderCard(<p>Your model adds no vectors of positions, so there is nothing to compare.</p>);
   if (!isSinusoid && loaded.state === "loading") return renderCard(<Loading />);
-  if (!isSinusoid && loaded.state === "missing") return renderCard(<Missing message={`${row.name} is not in this file; ask the server: pellucid serve MODEL`} />);
+  if (!isSinusoid && loaded.state === "missing") return renderCard(<Missing message={`${row.name} is not in this file; to compute it, run: pellucid serve MODEL`} />);
   const positions = isSinusoid ? 101 : (row.shape[0] ?? 0);
   const learned = loaded.state === "ready" ? loaded.value.values : new Float32Array();
   const cosineByDistance = isSinusoid ? Array.from({ length: positions }, (_, distance) => cosineAtDistance(distance, width)) : averageByDistance(computeCosines(learned, positions, width), positions);
   const rise = cosineByDistance.findIndex((value, d) => d > 0 && value > (cosineByDistance[d - 1] ?? Infinity) + (isSinusoid ? 1e-12 : 1e-6));
-  const rising = rise < 0 ? "It falls all the way." : `It does not only fall: the first rise is from distance ${rise - 1} to ${rise}.`;
+  const rising = rise < 0 ? "It falls all the way." : `It does not fall all the way: it first rises from distance ${rise - 1} to ${rise}.`;
   return renderCard(
     <>
       <table class="plain-table" aria-label="Mean cosine of two positions by their distance">
@@ -256,7 +256,7 @@ export function NearnessCard({ manifest }: { manifest: Manifest }) {
   );
 }
 
-/** The mean cosine of two positions so far apart, from 0. */
+/** Averages the cosines of all pairs of positions at each distance, from 0. */
 export function averageByDistance(allCosines: Float32Array, size: number): number[] {
   return Array.from({ length: size }, (_, distance) => {
     let sum = 0;

@@ -1,4 +1,4 @@
-// Cards on attention: the width of a head, masks, the diagonal of the cross-attention, roles of heads.
+// Claim cards on attention: the width of a head, masks, the diagonal of the cross-attention, roles of heads.
 
 import { useState } from "preact/hooks";
 import {
@@ -58,7 +58,7 @@ export function WidthCard({ manifest }: { manifest: Manifest }) {
   );
 }
 
-/** Its patterns had the products been divided by another root. */
+/** Shows how sharp the patterns would be had the products been divided by another root. */
 function DivisorTable({ parts, width }: { parts: AttentionParts; width: number }) {
   const loaded = useTensor(parts.pattern);
   const [divisor, setDivisor] = useState(width);
@@ -259,7 +259,7 @@ export function DiagonalCard({ manifest }: { manifest: Manifest }) {
       {other && <DiagonalTable name={`${other.source} → ${other.target}`} rows={other.attentions} which={key} />}
       <OtherSentence app={app} manifest={manifest} onFound={setOther} />
       <Outcome>
-        The share of a row's weight that lies on the piece of the same number, after softmax, in the mean over the rows: 1 is the identity, <NumberValue value={1 / manifest.source.pieces.length} /> are
+        The share of a row's weight that lies on the piece of the same number, after softmax, averaged over the rows: 1 is the identity, <NumberValue value={1 / manifest.source.pieces.length} /> are
         even weights. It comes near to 1 only where both sentences have the same order and as many pieces: {manifest.source.pieces.length} and {manifest.target.pieces.length} here.
       </Outcome>
     </Card>
@@ -295,12 +295,12 @@ function DiagonalTable(props: { name: string; rows: Diagonals["attentions"]; whi
   );
 }
 
-/** The same of a sentence in another order, which only Python can translate. */
+/** Measures the diagonal for a sentence in another word order, which only the server can translate. */
 function OtherSentence(props: { app: App; manifest: Manifest; onFound: (found: Diagonals) => void }) {
   const { app, manifest } = props;
   const words = manifest.source.text.split(/\s+/).filter(Boolean);
   const [text, setText] = useState([...words].reverse().join(" "));
-  if (!app.source.act) return <p class="quiet">Another word order is not in this file; ask the server: pellucid serve MODEL</p>;
+  if (!app.source.act) return <p class="quiet">Another word order is not in this file; to compute it, run: pellucid serve MODEL</p>;
   const measureOther = async (event: Event) => {
     event.preventDefault();
     const diagonals = await app.askSource("identity", { sentence: text });
@@ -349,7 +349,7 @@ export function RolesCard({ manifest }: { manifest: Manifest }) {
   );
 }
 
-/** How many heads can be called what, and what silence costs. */
+/** Counts the heads of each role, and names the ones whose absence costs most and least. */
 function RoleCounts({ study }: { study: HeadStudy }) {
   const marks = new Map<string, number>();
   for (const head of study.heads) for (const badge of head.badges) marks.set(badge.mark, (marks.get(badge.mark) ?? 0) + 1);
@@ -375,7 +375,7 @@ function RoleCounts({ study }: { study: HeadStudy }) {
       </dl>
       {first && last && (
         <Outcome>
-          On {formatCount(study.pairs)} pairs, silence of {first.attention} head {first.head + 1} costs most, <NumberValue value={first.silent} /> nats a piece, and of {last.attention} head{" "}
+          On {formatCount(study.pairs)} pairs, silencing {first.attention} head {first.head + 1} costs most, <NumberValue value={first.silent} /> nats per piece, and of {last.attention} head{" "}
           {last.head + 1} least, <NumberValue value={last.silent} />. For <NumberValue value={harmless} /> of {study.heads.length} heads the loss does not grow when that one is silent.
         </Outcome>
       )}
@@ -397,7 +397,7 @@ function HeadOverlap({ parts }: { parts: AttentionParts }) {
     <>
       <Sheet values={values} rows={axis} cols={axis} scale={makeUnitScale(dark)} label="Overlap of two heads" maxHeight={260} />
       <p class="quiet">
-        Bhattacharyya's coefficient of their weights, in the mean over {pattern.queries} rows: 1 where they read alike, 0 where they have nothing in common.
+        Bhattacharyya's coefficient of their weights, averaged over {pattern.queries} rows: 1 where they read alike, 0 where they have nothing in common.
         {others.length ? ` The two most different here: ${formatNumber(smallest)}.` : ""}
       </p>
     </>

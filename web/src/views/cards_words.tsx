@@ -1,4 +1,4 @@
-// Cards on words as vectors: cosines of words, and sums and differences of them.
+// Claim cards on word vectors: cosines of words, and sums and differences of them.
 
 import { useState } from "preact/hooks";
 import { makeSymmetricScale } from "../colour";
@@ -11,7 +11,7 @@ import type { Analogy, Manifest, Neighbour, Similarities } from "../types";
 import { Card, NumberValue, Outcome } from "./claim_card";
 import { Loading, Missing } from "./values";
 
-/** The words of a sentence without the marks around them, each once. */
+/** Lists the words of a sentence without punctuation, each once. */
 export function listBareWords(text: string): string[] {
   const bare = text.split(/\s+/).map((word) => word.replace(/^[.,;:!?¡¿"'()[\]]+|[.,;:!?¡¿"'()[\]]+$/g, ""));
   return [...new Set(bare.filter(Boolean))].slice(0, 16);
@@ -61,7 +61,7 @@ function CosineSheet({ similarities }: { similarities: Similarities }) {
     <>
       <Sheet values={Float32Array.from(similarities.cosines.flat())} rows={axis} cols={axis} scale={makeSymmetricScale(1, dark)} label="Cosine of two words" maxHeight={460} />
       <Outcome>
-        Two pieces of this table picked by chance have a cosine of <NumberValue value={similarities.chance.mean} /> in the mean, give or take <NumberValue value={similarities.chance.deviation} />: what lies within that says
+        Two pieces of this table picked by chance have a cosine of <NumberValue value={similarities.chance.mean} /> on average, give or take <NumberValue value={similarities.chance.deviation} />: what lies within that says
         nothing.
       </Outcome>
       {splitWords.length > 0 && <p class="quiet">Of several pieces, whose mean is taken: {splitWords.join(", ")}.</p>}
@@ -79,12 +79,12 @@ export function AnalogyCard() {
   );
 }
 
-/** A question like king - man + woman, asked of one table. */
+/** Asks one embedding table a question like king - man + woman. */
 export function AnalogyForm({ app, side }: { app: App; side: string }) {
   const [question, setQuestion] = useState("king - man + woman");
   const [expected, setExpected] = useState("queen");
   const [answer, setAnswer] = useState<Analogy | null>(null);
-  if (!app.source.act) return <Missing message="Not in this file; ask the server: pellucid serve MODEL" />;
+  if (!app.source.act) return <Missing message="Not in this file; to compute it, run: pellucid serve MODEL" />;
   const askAnalogy = async (event: Event) => {
     event.preventDefault();
     setAnswer(await app.askSource("analogy", { side, question, ...(expected.trim() && { expected: expected.trim() }) }));
@@ -125,7 +125,7 @@ function AnalogyAnswer({ answer }: { answer: Analogy }) {
   );
 }
 
-/** Pieces and their cosines, the nearest first. */
+/** Lists pieces with their cosines, the nearest first. */
 export function NeighbourTable({ name, neighbours }: { name: string; neighbours: Neighbour[] }) {
   return (
     <table class="plain-table" aria-label={name}>

@@ -1,4 +1,4 @@
-// One number: how it is made of others, what was captured, what comes out again here, and the way back to its inputs.
+// One cell: how it is computed, its captured and recomputed value, and links to its inputs.
 
 import { labelPosition } from "../cell_terms";
 import { explainCell, type Explanation } from "../explanation";
@@ -62,7 +62,7 @@ function getTraceNumbers(app: App, manifest: Manifest) {
   return { manifest, loadTensor: app.loadTensor, loadParameter: app.loadParameter };
 }
 
-/** The name with what each number of the index stands for. */
+/** Shows the tensor's name, and the meaning of each number of the index. */
 function CellName(props: { manifest: Manifest; row: TensorRow; index: number[] }) {
   const { manifest, row, index } = props;
   const heading = useArrival<HTMLHeadingElement>(`${row.name} ${index.join(" ")}`);
@@ -88,7 +88,7 @@ function describePlace(manifest: Manifest, dim: string, position: number): strin
   return named ? `${position} ${quotePiece(labelPosition(manifest, dim, position))}` : String(position);
 }
 
-/** Captured, recomputed, and whether they agree: check 9. */
+/** Shows the captured and the recomputed value and whether they agree (check 9). */
 function Receipt(props: { explanation: Explanation }) {
   const { row, captured, computation, comparison } = props.explanation;
   const passed = comparison?.passed === true;
@@ -101,7 +101,7 @@ function Receipt(props: { explanation: Explanation }) {
       </div>
       <div>
         <dt>recomputed here</dt>
-        <dd class="mono">{computation ? <Value shown={formatExact(computation.value)} /> : "cannot be: inputs are missing"}</dd>
+        <dd class="mono">{computation ? <Value shown={formatExact(computation.value)} /> : "not possible: inputs are missing"}</dd>
       </div>
       {comparison ? (
         <div class={row.edited ? "" : passed ? "receipt-good" : "receipt-bad"}>
@@ -118,7 +118,7 @@ function Receipt(props: { explanation: Explanation }) {
 
 function ComputationView(props: { explanation: Explanation }) {
   const { computation, missing } = props.explanation;
-  if (!computation) return <Missing message={`Made from ${missing.join(" and ")}: not captured, so it cannot be recomputed.`} />;
+  if (!computation) return <Missing message={`Computed from ${missing.join(" and ")}: not captured, so it cannot be recomputed.`} />;
   return (
     <div class="cell-computation">
       {computation.sums.map((sum) => (
@@ -126,7 +126,7 @@ function ComputationView(props: { explanation: Explanation }) {
       ))}
       {computation.steps.length ? (
         <section class="panel">
-          <h3>{computation.sums.length ? "then" : "how it is made"}</h3>
+          <h3>{computation.sums.length ? "then" : "how it is computed"}</h3>
           <ol class="computation-steps">
             {computation.steps.map((step) => (
               <li>

@@ -1,4 +1,4 @@
-// Receipts: every check with what was measured and what is allowed, and where the numbers come from.
+// The checks of a run, each with the measured and the allowed value; and where the numbers come from.
 import { formatBytes, formatCount, formatNumber } from "../format";
 import { useApp } from "../hooks";
 import type { Check, Manifest } from "../types";
@@ -13,7 +13,7 @@ export function ChecksView() {
     <div class="stack checks-body">
       <section class="panel stack">
         <h2>
-          {passed} of {performed.length} checks passed{notPerformed > 0 && `, ${notPerformed} not made`}
+          {passed} of {performed.length} checks passed{notPerformed > 0 && `, ${notPerformed} not run`}
         </h2>
         <div class="scroll">
           <table class="plain-table" aria-label="Checks of this run">
@@ -34,7 +34,7 @@ export function ChecksView() {
           </table>
         </div>
         <p class="quiet">
-          One more is made here in the page: every number that you open is computed anew from its inputs and compared with the captured one.
+          One more check runs in this page: every number that you open is computed again from its inputs and compared with the captured one.
         </p>
       </section>
       <Provenance manifest={manifest} />
@@ -65,16 +65,16 @@ function CheckRow({ check }: { check: Check }) {
 }
 
 function Result({ check }: { check: Check }) {
-  if (!wasPerformed(check)) return <td class="quiet">– not made</td>;
+  if (!wasPerformed(check)) return <td class="quiet">– not run</td>;
   return <td class={check.passed ? "check-passed" : "check-failed"}>{check.passed ? "✓ passed" : "✗ failed"}</td>;
 }
 
-/** A check that could not be made has nothing measured, and says why. */
+/** Tells whether a check was made; one that could not be made has no measured value and says why. */
 function wasPerformed(check: Check): boolean {
   return check.value !== null || !check.passed;
 }
 
-/** Versions, hashes and settings: enough to make the same numbers again. */
+/** Lists versions, hashes and settings, enough to compute the same numbers again. */
 function Provenance({ manifest }: { manifest: Manifest }) {
   const { model, run } = manifest;
   const facts: [string, string][] = [
@@ -84,10 +84,10 @@ function Provenance({ manifest }: { manifest: Manifest }) {
     ["Trace", manifest.id],
     ["Computed in", `${run.dtype} on ${run.device}, ${run.mode} mode, dropout ${run.dropout}`],
     ["Stored here in", `${run.capture}, ${formatBytes(run.bytes)}`],
-    ["Taken in", `${formatNumber(run.seconds)} s`],
+    ["Traced in", `${formatNumber(run.seconds)} s`],
     ["Versions", `pellucid ${run.pellucid}, torch ${run.torch}`],
     ["Search", manifest.forced ? "none: the target was given" : formatSettings(run.search)],
-    ["Stopped", manifest.stop === "eos" ? "at the end mark" : "at the largest length"],
+    ["Stopped", manifest.stop === "eos" ? "at the end mark" : "at the maximum length"],
     ["Edits", manifest.edits.length ? manifest.edits.map((edit) => JSON.stringify(edit)).join(", ") : "none"],
     ["Config", formatSettings(model.config)],
   ];

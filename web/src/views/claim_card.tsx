@@ -1,4 +1,4 @@
-// A card: a claim in our own words, who makes it, what was measured here, and one line that says what came of it.
+// A claim card: a claim in our own words, the articles that make it, what was measured here, and the outcome in one line.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -7,7 +7,7 @@ import { useApp } from "../hooks";
 import { makeLink, writeLink } from "../permalink";
 import { Value } from "./values";
 
-/** The articles by the letters that the cards name them by. */
+/** Titles of the articles by the letters that the cards use. */
 export const ARTICLES: Record<string, string> = {
   A: "Transformers: how do they work internally?",
   B: "Visualizing and Explaining Transformer Models From the Ground Up",
@@ -52,7 +52,7 @@ export function Card({ id, title, from, claim, children }: CardProps) {
   );
 }
 
-/** Scrolls to a card, and again when numbers that come above it move it, until the reader does something. */
+/** Scrolls to a card, and again whenever numbers that load above it push it down, until the reader does something. */
 function keepCardInView(card: HTMLElement): () => void {
   const show = () => card.scrollIntoView({ block: "start" });
   const observer = new ResizeObserver(show);
@@ -67,12 +67,12 @@ function keepCardInView(card: HTMLElement): () => void {
   return stop;
 }
 
-/** What came of it, in one line. */
+/** Shows the outcome of a card in one line. */
 export function Outcome({ children }: { children: ComponentChildren }) {
   return <p class="claim-outcome">{children}</p>;
 }
 
-/** A number to three digits that teach mode hides; whole in its title. */
+/** Shows a number with three digits, hidden in teach mode; its title has all digits. */
 export function NumberValue({ value, shown }: { value: number; shown?: string }) {
   return <Value shown={shown ?? formatNumber(value)} exact={String(value)} />;
 }

@@ -1,4 +1,4 @@
-// Claims of articles about Transformers, each beside what this model does with this sentence.
+// Claims of articles about Transformers, each beside measurements of this model on this sentence.
 
 import { useApp } from "../hooks";
 import { ExponentCard, NamesCard, NearnessCard, ShapesCard, SoftmaxCard } from "./cards_numbers";

@@ -1,4 +1,4 @@
-// Two traces beside each other: what each wrote and how surely, and the difference of their patterns on one scale.
+// Two traces side by side: their pieces with probabilities, and the difference of their patterns.
 import { useState } from "preact/hooks";
 import { type Baseline, getBaseline, measureDistance, saveBaseline } from "../baseline";
 import { makeSymmetricScale, makeUnitScale } from "../colour";
@@ -23,11 +23,11 @@ export function CompareView() {
   return (
     <div class="stack compare-body">
       <header class="row">
-        <h2>Two traces beside each other</h2>
+        <h2>Two traces side by side</h2>
         <SaveButton app={app} baseline={before} manifest={manifest} />
       </header>
-      {!before && <p>Put this trace aside, then edit it, open another beam node or translate another sentence: both are laid beside each other here.</p>}
-      {before && before.manifest.id === manifest.id && <p>This trace is put aside. Change something, and come back.</p>}
+      {!before && <p>Keep this trace, then edit it, open another beam node or translate another sentence: the two are compared here.</p>}
+      {before && before.manifest.id === manifest.id && <p>This trace is kept. Change something and come back.</p>}
       {before && before.manifest.id !== manifest.id && <Comparison before={before} after={manifest} key={`${before.manifest.id} ${manifest.id}`} />}
     </div>
   );
@@ -37,7 +37,7 @@ function SaveButton({ app, baseline, manifest }: { app: App; baseline: Baseline 
   const save = () => saveBaseline(app).catch((error) => (app.problem.value = describeError(error)));
   return (
     <button type="button" class="button" disabled={baseline?.manifest.id === manifest.id} onClick={save}>
-      Put this trace aside
+      Keep this trace for comparison
     </button>
   );
 }
@@ -51,12 +51,12 @@ function Comparison({ before, after }: { before: Baseline; after: Manifest }) {
   );
 }
 
-/** What either run wrote, step by step, with its probabilities. */
+/** Lists the pieces of both runs, step by step, with their probabilities. */
 export function BeforeAfter({ before, after }: { before: Manifest; after: Manifest }) {
   return (
     <section class="panel stack" aria-label="Before and after">
       <dl class="facts">
-        <RunSummary name="Put aside" manifest={before} />
+        <RunSummary name="Kept" manifest={before} />
         <RunSummary name="Shown now" manifest={after} />
       </dl>
       {before.source.text === after.source.text && <p>{describeDifference(before, after)}</p>}
@@ -65,7 +65,7 @@ export function BeforeAfter({ before, after }: { before: Manifest; after: Manife
           <thead>
             <tr>
               <th scope="col">step</th>
-              <th scope="col">put aside</th>
+              <th scope="col">kept</th>
               <th scope="col">p</th>
               <th scope="col">shown now</th>
               <th scope="col">p</th>
@@ -146,7 +146,7 @@ interface PatternComparisonProps {
   onPick: (head: number) => void;
 }
 
-/** The head before, after, and after minus before; the scale of the difference is that of all heads of this attention. */
+/** Shows a head before, after, and after minus before; all heads of the attention share the scale of the difference. */
 function PatternComparison({ before, after, parts, head, onPick }: PatternComparisonProps) {
   const dark = useDark();
   const loaded = useTensor(parts.pattern);
@@ -155,7 +155,7 @@ function PatternComparison({ before, after, parts, head, onPick }: PatternCompar
   const oldValues = before.tensors.get(parts.pattern);
   if (loaded.state === "loading") return <Loading />;
   if (loaded.state === "missing") return <Missing message={loaded.message} />;
-  if (!row || !oldValues) return <Missing message={`${parts.pattern} was not captured in the trace put aside.`} />;
+  if (!row || !oldValues) return <Missing message={`${parts.pattern} was not captured in the kept trace.`} />;
   const [patternBefore, patternAfter] = [makePattern(oldValues, row.shape), makePattern(loaded.value.values, loaded.value.row.shape)];
   const [weightsBefore, weightsAfter] = [getHeadWeights(patternBefore, head), getHeadWeights(patternAfter, head)];
   const makeAxes = (manifest: Manifest): { rows: SheetAxis; cols: SheetAxis } => ({
@@ -171,20 +171,20 @@ function PatternComparison({ before, after, parts, head, onPick }: PatternCompar
   return (
     <>
       <div class={`row side-by-side${patternAfter.keys > WIDE_KEYS ? " side-by-side-wide" : ""}`}>
-        <Sheet values={weightsBefore} {...makeAxes(before.manifest)} scale={makeUnitScale(dark)} masked={maskedBefore} label="Put aside" maxHeight={480} />
+        <Sheet values={weightsBefore} {...makeAxes(before.manifest)} scale={makeUnitScale(dark)} masked={maskedBefore} label="Kept" maxHeight={480} />
         <Sheet values={weightsAfter} {...makeAxes(after)} scale={makeUnitScale(dark)} masked={maskedAfter} label="Shown now" maxHeight={480} />
         {difference && (
-          <Sheet values={getHeadWeights(makePattern(difference, row.shape), head)} {...makeAxes(after)} scale={makeSymmetricScale(reach, dark)} label="Now minus then" masked={maskedBefore && maskedAfter && ((row, col) => maskedBefore(row, col) && maskedAfter(row, col))} maxHeight={480} />
+          <Sheet values={getHeadWeights(makePattern(difference, row.shape), head)} {...makeAxes(after)} scale={makeSymmetricScale(reach, dark)} label="Now minus kept" masked={maskedBefore && maskedAfter && ((row, col) => maskedBefore(row, col) && maskedAfter(row, col))} maxHeight={480} />
         )}
       </div>
       {difference ? (
         <Bars
           reach={2}
-          caption="How much each head changed: the sum of all differences of a row, in the mean; 2 would be everything"
+          caption="How much each head changed: the sum of all differences in a row, averaged over the rows; at most 2"
           bars={changes.map((value, h) => ({ label: `head ${h + 1}`, value, shown: formatNumber(value), onOpen: () => onPick(h) }))}
         />
       ) : (
-        <p class="quiet">The two have different numbers of pieces, so no difference can be taken number by number.</p>
+        <p class="quiet">The two have different numbers of pieces, so they cannot be subtracted cell by cell.</p>
       )}
     </>
   );

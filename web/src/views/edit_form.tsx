@@ -1,4 +1,4 @@
-// The run again with something changed: words to hide, heads to silence.
+// Form for edits: words to hide and heads to silence before the run is repeated.
 import { useState } from "preact/hooks";
 import { saveBaseline } from "../baseline";
 import { describeEdit, listWords } from "../edits";
@@ -6,7 +6,7 @@ import { type App, describeError } from "../state";
 import { describeSection, listAttentions } from "../tensor_graph";
 import type { EditSpec, Manifest } from "../types";
 
-/** The run again with a word hidden or a head silent; what it was before is put aside for comparison. */
+/** Repeats the run with words hidden or heads silenced; the unedited trace is kept for comparison. */
 export function EditForm({ app, manifest }: { app: App; manifest: Manifest }) {
   const [edits, setEdits] = useState<EditSpec[]>(manifest.edits);
   const [keepTarget, setKeepTarget] = useState(true);
@@ -40,8 +40,8 @@ export function EditForm({ app, manifest }: { app: App; manifest: Manifest }) {
       </ul>
       <div class="row form-row">
         <label>
-          <input type="checkbox" checked={keepTarget} onChange={(event) => setKeepTarget(event.currentTarget.checked)} /> read the same translation
-          again, do not search for a new one
+          <input type="checkbox" checked={keepTarget} onChange={(event) => setKeepTarget(event.currentTarget.checked)} /> keep the same
+          translation instead of searching for a new one
         </label>
         <button type="button" class="button" disabled={!edits.length || app.busy.value !== null} onClick={() => rerun(edits, keepTarget)}>
           Run with {edits.length === 1 ? "this change" : "these changes"}

@@ -1,4 +1,4 @@
-// Taking things away: a picture, the numbers behind it, the whole trace in one file, a link to this place.
+// Export: a picture, the numbers behind it, the whole trace in one file, a link to this place.
 import { useState } from "preact/hooks";
 import { makeBitmapUrl, savePng } from "../bitmap";
 import { makeTensorScale } from "../colour";
@@ -22,7 +22,7 @@ export function ExportView() {
   if (!manifest) return null;
   return (
     <div class="stack export-body">
-      <h2>Take it away</h2>
+      <h2>Export</h2>
       <TensorExport app={app} manifest={manifest} key={manifest.id} />
       <WholeTrace app={app} manifest={manifest} />
       {app.host !== "widget" && <LinkHere app={app} />}
@@ -83,7 +83,7 @@ function TensorExport({ app, manifest }: { app: App; manifest: Manifest }) {
       <Matrix tensor={name} {...(take ? { fixed: take } : {})} maxHeight={380} />
       <div class="row">
         <button type="button" class="button" disabled={isTooLarge} onClick={withNumbers(async (tensor) => savePng(await draw(tensor), nameFile("png")))}>
-          PNG, twice as fine
+          PNG, double resolution
         </button>
         <button type="button" class="button" disabled={isTooLarge} onClick={withNumbers(async (tensor) => saveFile(nameFile("svg"), writeSvg(await draw(tensor), makeBitmapUrl), "image/svg+xml"))}>
           SVG{cellCount > VECTOR_CELLS ? " with a bitmap" : ""}
@@ -95,12 +95,12 @@ function TensorExport({ app, manifest }: { app: App; manifest: Manifest }) {
           NPZ for numpy, {formatBytes(4 * row.shape.reduce((a, b) => a * b, 1))}
         </button>
       </div>
-      {isTooLarge && <p class="quiet">{formatCount(Math.max(...row.shape.slice(-2)))} cells side by side are too many for a picture; take the numbers.</p>}
+      {isTooLarge && <p class="quiet">{formatCount(Math.max(...row.shape.slice(-2)))} cells side by side are too many for a picture; export the numbers instead.</p>}
     </section>
   );
 }
 
-/** The address of this very place, its picture, step and pinned piece. */
+/** Shows a link to the current view, with its step and the followed piece. */
 function LinkHere({ app }: { app: App }) {
   const [copied, setCopied] = useState(false);
   const place = app.place.value;
@@ -114,7 +114,7 @@ function LinkHere({ app }: { app: App }) {
     <section class="panel stack" aria-label="Link">
       <h3>A link to here</h3>
       <p class="quiet">
-        What is looked at stands behind the # and is not sent to a server. The link works where the same model is served, and in an exported file.
+        The part after the # says what you are looking at and is not sent to a server. The link works where the same model is served, and in an exported file.
       </p>
       <div class="row">
         <input class="export-link mono" type="text" readOnly value={link} aria-label={`Link to ${place.view}`} onFocus={(event) => event.currentTarget.select()} />

@@ -1,4 +1,4 @@
-// One head as the chain of its matrices: queries, keys, products, scores, mask, weights, values, and what it has read.
+// One head as the chain of its matrices: queries, keys, products, scores, mask, weights, values and output.
 
 import { useApp } from "../hooks";
 import { Matrix } from "../matrix";
@@ -67,19 +67,19 @@ function MatrixChain(props: { manifest: Manifest; parts: AttentionParts; head: n
           <FlowStep numbers={width} caption="queries: what each position looks for">
             {plainMatrix(parts.q, "q")}
           </FlowStep>
-          <FlowStep sign="×" words={keys} caption="keys, on their side: what each position offers to be found by">
-            {plainMatrix(parts.k, "k turned", true)}
+          <FlowStep sign="×" words={keys} caption="keys, transposed: what each position can be found by">
+            {plainMatrix(parts.k, "k transposed", true)}
           </FlowStep>
           <FlowStep sign="=" words={keys} caption={shapes}>
             {labelledMatrix(parts.products, "products")}
           </FlowStep>
-          <FlowStep sign={`÷ √${width}`} words={keys} caption={`the same, smaller: ${width} is the width of a head`}>
+          <FlowStep sign={`÷ √${width}`} words={keys} caption={`the same, scaled down: ${width} is the width of a head`}>
             {labelledMatrix(parts.scores, "scores")}
           </FlowStep>
         </div>
       </section>
       <section class="panel">
-        <h3>What is read, and what that gives</h3>
+        <h3>What is read, and the result</h3>
         <div class="flow">
           {isCausal ? (
             <FlowStep words={keys} caption="the mask: itself and the past, never the future">
@@ -94,7 +94,7 @@ function MatrixChain(props: { manifest: Manifest; parts: AttentionParts; head: n
           <FlowStep sign="×" numbers={width} caption="values: what each position gives when it is read">
             {plainMatrix(parts.v, "v")}
           </FlowStep>
-          <FlowStep sign="=" numbers={width} caption="what the head has read">
+          <FlowStep sign="=" numbers={width} caption="the output of the head">
             {plainMatrix(parts.headOutput, "head output")}
           </FlowStep>
         </div>

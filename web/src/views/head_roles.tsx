@@ -1,4 +1,4 @@
-// What is known of each head from sentence pairs: how much worse the model gets without it, and what it can be called.
+// Roles of heads, measured on sentence pairs: how much worse the model gets without a head, and which role it plays.
 
 import { chooseInk, makeSymmetricScale, type Scale, toCssColour, toRgb } from "../colour";
 import { formatCount, formatNumber, formatQuantity, formatSigned, roundUp } from "../format";
@@ -10,24 +10,24 @@ import type { HeadStudy, HeadStudyAnswer, Manifest } from "../types";
 
 type StudiedHead = HeadStudy["heads"][number];
 
-/** What was found of one head; undefined where no head was studied. */
+/** Finds the study of one head; undefined where no head was studied. */
 export function findStudiedHead(studied: HeadStudyAnswer | null, section: string, head: number): StudiedHead | undefined {
   return studied?.study?.heads.find((entry) => entry.attention === section && entry.head === head);
 }
 
-/** Its role, and what its silence costs, each as a phrase. */
+/** Describes the role of a head and the loss without it, each as a phrase. */
 export function describeRole(head: StudiedHead | undefined): string[] {
   if (!head) return [];
   const role = head.badges.map((badge) => `${badge.mark} (${badge.says})`).join(", ");
   return [`role: ${role || "none by the rules"}`, `loss if removed ${formatSigned(head.silent)}`];
 }
 
-/** One scale for all heads: what silence costs, symmetric about nothing. */
+/** Makes one colour scale for all heads: the loss without a head, symmetric about 0. */
 export function makeStudyScale(study: HeadStudy, dark: boolean): Scale {
   return makeSymmetricScale(roundUp(Math.max(0, ...study.heads.map((head) => Math.abs(head.silent)))), dark);
 }
 
-/** On a small picture of a head: a bar in the colour of its worth, and its role; a dot where it has none. */
+/** Shows a bar below a head's thumbnail: its colour is the loss without the head, its text the role, a dot where there is none. */
 export function HeadWorth(props: { section: string; head: number }) {
   const app = useApp();
   const dark = useDark();
@@ -44,7 +44,7 @@ export function HeadWorth(props: { section: string; head: number }) {
   );
 }
 
-/** Heads that the model once had and has no more: a dot each, and no picture. */
+/** Shows a dot for each head that was removed from this attention. */
 export function MissingHeads({ parts, manifest }: { parts: AttentionParts; manifest: Manifest | null }) {
   const configured = Number(manifest?.model.config.heads ?? parts.heads);
   const missing = Math.max(0, configured - parts.heads);
@@ -58,7 +58,7 @@ export function MissingHeads({ parts, manifest }: { parts: AttentionParts; manif
   );
 }
 
-/** The role of the head that is looked at. */
+/** Shows the role of the current head and the loss without it. */
 export function HeadRole(props: { section: string; head: number }) {
   const app = useApp();
   const studiedHead = findStudiedHead(app.headStudy.value, props.section, props.head);
@@ -79,12 +79,12 @@ export function HeadRole(props: { section: string; head: number }) {
       <b class="mono" title={String(studiedHead.silent)}>
         {app.hidden.value ? "?" : formatSigned(studiedHead.silent)}
       </b>
-      {app.hidden.value ? "" : error} <span class="quiet">nats a piece, of {formatNumber(study.loss)}, on {formatQuantity(study.pairs, "pair")}</span>
+      {app.hidden.value ? "" : error} <span class="quiet">nats per piece, of {formatNumber(study.loss)}, on {formatQuantity(study.pairs, "pair")}</span>
     </p>
   );
 }
 
-/** What colours and marks say, and on how much text that was measured; or how to measure it. */
+/** Explains the colours and role marks and on how much text they were measured; or says how to measure them. */
 export function RolesLegend() {
   const app = useApp();
   const dark = useDark();
@@ -93,7 +93,7 @@ export function RolesLegend() {
   return (
     <div class="roles-legend quiet">
       <p>
-        The bar below a head: how much the loss grows without it, in nats a piece, measured on {formatCount(study.pairs)} sentence pairs with a loss of{" "}
+        The bar below a head: how much the loss grows without it, in nats per piece, measured on {formatCount(study.pairs)} sentence pairs with a loss of{" "}
         {formatNumber(study.loss)}. <Legend scale={makeStudyScale(study, dark)} />
       </p>
       <details>
@@ -106,9 +106,9 @@ export function RolesLegend() {
             </>
           ))}
           <dt>·</dt>
-          <dd>none of these; that says nothing of what it is good for</dd>
+          <dd>none of these, which says nothing about what the head is good for</dd>
           <dt>●</dt>
-          <dd>a head that this attention has fewer than the model's other ones</dd>
+          <dd>a head that is missing here, compared with the model's other attentions</dd>
         </dl>
       </details>
     </div>

@@ -1,4 +1,4 @@
-// All heads side by side: their patterns, how sharp they are, and one head or two looked at closely.
+// All heads side by side: their patterns, how sharp they are, and one or two heads in detail.
 import { useState } from "preact/hooks";
 import { useApp, useTensor } from "../hooks";
 import { Matrix } from "../matrix";
@@ -11,7 +11,7 @@ import { Missing, Value } from "./values";
 
 const WIDTH = 146; // CSS pixels of a thumbnail and its gap
 
-/** One head of one attention. */
+/** A head of an attention, chosen by the reader. */
 interface HeadChoice {
   section: string;
   head: number;
@@ -28,8 +28,8 @@ export function HeadsView() {
     <div class="stack heads-body">
       <h2>All heads</h2>
       <p class="quiet">
-        Rows attend to columns. Below each: its largest weight in a row and its entropy in nats, both in the mean over the rows. Pick one to see
-        what its weights carry, and to lay another head beside it.
+        Rows attend to columns. Below each: its largest weight in a row and its entropy in nats, both averaged over the rows. Pick one to see
+        what its weights carry, and to compare it with another head.
       </p>
       <RolesLegend />
       {picked && shown && picked.head < shown.heads && <OneHead app={app} manifest={manifest} parts={shown} head={picked.head} key={`${manifest.id} ${picked.section} ${picked.head}`} />}
@@ -49,7 +49,7 @@ interface AttentionHeadsProps {
   onPick: (choice: HeadChoice) => void;
 }
 
-/** The heads of one attention. */
+/** Shows the heads of one attention as thumbnails. */
 function AttentionHeads({ manifest, parts, picked, onPick }: AttentionHeadsProps) {
   const app = useApp();
   const loaded = useTensor(parts.pattern);

@@ -1,4 +1,4 @@
-// The heads of one attention side by side as small pictures, each a way into its head.
+// The heads of one attention side by side as thumbnails; each opens its head.
 
 import { useApp } from "../hooks";
 import { Matrix } from "../matrix";

@@ -1,4 +1,4 @@
-// The whole network as the paper draws it, bottom up, each part a way into its matrices.
+// Map of the whole network, drawn bottom up like the paper's; each part opens its matrices.
 
 import type { ComponentChildren } from "preact";
 import { formatCount, formatQuantity, quotePiece } from "../format";
@@ -30,7 +30,7 @@ export function MapView() {
   );
 }
 
-/** What stands where, for someone who sees it the first time. */
+/** Explains the map to someone who sees it for the first time. */
 function HowToRead(props: { manifest: Manifest; stacks: Stack[] }) {
   const { manifest } = props;
   const width = manifest.axes.D?.size;
@@ -42,14 +42,14 @@ function HowToRead(props: { manifest: Manifest; stacks: Stack[] }) {
     <div class="map-how quiet">
       <p>
         {manifest.model.name}: {layers}, {headsText}, vectors of {width} numbers,{" "}
-        {formatCount(manifest.model.parameters)} numbers learned.
+        {formatCount(manifest.model.parameters)} learned numbers.
       </p>
       <p>
-        Read upwards. Pieces become vectors; each layer adds to them. A small square is a head: its rows read, its
-        columns are read. The frame marks the row that this step looks at. Lines around a part carry what came in past
-        it.
+        Read from the bottom up. Pieces become vectors, and each layer adds to them. A small square is a head: its rows
+        are the positions that read, its columns the positions that are read. The frame marks the row of the current
+        step. A line around a part carries its input past it.
       </p>
-      <p>Click a part, or Tab to it and press Enter, to go in. Esc goes out.</p>
+      <p>Click a part, or move to it with Tab and press Enter, to open it. Esc goes back.</p>
       <RolesLegend />
     </div>
   );
@@ -86,7 +86,7 @@ function StackColumn(props: { manifest: Manifest; stack: Stack; children: Compon
   );
 }
 
-/** The pieces that a stack reads; click one to follow it everywhere. */
+/** Shows the pieces that a stack reads; a click on one follows it in every picture. */
 function Pieces(props: { block: Block; manifest: Manifest }) {
   const app = useApp();
   const op = props.block.tensors.find((row) => row.op.kind === "lookup")?.op;

@@ -1,4 +1,4 @@
-// The arrows of the map: keys and values from the end of one stack to every attention of another that reads it.
+// The arrows of the map: keys and values from the end of one stack to each attention of another that reads them.
 
 import type { RefObject } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";

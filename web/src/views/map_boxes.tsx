@@ -1,4 +1,4 @@
-// The boxes of the map: what stands before the layers, a sub-layer, what comes after, and what is written.
+// The boxes of the map: the input of a stack, a sub-layer, the end of a stack, and the next piece.
 
 import { formatProbability, quotePiece } from "../format";
 import { useApp } from "../hooks";
@@ -38,7 +38,7 @@ export function InputBox(props: { block: Block }) {
   );
 }
 
-/** A sub-layer in a row: what is done before it, the part itself, what is done after. */
+/** Shows one sub-layer as a row: norms before it, the part itself, addition and norm after it. */
 export function SublayerBox(props: { block: Block }) {
   const app = useApp();
   const { block } = props;
@@ -70,7 +70,7 @@ function NormBox(props: { operations: string; block: Block; onOpen: () => void }
   );
 }
 
-/** What stands before and after the part: "norm" and "add", or nothing and "add & norm". */
+/** Describes the operations before and after the part: "norm" and "add", or nothing and "add & norm". */
 function describeSurroundings(block: Block): [string, string] {
   const kinds = block.tensors.map((row) => row.op.kind);
   const part = kinds.findIndex((kind) => kind === "linear");
@@ -78,7 +78,7 @@ function describeSurroundings(block: Block): [string, string] {
   return [listNames(0, part).join(" & "), listNames(part, kinds.length).join(" & ")];
 }
 
-/** 128 → 256 → 128: how wide the vectors are on the way. */
+/** Describes the widths of the vectors on the way through a feed-forward: 128 → 256 → 128. */
 function describeWidths(block: Block): string {
   const part = block.tensors.filter((row) => row.op.kind === "linear" || row.op.kind === "activation");
   const widths = part.map((row) => row.shape.at(-1) ?? 0);
@@ -112,7 +112,7 @@ function NotCapturedNote(props: { row: TensorRow }) {
   return props.row.captured ? null : <span class="quiet">not captured</span>;
 }
 
-/** The most likely next pieces of this step, and the one that was written. */
+/** Shows the most likely next pieces of this step, and the one that was chosen. */
 export function NextPieceBox(props: { manifest: Manifest }) {
   const app = useApp();
   const step = props.manifest.steps[app.step.value];

@@ -1,13 +1,13 @@
-// Matrices side by side, with what happens between them.
+// Matrices side by side, with the operations between them.
 
 import type { ComponentChildren } from "preact";
 import { useApp } from "../hooks";
 import type { App } from "../state";
 
 interface FlowStepProps {
-  /** What is done to get here from the one before. */
+  /** Operation that leads here from the matrix before. */
   sign?: string;
-  /** How many columns have words above them, or numbers: how much room it needs. */
+  /** Number of columns with words above them, and with numbers: they decide how much room is needed. */
   words?: number;
   numbers?: number;
   caption?: string;
@@ -34,19 +34,19 @@ export function FlowStep(props: FlowStepProps) {
   );
 }
 
-/** Room for a matrix with this many rows of words; a longer one scrolls. */
+/** Chooses the height of a matrix with this many rows of words; a longer one scrolls. */
 export function chooseHeight(rows: number): number {
   return Math.min(760, 140 + 40 * rows);
 }
 
-/** Smaller cells for long sentences, so that two of their matrices fit side by side; else what the matrix chooses. */
+/** Chooses smaller cells for long sentences, so that two matrices fit side by side; otherwise leaves it to the matrix. */
 export function chooseCellSize(app: App, words: number): number | undefined {
   return words > MANY_WORDS && !app.numbers.value ? 15 * getLetterScale(app) : undefined;
 }
 
 const MANY_WORDS = 16;
 
-/** How much larger letters are before a class. */
+/** Gets how much larger letters are in teach mode. */
 function getLetterScale(app: App): number {
   return app.mode.value === "teach" ? 1.35 : 1;
 }

@@ -1,4 +1,4 @@
-// What a norm does to each vector: its mean and standard deviation before and after.
+// Effect of a norm on each vector: mean and standard deviation before and after.
 
 import { formatNumber, quotePiece } from "../format";
 import { useApp, useTensor } from "../hooks";
@@ -48,14 +48,14 @@ export function MeansAndDeviations(props: { manifest: Manifest; row: TensorRow; 
       </table>
       <p class="quiet">
         {props.row.op.kind === "norm" && props.row.op.rms
-          ? "This norm takes off no mean: it divides by the root of the mean square, then each dimension gets a weight of its own."
-          : "After: not exactly 0 and 1, for each dimension then gets a weight and a bias of its own."}
+          ? "This norm subtracts no mean: it divides by the root of the mean square; then each dimension gets its own weight."
+          : "Afterwards they are not exactly 0 and 1, because each dimension then gets its own weight and bias."}
       </p>
     </details>
   );
 }
 
-/** Mean and standard deviation of each vector. */
+/** Computes the mean and standard deviation of each vector. */
 export function computeMoments({ row, values }: Tensor): [number, number][] {
   const width = row.shape.at(-1) ?? 1;
   return Array.from({ length: values.length / width }, (_, position) => {

@@ -1,4 +1,4 @@
-// Many numbers as bars on a canvas, or as a curve, with one place picked out; colours as in a matrix.
+// Many numbers as bars or as a curve on a canvas, with one of them picked; colours as in a matrix.
 
 import { useEffect, useRef } from "preact/hooks";
 import { makeSymmetricScale, toRgb } from "../colour";

@@ -1,4 +1,4 @@
-// One head looked at closely: its weights, what they carry, and the difference to another head.
+// One head in detail: its weights, what they contribute, and the difference to another head.
 import { useState } from "preact/hooks";
 import { makeSymmetricScale } from "../colour";
 import { formatNumber, roundUp } from "../format";
@@ -44,7 +44,7 @@ export function OneHead({ app, manifest, parts, head }: OneHeadProps) {
           {describeSection(parts.section)}, head {head + 1}
         </h3>
         <button type="button" class="button" onClick={() => app.goTo({ view: "head", section: parts.section, head })}>
-          Open how it is computed
+          Show how it is computed
         </button>
         <label>
           Compare with{" "}
@@ -79,7 +79,7 @@ export function OneHead({ app, manifest, parts, head }: OneHeadProps) {
   );
 }
 
-/** A sentence on weight that lies on marks, with its size. */
+/** Says how much of the weight lies on special tokens. */
 function SpecialTokenNote({ manifest, parts, head }: Omit<OneHeadProps, "app">) {
   const loaded = useTensor(parts.pattern);
   if (loaded.state !== "ready") return null;
@@ -88,14 +88,14 @@ function SpecialTokenNote({ manifest, parts, head }: Omit<OneHeadProps, "app">) 
   const specialTokens = [...findSpecialTokens(manifest, parts.keyDim)].map((key) => listLabels(manifest, parts.keyDim)[key] ?? "").join(" ");
   return (
     <p class="quiet">
-      <Value shown={formatNumber(measures.onSpecialTokens)} /> of the weight lies on {specialTokens} (mean over the rows). Much weight on a mark usually means that
-      there is nothing to fetch: look at what is carried, not at the weight. Weights say where a head reads, not what the model decided on;
+      <Value shown={formatNumber(measures.onSpecialTokens)} /> of the weight lies on {specialTokens} (mean over the rows). Much weight on a special token usually
+      means that there is nothing relevant to read: look at what is carried, not at the weight. Weights say where a head reads, not what the model decided on;
       how much they explain is debated (Jain and Wallace 2019, Wiegreffe and Pinter 2019).
     </p>
   );
 }
 
-/** How much each weight moves the stream; needs the values and the output matrix. */
+/** Shows the length of the vector that each key adds to each query; needs the values and the output matrix. */
 function ContributionSheet({ app, manifest, parts, head }: OneHeadProps) {
   const dark = useDark();
   const output = findTensorRow(manifest, parts.output);

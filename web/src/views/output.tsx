@@ -1,4 +1,4 @@
-// What the model could have written at a step, and the parts that add up to the logit of what it wrote.
+// The candidates of one step, and the parts that add up to the logit of the chosen piece.
 import { useState } from "preact/hooks";
 import { formatCount, formatFixed, formatNumber, formatProbability, formatSigned, quotePiece } from "../format";
 import { useApp, useLoaded } from "../hooks";
@@ -48,13 +48,13 @@ function Candidates({ app, manifest, step }: { app: App; manifest: Manifest; ste
         {quotePiece(step.chosen.piece)} is number {formatCount(step.rank)} of {formatCount(step.top.length + step.others_count)}; its logit is{" "}
         <Value shown={formatNumber(step.chosen.logit)} />. Entropy <Value shown={formatNumber(step.entropy)} /> nats: as open as a choice between{" "}
         <Value shown={formatNumber(Math.exp(step.entropy))} /> equally likely pieces.
-        {step.rank > 1 && !manifest.forced ? " The beam chose it although another was likelier here, for what came after." : ""}
+        {step.rank > 1 && !manifest.forced ? " The beam chose it although another piece was likelier here, because of what came after." : ""}
       </p>
     </section>
   );
 }
 
-/** The account of the written piece, against another one if wanted. */
+/** Shows the account of the chosen piece's logit, or of its difference to the logit of another piece. */
 function LogitOrigin({ app, manifest, step }: { app: App; manifest: Manifest; step: Step }) {
   const [other, setOther] = useState<number | undefined>(undefined);
   const args = { step: step.step, piece: step.chosen.id, ...(other === undefined ? {} : { other }) };
@@ -67,7 +67,7 @@ function LogitOrigin({ app, manifest, step }: { app: App; manifest: Manifest; st
       </header>
       {loaded.state === "loading" && <Loading />}
       {loaded.state === "missing" && <Missing message={loaded.message} />}
-      {loaded.state === "ready" && !loaded.value && <Missing message="The account of this choice is not captured here." />}
+      {loaded.state === "ready" && !loaded.value && <Missing message="The account of this choice was not captured." />}
       {loaded.state === "ready" && loaded.value && <LogitParts app={app} manifest={manifest} account={loaded.value} />}
       <p class="quiet">
         Direct effects, with every norm frozen as it was in this run. What a part changes in later parts is counted in those parts, not in its
@@ -152,7 +152,7 @@ function LogitParts({ app, manifest, account }: { app: App; manifest: Manifest; 
   );
 }
 
-/** Without the name of the stack: all parts stand in the one that writes. */
+/** Describes a part without the name of its stack, which is always the decoder. */
 function describePart(part: AccountPart): string {
   const head = parseHeadPart(part);
   const section = describeSection(head?.section ?? part.name).replace(/^[^,]+, (?=layer)/, "");

@@ -1,4 +1,4 @@
-// A number that training left: where the way back from any cell ends.
+// One learned number, where the way back from any cell ends.
 
 import { useState } from "preact/hooks";
 import { listParameters } from "../explanation";
@@ -39,7 +39,7 @@ export function ParameterCell(props: { manifest: Manifest; name: string; index: 
           </span>
         </h2>
         <p>
-          Learned in training: one of {parameter.shape.join(" × ")} numbers. It is made from nothing else in this run.
+          Learned in training: one of {parameter.shape.join(" × ")} numbers. It is not computed from anything else in this run.
           {describePiece(manifest, name, row)}
         </p>
         {values ? (
@@ -83,7 +83,7 @@ export function ParameterCell(props: { manifest: Manifest; name: string; index: 
   );
 }
 
-/** Which piece of this sentence a row of an embedding table belongs to. */
+/** Says which piece of this sentence a row of an embedding table belongs to; empty where to none. */
 function describePiece(manifest: Manifest, name: string, row: number): string {
   const pieces = manifest.tensors.flatMap(({ op }) => {
     if (op.kind !== "lookup" || op.table !== name) return [];

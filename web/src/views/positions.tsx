@@ -1,4 +1,4 @@
-// Where order enters: the vectors of the positions, their formula, and how alike any two of them are.
+// Position vectors: their values, their formula, and how similar any two of them are.
 import { useState } from "preact/hooks";
 import { makeSymmetricScale } from "../colour";
 import { formatNumber, quotePiece } from "../format";
@@ -32,7 +32,7 @@ export function PositionsView() {
         </label>
       </header>
       <p>
-        Each row is {row.means}: {row.of}. It is added to the embedding of whatever piece stands there
+        Each row is {row.means}: {row.of}. It is added to the embedding of the piece at that position
         {row.op.kind === "row" ? "; these vectors were trained" : "; nothing here was trained"}.
       </p>
       {app.code.value && makeFormula(row.op)}
@@ -43,7 +43,7 @@ export function PositionsView() {
   );
 }
 
-/** A model without such vectors: what it does instead. */
+/** Says how a model without position vectors represents order. */
 function NoPositions({ manifest }: { manifest: Manifest }) {
   const turned = findRotatedQueries(manifest);
   return (
@@ -51,11 +51,11 @@ function NoPositions({ manifest }: { manifest: Manifest }) {
       <h2>Positions</h2>
       {turned ? (
         <p>
-          This model adds no vector for the place of a piece. It turns each pair of numbers of a query and of a key in self-attention by an
+          This model adds no vector for the position of a piece. It rotates each pair of numbers of a query and of a key in self-attention by an
           angle that grows with the position, so that their product depends on the distance alone: see {turned.name}.
         </p>
       ) : (
-        <p>This model is told nothing about order: in self-attention a sentence is a bag of pieces.</p>
+        <p>This model gets no information about order: in self-attention a sentence is a bag of pieces.</p>
       )}
     </section>
   );
@@ -116,7 +116,7 @@ function PositionCosines({ manifest, row }: { manifest: Manifest; row: TensorRow
   );
 }
 
-/** The cosines from one position to all others, as a line; zero is drawn. */
+/** Draws the cosines of one position with all others as a line, with a line at zero. */
 function Curve({ values, at }: { values: Float32Array; at: number }) {
   const [width, height] = [360, 140];
   const x = (i: number) => 10 + (i / Math.max(1, values.length - 1)) * (width - 20);
@@ -139,7 +139,7 @@ function Curve({ values, at }: { values: Float32Array; at: number }) {
   );
 }
 
-/** The cosine of every two rows. */
+/** Computes the cosine of every pair of rows. */
 export function computeCosines(vectors: Float32Array, size: number, width: number): Float32Array {
   const norms = Array.from({ length: size }, (_, i) => Math.hypot(...vectors.subarray(i * width, (i + 1) * width)));
   const cosines = new Float32Array(size * size);

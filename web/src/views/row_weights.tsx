@@ -1,4 +1,4 @@
-// For one query of a head: how much it reads from each key, and beside it how much what it read there adds.
+// The weights of one query of a head, and beside each the length of the vector that this key adds to the output.
 
 import { readNumber } from "../cell_terms";
 import { formatNumber, quotePiece } from "../format";
@@ -12,7 +12,7 @@ import { Loading, Missing, Value } from "./values";
 
 interface WeightsAndNorms {
   weights: Float32Array;
-  /** Length of the vector that each key adds to each query's output by this head; null where that cannot be said. */
+  /** Length of the vector that each key adds to each query through this head; null where values or W_O are missing. */
   norms: Float32Array | null;
   allowed: Tensor | null;
   keys: number;
@@ -38,8 +38,8 @@ export function RowWeights(props: { manifest: Manifest; parts: AttentionParts; h
       ) : null}
       <p class="quiet reading-width">
         A weight says how much is read; the length of weight · v · W<sub>O</sub> says how much of it reaches the output.
-        Much weight on an end mark usually means that there is nothing to fetch: look at what it adds. Follow another
-        piece to see its row.
+        Much weight on an end mark usually means that there is nothing relevant to read: look at what it adds. Follow
+        another piece to see its row.
       </p>
     </section>
   );

@@ -1,4 +1,4 @@
-// The story: one of fourteen stops at a time, beside the picture it speaks of.
+// The story: one of fourteen stops at a time, beside the picture it explains.
 import { useEffect, useRef } from "preact/hooks";
 import { useApp, useLoaded } from "../hooks";
 import type { App } from "../state";
@@ -14,7 +14,7 @@ export function StoryView() {
   return <StopPanel app={app} manifest={manifest} number={number} />;
 }
 
-/** The source piece the story follows: the pinned one, else the second, which rarely is a mere article. */
+/** Chooses the source piece of the story: the followed one, else the second, which is rarely an article. */
 export function chooseStoryPiece(app: App, manifest: Manifest): number {
   const follow = app.follow.value;
   if (follow?.dim === "S") return follow.index;
@@ -28,7 +28,7 @@ function StopPanel({ app, manifest, number }: { app: App; manifest: Manifest; nu
   const stop = stops[number - 1];
   const shown = useRef<number | null>(null);
   useEffect(() => {
-    // A link says its own place; the story moves the picture when it begins and when it goes on.
+    // A link names its own place, so the story moves the picture only when it begins and when it goes on.
     if (stop && (shown.current !== null || number === 1)) visitStop(app, manifest, stop);
     shown.current = number;
   }, [number]);
@@ -62,7 +62,7 @@ function StopPanel({ app, manifest, number }: { app: App; manifest: Manifest; nu
   );
 }
 
-/** Moves the picture to a stop; what an earlier place had opened is closed. */
+/** Moves the picture to a stop, and closes what an earlier place had opened. */
 function visitStop(app: App, manifest: Manifest, stop: StoryStop): void {
   const closed = { section: undefined, tensor: undefined, head: undefined, row: undefined, col: undefined, index: undefined };
   if (stop.isTimedLater && app.step.value === 0) app.step.value = Math.min(2, manifest.steps.length - 1);
@@ -82,7 +82,7 @@ function StopText({ app, stop, piece, step, traceKey }: { app: App; stop: StoryS
   );
 }
 
-/** A line of the program that made the numbers, as it is installed. */
+/** Shows the installed source line that computed the numbers. */
 export function SourceLine({ code, name }: { code: Code; name: string }) {
   return (
     <figure class="source-line">

@@ -1,4 +1,4 @@
-// A sum laid open: its operands, its products and how it grows, with every number a way back to its own cell.
+// The terms of a sum: operands, products and the running sum; every number links to its own cell.
 
 import { useState } from "preact/hooks";
 import type { Operand, Sum, Term } from "../cell_terms";
@@ -124,7 +124,7 @@ function TermRow(props: { sum: Sum; at: number; picked: boolean }) {
   );
 }
 
-/** A number that leads to its own cell. */
+/** Shows a number as a button that opens its own cell. */
 export function OperandButton(props: { operand: Operand; named?: boolean }) {
   const app = useApp();
   const { operand } = props;
@@ -144,16 +144,16 @@ export function OperandButton(props: { operand: Operand; named?: boolean }) {
   );
 }
 
-/** The place where a number is explained. */
+/** Makes the place where a number is explained. */
 export function makeCellPlace(operand: { name: string; index: number[] }) {
   return { view: "cell" as const, tensor: operand.name, index: operand.index };
 }
 
 function describeShown(terms: number): string {
-  return terms > FEW ? `the ${SHOWN} largest of ${terms} and the one picked out` : "term by term";
+  return terms > FEW ? `the ${SHOWN} largest of ${terms} and the one picked` : "term by term";
 }
 
-/** The term of the cell itself, else the largest. */
+/** Chooses the term that is picked at first: the cell's own, else the largest. */
 function choosePicked(terms: Term[]): number {
   const ownIndex = terms.findIndex((term) => term.own);
   return ownIndex < 0 ? (sortBySize(terms)[0] ?? 0) : ownIndex;

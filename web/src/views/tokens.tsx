@@ -1,4 +1,4 @@
-// From text to numbers: the sentence as written, as the tokenizer has it, in pieces, and each piece's id.
+// From text to numbers: the sentence as written, normalised, in pieces, and with the id of each piece.
 import { formatQuantity, quotePiece } from "../format";
 import { useApp } from "../hooks";
 import type { App } from "../state";
@@ -16,7 +16,7 @@ export function TokensView() {
       <SidePanel app={app} side={manifest.source} title="Source" dim="S" />
       <SidePanel app={app} side={manifest.target} title={targetTitle} dim={null} />
       <p class="quiet">
-        The decoder reads its own text one place later: {manifest.inputs.pieces.map((piece) => quotePiece(piece)).join(" ")}. So
+        The decoder reads its own text one position later: {manifest.inputs.pieces.map((piece) => quotePiece(piece)).join(" ")}. So
         row 0 of every decoder picture is the start mark, and it writes {quotePiece(manifest.target.pieces[0])}.
       </p>
     </div>
@@ -83,7 +83,7 @@ function PieceButton({ app, side, index, dim }: { app: App; side: Side; index: n
   );
 }
 
-/** The pieces of each word together, marks alone, in the order of the sentence. */
+/** Groups the pieces of each word, in the order of the sentence; special tokens stand alone. */
 export function groupPieces(side: Side): { text: string; pieces: number[] }[] {
   const words = side.text.split(/\s+/).filter(Boolean);
   const groups: { word: number | null; text: string; pieces: number[] }[] = [];
@@ -96,7 +96,7 @@ export function groupPieces(side: Side): { text: string; pieces: number[] }[] {
   return groups;
 }
 
-/** What may explain a bad translation already here: words in many pieces, characters without a piece. */
+/** Lists signs of a bad translation that the pieces already show: words in many pieces, characters without a piece. */
 export function listWarnings(side: Side): string[] {
   const splitWords = groupPieces(side)
     .filter((word) => word.pieces.length >= MANY_PIECES)

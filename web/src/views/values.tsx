@@ -1,4 +1,4 @@
-// Small shared parts: a sentence whose numbers teach mode hides, one such number, and what is not there.
+// Values and texts that teach mode can hide, and notes for numbers that are missing or loading.
 import { formatNumber, type RichText } from "../format";
 import { useApp } from "../hooks";
 
@@ -13,7 +13,7 @@ export function RichTextSpan(props: { text: RichText }) {
   );
 }
 
-/** A value as text, or a gap of the same width until the space bar is pressed. */
+/** Shows a value, or a gap of the same width while teach mode hides it. */
 export function Value(props: { shown: string; exact?: string }) {
   const hidden = useApp().hidden.value;
   return hidden ? (
@@ -27,7 +27,7 @@ export function Value(props: { shown: string; exact?: string }) {
   );
 }
 
-/** Where something was not captured or does not exist: hatched, with the words. */
+/** Shows a hatched note where something was not captured or does not exist. */
 export function Missing(props: { message: string }) {
   return <p class="missing-note">{props.message}</p>;
 }

@@ -1,4 +1,4 @@
-// Finding out what is wrong with a translation: a verdict with numbers, and the run again with something changed.
+// Diagnosis of a translation: a verdict with numbers, and a form to repeat the run with edits.
 import { useState } from "preact/hooks";
 import { getBaseline } from "../baseline";
 import { makeSymmetricScale } from "../colour";
@@ -63,7 +63,7 @@ function VerdictPanel({ app, manifest }: { app: App; manifest: Manifest }) {
           </button>
         </form>
       ) : (
-        !verdict && <p class="quiet">This is a file without a verdict; serve the model to ask for one.</p>
+        !verdict && <p class="quiet">This is a file without a verdict; to ask for one, open the model with “pellucid serve”.</p>
       )}
       {verdict && <Findings app={app} findings={verdict.findings} />}
       {verdict && <Erasures manifest={manifest} verdict={verdict} />}
@@ -111,7 +111,7 @@ function Findings({ app, findings }: { app: App; findings: Finding[] }) {
   );
 }
 
-/** How much each written piece loses when something is hidden: source words above, earlier pieces below. */
+/** Shows how much log-probability each target piece loses when a source word or an earlier piece is hidden. */
 function Erasures({ manifest, verdict }: { manifest: Manifest; verdict: Verdict }) {
   const dark = useDark();
   const { erasure_source: source, erasure_prefix: prefix } = verdict;

@@ -1,4 +1,4 @@
-// The whole trace as a file, with its size said before anything is made.
+// Download of the whole trace as a file, with its size estimated beforehand.
 import { makeFileName, makeNamedArray, saveFile, writeNpz } from "../file_formats";
 import { formatBytes } from "../format";
 import { type App, describeError } from "../state";
@@ -28,7 +28,7 @@ export function WholeTrace({ app, manifest }: { app: App; manifest: Manifest }) 
           ))}
         </ul>
       ) : (
-        <p class="quiet">The page with its numbers in one file is made where the model is: “pellucid explain --html”, or trace.save_html().</p>
+        <p class="quiet">To save the page with its numbers in one file, run “pellucid explain --html” or call trace.save_html() where the model is.</p>
       )}
       <div class="row">
         <button type="button" class="button" onClick={() => saveAll().catch((error) => (app.problem.value = describeError(error)))}>
@@ -42,13 +42,13 @@ export function WholeTrace({ app, manifest }: { app: App; manifest: Manifest }) 
 const FILES = [
   { what: "html-maps", label: "HTML: maps", holds: "the page with all attention weights, candidates, the tree and the accounts" },
   { what: "html-float16", label: "HTML: all, float16", holds: "the page with every captured number, rounded to three digits" },
-  { what: "html-float32", label: "HTML: all, float32", holds: "the page with every captured number as it was" },
+  { what: "html-float32", label: "HTML: all, float32", holds: "the page with every captured number, unrounded" },
   { what: "html-weights", label: "HTML: all and the weights", holds: "the same with the model's own weights, so that every number can be recomputed" },
 ] as const;
 
 const MAP_KINDS = new Set(["softmax", "present", "causal"]);
 
-/** Bytes of a file before packing, with base64's four signs for three bytes; what packing saves is not counted. */
+/** Estimates the bytes of a file: base64 writes four characters for three bytes; what compression saves is not counted. */
 export function estimateSize(manifest: Manifest, what: (typeof FILES)[number]["what"]): number {
   const countNumbers = (shape: number[]) => shape.reduce((a, b) => a * b, 1);
   const rows = manifest.tensors.filter((row) => row.captured && (what !== "html-maps" || MAP_KINDS.has(row.op.kind)));
@@ -58,14 +58,14 @@ export function estimateSize(manifest: Manifest, what: (typeof FILES)[number]["w
   return ((tensors + weights) * 4) / 3 + JSON.stringify(manifest).length + estimateAnswerBytes(manifest) + measurePageBytes();
 }
 
-/** Two accounts for each step, about 60 signs for a head and 20 for each position that it reads. */
+/** Estimates two accounts for each step: about 60 characters for a head and 20 for each position that it reads. */
 function estimateAnswerBytes(manifest: Manifest): number {
   const writing = listAttentions(manifest).filter((parts) => parts.queryDim === "T");
   const accountBytes = writing.reduce((sum, parts) => sum + parts.heads * (60 + 20 * (manifest.axes[parts.keyDim]?.size ?? 0)), 0);
   return 2 * manifest.steps.length * accountBytes;
 }
 
-/** The page itself, where the browser tells how large its script was. */
+/** Measures the page's own script, where the browser reports its size. */
 function measurePageBytes(): number {
   const loaded = performance.getEntriesByType("resource").filter((entry) => /\/pellucid\.js$/.test(entry.name));
   return (loaded[0] as PerformanceResourceTiming | undefined)?.decodedBodySize ?? 0;

@@ -1,4 +1,4 @@
-// The words of the model on a map: every piece of a table, those of the sentence marked, the neighbours of one picked.
+// Map of the vocabulary: every piece of an embedding table, with the sentence's pieces and the neighbours of one marked.
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { formatCount, formatNumber, quotePiece } from "../format";
@@ -44,7 +44,7 @@ export function WordsView() {
   );
 }
 
-/** The ids of the sentence's pieces that this table has vectors for, each once. */
+/** Lists the ids of the sentence's pieces that this table has vectors for, each once. */
 function listSentenceIds(map: WordMap, manifest: Manifest): number[] {
   const shared = Object.keys(map.sides).length === 1;
   const ids = [...(shared || map.side === "source" ? manifest.source.ids : []), ...(shared || map.side !== "source" ? manifest.target.ids : [])];
@@ -64,8 +64,8 @@ function WordsMap({ map, manifest }: { map: WordMap; manifest: Manifest }) {
   return (
     <>
       <p>
-        What is {map.sides[map.side]}. {formatCount(map.count)} pieces, each a vector of {map.width} numbers, laid out along the two directions in which they vary most (principal components). These hold{" "}
-        <NumberValue value={100 * first} />% and <NumberValue value={100 * second} />% of the variance, so what is near here need not be near: the list below compares whole vectors.
+        The table shown: {map.sides[map.side]}. It has {formatCount(map.count)} pieces, each a vector of {map.width} numbers, laid out along the two directions in which they vary most (principal components). These hold{" "}
+        <NumberValue value={100 * first} />% and <NumberValue value={100 * second} />% of the variance, so pieces that are close on the map need not be close: the list compares whole vectors.
         {map.pieces.length < map.count ? ` This file has the places of ${formatCount(map.pieces.length)} of them.` : ""}
       </p>
       <PieceSearch points={sentencePoints} map={map} picked={point} onPick={setPoint} />
@@ -79,7 +79,7 @@ function WordsMap({ map, manifest }: { map: WordMap; manifest: Manifest }) {
           {neighbours.state === "missing" && <Missing message={neighbours.message} />}
           {neighbours.state === "ready" && <NeighbourTable name="nearest by cosine" neighbours={neighbours.value} />}
           <p class="quiet">
-            Two pieces of this table have a cosine of <NumberValue value={map.chance.mean} /> in the mean, ± <NumberValue value={map.chance.deviation} />.
+            Two pieces of this table have a cosine of <NumberValue value={map.chance.mean} /> on average, ± <NumberValue value={map.chance.deviation} />.
           </p>
         </aside>
       </div>
@@ -126,12 +126,12 @@ function PieceSearch(props: { points: number[]; map: WordMap; picked: number; on
       <button type="submit" class="button" disabled={options.length === 0}>
         Show
       </button>
-      {text && <span class="quiet">{options.length ? `${options.length === MOST_OPTIONS ? `${MOST_OPTIONS} or more` : options.length} begin so, ${quotePiece(map.pieces[options[0] ?? 0])} first` : "no piece begins so"}</span>}
+      {text && <span class="quiet">{options.length ? `${options.length === MOST_OPTIONS ? `${MOST_OPTIONS} or more` : options.length} match, ${quotePiece(map.pieces[options[0] ?? 0])} first` : "no piece begins like this"}</span>}
     </form>
   );
 }
 
-/** Pieces that begin with a text, the whole one first, with or without the mark of a space. */
+/** Finds pieces that begin with a text, shortest first; the mark of a space before a piece is ignored. */
 export function findPieces(pieces: string[], text: string): number[] {
   const prefix = text.trim().toLowerCase();
   if (!prefix) return [];
@@ -178,7 +178,7 @@ function ScatterPlot({ map, places, sentencePoints, neighbourPoints, picked, onP
     <figure class="word-map-scatter">
       <div class="row">
         <label class="slider">
-          closer <input type="range" min={1} max={32} step={1} value={zoom} onInput={(event) => setZoom(Number(event.currentTarget.value))} />
+          zoom <input type="range" min={1} max={32} step={1} value={zoom} onInput={(event) => setZoom(Number(event.currentTarget.value))} />
         </label>
         <span class="quiet">Arrow keys go from piece to piece.</span>
       </div>

@@ -150,12 +150,12 @@ def rows_by_head(result: "ProbeResult") -> Iterator[list[str]]:
 
 def column_heads(result: "ProbeResult") -> list[str]:
     """The heads of the columns of numbers: the words of the order, or how far apart the rows are."""
-    return [result.words[n] for n in result.wanted] or ["apart"]
+    return [result.words[n] for n in result.ordered_words] or ["apart"]
 
 
 def head_values(result: "ProbeResult", head: "ProbedHead") -> list[float]:
     """The numbers of a head in these columns."""
-    return [head.shares[0][n] for n in result.wanted] or [head.margin]
+    return [head.shares[0][n] for n in result.ordered_words] or [head.margin]
 
 
 def most_read_words(result: "ProbeResult", head: "ProbedHead") -> str:
