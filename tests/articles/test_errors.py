@@ -447,7 +447,7 @@ def test_the_keys_of_a_sentence_are_made_once_and_kept():
     for step in range(3):
         with torch.no_grad():
             model.decode(torch.tensor([[2 + step]]), memory, cache)
-        kept.append([cache.layer(number).source[0] for number in (0, 1)])
+        kept.append([layer.source[0] for layer in cache.layers.values() if layer.source is not None])
     for layer in (0, 1):
         assert kept[0][layer] is kept[1][layer] is kept[2][layer]
     assert not torch.allclose(kept[0][0], kept[0][1], atol=1e-2)

@@ -36,8 +36,9 @@ def test_sentences_leave_with_their_keys():
     keys, values = cache.layer(0).append(*new)
     assert torch.equal(keys, torch.cat([k[[0, 2]], new[0]], dim=2))
     assert torch.equal(values, torch.cat([v[[0, 2]], new[1]], dim=2))
-    assert cache.layer(0).source is not None
-    assert torch.equal(cache.layer(0).source[1], v[[0, 2]])
+    source = cache.layer(0).source
+    assert source is not None
+    assert torch.equal(source[1], v[[0, 2]])
 
 
 def test_two_hypotheses_of_one_beginning_read_that_and_not_each_other():
