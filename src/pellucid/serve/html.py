@@ -56,7 +56,7 @@ def split_html(html: str) -> list[str | HtmlText]:
     """Split HTML into texts to translate and markup that stays as it is, in their order.
 
     >>> split_html("<p>Tom &amp; <b>Ann</b></p>")
-    ['<p>', Text(text='Tom & <0>Ann</0>', tags={'<0>': '<b>', '</0>': '</b>'}), '</p>']
+    ['<p>', HtmlText(text='Tom & <0>Ann</0>', tags={'<0>': '<b>', '</0>': '</b>'}), '</p>']
     """
     parts: list[str | HtmlText] = []
     run: list[re.Match[str] | str] = []
