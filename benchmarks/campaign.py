@@ -181,7 +181,7 @@ def run_undisturbed(settings: RunConfig, out: Path, workers: int = 1) -> None:
         return
     shutil.rmtree(out, ignore_errors=True)
     crew = start_training(settings, out, workers)
-    assert crew.end(within=3600) == [0] * workers, crew.said
+    assert crew.end(within=3600) == [0] * workers, crew.output
 
 
 def prepare_shard_run(settings: RunConfig, folder: Path) -> RunConfig:
