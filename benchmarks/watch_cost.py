@@ -195,7 +195,7 @@ def line(f: Figures) -> str:
     low, middle, high = statistics.quantiles(f.ratios, n=4)
     _, control, _ = statistics.quantiles(f.control, n=4)
     return (
-        f"| {f.what} | {f.sentences} x {f.length} | {f.milliseconds:.3g} | {len(f.ratios)} | {middle:.3f} "
+        f"| {f.label} | {f.sentences} x {f.length} | {f.milliseconds:.3g} | {len(f.ratios)} | {middle:.3f} "
         f"| {low:.3f} to {high:.3f} | {control:.3f} |"
     )
 
