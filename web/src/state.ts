@@ -165,14 +165,14 @@ export function makeApp(source: TraceSource, host: Host): App {
     loadTensor(name) {
       const started = pending.get(name);
       if (started) return started;
-      const [answer, answersNow] = [fetchTensor(name), pending];
-      const loadedNow = loaded;
-      answersNow.set(name, answer);
-      answer.then(
+      // A new trace replaces the maps: numbers that come late belong to the maps of their own trace.
+      const [request, pendingNow, loadedNow] = [fetchTensor(name), pending, loaded];
+      pendingNow.set(name, request);
+      request.then(
         (tensor) => loadedNow.set(name, tensor),
-        () => answersNow.delete(name),
+        () => pendingNow.delete(name),
       );
-      return answer;
+      return request;
     },
 
     peekTensor: (name) => loaded.get(name),
@@ -235,10 +235,10 @@ export function makeApp(source: TraceSource, host: Host): App {
       const key = `${verb} ${JSON.stringify(args)}`;
       const started = answers.get(key) as Promise<Acts[typeof verb]["gives"]> | undefined;
       if (started) return started;
-      const [answer, now] = [requestAnswer(verb, args), answers];
-      now.set(key, answer);
-      answer.catch(() => now.delete(key));
-      return answer;
+      const [request, answersNow] = [requestAnswer(verb, args), answers];
+      answersNow.set(key, request);
+      request.catch(() => answersNow.delete(key));
+      return request;
     },
   };
 

@@ -112,7 +112,7 @@ test("where the trace of a link is gone, its sentence is translated again", asyn
   assert.equal(without.problem.value, "That trace is gone.");
 });
 
-/** A trace that was asked with this, as the server tells of it. */
+/** Makes the manifest that the server gives for a question. */
 function answerQuestion({ sentence, beam, target_ids, prefix_ids, edits, model }: Question): Manifest {
   const plain = makeManifest();
   const prefix = (prefix_ids ?? []).map((id) => `p${id}`).join(" ");

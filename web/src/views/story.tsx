@@ -71,8 +71,8 @@ function visitStop(app: App, manifest: Manifest, stop: StoryStop): void {
 }
 
 function StopText({ app, stop, piece, step, traceKey }: { app: App; stop: StoryStop; piece: number; step: number; traceKey: string }) {
-  const values = async (name: string) => (await app.loadTensor(name)).values;
-  const loaded = useLoaded(() => stop.writeText({ piece, step, values }), `${traceKey} ${piece} ${step}`);
+  const readValues = async (name: string) => (await app.loadTensor(name)).values;
+  const loaded = useLoaded(() => stop.writeText({ piece, step, readValues }), `${traceKey} ${piece} ${step}`);
   const hint = app.host === "file" ? " A file that is saved with all numbers shows them." : "";
   if (loaded.state === "missing") return <Missing message={loaded.message + hint} />;
   return (
