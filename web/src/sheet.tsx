@@ -60,7 +60,7 @@ function FullSheet(props: SheetProps) {
     const [row, col] = [clamp(cell[0], props.rows.size), clamp(cell[1], props.cols.size)];
     setPinned([row, col]);
     scrollToCell(frame.current, layout, visibleSize, row, col);
-    focus.current?.focus({ preventScroll: true });
+    focus.current?.focus({ preventScroll: true }); // scrollToCell has scrolled already
   };
   const locatePointer = (event: MouseEvent): [number, number] => {
     const box = (canvas.current as HTMLCanvasElement).getBoundingClientRect();
