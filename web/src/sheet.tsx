@@ -41,7 +41,7 @@ function FullSheet(props: SheetProps) {
     viewHeight: visibleSize.height,
     ratio: globalThis.devicePixelRatio || 1,
   });
-  const marks = { follow: app.follow.value, pinned, hover, numbers, hidden: app.hidden.value };
+  const marks = { follow: app.followed.value, pinned, hover, numbers, hidden: app.hidden.value };
   const draw = () => {
     const context = canvas.current?.getContext("2d");
     if (context && room > 0) paintSheet(context, props, props.scale, view(), marks, getInks(dark));

@@ -3,11 +3,11 @@ import { chooseInk, type Scale, toRgb } from "./colour";
 import { formatShort } from "./readout";
 import { findVisibleCells, type SheetCells, type SheetLayout, type SheetView, type VisibleCells } from "./sheet_geometry";
 import { paintHeaders } from "./sheet_headers";
-import type { Follow } from "./state";
+import type { FollowedPiece } from "./state";
 import type { Inks } from "./theme";
 
 export interface SheetMarks {
-  follow: Follow | null;
+  follow: FollowedPiece | null;
   pinned: readonly [number, number] | null;
   hover: readonly [number, number] | null;
   numbers: boolean;

@@ -228,7 +228,7 @@ test("a link leads back to where it was made", async () => {
   const { app } = await showTrace();
   app.goTo({ view: "cell", section: "decoder.3.cross", tensor: "decoder.0.cross.scores", head: 1, row: 3, col: 2, index: [1, 3, 2] });
   app.step.value = 4;
-  app.follow.value = { dim: "S", index: 2 };
+  app.followed.value = { dim: "S", index: 2 };
   app.story.value = 7;
   app.mode.value = "teach";
   app.numbers.value = true;

@@ -16,7 +16,7 @@ export function StoryView() {
 
 /** Chooses the source piece of the story: the followed one, else the second, which is rarely an article. */
 export function chooseStoryPiece(app: App, manifest: Manifest): number {
-  const follow = app.follow.value;
+  const follow = app.followed.value;
   if (follow?.dim === "S") return follow.index;
   return Math.min(1, manifest.source.pieces.length - 1);
 }
