@@ -53,7 +53,9 @@ class Row:
 def main() -> None:
     """Measure every row and print the table."""
     options = parse_options(sys.argv[1:])
-    sentences = [line.rstrip("\n") for line, _ in zip(read_sentences(options.source), range(options.lines), strict=False)]
+    sentences = [
+        line.rstrip("\n") for line, _ in zip(read_sentences(options.source), range(options.lines), strict=False)
+    ]
     expected = [
         translation.text for translation in load(options.model, engine=options.engine).translate(sentences, batch=1)
     ]

@@ -242,7 +242,8 @@ def test_a_file_of_maps_has_every_card_whose_numbers_need_no_other_sentence(alon
     assert alone.tab.locator("[data-card=width] .missing-note").count() == 0
     says = {name: alone.card(name).inner_text() for name in ("analogy", "diagonal", "exponent")}
     assert all(
-        "not in this file; to compute it, run: pellucid serve MODEL" in text.replace("Not", "not") for text in says.values()
+        "not in this file; to compute it, run: pellucid serve MODEL" in text.replace("Not", "not")
+        for text in says.values()
     )
     assert alone.tab.locator(".head-worth").count() == 0
     alone.open("map")
