@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from pellucid.decode.torch_engine import TorchEngine
     from pellucid.model import Transformer
 
+# Whoever wants each answer at once asks for few lines at a time.
 LARGE_BLOCK = 512
-"""Lines in a block from which on the next blocks are begun early: who wants each answer at once asks for few lines."""
+"""Number of lines in a block from which on the next blocks are begun early."""
 
 # While the last lines of one block are searched again, the engine has the next.
 BLOCKS_AHEAD = 2
