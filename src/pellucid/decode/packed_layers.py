@@ -1,4 +1,4 @@
-"""The layers of model/ again, for translating fast: matrices packed, nothing watched, nothing dropped out."""
+"""The layers of model/ for fast translation: packed matrices, no watching, no dropout."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ class PackedResidual:
 
 
 class PackedEncoderLayer:
-    """Self-attention and feed-forward over all positions of all sentences, which stand as rows."""
+    """Encoder layer over all positions of all sentences, which stand as rows."""
 
     def __init__(self, layer: EncoderLayer):
         self.heads = head_shape(layer.self)
@@ -51,7 +51,7 @@ class PackedEncoderLayer:
 
 
 class PackedDecoderLayer:
-    """Everything a decoder layer does to the newest position of each row."""
+    """Decoder layer for the newest position of each row."""
 
     def __init__(self, layer: DecoderLayer):
         self.heads, self.cross_heads = head_shape(layer.self), head_shape(layer.cross)
@@ -62,55 +62,55 @@ class PackedDecoderLayer:
         self.cross_output = pack_linear(layer.cross.output)
         self.ffn = pack_feed_forward(layer.ffn)
 
-    def read(self, states: Float[Tensor, "R D"], sentences: int) -> Float[Tensor, "two B H S E"]:
-        """The keys and values of the source."""
+    def project_source(self, states: Float[Tensor, "R D"], sentences: int) -> Float[Tensor, "two B H S E"]:
+        """Return the cross-attention keys and values of the source."""
         return split_heads(self.kv(states), sentences, 2, *self.cross_heads)
 
     def __call__(
         self,
         x: Float[Tensor, "R D"],
-        own: Float[Tensor, "two B H C E"],
+        self_kv: Float[Tensor, "two B H C E"],
         new: slice,
         lineage: Float[Tensor, "B 1 W N"] | None,
-        read: Float[Tensor, "two B H S E"],
+        cross_kv: Float[Tensor, "two B H S E"],
         absent: Float[Tensor, "B 1 1 S"] | None,
         at: Int[Tensor, " W"],
         positions: Positions,
     ) -> Float[Tensor, "R D"]:
-        sentences = own.shape[1]
+        sentences = self_kv.shape[1]
 
-        def to_own(y):
+        def self_attention(y):
             q, k, v = split_heads(self.qkv(y), sentences, 3, *self.heads)
             q, k = positions.rotate(q, k, at)
-            own[0, :, :, new], own[1, :, :, new] = k, v
-            keys, values = own[:, :, :, : new.stop]
+            self_kv[0, :, :, new], self_kv[1, :, :, new] = k, v
+            keys, values = self_kv[:, :, :, : new.stop]
             return self.output(merge_heads(F.scaled_dot_product_attention(q, keys, values, lineage)))
 
-        def to_source(y):
+        def cross_attention(y):
             (q,) = split_heads(
                 self.q(y), sentences, 1, *self.cross_heads
             )  # hypotheses side by side, as further queries
-            return self.cross_output(merge_heads(F.scaled_dot_product_attention(q, read[0], read[1], absent)))
+            return self.cross_output(merge_heads(F.scaled_dot_product_attention(q, cross_kv[0], cross_kv[1], absent)))
 
-        x = self.around_self(x, to_own)
-        x = self.around_cross(x, to_source)
+        x = self.around_self(x, self_attention)
+        x = self.around_cross(x, cross_attention)
         return self.around_ffn(x, self.ffn)
 
 
 def pack_linear(linear: nn.Linear) -> PackedLinear:
-    """A module's matrix and bias, packed."""
+    """Pack the matrix and the bias of a linear module."""
     return PackedLinear(linear.weight, linear.bias)
 
 
 def pack_cross_projections(cross: Attention) -> tuple[PackedLinear, PackedLinear]:
-    """What makes the queries, and what makes the keys and values."""
+    """Pack the projection to queries, and that to keys and values."""
     parts = [cross.heads * cross.width, 2 * cross.heads * cross.width]
     weights, biases = cross.qkv.weight.split(parts), cross.qkv.bias.split(parts)
     return PackedLinear(weights[0], biases[0]), PackedLinear(weights[1], biases[1])
 
 
 def pack_feed_forward(ffn: FeedForward) -> Callable[[Float[Tensor, "R D"]], Float[Tensor, "R D"]]:
-    """max(0, x W1 + b1) W2 + b2, or with another activation."""
+    """Return the feed-forward network max(0, x W1 + b1) W2 + b2, or with another activation, as a function."""
     inner, outer, activation = pack_linear(ffn.inner), pack_linear(ffn.outer), ffn.activation
     if activation is F.relu:
         return lambda y: outer(inner(y).relu_())
@@ -118,7 +118,7 @@ def pack_feed_forward(ffn: FeedForward) -> Callable[[Float[Tensor, "R D"]], Floa
 
 
 def pack_norm(layer: nn.Module) -> Callable[[Float[Tensor, "R D"]], Float[Tensor, "R D"]]:
-    """A LayerNorm without the ways of a module; anything else as it is."""
+    """Return a LayerNorm as a plain function, which skips the call overhead of nn.Module; others as they are."""
     if type(layer) is not nn.LayerNorm:
         return layer
     shape, weight, bias, epsilon = layer.normalized_shape, layer.weight, layer.bias, layer.eps
@@ -126,17 +126,17 @@ def pack_norm(layer: nn.Module) -> Callable[[Float[Tensor, "R D"]], Float[Tensor
 
 
 def head_shape(attention: Attention) -> tuple[int, int]:
-    """How many heads there are, and how wide each is."""
+    """Return the number of heads and the width of one."""
     return attention.heads, attention.width
 
 
 def split_heads(
     x: Float[Tensor, "R many"], sentences: int, parts: int, heads: int, width: int
 ) -> Float[Tensor, "P B H Q E"]:
-    """Rows by sentence, each head with its share of the width."""
+    """Split rows into sentences, and their width into heads."""
     return x.view(sentences, x.shape[0] // sentences, parts, heads, width).permute(2, 0, 3, 1, 4)
 
 
 def merge_heads(z: Float[Tensor, "B H Q E"]) -> Float[Tensor, "R D"]:
-    """The heads side by side again."""
+    """Concatenate the heads again."""
     return z.transpose(1, 2).flatten(2).flatten(0, 1)

@@ -1,4 +1,4 @@
-"""The product of a few rows with a matrix that stays: by the kernel that is quickest at it here."""
+"""Linear layer for few rows and constant weights, by the kernel that is fastest on this machine."""
 
 import platform
 
@@ -10,11 +10,11 @@ from torch import Tensor
 from pellucid.model.bfloat16 import has_native_bfloat16
 
 _LARGE = 2**16
-"""Numbers in a matrix from which the packed product is the quicker one: it takes 15 microseconds to begin."""
+"""Size of a matrix from which the packed product is faster: it takes 15 microseconds to begin."""
 
 
 class PackedLinear:
-    """x W^T + b, with a large W packed once for oneDNN where that is to be had.
+    """x W^T + b, with a large W packed once for oneDNN where that is available.
 
     For few rows it then takes a half to nine tenths of the time of torch's own product (benchmarks/results/translate.md
     has what that gives), in the same precision.
@@ -32,7 +32,8 @@ class PackedLinear:
 
 
 def can_pack(weight: Tensor) -> bool:
-    """Whether packing this matrix is possible on this machine, and pays; the operators are those of torch.compile."""
+    """Return whether this matrix can be packed on this machine and packing pays."""
+    # The operators are those of torch.compile.
     if weight.device.type != "cpu" or platform.machine().lower() not in ("x86_64", "amd64"):
         return False
     if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):

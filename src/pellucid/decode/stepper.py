@@ -1,4 +1,4 @@
-"""The decoder one piece at a time, fast: the formulas of model/, on keys and values that stay where they are."""
+"""Fast decoding of one token at a time: the formulas of model/, on keys and values that are never moved."""
 
 import torch
 from jaxtyping import Float, Int
@@ -16,22 +16,21 @@ _ROOM = 16
 
 
 class StepperState:
-    """What a `Stepper` keeps between two steps.
+    """Decoder KV cache of a `Stepper`, shared by the hypotheses of a beam.
 
-    The hypotheses of a sentence share one store of keys and values, which are never moved when hypotheses change
-    places: `lineage` says which of them each hypothesis descends from. C places, N of them taken; layers may differ in
-    their heads.
+    Keys and values are never moved when hypotheses change places: `lineage`, the ancestry mask of the beam, says which
+    of them each hypothesis descends from. C slots, N of them taken; layers may differ in their heads.
     """
 
     def __init__(
         self,
-        read: list[Float[Tensor, "two B _ S E"]],
-        own: list[Float[Tensor, "two B _ C E"]],
-        absent: Float[Tensor, "B 1 1 S"] | None,
+        cross_keys_values: list[Float[Tensor, "two B _ S E"]],
+        self_keys_values: list[Float[Tensor, "two B _ C E"]],
+        padding_mask: Float[Tensor, "B 1 1 S"] | None,
     ):
-        self.cross_keys_values = read
-        self.self_keys_values = own
-        self.padding_mask = absent
+        self.cross_keys_values = cross_keys_values
+        self.self_keys_values = self_keys_values
+        self.padding_mask = padding_mask
         self.length = 0
         self.places_used = 0
         self.lineage: Float[Tensor, "B W N"] | None = None  # None: each sentence has one hypothesis, and its keys only
@@ -49,20 +48,20 @@ class StepperState:
                 self.lineage.flatten(0, 1).index_select(0, rows).unflatten(0, (after, len(rows) // max(after, 1)))
             )
         if after != before:
-            self.cross_keys_values = [each.index_select(1, sentences) for each in self.cross_keys_values]
+            self.cross_keys_values = [layer.index_select(1, sentences) for layer in self.cross_keys_values]
             self.padding_mask = None if self.padding_mask is None else self.padding_mask.index_select(0, sentences)
             self.self_keys_values = [
-                each[..., : self.places_used, :].index_select(1, sentences) for each in self.self_keys_values
+                layer[..., : self.places_used, :].index_select(1, sentences) for layer in self.self_keys_values
             ]
 
     def reserve_places(self, width: int) -> slice:
-        """Places for one more key and value of each hypothesis, and what each of them may read."""
+        """Return slots for one more key and value of each hypothesis, and extend the ancestry mask."""
         if self.lineage is None and width > 1:
             self.lineage = self.cross_keys_values[0].new_zeros(self.sentences, width, self.places_used)
         new = slice(self.places_used, self.places_used + width)
         if new.stop > self.self_keys_values[0].shape[3]:
             self.self_keys_values = [
-                enlarge_store(each, self.places_used, new.stop + _ROOM * width) for each in self.self_keys_values
+                enlarge_store(layer, self.places_used, new.stop + _ROOM * width) for layer in self.self_keys_values
             ]
         if self.lineage is not None:
             itself = self.lineage.new_full((width, width), -torch.inf)
@@ -73,17 +72,17 @@ class StepperState:
         return new
 
 
-def enlarge_store(own: Float[Tensor, "two B H C E"], taken: int, places: int) -> Float[Tensor, "two B H C E"]:
-    """A store of so many places that holds what was taken."""
-    larger = own.new_empty(*own.shape[:3], places, own.shape[4])
-    larger[..., :taken, :] = own[..., :taken, :]
+def enlarge_store(store: Float[Tensor, "two B H C E"], used: int, places: int) -> Float[Tensor, "two B H C E"]:
+    """Return a larger store with the keys and values of the slots that are taken."""
+    larger = store.new_empty(*store.shape[:3], places, store.shape[4])
+    larger[..., :used, :] = store[..., :used, :]
     return larger
 
 
 class Stepper:
-    """Logits of each row's next piece, as `model.decode` with a cache gives them (tests/laws/test_stepper.py).
+    """Fast step of one model, with the logits of `model.decode` and a cache (tests/laws/test_stepper.py).
 
-    The matrices are packed when it is made; `stale` says whether the model has other ones by now.
+    It packs the matrices when it is made; `stale` says whether the model has other weights by now.
     """
 
     def __init__(self, model: Transformer):
@@ -97,7 +96,7 @@ class Stepper:
 
     @staticmethod
     def supports(model: Transformer) -> bool:
-        """Whether all of this model is written here: unknown parts are not."""
+        """Return whether the stepper supports every part of a model."""
         return not unknown_parts(model)
 
     @property
@@ -105,11 +104,11 @@ class Stepper:
         return self.weight_versions != versions_of_weights(self.model)
 
     def begin(self, source: Int[Tensor, "B S"]) -> StepperState:
-        """Read the sources, and make their keys and values once; sources without padding need no mask."""
+        """Encode the sources, and compute their keys and values once."""
         model, sentences = self.model, len(source)
         at = model.position_range(0, source.shape[1])
         present = masks.token_mask(source)
-        absent = None
+        absent = None  # sources without padding need no mask
         if not present.all():
             absent = torch.zeros(present.shape, dtype=model.source_embedding.weight.dtype, device=source.device)
             absent = absent.masked_fill_(~present, -torch.inf)[:, None, None]
@@ -117,8 +116,10 @@ class Stepper:
         for layer in self.encoder:
             x = layer(x, absent, at, model.source_positions)
         x = self.encoder_norm(x)
-        own = [x.new_empty(2, sentences, layer.heads[0], 0, layer.heads[1]) for layer in self.decoder]
-        return StepperState([layer.read(x, sentences).contiguous() for layer in self.decoder], own, absent)
+        self_keys_values = [x.new_empty(2, sentences, layer.heads[0], 0, layer.heads[1]) for layer in self.decoder]
+        return StepperState(
+            [layer.project_source(x, sentences).contiguous() for layer in self.decoder], self_keys_values, absent
+        )
 
     def __call__(self, ids: Int[Tensor, " R"], steps: StepperState) -> Float[Tensor, "R V"]:
         model = self.model
@@ -128,11 +129,11 @@ class Stepper:
         side_by_side = at.expand(width)
         lineage = None if steps.lineage is None else steps.lineage[:, None]
         x = model.embed(ids[:, None], at, model.target_embedding, model.target_positions, unseen)[:, 0]
-        for layer, own, read in zip(self.decoder, steps.self_keys_values, steps.cross_keys_values, strict=True):
-            x = layer(x, own, new, lineage, read, steps.padding_mask, side_by_side, model.target_positions)
+        for layer, self_kv, cross_kv in zip(self.decoder, steps.self_keys_values, steps.cross_keys_values, strict=True):
+            x = layer(x, self_kv, new, lineage, cross_kv, steps.padding_mask, side_by_side, model.target_positions)
         return self.logits(self.decoder_norm(x))
 
 
 def versions_of_weights(model: Transformer) -> list[tuple[int, int]]:
-    """What changes when a weight is written or replaced."""
-    return [(each.data_ptr(), each._version) for each in model.parameters()]
+    """Return numbers that change when a weight is written or replaced."""
+    return [(weight.data_ptr(), weight._version) for weight in model.parameters()]
