@@ -1,4 +1,4 @@
-"""What each setting is worth on Multi30k: the recipe, and the recipe with one thing changed.
+"""Worth of each setting on Multi30k: the recipe, and the recipe with one thing changed.
 
     python -m benchmarks.ablations                          # every row: runs/ablations, then results/ablations.md
     python -m benchmarks.ablations --rows base r-drop --updates 4000 --page /tmp/ablations.md
@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import mean
 
 from benchmarks import reproduce
-from benchmarks.quality import HOUSE, RESULTS, TASKS, lines, machine, scored
+from benchmarks.quality import HOUSE, RESULTS, TASKS, lines, machine, score_model
 from pellucid.train.log import read_log
 
 TASK = TASKS["multi30k"]
@@ -31,7 +31,7 @@ UPDATES = 2000
 class Change:
     """One row: what differs from the recipe, and what it is called."""
 
-    said: str
+    label: str
     settings: tuple[str, ...] = ()
 
 
@@ -57,23 +57,23 @@ CHANGES = {
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--rows", nargs="+", choices=CHANGES, default=list(CHANGES))
-    options.add_argument("--updates", type=int, default=UPDATES)
-    options.add_argument("--seeds", type=int, nargs="+", default=[1])
-    options.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="settings that every row has")
-    options.add_argument("--together", type=int, default=os.cpu_count() or 1, help="runs at a time, a thread each")
-    options.add_argument("--folder", type=Path, default=HOUSE / "runs" / "ablations")
-    options.add_argument("--page", type=Path, default=RESULTS / "ablations.md")
-    chosen = options.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", nargs="+", choices=CHANGES, default=list(CHANGES))
+    parser.add_argument("--updates", type=int, default=UPDATES)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="settings that every row has")
+    parser.add_argument("--together", type=int, default=os.cpu_count() or 1, help="runs at a time, a thread each")
+    parser.add_argument("--folder", type=Path, default=HOUSE / "runs" / "ablations")
+    parser.add_argument("--page", type=Path, default=RESULTS / "ablations.md")
+    options = parser.parse_args()
     if "PELLUCID_DATA" not in os.environ:
         sys.exit("PELLUCID_DATA must name the folder that holds multi30k")
-    folder = chosen.folder / " ".join(chosen.set)
-    runs = {(row, seed): folder / f"{row}-{chosen.updates}-{seed}" for row in chosen.rows for seed in chosen.seeds}
-    with ThreadPoolExecutor(chosen.together) as at_once:
-        list(at_once.map(lambda each: train(*each, chosen.updates, chosen.set), runs.items()))
-    page = "\n".join(report(chosen.rows, chosen.seeds, runs, chosen.updates, chosen.set)) + "\n"
-    chosen.page.write_text(page, encoding="utf-8")
+    folder = options.folder / " ".join(options.set)
+    runs = {(row, seed): folder / f"{row}-{options.updates}-{seed}" for row in options.rows for seed in options.seeds}
+    with ThreadPoolExecutor(options.together) as at_once:
+        list(at_once.map(lambda run: train(*run, options.updates, options.set), runs.items()))
+    page = "\n".join(report(options.rows, options.seeds, runs, options.updates, options.set)) + "\n"
+    options.page.write_text(page, encoding="utf-8")
     print(page)
 
 
@@ -92,17 +92,17 @@ def train(row: tuple[str, int], out: Path, updates: int, of_all: list[str]) -> N
         *CHANGES[name].settings,
     )
     out.parent.mkdir(parents=True, exist_ok=True)
-    with out.with_name(f"{out.name}.log").open("a", encoding="utf-8") as said:
+    with out.with_name(f"{out.name}.log").open("a", encoding="utf-8") as log:
         try:
             one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
-            reproduce.train(TASK.recipe, out, settings, stdout=said, stderr=said, env=one_thread)
+            reproduce.train_recipe(TASK.recipe, out, settings, stdout=log, stderr=log, env=one_thread)
         except SystemExit:
-            raise SystemExit(f"{name} failed, see {said.name}") from None
+            raise SystemExit(f"{name} failed, see {log.name}") from None
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What one run came to."""
+    """Scores of one run."""
 
     dev: float
     last: float
@@ -114,13 +114,13 @@ class Scores:
 
 def scores(out: Path) -> Scores:
     """BLEU on the test set of the last model and of the averaged one; kept beside the run."""
-    kept = out / "scores.json"
-    if not kept.exists():
+    scores_path = out / "scores.json"
+    if not scores_path.exists():
         data = Path(os.environ["PELLUCID_DATA"])
         texts = lines(data / TASK.source), lines(data / TASK.reference)
-        (last, _), (averaged, _) = (scored(out / name, TASK, *texts) for name in ("last", "average"))
+        (last, _), (averaged, _) = (score_model(out / name, TASK, *texts) for name in ("last", "average"))
         end = [row for row in read_log(out / "log.jsonl") if "dev_loss" in row][-1]
-        found = {
+        numbers = {
             "dev": end["dev_loss"],
             "last": last["bleu"]["score"],
             "averaged": averaged["bleu"]["score"],
@@ -128,8 +128,8 @@ def scores(out: Path) -> Scores:
             "minutes": end["seconds"] / 60,
             "pieces": end["target_tokens"],
         }
-        kept.write_text(json.dumps(found), encoding="utf-8")
-    return Scores(**json.loads(kept.read_text(encoding="utf-8")))
+        scores_path.write_text(json.dumps(numbers), encoding="utf-8")
+    return Scores(**json.loads(scores_path.read_text(encoding="utf-8")))
 
 
 def report(
@@ -142,7 +142,7 @@ def report(
     arguments += f" --seeds {' '.join(map(str, seeds))}" if seeds != [1] else ""
     yield "# Ablations: what each setting is worth on Multi30k English-German\n"
     yield f"Made by `python -m benchmarks.ablations{arguments}` on {machine()}. The recipe is"
-    for_all = f", with {', '.join(f'`{each}`' for each in of_all)}" if of_all else ""
+    for_all = f", with {', '.join(f'`{setting}`' for setting in of_all)}" if of_all else ""
     yield f"[{TASK.recipe}](../../{TASK.recipe}) for {updates:,} updates{for_all};"
     yield "each row changes what it names. Test BLEU (sacreBLEU 13a, cased, test_2016_flickr, beam 5, length"
     yield "penalty 1.0) of the last model and of the average of ten checkpoints; dev loss of the average, in nats a"
@@ -150,16 +150,16 @@ def report(
     yield f"Seeds: {', '.join(map(str, seeds))}.\n"
     yield "| row | BLEU, last | BLEU, average | difference | chrF, average | dev loss | target pieces | time |"
     yield "|---|---|---|---|---|---|---|---|"
-    found = {row: [scores(runs[row, seed]) for seed in seeds] for row in rows}
-    base = mean(each.averaged for each in found[rows[0]])
-    minutes = mean(each.minutes for each in found[rows[0]])
-    for row, of_seeds in found.items():
-        averaged = mean(each.averaged for each in of_seeds)
+    scores_by_row = {row: [scores(runs[row, seed]) for seed in seeds] for row in rows}
+    base = mean(score.averaged for score in scores_by_row[rows[0]])
+    minutes = mean(score.minutes for score in scores_by_row[rows[0]])
+    for row, of_seeds in scores_by_row.items():
+        averaged = mean(score.averaged for score in of_seeds)
         yield (
-            f"| {CHANGES[row].said} | {mean(each.last for each in of_seeds):.2f} | {averaged:.2f} | "
-            f"{averaged - base:+.2f} | {mean(each.chrf for each in of_seeds):.2f} | "
-            f"{mean(each.dev for each in of_seeds):.3f} | {mean(each.pieces for each in of_seeds):,.0f} | "
-            f"{mean(each.minutes for each in of_seeds) / minutes:.1f} |"
+            f"| {CHANGES[row].label} | {mean(score.last for score in of_seeds):.2f} | {averaged:.2f} | "
+            f"{averaged - base:+.2f} | {mean(score.chrf for score in of_seeds):.2f} | "
+            f"{mean(score.dev for score in of_seeds):.3f} | {mean(score.pieces for score in of_seeds):,.0f} | "
+            f"{mean(score.minutes for score in of_seeds) / minutes:.1f} |"
         )
 
 

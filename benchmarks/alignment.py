@@ -24,12 +24,11 @@ import torch
 from benchmarks.quality import HOUSE, RESULTS, machine
 from pellucid import bundle
 from pellucid.bundle import Bundle
-from pellucid.data.phrasebook import split_into_words as tokens
-from pellucid.data.phrasebook import split_phrases
+from pellucid.data.phrasebook import split_into_words, split_phrases
 from pellucid.decode.alignment import is_punctuation
 from pellucid.evaluate.alignment import Alignment, GoldLinks, alignment_rates, rates_of_counts, read_links
-from pellucid.inspect.alignment import DEFAULT_READING as USED
 from pellucid.inspect.alignment import (
+    DEFAULT_READING,
     EncodedPair,
     LinkCounts,
     choose_readings,
@@ -40,15 +39,15 @@ from pellucid.inspect.alignment import (
 )
 
 OFFSETS = (-2, -1, 0, 1, 2)
-"""Rows looked at, from the one that writes a word; the next reads it."""
+"""Rows to examine, counted from the one that writes a word; the next one reads it."""
 
 SENTENCES = 500
-"""Of a test set, whose links a dictionary gives."""
+"""Number of sentences of a test set whose links come from a dictionary."""
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """Sentences, the same with a space wherever words part, and their links."""
+class AlignedPairs:
+    """Sentences, as they are and with spaces between words, and the links between their words."""
 
     sources: list[str]
     targets: list[str]
@@ -62,174 +61,202 @@ def main() -> None:
     if "PELLUCID_DATA" not in os.environ:
         sys.exit("usage: PELLUCID_DATA=... python -m benchmarks.alignment")
     data = Path(os.environ["PELLUCID_DATA"])
-    grammar = phrasebook()
-    sets = {"demo": grammar, "post": grammar, "tatoeba": grammar, "multi30k": pharaoh(data / "alignments", "de")}
+    grammar = draw_phrases()
+    # Known links: of the grammar for three models, drawn by people for multi30k.
+    sets = {"demo": grammar, "post": grammar, "tatoeba": grammar, "multi30k": read_pharaoh(data / "alignments", "de")}
     models = {run: bundle.load_bundle(HOUSE / "runs" / run / "best") for run in sets}
-    error_rates = {run: measure(models[run], pairs) for run, pairs in sets.items()}
-    own = {
+    error_rates = {run: measure_error_rates(models[run], pairs) for run, pairs in sets.items()}
+    # Sentences like those each model was trained on, so that strange text cannot explain what is seen.
+    own_sets = {
         "demo": grammar,
         "post": grammar,
-        "tatoeba": by_dictionary(data / "tatoeba_en-es", "es", "test"),
-        "multi30k": by_dictionary(data / "multi30k", "de", "test_2016_flickr"),
+        "tatoeba": link_by_dictionary(data / "tatoeba_en-es", "es", "test"),
+        "multi30k": link_by_dictionary(data / "multi30k", "de", "test_2016_flickr"),
     }
-    looked = {run: look(models[run], pairs) for run, pairs in own.items()}
-    heads = {run: best_heads(models[run], pairs) for run, pairs in own.items()}
-    (RESULTS / "alignment.md").write_text("\n".join(page(error_rates, looked, heads)) + "\n", encoding="utf-8")
+    row_shares = {run: measure_rows(models[run], pairs) for run, pairs in own_sets.items()}
+    heads = {run: best_heads(models[run], pairs) for run, pairs in own_sets.items()}
+    (RESULTS / "alignment.md").write_text(
+        "\n".join(page_lines(error_rates, row_shares, heads)) + "\n", encoding="utf-8"
+    )
 
 
-def measure(found: Bundle, pairs: Pairs) -> dict[str, float]:
-    """The alignment error rate of each way to read the cross-attention of a model."""
+def measure_error_rates(model_bundle: Bundle, pairs: AlignedPairs) -> dict[str, float]:
+    """Return the alignment error rate of each way to read the cross-attention of a model."""
     gold = pairs.gold
     table = {
         "the best that one link for each target word can be": error_rate(best_of_one(gold), gold),
-        "word j to the word as far along": error_rate(diagonal(pairs), gold),
+        "word j to the word as far along": error_rate(link_diagonally(pairs), gold),
     }
-    prepared = prepare(found, pairs)
-    reads = measure_readings(found.model, prepared, gold.sure, gold.possible)
-    for each in reads:
-        if each.reading.head is None:
-            table[f"{each.reading}, one each"] = aer(each.best_source_word)
-            table[f"{each.reading}, mutual"] = aer(each.mutually_best)
-    for name, chosen in zip(
-        ("the layer that disagrees least", "its layer of the largest norms"), choose_readings(reads), strict=True
+    prepared = encode_pairs(model_bundle, pairs)
+    readings = measure_readings(model_bundle.model, prepared, gold.sure, gold.possible)
+    for measured in readings:
+        if measured.reading.head is None:
+            table[f"{measured.reading}, one each"] = aer(measured.best_source_word)
+            table[f"{measured.reading}, mutual"] = aer(measured.mutually_best)
+    for name, choice in zip(
+        ("the layer that disagrees least", "its layer of the largest norms"), choose_readings(readings), strict=True
     ):
-        table[f"{name}, one each"], table[f"{name}, mutual"] = aer(chosen.best_source_word), aer(chosen.mutually_best)
+        table[f"{name}, one each"], table[f"{name}, mutual"] = aer(choice.best_source_word), aer(choice.mutually_best)
     for side in ("output", "input"):
-        of_side = [each for each in reads if each.reading.side == side and each.reading.head is not None]
-        table[f"{side} side, the best head there is, one each"] = min(aer(each.best_source_word) for each in of_side)
-    ours = error_rate([set(some) for some in default_links(found.model, prepared)], gold)
-    assert ours == next(aer(each.mutually_best) for each in reads if each.reading == USED)
+        head_reads = [
+            measured for measured in readings if measured.reading.side == side and measured.reading.head is not None
+        ]
+        table[f"{side} side, the best head there is, one each"] = min(
+            aer(measured.best_source_word) for measured in head_reads
+        )
+    default_rate = error_rate([set(links) for links in default_links(model_bundle.model, prepared)], gold)
+    # The product's own alignments must be the row that the page names for them.
+    assert default_rate == next(
+        aer(measured.mutually_best) for measured in readings if measured.reading == DEFAULT_READING
+    )
     return table
 
 
-def look(found: Bundle, pairs: Pairs) -> dict[int, list[float]]:
-    """For each layer, how often the row at each offset has its largest norm on a source word that is right.
+def measure_rows(model_bundle: Bundle, pairs: AlignedPairs) -> dict[int, list[float]]:
+    """Return, for each layer, how often the row at each offset has its largest norm on a correct source word.
 
-    Of a target word of several pieces, what is counted from is the row that writes its first, or reads its last.
+    Of a target word of several pieces, offsets count from the row that writes its first piece, or reads its last.
     """
-    layers = found.model.config.decoder_layers
-    right, asked = torch.zeros(layers, len(OFFSETS)), torch.zeros(len(OFFSETS))
-    prepared = prepare(found, pairs)
-    for numbers, every in measure_cross_attention(found.model, prepared):
-        for n, norms in zip(numbers, every, strict=True):
+    layers = model_bundle.model.config.decoder_layers
+    correct, counted = torch.zeros(layers, len(OFFSETS)), torch.zeros(len(OFFSETS))
+    prepared = encode_pairs(model_bundle, pairs)
+    for numbers, batch_norms in measure_cross_attention(model_bundle.model, prepared):
+        for n, norms in zip(numbers, batch_norms, strict=True):
             for column, offset in enumerate(OFFSETS):
-                hits, times = looked_at(norms[:, 0], prepared[n], pairs.gold.sure[n], offset)
-                right[:, column] += hits
-                asked[column] += times
-    return dict(enumerate((100 * right / asked).tolist()))
+                hits, words = count_hits(norms[:, 0], prepared[n], pairs.gold.sure[n], offset)
+                correct[:, column] += hits
+                counted[column] += words
+    return dict(enumerate((100 * correct / counted).tolist()))
 
 
-def looked_at(norms: torch.Tensor, pair: EncodedPair, gold: Alignment, offset: int) -> tuple[torch.Tensor, int]:
-    """Of one pair: in each layer how many words have a row at an offset that looks at a right word; and of how many."""
-    wanted: dict[int, set[int]] = {}
+def count_hits(norms: torch.Tensor, pair: EncodedPair, gold: Alignment, offset: int) -> tuple[torch.Tensor, int]:
+    """Count the words of a pair whose row at an offset attends most to a correct word, by layer; and all its words."""
+    correct_sources: dict[int, set[int]] = {}
     for i, j in gold:
-        wanted.setdefault(j, set()).add(i)
-    hits, times = torch.zeros(len(norms)), 0
+        correct_sources.setdefault(j, set()).add(i)
+    hits, words = torch.zeros(len(norms)), 0
     heads = [i for i, word in enumerate(pair.source_words) if not word.punctuation]
-    for j, some in wanted.items():
+    for j, sources in correct_sources.items():
         word = pair.target_words[j]
+        # 0 is the row that writes the word's first piece, +1 the row that reads its last.
         row = (word.pieces.start if offset <= 0 else word.pieces.stop - 1) + offset
         if word.punctuation or not 0 <= row < norms.shape[1]:
             continue
         of_words = torch.stack([norms[:, row, pair.source_words[i].pieces].sum(dim=1) for i in heads], dim=1)
-        hits += torch.tensor([float(heads[best] in some) for best in of_words.argmax(dim=1).tolist()])
-        times += 1
-    return hits, times
+        hits += torch.tensor([float(heads[best] in sources) for best in of_words.argmax(dim=1).tolist()])
+        words += 1
+    return hits, words
 
 
-def best_heads(found: Bundle, pairs: Pairs) -> dict[str, tuple[str, float]]:
-    """On each side the head that has its largest weight on a right word for most target words, and for how many."""
+def best_heads(model_bundle: Bundle, pairs: AlignedPairs) -> dict[str, tuple[str, float]]:
+    """Return, for each side, the head with its largest weight on a correct word most often, and the share of words."""
     best = {}
-    for each in measure_readings(found.model, prepare(found, pairs), pairs.gold.sure, pairs.gold.possible):
-        name, share = each.reading, each.best_source_word.right_sure / each.best_source_word.sure
-        if name.head is not None and name.kind == "weights" and share > best.get(name.side, ("", 0.0))[1]:
-            best[name.side] = f"{name.layer}.{name.head}", share
+    for measured in measure_readings(
+        model_bundle.model, encode_pairs(model_bundle, pairs), pairs.gold.sure, pairs.gold.possible
+    ):
+        reading, share = measured.reading, measured.best_source_word.right_sure / measured.best_source_word.sure
+        if reading.head is not None and reading.kind == "weights" and share > best.get(reading.side, ("", 0.0))[1]:
+            best[reading.side] = f"{reading.layer}.{reading.head}", share
     return best
 
 
-def prepare(found: Bundle, pairs: Pairs) -> list[EncodedPair]:
-    return encode_alignment_pairs(found.tokenizer, pairs.sources, pairs.targets, pairs.source_words, pairs.target_words)
+def encode_pairs(model_bundle: Bundle, pairs: AlignedPairs) -> list[EncodedPair]:
+    """Encode the pairs for the model."""
+    return encode_alignment_pairs(
+        model_bundle.tokenizer, pairs.sources, pairs.targets, pairs.source_words, pairs.target_words
+    )
 
 
 def aer(counts: LinkCounts) -> float:
+    """Return the alignment error rate of counts."""
     return rates_of_counts(counts.drawn, counts.right_sure, counts.right_possible, counts.sure).aer or 0.0
 
 
-def error_rate(found: list[Alignment], gold: GoldLinks) -> float:
-    return alignment_rates(found, gold).aer or 0.0
+def error_rate(alignments: list[Alignment], gold: GoldLinks) -> float:
+    """Return the alignment error rate of alignments."""
+    return alignment_rates(alignments, gold).aer or 0.0
 
 
 def best_of_one(gold: GoldLinks) -> list[Alignment]:
-    """What one link for each target word can reach: a right one where there is any."""
+    """Return the best that one link for each target word can reach: a correct one where there is any."""
+    # The inner dict keeps one link for each target word; all kept ones are correct.
     return [{(i, j) for j, i in {j: i for i, j in sure}.items()} for sure in gold.sure]
 
 
-def diagonal(pairs: Pairs) -> list[Alignment]:
-    """Each target word linked to the source word at the proportional place."""
+def link_diagonally(pairs: AlignedPairs) -> list[Alignment]:
+    """Link each target word to the source word at the proportional position."""
     lengths = [(len(s.split()), len(t.split())) for s, t in zip(pairs.source_words, pairs.target_words, strict=True)]
     return [{(j * source // target, j) for j in range(target)} for source, target in lengths]
 
 
-def phrasebook(count: int = 1000) -> Pairs:
-    """Held-out sentences of the built-in grammar, whose words and marks have known links."""
-    drawn = split_phrases(train=0, dev=0, test=count).test
-    texts = [[each.source for each in drawn], [each.target for each in drawn]]
-    links = [set(each.links) for each in drawn]
-    return Pairs(*texts, *([" ".join(tokens(text)) for text in some] for some in texts), GoldLinks(links, links))
+def draw_phrases(count: int = 1000) -> AlignedPairs:
+    """Draw held-out sentences of the built-in grammar, whose words and marks have known links."""
+    phrases = split_phrases(train=0, dev=0, test=count).test
+    texts = [[phrase.source for phrase in phrases], [phrase.target for phrase in phrases]]
+    links = [set(phrase.links) for phrase in phrases]
+    return AlignedPairs(
+        *texts, *([" ".join(split_into_words(text)) for text in side] for side in texts), GoldLinks(links, links)
+    )
 
 
-def pharaoh(folder: Path, language: str) -> Pairs:
-    """English and another language of Europarl, with the links that people drew."""
+def read_pharaoh(folder: Path, language: str) -> AlignedPairs:
+    """Read English and another language of Europarl, with links drawn by people."""
     columns = {kind: lines(folder / f"europarl_en-de.{kind}.gz") for kind in ("en", language, f"en-{language}.align")}
     texts = columns["en"], columns[language]
-    return Pairs(*texts, *texts, read_links(columns[f"en-{language}.align"]))
+    return AlignedPairs(*texts, *texts, read_links(columns[f"en-{language}.align"]))
 
 
-def by_dictionary(folder: Path, language: str, test: str) -> Pairs:
-    """Test sentences of a corpus, with the links between words that its training text shows to translate each other.
+def link_by_dictionary(folder: Path, language: str, test: str) -> AlignedPairs:
+    """Return test sentences of a corpus, with links between words that its training text shows to translate each other.
 
     A pair of words is linked where each stands once and is by far the other's likeliest partner: the best Dice
     coefficient of both, 0.4 or more, from five common lines or more. So few words are linked, and these rightly.
     """
     train = [lines(folder / f"train.{name}.gz") for name in ("en", language)]
     texts = [lines(folder / f"{test}.{name}.gz")[:SENTENCES] for name in ("en", language)]
-    sides = [[[bare(word) for word in text.split()] for text in some] for some in texts]
-    wanted = [{word for text in some for word in text if word} for some in sides]
-    alone, together = (Counter(), Counter()), Counter()
+    sides = [[[strip_marks(word) for word in text.split()] for text in side] for side in texts]
+    vocabularies = [{word for text in side_words for word in text if word} for side_words in sides]
+    counts, together = (Counter(), Counter()), Counter()
     for pair in zip(*train, strict=True):
-        there = [{bare(word) for word in text.split()} & some for text, some in zip(pair, wanted, strict=True)]
-        for count, some in zip(alone, there, strict=True):
-            count.update(some)
-        together.update((a, b) for a in there[0] for b in there[1])
+        present = [
+            {strip_marks(word) for word in text.split()} & vocabulary
+            for text, vocabulary in zip(pair, vocabularies, strict=True)
+        ]
+        for count, words in zip(counts, present, strict=True):
+            count.update(words)
+        # Sets of words: a line counts once, however often a word stands in it.
+        together.update((a, b) for a in present[0] for b in present[1])
     links = []
     for left, right in zip(*sides, strict=True):
         dice = {
-            (i, j): 2 * together[a, b] / (alone[0][a] + alone[1][b])
+            (i, j): 2 * together[a, b] / (counts[0][a] + counts[1][b])
             for i, a in enumerate(left)
             for j, b in enumerate(right)
             if together[a, b] >= 5 and left.count(a) == right.count(b) == 1
         }
+        # A pair must have no rival with a higher coefficient, on either side.
         rivals = {pair: max(v for (i, j), v in dice.items() if i == pair[0] or j == pair[1]) for pair in dice}
         links.append({pair for pair, value in dice.items() if value >= 0.4 and value == rivals[pair]})
-    return Pairs(*texts, *texts, GoldLinks(links, links))
+    return AlignedPairs(*texts, *texts, GoldLinks(links, links))
 
 
-def bare(word: str) -> str:
-    """A word in small letters, without the marks around it."""
+def strip_marks(word: str) -> str:
+    """Return a word in lower case, without the punctuation around it."""
     inside = [n for n, letter in enumerate(word) if not is_punctuation(letter)]
     return word[inside[0] : inside[-1] + 1].lower() if inside else ""
 
 
 def lines(path: Path) -> list[str]:
+    """Read the lines of a compressed file."""
     return gzip.decompress(path.read_bytes()).decode().split("\n")[:-1]
 
 
-def page(
+def page_lines(
     error_rates: dict[str, dict[str, float]],
-    looked: dict[str, dict[int, list[float]]],
+    row_shares: dict[str, dict[int, list[float]]],
     heads: dict[str, dict[str, tuple[str, float]]],
 ) -> Iterator[str]:
-    """The tables, and how they are read."""
+    """Yield the lines of the page."""
     yield from (
         "# Word alignments from cross-attention\n",
         f"Made by `PELLUCID_DATA=... python -m benchmarks.alignment` on {machine()}.\n",
@@ -237,27 +264,27 @@ def page(
         f"| way | {' | '.join(error_rates)} |",
         "|---|" + "---|" * len(error_rates),
     )
-    for way in ordered([[*column] for column in error_rates.values()]):
-        shown = [f"{100 * column[way]:.1f}" if way in column else "" for column in error_rates.values()]
-        yield f"| {way} | {' | '.join(shown)} |"
+    for way in merge_names([[*column] for column in error_rates.values()]):
+        rates = [f"{100 * column[way]:.1f}" if way in column else "" for column in error_rates.values()]
+        yield f"| {way} | {' | '.join(rates)} |"
     yield READING
     yield f"| model, layer | {' | '.join(f'{offset:+d}' if offset else '0' for offset in OFFSETS)} |"
     yield "|---|" + "---|" * len(OFFSETS)
-    for run, layers in looked.items():
+    for run, layers in row_shares.items():
         yield from (f"| {run}, {n} | {' | '.join(f'{share:.0f}' for share in row)} |" for n, row in layers.items())
     yield "\nThe best single head by weights, as layer.head, with the share of the known links that it finds:\n"
     yield "| side | " + " | ".join(heads) + " |"
     yield "|---|" + "---|" * len(heads)
     for side in ("output", "input"):
-        cells = [f"{name}: {100 * share:.0f}" for name, share in (each[side] for each in heads.values())]
+        cells = [f"{name}: {100 * share:.0f}" for name, share in (best[side] for best in heads.values())]
         yield f"| {side} | {' | '.join(cells)} |"
     yield WHY
 
 
-def ordered(columns: Sequence[Sequence[str]]) -> list[str]:
-    """All names, in the order of the column that has most of them; the others' stand at the end.
+def merge_names(columns: Sequence[Sequence[str]]) -> list[str]:
+    """Return all names, in the order of the longest column; names that only others have come at the end.
 
-    >>> ordered([["a", "c"], ["a", "b", "c"]])
+    >>> merge_names([["a", "c"], ["a", "b", "c"]])
     ['a', 'b', 'c']
     """
     return [*dict.fromkeys(name for column in sorted(columns, key=len, reverse=True) for name in column)]

@@ -1,4 +1,4 @@
-"""Fused against written-out attention, forward and backward, at the lengths of sentences: which to take where.
+"""Fused against written-out attention, forward and backward, at the lengths of sentences, to choose between them.
 
     python -m benchmarks.attention
 
@@ -30,7 +30,7 @@ def main() -> None:
     ]
     for shape in SHAPES:
         for dtype in (torch.float32, torch.bfloat16):
-            times = measure(shape, dtype)
+            times = measure_shape(shape, dtype)
             ratio = times["both", False] / times["both", True]
             lines.append(
                 f"| {' x '.join(map(str, shape))} | {str(dtype).removeprefix('torch.')} | "
@@ -46,24 +46,26 @@ def main() -> None:
     (Path(__file__).parent / "results" / "attention.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def measure(shape: tuple[int, ...], dtype: torch.dtype) -> dict[tuple[str, bool], float]:
-    """CPU milliseconds for each kind of pass, fused or not."""
+def measure_shape(shape: tuple[int, ...], dtype: torch.dtype) -> dict[tuple[str, bool], float]:
+    """Return CPU milliseconds for each kind of pass, fused or not."""
     q, k, v = (torch.randn(shape, dtype=dtype, requires_grad=True) for _ in range(3))
-    at = torch.arange(shape[2])
-    allowed = masks.causal_mask(at, at)
+    positions = torch.arange(shape[2])
+    allowed = masks.causal_mask(positions, positions)
     times: dict[tuple[str, bool], list[float]] = {}
     for _ in range(ROUNDS):
+        # Interleaved, so that a machine that slows down meets both.
         for fused in (True, False):
             with mock.patch.object(attention, "fused_is_faster", lambda q, fused=fused: fused):
                 for kind in ("forward", "both"):
-                    begun = time.process_time()
+                    start = time.process_time()
                     for _ in range(CALLS):
                         with torch.set_grad_enabled(kind == "both"):
                             z = attention.attend(q, k, v, allowed)
                         if kind == "both":
                             z.sum().backward()
-                    times.setdefault((kind, fused), []).append((time.process_time() - begun) / CALLS * 1e3)
-    return {key: statistics.median(each) for key, each in times.items()}
+                    # CPU time of all threads, in milliseconds a call.
+                    times.setdefault((kind, fused), []).append((time.process_time() - start) / CALLS * 1e3)
+    return {key: statistics.median(durations) for key, durations in times.items()}
 
 
 if __name__ == "__main__":

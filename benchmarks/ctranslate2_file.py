@@ -1,4 +1,4 @@
-"""A file translated as CTranslate2's documentation shows, for benchmarks/translate.py: what a user would write himself.
+"""Translate a file as CTranslate2's documentation shows, for benchmarks/translate.py: the script of a user.
 
 python benchmarks/ctranslate2_file.py MODEL FOLDER_WITH_SPM FILE BEAM BATCH WORKERS
 

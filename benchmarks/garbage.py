@@ -1,4 +1,4 @@
-"""Lines that nobody wrote for a translator, through both engines and both searches: none is lost, moved or refused.
+"""Translate unusual lines with both engines and both searches, and check that none is lost, moved, refused or damaged.
 
     python -m benchmarks.garbage                    # 10,508 lines, runs/demo/best; writes benchmarks/results/garbage.md
     python -m benchmarks.garbage --lines 500 --page /tmp/garbage.md
@@ -114,104 +114,107 @@ ALIKE = str.maketrans("aeopcxBTHKM", "аеорсхВТНКМ")
 Draw = random.Random
 
 
-def some(draw: Draw, parts: Sequence[str], most: int, between: Sequence[str] = (" ",)) -> str:
-    """Parts drawn at random, with something drawn between two."""
-    return "".join(draw.choice(parts) + draw.choice(between) for _ in range(draw.randint(1, most)))
+def draw_parts(draw: Draw, parts: Sequence[str], limit: int, separators: Sequence[str] = (" ",)) -> str:
+    """Join parts drawn at random, with a separator drawn between two."""
+    return "".join(draw.choice(parts) + draw.choice(separators) for _ in range(draw.randint(1, limit)))
 
 
-def sentence(draw: Draw) -> str:
-    return some(draw, WORDS, 9).strip()
+def draw_sentence(draw: Draw) -> str:
+    """Draw a sentence of known words."""
+    return draw_parts(draw, WORDS, 9).strip()
 
 
-def character(draw: Draw) -> str:
-    """Any that Unicode has, but for surrogates, NUL and the line feed."""
+def draw_character(draw: Draw) -> str:
+    """Draw any character of Unicode except surrogates, NUL and the line feed."""
     while True:
-        found = chr(draw.randrange(1, sys.maxunicode + 1))
-        if found != "\n" and unicodedata.category(found) != "Cs":
-            return found
+        drawn = chr(draw.randrange(1, sys.maxunicode + 1))
+        # Surrogates cannot be written as UTF-8, and a line feed would be another line.
+        if drawn != "\n" and unicodedata.category(drawn) != "Cs":
+            return drawn
 
 
 KINDS: dict[str, Callable[[Draw], str]] = {
-    "tags": lambda draw: some(draw, (*TAGS, *WORDS), 15, ("", " ")),
-    "broken markup": lambda draw: some(draw, (*BROKEN, *TAGS, *WORDS), 15, ("", " ")),
-    "markup and placeholders": lambda draw: some(
+    "tags": lambda draw: draw_parts(draw, (*TAGS, *WORDS), 15, ("", " ")),
+    "broken markup": lambda draw: draw_parts(draw, (*BROKEN, *TAGS, *WORDS), 15, ("", " ")),
+    "markup and placeholders": lambda draw: draw_parts(
         draw, (*BROKEN, *TAGS, *PLACEHOLDERS, *ADDRESSES, *ENTITIES, *WORDS), 12, ("", " ")
     ),
-    "placeholders": lambda draw: some(draw, (*PLACEHOLDERS, *WORDS), 12, ("", " ")),
-    "one placeholder again and again": lambda draw: some(
+    "placeholders": lambda draw: draw_parts(draw, (*PLACEHOLDERS, *WORDS), 12, ("", " ")),
+    "one placeholder again and again": lambda draw: draw_parts(
         draw, (draw.choice((*PLACEHOLDERS, *ADDRESSES)), draw.choice(WORDS)), 14, ("", " ")
     ),
-    "addresses": lambda draw: some(draw, (*ADDRESSES, *WORDS), 8, ("", " ", ". ")),
-    "entities": lambda draw: some(draw, (*ENTITIES, *WORDS), 20, ("", " ")),
-    "controls": lambda draw: some(
+    "addresses": lambda draw: draw_parts(draw, (*ADDRESSES, *WORDS), 8, ("", " ", ". ")),
+    "entities": lambda draw: draw_parts(draw, (*ENTITIES, *WORDS), 20, ("", " ")),
+    "controls": lambda draw: draw_parts(
         draw, (*map(chr, range(1, 32)), "\x7f", *map(chr, range(128, 160)), *WORDS), 20, ("", " ")
     ).replace("\n", ""),
-    "line breaks that are none": lambda draw: some(draw, (*BREAKS, *WORDS), 15, ("", " ")),
-    "directions": lambda draw: some(draw, (*BIDI, *WORDS, *SCRIPTS), 15, ("", " ")),
-    "unseen characters": lambda draw: some(draw, (*UNSEEN, *WORDS), 20, ("", " ")),
-    "emoji": lambda draw: some(draw, (*EMOJI, *WORDS), 12, ("", " ", "\u200d")),
+    "line breaks that are none": lambda draw: draw_parts(draw, (*BREAKS, *WORDS), 15, ("", " ")),
+    "directions": lambda draw: draw_parts(draw, (*BIDI, *WORDS, *SCRIPTS), 15, ("", " ")),
+    "unseen characters": lambda draw: draw_parts(draw, (*UNSEEN, *WORDS), 20, ("", " ")),
+    "emoji": lambda draw: draw_parts(draw, (*EMOJI, *WORDS), 12, ("", " ", "\u200d")),
     "combining marks": lambda draw: (
-        draw.choice("aeiou犬") + some(draw, [chr(c) for c in range(0x300, 0x370)], 60, ("", "x"))
+        draw.choice("aeiou犬") + draw_parts(draw, [chr(c) for c in range(0x300, 0x370)], 60, ("", "x"))
     ),
     "decomposed": lambda draw: unicodedata.normalize(
-        draw.choice(("NFD", "NFKD")), some(draw, ("café", "niño", "한글", "Å", "ﬁ"), 9)
+        draw.choice(("NFD", "NFKD")), draw_parts(draw, ("café", "niño", "한글", "Å", "ﬁ"), 9)
     ),
-    "homoglyphs": lambda draw: sentence(draw).translate(ALIKE),
-    "scripts": lambda draw: some(draw, (*SCRIPTS, *WORDS), 15, ("", " ")),
-    "any characters": lambda draw: "".join(character(draw) for _ in range(draw.randint(1, 30))),
-    "punctuation": lambda draw: some(draw, "!?.,;:-–—…¡¿\"'«»()[]*/\\|~^`_#@%$", 40, ("", " ")),
-    "numbers": lambda draw: some(
+    "homoglyphs": lambda draw: draw_sentence(draw).translate(ALIKE),
+    "scripts": lambda draw: draw_parts(draw, (*SCRIPTS, *WORDS), 15, ("", " ")),
+    "any characters": lambda draw: "".join(draw_character(draw) for _ in range(draw.randint(1, 30))),
+    "punctuation": lambda draw: draw_parts(draw, "!?.,;:-–—…¡¿\"'«»()[]*/\\|~^`_#@%$", 40, ("", " ")),
+    "numbers": lambda draw: draw_parts(
         draw, ("0", "1e9", "3.14", "1,000", "٣", "Ⅻ", "½", "-5", "9" * 30, "%"), 15, ("", " ")
     ),
     "long word": lambda draw: draw.choice(("a", "xyz", "犬", "é", "ha-")) * draw.randint(50, 400),
-    "long line": lambda draw: some(draw, WORDS, 300),
+    "long line": lambda draw: draw_parts(draw, WORDS, 300),
     "repeated words": lambda draw: (draw.choice(WORDS) + draw.choice((" ", ", "))) * draw.randint(2, 60),
-    "tabs": lambda draw: some(draw, WORDS, 8, ("\t", "\t\t", " \t ")),
+    "tabs": lambda draw: draw_parts(draw, WORDS, 8, ("\t", "\t\t", " \t ")),
     "blank": lambda draw: draw.choice(("", " ", "\t", "\u3000", "\u00a0 ", "😀", "<b></b>", "\u2028", "\ufeff")),
-    "capitals": lambda draw: "".join(draw.choice((c.upper(), c.lower())) for c in sentence(draw)),
+    "capitals": lambda draw: "".join(draw.choice((c.upper(), c.lower())) for c in draw_sentence(draw)),
     "bytes of another encoding": lambda draw: (
-        some(draw, ("¿niño?", "Ünïcode", "“quote”", "犬"), 8).encode().decode("latin-1")
+        draw_parts(draw, ("¿niño?", "Ünïcode", "“quote”", "犬"), 8).encode().decode("latin-1")
     ),
 }
 
 
-def garbage(lines: int, seed: int) -> list[tuple[str, str]]:
-    """The kind of each line and the line: every fifth is the known sentence, the others go through all kinds in turn.
+def draw_lines(lines: int, seed: int) -> list[tuple[str, str]]:
+    """Draw the kind and the text of each line: every fifth is the known sentence, the others go through all kinds.
 
-    >>> kinds = [kind for kind, _ in garbage(7, seed=1)]
+    >>> kinds = [kind for kind, _ in draw_lines(7, seed=1)]
     >>> kinds[0], kinds[1], kinds[5]
     ('control', 'tags', 'control')
     """
     draw, kinds = random.Random(seed), list(KINDS)
-    found, at = [], 0
+    drawn, position = [], 0
     for number in range(lines):
         if number % EVERY == 0:
-            found.append(("control", CONTROL))
+            # Between all others: a line that shifts or spoils its neighbours shows here.
+            drawn.append(("control", CONTROL))
             continue
-        kind = kinds[at % len(kinds)]
-        at += 1
-        found.append((kind, KINDS[kind](draw).rstrip("\r")))
-    return found
+        kind = kinds[position % len(kinds)]
+        position += 1
+        drawn.append((kind, KINDS[kind](draw).rstrip("\r")))
+    return drawn
 
 
-def differences(line: str, translation: str) -> list[str]:
-    """Which placeholders, addresses and tags of a line its translation lacks, or has more often."""
+def find_differences(line: str, translation: str) -> list[str]:
+    """List the placeholders, addresses and tags of a line that its translation lacks, or has more often."""
     # A carriage return is written as a space: it would end the line for some readers.
     source, target = (text.replace("\r", " ") for text in (line, translation))
     text = extract_tags(source).text
-    # Where tags stand inside a placeholder, the space that they part words with is theirs.
+    # Spaces do not count: a tag inside a placeholder may have brought its own.
     bare = "".join(TAG.sub("", target).split())
-    wanted = Counter("".join(each.split()) for each in list_protected(text))
-    problems = [f"{each} is lost" for each, times in wanted.items() if bare.count(each) < times]
-    tags = (Counter(match[0] for match in TAG.finditer(each)) for each in (source, target))
-    if len({tuple(sorted(each.items())) for each in tags}) > 1:
+    expected = Counter("".join(fragment.split()) for fragment in list_protected(text))
+    problems = [f"{fragment} is lost" for fragment, times in expected.items() if bare.count(fragment) < times]
+    tags = (Counter(match[0] for match in TAG.finditer(side)) for side in (source, target))
+    if len({tuple(sorted(counts.items())) for counts in tags}) > 1:
         problems.append("tags differ")
     return problems
 
 
 @dataclass
-class Passed:
-    """What became of the lines in one engine and one search."""
+class Pass:
+    """Result of all lines in one engine and one search."""
 
     engine: str
     beam: int
@@ -219,30 +222,32 @@ class Passed:
     problems: list[str] = field(default_factory=list)
 
 
-def translate(model: str, engine: str, beam: int, lines: Sequence[tuple[str, str]], expected: str) -> Passed:
-    """All of them as one file through `pellucid translate`, in a process of its own."""
-    passed, began = Passed(engine, beam), time.monotonic()
+def translate_lines(model: str, engine: str, beam: int, lines: Sequence[tuple[str, str]], expected: str) -> Pass:
+    """Translate all lines as one file through `pellucid translate`, in a process of its own."""
+    result, began = Pass(engine, beam), time.monotonic()
     command = [sys.executable, "-m", "pellucid", "translate", model, "--engine", engine, "--beam", str(beam)]
     with tempfile.NamedTemporaryFile() as file:
+        # Bytes, so that no line break is translated on the way.
         file.write("".join(f"{line}\n" for _, line in lines).encode())
         file.flush()
-        done = subprocess.run([*command, file.name], capture_output=True, check=False)
-    passed.seconds = time.monotonic() - began
-    said = done.stderr.decode(errors="replace")
-    if done.returncode or "Traceback" in said:
-        passed.problems.append(f"exit code {done.returncode}: {said.strip()[-300:]}")
-    passed.problems += compare(lines, done.stdout.decode().split("\n")[:-1], expected)
-    return passed
+        process = subprocess.run([*command, file.name], capture_output=True, check=False)
+    result.seconds = time.monotonic() - began
+    messages = process.stderr.decode(errors="replace")
+    if process.returncode or "Traceback" in messages:
+        result.problems.append(f"exit code {process.returncode}: {messages.strip()[-300:]}")
+    # Not splitlines, which also breaks at the separators that some lines contain.
+    result.problems += find_problems(lines, process.stdout.decode().split("\n")[:-1], expected)
+    return result
 
 
-def compare(lines: Sequence[tuple[str, str]], found: Sequence[str], expected: str) -> Iterator[str]:
-    """What is wrong with the translations of these lines, where the known sentence becomes `expected`."""
-    if len(found) != len(lines):
-        yield f"{len(lines)} lines in, {len(found)} out"
-    for number, ((kind, line), translation) in enumerate(zip(lines, found, strict=False), start=1):
+def find_problems(lines: Sequence[tuple[str, str]], translations: Sequence[str], expected: str) -> Iterator[str]:
+    """Yield the problems of these translations, where the known sentence becomes `expected`."""
+    if len(translations) != len(lines):
+        yield f"{len(lines)} lines in, {len(translations)} out"
+    for number, ((kind, line), translation) in enumerate(zip(lines, translations, strict=False), start=1):
         if kind == "control" and translation != expected:
             yield f"line {number}: the known sentence became {translation!r:.80}"
-        for problem in differences(line, translation):
+        for problem in find_differences(line, translation):
             yield f"line {number}, {kind}: {problem}: {line!r:.200} became {translation!r:.200}"
 
 
@@ -257,20 +262,22 @@ def main() -> None:
     import pellucid
 
     expected = pellucid.load(arguments.model).translate(CONTROL).text
-    lines = garbage(arguments.lines, arguments.seed)
+    lines = draw_lines(arguments.lines, arguments.seed)
     passes = []
     for engine in ("ctranslate2", "torch"):
         for beam in (1, 4):
-            passes.append(translate(arguments.model, engine, beam, lines, expected))
+            passes.append(translate_lines(arguments.model, engine, beam, lines, expected))
             print(f"{engine}, beam {beam}: {len(passes[-1].problems)} problems", file=sys.stderr)
-    text = "\n".join(page(arguments, lines, passes)) + "\n"
+    text = "\n".join(page_lines(arguments, lines, passes)) + "\n"
     arguments.page.write_text(text, encoding="utf-8")
     print(text)
-    sys.exit(any(each.problems for each in passes))
+    sys.exit(any(result.problems for result in passes))
 
 
-def page(arguments: argparse.Namespace, lines: Sequence[tuple[str, str]], passes: Sequence[Passed]) -> Iterator[str]:
-    """What was done, and what was found."""
+def page_lines(
+    arguments: argparse.Namespace, lines: Sequence[tuple[str, str]], passes: Sequence[Pass]
+) -> Iterator[str]:
+    """Yield the lines of the page."""
     controls = sum(kind == "control" for kind, _ in lines)
     markup = sum(len(list_protected(extract_tags(line).text)) for _, line in lines)
     tags = sum(len(re.findall(TAG, line)) for _, line in lines)
@@ -283,12 +290,14 @@ def page(arguments: argparse.Namespace, lines: Sequence[tuple[str, str]], passes
     yield "placeholder or tag that is missing, or an exit code that is not 0.\n"
     yield "| engine | beam | problems | seconds |"
     yield "|---|---|---|---|"
-    for each in passes:
-        yield f"| {each.engine} | {each.beam} | {len(each.problems)} | {each.seconds:.0f} |"
-    found = [f"- {each.engine}, beam {each.beam}: `{problem}`" for each in passes for problem in each.problems]
-    if found:
+    for result in passes:
+        yield f"| {result.engine} | {result.beam} | {len(result.problems)} | {result.seconds:.0f} |"
+    problems = [
+        f"- {result.engine}, beam {result.beam}: `{problem}`" for result in passes for problem in result.problems
+    ]
+    if problems:
         yield "\nThe first problems:\n"
-        yield "\n".join(found[:40])
+        yield "\n".join(problems[:40])
     yield f"\nThe kinds: {', '.join(KINDS)}."
 
 

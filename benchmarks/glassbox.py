@@ -1,4 +1,4 @@
-"""What looking costs: the size of the page and its files, the time until it can be used, a trace of a large model.
+"""Cost of looking inside: the size of the page and its files, the time until it can be used, a trace of a large model.
 
     OMP_NUM_THREADS=2 python -m benchmarks.glassbox       # on a quiet machine only
 
@@ -23,9 +23,9 @@ from pellucid import bundle
 from pellucid.api import Model, load
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
 from pellucid.model import PRESETS, ModelConfig, Transformer
-from pellucid.page.assets import read_script as script
+from pellucid.page.assets import read_script
 from pellucid.page.html import trace_page
-from tools.screenshots import chromium, served
+from tools.screenshots import open_chromium, run_server
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULT = ROOT / "benchmarks" / "results" / "glassbox.md"
@@ -35,7 +35,7 @@ WORDS = "the ball is blue and red but not green or white today because we like i
 
 @dataclass(frozen=True)
 class Row:
-    """One number with what was wanted of it."""
+    """One measured number with its bound."""
 
     what: str
     measured: str
@@ -51,13 +51,13 @@ def main() -> None:
     """Measure every row, print the page and write it."""
     torch.manual_seed(1)
     with tempfile.TemporaryDirectory() as folder:
-        tiny, base = (saved(Path(folder) / name, name) for name in ("tiny", "base"))
+        tiny, base = (save_random_model(Path(folder) / name, name) for name in ("tiny", "base"))
         rows = [
-            size_of_the_script(),
-            size_of_a_file("tiny", load(tiny)),
-            size_of_a_file("base", load(base)),
+            measure_script(),
+            measure_file("tiny", load(tiny)),
+            measure_file("base", load(base)),
         ]
-        rows += [*times_of_a_trace(load(base)), *times_in_a_browser(tiny)]
+        rows += [*measure_trace(load(base)), *measure_browser(tiny)]
     date, python = time.strftime("%Y-%m-%d"), platform.python_version()
     text = PAGE.format(machine=machine(), python=python, date=date, rows="\n".join(map(str, rows)))
     RESULT.write_text(text, encoding="utf-8")
@@ -67,39 +67,41 @@ def main() -> None:
 # Models
 
 
-def saved(place: Path, size: str) -> Path:
-    """A random model of a named size; the end mark has a bias that lets it come sooner or later."""
-    tokenizer = small_tokenizer()
+def save_random_model(directory: Path, size: str) -> Path:
+    """Save a random model of a named size; a bias on the end mark lets its translations end."""
+    tokenizer = make_tokenizer()
     config = ModelConfig(tokenizer.source_vocabulary, tokenizer.target_vocabulary, output_bias=True, **PRESETS[size])
     model = Transformer(config).eval()
     with torch.no_grad():
+        # 2.0: a random model would otherwise hardly ever choose the end mark.
         model.output_bias[EOS] = 2.0  # pyright: ignore[reportOptionalSubscript]
-    bundle.save_bundle(place / "best", model, tokenizer, step=0)
-    return place / "best"
+    bundle.save_bundle(directory / "best", model, tokenizer, step=0)
+    return directory / "best"
 
 
-def small_tokenizer() -> Tokenizer:
-    """One piece for each of the words."""
+def make_tokenizer() -> Tokenizer:
+    """Train a tokenizer with one piece for each of the words."""
     lines = [" ".join(WORDS)] * 3
     return Tokenizer.train(lines, lines, TokenizerConfig(vocabulary=340), seed=1, max_sentences=6)
 
 
-def sentence(pieces: int) -> str:
-    """So many words less the end mark, each a piece of its own."""
+def make_sentence(pieces: int) -> str:
+    """Return a sentence of so many pieces, the end mark included, each word a piece of its own."""
     return " ".join(WORDS[i % len(WORDS)] for i in range(pieces - 1))
 
 
 # Sizes
 
 
-def size_of_the_script() -> Row:
-    packed = len(gzip.compress(script().encode(), mtime=0))
+def measure_script() -> Row:
+    """Measure the script of the page, compressed."""
+    packed = len(gzip.compress(read_script().encode(), mtime=0))
     return Row("script of the page, gzip", f"{packed / 1000:.1f} kB", "120 kB", packed <= 120_000)
 
 
-def size_of_a_file(name: str, model: Model) -> Row:
-    """All attention weights, the candidates and the accounts of a sentence of twelve pieces a side."""
-    trace = model.trace(sentence(12), target=sentence(12))
+def measure_file(name: str, model: Model) -> Row:
+    """Measure a file with all attention weights, candidates and accounts of a sentence of twelve pieces a side."""
+    trace = model.trace(make_sentence(12), target=make_sentence(12))
     size = len(trace_page(trace, "maps").encode())
     pieces = f"{len(trace.source.pieces)} and {len(trace.target.pieces)} pieces"
     return Row(f"HTML file of maps, {name}, {pieces}", f"{size / 1e6:.2f} MB", "1 MB", size <= 1e6)
@@ -108,71 +110,75 @@ def size_of_a_file(name: str, model: Model) -> Row:
 # Times
 
 
-def timed(run: Callable[[], object], runs: int = RUNS) -> tuple[float, float]:
-    """Median and largest of the seconds that a call takes, the first left out."""
+def measure_seconds(run: Callable[[], object], runs: int = RUNS) -> tuple[float, float]:
+    """Return the median and the largest of the seconds that a call takes, the first call left out."""
     run()
-    spent = []
+    durations = []
     for _ in range(runs):
-        began = time.perf_counter()
+        start = time.perf_counter()
         run()
-        spent.append(time.perf_counter() - began)
-    return statistics.median(spent), max(spent)
+        durations.append(time.perf_counter() - start)
+    return statistics.median(durations), max(durations)
 
 
-def row_of_time(what: str, spent: tuple[float, float], wanted: float) -> Row:
-    unit, scale = ("ms", 1000.0) if wanted < 1 else ("s", 1.0)
-    measured = f"{scale * spent[0]:.3g} {unit} (slowest {scale * spent[1]:.3g})"
-    return Row(what, measured, f"{scale * wanted:g} {unit}", spent[0] <= wanted)
+def time_row(label: str, durations: tuple[float, float], bound: float) -> Row:
+    """Make the row of a time, in ms where less than a second is wanted."""
+    unit, scale = ("ms", 1000.0) if bound < 1 else ("s", 1.0)
+    measured = f"{scale * durations[0]:.3g} {unit} (slowest {scale * durations[1]:.3g})"
+    return Row(label, measured, f"{scale * bound:g} {unit}", durations[0] <= bound)
 
 
-def times_of_a_trace(model: Model) -> list[Row]:
-    text = sentence(20)
+def measure_trace(model: Model) -> list[Row]:
+    """Time a trace of a large model, with and without its checks."""
+    text = make_sentence(20)
     trace = model.trace(text, target=text)
     pieces = f"{len(trace.source.pieces)} and {len(trace.target.pieces)} pieces, {torch.get_num_threads()} threads"
-    captured = timed(lambda: model.trace(text, target=text))
-    checked = timed(lambda: model.trace(text, target=text).manifest())
+    captured = measure_seconds(lambda: model.trace(text, target=text))
+    checked = measure_seconds(lambda: model.trace(text, target=text).manifest())
     return [
-        row_of_time(f"trace of 6+6 layers, d_model 512, {pieces}", captured, 3.0),
+        time_row(f"trace of 6+6 layers, d_model 512, {pieces}", captured, 3.0),
         Row("the same with its manifest and all checks", f"{checked[0]:.3g} s (slowest {checked[1]:.3g})", "", None),
     ]
 
 
-def times_in_a_browser(model: Path) -> list[Row]:
-    harness = painting_script()
-    with served(str(model)) as address, chromium() as browser:
+def measure_browser(model: Path) -> list[Row]:
+    """Time the page in a browser: until it can be used, until a trace is shown, and the painting of maps."""
+    harness = build_painting_script()
+    with run_server(str(model)) as address, open_chromium() as browser:
         tab = browser.new_page(viewport={"width": 1440, "height": 900})
 
-        def begin() -> None:
+        def open_page() -> None:
             tab.goto("about:blank")
             tab.goto(address)
             tab.wait_for_selector("#pellucid-sentence")
 
-        def look() -> None:
+        def open_trace() -> None:
+            # An address that differs only after # would not load the page anew.
             tab.goto("about:blank")
             tab.goto(link)
             tab.wait_for_function(MAP_IS_DRAWN)
 
-        usable = timed(begin)
-        tab.fill("#pellucid-sentence", sentence(12))
+        usable = measure_seconds(open_page)
+        tab.fill("#pellucid-sentence", make_sentence(12))
         tab.keyboard.press("Enter")
         tab.wait_for_function(MAP_IS_DRAWN)
         link = tab.url
-        drawn = timed(look)
+        drawn = measure_seconds(open_trace)
         tab.goto("about:blank")
         tab.add_script_tag(content=harness)
         painted = [tab.evaluate("() => paintMany(144, 40)") / 1000 for _ in range(RUNS + 1)][1:]
     return [
-        row_of_time("page can be used: from its address to the sentence box", usable, 1.0),
-        row_of_time("a trace that was made is shown: from its link to all maps drawn (tiny, 12 pieces)", drawn, 1.0),
-        row_of_time("144 maps of 40 x 40 painted", (statistics.median(painted), max(painted)), 0.1),
+        time_row("page can be used: from its address to the sentence box", usable, 1.0),
+        time_row("a trace that was made is shown: from its link to all maps drawn (tiny, 12 pieces)", drawn, 1.0),
+        time_row("144 maps of 40 x 40 painted", (statistics.median(painted), max(painted)), 0.1),
     ]
 
 
 MAP_IS_DRAWN = "() => document.querySelector('canvas.thumbnail') && !document.querySelector('.thumbnail.waiting')"
 
 
-def painting_script() -> str:
-    """web/test/browser_pictures.ts as a plain script."""
+def build_painting_script() -> str:
+    """Bundle web/test/browser_pictures.ts to a plain script."""
     web = ROOT / "web"
     words = ["node", "node_modules/esbuild/bin/esbuild", "test/browser_pictures.ts", "--bundle", "--format=iife"]
     return subprocess.run(words, cwd=web, check=True, capture_output=True, text=True).stdout

@@ -1,10 +1,10 @@
-"""Kill a training at random moments, many of them inside a save, go on each time, and compare with an undisturbed run.
+"""Kill a training at random moments, many inside a save; resume it each time and compare with an undisturbed run.
 
     python -m benchmarks.kill                # 500 kills; writes benchmarks/results/kill.md
     python -m benchmarks.kill --kills 30
 
-A third of the runs have two workers, of which one is killed, or both. A campaign that is broken off goes on when it is
-started again; what it found so far is in --folder, and on the page.
+A third of the runs have two workers, of which one is killed, or both. A campaign that is interrupted continues when it
+is started again; its results so far are in --folder, and on the page.
 
 SIGKILL leaves a process no time for anything. What it does not show is a power cut, which also loses what the system
 has not yet written to the disk; against that every file is forced to the disk before it is renamed into place.
@@ -21,7 +21,17 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from benchmarks.campaign import MET, RESULTS, Crew, Rows, differences, start, tell, tiny_run, undisturbed
+from benchmarks.campaign import (
+    MET,
+    RESULTS,
+    Crew,
+    Rows,
+    find_differences,
+    run_undisturbed,
+    show_progress,
+    start_training,
+    tiny_run,
+)
 from benchmarks.quality import machine
 from pellucid.train.config import RunConfig
 from pellucid.train.state import list_checkpoints
@@ -29,12 +39,12 @@ from pellucid.train.state import list_checkpoints
 SAVE_EVERY, STEPS = 3, 25
 OFTEN = {"steps": STEPS, "evaluate_every": 13, "save_every": SAVE_EVERY, "keep": 3}
 PATIENCE = 1800.0
-"""Seconds in which a worker must have stopped after another was killed."""
+"""Seconds within which a worker must stop after another was killed."""
 
 
 @dataclass
-class Disturbed:
-    """What happened in one run, which was killed and gone on with until it ended."""
+class KilledRun:
+    """One run that was killed and resumed until it ended."""
 
     workers: int
     kills: int = 0
@@ -48,7 +58,7 @@ class Disturbed:
 
 
 def main() -> None:
-    """Carry out a campaign and write its page; exit status 1 if anything was lost that should not be."""
+    """Run a campaign and write its page; exit status 1 if anything was lost that should not be."""
     parser = argparse.ArgumentParser(description="Kill a training again and again.")
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
@@ -56,142 +66,154 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("runs/campaign-kill"), help="where it works, and goes on")
     arguments = parser.parse_args()
     folder = arguments.folder / f"seed-{arguments.seed}"
-    done = Rows(folder / "rows.jsonl")
-    for _ in campaign(folder, arguments.kills, arguments.seed, done):
-        arguments.page.write_text(page(done, arguments.seed), encoding="utf-8")
+    rows = Rows(folder / "rows.jsonl")
+    for _ in run_campaign(folder, arguments.kills, arguments.seed, rows):
+        arguments.page.write_text(make_page(rows, arguments.seed), encoding="utf-8")
     print(arguments.page.read_text(encoding="utf-8"))
-    sys.exit(1 if done.sum(lambda row: len(row["problems"])) else 0)
+    sys.exit(1 if rows.sum(lambda row: len(row["problems"])) else 0)
 
 
-def campaign(folder: Path, kills: int, seed: int, done: Rows) -> Iterator[None]:
-    """Runs that are killed and gone on with until they end, each added to `done`; pauses after each and at the end."""
-    settings, whole = tiny_run(folder / "data", train=OFTEN), folder / "undisturbed"
+def run_campaign(folder: Path, kills: int, seed: int, rows: Rows) -> Iterator[None]:
+    """Kill and resume runs until they end, and add each to `rows`; pauses after each and at the end."""
+    settings, reference = tiny_run(folder / "data", train=OFTEN), folder / "undisturbed"
     shutil.rmtree(folder / "runs", ignore_errors=True)  # of a campaign that was broken off
-    undisturbed(settings, whole)
-    while (left := kills - int(done.sum(lambda row: row["kills"]))) > 0:
-        number = len(done.rows)
+    run_undisturbed(settings, reference)
+    while (remaining := kills - int(rows.sum(lambda row: row["kills"]))) > 0:
+        number = len(rows.rows)
         workers = 1 if number % 3 else 2
-        run, out, begun = Disturbed(workers), folder / f"runs/{number}", time.monotonic()
-        disturb(settings, out, left, random.Random(f"{seed}/{number}"), run)
-        run.problems += differences(whole, out) if (out / "best").exists() else ["it has no end"]
-        run.seconds = time.monotonic() - begun
-        done.add(asdict(run))
+        # A seed of its own for each run: an interrupted campaign repeats the rest as it would have been.
+        run, out, began = KilledRun(workers), folder / f"runs/{number}", time.monotonic()
+        kill_run(settings, out, remaining, random.Random(f"{seed}/{number}"), run)
+        run.problems += find_differences(reference, out) if (out / "best").exists() else ["it has no end"]
+        run.seconds = time.monotonic() - began
+        rows.add(asdict(run))
         shutil.rmtree(out)
-        problems = done.sum(lambda row: len(row["problems"]))
-        tell(f"{done.sum(lambda row: row['kills']):,} of {kills:,} kills, {len(done.rows):,} runs, {problems} problems")
+        problems = rows.sum(lambda row: len(row["problems"]))
+        show_progress(
+            f"{rows.sum(lambda row: row['kills']):,} of {kills:,} kills, {len(rows.rows):,} runs, {problems} problems"
+        )
         yield
     yield
 
 
-def disturb(settings: RunConfig, out: Path, most: int, chance: random.Random, run: Disturbed) -> None:
-    """One run to its end, with kills at random moments."""
-    reached: int | None = None
+def kill_run(settings: RunConfig, out: Path, kill_limit: int, chance: random.Random, run: KilledRun) -> None:
+    """Carry one run to its end, with kills at random moments."""
+    reached_step: int | None = None
     while True:
-        crew = start(settings, out, run.workers)
-        killed = run.kills < most and dies(crew, out, chance)
-        statuses = killed_now(crew, out, chance, run) if killed else crew.end(within=3600)
-        if reached is not None and (began := crew.began()) is not None:
-            lost(reached - began, run)
+        crew = start_training(settings, out, run.workers)
+        killed = run.kills < kill_limit and wait_to_kill(crew, out, chance)
+        statuses = kill_workers(crew, out, chance, run) if killed else crew.end(within=3600)
+        if reached_step is not None and (first_step := crew.began()) is not None:
+            note_lost_updates(reached_step - first_step, run)
         if statuses[0] == 0:
             return
         if not killed:
-            run.problems.append(f"it ended with {statuses}: {crew.said[-500:]}")
+            run.problems.append(f"it ended with {statuses}: {crew.output[-500:]}")
             return
-        reached = max(crew.steps(), default=crew.began() or reached)
+        # Before its first update, a run that is killed again has reached only where it began.
+        reached_step = max(crew.steps(), default=crew.began() or reached_step)
 
 
-def killed_now(crew: Crew, out: Path, chance: random.Random, run: Disturbed) -> list[int]:
-    """Kill some of the workers, or all; how each of them ended."""
+def kill_workers(crew: Crew, out: Path, chance: random.Random, run: KilledRun) -> list[int]:
+    """Kill some of the workers, or all; return how each of them ended."""
     victims = chance.sample(range(run.workers), chance.randint(1, run.workers))
     crew.kill(victims)
-    saving, survived = any(half_written(out)), len(victims) < run.workers
+    saving, survived = any(find_half_written(out)), len(victims) < run.workers
     crew.listen()
-    met = MET in crew.said
-    # As torchrun does, those that have not met yet are stopped from outside; those that have must stop by themselves.
-    statuses = crew.end(within=PATIENCE if met else 0.0)
+    have_met = MET in crew.output
+    # Workers that have not met yet are stopped from outside, as torchrun does; others must stop by themselves.
+    statuses = crew.end(within=PATIENCE if have_met else 0.0)
     run.kills += 1
     run.of_one += survived
-    run.inside_a_save += saving if survived else any(half_written(out))
+    # Where all died, the file still lies there; a survivor may have finished it, so it was looked for before.
+    run.inside_a_save += saving if survived else any(find_half_written(out))
     run.before_the_first_checkpoint += not list_checkpoints(out)
-    if survived and met:
-        heard_of(victims[0], crew, statuses, run)
+    if survived and have_met:
+        note_survivor(victims[0], crew, statuses, run)
     return statuses
 
 
-def heard_of(victim: int, crew: Crew, statuses: list[int], run: Disturbed) -> None:
-    """Note whether the other worker ended because of it and said so; one that was done already needs not."""
-    other, named = statuses[1 - victim], re.search(rf"worker {victim} .*(is|are) gone, so all stop", crew.said)
-    if other == 1 and named:
+def note_survivor(victim: int, crew: Crew, statuses: list[int], run: KilledRun) -> None:
+    """Note whether the other worker ended because of the kill and said so; one that had finished need not."""
+    other_status, message = (
+        statuses[1 - victim],
+        re.search(rf"worker {victim} .*(is|are) gone, so all stop", crew.output),
+    )
+    if other_status == 1 and message:
         run.named += 1
-    elif other != 0:
-        run.problems.append(f"worker {victim} was killed, the other ended with {other}: {crew.said[-500:]}")
+    elif other_status != 0:
+        run.problems.append(f"worker {victim} was killed, the other ended with {other_status}: {crew.output[-500:]}")
 
 
-def lost(updates: int, run: Disturbed) -> None:
+def note_lost_updates(updates: int, run: KilledRun) -> None:
     """Note how many updates had to be made again."""
     run.lost.append(updates)
     if updates > SAVE_EVERY:
         run.problems.append(f"{updates} updates were lost")
 
 
-def dies(crew: Crew, out: Path, chance: random.Random) -> bool:
-    """Wait for the moment to kill: any, or a little after something begins to be written; False if it ended before."""
+def wait_to_kill(crew: Crew, out: Path, chance: random.Random) -> bool:
+    """Wait for the moment to kill: any, or a little after something begins to be written; False if the run ended."""
+    # Saves are short: moments drawn from the whole run would seldom fall into one.
     if chance.random() < 0.5:
-        return reaches(crew, max(0, chance.randint(-STEPS // 5, STEPS)), chance)
+        return wait_for_updates(crew, max(0, chance.randint(-STEPS // 5, STEPS)), chance)
     for _ in range(chance.randint(0, 4)):
-        if not writing(crew, out, True) or not writing(crew, out, False):
+        if not wait_for_writing(crew, out, True) or not wait_for_writing(crew, out, False):
             return False
-    return writing(crew, out, True) and not crew.ended(within=chance.uniform(0, 0.003))
+    return wait_for_writing(crew, out, True) and not crew.ended(within=chance.uniform(0, 0.003))
 
 
-def reaches(crew: Crew, updates: int, chance: random.Random) -> bool:
-    """Wait for so many updates, and for a part of the next or, where there is none yet, of a second."""
-    begun = time.monotonic()
+def wait_for_updates(crew: Crew, updates: int, chance: random.Random) -> bool:
+    """Wait for so many updates, and for a part of the next one, or of a second if there was none yet."""
+    began = time.monotonic()
     while len(crew.steps()) < updates:
         if not crew.listen(within=60.0):
             return False
-    each = (time.monotonic() - begun) / updates if updates else 1.0
-    return not crew.ended(within=chance.uniform(0, each))
+    seconds_each = (time.monotonic() - began) / updates if updates else 1.0
+    return not crew.ended(within=chance.uniform(0, seconds_each))
 
 
-def writing(crew: Crew, out: Path, wanted: bool) -> bool:
-    """Wait until something is being written, or nothing; False if the run ended before."""
-    while any(half_written(out)) != wanted:
+def wait_for_writing(crew: Crew, out: Path, expected: bool) -> bool:
+    """Wait until something is being written, or nothing; return False if the run ended before."""
+    while any(find_half_written(out)) != expected:
         if crew.ended(within=0.002):
             return False
     return True
 
 
-def half_written(out: Path) -> Iterator[Path]:
-    """What is being written, or replaced."""
+def find_half_written(out: Path) -> Iterator[Path]:
+    """Yield what is being written or replaced."""
     yield from out.glob(".*.new")
     yield from out.glob(".*.old")
     yield from (out / "checkpoints").glob(".*.new")
 
 
-def page(done: Rows, seed: int) -> str:
-    """The campaign in figures."""
+def make_page(campaign_rows: Rows, seed: int) -> str:
+    """Return the page of a campaign."""
 
-    def total(of: str) -> int:
-        return int(done.sum(lambda row: row[of]))
+    def total(key: str) -> int:
+        return int(campaign_rows.sum(lambda row: row[key]))
 
-    kills, problems = total("kills"), [f"run {i}: {p}" for i, row in enumerate(done.rows) for p in row["problems"]]
-    updates = [each for row in done.rows for each in row["lost"]]
-    two = [row for row in done.rows if row["workers"] == 2]
+    kills, problems = (
+        total("kills"),
+        [f"run {i}: {p}" for i, row in enumerate(campaign_rows.rows) for p in row["problems"]],
+    )
+    updates = [lost for row in campaign_rows.rows for lost in row["lost"]]
+    two_workers = [row for row in campaign_rows.rows if row["workers"] == 2]
     rows = {
         "kills": kills,
         "of them while something was half written": total("inside_a_save"),
         "of them before the first checkpoint": total("before_the_first_checkpoint"),
-        "of them in runs of two workers": sum(row["kills"] for row in two),
+        "of them in runs of two workers": sum(row["kills"] for row in two_workers),
         "of them of one of the two": total("of_one"),
         "of them heard of by the other, which stopped and named it": total("named"),
-        "runs that were killed and gone on with until they ended": sum(row["kills"] > 0 for row in done.rows),
+        "runs that were killed and gone on with until they ended": sum(row["kills"] > 0 for row in campaign_rows.rows),
         f"most updates lost by a kill (save interval: {SAVE_EVERY})": max(updates, default=0),
         "updates lost in all": sum(updates),
         "runs that ended elsewhere than the undisturbed one, or kills that lost more": len(problems),
-        "seconds": round(done.sum(lambda row: row["seconds"])),
+        "seconds": round(campaign_rows.sum(lambda row: row["seconds"])),
     }
-    table = "\n".join(f"| {what} | {number:,} |" for what, number in rows.items())
+    table = "\n".join(f"| {label} | {number:,} |" for label, number in rows.items())
     return f"""# Killed at any moment
 
 Made by `python -m benchmarks.kill --kills {kills} --seed {seed}` on {machine()}.

@@ -1,4 +1,4 @@
-"""Put one fault after another into a copy of the code, and see which tests of the rows it belongs to find it.
+"""Mutation test: put one fault after another into a copy of the code, and see which tests find it.
 
     python -m benchmarks.mutants                    # all of mutants.toml; writes benchmarks/results/mutants.md
     python -m benchmarks.mutants m30 m36 --jobs 2   # these alone, and no page
@@ -30,12 +30,12 @@ PAGE = Path(__file__).parent / "results" / "mutants.md"
 COPIED = ("src", "tests", "tools", "benchmarks", "docs", "pyproject.toml")
 NO_BROWSER = ("tests/page/", "tests/browser/")
 SECONDS = 300
-"""A fault that makes a test run for ever is found by that."""
+"""Time limit of the tests: a fault that makes one run for ever counts as found."""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A fault: in `file`, `new` stands in the place of `old`."""
+    """A fault: in `file`, `new` replaces `old`."""
 
     name: str
     what: str
@@ -45,8 +45,8 @@ class Mutant:
     rows: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
 
-    def changed(self, root: Path) -> str:
-        """The file with the fault in it; ValueError unless `old` stands in it exactly once."""
+    def mutate(self, root: Path) -> str:
+        """Return the text of the file with the fault in it; raise ValueError unless `old` stands in it exactly once."""
         text = (root / self.file).read_text(encoding="utf-8")
         if (count := text.count(self.old)) != 1:
             raise ValueError(f"mutant {self.name}: its old text stands {count} times in {self.file}, it must be once")
@@ -63,91 +63,102 @@ class Outcome:
 
     @property
     def survived(self) -> list[str]:
-        """The rows whose tests do not see the fault."""
+        """Rows whose tests do not find the fault."""
         return [row for row, killer in self.killers.items() if killer is None]
 
 
 def read_mutants(path: Path = TABLE) -> list[Mutant]:
-    """All mutants of the table."""
+    """Read all mutants of the table."""
     table = tomllib.loads(path.read_text(encoding="utf-8"))["mutant"]
-    listed = {"rows", "tests"}
-    return [Mutant(**{key: tuple(value) if key in listed else value for key, value in each.items()}) for each in table]
+    list_keys = {"rows", "tests"}
+    return [Mutant(**{key: tuple(value) if key in list_keys else value for key, value in row.items()}) for row in table]
 
 
-def tests_of_rows() -> dict[str, list[str]]:
-    """The marked tests of each row, as pytest names them, without those that need a browser."""
+def find_tests_of_rows() -> dict[str, list[str]]:
+    """Return the marked tests of each row, as pytest names them, without those that need a browser."""
     sys.path.insert(0, str(ROOT / "tools"))
     import articles
 
-    found = articles.collect()
+    article_map = articles.collect_map()
     return {
-        alias: [str(test) for test in found.proofs[name].tests if not test.path.startswith(NO_BROWSER)]
-        for alias, name in articles.aliases(found.claims).items()
+        alias: [str(test) for test in article_map.proofs[name].tests if not test.path.startswith(NO_BROWSER)]
+        for alias, name in articles.row_aliases(article_map.claims).items()
     }
 
 
-def proofs_of(mutant: Mutant, of_rows: dict[str, list[str]]) -> dict[str, list[str]]:
-    """The tests that must see a mutant, row by row; those that it names itself stand under "tests"."""
-    return {row: of_rows[row] for row in mutant.rows} | ({"tests": [*mutant.tests]} if mutant.tests else {})
+def select_proofs(mutant: Mutant, tests_of_rows: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Return the tests that must find a mutant, row by row; those that it names itself are under "tests"."""
+    return {row: tests_of_rows[row] for row in mutant.rows} | ({"tests": [*mutant.tests]} if mutant.tests else {})
 
 
 def copy_tree(folder: Path) -> Path:
-    """What the tests need of the project, in a folder that may be changed."""
+    """Copy the parts of the project that the tests need into a folder that may be changed."""
     for name in COPIED:
         if (ROOT / name).is_dir():
-            leave = shutil.ignore_patterns("__pycache__", "_build")
-            shutil.copytree(ROOT / name, folder / name, ignore=leave)
+            ignored = shutil.ignore_patterns("__pycache__", "_build")
+            shutil.copytree(ROOT / name, folder / name, ignore=ignored)
         else:
             shutil.copy(ROOT / name, folder / name)
     return folder
 
 
 def failed_tests(tree: Path, tests: Iterable[str]) -> list[str]:
-    """The tests that fail in a tree, in the order in which they ran; all that fails to be collected is one of them."""
+    """Return the tests that fail in a tree, in the order they ran; a file that cannot be collected is one of them."""
     report = tree / "report.xml"
     report.unlink(missing_ok=True)
     words = ["-q", "-p", "no:cacheprovider", "--tb=no", "--junitxml", str(report), *dict.fromkeys(tests)]
-    alone = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    # The copy's own code must be imported, and no .pyc file of a mutant may outlive it.
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(tree / "src"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "pytest", *words],
             cwd=tree,
-            env=alone,
+            env=environment,
             capture_output=True,
             text=True,
             timeout=SECONDS,
         )
     except subprocess.TimeoutExpired:
         return [f"none ended within {SECONDS} s"]
+    # Not a failed test: pytest itself did not run.
     if not report.exists():
-        raise RuntimeError(f"pytest ended early: {(done.stdout + done.stderr)[-1000:]}")
-    found = []
+        raise RuntimeError(f"pytest ended early: {(process.stdout + process.stderr)[-1000:]}")
+    failed = []
     for case in ElementTree.parse(report).iter("testcase"):
         if case.find("failure") is not None or case.find("error") is not None:
             file = case.get("classname", "").replace(".", "/")
-            found.append(f"{file}.py::{case.get('name', '').partition('[')[0]}" if file else case.get("name", ""))
-    return list(dict.fromkeys(found))
+            failed.append(f"{file}.py::{case.get('name', '').partition('[')[0]}" if file else case.get("name", ""))
+    # Cases of one test are one name.
+    return list(dict.fromkeys(failed))
 
 
 def try_mutant(mutant: Mutant, tree: Path, proofs: dict[str, list[str]]) -> Outcome:
-    """Put a mutant into a tree, run the tests that must see it, and take it out again."""
+    """Put a mutant into a tree, run the tests that must find it, and take it out again."""
     began, path = time.monotonic(), tree / mutant.file
     text = path.read_text(encoding="utf-8")
-    path.write_text(mutant.changed(tree), encoding="utf-8")
+    path.write_text(mutant.mutate(tree), encoding="utf-8")
     try:
         failed = failed_tests(tree, (test for tests in proofs.values() for test in tests))
     finally:
         path.write_text(text, encoding="utf-8")
     outcome = Outcome(mutant)
     for row, tests in proofs.items():
-        own = (each for each in failed if is_among(each, tests) or not re.match(r"tests/.*::", each))
-        outcome.killers[row] = next(own, None)
+        # A file that cannot be imported fails for every row: its name has no "::".
+        killers = (
+            test_name for test_name in failed if is_among(test_name, tests) or not re.match(r"tests/.*::", test_name)
+        )
+        outcome.killers[row] = next(killers, None)
     outcome.seconds = time.monotonic() - began
     return outcome
 
 
 def is_among(test: str, tests: Sequence[str]) -> bool:
-    """Whether a test is one of these, or one of these files."""
+    """Whether a test is one of these, or in one of these files."""
     return test in tests or test.partition("::")[0] in tests
 
 
@@ -157,24 +168,26 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="mutants to try; all, if none is named")
     parser.add_argument("--jobs", type=int, default=1, help="how many at a time")
     arguments = parser.parse_args()
-    every, of_rows = read_mutants(), tests_of_rows()
-    if unknown := set(arguments.names) - {mutant.name for mutant in every}:
+    mutants, tests_of_rows = read_mutants(), find_tests_of_rows()
+    if unknown := set(arguments.names) - {mutant.name for mutant in mutants}:
         parser.error(f"there is no mutant {', '.join(sorted(unknown))} in {TABLE.name}")
-    wanted = [mutant for mutant in every if not arguments.names or mutant.name in arguments.names]
-    proofs = {mutant.name: proofs_of(mutant, of_rows) for mutant in wanted}
+    selected = [mutant for mutant in mutants if not arguments.names or mutant.name in arguments.names]
+    proofs = {mutant.name: select_proofs(mutant, tests_of_rows) for mutant in selected}
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=arguments.jobs) as threads:
+        # One tree for each job: two mutants in one tree would hide each other.
         trees: SimpleQueue[Path] = SimpleQueue()
         for number in range(arguments.jobs):
             trees.put(copy_tree(Path(folder) / str(number)))
         tree = trees.get()
+        # A test that fails by itself would seem to find every mutant.
         if failed := failed_tests(
-            tree, [test for each in proofs.values() for tests in each.values() for test in tests]
+            tree, [test for row_tests in proofs.values() for tests in row_tests.values() for test in tests]
         ):
             sys.exit(f"these fail without any mutant: {', '.join(failed)}")
         trees.put(tree)
 
-        def tried(mutant: Mutant) -> Outcome:
+        def try_in_free_tree(mutant: Mutant) -> Outcome:
             tree = trees.get()
             try:
                 return try_mutant(mutant, tree, proofs[mutant.name])
@@ -182,19 +195,19 @@ def main() -> None:
                 trees.put(tree)
 
         outcomes = []
-        for outcome in threads.map(tried, wanted):
+        for outcome in threads.map(try_in_free_tree, selected):
             outcomes.append(outcome)
-            said = f"survives {', '.join(outcome.survived)}" if outcome.survived else "killed"
-            print(f"{outcome.mutant.name}: {said}, {outcome.seconds:.0f} s: {outcome.mutant.what}", flush=True)
+            verdict = f"survives {', '.join(outcome.survived)}" if outcome.survived else "killed"
+            print(f"{outcome.mutant.name}: {verdict}, {outcome.seconds:.0f} s: {outcome.mutant.what}", flush=True)
     if not arguments.names:
-        PAGE.write_text(page(outcomes, time.monotonic() - began), encoding="utf-8")
+        PAGE.write_text(make_page(outcomes, time.monotonic() - began), encoding="utf-8")
     survived = [outcome.mutant.name for outcome in outcomes if outcome.survived]
     print(f"{len(outcomes) - len(survived)} of {len(outcomes)} mutants are killed by a test of each of their rows")
     sys.exit(1 if survived else 0)
 
 
-def page(outcomes: Sequence[Outcome], seconds: float) -> str:
-    """The results as a page: each mutant, its rows, and the test that found it."""
+def make_page(outcomes: Sequence[Outcome], seconds: float) -> str:
+    """Return the results as a page: each mutant, its rows, and the test that found it."""
     from benchmarks.quality import machine
 
     killed = sum(not outcome.survived for outcome in outcomes)
@@ -214,16 +227,16 @@ def page(outcomes: Sequence[Outcome], seconds: float) -> str:
     ]
     for outcome in outcomes:
         file = outcome.mutant.file.removeprefix("src/pellucid/")
-        of_tests: dict[str, list[str]] = {}
+        rows_by_test: dict[str, list[str]] = {}
         for row, killer in outcome.killers.items():
-            of_tests.setdefault("**none**" if killer is None else shown(killer), []).append(row)
-        found = "; ".join(f"{', '.join(names)}: {test}" for test, names in of_tests.items())
-        lines.append(f"| {outcome.mutant.name}: {outcome.mutant.what} | {file} | {found} | {outcome.seconds:.0f} |")
+            rows_by_test.setdefault("**none**" if killer is None else test_link(killer), []).append(row)
+        killers = "; ".join(f"{', '.join(names)}: {test}" for test, names in rows_by_test.items())
+        lines.append(f"| {outcome.mutant.name}: {outcome.mutant.what} | {file} | {killers} | {outcome.seconds:.0f} |")
     return "\n".join(lines) + "\n"
 
 
-def shown(test: str) -> str:
-    """A test as a link to its file, its name in words."""
+def test_link(test: str) -> str:
+    """Format a test as a link to its file, with its name in words."""
     path, _, name = test.partition("::")
     return f"[{name.removeprefix('test_').replace('_', ' ')}](../../{path})" if name else test
 

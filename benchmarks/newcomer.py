@@ -1,4 +1,4 @@
-"""What a newcomer waits for: `make demo` in a fresh clone, from nothing installed to the last line.
+"""Measure how long a newcomer waits for `make demo` in a fresh clone, from nothing installed to the last line.
 
 python -m benchmarks.newcomer            # writes benchmarks/results/newcomer.md
 """
@@ -17,12 +17,13 @@ RESULTS = HOUSE / "benchmarks" / "results"
 
 
 def main() -> None:
-    """Clone, run the command, write the page."""
+    """Clone the repository, run the command, and write the page."""
     with tempfile.TemporaryDirectory() as folder:
         clone = Path(folder) / "pellucid"
         subprocess.run(["git", "clone", "--quiet", HOUSE, clone], check=True)
-        seconds, said = timed(["make", "demo"], clone)
-        minutes = [float(match) for match in re.findall(r"after ([\d.]+) min", said)]
+        seconds, output = time_command(["make", "demo"], clone)
+        # The training's own progress lines; the last and largest is all of its time.
+        minutes = [float(match) for match in re.findall(r"after ([\d.]+) min", output)]
     page = f"""# A newcomer's first command
 
 Made by `python -m benchmarks.newcomer` on {machine()}: a fresh clone, no virtual environment.
@@ -34,23 +35,24 @@ Made by `python -m benchmarks.newcomer` on {machine()}: a fresh clone, no virtua
 ## What it prints
 
 ```
-{said.strip()}
+{output.strip()}
 ```
 """
     (RESULTS / "newcomer.md").write_text(page, encoding="utf-8")
     print(page)
 
 
-def timed(command: list[str], folder: Path) -> tuple[float, str]:
-    """Seconds and output of a command that must succeed, run as from a new shell."""
+def time_command(command: list[str], folder: Path) -> tuple[float, str]:
+    """Return the seconds and the output of a command that must succeed, run as from a new shell."""
+    # `make` would use an active environment, and the project of this one instead of the clone.
     environment = {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "PYTHONPATH")}
-    begun = time.monotonic()
-    done = subprocess.run(
+    start = time.monotonic()
+    process = subprocess.run(
         command, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
     )
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-3000:]}")
-    return time.monotonic() - begun, done.stdout.replace(str(folder), ".")
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}:\n{process.stdout[-3000:]}")
+    return time.monotonic() - start, process.stdout.replace(str(folder), ".")
 
 
 if __name__ == "__main__":

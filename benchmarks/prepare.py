@@ -1,4 +1,4 @@
-"""`pellucid prepare` and the stream at scale: pairs a second beside SentencePiece alone, memory and start-up by pairs.
+"""Speed and memory of `pellucid prepare` and of the stream, beside SentencePiece alone, for millions of pairs.
 
     OMP_NUM_THREADS=1 python -m benchmarks.prepare --pairs 1000000 4000000 --folder /tmp/pairs
 
@@ -22,48 +22,56 @@ from benchmarks.quality import machine
 
 VOCABULARY, BATCH_TOKENS, SAMPLE, BATCHES = 8000, 4096, 200_000, 2000
 SEEDS = 1_000_000
-"""Pairs written with one seed."""
+"""Number of pairs that are written with one seed."""
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--pairs", type=int, nargs="+", default=[1_000_000, 4_000_000])
-    options.add_argument("--folder", type=Path, required=True, help="for text and shards: 150 bytes a pair")
-    options.add_argument("--workers", type=int, default=2)
-    options.add_argument("--child", nargs=2, metavar=("WHAT", "RUN.toml"), help=argparse.SUPPRESS)
-    chosen = options.parse_args()
-    if chosen.child:
-        what, run_file = chosen.child
-        print(json.dumps({"prepare": preparing, "stream": streaming, "alone": alone}[what](run_file, chosen.workers)))
+    """Measure each number of pairs in processes of their own, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, nargs="+", default=[1_000_000, 4_000_000])
+    parser.add_argument("--folder", type=Path, required=True, help="for text and shards: 150 bytes a pair")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--child", nargs=2, metavar=("TASK", "RUN.toml"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        task, run_file = options.child
+        print(
+            json.dumps(
+                {"prepare": measure_prepare, "stream": measure_stream, "alone": measure_sentencepiece}[task](
+                    run_file, options.workers
+                )
+            )
+        )
         return
     rows = []
-    for pairs in chosen.pairs:
-        run_file = written(chosen.folder, pairs)
-        shutil.rmtree(shards_of(run_file), ignore_errors=True)
-        prepared = child("prepare", run_file, chosen.workers)
-        rows.append({"pairs": pairs, "alone": child("alone", run_file, chosen.workers), **prepared})
-        rows[-1] |= {"shards": child("stream", run_file, chosen.workers)}
-        rows[-1] |= {"disk": sum(path.stat().st_size for path in shards_of(run_file).iterdir())}
+    for pairs in options.pairs:
+        run_file = write_pairs(options.folder, pairs)
+        shutil.rmtree(shards_path(run_file), ignore_errors=True)
+        prepare_row = run_child("prepare", run_file, options.workers)
+        rows.append({"pairs": pairs, "alone": run_child("alone", run_file, options.workers), **prepare_row})
+        rows[-1] |= {"shards": run_child("stream", run_file, options.workers)}
+        rows[-1] |= {"disk": sum(path.stat().st_size for path in shards_path(run_file).iterdir())}
         print(json.dumps(rows[-1]))
     page = Path(__file__).parent / "results" / "prepare.md"
-    page.write_text(described(rows, chosen.workers), encoding="utf-8")
+    page.write_text(make_page(rows, options.workers), encoding="utf-8")
 
 
-def written(folder: Path, pairs: int) -> Path:
-    """A run file beside its corpus; each million of pairs has a seed of its own."""
+def write_pairs(folder: Path, pairs: int) -> Path:
+    """Write a corpus, and a run file beside it; return the run file. Each million of pairs has a seed of its own."""
     from pellucid.data.phrasebook import generate_phrases
 
     folder.mkdir(parents=True, exist_ok=True)
     names = [folder / f"{pairs}.{language}" for language in ("en", "es")]
     if not all(name.exists() for name in names):
-        beside = [name.with_suffix(name.suffix + ".new") for name in names]
-        with beside[0].open("w", encoding="utf-8") as source, beside[1].open("w", encoding="utf-8") as target:
-            for first in range(0, pairs, SEEDS):
-                for phrase in islice(generate_phrases(first // SEEDS), min(SEEDS, pairs - first)):
+        # Renamed when complete: an interrupted corpus is written again.
+        new_files = [name.with_suffix(name.suffix + ".new") for name in names]
+        with new_files[0].open("w", encoding="utf-8") as source, new_files[1].open("w", encoding="utf-8") as target:
+            for start in range(0, pairs, SEEDS):
+                for phrase in islice(generate_phrases(start // SEEDS), min(SEEDS, pairs - start)):
                     source.write(phrase.source + "\n")
                     target.write(phrase.target + "\n")
-        for new, name in zip(beside, names, strict=True):
-            new.rename(name)
+        for new_file, name in zip(new_files, names, strict=True):
+            new_file.rename(name)
     run_file = folder / f"{pairs}.toml"
     run_file.write_text(
         f'[data]\nsource = "{names[0].name}"\ntarget = "{names[1].name}"\nshards = "{pairs}.shards"\n'
@@ -73,67 +81,69 @@ def written(folder: Path, pairs: int) -> Path:
     return run_file
 
 
-def shards_of(run_file: Path) -> Path:
+def shards_path(run_file: Path) -> Path:
     return run_file.with_suffix(".shards")
 
 
-def child(what: str, run_file: Path, workers: int) -> dict[str, Any]:
-    """What a process of its own measured."""
+def run_child(task: str, run_file: Path, workers: int) -> dict[str, Any]:
+    """Run a measurement in a process of its own and return its numbers."""
     command = [sys.executable, "-m", "benchmarks.prepare", "--folder", str(run_file.parent), "--workers", str(workers)]
-    done = subprocess.run([*command, "--child", what, str(run_file)], stdout=subprocess.PIPE, check=True)
-    return json.loads(done.stdout)
+    process = subprocess.run([*command, "--child", task, str(run_file)], stdout=subprocess.PIPE, check=True)
+    return json.loads(process.stdout)
 
 
-def memory() -> dict[str, float]:
-    """MB of this process: most at any time, and now, its own and that of mapped files."""
+def read_memory() -> dict[str, float]:
+    """Return the memory of this process in MB: the most at any time, and now, its own and that of mapped files."""
     rows = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines())
     return {name: int(rows[name].split()[0]) / 1024 for name in ("VmHWM", "VmRSS", "RssAnon", "RssFile")}
 
 
-def preparing(run_file: str, workers: int) -> dict[str, Any]:
-    """CPU and wall seconds of each stage, and memory."""
+def measure_prepare(run_file: str, workers: int) -> dict[str, Any]:
+    """Measure CPU and wall seconds of each stage, and memory."""
     from pellucid.train.config import read_run
     from pellucid.train.shard_writing import prepare_shards
 
     run, stages = read_run(Path(run_file)), []
-    began = memory()["VmRSS"]
+    began = read_memory()["VmRSS"]
 
-    def said(message: str) -> None:
-        stages.append((message.split()[0], time.process_time(), time.perf_counter(), memory()["VmHWM"]))
-        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # the most of each stage by itself
+    def note_stage(message: str) -> None:
+        stages.append((message.split()[0], time.process_time(), time.perf_counter(), read_memory()["VmHWM"]))
+        Path("/proc/self/clear_refs").write_text(
+            "5", encoding="utf-8"
+        )  # resets the peak, so that each stage has its own
 
-    prepare_shards(run, shards_of(Path(run_file)), workers, said)
-    named = {}
-    for (name, cpu, wall, _), (_, cpu_end, wall_end, most) in pairwise(stages):
-        named[name] = {"cpu": cpu_end - cpu, "wall": wall_end - wall, "most": most}
-    return {"stages": named, "began": began}
+    prepare_shards(run, shards_path(Path(run_file)), workers, note_stage)
+    stage_rows = {}
+    for (name, cpu, wall, _), (_, cpu_end, wall_end, peak) in pairwise(stages):
+        stage_rows[name] = {"cpu": cpu_end - cpu, "wall": wall_end - wall, "most": peak}
+    return {"stages": stage_rows, "began": began}
 
 
-def streaming(run_file: str, workers: int) -> dict[str, Any]:
-    """Seconds until the first batch, tokens a second from then on, and memory."""
-    import torch  # noqa: F401  (what any run has loaded)
+def measure_stream(run_file: str, workers: int) -> dict[str, Any]:
+    """Measure the seconds until the first batch, tokens per second from then on, and memory."""
+    import torch  # noqa: F401  (loaded in every run, so not counted as memory of the stream)
 
     from pellucid.data.stream import Stream
     from pellucid.train.config import read_run
     from pellucid.train.data import read_data
 
-    run, began = read_run(Path(run_file)), memory()
+    run, began = read_run(Path(run_file)), read_memory()
     marks = [(time.perf_counter(), time.process_time())]
     data = read_data(run)
     marks.append((time.perf_counter(), time.process_time()))
     stream = Stream(data.encoded, run.train.batch_tokens, run.seed)
     next(stream)
     marks.append((time.perf_counter(), time.process_time()))
-    ready = memory()
+    ready = read_memory()
     tokens = sum(batch.target_tokens for batch in islice(stream, BATCHES))
     marks.append((time.perf_counter(), time.process_time()))
     names = ("open", "order", "stream")
-    spent = {n: {"wall": b[0] - a[0], "cpu": b[1] - a[1]} for n, (a, b) in zip(names, pairwise(marks), strict=True)}
-    return {**spent, "began": began, "ready": ready, "after": memory(), "tokens": tokens}
+    durations = {n: {"wall": b[0] - a[0], "cpu": b[1] - a[1]} for n, (a, b) in zip(names, pairwise(marks), strict=True)}
+    return {**durations, "began": began, "ready": ready, "after": read_memory(), "tokens": tokens}
 
 
-def encoded(lines: list[str], folder: str, run_file: str) -> int:
-    """Pieces of some lines: what a worker does."""
+def count_pieces(lines: list[str], folder: str, run_file: str) -> int:
+    """Count the pieces of some lines; this is the work of one worker."""
     from pellucid.data.tokenizer import Tokenizer
     from pellucid.train.config import read_run
 
@@ -141,27 +151,29 @@ def encoded(lines: list[str], folder: str, run_file: str) -> int:
     return sum(map(len, tokenizer.encode_source(lines)))
 
 
-def alone(run_file: str, workers: int) -> dict[str, Any]:
-    """Pairs a CPU second of SentencePiece and nothing else; wall seconds of threads and of processes for one side."""
+def measure_sentencepiece(run_file: str, workers: int) -> dict[str, Any]:
+    """Measure SentencePiece by itself: pairs and CPU seconds, and wall seconds with threads and with processes."""
     from pellucid.data.corpus import read_lines
     from pellucid.data.tokenizer import Tokenizer
     from pellucid.train.config import read_run
 
-    run, folder = read_run(Path(run_file)), str(shards_of(Path(run_file)))
+    run, folder = read_run(Path(run_file)), str(shards_path(Path(run_file)))
     assert run.data.source is not None
     assert run.data.target is not None
     tokenizer = Tokenizer.load(folder, run.tokenizer)
     sides = (tokenizer.source, run.data.source), (tokenizer.target, run.data.target)
     lines = [list(islice(read_lines(name), SAMPLE)) for _, name in sides]
-    spent = []
+    cpu_seconds = []
     for _ in range(3):
-        begun = time.process_time()
+        start = time.process_time()
         for (side, _), text in zip(sides, lines, strict=True):
             side.encode(text, add_eos=True)
-        spent.append(time.process_time() - begun)
+        cpu_seconds.append(time.process_time() - start)
     blocks = [lines[0][i : i + 20_000] for i in range(0, SAMPLE, 20_000)]
     walls = {}
+    # Not fork: this process has threads.
     spawn = multiprocessing.get_context("spawn")
+    # Threads and processes on equal blocks: SentencePiece releases Python's lock.
     pools: dict[str, Executor] = {
         "one thread": ThreadPoolExecutor(1),
         "threads": ThreadPoolExecutor(workers),
@@ -169,18 +181,19 @@ def alone(run_file: str, workers: int) -> dict[str, Any]:
     }
     for name, pool in pools.items():
         with pool:
-            list(pool.map(encoded, [["a"]] * 2 * workers, [folder] * 2 * workers, [run_file] * 2 * workers))
+            # Not timed: processes start and load the tokenizer first.
+            list(pool.map(count_pieces, [["a"]] * 2 * workers, [folder] * 2 * workers, [run_file] * 2 * workers))
             times = []
             for _ in range(3):
-                begun = time.perf_counter()
-                list(pool.map(encoded, blocks, [folder] * len(blocks), [run_file] * len(blocks)))
-                times.append(time.perf_counter() - begun)
+                start = time.perf_counter()
+                list(pool.map(count_pieces, blocks, [folder] * len(blocks), [run_file] * len(blocks)))
+                times.append(time.perf_counter() - start)
         walls[name] = min(times)
-    return {"pairs": len(lines[0]), "cpu": min(spent), "walls": walls}
+    return {"pairs": len(lines[0]), "cpu": min(cpu_seconds), "walls": walls}
 
 
-def described(rows: list[dict[str, Any]], workers: int) -> str:
-    """The page."""
+def make_page(rows: list[dict[str, Any]], workers: int) -> str:
+    """Return the page."""
     sizes = " ".join(str(row["pairs"]) for row in rows)
     lines = [
         "# Preparing and streaming millions of pairs\n",
@@ -194,12 +207,12 @@ def described(rows: list[dict[str, Any]], workers: int) -> str:
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        each, own = row["stages"], row["alone"]["pairs"] / row["alone"]["cpu"]
-        ours = row["pairs"] / each["cutting"]["cpu"]
+        numbers, reference_speed = row["stages"], row["alone"]["pairs"] / row["alone"]["cpu"]
+        speed = row["pairs"] / numbers["cutting"]["cpu"]
         lines.append(
-            f"| {row['pairs']:,} | {own:,.0f} | {ours:,.0f} | {ours / own:.0%} | "
-            + " | ".join(f"{each[name]['wall']:.1f}" for name in ("reading", "learning", "cutting"))
-            + f" | {row['began']:.0f} | {each['learning']['most']:.0f} | {each['cutting']['most']:.0f} "
+            f"| {row['pairs']:,} | {reference_speed:,.0f} | {speed:,.0f} | {speed / reference_speed:.0%} | "
+            + " | ".join(f"{numbers[name]['wall']:.1f}" for name in ("reading", "learning", "cutting"))
+            + f" | {row['began']:.0f} | {numbers['learning']['most']:.0f} | {numbers['cutting']['most']:.0f} "
             f"| {row['disk'] / 2**20:.0f} |"
         )
     lines += [
@@ -211,12 +224,13 @@ def described(rows: list[dict[str, Any]], workers: int) -> str:
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        each = row["shards"]
+        numbers = row["shards"]
         lines.append(
-            f"| {row['pairs']:,} | {each['open']['wall']:.2f} | {each['order']['wall']:.2f} "
-            f"| {each['open']['cpu'] + each['order']['cpu']:.2f} | {each['tokens'] / each['stream']['cpu']:,.0f} "
-            f"| {each['began']['VmRSS']:.0f} | {each['after']['VmHWM']:.0f} | {each['after']['RssAnon']:.0f} "
-            f"| {each['after']['RssFile']:.0f} |"
+            f"| {row['pairs']:,} | {numbers['open']['wall']:.2f} | {numbers['order']['wall']:.2f} "
+            f"| {numbers['open']['cpu'] + numbers['order']['cpu']:.2f} | "
+            f"{numbers['tokens'] / numbers['stream']['cpu']:,.0f} "
+            f"| {numbers['began']['VmRSS']:.0f} | {numbers['after']['VmHWM']:.0f} | {numbers['after']['RssAnon']:.0f} "
+            f"| {numbers['after']['RssFile']:.0f} |"
         )
     lines += [
         "\nMapped files are the shards as far as they were touched, and the program itself: the kernel drops them when",

@@ -1,4 +1,4 @@
-"""How many encoder heads of a trained model can go, by four ways to choose them, and what that is good for.
+"""Pruning of encoder heads: how many can go, by four ways to choose them, and what that is good for.
 
     PELLUCID_DATA=... python -m benchmarks.pruning
 
@@ -35,8 +35,8 @@ RANKED = 500
 
 
 @dataclass(frozen=True)
-class Learned:
-    """What gates of one strength came to."""
+class LearnedGates:
+    """Result of gates of one strength."""
 
     strength: float
     seconds: float
@@ -48,50 +48,50 @@ def main() -> None:
     if "PELLUCID_DATA" not in os.environ:
         sys.exit("usage: PELLUCID_DATA=... python -m benchmarks.pruning")
     data = Path(os.environ["PELLUCID_DATA"]) / "multi30k"
-    found = bundle.load_bundle(HOUSE / "runs" / "multi30k" / "best")
-    config = found.model.config
+    model_bundle = bundle.load_bundle(HOUSE / "runs" / "multi30k" / "best")
+    config = model_bundle.model.config
     files = {name: tuple(str(data / f"{name}.{side}.gz") for side in ("en", "de")) for name in ("val", "train")}
     dev = read_file_pair(files["val"][0], files["val"][1])
-    chosen = spread_evenly(dev[0], RANKED)
-    sources, targets = ([side[n] for n in chosen] for side in dev)
-    ranking = encode_study_pairs(found.tokenizer, config, sources, targets)
+    indices = spread_evenly(dev[0], RANKED)
+    sources, targets = ([side[n] for n in indices] for side in dev)
+    ranking = encode_study_pairs(model_bundle.tokenizer, config, sources, targets)
     test = read_file_pair(str(data / "test_2016_flickr.en.gz"), str(data / "test_2016_flickr.de.gz"))
     removing = PruningMeasurer(
-        found, encode_study_pairs(found.tokenizer, config, *test), BEAM, len(list_heads(config, AMONG))
+        model_bundle, encode_study_pairs(model_bundle.tokenizer, config, *test), BEAM, len(list_heads(config, AMONG))
     )
-    orders = rank_heads(found, ranking, AMONG, RANDOM, SEED)
-    told("ranked")
-    curves = removing.curves(orders, COUNTS, lambda: told("a point"))
+    orders = rank_heads(model_bundle, ranking, AMONG, RANDOM, SEED)
+    show_progress("ranked")
+    curves = removing.curves(orders, COUNTS, lambda: show_progress("a point"))
     fewest = {name: removing.fewest_within(orders[name], COUNTS, LOSS) for name in ("ablation", "gradient")}
     results = {
-        name: compare_pruned(removing, None, name, orders[name][kept:], samples=1000, seed=SEED)
-        for name, kept in fewest.items()
+        name: compare_pruned(removing, None, name, orders[name][count:], samples=1000, seed=SEED)
+        for name, count in fewest.items()
     }
-    told(f"kept {fewest}")
+    show_progress(f"kept {fewest}")
     gates = []
     for strength in STRENGTHS:
         start = perf_counter()
         gated = learn_which_heads(
-            found, (files["train"][0], files["train"][1]), strength, AMONG, UPDATES, BATCH_TOKENS, SEED
+            model_bundle, (files["train"][0], files["train"][1]), strength, AMONG, UPDATES, BATCH_TOKENS, SEED
         )
         seconds = perf_counter() - start
         result = compare_pruned(removing, gated.model, f"l0, {strength:g}", gated.closed, samples=1000, seed=SEED)
-        gates.append(Learned(strength, seconds, result))
-        told(f"strength {strength:g}: {len(gated.kept)} kept in {seconds:.0f} s")
+        gates.append(LearnedGates(strength, seconds, result))
+        show_progress(f"strength {strength:g}: {len(gated.kept)} kept in {seconds:.0f} s")
     text = page(removing, curves, results, gates, len(ranking))
     (RESULTS / "pruning.md").write_text("\n".join(text) + "\n", encoding="utf-8")
 
 
-def told(what: str) -> None:
-    """How far it is."""
-    print(what, file=sys.stderr, flush=True)
+def show_progress(line: str) -> None:
+    """Print how far the benchmark is."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def page(
     removing: PruningMeasurer,
     curves: Sequence[PruningCurve],
     results: dict[str, PruningResult],
-    gates: Sequence[Learned],
+    gates: Sequence[LearnedGates],
     ranked_on: int,
 ) -> Iterator[str]:
     """The whole of it."""
@@ -117,15 +117,15 @@ def page(
             yield f"| {curve.order} | " + " | ".join(f"{point.bleu:.2f}" for point in curve.points) + " |"
     columns = list(zip(*([point.bleu for point in curve.points] for curve in chance), strict=True))
     for name, of in (("mean", fmean), ("least", min), ("largest", max)):
-        yield f"| {len(chance)} random orders, {name} | " + " | ".join(f"{of(each):.2f}" for each in columns) + " |"
+        yield f"| {len(chance)} random orders, {name} | " + " | ".join(f"{of(column):.2f}" for column in columns) + " |"
     yield ""
     yield from removed_page(removing, results, whole.bleu)
     yield from gates_page(gates)
-    yield from sizes_page([*results.values(), *(each.result for each in gates)])
+    yield from sizes_page([*results.values(), *(gate.result for gate in gates)])
 
 
 def removed_page(removing: PruningMeasurer, results: dict[str, PruningResult], whole: float) -> Iterator[str]:
-    """How many can go without further training."""
+    """Yield how many heads can go without further training."""
     yield f"## How many can go for {LOSS} BLEU"
     yield ""
     yield (
@@ -138,7 +138,7 @@ def removed_page(removing: PruningMeasurer, results: dict[str, PruningResult], w
     yield ""
 
 
-def gates_page(gates: Sequence[Learned]) -> Iterator[str]:
+def gates_page(gates: Sequence[LearnedGates]) -> Iterator[str]:
     """Gates learned with the model."""
     yield "## Gates learned with the model (l0)"
     yield ""
@@ -149,11 +149,11 @@ def gates_page(gates: Sequence[Learned]) -> Iterator[str]:
     yield ""
     yield "| strength | heads kept | BLEU | difference [95 %], p | minutes |"
     yield "|---:|---:|---:|---|---:|"
-    for each in gates:
-        bleu = each.result.scores[0]
+    for gate in gates:
+        bleu = gate.result.scores[0]
         yield (
-            f"| {each.strength:g} | {each.result.point.kept} | {bleu.b.score:.2f} | {difference(each.result)} "
-            f"| {each.seconds / 60:.1f} |"
+            f"| {gate.strength:g} | {gate.result.point.kept} | {bleu.b.score:.2f} | {difference(gate.result)} "
+            f"| {gate.seconds / 60:.1f} |"
         )
     yield ""
 
@@ -168,12 +168,12 @@ def sizes_page(results: Sequence[PruningResult]) -> Iterator[str]:
         "logit of the smaller model and the same logit with the heads silent, over all of the test set."
     )
     yield ""
-    what = [each.what for each in results[0].speeds]
-    yield f"| by | kept | parameters | BLEU difference [95 %], p | {' | '.join(what)} | largest difference |"
+    kinds = [speed.what for speed in results[0].speeds]
+    yield f"| by | kept | parameters | BLEU difference [95 %], p | {' | '.join(kinds)} | largest difference |"
     yield "|---|---:|---:|---|---|---|---:|"
     for result in results:
         before, after = result.parameters
-        speeds = [f"{each.ratio:.2f} [{min(each.ratios):.2f}, {max(each.ratios):.2f}]" for each in result.speeds]
+        speeds = [f"{speed.ratio:.2f} [{min(speed.ratios):.2f}, {max(speed.ratios):.2f}]" for speed in result.speeds]
         yield (
             f"| {result.by} | {result.point.kept} | {after:,} ({after / before - 1:+.1%}) | {difference(result)} "
             f"| {' | '.join(speeds)} | {result.difference:.0e} |"
@@ -181,7 +181,7 @@ def sizes_page(results: Sequence[PruningResult]) -> Iterator[str]:
 
 
 def difference(result: PruningResult) -> str:
-    """Of BLEU, with its confidence interval."""
+    """Format the difference of BLEU, with its confidence interval."""
     bleu = result.scores[0]
     low, high = bleu.difference.low, bleu.difference.high
     return f"{bleu.difference.score:+.2f} [{low:+.2f}, {high:+.2f}], {bleu.p_value:.3f}"

@@ -1,9 +1,9 @@
-"""Quality against minutes: trains a recipe, keeps every checkpoint's model, scores them all on a test set.
+"""Quality against minutes of training: trains a recipe, keeps every checkpoint's model, scores all on a test set.
 
     python -m benchmarks.quality multi30k            # runs/multi30k, then benchmarks/results/multi30k.md
     python -m benchmarks.quality tatoeba
 
-A run that is there already is scored as it stands. Needs PELLUCID_DATA and, for tokenised BLEU, sacremoses.
+A run that exists already is scored as it is. Needs PELLUCID_DATA and, for tokenised BLEU, sacremoses.
 """
 
 import gzip
@@ -30,18 +30,18 @@ BEAM, ROWS = 5, 15
 
 @dataclass(frozen=True)
 class Task:
-    """One page of results."""
+    """A recipe and a test set for one page of results."""
 
     title: str
     recipe: str
     source: str
     reference: str
     tokenised: str | None = None
-    """The reference as published tokenised BLEU has it: lower case, Moses tokens."""
+    """File of the reference for published tokenised BLEU: lower case, Moses tokens."""
     examples: int = 0
     length_penalty: float = 0.6
     source_of_examples: str = ""
-    """Whose sentences are shown, where their licence lets them be."""
+    """Credit for the sentences that are shown, where their licence allows it."""
     remark: str = ""
 
 
@@ -68,48 +68,50 @@ TASKS = {
 
 
 def main() -> None:
-    """Train if need be, score, write the page."""
+    """Train if needed, score, and write the page."""
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name not in TASKS or "PELLUCID_DATA" not in os.environ:
         sys.exit(f"usage: PELLUCID_DATA=... python -m benchmarks.quality {'|'.join(TASKS)} [RUN]")
     task = TASKS[name]
     run = Path(sys.argv[2]) if len(sys.argv) > 2 else HOUSE / "runs" / name
     if not (run / "curve").exists():
-        train(task, run)
-    page = "\n".join(report(name, task, run))
+        train_recipe(task, run)
+    page = "\n".join(report_lines(name, task, run))
     (RESULTS / f"{name}.md").write_text(page + "\n", encoding="utf-8")
     print(page)
 
 
-def train(task: Task, run: Path) -> None:
-    """`pellucid train`, while the model of each checkpoint is linked into `curve/` before it is pruned."""
+def train_recipe(task: Task, run: Path) -> None:
+    """Run `pellucid train`, while the model of each checkpoint is linked into `curve/` before it is pruned."""
     training = subprocess.Popen([sys.executable, "-m", "pellucid", "train", HOUSE / task.recipe, "--out", run])
-    over = threading.Event()
-    linking = threading.Thread(target=keep_models, args=(run, over))
+    finished = threading.Event()
+    linking = threading.Thread(target=keep_models, args=(run, finished))
     linking.start()
     code = training.wait()
-    over.set()
+    finished.set()
     linking.join()
     if code:
         sys.exit(code)
 
 
-def keep_models(run: Path, over: threading.Event) -> None:
-    """Hard links to the files of every checkpoint, as soon as it is there."""
+def keep_models(run: Path, finished: threading.Event) -> None:
+    """Make hard links to the files of every checkpoint as soon as it is there."""
     while True:
-        last_look = over.wait(timeout=3)
-        for place in list_checkpoints(run):
-            kept = run / "curve" / place.name
-            if not kept.exists():
-                kept.mkdir(parents=True)
-                for file in place.iterdir():
-                    os.link(file, kept / file.name)
+        # Looks once more after the end, for the checkpoint that was written last.
+        last_look = finished.wait(timeout=3)
+        for checkpoint in list_checkpoints(run):
+            copy = run / "curve" / checkpoint.name
+            if not copy.exists():
+                copy.mkdir(parents=True)
+                for file in checkpoint.iterdir():
+                    # Links take no room, and stay when the checkpoint is pruned.
+                    os.link(file, copy / file.name)
         if last_look:
             return
 
 
-def report(name: str, task: Task, run: Path) -> Iterator[str]:
-    """The lines of the page."""
+def report_lines(name: str, task: Task, run: Path) -> Iterator[str]:
+    """Yield the lines of the page."""
     data = Path(os.environ["PELLUCID_DATA"])
     sources, references = lines(data / task.source), lines(data / task.reference)
     yield f"# {task.title}\n"
@@ -119,15 +121,15 @@ def report(name: str, task: Task, run: Path) -> Iterator[str]:
     yield f"{task.remark}\n"
     yield "| minutes | update | target tokens | test BLEU | test chrF |"
     yield "|---|---|---|---|---|"
-    for place in spread(sorted((run / "curve").iterdir()), ROWS):
-        numbers = json.loads((place / "training.json").read_text(encoding="utf-8"))["counts"]
-        scores, _ = scored(place, task, sources, references)
+    for checkpoint in select_evenly(sorted((run / "curve").iterdir()), ROWS):
+        numbers = json.loads((checkpoint / "training.json").read_text(encoding="utf-8"))["counts"]
+        scores, _ = score_model(checkpoint, task, sources, references)
         yield (
             f"| {numbers['seconds'] / 60:.1f} | {numbers['step']:,} | {numbers['target_tokens']:,} | "
             f"{scores['bleu']['score']:.2f} | {scores['chrf']['score']:.2f} |"
         )
     for kind in ("best", "average"):
-        scores, texts = scored(run / kind, task, sources, references)
+        scores, texts = score_model(run / kind, task, sources, references)
         yield f"| | `{kind}/` | | {scores['bleu']['score']:.2f} | {scores['chrf']['score']:.2f} |"
     yield "\n`best/` is what the dev set chose; the test set chooses nothing."
     yield f"Signature: `{scores['bleu']['signature']}`."
@@ -146,35 +148,39 @@ def report(name: str, task: Task, run: Path) -> Iterator[str]:
         yield f"| {sources[i]} | {texts[i]} | {references[i]} |"
 
 
-def spread(places: list[Path], most: int) -> list[Path]:
-    """At most so many of the checkpoints, evenly apart, the last among them."""
-    apart = -(-len(places) // most)
-    return places[::-1][::apart][::-1]
+def select_evenly(checkpoints: list[Path], limit: int) -> list[Path]:
+    """Select at most `limit` of the checkpoints at equal distances, the last among them."""
+    # Rounded up, so that no more than the limit are left; reversed, so that the last is among them.
+    step = -(-len(checkpoints) // limit)
+    return checkpoints[::-1][::step][::-1]
 
 
-def scored(
+def score_model(
     model: Path, task: Task, sources: list[str], references: list[str], beam: int = BEAM
 ) -> tuple[dict, list[str]]:
-    """Test scores of a model directory, without case if it writes lower case only; and its translations."""
+    """Return the test scores of a model directory, without case if it writes lower case only; and its translations."""
     loaded = pellucid.load(model)
-    texts = [each.text for each in loaded.translate(sources, beam=beam, length_penalty=task.length_penalty)]
+    texts = [
+        translation.text for translation in loaded.translate(sources, beam=beam, length_penalty=task.length_penalty)
+    ]
     return corpus_scores(texts, references, metrics=("bleu", "chrf"), lowercase=loaded.lowercase), texts
 
 
 def tokenised_bleu(
     texts: list[str], raw: list[str], references: list[str], language: str = "de"
 ) -> tuple[float, float]:
-    """BLEU of lower-cased Moses tokens; and how many reference lines the same steps reproduce from the raw ones."""
+    """Return BLEU of lower-cased Moses tokens, and the share of reference lines that these steps reproduce."""
     from sacrebleu.metrics.bleu import BLEU
 
     tokens = moses(language)
     share = sum(tokens(line) == reference for line, reference in zip(raw, references, strict=True)) / len(raw)
+    # The texts are tokens already.
     score = BLEU(tokenize="none", force=True).corpus_score([tokens(text) for text in texts], [references]).score
     return score, share
 
 
 def moses(language: str, lowercase: bool = True, normalise: bool = True) -> Callable[[str], str]:
-    """A line as tokens with spaces between them, as the Moses scripts write it."""
+    """Return a function that writes a line as tokens with spaces between them, like the Moses scripts."""
     from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
     normal, tokenise = MosesPunctNormalizer(lang=language).normalize, MosesTokenizer(lang=language).tokenize
@@ -187,26 +193,27 @@ def moses(language: str, lowercase: bool = True, normalise: bool = True) -> Call
 
 
 def lines(path: Path) -> list[str]:
+    """Read the lines of a compressed file."""
     with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
         return [line.rstrip("\n") for line in file]
 
 
 def machine() -> str:
-    """The processor, in words, and whether training in bfloat16 is what it does there."""
+    """Describe the processor, and whether training in bfloat16 is done in bfloat16 there."""
     import torch
 
     from pellucid.model.bfloat16 import has_native_bfloat16
 
-    name, described = platform.processor(), Path("/proc/cpuinfo")
-    if described.exists():
-        known = re.search(r"model name\s*: (.*)", described.read_text(encoding="utf-8"))
-        name = known[1] if known else name
-    without = (
+    name, cpu_info = platform.processor(), Path("/proc/cpuinfo")
+    if cpu_info.exists():
+        match = re.search(r"model name\s*: (.*)", cpu_info.read_text(encoding="utf-8"))
+        name = match[1] if match else name
+    without_bfloat16 = (
         ""
         if has_native_bfloat16(torch.device("cpu"))
         else " without bfloat16 (trained in float32 where it is asked for)"
     )
-    return f"{name}, {os.cpu_count()} cores{without}, torch {torch.__version__}"
+    return f"{name}, {os.cpu_count()} cores{without_bfloat16}, torch {torch.__version__}"
 
 
 if __name__ == "__main__":

@@ -58,26 +58,29 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=180.0, help="processor time of each model's training")
     parser.add_argument("--tuning", type=float, default=15.0, help="the same of short runs that try rates for copying")
     parser.add_argument("--page", action="store_true", help="measure nothing, write the page again")
-    asked = parser.parse_args()
-    if unknown := [part for part in asked.parts if part not in PARTS]:
+    options = parser.parse_args()
+    if unknown := [part for part in options.parts if part not in PARTS]:
         parser.error(f"{unknown[0]!r} is none of {', '.join(PARTS)}")
     torch.set_num_threads(1)
-    for part in () if asked.page else asked.parts or PARTS:
+    for part in () if options.page else options.parts or PARTS:
         if part == "multi30k" and "PELLUCID_DATA" not in os.environ:
             print("multi30k is left out: PELLUCID_DATA is not set", file=sys.stderr)
             continue
         began = time.time()
-        found = PARTS[part](asked.seconds, asked.tuning)
-        kept = {"seconds": asked.seconds, "tuning": asked.tuning, "date": time.strftime("%Y-%m-%d"), **found}
+        result = PARTS[part](options.seconds, options.tuning)
+        row = {"seconds": options.seconds, "tuning": options.tuning, "date": time.strftime("%Y-%m-%d"), **result}
         KEPT.mkdir(parents=True, exist_ok=True)
-        (KEPT / f"{part}.json").write_text(json.dumps({**kept, "wall": time.time() - began}), encoding="utf-8")
+        (KEPT / f"{part}.json").write_text(json.dumps({**row, "wall": time.time() - began}), encoding="utf-8")
     text = "\n".join(page()) + "\n"
     (RESULTS / "recurrent.md").write_text(text, encoding="utf-8")
     print(text)
 
 
-def told(each: Runner) -> None:
-    print(f"{each.name}: {each.seconds:.0f} s, {each.updates} updates, {each.speed:,.0f} pieces/s", file=sys.stderr)
+def show_progress(runner: Runner) -> None:
+    print(
+        f"{runner.name}: {runner.seconds:.0f} s, {runner.updates} updates, {runner.speed:,.0f} pieces/s",
+        file=sys.stderr,
+    )
 
 
 def the_phrasebook(seconds: float, _: float) -> dict[str, Any]:
@@ -92,7 +95,7 @@ def the_phrasebook(seconds: float, _: float) -> dict[str, Any]:
             "dev_target": str(paths["dev.es"]),
         }
         run = make_run({**DEMO_RECIPE, "train": {**DEMO_RECIPE["train"], "minutes": 1.0}, "data": data})
-        sides = [each.source for each in split.test], [each.target for each in split.test]
+        sides = [phrase.source for phrase in split.test], [phrase.target for phrase in split.test]
         return compared(Task("Phrasebook, English-Spanish", run, *sides), seconds)
 
 
@@ -114,7 +117,7 @@ def compared(task: Task, seconds: float) -> dict[str, Any]:
         Contender("GRU with attention", lambda: Recurrent(sizes), PEAKS),
     )
     dev, _ = encode_with_note(data.dev, data.tokenizer, task.run)
-    found = tried(contenders, task.run.optim, data.encoded, dev, BATCH, seconds, told)
+    tries_by_name = tried(contenders, task.run.optim, data.encoded, dev, BATCH, seconds, show_progress)
     return {
         "title": task.title,
         "pairs": len(data.encoded),
@@ -122,25 +125,25 @@ def compared(task: Task, seconds: float) -> dict[str, Any]:
         "tested": len(task.sources),
         "dropout": config.dropout,
         "rise": task.run.optim.dropout_rise,
-        "rows": [scored(tries, task, data.tokenizer) for tries in found.values()],
+        "rows": [scored(tries, task, data.tokenizer) for tries in tries_by_name.values()],
     }
 
 
 def scored(tries: Sequence[Tried], task: Task, tokenizer: Tokenizer) -> dict[str, Any]:
     """A row of the table: the try with the lowest dev loss."""
-    each = tries[0].runner
+    best = tries[0].runner
     sources = tokenizer.encode_source(task.sources)
-    written = greedy(each.model, sources, [2 * len(ids) + 10 for ids in sources])
-    texts = [tokenizer.decode_target(ids) for ids in written]
+    outputs = greedy(best.model, sources, [2 * len(ids) + 10 for ids in sources])
+    texts = [tokenizer.decode_target(ids) for ids in outputs]
     scores = corpus_scores(texts, task.references, metrics=("bleu", "chrf"))
     return {
-        "name": each.name,
-        "parameters": each.parameters,
-        "tried": {f"{one.runner.optim.peak:g}": one.dev_loss for one in tries},
-        "peak": each.optim.peak,
-        "speed": each.speed,
-        "updates": each.updates,
-        "pieces": each.pieces,
+        "name": best.name,
+        "parameters": best.parameters,
+        "tried": {f"{trial.runner.optim.peak:g}": trial.dev_loss for trial in tries},
+        "peak": best.optim.peak,
+        "speed": best.speed,
+        "updates": best.updates,
+        "pieces": best.pieces,
         "bleu": scores["bleu"]["score"],
         "chrf": scores["chrf"]["score"],
         "signature": scores["bleu"]["signature"],
@@ -149,41 +152,43 @@ def scored(tries: Sequence[Tried], task: Task, tokenizer: Tokenizer) -> dict[str
 
 def copied(seconds: float, tuning: float) -> dict[str, Any]:
     """The copy task; its models are small, so half the time is enough."""
-    return {"rows": [asdict(each) for each in copying(seconds / 2, tuning / 2, told)]}
+    return {"rows": [asdict(row) for row in copying(seconds / 2, tuning / 2, show_progress)]}
 
 
 PARTS = {"phrasebook": the_phrasebook, "multi30k": multi30k, "copy": copied}
 
 
 def page() -> Iterator[str]:
-    """What is known of all parts, as Markdown."""
-    found = {part: json.loads((KEPT / f"{part}.json").read_text("utf-8")) for part in PARTS if kept(part)}
-    first = next(iter(found.values()))
+    """Yield the results of all parts, as Markdown."""
+    results = {part: json.loads((KEPT / f"{part}.json").read_text("utf-8")) for part in PARTS if has_result(part)}
+    first = next(iter(results.values()))
     yield "# The Transformer beside a recurrent network\n"
     options = f"--seconds {first['seconds']:g} --tuning {first['tuning']:g}"
-    yield f"    python -m benchmarks.recurrent {' '.join(found)} {options}\n"
+    yield f"    python -m benchmarks.recurrent {' '.join(results)} {options}\n"
     yield f"{machine()}; {first['date']}.\n"
     yield HOW
     for part in ("phrasebook", "multi30k"):
-        if part in found:
-            yield from of_corpus(found[part])
-    if "copy" in found:
-        yield from of_copying(found["copy"])
+        if part in results:
+            yield from of_corpus(results[part])
+    if "copy" in results:
+        yield from of_copying(results["copy"])
 
 
-def kept(part: str) -> bool:
+def has_result(part: str) -> bool:
     return (KEPT / f"{part}.json").exists()
 
 
-def of_corpus(found: dict[str, Any]) -> Iterator[str]:
+def of_corpus(result: dict[str, Any]) -> Iterator[str]:
     """The table of one corpus, and the ratios of its rows."""
-    yield f"## {found['title']}\n"
-    rising = f"rising to {found['dropout']:g} in {found['rise']:g} epochs" if found["rise"] else f"{found['dropout']:g}"
-    yield f"{found['pairs']:,} pairs, joint vocabulary of {found['vocabulary']:,} pieces, dropout {rising},"
-    yield f"{found['tested']:,} test sentences. {found['seconds'] / 60:g} minutes for each model and rate.\n"
+    yield f"## {result['title']}\n"
+    rising = (
+        f"rising to {result['dropout']:g} in {result['rise']:g} epochs" if result["rise"] else f"{result['dropout']:g}"
+    )
+    yield f"{result['pairs']:,} pairs, joint vocabulary of {result['vocabulary']:,} pieces, dropout {rising},"
+    yield f"{result['tested']:,} test sentences. {result['seconds'] / 60:g} minutes for each model and rate.\n"
     yield "| | parameters | pieces/s | updates | BLEU | chrF | rates tried (dev loss) |"
     yield "|---|---|---|---|---|---|---|"
-    for row in found["rows"]:
+    for row in result["rows"]:
         tried = ", ".join(
             f"**{rate}** ({loss:.2f})" if float(rate) == row["peak"] else f"{rate} ({loss:.2f})"
             for rate, loss in row["tried"].items()
@@ -192,40 +197,43 @@ def of_corpus(found: dict[str, Any]) -> Iterator[str]:
             f"| {row['name']} | {row['parameters'] / 1e6:.2f} M | {row['speed']:,.0f} | {row['updates']:,} | "
             f"{row['bleu']:.1f} | {row['chrf']:.1f} | {tried} |"
         )
-    one, other = found["rows"]
-    ratio, apart = one["speed"] / other["speed"], round(one["bleu"], 1) - round(other["bleu"], 1)
+    first, recurrent = result["rows"]
+    ratio, apart = (
+        first["speed"] / recurrent["speed"],
+        round(first["bleu"], 1) - round(recurrent["bleu"], 1),
+    )
     yield f"\nThe Transformer trained on {ratio:.2f} times as many pieces a second as the GRU; its BLEU is"
-    yield f"{abs(apart):.1f} {'higher' if apart >= 0 else 'lower'}. Signature of BLEU: `{one['signature']}`.\n"
+    yield f"{abs(apart):.1f} {'higher' if apart >= 0 else 'lower'}. Signature of BLEU: `{first['signature']}`.\n"
 
 
-def of_copying(found: dict[str, Any]) -> Iterator[str]:
+def of_copying(part: dict[str, Any]) -> Iterator[str]:
     """The tables of copying."""
     yield "## Copying, with growing distance\n"
     yield f"A line of 1 to {LONGEST} random pieces, {SYMBOLS} kinds of them, is to be written again. In a line of n, n"
     yield "pieces lie between each piece and its copy. Each model is trained on all lengths at once, for"
-    yield f"{found['seconds'] / 120:g} minutes ({found['tuning'] / 2:g} seconds for each short run before), and tested"
+    yield f"{part['seconds'] / 120:g} minutes ({part['tuning'] / 2:g} seconds for each short run before), and tested"
     yield f"on {TESTED} new lines of each length. The GRU without attention has, at every step, the two ends of the"
     yield "encoder and nothing else of the source (Cho et al. 2014): a line has to fit into that. Lines longer than any"
     yield "in training have positions that the Transformer has never been given; a GRU has no numbers for positions.\n"
     yield "| | parameters | pieces/s | updates | rate |\n|---|---|---|---|---|"
-    for row in found["rows"]:
+    for row in part["rows"]:
         yield (
             f"| {row['name']} | {row['parameters'] / 1e3:.0f} K | {row['speed']:,.0f} | {row['updates']:,} | "
             f"{row['peak']:g} |"
         )
     yield ""
-    yield from shares("Pieces in their right place, in per cent, by length", found["rows"], "pieces")
-    yield from shares("Lines without a mistake, in per cent, by length", found["rows"], "lines")
+    yield from shares("Pieces in their right place, in per cent, by length", part["rows"], "pieces")
+    yield from shares("Lines without a mistake, in per cent, by length", part["rows"], "lines")
 
 
-def shares(title: str, rows: Sequence[dict[str, Any]], what: str) -> Iterator[str]:
+def shares(title: str, rows: Sequence[dict[str, Any]], key: str) -> Iterator[str]:
     """One table of copying."""
     yield f"{title} (in brackets: longer than any line in training):\n"
     lengths = [f"{n}" if n <= LONGEST else f"({n})" for n in LENGTHS]
     yield f"| | {' | '.join(lengths)} |"
     yield "|---|" + "---|" * len(lengths)
     for row in rows:
-        yield f"| {row['name']} | {' | '.join(f'{row[what][str(n)]:.0f}' for n in LENGTHS)} |"
+        yield f"| {row['name']} | {' | '.join(f'{row[key][str(n)]:.0f}' for n in LENGTHS)} |"
     yield ""
 
 

@@ -55,23 +55,25 @@ class Copied:
     lines: dict[int, float]
 
 
-def copying(seconds: float, tuning: float, told: Callable[[Runner], object]) -> list[Copied]:
+def copying(seconds: float, tuning: float, report: Callable[[Runner], object]) -> list[Copied]:
     """Train all on the same lines for so many seconds each, then let them copy."""
     optim = OptimConfig(warmup=200, schedule="linear", label_smoothing=0.0)
-    encoded, dev = made(LINES, seed=1), made(500, seed=2)
+    encoded, dev = make_lines(LINES, seed=1), make_lines(500, seed=2)
     short = tried(CONTENDERS, optim, encoded, dev, BATCH, tuning)
-    peaks = {name: some[0].runner.optim.peak for name, some in short.items()}
-    runners = [runner(one, peaks[one.name], optim, encoded, BATCH) for one in CONTENDERS]
-    race(runners, seconds, told)
-    found = []
-    for each in runners:
-        rights = {length: right(each.model, length) for length in LENGTHS}
+    peaks = {name: tries[0].runner.optim.peak for name, tries in short.items()}
+    runners = [runner(contender, peaks[contender.name], optim, encoded, BATCH) for contender in CONTENDERS]
+    race(runners, seconds, report)
+    rows = []
+    for trained in runners:
+        rights = {length: right(trained.model, length) for length in LENGTHS}
         pieces, lines = ({n: of[part] for n, of in rights.items()} for part in (0, 1))
-        found.append(Copied(each.name, each.parameters, peaks[each.name], each.speed, each.updates, pieces, lines))
-    return found
+        rows.append(
+            Copied(trained.name, trained.parameters, peaks[trained.name], trained.speed, trained.updates, pieces, lines)
+        )
+    return rows
 
 
-def made(lines: int, seed: int) -> EncodedPairs:
+def make_lines(lines: int, seed: int) -> EncodedPairs:
     """Lines of 1 to `LONGEST` random pieces, each its own translation."""
     random = np.random.default_rng(seed)
     rows = [line(random, int(random.integers(1, LONGEST + 1))) for _ in range(lines)]
@@ -83,12 +85,12 @@ def line(random: np.random.Generator, length: int) -> list[int]:
 
 
 def right(model: Transformer | Recurrent, length: int) -> tuple[float, float]:
-    """Of lines of one length, the share of pieces written in their place, and of lines written as they are."""
+    """Return the share of pieces in their place, and of lines without a mistake, over lines of one length."""
     random = np.random.default_rng(1000 + length)
     sources = [line(random, length) for _ in range(TESTED)]
-    written = greedy(model, sources, [length + 1] * TESTED)
+    outputs = greedy(model, sources, [length + 1] * TESTED)
     hits = [
-        sum(a == b for a, b in zip(source, copy, strict=False)) for source, copy in zip(sources, written, strict=True)
+        sum(a == b for a, b in zip(source, copy, strict=False)) for source, copy in zip(sources, outputs, strict=True)
     ]
-    whole = [source[:-1] == copy for source, copy in zip(sources, written, strict=True)]
+    whole = [source[:-1] == copy for source, copy in zip(sources, outputs, strict=True)]
     return 100 * sum(hits) / (length * TESTED), 100 * sum(whole) / TESTED

@@ -42,17 +42,17 @@ class Read:
 
 
 @dataclass
-class Written:
-    """Where a search stands: what was read, and the states of both GRUs of the decoder."""
+class SearchState:
+    """State of a search: the source as read, and the states of both GRUs of the decoder."""
 
-    read: Read
+    memory: Read
     lower: Float[Tensor, "1 R D"]
     upper: Float[Tensor, "1 R D"]
 
     def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"]) -> None:
         """Greedy search has a row for each sentence."""
-        read = self.read
-        self.read = Read(read.states[sentences], read.present[sentences], read.ends[sentences])
+        memory = self.memory
+        self.memory = Read(memory.states[sentences], memory.present[sentences], memory.ends[sentences])
         self.lower, self.upper = self.lower[:, rows], self.upper[:, rows]
 
 
@@ -76,16 +76,16 @@ class Recurrent(nn.Module):
 
     def __init__(self, c: Sizes):
         super().__init__()
-        self.sizes, both = c, 2 * c.encoder_width
+        self.sizes, both_ways = c, 2 * c.encoder_width
         self.output_embedding = nn.Embedding(c.vocabulary, c.width)
         nn.init.normal_(self.output_embedding.weight, std=c.width**-0.5)
-        into = [c.width, *[both] * (c.encoder_layers - 1)]
-        self.encoder = nn.ModuleList(BothWays(each, c.encoder_width) for each in into)
-        self.begin = linear(both, 2 * c.decoder_width)
+        into = [c.width, *[both_ways] * (c.encoder_layers - 1)]
+        self.encoder = nn.ModuleList(BothWays(width_in, c.encoder_width) for width_in in into)
+        self.begin = linear(both_ways, 2 * c.decoder_width)
         self.lower = gru(c.width, c.decoder_width)
-        self.query = linear(c.decoder_width, both) if c.attention else None
-        self.upper = gru(c.decoder_width + both, c.decoder_width)
-        self.output = linear(c.decoder_width + both, c.width)
+        self.query = linear(c.decoder_width, both_ways) if c.attention else None
+        self.upper = gru(c.decoder_width + both_ways, c.decoder_width)
+        self.output = linear(c.decoder_width + both_ways, c.width)
         self.dropout = Dropout(c.dropout)
 
     def encode(self, source: Int[Tensor, "B S"]) -> Read:
@@ -99,31 +99,31 @@ class Recurrent(nn.Module):
         rows = torch.arange(len(x), device=x.device)
         return Read(x, present, torch.cat([forwards[rows, lengths - 1], backwards[:, 0]], dim=-1))
 
-    def decode(self, target: Int[Tensor, "B T"], read: Read) -> Float[Tensor, "B T D"]:
+    def decode(self, target: Int[Tensor, "B T"], memory: Read) -> Float[Tensor, "B T D"]:
         """The state at each target position, the pieces before it given."""
-        return self.go_on(target, self.at_start(read))
+        return self.go_on(target, self.at_start(memory))
 
     def states(self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        """The same from the source: what training learns from."""
+        """Return the states at each target position, from the source; training learns from these."""
         return self.decode(target, self.encode(source))
 
-    def at_start(self, read: Read) -> Written:
-        lower, upper = torch.tanh(self.begin(read.ends))[None].chunk(2, dim=-1)
-        return Written(read, lower.contiguous(), upper.contiguous())
+    def at_start(self, memory: Read) -> SearchState:
+        lower, upper = torch.tanh(self.begin(memory.ends))[None].chunk(2, dim=-1)
+        return SearchState(memory, lower.contiguous(), upper.contiguous())
 
-    def go_on(self, target: Int[Tensor, "B T"], written: Written) -> Float[Tensor, "B T D"]:
-        """The same from where `written` stands, which moves on."""
-        asked, written.lower = self.lower(self.embed(target), written.lower)
-        given = self.given(asked, written.read)
-        told, written.upper = self.upper(self.dropout(torch.cat([asked, given], dim=-1)), written.upper)
-        return self.dropout(torch.tanh(self.output(torch.cat([told, given], dim=-1))))
+    def go_on(self, target: Int[Tensor, "B T"], state: SearchState) -> Float[Tensor, "B T D"]:
+        """Return the states that follow `state`, which moves on."""
+        queries, state.lower = self.lower(self.embed(target), state.lower)
+        context = self.attend(queries, state.memory)
+        outputs, state.upper = self.upper(self.dropout(torch.cat([queries, context], dim=-1)), state.upper)
+        return self.dropout(torch.tanh(self.output(torch.cat([outputs, context], dim=-1))))
 
-    def given(self, asked: Float[Tensor, "B T D"], read: Read) -> Float[Tensor, "B T E2"]:
-        """What each step gets of the source: a mean of its states by how well they fit the question."""
+    def attend(self, queries: Float[Tensor, "B T D"], memory: Read) -> Float[Tensor, "B T E2"]:
+        """Return what each step gets of the source: a mean of its states by how well they fit the question."""
         if self.query is None:
-            return read.ends[:, None].expand(-1, asked.shape[1], -1)
-        scores = self.query(asked) @ read.states.transpose(1, 2) / read.states.shape[-1] ** 0.5
-        return scores.masked_fill(~read.present[:, None], -torch.inf).softmax(dim=-1) @ read.states
+            return memory.ends[:, None].expand(-1, queries.shape[1], -1)
+        scores = self.query(queries) @ memory.states.transpose(1, 2) / memory.states.shape[-1] ** 0.5
+        return scores.masked_fill(~memory.present[:, None], -torch.inf).softmax(dim=-1) @ memory.states
 
     def embed(self, ids: Int[Tensor, "B Q"]) -> Float[Tensor, "B Q W"]:
         return self.dropout(self.output_embedding(ids) * self.sizes.width**0.5)
@@ -134,7 +134,7 @@ class Recurrent(nn.Module):
 
 def step(model: Recurrent):
     """One more piece for each row, as `decode/search.py` wants it."""
-    return lambda ids, written: model.logits(model.go_on(ids[:, None], written))[:, 0]
+    return lambda ids, state: model.logits(model.go_on(ids[:, None], state))[:, 0]
 
 
 def turned(x: Float[Tensor, "B S I"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B S I"]:
@@ -147,8 +147,8 @@ def turned(x: Float[Tensor, "B S I"], lengths: Int[Tensor, " B"]) -> Float[Tenso
 
 def gru(into: int, width: int) -> nn.GRU:
     """One layer; what comes in by Xavier, what goes round orthogonal, gate by gate, and no bias at first."""
-    found = nn.GRU(into, width, batch_first=True)
-    for name, parameter in found.named_parameters():
+    layer = nn.GRU(into, width, batch_first=True)
+    for name, parameter in layer.named_parameters():
         for block in parameter.split(width):
             if name.startswith("bias"):
                 nn.init.zeros_(block)
@@ -156,11 +156,11 @@ def gru(into: int, width: int) -> nn.GRU:
                 nn.init.orthogonal_(block)
             else:
                 nn.init.xavier_uniform_(block)
-    return found
+    return layer
 
 
 def linear(into: int, out: int) -> nn.Linear:
-    found = nn.Linear(into, out)
-    nn.init.xavier_uniform_(found.weight)
-    nn.init.zeros_(found.bias)
-    return found
+    layer = nn.Linear(into, out)
+    nn.init.xavier_uniform_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer

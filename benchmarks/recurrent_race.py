@@ -47,7 +47,7 @@ class Runner:
 
     @property
     def parameters(self) -> int:
-        return sum(each.numel() for each in self.model.parameters())
+        return sum(parameter.numel() for parameter in self.model.parameters())
 
     @property
     def speed(self) -> float:
@@ -60,10 +60,10 @@ class Runner:
             began = time.process_time()
             rate = learning_rate(self.updates, self.seconds / total, self.optim)
             scale_dropout(self.model, dropout_factor(self.stream.epochs, self.optim))
-            done = update_weights(self.model, self.optimizer, [next(self.stream)], rate, self.optim, "float32")
+            result = update_weights(self.model, self.optimizer, [next(self.stream)], rate, self.optim, "float32")
             self.seconds += time.process_time() - began
             self.updates += 1
-            self.pieces += done.target_tokens
+            self.pieces += result.target_tokens
 
 
 @dataclass(frozen=True)
@@ -75,13 +75,13 @@ class Contender:
     peaks: tuple[float, ...]
 
 
-def race(runners: Sequence[Runner], total: float, told: Callable[[Runner], object] = lambda _: None) -> None:
+def race(runners: Sequence[Runner], total: float, report: Callable[[Runner], object] = lambda _: None) -> None:
     """Train all of them for so many seconds each, in turns."""
     turns = max(1, round(total / TURN))
     for turn in range(1, turns + 1):
         for runner in runners:
             runner.run(total * turn / turns, total)
-            told(runner)
+            report(runner)
     for runner in runners:
         runner.model.eval()
 
@@ -107,41 +107,45 @@ def tried(
     dev: EncodedPairs,
     batch_tokens: int,
     total: float,
-    told: Callable[[Runner], object] = lambda _: None,
+    report: Callable[[Runner], object] = lambda _: None,
 ) -> dict[str, list[Tried]]:
     """Each contender with each of its learning rates, all trained in turns; the lowest dev loss first."""
-    every = [runner(one, peak, optim, encoded, batch_tokens) for one in contenders for peak in one.peaks]
-    race(every, total, told)
-    found: dict[str, list[Tried]] = {one.name: [] for one in contenders}
-    for each in every:
-        found[each.name].append(Tried(each, dev_loss(each.model, dev)))
-    return {name: sorted(some, key=lambda one: one.dev_loss) for name, some in found.items()}
+    runners = [
+        runner(contender, peak, optim, encoded, batch_tokens) for contender in contenders for peak in contender.peaks
+    ]
+    race(runners, total, report)
+    tries_by_name: dict[str, list[Tried]] = {contender.name: [] for contender in contenders}
+    for trained in runners:
+        tries_by_name[trained.name].append(Tried(trained, dev_loss(trained.model, dev)))
+    return {name: sorted(tries, key=lambda trial: trial.dev_loss) for name, tries in tries_by_name.items()}
 
 
 def dev_loss(model: Any, dev: EncodedPairs, batch_tokens: int = 4096) -> float:
     """Nats a piece, without smoothing."""
     order = epoch_batches(dev.sources.lengths, dev.targets.lengths, batch_tokens, seed=0, epoch=0)
-    batches = [collate(dev, each) for each in order]
+    batches = [collate(dev, indices) for indices in order]
     with inference_only(model):
-        total = sum(batch_loss(model, each, smoothing=0.0).item() for each in batches)
-    return total / sum(each.target_tokens for each in batches)
+        total = sum(batch_loss(model, batch, smoothing=0.0).item() for batch in batches)
+    return total / sum(batch.target_tokens for batch in batches)
 
 
 def greedy(model: Any, sources: Sequence[Sequence[int]], limits: Sequence[int], at_once: int = 64) -> list[list[int]]:
-    """What the model writes by greedy search, end mark left out, at most so many pieces each."""
-    found: list[list[int]] = [[] for _ in sources]
+    """Return what the model writes by greedy search, without the end mark, at most so many pieces each."""
+    outputs: list[list[int]] = [[] for _ in sources]
     order = sorted(range(len(sources)), key=lambda n: len(sources[n]))
     with inference_only(model):
         for first in range(0, len(order), at_once):
-            some = order[first : first + at_once]
-            memory = model.encode(pad_sentences([list(sources[n]) for n in some], torch.device("cpu")))
-            searched = greedy_search(*begun(model, memory), torch.tensor([limits[n] for n in some]), length_penalty=0.0)
-            for n, [best] in zip(some, searched, strict=True):
-                found[n] = best.tokens
-    return found
+            indices = order[first : first + at_once]
+            memory = model.encode(pad_sentences([list(sources[n]) for n in indices], torch.device("cpu")))
+            searched = greedy_search(
+                *begin_search(model, memory), torch.tensor([limits[n] for n in indices]), length_penalty=0.0
+            )
+            for n, [best] in zip(indices, searched, strict=True):
+                outputs[n] = best.tokens
+    return outputs
 
 
-def begun(model: Any, memory: Any) -> tuple[Any, Any]:
+def begin_search(model: Any, memory: Any) -> tuple[Any, Any]:
     """The step of a search, and its state before the first."""
     if isinstance(model, Transformer):
         return model_step(model), ModelState(memory)

@@ -1,10 +1,10 @@
-"""Reproduces a score: trains a recipe, averages, evaluates as its reference did and as sacreBLEU does, and judges.
+"""Reproduce a score: train a recipe, average, evaluate as its reference did and as sacreBLEU does, and judge.
 
     make reproduce NAME=multi30k-en-de                                       # runs/reproduce, then benchmarks/results
     make reproduce NAME=multi30k-en-de ARGS="--set train.minutes=1"          # a trial: judged, but no page is written
 
-A run that was interrupted goes on, one that is done is scored as it stands. Needs PELLUCID_DATA, and sacremoses where
-the reference is tokenised BLEU. Exit code 0: the score is in the band; 1: it is not; 2: something is missing.
+An interrupted run is resumed, a finished one is scored as it is. Needs PELLUCID_DATA, and sacremoses where the
+reference is tokenised BLEU. Exit code 0: the score is in the band; 1: it is not; 2: something is missing.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.quality import HOUSE, RESULTS, TASKS, Task, lines, machine, moses, scored
+from benchmarks.quality import HOUSE, RESULTS, TASKS, Task, lines, machine, moses, score_model
 from pellucid.train.log import read_log
 
 RUNS = HOUSE / "runs" / "reproduce"
@@ -45,11 +45,11 @@ class Target:
     split_compounds: bool = False
     """Whether the words of a compound with a hyphen are counted apart."""
     settings: tuple[str, ...] = ()
-    """What the recipe, made for use, does not do: what the reference did, and the time that its score takes."""
+    """Settings beside the recipe's, which is made for use: those of the reference, and the time its score takes."""
 
 
 def multi30k(language: str, name: str) -> Task:
-    """The first Multi30k task as its reference measures it."""
+    """Return the first Multi30k task as its reference measures it."""
     return Task(
         f"Multi30k English-{name}",
         f"recipes/multi30k-en-{language}.toml",
@@ -61,7 +61,7 @@ def multi30k(language: str, name: str) -> Task:
 
 
 def wmt14(language: str, name: str, size: str) -> Task:
-    """WMT14 as the paper measures it: newstest2014, length penalty 0.6 (6.1)."""
+    """Return WMT14 as the paper measures it: newstest2014, length penalty 0.6 (6.1)."""
     return Task(
         f"WMT14 English-{name}, {size}",
         f"recipes/wmt14-en-{language}-{size}.toml",
@@ -79,7 +79,7 @@ IWSLT14 = Task(
 )
 WU, PAPER = "Wu et al. 2021, Transformer-tiny, text only", "Vaswani et al. 2017, table 2"
 AS_WU = ("tokenizer.lowercase=true", "train.minutes=112", "train.save_every=250", "train.keep=10")
-"""Their case, and time for their scores: up to 8,000 updates of two batches of 4,096 pieces, one on each GPU."""
+"""Settings of Wu et al.: lower case, and time for up to 8,000 updates of two batches of 4,096 pieces, one a GPU."""
 CLINIC = "fairseq's transformer_iwslt_de_en, averaged: 35.64 +- 0.23 in LiyuanLucasLiu/Transformer-Clinic#12"
 
 TARGETS = {
@@ -97,91 +97,101 @@ TARGETS = {
     ),
     "wmt14-en-fr-big": Target(wmt14("fr", "French", "big"), 41.8, 41.3, 43.8, PAPER, "fr", 4, lowercase=False),
 }
-"""Half a point is what seeds differ by; Multi30k's lower ends are the published scores themselves, to be beaten."""
+"""Targets by name. Seeds differ by half a point; the lower ends of Multi30k are the published scores themselves."""
 
 
 def main() -> None:
-    """Train if need be, score, judge, write the page."""
-    asked = arguments()
-    target, run = TARGETS[asked.name], RUNS / asked.name
-    if asked.change:
+    """Train if needed, score, judge, and write the page."""
+    options = parse_options()
+    target, run = TARGETS[options.name], RUNS / options.name
+    if options.change:
+        # A trial never touches the real run, and begins anew each time.
         run = run.with_name(f"{run.name}-tried")
         shutil.rmtree(run, ignore_errors=True)
     data = Path(os.environ.get("PELLUCID_DATA", ""))
-    wanted = [data / name for name in (target.task.source, target.task.reference, target.task.tokenised) if name]
-    gone = [str(path) for path in wanted if not path.is_file()]
-    if gone or "PELLUCID_DATA" not in os.environ:
-        print(f"PELLUCID_DATA must hold {', '.join(gone)}; see {target.task.recipe}", file=sys.stderr)
+    files = [data / name for name in (target.task.source, target.task.reference, target.task.tokenised) if name]
+    missing = [str(path) for path in files if not path.is_file()]
+    # Exit code 2, before hours of training.
+    if missing or "PELLUCID_DATA" not in os.environ:
+        print(f"PELLUCID_DATA must hold {', '.join(missing)}; see {target.task.recipe}", file=sys.stderr)
         sys.exit(2)
     if not (run / "average").is_dir():
-        train(target.task.recipe, run, [*target.settings, *asked.change])
-    score, chance, sacre = scores(target, run, data)
-    verdict = judged(asked.name, target, score)
+        train_recipe(target.task.recipe, run, [*target.settings, *options.change])
+    score, chance, sacre = score_run(target, run, data)
+    verdict = judge_score(options.name, target, score)
     print(f"{verdict}; sacreBLEU {sacre['score']:.2f} ({sacre['signature']})")
-    if not asked.change:
-        page = "\n".join(report(asked.name, target, run, score, chance, sacre, verdict)) + "\n"
-        (RESULTS / f"{asked.name}.md").write_text(page, encoding="utf-8")
+    # A trial with other settings must not overwrite the page of the real one.
+    if not options.change:
+        page = "\n".join(report_lines(options.name, target, run, score, chance, sacre, verdict)) + "\n"
+        (RESULTS / f"{options.name}.md").write_text(page, encoding="utf-8")
     sys.exit(0 if verdict.startswith("PASS") else 1)
 
 
-def arguments() -> argparse.Namespace:
-    """What was asked for."""
+def parse_options() -> argparse.Namespace:
+    """Parse the options of the command line."""
     parser = argparse.ArgumentParser(prog="make reproduce", description="Train a recipe and compare with its reference")
     parser.add_argument("name", choices=TARGETS)
     parser.add_argument("--set", dest="change", action="append", default=[], metavar="SECTION.KEY=VALUE")
     return parser.parse_args()
 
 
-def train(recipe: str, run: Path, change: Sequence[str], **how: Any) -> None:
-    """`pellucid train`, begun or gone on with; its exit code is ours if it fails. `how` is for `subprocess.run`."""
-    overrides = [word for each in change for word in ("--set", each)]
+def train_recipe(recipe: str, run: Path, change: Sequence[str], **run_options: Any) -> None:
+    """Start or resume `pellucid train`; exit with its exit code if it fails. `run_options` are for `subprocess.run`."""
+    overrides = [word for setting in change for word in ("--set", setting)]
     resume = ["--resume"] if any(run.glob("checkpoints/step-*")) else []
     command = [sys.executable, "-m", "pellucid", "train", str(HOUSE / recipe), "--out", str(run), *overrides, *resume]
-    code = subprocess.run(command, check=False, **{"stdout": sys.stderr, **how}).returncode
+    code = subprocess.run(command, check=False, **{"stdout": sys.stderr, **run_options}).returncode
     if code:
         sys.exit(code)
 
 
-def scores(target: Target, run: Path, data: Path) -> tuple[float, str, dict]:
-    """The score that is compared, how far chance alone moves it, and sacreBLEU's, of the averaged model."""
+def score_run(target: Target, run: Path, data: Path) -> tuple[float, str, dict]:
+    """Return the score to compare, half its interval by chance, and sacreBLEU's score, of the averaged model."""
     task = target.task
     sources, references = lines(data / task.source), lines(data / task.reference)
-    found, texts = scored(run / "average", task, sources, references, target.beam)
-    sacre = found["bleu"]
+    all_scores, texts = score_model(run / "average", task, sources, references, target.beam)
+    sacre = all_scores["bleu"]
     if not target.tokenised:
         return sacre["score"], "", sacre
     tokens = moses(target.language, target.lowercase, target.normalise)
-    wanted = lines(data / task.tokenised) if task.tokenised else [written(tokens(line), target) for line in references]
-    return *plain_bleu([written(tokens(text), target) for text in texts], wanted), sacre
+    expected = (
+        lines(data / task.tokenised) if task.tokenised else [split_hyphens(tokens(line), target) for line in references]
+    )
+    return *plain_bleu([split_hyphens(tokens(text), target) for text in texts], expected), sacre
 
 
-def written(tokens: str, target: Target) -> str:
-    """The tokens as the reference counts them; "rich-text" is three of them where compounds are split."""
+def split_hyphens(tokens: str, target: Target) -> str:
+    """Return the tokens as the reference counts them; "rich-text" is three of them where compounds are split."""
     return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", tokens) if target.split_compounds else tokens
 
 
 def plain_bleu(texts: list[str], references: list[str]) -> tuple[float, str]:
-    """BLEU of what stands between spaces; and half its 95 % interval, by 1,000 test sets drawn from this one."""
+    """Return BLEU of tokens between spaces, and half its 95 % interval, by 1,000 test sets drawn from this one."""
     from sacrebleu.metrics.bleu import BLEU
 
-    found = BLEU(tokenize="none", force=True).corpus_score(texts, [references], n_bootstrap=1000)
-    return found.score, re.findall(r"± ([0-9.]+)", found.format())[0]
+    score = BLEU(tokenize="none", force=True).corpus_score(texts, [references], n_bootstrap=1000)
+    return score.score, re.findall(r"± ([0-9.]+)", score.format())[0]
 
 
-def judged(name: str, target: Target, score: float) -> str:
-    """The verdict, in one line."""
+def judge_score(name: str, target: Target, score: float) -> str:
+    """Return the verdict in one line."""
     kind = "tokenised BLEU" if target.tokenised else "sacreBLEU"
-    said = f"{score:.2f} {kind}, {target.published:.2f} published, {target.lowest:.2f} to {target.highest:.2f} allowed"
+    summary = (
+        f"{score:.2f} {kind}, {target.published:.2f} published, {target.lowest:.2f} to {target.highest:.2f} allowed"
+    )
+    # Too good is suspect: test sentences may stand in the training text.
     if score > target.highest:
-        return f"FAIL {name}: {said}: better than can be; look for test sentences in the training text"
-    return f"{'PASS' if score >= target.lowest else 'FAIL'} {name}: {said}"
+        return f"FAIL {name}: {summary}: better than can be; look for test sentences in the training text"
+    return f"{'PASS' if score >= target.lowest else 'FAIL'} {name}: {summary}"
 
 
-def report(name: str, target: Target, run: Path, score: float, chance: str, sacre: dict, verdict: str) -> Iterator[str]:
-    """The lines of the page."""
+def report_lines(
+    name: str, target: Target, run: Path, score: float, chance: str, sacre: dict, verdict: str
+) -> Iterator[str]:
+    """Yield the lines of the page."""
     last, task = read_log(run / "log.jsonl")[-1], target.task
     yield f"# {task.title}: reproduced\n"
-    settings = ", ".join(f"`{each}`" for each in target.settings)
+    settings = ", ".join(f"`{setting}`" for setting in target.settings)
     changed = f", with {settings}," if settings else ""
     yield f"Made by `make reproduce NAME={name}` with [{task.recipe}](../../{task.recipe}){changed} on {machine()}."
     yield f"`average/` after {last['step']:,} updates, {last['target_tokens']:,} target tokens,"

@@ -1,11 +1,11 @@
-"""Go on with a training from each of 20 places, with one process and with two, and compare with an undisturbed run.
+"""Resume a training from each of 20 places, with one process and with two, and compare with an undisturbed run.
 
     python -m benchmarks.resume                # 160 runs; writes benchmarks/results/resume.md
     python -m benchmarks.resume --places 3 8 --data mixed --precision bfloat16
 
-On one corpus and on two by weight, in float32 and in bfloat16. Each run goes on elsewhere than it began: its directory
-is another, at every other place the ids come from shards, and at every other the checkpoint was written by as many
-workers as do not go on. A campaign that is broken off goes on when it is started again; what it found so far is in
+On one corpus and on two by weight, in float32 and in bfloat16. Each run resumes elsewhere than it began: its directory
+is another, at every other place the ids come from shards, and at every other the checkpoint was written by another
+number of workers. A campaign that is interrupted continues when it is started again; its results so far are in
 --folder, and on the page. Needs a system with fork.
 """
 
@@ -21,7 +21,17 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from benchmarks.campaign import RESULTS, Rows, differences, on_shards, reports, start, tell, tiny_run, undisturbed
+from benchmarks.campaign import (
+    RESULTS,
+    Rows,
+    find_differences,
+    prepare_shard_run,
+    read_reports,
+    run_undisturbed,
+    show_progress,
+    start_training,
+    tiny_run,
+)
 from benchmarks.quality import machine
 from pellucid.train.config import RunConfig
 from pellucid.train.state import checkpoint_path, list_checkpoints
@@ -38,28 +48,30 @@ COLUMNS = (
 
 
 def main() -> None:
-    """Carry out a campaign and write its page; exit status 1 if a run ended elsewhere."""
-    parser = argparse.ArgumentParser(description="Go on from many places.")
+    """Run a campaign and write its page; exit status 1 if a run ended elsewhere."""
+    parser = argparse.ArgumentParser(description="Resume from many places.")
     parser.add_argument("--places", type=int, nargs="+", default=list(PLACES), help="after how many updates")
     parser.add_argument("--data", nargs="+", choices=list(DATA), default=list(DATA))
     parser.add_argument("--precision", nargs="+", choices=PRECISIONS, default=list(PRECISIONS))
     parser.add_argument("--page", type=Path, default=RESULTS / "resume.md")
     parser.add_argument("--folder", type=Path, default=Path("runs/campaign-resume"), help="where it works, and goes on")
     arguments = parser.parse_args()
-    given = {name: getattr(arguments, name) for name in ("places", "data", "precision")}
-    chosen = [
-        f"--{name} {' '.join(map(str, some))}" for name, some in given.items() if some != parser.get_default(name)
+    choices = {name: getattr(arguments, name) for name in ("places", "data", "precision")}
+    options = [
+        f"--{name} {' '.join(map(str, values))}"
+        for name, values in choices.items()
+        if values != parser.get_default(name)
     ]
-    command, rows = " ".join(["python -m benchmarks.resume", *chosen]), []
-    for rows in campaign(arguments.folder, arguments.data, arguments.precision, arguments.places):
-        arguments.page.write_text(page(rows, command), encoding="utf-8")
+    command, rows = " ".join(["python -m benchmarks.resume", *options]), []
+    for rows in run_campaign(arguments.folder, arguments.data, arguments.precision, arguments.places):
+        arguments.page.write_text(make_page(rows, command), encoding="utf-8")
     print(arguments.page.read_text(encoding="utf-8"))
     sys.exit(1 if any(row["differences"] for row in rows) else 0)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One of the trainings, and what is made of it once."""
+    """One of the trainings, with what is made for it once."""
 
     folder: Path
     data: str
@@ -67,7 +79,8 @@ class Kind:
 
     @cached_property
     def text(self) -> RunConfig:
-        """Its settings; every update is saved."""
+        """Run on text; every update is saved."""
+        # Every update is saved and every checkpoint kept, so that each place can be resumed.
         often = {"steps": STEPS, "evaluate_every": 9, "save_every": 1, "keep": 99}
         return tiny_run(
             self.folder, mixed=self.data == "mixed", train={**often, "batch_tokens": 211, "precision": self.precision}
@@ -75,75 +88,93 @@ class Kind:
 
     @cached_property
     def shards(self) -> RunConfig:
-        """The same on shards."""
-        return on_shards(self.text, self.folder / "shards")
+        """Run on shards of the same text."""
+        return prepare_shard_run(self.text, self.folder / "shards")
 
     @cached_property
-    def whole(self) -> dict[int, Path]:
-        """Undisturbed runs, by their number of processes."""
+    def undisturbed(self) -> dict[int, Path]:
+        """Directories of undisturbed runs, by their number of processes."""
         outs = {processes: self.folder / f"undisturbed-{processes}" for processes in PROCESSES}
         for processes, out in outs.items():
-            undisturbed(self.text, out, processes)
+            run_undisturbed(self.text, out, processes)
         return outs
 
 
-def campaign(folder: Path, data: list[str], precisions: list[str], places: list[int]) -> Iterator[list[dict[str, Any]]]:
-    """The rows of the cases that were asked for, after each of them; what was found before is not done again."""
-    rows, wanted = Rows(folder / "rows.jsonl"), []
-    for some, precision in product(data, precisions):
-        kind = Kind(folder / f"{some}-{precision}", some, precision)
+def run_campaign(
+    folder: Path, data: list[str], precisions: list[str], places: list[int]
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows of the requested cases, after each of them; cases with a row are not run again."""
+    rows, requested = Rows(folder / "rows.jsonl"), []
+    for data_name, precision in product(data, precisions):
+        kind = Kind(folder / f"{data_name}-{precision}", data_name, precision)
         for processes, place in product(PROCESSES, places):
-            case = {"data": some, "precision": precision, "processes": processes, "place": place}
-            wanted.append(case)
+            case = {"data": data_name, "precision": precision, "processes": processes, "place": place}
+            requested.append(case)
+            # Rows of an interrupted campaign are kept.
             if not any(case.items() <= row.items() for row in rows.rows):
-                rows.add(case | resumed(kind, processes, place))
-            found = [row for row in rows.rows if any(each.items() <= row.items() for each in wanted)]
-            different = sum(bool(row["differences"]) for row in found)
-            asked = len(data) * len(precisions) * len(PROCESSES) * len(places)
-            tell(f"{len(found)} of {asked} runs gone on with, {different} ended elsewhere")
-            yield found
+                rows.add(case | resume_run(kind, processes, place))
+            finished = [
+                row for row in rows.rows if any(requested_case.items() <= row.items() for requested_case in requested)
+            ]
+            different = sum(bool(row["differences"]) for row in finished)
+            total = len(data) * len(precisions) * len(PROCESSES) * len(places)
+            show_progress(f"{len(finished)} of {total} runs gone on with, {different} ended elsewhere")
+            yield finished
 
 
-def resumed(kind: Kind, processes: int, place: int) -> dict[str, Any]:
-    """What comes of the run of a kind that goes on from a place with so many processes."""
-    began = PROCESSES[(processes + place // 2) % 2]
-    out, begun = kind.folder / "moved", time.monotonic()
+def resume_run(kind: Kind, processes: int, place: int) -> dict[str, Any]:
+    """Resume a run of a kind from a place, with so many processes, and return its row."""
+    # At every other place, the checkpoint of the other number of processes.
+    saved_by = PROCESSES[(processes + place // 2) % 2]
+    out, start = kind.folder / "moved", time.monotonic()
     shutil.rmtree(out, ignore_errors=True)
-    shutil.copytree(kind.whole[began], out, ignore=shutil.ignore_patterns("last", "best", "average"))
+    shutil.copytree(kind.undisturbed[saved_by], out, ignore=shutil.ignore_patterns("last", "best", "average"))
+    # Only the checkpoints up to the place may be there: the newest one is resumed.
     for later in list_checkpoints(out)[place:]:
         shutil.rmtree(later)
     numbers = json.loads((checkpoint_path(out, place) / "training.json").read_text(encoding="utf-8"))
-    crew = start(kind.shards if place % 2 else kind.text, out, processes)
+    crew = start_training(kind.shards if place % 2 else kind.text, out, processes)
     statuses = crew.end(within=3600)
-    went_on = crew.began() == place and statuses == [0] * processes
+    resumed = crew.began() == place and statuses == [0] * processes
     return {
-        "began": began,
+        "began": saved_by,
+        # At odd places the ids come from shards, at even ones from text: both must give the same run.
         "shards": place % 2 == 1,
         "end_of_epoch": numbers["stream"][2] == 0,
         "epoch": numbers["stream"][1],
-        "losses": sum("loss" in row and row["step"] > place for row in reports(out)),
-        "differences": differences(kind.whole[1], out)
-        if went_on
-        else [f"it ended with {statuses}: {crew.said[-500:]}"],
-        "seconds": time.monotonic() - begun,
+        "losses": sum("loss" in row and row["step"] > place for row in read_reports(out)),
+        "differences": find_differences(kind.undisturbed[1], out)
+        if resumed
+        else [f"it ended with {statuses}: {crew.output[-500:]}"],
+        "seconds": time.monotonic() - start,
     }
 
 
-def page(rows: list[dict[str, Any]], command: str) -> str:
-    """The campaign in figures."""
+def make_page(rows: list[dict[str, Any]], command: str) -> str:
+    """Return the page of a campaign."""
     lines = []
     for data, precision, processes in product(DATA, PRECISIONS, PROCESSES):
         case = {"data": data, "precision": precision, "processes": processes}
-        if some := [row for row in rows if case.items() <= row.items()]:
-            ends, shards = (sum(row[of] for row in some) for of in ("end_of_epoch", "shards"))
-            others, losses = sum(row["began"] != processes for row in some), sum(row["losses"] for row in some)
-            numbers = (len(some), ends, shards, others, losses, sum(bool(row["differences"]) for row in some))
+        if cases := [row for row in rows if case.items() <= row.items()]:
+            ends, shards = (sum(row[key] for row in cases) for key in ("end_of_epoch", "shards"))
+            saved_by_others, losses = (
+                sum(row["began"] != processes for row in cases),
+                sum(row["losses"] for row in cases),
+            )
+            numbers = (
+                len(cases),
+                ends,
+                shards,
+                saved_by_others,
+                losses,
+                sum(bool(row["differences"]) for row in cases),
+            )
             cells = (DATA[data], precision, processes, *numbers)
-            lines.append(f"| {' | '.join(f'{each:,}' if isinstance(each, int) else each for each in cells)} |")
+            lines.append(f"| {' | '.join(f'{cell:,}' if isinstance(cell, int) else cell for cell in cells)} |")
     problems = [
-        f"- {DATA[row['data']]}, {row['precision']}, {row['processes']} processes, after {row['place']}: {each}\n"
+        f"- {DATA[row['data']]}, {row['precision']}, {row['processes']} processes, after {row['place']}: {difference}\n"
         for row in rows
-        for each in row["differences"]
+        for difference in row["differences"]
     ]
     head = f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|"
     table, epochs = "\n".join(lines), 1 + max(row["epoch"] for row in rows)

@@ -1,11 +1,11 @@
-"""Ask a server three times what it can answer, with clients of every bad habit, until it is told to stop in the midst.
+"""Soak test of the server: three times the load it can answer, with misbehaving clients, stopped while it is busy.
 
     python -m benchmarks.soak                    # ten minutes, runs/demo/best; writes benchmarks/results/soak.md
     python -m benchmarks.soak --seconds 60 --page /tmp/soak.md
 
-Before, every question is asked alone; what the server can answer is measured. Then more questions come than it can
-answer, whether it answers or not: each must be answered whole and as it is alone, or be told to come again (429, 503).
-How many come follows what it has answered lately, as other programs may take a part of the machine meanwhile.
+First, every question is asked alone, and the server's capacity is measured. Then more questions come than it can
+answer: each must be answered completely and as it is alone, or be told to come again (429, 503). The load follows what
+was answered lately, as other programs may take a part of the machine meanwhile.
 Needs a system with several addresses of its own (127.0.0.2, ...), as Linux has.
 """
 
@@ -37,18 +37,18 @@ from benchmarks.soak_clients import (
     Lost,
     Question,
     Tally,
-    comparable,
-    get,
-    halves,
-    hostile,
-    questions,
-    traces,
+    get_request,
+    make_halves,
+    make_hostile_requests,
+    make_questions,
+    make_trace_questions,
+    without_seconds,
 )
 from pellucid.api import load
 from pellucid.cli.files import read_sentences
 
 ADDRESSES = [f"127.0.0.{number}" for number in range(1, 9)]
-"""Where the clients are; half of what is asked comes from the first."""
+"""Addresses of the clients; half of the requests come from the first."""
 
 EACH_SECOND = {
     "a hostile request": 3.0,
@@ -58,20 +58,20 @@ EACH_SECOND = {
     "a trace": 1.0,
     "asked and never read": 0.2,
 }
-"""How many of these come beside the load."""
+"""Requests of other kinds beside the load, per second."""
 
 CLIENTS = 24
 LATELY = 10
-"""Looks at what was answered, a second apart, from which the load follows."""
+"""Counts of answers, a second apart, from which the load is computed."""
 
 LEAST_LOAD = 0.1
-"""The part of the load at the beginning that comes at least."""
+"""Least load, as a share of the load at the beginning."""
 
 WARM = 0.1
-"""The part of the time after which memory must not grow any more."""
+"""Share of the time after which memory must not grow any more."""
 
 MOST_GROWTH = 0.1
-"""By which part it may: what is asked together differs from moment to moment."""
+"""Growth that is allowed all the same: the number of requests at a time differs from moment to moment."""
 
 LONG_ENOUGH = 300.0
 """Seconds from which a soak says something about memory."""
@@ -79,21 +79,21 @@ LONG_ENOUGH = 300.0
 
 @dataclass
 class Server:
-    """A server in a process of its own, and what it says."""
+    """A server in a process of its own, and the file of its messages."""
 
     process: subprocess.Popen[str]
     port: int
-    said: Path
+    log_path: Path
 
     def memory(self) -> float:
-        """Resident memory, in MB of a million bytes."""
-        found = subprocess.run(["ps", "-o", "rss=", "-p", str(self.process.pid)], capture_output=True, text=True)
-        return int(found.stdout or 0) * 1024 / 1e6
+        """Return the resident memory in MB of a million bytes."""
+        process = subprocess.run(["ps", "-o", "rss=", "-p", str(self.process.pid)], capture_output=True, text=True)
+        return int(process.stdout or 0) * 1024 / 1e6
 
 
 @dataclass
 class Soak:
-    """What was seen."""
+    """Measurements of one soak."""
 
     seconds: float
     capacity: float
@@ -105,49 +105,49 @@ class Soak:
 
     @property
     def warm(self) -> float:
-        """Memory after the warm-up."""
+        """Memory after the warm-up, in MB."""
         first = int(WARM * len(self.memory))
         return statistics.median(self.memory[first : 2 * first] or [0.0])
 
     @property
     def end(self) -> float:
-        """Memory at the end."""
+        """Memory at the end, in MB."""
         return statistics.median(self.memory[-max(1, int(WARM * len(self.memory))) :] or [0.0])
 
 
 def main() -> None:
-    """Carry out a soak and write its page; exit status 1 if anything was lost or wrong."""
-    arguments = understood(sys.argv[1:])
+    """Run a soak and write its page; exit status 1 if anything was lost or wrong."""
+    arguments = parse_options(sys.argv[1:])
     sentences = [line for line, _ in zip(read_sentences(arguments.source), range(arguments.lines), strict=False)]
-    soak = run(arguments.model, sentences, arguments.seconds, factor=arguments.factor, seed=arguments.seed)
-    arguments.page.write_text("\n".join(page(arguments, soak)) + "\n", encoding="utf-8")
+    soak = run_soak(arguments.model, sentences, arguments.seconds, factor=arguments.factor, seed=arguments.seed)
+    arguments.page.write_text("\n".join(page_lines(arguments, soak)) + "\n", encoding="utf-8")
     print(arguments.page.read_text(encoding="utf-8"))
     sys.exit(1 if soak.tally.problems else 0)
 
 
-def understood(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options."""
+def parse_options(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description="Ask a server too much for long.")
     parser.add_argument("--model", default="runs/demo/best", help="a model directory")
     parser.add_argument("--source", default="runs/demo/data/test.en", help="sentences to translate, one a line")
     parser.add_argument("--lines", type=int, default=200, help="how many of them")
     parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("--factor", type=float, default=3.0, help="how much it is asked of what it can answer")
+    parser.add_argument("--factor", type=float, default=3.0, help="load, as a multiple of what the server can answer")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--page", type=Path, default=RESULTS / "soak.md")
     return parser.parse_args(arguments)
 
 
-def run(
+def run_soak(
     model: str, sentences: Sequence[str], seconds: float, *options: str, factor: float = 3.0, seed: int = 1
 ) -> Soak:
-    """Start a server with these options, ask it, tell it to stop; what was seen."""
-    with served(model, *options) as server:
-        soak = asyncio.run(asked(server, model, sentences, seconds, factor, random.Random(seed)))
-        said = server.said.read_text(encoding="utf-8")
-        lines = said.splitlines()
-        if "Traceback" in said or "Error" in said:
-            soak.tally.problems.append(f"the server said: {said[-1000:]}")
+    """Start a server with these options, load it, stop it, and return the measurements."""
+    with run_server(model, *options) as server:
+        soak = asyncio.run(soak_server(server, model, sentences, seconds, factor, random.Random(seed)))
+        log_text = server.log_path.read_text(encoding="utf-8")
+        lines = log_text.splitlines()
+        if "Traceback" in log_text or "Error" in log_text:
+            soak.tally.problems.append(f"the server said: {log_text[-1000:]}")
         if soak.status != 0 or not lines or lines[-1] != "stopped":
             soak.tally.problems.append(f"the server ended with {soak.status}, and said last: {lines[-1:]}")
     if seconds >= LONG_ENOUGH and soak.end > (1 + MOST_GROWTH) * soak.warm:
@@ -156,118 +156,133 @@ def run(
 
 
 @contextmanager
-def served(model: str, *options: str) -> Iterator[Server]:
-    """A server with the limits that it has by default, but for those in `options`."""
+def run_server(model: str, *options: str) -> Iterator[Server]:
+    """Run a server with its default limits, except those in `options`."""
     with tempfile.TemporaryDirectory() as folder:
-        said = Path(folder) / "said.txt"
-        with said.open("w", encoding="utf-8") as log:
+        log_path = Path(folder) / "said.txt"
+        with log_path.open("w", encoding="utf-8") as log:
+            # Port 0: the system chooses a free one, and the server's first message names it.
             words = [sys.executable, "-m", "pellucid", "serve", model, "--port", "0", *options]
             process = subprocess.Popen(words, stderr=log, text=True)
         try:
-            while not (found := re.search(r"http://127\.0\.0\.1:(\d+)/", said.read_text(encoding="utf-8"))):
+            while not (match := re.search(r"http://127\.0\.0\.1:(\d+)/", log_path.read_text(encoding="utf-8"))):
                 if process.poll() is not None:
-                    raise SystemExit(said.read_text(encoding="utf-8"))
+                    raise SystemExit(log_path.read_text(encoding="utf-8"))
                 time.sleep(0.1)
-            yield Server(process, int(found[1]), said)
+            yield Server(process, int(match[1]), log_path)
         finally:
             process.kill()
             process.wait()
 
 
-async def asked(
+async def soak_server(
     server: Server, model: str, sentences: Sequence[str], seconds: float, factor: float, draw: random.Random
 ) -> Soak:
-    """Every question alone; what the server can answer; then too much, to the end."""
-    tally, alone = Tally(), dict[bytes, bytes]()
-    clients = Clients(server.port, ADDRESSES, tally, alone)
-    plain, looks = questions(sentences, draw), traces(sentences[:: max(1, len(sentences) // 40)])
-    for question in (*plain, *looks):
-        found = await clients.answer(question.sent)
-        if found.status == 200:
-            alone[question.sent] = comparable(found.body)
+    """Ask every question alone, measure the server's capacity, then overload it until it is stopped."""
+    tally, expected = Tally(), dict[bytes, bytes]()
+    clients = Clients(server.port, ADDRESSES, tally, expected)
+    plain, trace_questions = (
+        make_questions(sentences, draw),
+        make_trace_questions(sentences[:: max(1, len(sentences) // 40)]),
+    )
+    for question in (*plain, *trace_questions):
+        answer = await clients.answer(question.sent)
+        if answer.status == 200:
+            # What the server answers alone is what it must answer under load.
+            expected[question.sent] = without_seconds(answer.body)
         elif question in plain:
-            tally.problems.append(f"alone, {question.kind}: {found.status} {found.body[:200]!r}")
-    looks = [question for question in looks if question.sent in alone]  # not every sentence can be shown as one trace
-    tally.problems += differences(model, sentences, plain, alone)
-    # One trace is looked at again and again, so that it is not forgotten.
-    kept = json.loads((await clients.answer(looks[0].sent)).body)["id"]
-    numbers = Question("the numbers of a trace", get(f"/trace/{kept}/tensors.npz"))
-    alone[numbers.sent] = comparable((await clients.answer(numbers.sent)).body)
+            tally.problems.append(f"alone, {question.kind}: {answer.status} {answer.body[:200]!r}")
+    # Not every sentence can be shown as one trace.
+    trace_questions = [question for question in trace_questions if question.sent in expected]
+    tally.problems += find_differences(model, sentences, plain, expected)
+    # One trace is read again and again, so that the server does not forget it.
+    trace_id = json.loads((await clients.answer(trace_questions[0].sent)).body)["id"]
+    numbers = Question("the numbers of a trace", get_request(f"/trace/{trace_id}/tensors.npz"))
+    expected[numbers.sent] = without_seconds((await clients.answer(numbers.sent)).body)
 
-    measured = max(2.0, seconds / 40)
-    await answered(clients, plain, measured / 4)  # the first are slower
-    soak = Soak(seconds, await answered(clients, plain, measured), len(alone), tally)
-    sources = Sources(clients, plain, looks, numbers, draw)
+    measure_seconds = max(2.0, seconds / 40)
+    await measure_capacity(clients, plain, measure_seconds / 4)  # not counted: the first requests are slower
+    soak = Soak(seconds, await measure_capacity(clients, plain, measure_seconds), len(expected), tally)
+    sources = Sources(clients, plain, trace_questions, numbers, draw)
     await sources.soak(server, soak, factor)
     return soak
 
 
-def differences(
-    model: str, sentences: Sequence[str], plain: Sequence[Question], alone: Mapping[bytes, bytes]
+def find_differences(
+    model: str, sentences: Sequence[str], plain: Sequence[Question], expected: Mapping[bytes, bytes]
 ) -> list[str]:
-    """Where the server answers alone otherwise than the model translates in this process, sentence by sentence."""
+    """List where a lone answer of the server differs from the model's translation in this process."""
     loaded = load(model, engine="auto", workers=1)
-    asked = [question for question in plain if question.kind == "a sentence"]
+    sentence_questions = [question for question in plain if question.kind == "a sentence"]
     return [
         f"alone, {sentence!r} became {text!r}"
-        for sentence, question in zip(sentences, asked, strict=True)
-        if (text := json.loads(alone[question.sent])["translatedText"]) != loaded.translate(sentence).text
+        for sentence, question in zip(sentences, sentence_questions, strict=True)
+        if (text := json.loads(expected[question.sent])["translatedText"]) != loaded.translate(sentence).text
     ]
 
 
-async def answered(clients: Clients, plain: Sequence[Question], seconds: float) -> float:
-    """How many questions are answered in a second, by as many clients as keep the server busy."""
-    end, numbers, done = time.monotonic() + seconds, count(), 0
+async def measure_capacity(clients: Clients, plain: Sequence[Question], seconds: float) -> float:
+    """Return the questions answered per second, with as many clients as keep the server busy."""
+    end, numbers, answers = time.monotonic() + seconds, count(), 0
 
     async def client(address: str) -> None:
-        nonlocal done
+        nonlocal answers
         while time.monotonic() < end:
             try:
-                found = await clients.answer(plain[next(numbers) * 7 % len(plain)].sent, address)
+                # Steps of 7 mix the kinds of questions, which stand in blocks.
+                answer = await clients.answer(plain[next(numbers) * 7 % len(plain)].sent, address)
             except Lost as lost:
                 clients.tally.problems.append(f"while its capacity was measured: lost, {lost}")
                 return
-            done += found.status not in AGAIN
+            answers += answer.status not in AGAIN
 
     await asyncio.gather(*(client(ADDRESSES[number % len(ADDRESSES)]) for number in range(CLIENTS)))
-    return done / seconds
+    return answers / seconds
 
 
 class Sources:
-    """Where requests come from: of every kind so many in a second, at moments drawn at random."""
+    """Sources of requests: a number of each kind per second, at moments drawn at random."""
 
     def __init__(
         self,
         clients: Clients,
         plain: Sequence[Question],
-        looks: Sequence[Question],
+        trace_questions: Sequence[Question],
         numbers: Question,
         draw: random.Random,
     ):
-        self.clients, self.plain, self.looks, self.numbers, self.draw = clients, plain, looks, numbers, draw
-        self.hostile = hostile("The ball is blue.")
-        self.halves = halves("The ball is blue.")
+        self.clients, self.plain, self.trace_questions, self.numbers, self.draw = (
+            clients,
+            plain,
+            trace_questions,
+            numbers,
+            draw,
+        )
+        self.hostile = make_hostile_requests("The ball is blue.")
+        self.halves = make_halves("The ball is blue.")
+        # Running clients: `soak` waits for them at the end.
         self.open: set[asyncio.Task[None]] = set()
         self.each_second = dict(EACH_SECOND)
 
     async def soak(self, server: Server, soak: Soak, factor: float) -> None:
-        """Ask for so long, tell the server to stop while it is asked, and wait for all that was asked."""
-        tally, end, first = soak.tally, time.monotonic() + soak.seconds, factor * soak.capacity
-        self.each_second["load"] = first
+        """Send requests for the time of the soak, stop the server while they come, and wait for all answers."""
+        tally, end, first_load = soak.tally, time.monotonic() + soak.seconds, factor * soak.capacity
+        self.each_second["load"] = first_load
         sources = [asyncio.create_task(self.come(kind)) for kind in self.each_second]
         health = asyncio.create_task(self.clients.watch_health(1.0))
-        looks = deque([(time.monotonic(), 0)], maxlen=LATELY)
+        answer_counts = deque([(time.monotonic(), 0)], maxlen=LATELY)
         while time.monotonic() < end:
             soak.memory.append(await asyncio.to_thread(server.memory))
             await asyncio.sleep(min(1.0, soak.seconds / 20))
-            looks.append((time.monotonic(), len(tally.waits)))
-            if len(looks) == LATELY:
-                (since, before), (now, after) = looks[0], looks[-1]
-                lately = factor * (after - before) / (now - since)
-                self.each_second["load"] = max(LEAST_LOAD * first, lately)
+            answer_counts.append((time.monotonic(), len(tally.waits)))
+            if len(answer_counts) == LATELY:
+                (start, answers_before), (now, answers_now) = answer_counts[0], answer_counts[-1]
+                # The load follows what was answered lately: other programs may take the processor meanwhile.
+                recent_load = factor * (answers_now - answers_before) / (now - start)
+                self.each_second["load"] = max(LEAST_LOAD * first_load, recent_load)
         began = tally.stopping = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
-        await asyncio.sleep(1.0)  # who comes now comes too late
+        await asyncio.sleep(1.0)  # clients that come now come too late
         for source in sources:
             source.cancel()
         soak.status = await asyncio.to_thread(server.process.wait)
@@ -275,18 +290,19 @@ class Sources:
         await asyncio.gather(health, *self.open)
 
     async def come(self, kind: str) -> None:
-        """Clients of a kind, until this is cancelled."""
+        """Start clients of a kind at random intervals, until this is cancelled."""
         due = time.monotonic()
         while True:
-            # What could not come in time, because this process had no processor, does not come at once afterwards.
+            # Clients that were due while this process had no processor do not all come at once afterwards.
             due = max(due, time.monotonic() - 1.0) + self.draw.expovariate(self.each_second[kind])
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             task = asyncio.create_task(self.client(kind))
+            # asyncio itself holds tasks only weakly: one without a reference may vanish.
             self.open.add(task)
             task.add_done_callback(self.open.discard)
 
     def client(self, kind: str) -> Coroutine[Any, Any, None]:
-        """The next of a kind."""
+        """Make the next client of a kind."""
         draw, clients = self.draw, self.clients
         address = ADDRESSES[0] if draw.random() < 0.5 else draw.choice(ADDRESSES[1:])
         question = draw.choice(self.plain)
@@ -302,15 +318,15 @@ class Sources:
             case "half":
                 return clients.send_half(*draw.choice(self.halves), address)
             case "a trace":
-                return clients.ask(draw.choice(self.looks), address)
+                return clients.ask(draw.choice(self.trace_questions), address)
         return clients.never_read(self.numbers, address, draw.uniform(1, 60))
 
 
-def page(arguments: argparse.Namespace, soak: Soak) -> Iterator[str]:
-    """What was done, and what was found."""
+def page_lines(arguments: argparse.Namespace, soak: Soak) -> Iterator[str]:
+    """Yield the lines of the page: the setup, the numbers, and the outcomes of each kind of request."""
     tally = soak.tally
     kinds = dict.fromkeys(kind for kind, _ in sorted(tally.outcomes))
-    answered, asked = tally.total("answered"), sum(tally.outcomes.values())
+    answers, requests = tally.total("answered"), sum(tally.outcomes.values())
     yield "# A server that is asked too much\n"
     command = f"python -m benchmarks.soak --seconds {soak.seconds:g} --factor {arguments.factor:g}"
     yield f"Made by `{command} --seed {arguments.seed}` on {machine()}, with {arguments.model}.\n"
@@ -329,15 +345,15 @@ def page(arguments: argparse.Namespace, soak: Soak) -> Iterator[str]:
     yield "|---|---|"
     waits = sorted(tally.waits) or [0.0]
     rows = {
-        "requests": f"{asked:,}",
-        "answered, each as alone": f"{answered:,}",
+        "requests": f"{requests:,}",
+        "answered, each as alone": f"{answers:,}",
         "told that too many from one address are open (429)": f"{tally.total('told to come again (429)'):,}",
         "told that too many wait or are open (503)": f"{tally.total('told to come again (503)'):,}",
         "lost: without a whole answer": f"{tally.total('lost'):,}",
         "wrong: another answer than alone": f"{tally.total('wrong'):,}",
         "of another status than it should be": f"{tally.total('another status'):,}",
         "seconds until an answer: half of them, 99 of 100, the longest": " / ".join(
-            f"{waits[int(part * (len(waits) - 1))]:.2f}" for part in (0.5, 0.99, 1.0)
+            f"{waits[int(quantile * (len(waits) - 1))]:.2f}" for quantile in (0.5, 0.99, 1.0)
         ),
         "seconds until `/health` was answered, the longest": f"{max(tally.health, default=0.0):.2f}",
         "memory after the first tenth of the time, at the end, the most (MB)": (
@@ -351,13 +367,15 @@ def page(arguments: argparse.Namespace, soak: Soak) -> Iterator[str]:
         "its exit code": f"{soak.status}",
         "problems": f"{len(tally.problems):,}",
     }
-    for what, number in rows.items():
-        yield f"| {what} | {number} |"
+    for label, number in rows.items():
+        yield f"| {label} | {number} |"
     yield "\n| request | what became of it |"
     yield "|---|---|"
     for kind in kinds:
-        became = [f"{n:,} {outcome}" for (each, outcome), n in sorted(tally.outcomes.items()) if each == kind]
-        yield f"| {kind} | {', '.join(became)} |"
+        outcomes = [
+            f"{n:,} {outcome}" for (outcome_kind, outcome), n in sorted(tally.outcomes.items()) if outcome_kind == kind
+        ]
+        yield f"| {kind} | {', '.join(outcomes)} |"
     for problem in tally.problems[:40]:
         yield f"\n- `{problem}`"
 

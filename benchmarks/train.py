@@ -1,4 +1,4 @@
-"""Training beside its peers: the same pairs, sizes and batch budget; pieces a second, memory, time to the first update.
+"""Training beside its peers on equal pairs, sizes and batches: pieces per second, memory, time to the first update.
 
     make bench-train        # or: python -m benchmarks.train --sizes base --page train-base.md
 
@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from benchmarks.quality import HOUSE, machine
-from benchmarks.translate_setup import environment
+from benchmarks.translate_setup import make_environment
 from pellucid.data.batching import EncodedPairs
 from pellucid.model import PRESETS, ModelConfig
 from pellucid.train.config import RunConfig, read_run
@@ -35,7 +35,7 @@ PACKAGES = {
     "train": ("torch==2.13.0", "transformers==5.23.0", "accelerate==1.15.0", "x-transformers==2.31.10"),
     "eole": ("torch==2.13.0", "eole==0.6.4", "aiohttp==3.14.5"),
 }
-"""Virtual environments under runs/peers, and what is installed in them."""
+"""Virtual environments under runs/peers, with the packages installed in them."""
 
 
 PRECISIONS = ("float32", "bfloat16")
@@ -43,7 +43,7 @@ PRECISIONS = ("float32", "bfloat16")
 
 @dataclass(frozen=True)
 class Row:
-    """A way to train."""
+    """A way to train: a peer, or Pellucid, in a precision."""
 
     name: str
     peer: str
@@ -51,17 +51,18 @@ class Row:
     environment: str = "train"
 
     @property
-    def ours(self) -> bool:
+    def is_ours(self) -> bool:
+        """Whether the row is Pellucid's."""
         return self.peer == "pellucid"
 
-    def peers_in(self, precision: str) -> bool:
-        """Whether it is a peer that trains so."""
-        return not self.ours and self.precision == precision
+    def is_peer_in(self, precision: str) -> bool:
+        """Whether the row is a peer's, in this precision."""
+        return not self.is_ours and self.precision == precision
 
 
 ROWS = [
-    Row(*named, precision, *where)
-    for named, where in (
+    Row(*names, precision, *where)
+    for names, where in (
         (("Hugging Face `Seq2SeqTrainer`", "hugging_face"), ()),
         (("`torch.nn.Transformer` in a loop", "nn_transformer"), ()),
         (("x-transformers in a loop", "x_transformers"), ()),
@@ -71,12 +72,12 @@ ROWS = [
     for precision in PRECISIONS
 ]
 
-Found = dict[str, dict[Row, list[dict[str, float] | str]]]
-"""For each size and row what each round gave, or why it gave nothing."""
+Rounds = dict[str, dict[Row, list[dict[str, float] | str]]]
+"""For each size and row, the numbers of each round, or the reason why there are none."""
 
 
 def main() -> None:
-    """Measure and write the page."""
+    """Measure every row and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", default=["tiny", "small"], choices=list(PRESETS))
     parser.add_argument("--seconds", type=float, default=12.0, help="timed, of each row")
@@ -84,29 +85,33 @@ def main() -> None:
     parser.add_argument("--precisions", nargs="+", default=list(PRECISIONS), choices=PRECISIONS)
     parser.add_argument("--page", default="train.md", help="the file under benchmarks/results/")
     options = parser.parse_args()
-    began = time.monotonic()
-    pythons = {"": Path(sys.executable)} | {name: environment(name, each) for name, each in PACKAGES.items()}
+    start = time.monotonic()
+    # Environments are made before anything is timed.
+    pythons = {"": Path(sys.executable)} | {
+        name: make_environment(name, packages) for name, packages in PACKAGES.items()
+    }
     with tempfile.TemporaryDirectory() as folder:
-        task, lengths = prepared(Path(folder))
+        task, lengths = prepare_data(Path(folder))
         peaks = {kind: product_peak(getattr(torch, kind)) for kind in options.precisions}
-        chosen = [row for row in ROWS if row.precision in options.precisions]
-        found: Found = {size: {row: [] for row in chosen} for size in options.sizes}
+        rows = [row for row in ROWS if row.precision in options.precisions]
+        rounds: Rounds = {size: {row: [] for row in rows} for size in options.sizes}
+        # All rows once before any runs again: a drift of the machine's speed then meets all of them.
         for _ in range(options.rounds):
             for size in options.sizes:
-                for row in chosen:
-                    given = {**task, "size": dict(PRESETS[size]), "seconds": options.seconds, "seed": 1}
-                    found[size][row].append(measured(row, given, pythons[row.environment]))
-                    print(size, row.name, row.precision, found[size][row][-1], file=sys.stderr, flush=True)
-    text = page(options, found, peaks, lengths, time.monotonic() - began)
+                for row in rows:
+                    row_task = {**task, "size": dict(PRESETS[size]), "seconds": options.seconds, "seed": 1}
+                    rounds[size][row].append(measure_row(row, row_task, pythons[row.environment]))
+                    print(size, row.name, row.precision, rounds[size][row][-1], file=sys.stderr, flush=True)
+    text = make_page(options, rounds, peaks, lengths, time.monotonic() - start)
     (HOUSE / "benchmarks/results" / options.page).write_text(text, encoding="utf-8")
     print(text)
 
 
-def prepared(folder: Path) -> tuple[dict[str, Any], tuple[float, float]]:
-    """Multi30k as ids in files that every row reads, and the mean lengths of its sides."""
-    run, data = multi30k()
-    write(folder / "pairs.npz", data.encoded)
-    write(folder / "dev.npz", encode_with_note(data.dev, data.tokenizer, run)[0])
+def prepare_data(folder: Path) -> tuple[dict[str, Any], tuple[float, float]]:
+    """Write Multi30k as ids to files that every row reads; return the task, and the mean lengths of the two sides."""
+    run, data = read_multi30k()
+    write_pairs(folder / "pairs.npz", data.encoded)
+    write_pairs(folder / "dev.npz", encode_with_note(data.dev, data.tokenizer, run)[0])
     task = {
         "pairs": str(folder / "pairs.npz"),
         "dev": str(folder / "dev.npz"),
@@ -119,59 +124,62 @@ def prepared(folder: Path) -> tuple[dict[str, Any], tuple[float, float]]:
     return task, (float(sides[0].lengths.mean()), float(sides[1].lengths.mean()))
 
 
-def multi30k() -> tuple[RunConfig, TrainingData]:
-    """The recipe with the vocabulary of these benchmarks, and its pairs."""
+def read_multi30k() -> tuple[RunConfig, TrainingData]:
+    """Read the recipe with the vocabulary of these benchmarks, and its pairs."""
     run = read_run(RECIPE, [f"tokenizer.vocabulary={VOCABULARY}"])
     return run, read_data(run)
 
 
-def write(path: Path, encoded: EncodedPairs) -> None:
-    """Pairs as four arrays."""
+def write_pairs(path: Path, encoded: EncodedPairs) -> None:
+    """Write pairs as four arrays."""
     sources, targets = encoded.sources, encoded.targets
     np.savez(path, source=sources.ids, source_starts=sources.starts, target=targets.ids, target_starts=targets.starts)
 
 
-def measured(row: Row, task: dict[str, Any], python: Path) -> dict[str, float] | str:
-    """What a process of its own says; of a peer that fails, the last line of its complaint."""
-    given = json.dumps({**task, "peer": row.peer, "precision": row.precision, "started": time.time()})
-    command = [python, "-W", "ignore", "-m", "benchmarks.train_row", given]
-    done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        return json.loads(done.stdout.splitlines()[-1])
-    if row.ours:
-        raise RuntimeError(f"{row.name}, {row.precision}: {done.stderr[-2000:]}")
-    return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1][:200]
+def measure_row(row: Row, task: dict[str, Any], python: Path) -> dict[str, float] | str:
+    """Run a row in a process of its own; return its numbers, or the last line of the error of a peer that fails."""
+    arguments = json.dumps({**task, "peer": row.peer, "precision": row.precision, "started": time.time()})
+    # The time of the start goes along, so that the row can tell how long imports took.
+    command = [python, "-W", "ignore", "-m", "benchmarks.train_row", arguments]
+    process = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, check=False)
+    if process.returncode == 0:
+        return json.loads(process.stdout.splitlines()[-1])
+    # A peer may fail, and the page says so; Pellucid must not.
+    if row.is_ours:
+        raise RuntimeError(f"{row.name}, {row.precision}: {process.stderr[-2000:]}")
+    return (process.stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1][:200]
 
 
 def product_peak(kind: torch.dtype, n: int = 2048) -> float:
-    """Floating-point operations a second of a large matrix product in this process."""
+    """Return the floating-point operations per second of a large matrix product in this process."""
     a, b = torch.randn(n, n, dtype=kind), torch.randn(n, n, dtype=kind)
     times = []
     for _ in range(6):
         began = time.perf_counter()
         a @ b
         times.append(time.perf_counter() - began)
+    # The fastest of six: the others waited for other programs, or for memory to be touched first.
     return 2 * n**3 / min(times)
 
 
-def page(
+def make_page(
     options: argparse.Namespace,
-    found: Found,
+    rounds: Rounds,
     peaks: dict[str, float],
     lengths: tuple[float, float],
-    took: float,
+    seconds: float,
 ) -> str:
-    """The results as Markdown."""
-    given = f"--sizes {' '.join(options.sizes)} --seconds {options.seconds:g} --rounds {options.rounds}"
-    given += f" --precisions {' '.join(options.precisions)}" if options.precisions != list(PRECISIONS) else ""
-    given += f" --page {options.page}" if options.page != "train.md" else ""
-    packages = dict.fromkeys(each for environment in PACKAGES.values() for each in environment)
+    """Return the results as Markdown."""
+    arguments = f"--sizes {' '.join(options.sizes)} --seconds {options.seconds:g} --rounds {options.rounds}"
+    arguments += f" --precisions {' '.join(options.precisions)}" if options.precisions != list(PRECISIONS) else ""
+    arguments += f" --page {options.page}" if options.page != "train.md" else ""
+    packages = dict.fromkeys(package for environment in PACKAGES.values() for package in environment)
     lines = [
         "# Training beside its peers",
         "",
-        f"    python -m benchmarks.train {given}",
+        f"    python -m benchmarks.train {arguments}",
         "",
-        f"{machine()}, {torch.get_num_threads()} threads; {time.strftime('%Y-%m-%d')}, {took / 60:.0f} minutes.",
+        f"{machine()}, {torch.get_num_threads()} threads; {time.strftime('%Y-%m-%d')}, {seconds / 60:.0f} minutes.",
         f"Peers: {', '.join(packages)}.",
         "",
         f"Multi30k en-de, joint vocabulary of {VOCABULARY:,} pieces, about {BATCH:,} target pieces a batch, dropout",
@@ -188,23 +196,31 @@ def page(
         "[train-levers.md](train-levers.md).",
         "",
     ]
-    for size, rows in found.items():
+    for size, rows in rounds.items():
         c = ModelConfig(VOCABULARY, VOCABULARY, **PRESETS[size])
+        # Of a pair of mean lengths, per target piece: padding is no useful work.
         flops = training_flops(c, round(lengths[0]), round(lengths[1])) / round(lengths[1])
-        lines += [f"## {size}: {flops / 1e6:.1f} MFLOP a target piece", "", *table(rows, flops, peaks), ""]
+        lines += [f"## {size}: {flops / 1e6:.1f} MFLOP a target piece", "", *table_lines(rows, flops, peaks), ""]
     return "\n".join(lines)
 
 
-def table(rows: dict[Row, list[dict[str, float] | str]], flops: float, peaks: dict[str, float]) -> list[str]:
-    """The rows of one size; what failed, below."""
-    each = {row: [one for one in rounds if not isinstance(one, str)] for row, rounds in rows.items()}
+def table_lines(rows: dict[Row, list[dict[str, float] | str]], flops: float, peaks: dict[str, float]) -> list[str]:
+    """Return the rows of one size; those that failed are named below the table."""
+    numbers = {row: [result for result in rounds if not isinstance(result, str)] for row, rounds in rows.items()}
     failed = {
-        row: next(one for one in rows[row] if isinstance(one, str)) for row in rows if len(each[row]) < len(rows[row])
+        row: next(result for result in rows[row] if isinstance(result, str))
+        for row in rows
+        if len(numbers[row]) < len(rows[row])
     }
+    # The fastest peer of each round; a peer that failed in any round is out.
     best = {
         precision: [
             max(
-                (rounds[n]["speed"] for row, rounds in each.items() if row not in failed and row.peers_in(precision)),
+                (
+                    rounds[n]["speed"]
+                    for row, rounds in numbers.items()
+                    if row not in failed and row.is_peer_in(precision)
+                ),
                 default=math.nan,
             )
             for n in range(len(next(iter(rows.values()))))
@@ -215,14 +231,15 @@ def table(rows: dict[Row, list[dict[str, float] | str]], flops: float, peaks: di
         "| | precision | pieces/s | best peer, float32 | in bfloat16 | of the peak | first, s | peak memory, GB |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for row, rounds in each.items():
+    for row, rounds in numbers.items():
         if row in failed:
             lines.append(f"| {row.name} | {row.precision} | failed | | | | | |")
             continue
-        speeds = [one["speed"] for one in rounds]
-        speed, first, peak = (statistics.median(one[key] for one in rounds) for key in ("speed", "first", "peak"))
+        speeds = [result["speed"] for result in rounds]
+        speed, first, peak = (statistics.median(result[key] for result in rounds) for key in ("speed", "first", "peak"))
+        # Ratios within each round, then the median: the machine's speed drifts between rounds.
         ratios = (
-            statistics.median(one / peer for one, peer in zip(speeds, best[precision], strict=True))
+            statistics.median(speed_here / peer for speed_here, peer in zip(speeds, best[precision], strict=True))
             for precision in PRECISIONS
         )
         lines.append(
@@ -230,7 +247,7 @@ def table(rows: dict[Row, list[dict[str, float] | str]], flops: float, peaks: di
             + " | ".join("" if math.isnan(ratio) else f"{ratio:.2f}" for ratio in ratios)
             + f" | {speed * flops / peaks[row.precision]:.0%} | {first:.1f} | {peak / 1e9:.2f} |"
         )
-    return lines + [f"\n{row.name}, {row.precision}, failed: `{why}`" for row, why in failed.items()]
+    return lines + [f"\n{row.name}, {row.precision}, failed: `{reason}`" for row, reason in failed.items()]
 
 
 if __name__ == "__main__":

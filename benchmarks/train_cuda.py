@@ -1,8 +1,8 @@
-"""Training on a CUDA device: pieces a second, share of the measured peak, and the paper's base run in minutes.
+"""Training on a CUDA device: pieces per second, share of the measured peak, and the paper's base run in minutes.
 
     make bench-cuda         # or: python -m benchmarks.train_cuda --sizes base big --seconds 20
 
-Under eight minutes on one device; needs no data: the pairs are random pieces whose lengths are spread as those of
+Under eight minutes on one device; needs no data: the pairs are random pieces whose lengths are spread like those of
 WMT 2014 en-de. Writes benchmarks/results/train_cuda.md. On a CPU (`--device cpu --sizes tiny --batch-tokens 1024`) it
 shows that it runs, and writes nothing.
 """
@@ -40,8 +40,8 @@ UNTIMED = 8
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a row did: target pieces a second of each tenth of its time, seconds to its first timed update, memory."""
+class Measured:
+    """Result of a row: target pieces per second in each tenth of its time, seconds of its first updates, memory."""
 
     speeds: list[float]
     ready: float
@@ -64,56 +64,60 @@ def main() -> None:
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("no CUDA device here; --device cpu --sizes tiny --batch-tokens 1024 shows that the script runs")
+    # TF32, as users of such a device would have it; in bfloat16 rows little is left in float32.
     torch.set_float32_matmul_precision("high")
-    device, encoded, began = torch.device(options.device), pairs(options.pairs), time.monotonic()
+    device, encoded, start = torch.device(options.device), make_pairs(options.pairs), time.monotonic()
     peak = product_peak(device)
-    text = [*head(options, device, peak, encoded)]
+    text = [*head_lines(options, device, peak, encoded)]
     for size in options.sizes:
-        found: dict[str, Found | str] = {}
+        results: dict[str, Measured | str] = {}
         for name in options.rows:
-            found[name] = tried(ROWS[name], size, encoded, options, device)
-            print(f"{size}, {name}: {found[name]}", file=sys.stderr)
-        text += table(size, found, peak, encoded)
-    text += [f"{(time.monotonic() - began) / 60:.1f} minutes in all.", ""]
+            results[name] = try_row(ROWS[name], size, encoded, options, device)
+            print(f"{size}, {name}: {results[name]}", file=sys.stderr)
+        text += table_lines(size, results, peak, encoded)
+    text += [f"{(time.monotonic() - start) / 60:.1f} minutes in all.", ""]
     print("\n".join(text))
     if device.type == "cuda":
         (Path(__file__).parent / "results" / "train_cuda.md").write_text("\n".join(text), encoding="utf-8")
 
 
-def pairs(number: int) -> EncodedPairs:
-    """Random pieces; the two sides of a pair are about as long as each other, the end mark comes last."""
+def make_pairs(number: int) -> EncodedPairs:
+    """Make pairs of random pieces; the two sides of a pair have similar lengths, and the end mark comes last."""
     random = np.random.default_rng(1)
-    shared, own = random.standard_normal(number), random.standard_normal((2, number))
+    shared, independent = random.standard_normal(number), random.standard_normal((2, number))
     sides = []
-    for mean, apart in zip(WORDS, own, strict=True):
+    for mean, noise in zip(WORDS, independent, strict=True):
         logs = (
-            math.log(mean * PIECES_A_WORD) - SPREAD**2 / 2 + SPREAD * (0.95 * shared + math.sqrt(1 - 0.95**2) * apart)
+            # Log-normal lengths with that mean; 0.95 of each side comes from a draw that both share.
+            math.log(mean * PIECES_A_WORD) - SPREAD**2 / 2 + SPREAD * (0.95 * shared + math.sqrt(1 - 0.95**2) * noise)
         )
         lengths = np.clip(np.exp(logs).round().astype(np.int64), 2, LONGEST)
         starts = np.concatenate([[0], lengths.cumsum()])
         ids = random.integers(4, VOCABULARY, size=starts[-1], dtype=np.int32)
+        # 3 is the end mark, and ids below 4 are special tokens.
         ids[starts[1:] - 1] = 3
         sides.append(PackedSentences(ids, starts))
     return EncodedPairs(*sides)
 
 
 def product_peak(device: torch.device) -> float:
-    """Operations a second of a large bfloat16 product."""
+    """Return the operations per second of a large bfloat16 product."""
     n = 8192 if device.type == "cuda" else 1024
     a, b = (torch.randn(n, n, device=device, dtype=torch.bfloat16) for _ in range(2))
     times = []
     for _ in range(10):
-        wait(device)
-        began = time.perf_counter()
+        synchronize(device)
+        start = time.perf_counter()
         a @ b
-        wait(device)
-        times.append(time.perf_counter() - began)
+        synchronize(device)
+        times.append(time.perf_counter() - start)
     return 2 * n**3 / min(times)
 
 
-def wait(device: torch.device) -> None:
-    """Until the device has done what it was told."""
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has finished its work."""
     if device.type == "cuda":
+        # CUDA calls return at once: without this, only their launch would be timed.
         torch.cuda.synchronize(device)
 
 
@@ -121,38 +125,40 @@ Step = Callable[[Batch], int]
 Make = Callable[[str, torch.device], Step]
 
 
-def tried(
+def try_row(
     make: Make, size: str, encoded: EncodedPairs, options: argparse.Namespace, device: torch.device
-) -> Found | str:
-    """The row, or why there is none: one that fails leaves the others their time."""
+) -> Measured | str:
+    """Measure a row, or return why there is none: one that fails leaves the others their time."""
     try:
-        return measured(make, size, Stream(encoded, options.batch_tokens, seed=1), options.seconds, device)
+        return measure_row(make, size, Stream(encoded, options.batch_tokens, seed=1), options.seconds, device)
     except Exception as error:  # whatever a peer or a compiler raises
         return f"{type(error).__name__}: {str(error).splitlines()[0][:120] if str(error) else ''}"
 
 
-def measured(make: Make, size: str, stream: Iterator[Batch], seconds: float, device: torch.device) -> Found:
-    """Train for so long; the first updates, which compile and allocate, are not timed."""
+def measure_row(make: Make, size: str, stream: Iterator[Batch], seconds: float, device: torch.device) -> Measured:
+    """Train for so many seconds; the first updates, which compile and allocate, are not timed."""
     torch.manual_seed(1)
     if device.type == "cuda":
+        # The peak of this row alone, not of those before it.
         torch.cuda.reset_peak_memory_stats(device)
-    began = time.perf_counter()
+    start = time.perf_counter()
     step = make(size, device)
     for _ in range(UNTIMED):
         step(next(stream))
-    wait(device)
-    ready, speeds = time.perf_counter() - began, []
+    synchronize(device)
+    ready, speeds = time.perf_counter() - start, []
     for _ in range(10):
-        tokens, tenth = 0, time.perf_counter()
-        while not tokens or time.perf_counter() - tenth < seconds / 10:
+        tokens, tenth_start = 0, time.perf_counter()
+        # At least one update, however slow.
+        while not tokens or time.perf_counter() - tenth_start < seconds / 10:
             tokens += step(next(stream))
-        wait(device)
-        speeds.append(tokens / (time.perf_counter() - tenth))
-    return Found(speeds, ready, torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0)
+        synchronize(device)
+        speeds.append(tokens / (time.perf_counter() - tenth_start))
+    return Measured(speeds, ready, torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0)
 
 
-def ours(size: str, device: torch.device, fused: bool = False) -> Step:
-    """What `pellucid train` does in each update; `fused` with train.compile = true."""
+def make_pellucid_step(size: str, device: torch.device, fused: bool = False) -> Step:
+    """Make a step with the updates of `pellucid train`; `fused` with train.compile = true."""
     model = Transformer(ModelConfig(VOCABULARY, VOCABULARY, dropout=0.1, **PRESETS[size])).train().to(device)
     if fused:
         compile_layers(model)
@@ -161,9 +167,10 @@ def ours(size: str, device: torch.device, fused: bool = False) -> Step:
     return lambda batch: update_weights(model, optimizer, [batch], 1e-4, c, "bfloat16").target_tokens
 
 
-def plain(size: str, device: torch.device, fused: bool = False) -> Step:
-    """`torch.nn.Transformer` in the loop of tutorials: autocast, all logits, cross-entropy, fused Adam."""
+def make_plain_step(size: str, device: torch.device, fused: bool = False) -> Step:
+    """Make a step of `torch.nn.Transformer` in the loop of tutorials: autocast, all logits, fused Adam."""
     model = Plain(size).to(device).train()
+    # Dynamic shapes: batches differ in length, and each new shape would be compiled again.
     run = torch.compile(model, dynamic=True) if fused else model
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
 
@@ -185,14 +192,14 @@ def plain(size: str, device: torch.device, fused: bool = False) -> Step:
 class Plain(nn.Module):
     """`torch.nn.Transformer` with one shared embedding and sinusoidal positions."""
 
-    places: Tensor
+    positions: Tensor
 
     def __init__(self, size: str):
         super().__init__()
         c = ModelConfig(VOCABULARY, VOCABULARY, **PRESETS[size])
         self.table = nn.Embedding(VOCABULARY, c.d_model)
         angles = torch.arange(512)[:, None] / 10000 ** (torch.arange(0, c.d_model, 2) / c.d_model)
-        self.register_buffer("places", torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1))
+        self.register_buffer("positions", torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1))
         self.inner = nn.Transformer(
             c.d_model, c.heads, c.encoder_layers, c.decoder_layers, c.d_ff, 0.1, batch_first=True, norm_first=True
         )
@@ -212,27 +219,27 @@ class Plain(nn.Module):
         return states @ self.table.weight.T
 
     def embed(self, ids: Tensor) -> Tensor:
-        x = self.table(ids) * self.table.embedding_dim**0.5 + self.places[: ids.shape[1]]
+        x = self.table(ids) * self.table.embedding_dim**0.5 + self.positions[: ids.shape[1]]
         return self.dropout(x)
 
 
 ROWS: dict[str, Make] = {
-    "Pellucid": ours,
-    "Pellucid, torch.compile": lambda size, device: ours(size, device, fused=True),
-    "torch.nn.Transformer": plain,
-    "torch.nn.Transformer, torch.compile": lambda size, device: plain(size, device, fused=True),
+    "Pellucid": make_pellucid_step,
+    "Pellucid, torch.compile": lambda size, device: make_pellucid_step(size, device, fused=True),
+    "torch.nn.Transformer": make_plain_step,
+    "torch.nn.Transformer, torch.compile": lambda size, device: make_plain_step(size, device, fused=True),
 }
 
 
-def head(options: argparse.Namespace, device: torch.device, peak: float, encoded: EncodedPairs) -> list[str]:
-    """What is measured, on what."""
+def head_lines(options: argparse.Namespace, device: torch.device, peak: float, encoded: EncodedPairs) -> list[str]:
+    """Return the head of the page: the device, the data and the columns."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "a CPU"
-    given = f"--sizes {' '.join(options.sizes)} --seconds {options.seconds:g}"
+    arguments = f"--sizes {' '.join(options.sizes)} --seconds {options.seconds:g}"
     means = encoded.sources.lengths.mean(), encoded.targets.lengths.mean()
     return [
         "# Training on a CUDA device",
         "",
-        f"    python -m benchmarks.train_cuda {given}",
+        f"    python -m benchmarks.train_cuda {arguments}",
         "",
         f"{name}, torch {torch.__version__}; {time.strftime('%Y-%m-%d')}. Random pieces, {VOCABULARY:,} of them,",
         f"lengths spread as in WMT 2014 en-de (means {means[0]:.1f} and {means[1]:.1f}, at most {LONGEST}), up to",
@@ -245,8 +252,8 @@ def head(options: argparse.Namespace, device: torch.device, peak: float, encoded
     ]
 
 
-def table(size: str, found: dict[str, Found | str], peak: float, encoded: EncodedPairs) -> list[str]:
-    """The rows of one size."""
+def table_lines(size: str, results: dict[str, Measured | str], peak: float, encoded: EncodedPairs) -> list[str]:
+    """Return the rows of one size."""
     s, t = (round(float(side.lengths.mean())) for side in (encoded.sources, encoded.targets))
     flops = training_flops(ModelConfig(VOCABULARY, VOCABULARY, **PRESETS[size]), s, t) / t
     rows = [
@@ -255,7 +262,7 @@ def table(size: str, found: dict[str, Found | str], peak: float, encoded: Encode
         "| | pieces/s | of the peak | base run, minutes | first updates, s | peak memory, GB |",
         "|---|---|---|---|---|---|",
     ]
-    for name, row in found.items():
+    for name, row in results.items():
         if isinstance(row, str):
             rows.append(f"| {name} | failed: {row.replace('|', '/')} | | | | |")
             continue

@@ -21,8 +21,8 @@ import numpy as np
 import torch
 
 from benchmarks.quality import HOUSE, RESULTS, machine
-from benchmarks.train import BATCH, PACKAGES, VOCABULARY, prepared
-from benchmarks.translate_setup import environment
+from benchmarks.train import BATCH, PACKAGES, VOCABULARY, prepare_data
+from benchmarks.translate_setup import make_environment
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.plots.figure import BLUE, GREEN, ORANGE, VERMILION, empty_figure, tidy_axes, write_figure
 
@@ -36,8 +36,8 @@ STYLES = dict(zip(RUNS, ((BLUE, "-"), (VERMILION, "--"), (GREEN, ":"), (ORANGE, 
 *_, OTHER = RUNS
 """Another model: the norm after each sublayer, first weights as its authors draw them. It runs with one seed."""
 
-Found = dict[tuple[str, int], dict[str, Any]]
-"""What each run gave: losses, and target pieces an update; by name and seed."""
+Curves = dict[tuple[str, int], dict[str, Any]]
+"""Losses and target pieces per update of each run, by name and seed."""
 
 
 def main() -> None:
@@ -51,44 +51,51 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--at-once", type=int, default=1, help="runs that go at the same time")
     options = parser.parse_args()
-    began, python = time.monotonic(), environment("train", PACKAGES["train"])
+    began, python = time.monotonic(), make_environment("train", PACKAGES["train"])
     runs = [(name, seed) for seed in range(1, options.seeds + 1) for name in RUNS if seed == 1 or name != OTHER]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.at_once) as pool:
-        task = given(options, Path(folder))
-        found = dict(zip(runs, pool.map(lambda run: trained(*run, task, python), runs), strict=True))
-    draw(options, found, RESULTS / "train-curves.svg")
-    text = page(options, found, time.monotonic() - began)
+        task = make_task(options, Path(folder))
+        curves = dict(zip(runs, pool.map(lambda run: trained(*run, task, python), runs), strict=True))
+    draw(options, curves, RESULTS / "train-curves.svg")
+    text = page(options, curves, time.monotonic() - began)
     (RESULTS / "train-curves.md").write_text(text, encoding="utf-8")
     print(text)
 
 
-def given(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """What all runs share; the weights that each seed begins with lie in the folder."""
-    task, _ = prepared(folder)
+def make_task(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Make the task that all runs share; the weights that each seed begins with are written to the folder."""
+    task, _ = prepare_data(folder)
     for seed in range(1, options.seeds + 1):
         torch.manual_seed(seed)
         model = Transformer(ModelConfig(VOCABULARY, VOCABULARY, **PRESETS[options.size]))
-        np.savez(folder / f"start-{seed}.npz", **{name: each.numpy() for name, each in model.state_dict().items()})
-    chosen = {key: getattr(options, key) for key in ("updates", "every", "peak", "warmup")}
-    return task | chosen | {"size": dict(PRESETS[options.size]), "folder": str(folder)}
+        np.savez(folder / f"start-{seed}.npz", **{name: weight.numpy() for name, weight in model.state_dict().items()})
+    settings = {key: getattr(options, key) for key in ("updates", "every", "peak", "warmup")}
+    return task | settings | {"size": dict(PRESETS[options.size]), "folder": str(folder)}
 
 
 def trained(name: str, seed: int, task: dict[str, Any], python: Path) -> dict[str, Any]:
     """One run, in a process of its own."""
     peer, precision = RUNS[name]
     start = "" if name == OTHER else f"{task['folder']}/start-{seed}.npz"
-    given = json.dumps({**task, "peer": peer, "precision": precision, "seed": seed, "start": start})
-    command = [python if name == OTHER else sys.executable, "-W", "ignore", "-m", "benchmarks.train_curves_row", given]
-    done = subprocess.run(command, cwd=HOUSE, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    arguments = json.dumps({**task, "peer": peer, "precision": precision, "seed": seed, "start": start})
+    command = [
+        python if name == OTHER else sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        "benchmarks.train_curves_row",
+        arguments,
+    ]
+    process = subprocess.run(command, cwd=HOUSE, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(process.stdout.splitlines()[-1])
 
 
-def draw(options: argparse.Namespace, found: Found, path: Path) -> None:
+def draw(options: argparse.Namespace, curves: Curves, path: Path) -> None:
     """Loss against updates, a line a seed."""
     figure = empty_figure(6.4, 4.0)
     axes = figure.subplots()
     at = np.arange(0, options.updates + 1, options.every)
-    for (name, seed), run in found.items():
+    for (name, seed), run in curves.items():
         colour, line = STYLES[name]
         label = name.replace("`", "") if seed == 1 else None
         axes.plot(at, run["losses"], color=colour, linestyle=line, linewidth=1.4, label=label)
@@ -98,10 +105,10 @@ def draw(options: argparse.Namespace, found: Found, path: Path) -> None:
     write_figure(figure, path)
 
 
-def page(options: argparse.Namespace, found: Found, took: float) -> str:
+def page(options: argparse.Namespace, curves: Curves, took: float) -> str:
     """The results as Markdown."""
     at = range(0, options.updates + 1, options.every)
-    pieces = options.updates * min(run["tokens"] for run in found.values())
+    pieces = options.updates * min(run["tokens"] for run in curves.values())
     command = "python -m benchmarks.train_curves" + "".join(
         f" --{key} {getattr(options, key.replace('-', '_')):g}"
         for key in ("updates", "every", "peak", "warmup", "seeds", "at-once")
@@ -130,12 +137,12 @@ def page(options: argparse.Namespace, found: Found, took: float) -> str:
         f"|---|{'---|' * (len(at) + 2)}",
     ]
     for name in RUNS:
-        each = [run for (of, _), run in found.items() if of == name]
-        cells = [spread(losses) for losses in zip(*(run["losses"] for run in each), strict=True)]
-        cells.append(f"{statistics.mean(run['tokens'] for run in each):,.0f}")
-        cells.append(spread(tuple(after(pieces, run, options.every) for run in each)))
+        runs = [run for (of, _), run in curves.items() if of == name]
+        cells = [spread(losses) for losses in zip(*(run["losses"] for run in runs), strict=True)]
+        cells.append(f"{statistics.mean(run['tokens'] for run in runs):,.0f}")
+        cells.append(spread(tuple(after(pieces, run, options.every) for run in runs)))
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join([*lines, "", *apart(found), ""])
+    return "\n".join([*lines, "", *apart(curves), ""])
 
 
 def after(pieces: float, run: dict[str, Any], every: int) -> float:
@@ -158,13 +165,14 @@ def spread(losses: tuple[float, ...]) -> str:
     return f"{statistics.mean(losses):.3f}{ends}"
 
 
-def apart(found: Found) -> list[str]:
-    """How far our last losses are from those of torch's own, seed by seed."""
+def apart(curves: Curves) -> list[str]:
+    """Return how far Pellucid's last losses are from those of `torch.nn.Transformer`, seed by seed."""
     *ours, peer, _ = RUNS
-    last = {run: each["losses"][-1] for run, each in found.items()}
+    last = {key: run["losses"][-1] for key, run in curves.items()}
     further = {name: [loss - last[peer, seed] for (of, seed), loss in last.items() if of == name] for name in ours}
     return [
-        f"After the last update, {name} is {statistics.mean(each):+.3f} from {peer}." for name, each in further.items()
+        f"After the last update, {name} is {statistics.mean(differences):+.3f} from {peer}."
+        for name, differences in further.items()
     ]
 
 

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.train_peers import PADDING, Logits, Plain, padded, pairs, shifted
+from benchmarks.train_peers import PADDING, Logits, Plain, pad, read_pairs, shift_right
 from benchmarks.train_row import main
 
 ROWS_AT_ONCE = 64
@@ -25,15 +25,15 @@ class Curve:
 
     def __init__(self, task: dict[str, Any]):
         self.task, self.updates, self.tokens = task, 0, 0
-        self.dev = by_length(*pairs({"pairs": task["dev"]}))
+        self.dev = by_length(*read_pairs({"pairs": task["dev"]}))
         self.losses: list[float] = []
 
     def takes(self, model: nn.Module, logits: Logits) -> None:
         """The model begins with the weights of the task, where it can hold them."""
         self.model, self.logits = model, logits
         if self.task["start"]:
-            with np.load(self.task["start"]) as found:
-                begin_with(model, {name: torch.from_numpy(found[name]) for name in found})
+            with np.load(self.task["start"]) as weights:
+                begin_with(model, {name: torch.from_numpy(weights[name]) for name in weights})
         self.losses.append(self.loss())
 
     def rate(self, update: int) -> float:
@@ -57,7 +57,7 @@ class Curve:
         with torch.no_grad(), torch.autocast("cpu", enabled=False):
             total = sum(
                 F.cross_entropy(
-                    self.logits(source, shifted(target)).flatten(0, 1).double(),
+                    self.logits(source, shift_right(target)).flatten(0, 1).double(),
                     target.flatten(),
                     ignore_index=PADDING,
                     reduction="sum",
@@ -75,7 +75,7 @@ def by_length(sources: list[Any], targets: list[Any]) -> list[tuple[Tensor, Tens
     """Held-out pairs in padded rectangles."""
     order = sorted(range(len(targets)), key=lambda i: len(targets[i]))
     cut = [order[first : first + ROWS_AT_ONCE] for first in range(0, len(order), ROWS_AT_ONCE)]
-    sides = [[torch.from_numpy(padded([side[i] for i in rows])) for rows in cut] for side in (sources, targets)]
+    sides = [[torch.from_numpy(pad([side[i] for i in rows])) for rows in cut] for side in (sources, targets)]
     return list(zip(*sides, strict=True))
 
 
@@ -97,7 +97,7 @@ def begin_with(model: nn.Module, weights: dict[str, Tensor]) -> None:
     table = {"table.weight": weights["output_embedding.weight"]}
     missing, unexpected = model.load_state_dict(renamed | table, strict=False)
     assert not unexpected, unexpected
-    assert missing == ["places"], missing
+    assert missing == ["positions"], missing
 
 
 ENCODER = {

@@ -1,4 +1,4 @@
-"""What each lever of training gives on a CPU: a profile, and each of them let go in turn, beside its prediction.
+"""Gain of each lever of training on a CPU: a profile, and each lever let go in turn, beside its prediction.
 
     OMP_NUM_THREADS=1 python -m benchmarks.train_levers
 
@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.quality import RESULTS, machine
-from benchmarks.train import BATCH, VOCABULARY, multi30k
+from benchmarks.train import BATCH, VOCABULARY, read_multi30k
 from pellucid.data.batching import Batch, EncodedPairs, collate
 from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import PAD
@@ -85,7 +85,7 @@ class Lever:
     small: str
     without: Switch
     within: Switch = lambda _: nullcontext()
-    """What is so in the turns that have it."""
+    """Context of the turns that have the lever."""
 
 
 def all_logits(model: Transformer, batch: Batch, smoothing: float, *_: object) -> Tensor:
@@ -95,7 +95,7 @@ def all_logits(model: Transformer, batch: Batch, smoothing: float, *_: object) -
     return F.cross_entropy(logits.flatten(0, 1), targets, ignore_index=PAD, label_smoothing=smoothing, reduction="sum")
 
 
-def three_products(self, x, allowed, at, positions, kept=None, watch=unseen):
+def three_products(self, x, allowed, at, positions, cache=None, watch=unseen):
     """Self-attention with a product each for queries, keys and values."""
     sides = zip(self.qkv.weight.chunk(3), self.qkv.bias.chunk(3), strict=True)
     q, k, v = (self.split(F.linear(x, weight, bias)) for weight, bias in sides)
@@ -231,7 +231,7 @@ KINDS = {
     "copies and casts": ("copy", "_to_", "cat", "contiguous", "clone", "index", "embedding"),
     "adding, multiplying, comparing": ("add", "sub", "mul", "div", "ge", "relu", "threshold", "where", "sum", "mean"),
 }
-"""By the first word that stands in the name of an operation."""
+"""Kinds of operations, found by the first word that stands in the name of an operation."""
 
 
 def main() -> None:
@@ -241,7 +241,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     began = time.monotonic()
-    encoded = multi30k()[1].encoded
+    encoded = read_multi30k()[1].encoded
     tune_memory()
     lines = []
     for size in options.sizes:
@@ -253,14 +253,14 @@ def main() -> None:
 
 
 def ratios(training: Training, size: str, rounds: int) -> Iterator[str]:
-    """What a piece costs without each lever, over what it costs with it."""
+    """Yield the cost of a piece without each lever, over its cost with the lever."""
     yield "| lever (without it) | predicted | measured |"
     yield "|---|---|---|"
     for lever in (*LEVERS, *SUMS, UNTAKEN):
-        each = [ratio(training, lever, first_without=bool(n % 2)) for n in range(rounds)]
-        found = f"{statistics.median(each):.2f} ({min(each):.2f}-{max(each):.2f})"
-        print(f"{size}: {lever.name}: {found}", file=sys.stderr, flush=True)
-        yield f"| {lever.name} | {getattr(lever, size)} | {found} |"
+        round_ratios = [ratio(training, lever, first_without=bool(n % 2)) for n in range(rounds)]
+        summary = f"{statistics.median(round_ratios):.2f} ({min(round_ratios):.2f}-{max(round_ratios):.2f})"
+        print(f"{size}: {lever.name}: {summary}", file=sys.stderr, flush=True)
+        yield f"| {lever.name} | {getattr(lever, size)} | {summary} |"
 
 
 def ratio(training: Training, lever: Lever, first_without: bool) -> float:
@@ -277,7 +277,7 @@ def ratio(training: Training, lever: Lever, first_without: bool) -> float:
 
 
 def profiles(training: Training) -> Iterator[str]:
-    """Where the time goes without any lever in float32, and with all."""
+    """Yield the shares of the time without any lever in float32, and with all."""
     with without_all(LEVERS)(training):
         plain = shares(training)
     ours = shares(training)
@@ -291,18 +291,18 @@ def shares(training: Training) -> Counter[str]:
     """The share of each kind of operation in some updates."""
     batches = list(islice(training.stream, 1 + SEEN))
     training.step(batches[0])
-    with profile(activities=[ProfilerActivity.CPU]) as seen:
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
         for batch in batches[1:]:
             training.step(batch)
     times: Counter[str] = Counter()
-    for event in seen.key_averages():
+    for event in profiler.key_averages():
         times[kind_of(event.key)] += event.self_cpu_time_total
     total = sum(times.values())
     return Counter({kind: spent / total for kind, spent in times.items()})
 
 
 def kind_of(operation: str) -> str:
-    """Which kind an operation of torch belongs to.
+    """Return the kind of an operation of torch.
 
     >>> [kind_of(name) for name in ("aten::addmm", "aten::add_", "aten::_log_softmax", "aten::native_layer_norm")]
     ['matrix products', 'adding, multiplying, comparing', 'softmax, logarithms, loss', 'norms']
@@ -312,7 +312,7 @@ def kind_of(operation: str) -> str:
 
 
 def head(options: argparse.Namespace, took: float) -> list[str]:
-    """What is measured, on what."""
+    """Return the head of the page: the machine, the data and the columns."""
     return [
         "# What each lever of training gives",
         "",

@@ -1,4 +1,4 @@
-"""The peers of benchmarks/train_row.py, each training as its users would; nothing here needs Pellucid.
+"""Peers of benchmarks/train_row.py, each training as its users would; nothing here needs Pellucid.
 
 All have dropout 0.1 of embeddings and sublayers' outputs (x-transformers: inside the feed-forward), label smoothing
 0.1, Adam, gradients no longer than 1, and make batches of about the same number of target pieces in their own way.
@@ -17,38 +17,39 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 PADDING, BEGIN, END = 0, 2, 3
-"""Ids of padding and of the marks at both ends."""
+"""Ids of padding and of the special tokens at both ends."""
 LONGEST, CLIP, BETAS, EPSILON = 512, 1.0, (0.9, 0.98), 1e-9
 
 Logits = Callable[[Tensor, Tensor], Tensor]
 
 
 class Watcher(Protocol):
-    """What stands beside a training: it measures speed (`train_row`) or loss (`train_curves_row`)."""
+    """Observer of a training: it measures speed (`train_row`) or loss (`train_curves_row`)."""
 
     def takes(self, model: nn.Module, logits: Logits) -> None:
-        """Before the first update. `logits` are those of every target position, given source and target ids."""
+        """Take the model before the first update; `logits` gives those of every target position from the ids."""
 
     def rate(self, update: int) -> float:
-        """The learning rate of an update, counted from 0."""
+        """Return the learning rate of an update, counted from 0."""
         ...
 
     def over(self, tokens: int) -> bool:
-        """After each update, told its target pieces: whether it was the last."""
+        """Count an update with its target pieces; return whether it was the last."""
         ...
 
 
-def pairs(task: dict[str, Any]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Sources and targets as ids, end mark last."""
-    with np.load(task["pairs"]) as found:
-        sources, targets = (np.split(found[side], found[f"{side}_starts"][1:-1]) for side in ("source", "target"))
+def read_pairs(task: dict[str, Any]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Read sources and targets as ids, end mark last."""
+    with np.load(task["pairs"]) as arrays:
+        sources, targets = (np.split(arrays[side], arrays[f"{side}_starts"][1:-1]) for side in ("source", "target"))
     return sources, targets
 
 
-def batches(task: dict[str, Any]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Padded rectangles of pairs of like target length, shuffled: what a careful user writes himself."""
-    sources, targets = pairs(task)
+def make_batches(task: dict[str, Any]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield padded rectangles of pairs of like target length, shuffled, as a careful user would write it."""
+    sources, targets = read_pairs(task)
     random = np.random.default_rng(task["seed"])
+    # By target length first, then by source length: rectangles then have little padding on both sides.
     order = sorted(range(len(targets)), key=lambda i: (len(targets[i]), len(sources[i])))
     groups, group = [], []
     for i in order:
@@ -59,37 +60,39 @@ def batches(task: dict[str, Any]) -> Iterator[tuple[Tensor, Tensor]]:
     groups.append(group)
     while True:
         for n in random.permutation(len(groups)):
-            source, target = (padded([side[i] for i in groups[n]]) for side in (sources, targets))
+            source, target = (pad([side[i] for i in groups[n]]) for side in (sources, targets))
             yield torch.from_numpy(source), torch.from_numpy(target)
 
 
-def padded(rows: list[np.ndarray], value: int = PADDING) -> np.ndarray:
-    """One sentence a row."""
+def pad(rows: list[np.ndarray], value: int = PADDING) -> np.ndarray:
+    """Pad sentences to a rectangle, one sentence a row."""
     rectangle = np.full((len(rows), max(map(len, rows))), value, dtype=np.int64)
     for row, ids in zip(rectangle, rows, strict=True):
         row[: len(ids)] = ids
     return rectangle
 
 
-def shifted(target: Tensor) -> Tensor:
-    """What the decoder reads: the start mark, then all but the last piece."""
+def shift_right(target: Tensor) -> Tensor:
+    """Return the decoder's input: the start mark, then all but the last piece."""
     return torch.cat([torch.full((len(target), 1), BEGIN), target[:, :-1]], dim=1)
 
 
-def loop(task: dict[str, Any], watcher: Watcher, model: nn.Module, logits: Logits) -> None:
-    """The training loop of tutorials: cross-entropy of all logits, Adam."""
+def train_in_loop(task: dict[str, Any], watcher: Watcher, model: nn.Module, logits: Logits) -> None:
+    """Train in the loop of tutorials: cross-entropy of all logits, Adam."""
     watcher.takes(model, logits)
     optimizer = torch.optim.Adam(model.parameters(), betas=BETAS, eps=EPSILON)
     model.train()
-    for update, (source, target) in enumerate(batches(task)):
+    for update, (source, target) in enumerate(make_batches(task)):
         with torch.autocast("cpu", torch.bfloat16, enabled=task["precision"] == "bfloat16"):
-            scores = logits(source, shifted(target))
+            scores = logits(source, shift_right(target))
             loss = F.cross_entropy(scores.flatten(0, 1), target.flatten(), ignore_index=PADDING, label_smoothing=0.1)
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        # Set by hand before each step, as the watcher gives the rate.
         optimizer.param_groups[0]["lr"] = watcher.rate(update)
         optimizer.step()
+        # Tutorials read the loss to print it, and reading it takes time.
         loss.item()
         if watcher.over(int((target != PADDING).sum())):
             return
@@ -98,7 +101,7 @@ def loop(task: dict[str, Any], watcher: Watcher, model: nn.Module, logits: Logit
 class Plain(nn.Module):
     """`torch.nn.Transformer` with shared embeddings and sines, norm before each sublayer."""
 
-    places: Tensor
+    positions: Tensor
 
     def __init__(self, vocabulary: int, size: dict[str, int]):
         super().__init__()
@@ -106,22 +109,23 @@ class Plain(nn.Module):
         self.table = nn.Embedding(vocabulary, width, padding_idx=PADDING)
         nn.init.normal_(self.table.weight, std=width**-0.5)
         angles = torch.arange(LONGEST)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
-        self.register_buffer("places", torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1))
+        self.register_buffer("positions", torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1))
         depth = size["encoder_layers"], size["decoder_layers"]
         self.inner = nn.Transformer(
             width, size["heads"], *depth, size["d_ff"], dropout=0.1, batch_first=True, norm_first=True
         )
         self.dropout = nn.Dropout(0.1)
         for layer in (*self.inner.encoder.layers, *self.inner.decoder.layers):
-            # one `dropout` is for all places; the others drop embeddings and sublayers' outputs, as the paper does
+            # its one `dropout` also drops attention weights and inside the feed-forward; the paper drops neither
             layer.dropout.p = layer.self_attn.dropout = 0.0
         for layer in self.inner.decoder.layers:
             layer.multihead_attn.dropout = 0.0
 
     def embed(self, ids: Tensor) -> Tensor:
-        return self.dropout(self.table(ids) * math.sqrt(self.table.embedding_dim) + self.places[: ids.shape[1]])
+        return self.dropout(self.table(ids) * math.sqrt(self.table.embedding_dim) + self.positions[: ids.shape[1]])
 
     def forward(self, source: Tensor, read: Tensor) -> Tensor:
+        # True where attention is forbidden, which is the opposite of Pellucid's masks.
         future = torch.ones(read.shape[1], read.shape[1], dtype=torch.bool).triu(1)
         states = self.inner(
             self.embed(source),
@@ -135,13 +139,13 @@ class Plain(nn.Module):
 
 
 def nn_transformer(task: dict[str, Any], watcher: Watcher) -> None:
-    """`torch.nn.Transformer` in a loop."""
+    """Train `torch.nn.Transformer` in a loop."""
     model = Plain(task["vocabulary"], task["size"])
-    loop(task, watcher, model, model)
+    train_in_loop(task, watcher, model, model)
 
 
 def x_transformers(task: dict[str, Any], watcher: Watcher) -> None:
-    """`x_transformers.XTransformer` in a loop, with the embeddings of its two sides tied."""
+    """Train `x_transformers.XTransformer` in a loop, with the embeddings of its two sides tied."""
     from x_transformers import XTransformer
 
     size = task["size"]
@@ -155,25 +159,25 @@ def x_transformers(task: dict[str, Any], watcher: Watcher) -> None:
         "ff_dropout": 0.1,
     }
     sides = {"enc": size["encoder_layers"], "dec": size["decoder_layers"]}
-    each = {
+    options = {
         f"{side}_{key}": value for side, depth in sides.items() for key, value in {**shared, "depth": depth}.items()
     }
-    model = XTransformer(dim=size["d_model"], tie_token_emb=True, **each)
+    model = XTransformer(dim=size["d_model"], tie_token_emb=True, **options)
 
     def logits(source: Tensor, read: Tensor) -> Tensor:
-        there = source != PADDING
-        memory = model.encoder(source, mask=there, return_embeddings=True)
-        return model.decoder.net(read, context=memory, context_mask=there)
+        is_piece = source != PADDING
+        memory = model.encoder(source, mask=is_piece, return_embeddings=True)
+        return model.decoder.net(read, context=memory, context_mask=is_piece)
 
-    loop(task, watcher, model, logits)
+    train_in_loop(task, watcher, model, logits)
 
 
 def hugging_face(task: dict[str, Any], watcher: Watcher) -> None:
-    """transformers' Marian and its `Seq2SeqTrainer`, batches grouped by length, sentences for about the budget."""
+    """Train transformers' Marian with `Seq2SeqTrainer`, batches grouped by length, sentences for about the budget."""
     from transformers import MarianConfig, MarianMTModel, Seq2SeqTrainer, Seq2SeqTrainingArguments, TrainerCallback
 
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    size, (sources, targets) = task["size"], pairs(task)
+    size, (sources, targets) = task["size"], read_pairs(task)
     config = MarianConfig(
         vocab_size=task["vocabulary"],
         d_model=size["d_model"],
@@ -196,18 +200,20 @@ def hugging_face(task: dict[str, Any], watcher: Watcher) -> None:
         {"input_ids": source.tolist(), "labels": target.tolist()}
         for source, target in zip(sources, targets, strict=True)
     ]
-    seen = [0]
+    # A list, so that the callback sees the number that `collate` has counted.
+    batch_pieces = [0]
 
-    def collate(some: list[dict[str, list[int]]]) -> dict[str, Tensor]:
-        source = torch.from_numpy(padded([np.array(each["input_ids"]) for each in some]))
-        labels = torch.from_numpy(padded([np.array(each["labels"]) for each in some], value=-100))
-        seen[0] = int((labels != -100).sum())
-        read, mask = shifted(labels.clamp(min=PADDING)), (source != PADDING).long()
+    def collate(examples: list[dict[str, list[int]]]) -> dict[str, Tensor]:
+        source = torch.from_numpy(pad([np.array(example["input_ids"]) for example in examples]))
+        # -100 is the label that transformers leaves out of the loss.
+        labels = torch.from_numpy(pad([np.array(example["labels"]) for example in examples], value=-100))
+        batch_pieces[0] = int((labels != -100).sum())
+        read, mask = shift_right(labels.clamp(min=PADDING)), (source != PADDING).long()
         return {"input_ids": source, "attention_mask": mask, "decoder_input_ids": read, "labels": labels}
 
     class Stop(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            control.should_training_stop = watcher.over(seen[0])
+            control.should_training_stop = watcher.over(batch_pieces[0])
 
     model = MarianMTModel(config)
     watcher.takes(
@@ -218,7 +224,7 @@ def hugging_face(task: dict[str, Any], watcher: Watcher) -> None:
     )
     arguments = Seq2SeqTrainingArguments(
         output_dir=task["scratch"],
-        per_device_train_batch_size=round(task["batch_tokens"] / np.mean([len(each) for each in targets])),
+        per_device_train_batch_size=round(task["batch_tokens"] / np.mean([len(target) for target in targets])),
         train_sampling_strategy="group_by_length",
         label_smoothing_factor=0.1,
         max_grad_norm=CLIP,
@@ -231,6 +237,7 @@ def hugging_face(task: dict[str, Any], watcher: Watcher) -> None:
         disable_tqdm=True,
         seed=task["seed"],
     )
+    # The scheduler multiplies this rate of 1 by the watcher's.
     adam = torch.optim.Adam(model.parameters(), lr=1.0, betas=BETAS, eps=EPSILON, fused=True)
     trainer = Seq2SeqTrainer(
         model=model,
@@ -244,7 +251,7 @@ def hugging_face(task: dict[str, Any], watcher: Watcher) -> None:
 
 
 def eole(task: dict[str, Any], watcher: Watcher) -> None:
-    """`eole train`, successor of OpenNMT-py, with files of its own kinds: a word of text for each id."""
+    """Train with `eole train`, successor of OpenNMT-py, with files of its own kinds: a word of text for each id."""
     import yaml
     from eole.bin.main import main as command
     from eole.trainer import Trainer
@@ -253,25 +260,26 @@ def eole(task: dict[str, Any], watcher: Watcher) -> None:
     folder.mkdir(parents=True)
     words = [f"w{n}" for n in range(task["vocabulary"])]
     (folder / "vocabulary").write_text("\n".join(words[END + 1 :]) + "\n", encoding="utf-8")
-    for name, side in zip(("source", "target"), pairs(task), strict=True):
+    for name, side in zip(("source", "target"), read_pairs(task), strict=True):
         lines = (" ".join(words[i] for i in ids[:-1]) for ids in side)
         (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (folder / "run.yaml").write_text(yaml.safe_dump(eole_run(task, folder)), encoding="utf-8")
-    step = Trainer._train_step
+    (folder / "run.yaml").write_text(yaml.safe_dump(eole_settings(task, folder)), encoding="utf-8")
+    # Wrapped below, to count the pieces of each update and to stop.
+    train_step = Trainer._train_step
 
-    def watched(self: Any, batches: list[dict[str, Any]], *rest: Any, **named: Any) -> None:
-        step(self, batches, *rest, **named)
+    def watched_step(self: Any, batches: list[dict[str, Any]], *positional: Any, **keywords: Any) -> None:
+        train_step(self, batches, *positional, **keywords)
         padding = self.train_loss.padding_idx
         if watcher.over(sum(int((batch["tgt"][:, 1:] != padding).sum()) for batch in batches)):
             raise KeyboardInterrupt  # as its users end a training
 
-    Trainer._train_step = watched
+    Trainer._train_step = watched_step
     sys.argv = ["eole", "train", "-config", str(folder / "run.yaml")]
     command()
 
 
-def eole_run(task: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """What its users write, after recipes/wmt17 of eole-nlp/eole: the sizes and settings of the other rows."""
+def eole_settings(task: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return settings as its users write them, after recipes/wmt17 of eole-nlp/eole, with the other rows' sizes."""
     size = task["size"]
     assert size["encoder_layers"] == size["decoder_layers"]
     return {
@@ -286,7 +294,7 @@ def eole_run(task: dict[str, Any], folder: Path) -> dict[str, Any]:
             "model_path": str(folder / "model"),
             "train_steps": 100_000,
             "save_checkpoint_steps": 100_000,
-            "bucket_size": len(pairs(task)[0]),
+            "bucket_size": len(read_pairs(task)[0]),
             "num_workers": 0,
             "gpu_ranks": [],
             "batch_type": "tokens",

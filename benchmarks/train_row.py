@@ -1,4 +1,4 @@
-"""One row of benchmarks/train.py, in a process of its own: trains for some seconds and prints one line of JSON.
+"""Run one row of benchmarks/train.py in a process of its own: train for some seconds and print one line of JSON.
 
     python -m benchmarks.train_row '{"peer": "hugging_face", "pairs": "pairs.npz", "size": {...}, ...}'
 
@@ -28,7 +28,7 @@ from benchmarks.train_peers import (
 )
 
 WARM = 3
-"""Updates that are not timed."""
+"""Number of updates that are not timed."""
 
 
 class Clock:
@@ -36,43 +36,45 @@ class Clock:
 
     def __init__(self, task: dict[str, Any]):
         self.task, self.updates, self.tokens = task, 0, 0
-        self.first = self.begun = self.ended = 0.0
+        self.first = self.start = self.end = 0.0
 
     def takes(self, model: nn.Module, logits: Logits) -> None:
-        """Nothing to do."""
+        """Do nothing: speed needs no model."""
 
     def rate(self, update: int) -> float:
         return 1e-4
 
     def over(self, tokens: int) -> bool:
-        """After each update: whether it was the last."""
+        """Count an update; return whether it was the last."""
         now, self.updates = time.time(), self.updates + 1
+        # The first update is where everything is loaded and allocated.
         if self.updates == 1:
             self.first = now - self.task["started"]
         if self.updates == WARM:
-            self.begun = now
+            self.start = now
         elif self.updates > WARM:
             self.tokens += tokens
-            self.ended = now
-        return self.updates > WARM + 1 and now - self.begun > self.task["seconds"]
+            self.end = now
+        return self.updates > WARM + 1 and now - self.start > self.task["seconds"]
 
     def result(self) -> dict[str, float]:
+        # Kilobytes on Linux, bytes on macOS.
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-        return {"speed": self.tokens / (self.ended - self.begun), "first": self.first, "peak": peak}
+        return {"speed": self.tokens / (self.end - self.start), "first": self.first, "peak": peak}
 
 
 def main(watcher: Callable[[dict[str, Any]], Any] = Clock) -> None:
-    """Train as the task says, beside a watcher of it, and print what that found."""
+    """Train as the task says, beside a watcher of it, and print the watcher's result."""
     task = json.loads(sys.argv[1])
     torch.set_num_threads(task["cores"])
     torch.manual_seed(task["seed"])
-    watching = watcher(task)
-    ROWS[task["peer"]](task, watching)
-    print(json.dumps(watching.result()))
+    training_watcher = watcher(task)
+    ROWS[task["peer"]](task, training_watcher)
+    print(json.dumps(training_watcher.result()))
 
 
-def pellucid(task: dict[str, Any], watcher: Watcher) -> None:
-    """What `pellucid train` does in each update."""
+def train_pellucid(task: dict[str, Any], watcher: Watcher) -> None:
+    """Train with the updates of `pellucid train`."""
     from pellucid.data.batching import EncodedPairs, PackedSentences
     from pellucid.data.stream import Stream
     from pellucid.model import ModelConfig, Transformer
@@ -81,9 +83,10 @@ def pellucid(task: dict[str, Any], watcher: Watcher) -> None:
     from pellucid.train.process import tune_memory
     from pellucid.train.update import update_weights
 
+    # As every training process of Pellucid does first.
     tune_memory()
-    with np.load(task["pairs"]) as found:
-        sides = [PackedSentences(found[side], found[f"{side}_starts"]) for side in ("source", "target")]
+    with np.load(task["pairs"]) as arrays:
+        sides = [PackedSentences(arrays[side], arrays[f"{side}_starts"]) for side in ("source", "target")]
     vocabulary = task["vocabulary"]
     model = Transformer(ModelConfig(vocabulary, vocabulary, dropout=0.1, **task["size"]))
     watcher.takes(model, model)
@@ -101,7 +104,7 @@ def pellucid(task: dict[str, Any], watcher: Watcher) -> None:
 
 
 ROWS: dict[str, Callable[[dict[str, Any], Watcher], None]] = {
-    "pellucid": pellucid,
+    "pellucid": train_pellucid,
     "nn_transformer": nn_transformer,
     "x_transformers": x_transformers,
     "hugging_face": hugging_face,

@@ -17,7 +17,7 @@ from unittest import mock
 import torch
 
 from benchmarks.quality import RESULTS, machine
-from benchmarks.train import VOCABULARY, multi30k
+from benchmarks.train import VOCABULARY, read_multi30k
 from pellucid.data.batching import Batch, EncodedPairs
 from pellucid.data.stream import Stream
 from pellucid.model import PRESETS, ModelConfig, Transformer
@@ -28,7 +28,7 @@ from pellucid.train.process import tune_memory
 from pellucid.train.update import update_weights
 
 UPDATES = {"tiny": 4, "small": 3, "base": 1}
-"""Of one turn, after one that is not timed."""
+"""Updates of one turn, after one that is not timed."""
 TOGETHER, EACH_PRODUCT = 1, 2**62
 """Target positions that are worth a thread, so that rows are shared always or never."""
 
@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     began = time.monotonic()
-    encoded = multi30k()[1].encoded
+    encoded = read_multi30k()[1].encoded
     tune_memory()
     rows = []
     for size in options.sizes:
@@ -60,16 +60,19 @@ def row(size: str, precision: str, budget: int, encoded: EncodedPairs, rounds: i
     model = Transformer(ModelConfig(VOCABULARY, VOCABULARY, dropout=0.1, **PRESETS[size])).train()
     c = OptimConfig()
     optimizer, stream = make_adam(model, c), Stream(encoded, budget, seed=1)
-    found: dict[int, list[float]] = {TOGETHER: [], EACH_PRODUCT: []}
+    speeds_by_least: dict[int, list[float]] = {TOGETHER: [], EACH_PRODUCT: []}
     for number in range(rounds):
         batches = list(islice(stream, 1 + UPDATES[size]))
-        for least in list(found)[:: -1 if number % 2 else 1]:
-            with mock.patch.object(threads, "LEAST", least):
-                found[least].append(speed(model, optimizer, batches, c, precision))
-    ratios = [one / other for one, other in zip(found[TOGETHER], found[EACH_PRODUCT], strict=True)]
-    speeds = [f"{statistics.median(found[least]):,.0f}" for least in (EACH_PRODUCT, TOGETHER)]
-    said = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
-    return f"| {size} | {precision} | {budget:,} | {' | '.join(speeds)} | {said} |"
+        for least in list(speeds_by_least)[:: -1 if number % 2 else 1]:
+            with mock.patch.object(threads, "POSITIONS_PER_THREAD", least):
+                speeds_by_least[least].append(speed(model, optimizer, batches, c, precision))
+    ratios = [
+        shared_rows / other
+        for shared_rows, other in zip(speeds_by_least[TOGETHER], speeds_by_least[EACH_PRODUCT], strict=True)
+    ]
+    speeds = [f"{statistics.median(speeds_by_least[least]):,.0f}" for least in (EACH_PRODUCT, TOGETHER)]
+    ratio_text = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
+    return f"| {size} | {precision} | {budget:,} | {' | '.join(speeds)} | {ratio_text} |"
 
 
 def speed(
@@ -78,15 +81,15 @@ def speed(
     """Target pieces a second, the first batch not counted."""
     update_weights(model, optimizer, batches[:1], 1e-4, c, precision)
     began = time.perf_counter()
-    pieces = sum(update_weights(model, optimizer, [each], 1e-4, c, precision).target_tokens for each in batches[1:])
+    pieces = sum(update_weights(model, optimizer, [batch], 1e-4, c, precision).target_tokens for batch in batches[1:])
     return pieces / (time.perf_counter() - began)
 
 
 def head(options: argparse.Namespace, took: float) -> Iterator[str]:
-    """What is measured, on what."""
-    told = f"--budgets {' '.join(map(str, options.budgets))} --rounds {options.rounds}"
+    """Yield the head of the page: the machine, the data and the columns."""
+    arguments = f"--budgets {' '.join(map(str, options.budgets))} --rounds {options.rounds}"
     yield "# Threads that share each product, or the rows\n"
-    yield f"    python -m benchmarks.train_threads --sizes {' '.join(options.sizes)} {told}\n"
+    yield f"    python -m benchmarks.train_threads --sizes {' '.join(options.sizes)} {arguments}\n"
     yield f"{machine()}, {torch.get_num_threads()} threads; {time.strftime('%Y-%m-%d')}, {took / 60:.0f} minutes."
     yield f"Multi30k en-de, joint vocabulary of {VOCABULARY:,} pieces, dropout 0.1; one process trains one model both"
     yield "ways in turn on the same batches. *products*: all threads work on one product, then on the next. *rows*:"

@@ -1,4 +1,4 @@
-"""Speed of translation: the same weights in every engine, in turns, each in a process of its own.
+"""Speed of translation: one set of weights in every engine, in turns, each in a process of its own.
 
     python -m benchmarks.translate                      # runs/multi30k/best and runs/tatoeba/best, PELLUCID_DATA
     python -m benchmarks.translate --model runs/demo/best --source book.en --reference book.es
@@ -17,36 +17,37 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.quality import RESULTS
-from benchmarks.translate_page import SEARCHES, page
+from benchmarks.translate_page import SEARCHES, page_lines
 from benchmarks.translate_row import CORES
-from benchmarks.translate_setup import FLOAT32, INT8, ROWS, Row, Task, environments, prepare, say
+from benchmarks.translate_setup import FLOAT32, INT8, ROWS, Row, Task, environments, prepare_task, say
 
 HERE = Path(__file__).parent
 
 
 def main() -> None:
-    """Prepare, measure round by round, write the page."""
-    options, tasks = understood(sys.argv[1:])
+    """Prepare, measure round by round, and write the page."""
+    options, tasks = parse_options(sys.argv[1:])
     pythons = environments()
     for task in tasks:
-        prepare(task, pythons, options.lines, options.long)
-    begun = time.monotonic()
+        prepare_task(task, pythons, options.lines, options.long)
+    start = time.monotonic()
     for number in range(options.rounds):
         for task in tasks:
+            # All rows in every round: a drift of the machine's speed then meets all of them.
             for row in ROWS:
-                measure(row, task, options, pythons, whole=number == 0 or not row.slow)
-        for name, command in commands(tasks[0], options, pythons).items():
-            seconds = timed(command, output=tasks[0].exports / "long.out")
+                measure_row(row, task, options, pythons, whole=number == 0 or not row.slow)
+        for name, command in list_commands(tasks[0], options, pythons).items():
+            seconds = time_command(command, output=tasks[0].exports / "long.out")
             tasks[0].commands.setdefault(name, []).append(seconds)
             say(f"{tasks[0].model}, {name}: {seconds:.1f} s")
-        say(f"round {number + 1} of {options.rounds} done after {(time.monotonic() - begun) / 60:.1f} minutes")
-    text = "\n".join(page(tasks, options, time.monotonic() - begun)).strip() + "\n"
+        say(f"round {number + 1} of {options.rounds} done after {(time.monotonic() - start) / 60:.1f} minutes")
+    text = "\n".join(page_lines(tasks, options, time.monotonic() - start)).strip() + "\n"
     options.out.write_text(text, encoding="utf-8")
     print(text)
 
 
-def understood(arguments: list[str]) -> tuple[argparse.Namespace, list[Task]]:
-    """The options, and the models they name."""
+def parse_options(arguments: list[str]) -> tuple[argparse.Namespace, list[Task]]:
+    """Parse the options, and return them with the models they name."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.translate")
     parser.add_argument(
         "--model",
@@ -78,12 +79,12 @@ def understood(arguments: list[str]) -> tuple[argparse.Namespace, list[Task]]:
             parser.error("there is neither runs/multi30k/best nor runs/tatoeba/best: train a recipe, or name a --model")
     if not len(options.model) == len(options.source) == len(options.reference):
         parser.error("each --model needs a --source and a --reference")
-    given = zip(options.model, options.source, options.reference, strict=True)
-    return options, [Task(Path(model), source, reference) for model, source, reference in given]
+    models = zip(options.model, options.source, options.reference, strict=True)
+    return options, [Task(Path(model), source, reference) for model, source, reference in models]
 
 
-def measure(row: Row, task: Task, options: argparse.Namespace, pythons: dict[str, Path], whole: bool) -> None:
-    """One row, once."""
+def measure_row(row: Row, task: Task, options: argparse.Namespace, pythons: dict[str, Path], whole: bool) -> None:
+    """Measure one row once, in a process of its own."""
     job = {
         "engine": row.engine,
         "model": str(task.exports / row.export if row.peer else task.model),
@@ -99,51 +100,56 @@ def measure(row: Row, task: Task, options: argparse.Namespace, pythons: dict[str
         "started": time.monotonic(),
     }
     command = [pythons[row.peer], HERE / "translate_row.py", json.dumps(job)]
-    done = subprocess.run(command, check=True, env=surroundings(), text=True, stdout=subprocess.PIPE)
-    result = json.loads(done.stdout.splitlines()[-1])
+    process = subprocess.run(command, check=True, env=clean_environment(), text=True, stdout=subprocess.PIPE)
+    result = json.loads(process.stdout.splitlines()[-1])
     task.rows.setdefault(row.name, []).append(result)
     rates = (f"{search} {result[search].get('whole', result[search]['batches']):,.0f}/s" for search in SEARCHES)
     say(f"{task.model}, {row.name}: {', '.join(rates)}")
 
 
-def commands(task: Task, options: argparse.Namespace, pythons: dict[str, Path]) -> dict[str, list[Any]]:
-    """What a user would start to have a file translated."""
+def list_commands(task: Task, options: argparse.Namespace, pythons: dict[str, Path]) -> dict[str, list[Any]]:
+    """Return the commands with which a user would have a file translated."""
     file, beam = task.exports / "long.txt", ["--beam", str(options.beam)]
 
-    def script(name: str, chosen: bool = True) -> list[Any]:
+    def script_command(name: str, tuned: bool = True) -> list[Any]:
         [row] = [row for row in ROWS if row.name == name]
-        batch, workers = (row.batch, CORES) if chosen else (0, 1)
-        given = (task.exports / row.export, task.exports / "marian", file, options.beam, batch, workers)
-        return [pythons["peers"], HERE / "ctranslate2_file.py", *map(str, given)]
+        # Zeros and ones are CTranslate2's defaults: one worker, and the file as one batch.
+        batch, workers = (row.batch, CORES) if tuned else (0, 1)
+        arguments = (task.exports / row.export, task.exports / "marian", file, options.beam, batch, workers)
+        return [pythons["peers"], HERE / "ctranslate2_file.py", *map(str, arguments)]
 
-    def ours(*more: str | Path) -> list[Any]:
+    def pellucid_command(*more: str | Path) -> list[Any]:
         return [sys.executable, "-m", "pellucid", "translate", task.model, file, *beam, *more]
 
     return {
-        FLOAT32: script(FLOAT32),
-        f"{FLOAT32}, its defaults": script(FLOAT32, chosen=False),
-        "`pellucid translate`": ours(),
-        "`pellucid translate --exported`, float32, shortlist": ours("--exported", task.exports / "float32-shortlist"),
-        INT8: script(INT8),
-        f"{INT8}, its defaults": script(INT8, chosen=False),
-        "`pellucid translate --precision int8`": ours("--precision", "int8"),
-        "`pellucid translate --exported`, int8, shortlist": ours("--exported", task.exports / "int8-shortlist"),
+        FLOAT32: script_command(FLOAT32),
+        f"{FLOAT32}, its defaults": script_command(FLOAT32, tuned=False),
+        "`pellucid translate`": pellucid_command(),
+        "`pellucid translate --exported`, float32, shortlist": pellucid_command(
+            "--exported", task.exports / "float32-shortlist"
+        ),
+        INT8: script_command(INT8),
+        f"{INT8}, its defaults": script_command(INT8, tuned=False),
+        "`pellucid translate --precision int8`": pellucid_command("--precision", "int8"),
+        "`pellucid translate --exported`, int8, shortlist": pellucid_command(
+            "--exported", task.exports / "int8-shortlist"
+        ),
     }
 
 
-def timed(command: list[Any], output: Path) -> float:
-    """Seconds from start to end, what is written going to a file."""
+def time_command(command: list[Any], output: Path) -> float:
+    """Return the seconds of a command from start to end, with its output going to a file."""
     with output.open("wb") as file:
-        begun = time.monotonic()
-        subprocess.run(command, check=True, env=surroundings(), stdout=file)
-        return time.monotonic() - begun
+        start = time.monotonic()
+        subprocess.run(command, check=True, env=clean_environment(), stdout=file)
+        return time.monotonic() - start
 
 
-def surroundings() -> dict[str, str]:
-    """The environment, without what would hold an engine to fewer threads, and without a network to ask."""
-    left_out = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONPATH", "VIRTUAL_ENV")
-    kept = {key: value for key, value in os.environ.items() if key not in left_out}
-    return {**kept, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "PYTHONWARNINGS": "ignore"}
+def clean_environment() -> dict[str, str]:
+    """Return the environment without limits on threads, and without a network to ask."""
+    excluded = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONPATH", "VIRTUAL_ENV")
+    variables = {key: value for key, value in os.environ.items() if key not in excluded}
+    return {**variables, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "PYTHONWARNINGS": "ignore"}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The page of benchmarks/translate.py: its tables, and how they are read."""
+"""Page of benchmarks/translate.py: its tables, and the text that explains them."""
 
 import argparse
 import statistics
@@ -19,8 +19,8 @@ from pellucid.lazy_bundle import CONFIG, read_config
 SEARCHES = ("greedy", "beam")
 
 
-def page(tasks: list[Task], options: argparse.Namespace, seconds: float) -> Iterator[str]:
-    """All of it."""
+def page_lines(tasks: list[Task], options: argparse.Namespace, seconds: float) -> Iterator[str]:
+    """Yield the lines of the page."""
     yield "# Translation: the same weights in every engine\n"
     yield f"    {' '.join(['python -m benchmarks.translate', *sys.argv[1:]])}\n"
     yield f"{machine()}, ctranslate2 {version('ctranslate2')}; {time.strftime('%Y-%m-%d')}, {seconds / 60:.0f} minutes."
@@ -35,17 +35,17 @@ def page(tasks: list[Task], options: argparse.Namespace, seconds: float) -> Iter
         yield f"{layers} of {config.d_model}, {config.target_vocabulary:,} target pieces ({tokenizer.kind})."
         for search, title in zip(SEARCHES, ("Greedy", f"Beam {options.beam}"), strict=True):
             yield f"\n### {title}\n"
-            yield from searched(task, search, references)
+            yield from search_lines(task, search, references)
         yield "\n### Loading and memory\n"
-        yield from loaded(task)
+        yield from loading_lines(task)
         if task.commands:
             yield f"\n### Whole commands: a file of {options.long:,} lines, beam {options.beam}\n"
-            yield from commanded(task, options.long)
+            yield from command_lines(task, options.long)
 
 
-def searched(task: Task, search: str, references: list[str]) -> Iterator[str]:
-    """Speed, BLEU and sameness of every engine in one kind of search."""
-    yield from header(
+def search_lines(task: Task, search: str, references: list[str]) -> Iterator[str]:
+    """Yield speed, BLEU and sameness of every engine in one kind of search."""
+    yield from header_lines(
         "engine",
         "one sentence p50, ms",
         "p95, ms",
@@ -58,56 +58,62 @@ def searched(task: Task, search: str, references: list[str]) -> Iterator[str]:
     )
     texts = {row.name: task.rows[row.name][0][search]["texts"] for row in ROWS}
 
+    # Slow engines have the whole file in their first round only, so a column may lack rounds.
     def rounds(name: str, column: str) -> list[float]:
         return [result[search][column] for result in task.rows[name] if column in result[search]]
 
     for row in ROWS:
-        yield line(
+        yield table_line(
             row.name,
-            spread(rounds(row.name, "p50"), "{:.1f}"),
-            spread(rounds(row.name, "p95"), "{:.1f}"),
-            spread(rounds(row.name, "batches"), "{:,.0f}"),
-            times(rounds(row.name, "batches"), rounds(HF, "batches")),
-            spread(rounds(row.name, "whole"), "{:,.0f}"),
-            times(rounds(row.name, "whole"), rounds(row.rival, "whole")),
+            format_spread(rounds(row.name, "p50"), "{:.1f}"),
+            format_spread(rounds(row.name, "p95"), "{:.1f}"),
+            format_spread(rounds(row.name, "batches"), "{:,.0f}"),
+            format_ratio(rounds(row.name, "batches"), rounds(HF, "batches")),
+            format_spread(rounds(row.name, "whole"), "{:,.0f}"),
+            format_ratio(rounds(row.name, "whole"), rounds(row.rival, "whole")),
             f"{corpus_scores(texts[row.name], references, metrics=['bleu'])['bleu']['score']:.1f}",
             f"{sum(map(str.__eq__, texts[row.name], texts[OURS])) / len(references):.1%}",
         )
 
 
-def loaded(task: Task) -> Iterator[str]:
-    """How soon an engine has translated something, and the most memory it held."""
-    yield from header("engine", "ready, s", "peak memory, MB")
+def loading_lines(task: Task) -> Iterator[str]:
+    """Yield the seconds until an engine has translated something, and the most memory it held."""
+    yield from header_lines("engine", "ready, s", "peak memory, MB")
     for row in ROWS:
         results = task.rows[row.name]
-        yield line(row.name, *(spread([r[column] for r in results], f) for column, f in LOADED.items()))
+        yield table_line(
+            row.name, *(format_spread([r[column] for r in results], f) for column, f in LOADING_FORMATS.items())
+        )
 
 
-LOADED = {"ready": "{:.2f}", "megabytes": "{:,.0f}"}
+LOADING_FORMATS = {"ready": "{:.2f}", "megabytes": "{:,.0f}"}
 
 
-def commanded(task: Task, lines: int) -> Iterator[str]:
-    """Whole commands, each against the script with the same precision."""
-    yield from header("command", "s", "lines/s", "/ CTranslate2")
+def command_lines(task: Task, lines: int) -> Iterator[str]:
+    """Yield whole commands, each against the script with the same precision."""
+    yield from header_lines("command", "s", "lines/s", "/ CTranslate2")
     for name, seconds in task.commands.items():
-        rates = [lines / each for each in seconds]
-        script = [lines / each for each in task.commands[INT8 if "int8" in name else FLOAT32]]
-        yield line(name, spread(seconds, "{:.1f}"), spread(rates, "{:,.0f}"), times(rates, script))
+        rates = [lines / duration for duration in seconds]
+        # Commands in int8 are compared with the script in int8, all others with the one in float32.
+        script = [lines / duration for duration in task.commands[INT8 if "int8" in name else FLOAT32]]
+        yield table_line(
+            name, format_spread(seconds, "{:.1f}"), format_spread(rates, "{:,.0f}"), format_ratio(rates, script)
+        )
 
 
-def header(*columns: str) -> Iterator[str]:
-    yield line(*columns)
+def header_lines(*columns: str) -> Iterator[str]:
+    yield table_line(*columns)
     yield "|" + "---|" * len(columns)
 
 
-def line(*cells: str) -> str:
+def table_line(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def spread(rounds: Sequence[float], form: str) -> str:
-    """The median of all rounds, and the least and the most if there are several.
+def format_spread(rounds: Sequence[float], form: str) -> str:
+    """Format the median of all rounds, with the least and the most if there are several.
 
-    >>> spread([2.0, 4.0, 3.0], "{:.1f}")
+    >>> format_spread([2.0, 4.0, 3.0], "{:.1f}")
     '3.0 (2.0-4.0)'
     """
     if len(rounds) == 1:
@@ -115,12 +121,13 @@ def spread(rounds: Sequence[float], form: str) -> str:
     return f"{form} ({form}-{form})".format(statistics.median(rounds), min(rounds), max(rounds))
 
 
-def times(rounds: Sequence[float], others: Sequence[float]) -> str:
-    """How many times the others' figure of the same round, in the median.
+def format_ratio(rounds: Sequence[float], others: Sequence[float]) -> str:
+    """Format the median ratio to the others' figure of the same round.
 
-    >>> times([10.0, 30.0, 24.0], [10.0, 10.0, 10.0])
+    >>> format_ratio([10.0, 30.0, 24.0], [10.0, 10.0, 10.0])
     '2.40'
     """
+    # Within each round: the machine's speed drifts from round to round.
     return f"{statistics.median(a / b for a, b in zip(rounds, others, strict=False)):.2f}"
 
 

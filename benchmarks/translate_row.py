@@ -1,4 +1,4 @@
-"""One row of benchmarks/translate.py, in a process of its own: load an engine, time it, print one line of JSON.
+"""Run one row of benchmarks/translate.py in a process of its own: load an engine, time it, print one line of JSON.
 
     python benchmarks/translate_row.py '{"engine": "ctranslate2", "model": ..., "source": ..., ...}'
 
@@ -16,68 +16,77 @@ from pathlib import Path
 from typing import Any
 
 Translate = Callable[[list[str], int, int], list[str]]
-"""Lines, beam (1 is greedy), and how many sentences the engine may take at a time."""
+"""Function of lines, beam (1 is greedy) and the number of sentences that the engine may take at a time."""
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 MORE = 50
-"""Pieces a translation may have more than its source, in all engines that can be told so."""
+"""Number of pieces by which a translation may exceed its source, in all engines that have such a limit."""
 
-PUT_OFF: list[Callable[[], Any]] = []
-"""What an engine loads only when some sentence needs it; done after `ready` and before anything is timed."""
+LAZY_LOADS: list[Callable[[], Any]] = []
+"""Parts that an engine loads only when a sentence needs them; loaded after `ready`, before anything is timed."""
 
 
 def main() -> None:
-    """`started` of the job is when the process was started, by `time.monotonic` of the one that did."""
+    """Measure the engine of the job; `started` is the `time.monotonic` at which this process was started."""
     job = json.loads(sys.argv[1])
     lines = Path(job["source"]).read_text(encoding="utf-8").split("\n")[:-1]
     beams = {"greedy": 1, "beam": job["beam"]}
     translate = ENGINES[job["engine"]](job)
+    # Two sentences, so that loading that is put off until use is counted in `ready`.
     translate(lines[:2], 1, 2)
     result: dict[str, Any] = {"ready": time.monotonic() - job["started"]}
-    for load in PUT_OFF:
+    for load in LAZY_LOADS:
         load()
     for search, beam in beams.items():
-        result[search] = together(translate, lines, beam, job)
+        result[search] = measure_batches(translate, lines, beam, job)
+    # Before the single sentences, for which CTranslate2 loads a second translator.
     result["megabytes"] = peak_megabytes()
     for search, beam in beams.items():
-        result[search] |= one_by_one(translate, lines[: job["single"]], beam)
+        result[search] |= measure_latency(translate, lines[: job["single"]], beam)
     print(json.dumps(result))
 
 
-def together(translate: Translate, lines: list[str], beam: int, job: dict[str, Any]) -> dict[str, Any]:
-    """Sentences a second in batches of 32, and for all lines in the batches that suit the engine; their texts."""
+def measure_batches(translate: Translate, lines: list[str], beam: int, job: dict[str, Any]) -> dict[str, Any]:
+    """Measure sentences per second in batches of 32, and for all lines in batches that suit the engine; their texts."""
+    # Not timed: the first batch of a size allocates memory.
     translate(lines[:32], beam, 32)
-    found: dict[str, Any] = {"batches": rate(translate, lines[: job["batched"]], beam, 32)[0]}
+    result: dict[str, Any] = {"batches": measure_rate(translate, lines[: job["batched"]], beam, 32)[0]}
     if job["whole"]:
-        found["whole"], found["texts"] = rate(translate, lines, beam, job["batch"])
-    return found
+        result["whole"], result["texts"] = measure_rate(translate, lines, beam, job["batch"])
+    return result
 
 
-def rate(translate: Translate, lines: list[str], beam: int, batch: int, least: float = 0.5) -> tuple[float, list[str]]:
-    """Sentences a second, text to text, over as many passes as take `least` seconds; the texts."""
-    begun, done, texts = time.perf_counter(), 0, []
-    while (seconds := time.perf_counter() - begun) < least:
+def measure_rate(
+    translate: Translate, lines: list[str], beam: int, batch: int, least: float = 0.5
+) -> tuple[float, list[str]]:
+    """Return sentences per second over as many passes as take `least` seconds, and the texts."""
+    start, translated, texts = time.perf_counter(), 0, []
+    while (seconds := time.perf_counter() - start) < least:
         texts = translate(lines, beam, batch)
-        done += len(lines)
-    return done / seconds, texts
+        translated += len(lines)
+    return translated / seconds, texts
 
 
-def one_by_one(translate: Translate, lines: list[str], beam: int) -> dict[str, float]:
-    """Milliseconds from text to text for one sentence, half and 95 % of them."""
+def measure_latency(translate: Translate, lines: list[str], beam: int) -> dict[str, float]:
+    """Measure the milliseconds for one sentence: the median and the 95th percentile."""
     translate(lines[:1], beam, 1)
-    spent = []
+    durations = []
     for line in lines:
-        begun = time.perf_counter()
+        start = time.perf_counter()
         translate([line], beam, 1)
-        spent.append(1000 * (time.perf_counter() - begun))
-    return {"p50": statistics.median(spent), "p95": statistics.quantiles(spent, n=20)[-1]}
+        durations.append(1000 * (time.perf_counter() - start))
+    return {"p50": statistics.median(durations), "p95": statistics.quantiles(durations, n=20)[-1]}
 
 
 def peak_megabytes() -> float:
-    """The most memory this process has held, in RAM."""
+    """Return the most memory this process has held, in MB."""
     status = Path("/proc/self/status")
-    if status.exists():  # what getrusage says there begins with the memory of the process that started this one
-        [line] = [each for each in status.read_text(encoding="utf-8").splitlines() if each.startswith("VmHWM")]
+    if status.exists():  # on Linux, getrusage begins with the memory of the parent process
+        [line] = [
+            status_line
+            for status_line in status.read_text(encoding="utf-8").splitlines()
+            if status_line.startswith("VmHWM")
+        ]
         return int(line.split()[1]) / 1024
     import resource
 
@@ -87,22 +96,22 @@ def peak_megabytes() -> float:
 # The engines
 
 
-def hugging_face(job: dict[str, Any]) -> Translate:
-    """A model of transformers."""
+def load_hugging_face(job: dict[str, Any]) -> Translate:
+    """Load a model of transformers."""
     from transformers import AutoModelForSeq2SeqLM
 
-    return by_generate(job["model"], AutoModelForSeq2SeqLM.from_pretrained(job["model"]).eval())
+    return make_generate(job["model"], AutoModelForSeq2SeqLM.from_pretrained(job["model"]).eval())
 
 
-def onnx(job: dict[str, Any]) -> Translate:
-    """The same, run by ONNX Runtime."""
+def load_onnx(job: dict[str, Any]) -> Translate:
+    """Load a model of ONNX Runtime."""
     from optimum.onnxruntime import ORTModelForSeq2SeqLM
 
-    return by_generate(job["model"], ORTModelForSeq2SeqLM.from_pretrained(job["model"]))
+    return make_generate(job["model"], ORTModelForSeq2SeqLM.from_pretrained(job["model"]))
 
 
-def by_generate(directory: str, model: Any) -> Translate:
-    """`generate` with every core, sentences of about one length together."""
+def make_generate(directory: str, model: Any) -> Translate:
+    """Make a function that calls `generate` with every core, sentences of similar length together."""
     import torch
     from transformers import AutoTokenizer
 
@@ -112,28 +121,29 @@ def by_generate(directory: str, model: Any) -> Translate:
     def translate(lines: list[str], beam: int, batch: int) -> list[str]:
         texts = [""] * len(lines)
         pieces = tokenizer(lines)["input_ids"]
+        # By length, so that a batch has little padding; the longest first, which needs the most memory.
         order = sorted(range(len(lines)), key=lambda i: -len(pieces[i]))
-        for at in range(0, len(order), batch):
-            some = order[at : at + batch]
-            given = tokenizer.pad({"input_ids": [pieces[i] for i in some]}, return_tensors="pt")
+        for start in range(0, len(order), batch):
+            batch_indices = order[start : start + batch]
+            inputs = tokenizer.pad({"input_ids": [pieces[i] for i in batch_indices]}, return_tensors="pt")
             with torch.inference_mode():
                 ids = model.generate(
-                    **given,
+                    **inputs,
                     num_beams=beam,
                     do_sample=False,
                     length_penalty=1.0,
                     max_length=None,
-                    max_new_tokens=given["input_ids"].shape[1] + MORE,
+                    max_new_tokens=inputs["input_ids"].shape[1] + MORE,
                 )
-            for i, text in zip(some, tokenizer.batch_decode(ids, skip_special_tokens=True), strict=True):
+            for i, text in zip(batch_indices, tokenizer.batch_decode(ids, skip_special_tokens=True), strict=True):
                 texts[i] = text
         return texts
 
     return translate
 
 
-def ctranslate2_api(job: dict[str, Any]) -> Translate:
-    """As its documentation shows: SentencePiece, `translate_batch`, SentencePiece; a worker for each core.
+def load_ctranslate2(job: dict[str, Any]) -> Translate:
+    """Load CTranslate2 as its documentation shows, with SentencePiece and a worker for each core.
 
     A float32 sentence by itself is faster with all cores at work on it, an int8 one with a single core.
     """
@@ -145,45 +155,45 @@ def ctranslate2_api(job: dict[str, Any]) -> Translate:
     )
 
     @cache
-    def opened(workers: int, threads: int) -> Any:
+    def open_translator(workers: int, threads: int) -> Any:
         return ctranslate2.Translator(job["model"], device="cpu", inter_threads=workers, intra_threads=threads)
 
-    many = opened(CORES, 1)
+    many = open_translator(CORES, 1)
 
     def translate(lines: list[str], beam: int, batch: int) -> list[str]:
-        translator = opened(1, CORES) if len(lines) == 1 and not job["model"].endswith("int8") else many
+        translator = open_translator(1, CORES) if len(lines) == 1 and not job["model"].endswith("int8") else many
         tokens = source.encode(lines, out_type=str, add_eos=True)
         results = translator.translate_batch(tokens, beam_size=beam, max_batch_size=batch)
-        return [target.decode(each.hypotheses[0]) for each in results]
+        return [target.decode(result.hypotheses[0]) for result in results]
 
     return translate
 
 
-def pellucid_load(job: dict[str, Any]) -> Translate:
-    """`pellucid.load` and `translate`."""
+def load_pellucid(job: dict[str, Any]) -> Translate:
+    """Load a model with `pellucid.load`."""
     import pellucid
 
     model = pellucid.load(
         job["model"], job["precision"], job["engine"].removeprefix("pellucid "), exported=job["exported"]
     )
 
-    PUT_OFF.append(lambda: model.translator.torch)
+    LAZY_LOADS.append(lambda: model.translator.torch)
 
     def translate(lines: list[str], beam: int, batch: int) -> list[str]:
         method = "beam" if beam > 1 else "greedy"
         search = {"method": method, "beam": beam, "batch": batch, "length_penalty": 1.0, "scores": False}
-        found = model.translate(lines, **search)
-        return [each.text for each in found]
+        translations = model.translate(lines, **search)
+        return [translation.text for translation in translations]
 
     return translate
 
 
 ENGINES = {
-    "hugging_face": hugging_face,
-    "onnx": onnx,
-    "ctranslate2": ctranslate2_api,
-    "pellucid torch": pellucid_load,
-    "pellucid ctranslate2": pellucid_load,
+    "hugging_face": load_hugging_face,
+    "onnx": load_onnx,
+    "ctranslate2": load_ctranslate2,
+    "pellucid torch": load_pellucid,
+    "pellucid ctranslate2": load_pellucid,
 }
 
 

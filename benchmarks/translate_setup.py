@@ -1,4 +1,4 @@
-"""What benchmarks/translate.py measures: engines with their settings, the model in every form, the peers."""
+"""Setup of benchmarks/translate.py: the engines with their settings, the exports of the model, the peers."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ PACKAGES = {
     "peers": ("torch==2.13.0", "transformers==5.23.0", "ctranslate2==4.8.5", "sentencepiece==0.2.3"),
     "onnx": ("torch==2.13.0", "optimum-onnx[onnxruntime]==0.1.0", "onnxruntime==1.31.1", "sentencepiece==0.2.3"),
 }
-"""Virtual environments under runs/peers, and what is installed in them."""
+"""Virtual environments under runs/peers, with the packages installed in them."""
 
 
 HF, OURS = "Hugging Face `generate`", "Pellucid, torch, float32"
@@ -31,8 +31,7 @@ FLOAT32, INT8 = "CTranslate2, float32", "CTranslate2, int8"
 class Row:
     """An engine with its settings: the environment it runs in, if it is a peer, and the export it reads, if any.
 
-    `batch` suits it best for a whole file (0: it chooses itself); `rival` is the row of CTranslate2 it is compared
-    with.
+    `batch` suits it best for a whole file (0: it chooses itself); `rival` is the row of CTranslate2 to compare with.
     """
 
     name: str
@@ -43,7 +42,7 @@ class Row:
     precision: str = "float32"
     rival: str = FLOAT32
     slow: bool = False
-    """It translates the whole file in the first round only."""
+    """Whether it translates the whole file in the first round only."""
 
 
 ROWS = (
@@ -61,7 +60,7 @@ ROWS = (
 
 @dataclass
 class Task:
-    """A model and its test set; for each row and each whole command, a result a round."""
+    """A model and its test set; for each row and each whole command, a result per round."""
 
     model: Path
     source: str
@@ -71,43 +70,45 @@ class Task:
 
     @property
     def exports(self) -> Path:
-        """Where what is made from the model stands."""
+        """Folder of the files that are made from the model."""
         return PEERS / f"{self.model.resolve().parent.name}-{self.model.name}"
 
 
 def environments() -> dict[str, Path]:
-    """The Python of each virtual environment, made if need be; ours has no name."""
-    return {"": Path(sys.executable)} | {name: environment(name) for name in PACKAGES}
+    """Return the Python of each virtual environment, made if needed; our own has no name."""
+    return {"": Path(sys.executable)} | {name: make_environment(name) for name in PACKAGES}
 
 
-def environment(name: str, packages: tuple[str, ...] | None = None) -> Path:
-    """The Python of one of them, or of another with the `packages` named, torch first."""
+def make_environment(name: str, packages: tuple[str, ...] | None = None) -> Path:
+    """Return the Python of a virtual environment, made if needed, with the packages named here or given."""
     folder, packages = PEERS / f".venv-{name}", packages or PACKAGES[name]
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
-    made = folder / "packages.txt"
-    if not made.exists() or made.read_text(encoding="utf-8").split() != list(packages):
+    record = folder / "packages.txt"
+    if not record.exists() or record.read_text(encoding="utf-8").split() != list(packages):
         say(f"making {folder} with {', '.join(packages)}, once")
         venv.create(folder, with_pip=True, clear=True)
         pip = [python, "-m", "pip", "install", "--no-input", "-qq"]
+        # First and without dependencies: the index may have torch for this machine, and nothing else.
         if index := os.environ.get("TORCH_INDEX"):
             subprocess.run([*pip, "--no-deps", "--index-url", index, packages[0]], check=True)
         subprocess.run([*pip, *packages], check=True)
-        made.write_text("\n".join(packages) + "\n", encoding="utf-8")
+        record.write_text("\n".join(packages) + "\n", encoding="utf-8")
     return python
 
 
-def prepare(task: Task, pythons: dict[str, Path], lines: int, long: int) -> None:
-    """The model in every form; the sentences as plain text, and `long` other lines, no two of them equal."""
+def prepare_task(task: Task, pythons: dict[str, Path], lines: int, long: int) -> None:
+    """Export the model in every form; write the sentences as plain text, and `long` others, all different."""
     task.exports.mkdir(parents=True, exist_ok=True)
     sources = list(islice(read_lines(task.source), lines))
-    write(task.exports / "source.txt", sources)
-    unlike = list(islice(dict.fromkeys(read_lines(trained_on(task.model)[0])), long))
-    if len(unlike) < long:
+    write_lines(task.exports / "source.txt", sources)
+    # All different: an engine could otherwise gain by repeated lines.
+    distinct = list(islice(dict.fromkeys(read_lines(training_files(task.model)[0])), long))
+    if len(distinct) < long:
         raise SystemExit(
-            f"{trained_on(task.model)[0]} has {len(unlike):,} different lines; ask for as many with --long"
+            f"{training_files(task.model)[0]} has {len(distinct):,} different lines; ask for as many with --long"
         )
-    write(task.exports / "long.txt", unlike)
-    sides = zip(("--shortlist-source", "--shortlist-target"), trained_on(task.model), strict=True)
+    write_lines(task.exports / "long.txt", distinct)
+    sides = zip(("--shortlist-source", "--shortlist-target"), training_files(task.model), strict=True)
     shortlist, ctranslate2 = [word for side in sides for word in side], ["--to", "ctranslate2"]
     for name, options in {
         "marian": ["--to", "marian"],
@@ -120,10 +121,12 @@ def prepare(task: Task, pythons: dict[str, Path], lines: int, long: int) -> None
         command = [sys.executable, "-m", "pellucid", "export", task.model, task.exports / name, *options]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     for precision in ("float32", "int8"):
-        pellucid.load(task.model, precision, engine="ctranslate2")  # converts it, where that was not done before
+        pellucid.load(
+            task.model, precision, engine="ctranslate2"
+        )  # so that no timed row has to convert the model first
     say(f"exporting {task.model} as onnx")
-    onnx = [pythons["onnx"], "-W", "ignore", "-c", TO_ONNX, task.exports / "marian", task.exports / "onnx"]
-    subprocess.run(onnx, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command_to_onnx = [pythons["onnx"], "-W", "ignore", "-c", TO_ONNX, task.exports / "marian", task.exports / "onnx"]
+    subprocess.run(command_to_onnx, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 TO_ONNX = """
@@ -135,13 +138,13 @@ AutoTokenizer.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[2])
 """
 
 
-def trained_on(model: Path) -> tuple[str, str]:
-    """The training data that the run beside the model names: a shortlist is made from it."""
+def training_files(model: Path) -> tuple[str, str]:
+    """Return the training data that the run beside the model names; a shortlist is made from it."""
     data = tomllib.loads((model.parent / "run.toml").read_text(encoding="utf-8"))["data"]
     return data["source"], data["target"]
 
 
-def write(path: Path, lines: Iterable[str]) -> None:
+def write_lines(path: Path, lines: Iterable[str]) -> None:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 

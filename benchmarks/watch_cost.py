@@ -1,4 +1,4 @@
-"""What the unwatched `watch` costs: the model against a copy of it from whose source every trace of watch is removed.
+"""Cost of the unwatched `watch`: the model against a copy of it from whose source every trace of watch is removed.
 
     OMP_NUM_THREADS=1 python benchmarks/watch_cost.py > benchmarks/results/watch.md
 
@@ -73,9 +73,9 @@ def cached_steps(model, sentences: int, length: int) -> Callable[[], object]:
 
     @torch.no_grad()
     def steps():
-        kept = cache()
+        full_cache = cache()
         for at in range(length):
-            model.decode(target[:, at : at + 1], memory, kept)
+            model.decode(target[:, at : at + 1], memory, full_cache)
 
     return steps
 
@@ -97,7 +97,7 @@ def ids(sentences: int, length: int) -> torch.Tensor:
 class Figures:
     """The pairs of one measurement."""
 
-    what: str
+    label: str
     sentences: int
     length: int
     milliseconds: float
@@ -106,7 +106,7 @@ class Figures:
 
 
 def measure(
-    what: str, stripped: ModuleType, make: Callable, sizes: dict, sentences: int, length: int, pairs: int
+    label: str, stripped: ModuleType, make: Callable, sizes: dict, sentences: int, length: int, pairs: int
 ) -> Figures:
     """CPU time of ours and of two stripped copies, in turns whose order changes from turn to turn."""
     runs = []
@@ -122,7 +122,7 @@ def measure(
             spent[number].append(time.process_time() - began)
     without, ours, again = (times[5:] for times in spent)
     figures = Figures(
-        what,
+        label,
         sentences,
         length,
         1000 * statistics.median(ours) / (length if make is cached_steps else 1),
@@ -134,17 +134,21 @@ def measure(
 
 
 def compare_graphs(sizes: dict, stripped: ModuleType, training: bool) -> str:
-    """What torch.compile sees of ours and of the stripped copy: graphs, breaks, operations."""
-    seen = []
+    """Compare what torch.compile sees of the model and of the stripped copy: graphs, breaks, operations."""
+    summaries = []
     for package in (watched, stripped):
         torch.compiler.reset()
         model = package.Transformer(package.ModelConfig(VOCABULARY, VOCABULARY, **sizes, dropout=0.0)).train(training)
-        found = torch._dynamo.explain(model)(ids(3, LONG), ids(3, SHORT))
-        seen.append(
-            (found.graph_count, found.graph_break_count, [str(op.target) for g in found.graphs for op in g.graph.nodes])
+        explanation = torch._dynamo.explain(model)(ids(3, LONG), ids(3, SHORT))
+        summaries.append(
+            (
+                explanation.graph_count,
+                explanation.graph_break_count,
+                [str(op.target) for g in explanation.graphs for op in g.graph.nodes],
+            )
         )
-    (graphs, breaks, ours), (_, _, without) = seen
-    same = "the same" if seen[0] == seen[1] else "NOT THE SAME"
+    (graphs, breaks, ours), (_, _, without) = summaries
+    same = "the same" if summaries[0] == summaries[1] else "NOT THE SAME"
     return (
         f"| {'training' if training else 'evaluation'} | {graphs} | {breaks} | {len(ours)} | {len(without)} | {same} |"
     )
@@ -191,7 +195,7 @@ def line(f: Figures) -> str:
     low, middle, high = statistics.quantiles(f.ratios, n=4)
     _, control, _ = statistics.quantiles(f.control, n=4)
     return (
-        f"| {f.what} | {f.sentences} x {f.length} | {f.milliseconds:.3g} | {len(f.ratios)} | {middle:.3f} "
+        f"| {f.label} | {f.sentences} x {f.length} | {f.milliseconds:.3g} | {len(f.ratios)} | {middle:.3f} "
         f"| {low:.3f} to {high:.3f} | {control:.3f} |"
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.ablations import CHANGES
-from benchmarks.reproduce import TARGETS, judged, plain_bleu, written
+from benchmarks.reproduce import TARGETS, judge_score, plain_bleu, split_hyphens
 from pellucid.train.config import RunConfig, read_run
 from pellucid.train.costs import count_parameters
 from pellucid.train.log import read_log
@@ -106,19 +106,19 @@ def test_every_recipe_has_a_score_to_reproduce():
 
 def test_a_score_is_judged_by_its_band():
     target = TARGETS["iwslt14-de-en"]
-    assert judged("iwslt14-de-en", target, 35.0).startswith(
+    assert judge_score("iwslt14-de-en", target, 35.0).startswith(
         "PASS iwslt14-de-en: 35.00 tokenised BLEU, 35.64 published, 35.00 to 38.00 allowed"
     )
-    assert judged("iwslt14-de-en", target, 34.99).startswith("FAIL")
-    assert "test sentences in the training text" in judged("iwslt14-de-en", target, 40.0)
+    assert judge_score("iwslt14-de-en", target, 34.99).startswith("FAIL")
+    assert "test sentences in the training text" in judge_score("iwslt14-de-en", target, 40.0)
 
 
 def test_compounds_are_split_where_the_paper_split_them():
     line = "a rich-text - or so-called rich -text format"
-    assert written(line, TARGETS["wmt14-en-de-big"]) == (
+    assert split_hyphens(line, TARGETS["wmt14-en-de-big"]) == (
         "a rich ##AT##-##AT## text - or so ##AT##-##AT## called rich -text format"
     )
-    assert written(line, TARGETS["wmt14-en-fr-big"]) == line
+    assert split_hyphens(line, TARGETS["wmt14-en-fr-big"]) == line
 
 
 @pytest.mark.slow

@@ -115,7 +115,7 @@ def test_the_position_encoding_of_the_contributing_page_is_trained_and_translate
     }
     assert (done["torch"].returncode, done["torch"].stderr) == (0, "")
     assert (done["auto"].returncode, done["auto"].stdout) == (0, done["torch"].stdout)
-    assert done["auto"].stderr.count("torch translates, for CTranslate2 cannot hold this model") == 1
+    assert done["auto"].stderr.count("translating with torch, because CTranslate2 cannot hold this model") == 1
     assert (done["ctranslate2"].returncode, done["ctranslate2"].stdout) == (2, "")
     assert "is Distance, which it does not know" in done["ctranslate2"].stderr
     assert not any("Traceback" in each.stderr for each in done.values())

@@ -111,6 +111,7 @@ def collect_map(root: Path = ROOT) -> Map:
         {letter: article["title"] for letter, article in table.items()}, claims, {}, count_problems(table)
     )
     article_map.proofs = {name: Proofs(commands=list(claim.commands)) for name, claim in claims.items()}
+    # A page may name A11 where the table has the row A10-12.
     names = row_aliases(claims)
 
     def proofs_of_row(row: str, where: str) -> Proofs | None:
@@ -161,6 +162,7 @@ def count_problems(table: dict[str, Any]) -> list[str]:
             problems.append(
                 f"article {letter} has {len(names)} rows in docs/articles.toml, and should have {article['rows']}"
             )
+        # TOML keeps the order of its keys, so the rows must also be in order.
         numbers = [number for name in names for number in single_names(name)]
         if numbers != [f"{letter}{n}" for n in range(1, len(numbers) + 1)]:
             problems.append(f"the rows of article {letter} are not {letter}1, {letter}2, ... in this order")
@@ -187,6 +189,7 @@ def find_page_rows(root: Path) -> Iterator[tuple[str, str]]:
     """Yield each row that a page of the book names: the page, relative to docs/, and the row."""
     docs = root / "docs"
     for path in sorted(docs.rglob("*.md")):
+        # The built book holds copies of the pages.
         if path.relative_to(docs).parts[0] != "_build":
             for match in ROWS.finditer(path.read_text(encoding="utf-8")):
                 for name in match["names"].split():
@@ -293,6 +296,7 @@ def parse_problem(words: tuple[str, ...]) -> str | None:
         # Parses and converts the options, as the program itself would, and stops before the command.
         command.make_context(" ".join(path), arguments)
     except Exception as error:  # click's own errors, whose class depends on who brings click along
+        # Whatever is not an error of the command line is a fault of the program.
         if not hasattr(error, "format_message"):
             raise
         return f"`{' '.join(path)}`: {error.format_message()}"  # pyright: ignore[reportAttributeAccessIssue]
@@ -323,6 +327,7 @@ def map_text(article_map: Map, root: Path = ROOT) -> str:
     sections = [INTRODUCTION.format(rows=len(states), errors=len(article_map.claims) - len(states), **numbers)]
     for letter, title in article_map.articles.items():
         lines = [f"## {title if letter == 'X' else f'{letter}. {title}'}", ""]
+        # An anchor in each row: the pages of the book link back to it.
         lines += ["| row | where | what it says | state | shown by |", "|---|---|---|---|---|"]
         for name, claim in article_map.claims.items():
             if claim.article == letter:

@@ -32,6 +32,7 @@ def run(article_map: Map) -> int:
         print(f"map: {problem}")
     proofs = article_map.proofs.values()
     ensure_demo()
+    # A row whose only tests were skipped is not proved: see `is_proved`.
     skipped: set[str] = set()
     failures = collect_failures(
         "tests", run_tests({str(test) for row_proofs in proofs for test in row_proofs.tests}, skipped)
@@ -110,6 +111,7 @@ def run_tests(test_names: set[str], skipped: set[str]) -> Iterator[Step]:
     skipped |= skipped_tests
     yield len((reported - skipped_tests) & test_names)
     yield from failed.items()
+    # A test that is named but was never reported has vanished or was deselected.
     yield from ((name, "it did not run") for name in sorted(test_names - reported))
 
 
@@ -133,6 +135,7 @@ def run_commands(expected: list[Command]) -> Iterator[Step]:
     """Run each command on the demo's model and check its exit code and output; a line of several rows runs once."""
     lines = sorted({command.line for command in expected})
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(max_workers=2) as threads:
+        # Each command draws into a file of its own, since two of them run at a time.
         figures = [str(Path(folder) / f"{number}.png") for number in range(len(lines))]
         results = dict(zip(lines, threads.map(run_command, lines, figures), strict=True))
     for command in expected:
@@ -185,6 +188,7 @@ def build_book(page_names: set[str]) -> Iterator[Step]:
     failed = read_warnings(warning_text)
     for page in sorted(page_names):
         html_path = (BUILD / "html" / page).with_suffix(".html")
+        # An old page may remain from an earlier build, hence the time of change.
         if page not in failed and (not html_path.exists() or html_path.stat().st_mtime < began):
             failed[page] = "it was not built"
     if process.returncode != 0:
@@ -211,6 +215,7 @@ def run_notebook() -> Iterator[Step]:
     """Run part 2 of the book as one notebook, from top to bottom."""
     yield 1
     words = ["-m", "book.notebook", str(BUILD / "html" / "transformer.ipynb")]
+    # `python -m book.notebook` must find the package `book` in tools/.
     paths = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
     process = subprocess.run([sys.executable, *words], cwd=ROOT, env=paths, capture_output=True, text=True)
     if process.returncode != 0:

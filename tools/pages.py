@@ -23,6 +23,7 @@ def main(arguments: list[str]) -> int:
         print(f"tools/pages.py takes --check or nothing, not: {' '.join(arguments)}", file=sys.stderr)
         return 2
     pages = {DOCS / name: NOTICE + make() for name, make in PAGES.items()}
+    # Only pages that differ are written, so that their time of change means something.
     stale = [path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     if not arguments:
         for path in stale:
@@ -67,6 +68,7 @@ def folder_table(folder: str, paths: list[Path]) -> str:
 def first_paragraph(path: Path) -> str:
     """Return the first paragraph of a module's docstring, on one line."""
     docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    # Rule of the house: the map needs a sentence from every module.
     if not docstring:
         raise SystemExit(f"pages: {path.relative_to(SOURCE.parent)} does not start with a sentence saying what it is")
     return " ".join(docstring.split("\n\n")[0].split()).replace("|", "\\|")
@@ -83,6 +85,7 @@ def commands_page() -> str:
     app = import_module(f"{PACKAGE}.cli").app
     texts: list[str] = []
     for words in command_paths(get_command(app)):
+        # In this process: starting Python for each of the commands would take longer.
         result = CliRunner().invoke(app, [*words, "--help"], prog_name=PACKAGE)
         if result.exit_code != 0:
             raise SystemExit(f"pages: {' '.join([PACKAGE, *words])} --help failed:\n{result.output}")
@@ -218,6 +221,7 @@ def glossary_page() -> str:
     )
     for options in ({"norm": "post"}, {"positions": "learned"}, {"positions": "rotary"}, {"activation": "swiglu"}):
         [(key, value)] = options.items()
+        # Only the rows that this option adds or changes.
         rows = [row for row in model.glossary(config(8000, 8000, **sizes, **options)) if row not in usual_rows]
         texts.append(f'`model.{key} = "{value}"`:\n\n{tensor_table(rows)}')
     texts.append("With positions `none` or `rotary` there is no `encoder.positions` and no `decoder.positions`.")

@@ -63,6 +63,7 @@ def run_server(model: str) -> Iterator[str]:
     """Run `pellucid serve MODEL` for the block, and give its address."""
     # Port 0: the system chooses a free one, and the server prints its address first.
     words = [sys.executable, "-m", "pellucid", "serve", model, "--port", "0", "--from", "en", "--to", "es"]
+    # Standard output goes to a file: a pipe that nobody reads would stop the server when it is full.
     with tempfile.TemporaryFile("w+", encoding="utf-8") as output:
         process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=output, text=True)
         try:
@@ -82,6 +83,7 @@ def open_chromium() -> Iterator[Any]:
     """Open the system's browser for the block."""
     from playwright.sync_api import sync_playwright
 
+    # The system's own browser, so that Playwright need not download one.
     names = ("chromium", "chromium-browser", "google-chrome")
     program = next((path for name in names if (path := shutil.which(name))), None)
     if program is None:
@@ -97,6 +99,7 @@ def take_picture(browser: Any, url: str, theme: str, path: Path) -> None:
     tab = browser.new_page(viewport={"width": 1440, "height": 900}, color_scheme=theme, reduced_motion="reduce")
     tab.goto(url)
     tab.wait_for_function(DRAWN)
+    # The page has drawn, but transitions may still be under way.
     tab.wait_for_timeout(500)
     path.parent.mkdir(parents=True, exist_ok=True)
     tab.screenshot(path=path)

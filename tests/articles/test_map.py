@@ -118,7 +118,7 @@ def test_a_whole_map_has_no_problem_and_links_to_every_proof(project):
             "docs/articles.toml",
             '"parameters"',
             '"("',
-            "A4: `expect` of `pellucid inspect model {model}`: '(' is no reg",
+            "A4: `expect` of `pellucid inspect model {model}`: '(' is not a reg",
         ),
         ("docs/articles.toml", '[["parameters"]]', '[["a"], ["b"]]', "A4: `expect` holds patterns for a command that"),
     ],

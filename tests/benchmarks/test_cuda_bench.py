@@ -9,7 +9,7 @@ from pellucid.data.stream import Stream
 
 
 def test_the_lengths_of_the_pairs_are_those_it_states():
-    encoded = cuda.pairs(20_000)
+    encoded = cuda.make_pairs(20_000)
     for side, words in zip((encoded.sources, encoded.targets), cuda.WORDS, strict=True):
         assert side.lengths.mean() == pytest.approx(words * cuda.PIECES_A_WORD, rel=0.05)  # the longest are cut
         assert side.lengths.max() <= cuda.LONGEST
@@ -18,18 +18,18 @@ def test_the_lengths_of_the_pairs_are_those_it_states():
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
-@pytest.mark.parametrize("make", [cuda.ours, cuda.plain])
+@pytest.mark.parametrize("make", [cuda.make_pellucid_step, cuda.make_plain_step])
 def test_every_way_to_train_takes_the_batches_of_the_stream(make):
     torch.manual_seed(0)
-    batch = next(Stream(cuda.pairs(200), 128, seed=1))
+    batch = next(Stream(cuda.make_pairs(200), 128, seed=1))
     step = make("tiny", torch.device("cpu"))
     assert step(batch) == batch.target_tokens
 
 
 def test_a_row_that_fails_says_so_and_the_table_stands():
-    encoded = cuda.pairs(200)
-    good = cuda.Found([100.0, 300.0, 200.0], 1.0, 0)
-    lines = cuda.table("tiny", {"a": good, "b": "RuntimeError: no | kernel"}, 1e12, encoded)
+    encoded = cuda.make_pairs(200)
+    good = cuda.Measured([100.0, 300.0, 200.0], 1.0, 0)
+    lines = cuda.table_lines("tiny", {"a": good, "b": "RuntimeError: no | kernel"}, 1e12, encoded)
     assert sum(line.startswith("| a | 200 (100-300) |") for line in lines) == 1
     assert "| b | failed: RuntimeError: no / kernel | | | | |" in lines
 

@@ -11,14 +11,14 @@ MUTANTS = mutants.read_mutants()
 def test_each_mutant_stands_exactly_once_in_its_file_and_changes_it():
     for mutant in MUTANTS:
         assert mutant.file.startswith("src/"), mutant.name
-        changed = mutant.changed(mutants.ROOT)
+        changed = mutant.mutate(mutants.ROOT)
         assert changed != (mutants.ROOT / mutant.file).read_text(encoding="utf-8"), mutant.name
         compile(changed, mutant.file, "exec")
 
 
 def test_each_mutant_has_a_name_of_its_own_and_tests_that_must_see_it():
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 60
-    of_rows = mutants.tests_of_rows()
+    of_rows = mutants.find_tests_of_rows()
     for mutant in MUTANTS:
         assert mutant.rows or mutant.tests, mutant.name
         for row in mutant.rows:
@@ -30,7 +30,7 @@ def test_each_mutant_has_a_name_of_its_own_and_tests_that_must_see_it():
 def test_a_text_that_does_not_stand_exactly_once_is_refused():
     mutant = mutants.Mutant("gone", "", "src/pellucid/model/masks.py", "no such text", "")
     with pytest.raises(ValueError, match=r"mutant gone: its old text stands 0 times in src/pellucid/model/masks\.py"):
-        mutant.changed(mutants.ROOT)
+        mutant.mutate(mutants.ROOT)
 
 
 @pytest.fixture
@@ -56,8 +56,9 @@ def test_a_mutant_must_be_seen_by_each_of_its_rows_and_is_taken_out_again(tree):
     assert outcome.killers == {"A1": "tests/test_it.py::test_close", "A2": None}
     assert outcome.survived == ["A2"]
     assert "a + b" in (tree / "src" / "sums.py").read_text(encoding="utf-8")
-    assert "| times: it multiplies | src/sums.py | A1: [close](../../tests/test_it.py); A2: **none** |" in mutants.page(
-        [outcome], 60.0
+    assert (
+        "| times: it multiplies | src/sums.py | A1: [close](../../tests/test_it.py); A2: **none** |"
+        in mutants.make_page([outcome], 60.0)
     )
 
 

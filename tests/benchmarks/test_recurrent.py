@@ -3,7 +3,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from benchmarks.recurrent_copy import LONGEST, line, made
+from benchmarks.recurrent_copy import LONGEST, line, make_lines
 from benchmarks.recurrent_model import BothWays, Recurrent, Sizes, turned
 from benchmarks.recurrent_race import Contender, Runner, dev_loss, greedy, race, runner
 from pellucid.data.batching import EncodedPairs
@@ -104,7 +104,7 @@ def test_the_update_asks_the_recurrent_network_for_its_cross_entropy():
 
 
 def test_lines_to_be_copied_are_their_own_translation_of_every_length():
-    encoded = made(2000, seed=4)
+    encoded = make_lines(2000, seed=4)
     assert all(encoded.sources[n].tolist() == encoded.targets[n].tolist() for n in range(2000))
     assert set(encoded.sources.lengths.tolist()) == set(range(2, LONGEST + 2))
     assert encoded.sources.ids[encoded.sources.starts[1:] - 1].tolist() == [EOS] * 2000
@@ -143,7 +143,7 @@ def test_a_recurrent_network_learns_to_copy_and_both_get_the_same_time():
 
 
 def test_dropout_rises_with_the_epochs_for_both():
-    encoded = made(50, seed=4)
+    encoded = make_lines(50, seed=4)
     shares = {}
     for kind, make in {
         "GRU": lambda: Recurrent(Sizes(70, 8, 4, 8, encoder_layers=1, dropout=0.5)),

@@ -33,7 +33,7 @@ def encoded(number: int, vocabulary: int) -> EncodedPairs:
 @pytest.fixture
 def task(tmp_path) -> dict:
     """Thirty-one pairs to train on and to measure with."""
-    train.write(tmp_path / "pairs.npz", encoded(31, VOCABULARY))
+    train.write_pairs(tmp_path / "pairs.npz", encoded(31, VOCABULARY))
     path = str(tmp_path / "pairs.npz")
     numbers = {
         "vocabulary": VOCABULARY,
@@ -56,10 +56,10 @@ def test_torchs_own_begins_as_the_same_model():
         torch.nn.init.normal_(parameter, std=0.3)
     begin_with(theirs, ours.state_dict())
     source, target = (
-        torch.from_numpy(train_peers.padded([side[i] for i in range(5)]))
+        torch.from_numpy(train_peers.pad([side[i] for i in range(5)]))
         for side in (sentences(5, VOCABULARY, 3), sentences(5, VOCABULARY, 4))
     )
-    read = train_peers.shifted(target)
+    read = train_peers.shift_right(target)
     there = target != train_peers.PADDING
     torch.testing.assert_close(theirs(source, read)[there], ours(source, read)[there], rtol=0, atol=1e-4)
 
@@ -92,9 +92,9 @@ def test_the_loss_of_a_curve_is_cross_entropy_a_piece(task):
 
 
 def test_every_pair_is_in_one_batch_of_an_epoch_and_none_is_too_large(task):
-    sources, targets = train_peers.pairs(task)
+    sources, targets = train_peers.read_pairs(task)
     seen, pieces = 0, 0
-    for source, target in train_peers.batches(task):
+    for source, target in train_peers.make_batches(task):
         assert target.numel() <= task["batch_tokens"]
         seen, pieces = seen + len(source), pieces + int((target != train_peers.PADDING).sum())
         if seen >= len(sources):
@@ -113,12 +113,12 @@ def test_the_first_updates_are_not_timed(monkeypatch):
 def test_ratios_are_to_the_fastest_peer_of_each_round_and_a_failure_is_told():
     rows: dict[train.Row, list] = {}
     for row in train.ROWS:
-        speed = 40.0 if row.ours else {"x_transformers": 20.0}.get(row.peer, 10.0)
+        speed = 40.0 if row.is_ours else {"x_transformers": 20.0}.get(row.peer, 10.0)
         speed *= 2 if row.precision == "bfloat16" else 1
         rows[row] = [{"speed": speed * drift, "first": 3.0, "peak": 2e9} for drift in (1, 2)]
     failing = next(row for row in train.ROWS if row.peer == "eole" and row.precision == "bfloat16")
     rows[failing][1] = "RuntimeError: no kernel"
-    lines = train.table(rows, flops=2.0, peaks={"float32": 800.0, "bfloat16": 1600.0})
+    lines = train.table_lines(rows, flops=2.0, peaks={"float32": 800.0, "bfloat16": 1600.0})
     assert "| Pellucid | float32 | 60 (40-80) | 2.00 | 1.00 | 15% | 3.0 | 2.00 |" in lines
     assert "| Pellucid | bfloat16 | 120 (80-160) | 4.00 | 2.00 | 15% | 3.0 | 2.00 |" in lines
     assert any(line.startswith(f"| {failing.name} | bfloat16 | failed |") for line in lines)

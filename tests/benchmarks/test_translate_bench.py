@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import invariance
-from benchmarks.translate_page import page
+from benchmarks.translate_page import page_lines
 from benchmarks.translate_setup import FLOAT32, HF, INT8, ROWS, Task
 from pellucid import bundle
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
@@ -43,7 +43,7 @@ def test_ratios_are_of_one_round_and_against_the_rival(directory, tmp_path, monk
             task.rows.setdefault(row.name, []).append({"ready": 1, "megabytes": 7, **both})
     task.commands = {FLOAT32: [8.0, 4.0, 2.0], "`pellucid translate`": [4.0, 2.0, 1.0]}
     options = argparse.Namespace(rounds=3, lines=2, batched=2, single=2, long=100, beam=4)
-    rows = [line for line in page([task], options, seconds=60) if line.startswith("| ")]
+    rows = [line for line in page_lines([task], options, seconds=60) if line.startswith("| ")]
     cells = {line.split(" | ")[0]: line for line in rows}
     greedy = next(line for line in rows if line.startswith("| Pellucid, ctranslate2, int8 |"))
     assert "| 80 (40-160) | 4.00 | 80 (40-160) | 0.50 |" in greedy
@@ -67,4 +67,4 @@ def test_a_row_is_one_line_of_json(directory, tmp_path):
 
 
 def test_one_changed_translation_shows_in_the_share_of_the_same():
-    assert invariance.same([(5, 3), (6, 3), (7, 3)], [(5, 3), (8, 3)]) == 0.5
+    assert invariance.share_equal([(5, 3), (6, 3), (7, 3)], [(5, 3), (8, 3)]) == 0.5

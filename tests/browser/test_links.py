@@ -146,7 +146,7 @@ def test_a_link_of_another_model_is_refused_by_a_sentence(browser: Any, page: Pa
 
 def test_a_link_that_was_cut_off_or_changed_says_so(page: Page):
     page.tab.goto(f"{page.watched.home}#s={SENTENCE}&e=%5B%7B%22kind")
-    assert "its list of changes cannot be read" in page.tab.get_by_role("alert").inner_text()
+    assert "its list of edits cannot be read" in page.tab.get_by_role("alert").inner_text()
     assert page.tab.locator(".translation").count() == 0
     page.open(s=SENTENCE)
     page.tab.wait_for_selector(".translation")
@@ -169,7 +169,7 @@ def test_a_file_says_that_a_link_is_of_another_translation(browser: Any, model, 
     with watched(browser, files[1].as_uri()) as tab:
         tab.tab.goto(f"{files[1].as_uri()}#{fragment}")
         tab.tab.wait_for_selector(".centre .view")
-        assert f"another translation than this file holds, which is “{OTHER}”" in tab.tab.inner_text("[role=alert]")
+        assert f"another translation than this file, which holds “{OTHER}”" in tab.tab.inner_text("[role=alert]")
 
 
 def test_the_tab_is_named_by_the_sentence_and_the_model(page: Page, model):

@@ -101,7 +101,7 @@ def test_standard_input_may_be_one_of_the_files(shell, files):
         (("a.es", "bad.es"), "bad.es:1:2: byte 0xED is not UTF-8"),
         (("a.es", "b.es", "--html", "no/page.html"), "--html no/page.html cannot be written; name a file in"),
         (("a.es", "b.es", "--html", "."), "--html . cannot be written; name a file in"),
-        (("a.es", "b.es", "--beam", "0"), "this is no search: beam is 0"),
+        (("a.es", "b.es", "--beam", "0"), "invalid search settings: beam is 0"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(call, files, words, message: str):

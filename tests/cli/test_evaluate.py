@@ -106,5 +106,5 @@ def test_scores_of_unequal_files_are_refused(call, model, tmp_path):
     refused = call("score", model, "--source", "a", "--target", "a", "--batch", -1)
     assert (refused.exit_code, refused.stderr) == (
         2,
-        "pellucid: this is no search: batch is -1, it must be 0 or more\n",
+        "pellucid: invalid search settings: batch is -1, it must be 0 or more\n",
     )

@@ -131,8 +131,8 @@ def test_int8_that_ruins_a_layer_is_refused_and_the_layer_named(call, hostile, t
     done = call("export", hostile, "out", "--to", "ctranslate2", "--precision", "int8", *DEV)
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith("pellucid: refused; int8: chrF falls by ")
-    assert "when it alone is int8: decoder.1.ffn +" in done.stderr
-    assert "use --precision bfloat16 or float32, or --no-gate" in done.stderr
+    assert "when only this part is int8: decoder.1.ffn +" in done.stderr
+    assert "use --precision bfloat16 or float32, or use --no-gate" in done.stderr
     assert done.stderr.count("\n") == 1
     assert names(tmp_path) == ["dev.en", "dev.es", "temporary"]
 

@@ -94,7 +94,7 @@ def test_a_figure_is_drawn(study, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--curve", "ter"], "--curve 'ter' is nothing that can be drawn; choose one of loss, chrf, bleu"),
+        (["--curve", "ter"], "--curve 'ter' cannot be drawn; choose one of loss, chrf, bleu"),
         (["--among", "feet"], "'feet' is no kind of heads; choose one of all, encoder, decoder, cross"),
         (["--plot", "heads.gif"], "heads.gif: a figure is written to a file that ends in .png or .svg"),
         (["--conllu", "absent"], "absent: no such file or directory"),

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from benchmarks.alignment import Pairs, phrasebook
+from benchmarks.alignment import AlignedPairs, draw_phrases
 from pellucid import bundle
 from pellucid.data.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
 from pellucid.decode.alignment import (
@@ -398,7 +398,7 @@ def test_what_a_tiny_model_learned_is_seen_in_its_links(task: str, norm: str):
     assert rate <= 0.05
 
 
-def error_rate(model: Path, pairs: Pairs) -> float:
+def error_rate(model: Path, pairs: AlignedPairs) -> float:
     found = bundle.load_bundle(model)
     read, written = found.tokenizer.encode_source(pairs.sources), found.tokenizer.encode_target(pairs.targets)
     every = align_sentences(found.model, found.tokenizer, read, written, pairs.source_words, pairs.target_words)
@@ -411,4 +411,4 @@ def test_the_demo_model_knows_what_it_translated():
     model = Path(__file__).parents[2] / "runs" / "demo" / "best"
     if not model.exists():
         pytest.skip("there is no runs/demo/best; `make demo` trains it")
-    assert error_rate(model, phrasebook(211)) < 0.05
+    assert error_rate(model, draw_phrases(211)) < 0.05

@@ -18,12 +18,12 @@ def test_the_defaults_are_the_papers():
         ({"n_best": 2, "method": "greedy"}, "n_best is 2, it must be from 1 to 1 with method = 'greedy'"),
         ({"length_penalty": -0.5}, "length_penalty is -0.5, it must be 0 or more"),
         ({"length_penalty": float("nan")}, "length_penalty is nan"),
-        ({"temperature": 0.0}, "above 0; what 0 would mean is method = 'greedy'"),
+        ({"temperature": 0.0}, "above 0; for 0 take method = 'greedy'"),
         ({"top_k": -1, "top_p": 0.0}, "top_k is -1, .*; top_p is 0.0, it must be above 0 and at most 1"),
         ({"max_extra": 0}, "max_extra is 0"),
         ({"batch": -1, "batch_tokens": 0}, "batch is -1, .*; batch_tokens is 0"),
         ({"seed": -1}, "seed is -1"),
-        ({"beam": "4"}, "^this is no search: beam is '4', it must be a whole number$"),
+        ({"beam": "4"}, "^invalid search settings: beam is '4', it must be a whole number$"),
         ({"seed": None, "top_p": "1"}, "top_p is '1', it must be a number; seed is None, it must be a whole number"),
         ({"n_best": True}, "n_best is True, it must be a whole number"),
         ({"batch": 2.5, "alignments": "yes"}, "batch is 2.5, .*; alignments is 'yes', it must be True or False"),
@@ -37,7 +37,7 @@ def test_a_setting_that_makes_no_search_is_named(given, message):
 
 @pytest.mark.parametrize("given", [{"beam": 0}, {"beam": -3, "n_best": 2}])
 def test_a_beam_that_is_none_is_the_only_problem(given):
-    with pytest.raises(ValueError, match=f"^this is no search: beam is {given['beam']}, it must be 1 or more$"):
+    with pytest.raises(ValueError, match=f"^invalid search settings: beam is {given['beam']}, it must be 1 or more$"):
         SearchConfig(**given)
 
 

@@ -359,7 +359,7 @@ def test_a_directory_that_does_not_load_is_refused(tmp_path: Path):
     _, engine = engines(random_model(1, V, V), tmp_path / "out")
     model = tmp_path / "out" / "model.bin"
     model.write_bytes(model.read_bytes()[:100])
-    with pytest.raises(ValueError, match=r"CTranslate2 does not load .*out"):
+    with pytest.raises(ValueError, match=r"CTranslate2 cannot load .*out"):
         CTranslate2Engine(tmp_path / "out", TOKENIZER, engine.bounds, engine.fallback)
     with pytest.raises(ValueError, match="does not exist"):
         CTranslate2Engine(tmp_path / "absent", TOKENIZER, engine.bounds, engine.fallback)

@@ -74,7 +74,7 @@ def test_an_export_of_another_model_or_a_damaged_one_is_refused(place, exported,
     vocabulary = small_tokenizer().source_vocabulary
     bundle.save_bundle(tmp_path / "other", random_model(2, vocabulary, vocabulary, max_positions=31), small_tokenizer())
     with pytest.raises(
-        ValueError, match=r"int8 was not exported from .*other as it is now; make it anew: pellucid export"
+        ValueError, match=r"int8 was not exported from .*other as it is now; export it again: pellucid export"
     ):
         load(tmp_path / "other", engine="auto", exported=exported)
     weights = bytearray((exported / "model.bin").read_bytes())

@@ -13,13 +13,15 @@ TARGETS = ["La bola es azul.", "Sí.", "El gato negro bebió la leche.", "¿Dón
 
 
 def small_pairs(config: ModelConfig) -> StudyPairs:
-    """Of five lengths, so that every batch has padding."""
+    """Sentence pairs of five lengths, so that every batch has padding."""
     return encode_study_pairs(small_tokenizer(), config, SOURCES, TARGETS)
 
 
 def source_side(lengths: list[int], vocabulary: int = 101, seed: int = 1) -> BatchSide:
-    """Random pieces from 4 on, the end mark last, then padding; each piece a word. Piece i stands i times in the text,
-    and none is common."""
+    """Random pieces from 4 on, the end mark last, then padding; each piece a word.
+
+    Piece i stands i times in the text, and none is common.
+    """
     torch.manual_seed(seed)
     ids = torch.full((len(lengths), max(lengths) + 1), PAD)
     words = torch.full_like(ids, -1)
@@ -34,16 +36,16 @@ def source_side(lengths: list[int], vocabulary: int = 101, seed: int = 1) -> Bat
 
 
 def target_side(lengths: list[int]) -> BatchSide:
-    """The same after a start mark, as a decoder reads it."""
-    read = source_side(lengths)
-    ids, words = torch.roll(read.ids, 1, dims=1), torch.roll(read.words, 1, dims=1)
+    """Random pieces after a start mark, as a decoder reads them."""
+    source = source_side(lengths)
+    ids, words = torch.roll(source.ids, 1, dims=1), torch.roll(source.words, 1, dims=1)
     ids[ids == EOS] = PAD
     ids[:, 0], words[:, 0] = BOS, -1
-    return BatchSide(ids, words, torch.arange(ids.shape[1]) - 1, read.commonness)
+    return BatchSide(ids, words, torch.arange(ids.shape[1]) - 1, source.commonness)
 
 
 def random_pattern(queries: BatchSide, keys: BatchSide, heads: int, causal: bool = False, seed: int = 1) -> Tensor:
-    """Weights that add up to 1 over the keys that are there."""
+    """Random weights that add up to 1 over the keys that may be read."""
     generator = torch.Generator().manual_seed(seed)
     shape = len(keys.ids), heads, queries.ids.shape[1], keys.ids.shape[1]
     allowed = keys.not_padding[:, None, None, :].expand(shape)
@@ -53,12 +55,12 @@ def random_pattern(queries: BatchSide, keys: BatchSide, heads: int, causal: bool
     return scores.masked_fill(~allowed, -torch.inf).softmax(dim=-1)
 
 
-def shifted(side: BatchSide, offset: int) -> Tensor:
-    """A head that reads the piece so many places on; the end mark where there is none."""
+def shifted_pattern(side: BatchSide, offset: int) -> Tensor:
+    """A head that reads the piece at an offset; the end mark where there is no such piece."""
     length = side.ids.shape[1]
     pattern = torch.zeros(len(side.ids), 1, length, length, dtype=torch.float64)
-    for row, own in zip(pattern[:, 0], side.not_special.tolist(), strict=True):
-        pieces = sum(own)
+    for row, is_piece in zip(pattern[:, 0], side.not_special.tolist(), strict=True):
+        pieces = sum(is_piece)
         for query in range(length):
             key = query + offset
             row[query, key if 0 <= key < pieces else pieces] = 1.0

@@ -15,104 +15,111 @@ from pellucid.inspect.embeddings import Embeddings
 from tests.inspect.test_embeddings import table
 
 
-def planted() -> Embeddings:
-    """In which a1 - a2 + a3 is a4, a5 - a6 + a7 is a8 and so on to a36, but for a little noise."""
-    found = table(width=23)
-    unit = found.vectors / np.linalg.norm(found.vectors, axis=1)[:, None]
+def planted_table() -> Embeddings:
+    """Table in which a1 - a2 + a3 is a4, a5 - a6 + a7 is a8 and so on to a36, but for a little noise."""
+    embeddings = table(width=23)
+    unit = embeddings.vectors / np.linalg.norm(embeddings.vectors, axis=1)[:, None]
     for n in range(4, 37, 4):
-        found.vectors[n] = 3.0 * (unit[n - 3] - unit[n - 2] + unit[n - 1]) + 0.01
-    return replace(found)
+        embeddings.vectors[n] = 3.0 * (unit[n - 3] - unit[n - 2] + unit[n - 1]) + 0.01
+    return replace(embeddings)
 
 
 def questions(table: Embeddings, ends: range, right: int) -> list:
-    """x - y + z is the word `right` places further."""
+    """Questions whose expected answer to x - y + z is the word `right` places further."""
     return [
         (parse_question([f"a{n - 3}", f"a{n - 2}", f"a{n - 1}"], table), table.word(f"a{n - 1 + right}")) for n in ends
     ]
 
 
-def test_an_analogy_is_that_of_brute_force():
-    found = table()
+def test_an_analogy_equals_brute_force():
+    embeddings = table()
     for words in (["a1", "a2", "a3"], ["a5", "-", "a6"], ["a7", "+", "a8", "-", "a9 a3", "+", "a2"]):
-        terms = parse_question(words, found)
-        answer = solve_analogy(found, terms, count=41)
+        terms = parse_question(words, embeddings)
+        answer = solve_analogy(embeddings, terms, count=41)
         total = np.zeros(7)
         for term in terms:
-            vector = np.mean([found.vectors[i] for i in term.word.ids], axis=0)
+            vector = np.mean([embeddings.vectors[i] for i in term.word.ids], axis=0)
             total += term.sign * vector / np.sqrt((vector**2).sum())
-        cosines = [float(total @ row / np.sqrt((total**2).sum() * (row**2).sum())) for row in found.vectors]
+        cosines = [float(total @ row / np.sqrt((total**2).sum() * (row**2).sum())) for row in embeddings.vectors]
         order = sorted(range(41), key=lambda n: -cosines[n])
         inputs = {i for term in terms for i in term.word.ids}
-        assert [each.id for each in answer.answers_with_inputs] == order
-        assert [each.id for each in answer.answers] == [n for n in order if n not in inputs]
-        assert [each.cosine for each in answer.answers_with_inputs] == pytest.approx([cosines[n] for n in order])
+        assert [neighbour.id for neighbour in answer.answers_with_inputs] == order
+        assert [neighbour.id for neighbour in answer.answers] == [n for n in order if n not in inputs]
+        assert [neighbour.cosine for neighbour in answer.answers_with_inputs] == pytest.approx(
+            [cosines[n] for n in order]
+        )
 
 
 def test_three_words_and_signs_say_the_same():
-    found = table()
-    assert parse_question(["a1", "a2", "a3"], found) == parse_question(["a1", "-", "a2", "+", "a3"], found)
-    assert solve_analogy(found, parse_question(["a1", "a2", "a3"], found)).question == "a1 - a2 + a3"
+    embeddings = table()
+    assert parse_question(["a1", "a2", "a3"], embeddings) == parse_question(["a1", "-", "a2", "+", "a3"], embeddings)
+    assert solve_analogy(embeddings, parse_question(["a1", "a2", "a3"], embeddings)).question == "a1 - a2 + a3"
 
 
 @pytest.mark.article("B11", "X15")
-def test_a_planted_analogy_is_found_and_said_to_be():
-    found = planted()
-    answer = solve_analogy(found, parse_question(["a1", "a2", "a3"], found), found.word("a4"))
+def test_a_planted_analogy_is_found():
+    embeddings = planted_table()
+    answer = solve_analogy(embeddings, parse_question(["a1", "a2", "a3"], embeddings), embeddings.word("a4"))
     assert (answer.rank, answer.rank_with_inputs, answer.candidates, answer.holds) == (1, 1, 38, True)
     assert answer.verdict == "this model does: a4 comes first, the words of the question left out"
 
 
 def test_without_leaving_inputs_out_the_answer_is_often_one_of_them():
-    found = table(width=101)  # so wide that no two words have anything in common
-    answer = solve_analogy(found, parse_question(["a1", "a2", "a3"], found))
+    embeddings = table(width=101)  # so wide that no two words have anything in common
+    answer = solve_analogy(embeddings, parse_question(["a1", "a2", "a3"], embeddings))
     assert answer.answers_with_inputs[0].id in (1, 3)
     assert answer.answers[0].id not in (1, 2, 3)
     assert "is one of them" in answer.verdict
 
 
-def test_a_model_that_does_not_is_said_not_to():
-    found = table()
-    terms = parse_question(["a1", "a2", "a3"], found)
-    last = solve_analogy(found, terms, count=41).answers[-1]
-    answer = solve_analogy(found, terms, found.word(last.piece))
+def test_a_failed_analogy_says_so():
+    embeddings = table()
+    terms = parse_question(["a1", "a2", "a3"], embeddings)
+    last = solve_analogy(embeddings, terms, count=41).answers[-1]
+    answer = solve_analogy(embeddings, terms, embeddings.word(last.piece))
     assert (answer.rank, answer.by_chance) == (38, 1.0)
     assert answer.verdict.startswith("this model does not: ")
 
 
-def test_the_chance_of_a_rank_is_what_random_tables_give():
-    found = table()
-    terms, draw = parse_question(["a1", "a2", "a3"], found), np.random.default_rng(3)
-    words = found.words(["a4", "a7 a8"])
-    places = []
+def test_the_chance_of_a_rank_is_its_share_in_random_tables():
+    embeddings = table()
+    terms, generator = parse_question(["a1", "a2", "a3"], embeddings), np.random.default_rng(3)
+    words = embeddings.words(["a4", "a7 a8"])
+    ranks = []
     for _ in range(2000):
-        other = random_table(found, draw)
-        places.append([answer_ranks(other, sum_of_words(other, terms), word, [1, 2, 3])[0] for word in words])
-    one, several = np.array(places).T
+        random_embeddings = random_table(embeddings, generator)
+        ranks.append(
+            [
+                answer_ranks(random_embeddings, sum_of_words(random_embeddings, terms), word, [1, 2, 3])[0]
+                for word in words
+            ]
+        )
+    one_piece, two_pieces = np.array(ranks).T
     for rank in (1, 10, 19, 30):  # binomial: three deviations are below 0.034
-        assert np.mean(one <= rank) == pytest.approx(rank / 38, abs=0.034)
-        assert np.mean(several <= rank) == pytest.approx(rank / 39, abs=0.034)
+        assert np.mean(one_piece <= rank) == pytest.approx(rank / 38, abs=0.034)
+        assert np.mean(two_pieces <= rank) == pytest.approx(rank / 39, abs=0.034)
 
 
-def test_a_word_of_several_pieces_stands_where_their_mean_would():
-    found = table()
-    terms = parse_question(["a1", "a2", "a3"], found)
-    answer = solve_analogy(found, terms, found.word("a7 a8"), count=41)
-    total, mean = sum_of_words(found, terms), (found.vectors[7] + found.vectors[8]) / 2
+def test_a_word_of_several_pieces_ranks_by_their_mean():
+    embeddings = table()
+    terms = parse_question(["a1", "a2", "a3"], embeddings)
+    answer = solve_analogy(embeddings, terms, embeddings.word("a7 a8"), count=41)
+    total, mean = sum_of_words(embeddings, terms), (embeddings.vectors[7] + embeddings.vectors[8]) / 2
     cosine = float(total @ mean / np.sqrt((total**2).sum() * (mean**2).sum()))
-    assert answer.rank == 1 + sum(each.cosine > cosine for each in answer.answers)
-    assert answer.rank_with_inputs == 1 + sum(each.cosine > cosine for each in answer.answers_with_inputs)
+    assert answer.rank == 1 + sum(neighbour.cosine > cosine for neighbour in answer.answers)
+    assert answer.rank_with_inputs == 1 + sum(neighbour.cosine > cosine for neighbour in answer.answers_with_inputs)
     assert answer.candidates == 39
 
 
 def test_accuracy_is_counted_and_compared_with_random_tables():
-    found = planted()
-    good, bad = questions(found, range(4, 37, 4), right=1), questions(found, range(4, 37), right=3)
-    counted = measure_accuracy(found, good + bad)
-    by_hand = sum(solve_analogy(found, terms, expected).rank == 1 for terms, expected in good + bad)
-    assert (counted.count, counted.right) == (42, by_hand)
+    embeddings = planted_table()
+    good, bad = questions(embeddings, range(4, 37, 4), right=1), questions(embeddings, range(4, 37), right=3)
+    accuracy = measure_accuracy(embeddings, good + bad)
+    by_hand = sum(solve_analogy(embeddings, terms, expected).rank == 1 for terms, expected in good + bad)
+    assert (accuracy.count, accuracy.right) == (42, by_hand)
     assert 9 <= by_hand < 42
-    assert 0.0 < counted.random <= counted.most_random < 9
-    assert measure_accuracy(found, good).verdict.startswith("more than chance: 9 of 9 come out")
+    assert 0.0 < accuracy.random <= accuracy.most_random < 9
+    assert measure_accuracy(embeddings, good).verdict.startswith("more than chance: 9 of 9 come out")
     wrong = measure_accuracy(table(), bad)
     assert wrong == measure_accuracy(table(), bad)
     assert ("does not" in wrong.verdict) == (wrong.right <= wrong.most_random)
@@ -126,11 +133,11 @@ def test_what_is_no_analogy_is_refused(words: list[str]):
 
 
 def test_questions_without_an_answer_are_refused():
-    found = table()
+    embeddings = table()
     with pytest.raises(ValueError, match="cancel out"):
-        solve_analogy(found, parse_question(["a1", "-", "a1"], found))
+        solve_analogy(embeddings, parse_question(["a1", "-", "a1"], embeddings))
     for word in ("a2", "a5 a2"):
         with pytest.raises(ValueError, match=f"'{word}' shares a piece with the question"):
-            solve_analogy(found, parse_question(["a1", "a2", "a3"], found), found.word(word))
+            solve_analogy(embeddings, parse_question(["a1", "a2", "a3"], embeddings), embeddings.word(word))
     with pytest.raises(ValueError, match="there is no analogy"):
-        measure_accuracy(found, [])
+        measure_accuracy(embeddings, [])

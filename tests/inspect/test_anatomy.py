@@ -19,18 +19,20 @@ from tests.model.models import every_option, small_config, small_model
 @every_option
 def test_parameters_are_counted_as_torch_counts_them(options):
     model = small_model(**options)
-    found = list_arrays(model)
-    assert count_trained(found) == sum(each.numel() for each in model.parameters())
-    assert count_fixed(found) == sum(each.numel() for each in model.buffers())
+    arrays = list_arrays(model)
+    assert count_trained(arrays) == sum(parameter.numel() for parameter in model.parameters())
+    assert count_fixed(arrays) == sum(buffer.numel() for buffer in model.buffers())
     names = [name for name, _ in model.named_parameters(remove_duplicate=False)]
-    assert [each.name for each in found if each.trained] == sorted(names, key=[e.name for e in found].index)
-    for each in found:
-        owner, _, leaf = each.name.rpartition(".")
-        assert tuple(getattr(model.get_submodule(owner), leaf).shape) == each.shape
+    assert [array.name for array in arrays if array.trained] == sorted(
+        names, key=[array.name for array in arrays].index
+    )
+    for array in arrays:
+        owner, _, leaf = array.name.rpartition(".")
+        assert tuple(getattr(model.get_submodule(owner), leaf).shape) == array.shape
 
 
 @every_option
-def test_the_picture_s_boxes_hold_every_parameter_once(options):
+def test_boxes_hold_every_parameter_once(options):
     model = small_model(**options)
     drawn = read_architecture(model)
     total = 0
@@ -39,29 +41,29 @@ def test_the_picture_s_boxes_hold_every_parameter_once(options):
             total += part.parameters
         else:
             total += part.times * sum(box.parameters for box in chain(*part.parts))
-    assert total == drawn.parameters == sum(each.numel() for each in model.parameters())
+    assert total == drawn.parameters == sum(parameter.numel() for parameter in model.parameters())
 
 
-def test_shared_arrays_are_said_to_be_shared():
-    of = {
+def test_shared_arrays_name_their_owner():
+    shared_of = {
         tie: [(a.name, a.shared_with) for a in list_arrays(small_model(tie=tie)) if a.shared_with]
         for tie in ("all", "none")
     }
     first = "source_embedding.weight"
-    assert of == {"all": [("target_embedding.weight", first), ("output_embedding.weight", first)], "none": []}
+    assert shared_of == {"all": [("target_embedding.weight", first), ("output_embedding.weight", first)], "none": []}
 
 
 @pytest.mark.article("D3", "X6", "X30")
-def test_fixed_and_frozen_arrays_are_not_said_to_be_trained():
+def test_fixed_and_frozen_arrays_are_not_trained():
     model = small_model(positions="sinusoidal")
-    tables = [each for each in list_arrays(model) if each.kind == "Sinusoidal"]
-    assert [(each.name, each.trained) for each in tables] == [
+    tables = [array for array in list_arrays(model) if array.kind == "Sinusoidal"]
+    assert [(array.name, array.trained) for array in tables] == [
         ("source_positions.table", False),
         ("target_positions.table", False),
     ]
-    assert all(each.trained for each in list_arrays(small_model(positions="learned")) if each.kind == "Learned")
+    assert all(array.trained for array in list_arrays(small_model(positions="learned")) if array.kind == "Learned")
     model.get_parameter("encoder_norm.bias").requires_grad_(False)
-    assert [each.name for each in list_arrays(model) if not each.trained][-1] == "encoder_norm.bias"
+    assert [array.name for array in list_arrays(model) if not array.trained][-1] == "encoder_norm.bias"
 
 
 def layers(model: Transformer, stack: str) -> list[EqualLayers]:
@@ -91,7 +93,7 @@ def test_sizes_are_read_from_the_live_model():
     assert [part[1].detail for part in encoder.parts] == ["3 heads of 10", "30 → 34 → 30, swiglu"]
 
 
-def test_a_layer_unlike_the_others_is_drawn_apart():
+def test_a_different_layer_gets_its_own_box():
     torch.manual_seed(1)
     model = Transformer(small_config(decoder_layers=3))
     model.decoder[2].ffn.inner = torch.nn.Linear(30, 11)
@@ -108,7 +110,7 @@ def test_a_layer_unlike_the_others_is_drawn_apart():
         ("none", []),
     ],
 )
-def test_positions_are_drawn_as_they_are(positions: str, words: list[str]):
+def test_positions_have_their_box(positions: str, words: list[str]):
     boxes = [
         part
         for part in read_architecture(small_model(positions=positions)).encoder

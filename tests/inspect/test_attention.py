@@ -22,19 +22,19 @@ ATTENTIONS = attention_names(ball().config)
 
 
 @cache
-def long() -> Trace:
+def long_trace() -> Trace:
     return small_traced().trace("zebra Ü 犬, the ball!", target="La bola es azul.")
 
 
 @cache
-def exact() -> Trace:
+def double_trace() -> Trace:
     return small_traced(double=True).trace("zebra Ü 犬, the ball!", target="La bola es azul.")
 
 
-def planted(trace: Trace, **patterns: np.ndarray) -> Trace:
-    """The same with other patterns: encoder_0_self=..."""
+def with_patterns(trace: Trace, **patterns: np.ndarray) -> Trace:
+    """A copy of a trace with other patterns: encoder_0_self=..."""
     tensors = {name: np.array(trace.values_of(name)) for name in trace}
-    tensors |= {f"{name.replace('_', '.')}.pattern": each for name, each in patterns.items()}
+    tensors |= {f"{name.replace('_', '.')}.pattern": pattern for name, pattern in patterns.items()}
     return Trace(replace(trace.facts), trace.config, tensors, trace.origin)
 
 
@@ -43,18 +43,18 @@ def planted(trace: Trace, **patterns: np.ndarray) -> Trace:
 @pytest.mark.parametrize("head", [None, 0, 2])
 @pytest.mark.parametrize("pieces", [False, True])
 def test_every_row_of_weights_sums_to_one(name: str, head: int | None, pieces: bool):
-    assert attention_table(long(), name, head, pieces=pieces).sums == pytest.approx(1.0, abs=1e-6)
+    assert attention_table(long_trace(), name, head, pieces=pieces).sums == pytest.approx(1.0, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", ATTENTIONS)
 def test_pieces_and_stages_are_those_of_the_trace(name: str):
     trace, head = ball(), 1
     for stage in STAGES:
-        found = attention_table(trace, name, head, stage=stage, pieces=True)
+        attention = attention_table(trace, name, head, stage=stage, pieces=True)
         values = trace.values_of(f"{name}.{stage}")[head]
-        seen = np.isfinite(found.values)
-        np.testing.assert_allclose(found.values[seen], values[seen], rtol=1e-12)
-        assert seen.all() == (not (name.startswith("decoder") and name.endswith("self")))
+        readable = np.isfinite(attention.values)
+        np.testing.assert_allclose(attention.values[readable], values[readable], rtol=1e-12)
+        assert readable.all() == (not (name.startswith("decoder") and name.endswith("self")))
     raw, scaled = (attention_table(trace, name, head, stage=stage).values for stage in ("products", "scores"))
     width = trace.config.d_model // trace.config.heads
     np.testing.assert_allclose(scaled * width**0.5, raw, rtol=1e-5)
@@ -66,19 +66,19 @@ def test_pieces_and_stages_are_those_of_the_trace(name: str):
 
 
 @pytest.mark.article("D10", "X30")
-def test_no_future_is_shown_in_the_decoder():
-    trace = long()
+def test_the_decoder_shows_no_future():
+    trace = long_trace()
     for pieces in (False, True):
-        found = attention_table(trace, "decoder.1.self", 0, pieces=pieces)
-        future = np.triu(np.ones_like(found.values, dtype=bool), k=1)
-        assert np.isnan(found.values[future]).all()
-        assert np.isfinite(found.values[~future]).all()
+        attention = attention_table(trace, "decoder.1.self", 0, pieces=pieces)
+        future = np.triu(np.ones_like(attention.values, dtype=bool), k=1)
+        assert np.isnan(attention.values[future]).all()
+        assert np.isfinite(attention.values[~future]).all()
         assert np.isfinite(attention_table(trace, "decoder.1.cross", 0, pieces=pieces).values).all()
 
 
 @pytest.mark.article("A3")
 def test_the_mean_is_the_mean_of_the_heads():
-    trace = long()
+    trace = long_trace()
     heads = [attention_table(trace, "encoder.1.self", head).values for head in range(3)]
     np.testing.assert_allclose(attention_table(trace, "encoder.1.self").values, np.mean(heads, axis=0))
 
@@ -87,23 +87,23 @@ def test_the_mean_is_the_mean_of_the_heads():
 @pytest.mark.parametrize("name", ATTENTIONS)
 @pytest.mark.parametrize("pieces", [False, True])
 def test_the_terms_sum_to_what_the_model_computed(name: str, pieces: bool):
-    trace = exact()
+    trace = double_trace()
     for word in ("ball", "zebra") if name.startswith("encoder") else ("bola", "azul"):
         for head in (None, 0, 1):
-            found = attention_row_as_sum(trace, name, word, head, pieces=pieces)
-            assert found.error < 1e-12
-            assert sum(term.weight for term in found.terms) == pytest.approx(1.0)
-            assert sum(term.share for term in found.terms) == pytest.approx(1.0)
-            assert found.norm <= sum(term.norm for term in found.terms) + 1e-12
-            for term in found.terms:
+            row_sum = attention_row_as_sum(trace, name, word, head, pieces=pieces)
+            assert row_sum.error < 1e-12
+            assert sum(term.weight for term in row_sum.terms) == pytest.approx(1.0)
+            assert sum(term.share for term in row_sum.terms) == pytest.approx(1.0)
+            assert row_sum.norm <= sum(term.norm for term in row_sum.terms) + 1e-12
+            for term in row_sum.terms:
                 assert term.norm == pytest.approx(term.weight * term.value)
 
 
 def test_the_value_of_a_piece_is_as_long_as_the_value_the_model_made():
     trace = ball()
-    found = attention_row_as_sum(trace, "encoder.0.self", "blue", 2, pieces=True)
+    row_sum = attention_row_as_sum(trace, "encoder.0.self", "blue", 2, pieces=True)
     lengths = np.linalg.norm(trace.values_of("encoder.0.self.v")[2], axis=-1)
-    assert [term.value for term in found.terms] == pytest.approx(lengths, rel=1e-5)
+    assert [term.value for term in row_sum.terms] == pytest.approx(lengths, rel=1e-5)
 
 
 def test_a_wrong_value_does_not_sum_to_the_head_s_output():
@@ -115,15 +115,15 @@ def test_a_wrong_value_does_not_sum_to_the_head_s_output():
     assert attention_row_as_sum(trace, "encoder.0.self", "blue", 0).error < 1e-5
 
 
-def test_the_future_is_no_term():
-    found = attention_row_as_sum(long(), "decoder.0.self", "es", 0)
-    assert [term.label for term in found.terms] == ["<s>", "La", "bola", "es"]
+def test_a_sum_has_no_future_terms():
+    row_sum = attention_row_as_sum(long_trace(), "decoder.0.self", "es", 0)
+    assert [term.label for term in row_sum.terms] == ["<s>", "La", "bola", "es"]
 
 
 @pytest.mark.article("C28")
 @pytest.mark.parametrize("name", [name for name in ATTENTIONS if name.endswith("self")])
 def test_rows_of_rollout_sum_to_one(name: str):
-    trace = long()
+    trace = long_trace()
     assert attention_rollout(trace, name).sum(axis=1) == pytest.approx(1.0, abs=1e-6)
     assert rollout_table(trace, name).sums == pytest.approx(1.0, abs=1e-6)
     assert rollout_table(trace, name, pieces=True).values[0, 0] > 0.0
@@ -136,26 +136,29 @@ def test_rollout_by_hand():
     before = np.roll(np.eye(length), 1, axis=0)  # each position reads the one before it, the first the last
     last = np.zeros((length, length))
     last[:, -1] = 1.0
-    one, two = (np.repeat(each[None], heads, axis=0) for each in (before, last))
-    found = attention_rollout(planted(trace, encoder_0_self=one, encoder_1_self=two), "encoder.1.self")
+    first_layer, second_layer = (np.repeat(pattern[None], heads, axis=0) for pattern in (before, last))
+    rollout = attention_rollout(
+        with_patterns(trace, encoder_0_self=first_layer, encoder_1_self=second_layer), "encoder.1.self"
+    )
     for i in range(length):
         expected = np.zeros(length)  # half stays, of which half is from before; half comes from the last, likewise
         expected[i] += 0.25
         expected[i - 1] += 0.25
         expected[-1] += 0.25
         expected[-2] += 0.25
-        assert found[i] == pytest.approx(expected)
-    untouched = planted(trace, encoder_0_self=np.repeat(np.eye(length)[None], heads, axis=0))
+        assert rollout[i] == pytest.approx(expected)
+    untouched = with_patterns(trace, encoder_0_self=np.repeat(np.eye(length)[None], heads, axis=0))
     assert attention_rollout(untouched, "encoder.0.self") == pytest.approx(np.eye(length))
 
 
 @pytest.mark.article("C28")
 def test_distances_by_hand():
-    apart = np.abs(np.subtract.outer(range(4), range(4)))
-    assert mean_distance(np.eye(4), apart) == 0.0
-    assert mean_distance(np.eye(4, k=1) + np.eye(4, k=-3), apart) == pytest.approx((1 + 1 + 1 + 3) / 4)
-    assert mean_distance(np.full((4, 4), 0.1), apart) == pytest.approx(1.25)  # the mean of |i - j|, whatever its mass
-    assert mean_distance(np.zeros((4, 4)), apart) is None
+    distances = np.abs(np.subtract.outer(range(4), range(4)))
+    assert mean_distance(np.eye(4), distances) == 0.0
+    assert mean_distance(np.eye(4, k=1) + np.eye(4, k=-3), distances) == pytest.approx((1 + 1 + 1 + 3) / 4)
+    # the mean of |i - j|, whatever its mass
+    assert mean_distance(np.full((4, 4), 0.1), distances) == pytest.approx(1.25)
+    assert mean_distance(np.zeros((4, 4)), distances) is None
 
 
 def test_heads_that_read_a_neighbour_are_one_piece_away():
@@ -165,17 +168,17 @@ def test_heads_that_read_a_neighbour_are_one_piece_away():
     pattern[0, :, -1] = 1.0
     pattern[1, range(length), range(length)] = 1.0
     pattern[2, 1:length, : length - 1] = np.eye(length - 1)
-    found = reading_distances(planted(trace, encoder_0_self=pattern), "encoder")
-    assert found[0].heads == [None, 0.0, 1.0]
-    assert found[0].mean == 0.5
-    assert [each.attention for each in found] == ["encoder.0.self", "encoder.1.self"]
-    assert found[1].even == pytest.approx(np.abs(np.subtract.outer(range(length), range(length))).mean())
+    encoder = reading_distances(with_patterns(trace, encoder_0_self=pattern), "encoder")
+    assert encoder[0].heads == [None, 0.0, 1.0]
+    assert encoder[0].mean == 0.5
+    assert [attention.attention for attention in encoder] == ["encoder.0.self", "encoder.1.self"]
+    assert encoder[1].even == pytest.approx(np.abs(np.subtract.outer(range(length), range(length))).mean())
     decoder = reading_distances(trace, "decoder")
     rows = len(trace.inputs.ids) - 1
     assert decoder[0].even == pytest.approx(np.mean([np.mean(range(n + 1)) for n in range(rows)]))
 
 
-def test_attentions_without_heads_are_told_and_passed_over():
+def test_attentions_without_heads_are_refused_or_skipped():
     model = small_traced(fewer_heads="encoder.0.self:1 encoder.1.self:0")
     trace = model.trace("The ball is blue.", target="La bola es azul.")
     assert attention_table(trace, "encoder.0.self").sums == pytest.approx(1.0, abs=1e-6)
@@ -183,7 +186,7 @@ def test_attentions_without_heads_are_told_and_passed_over():
         attention_table(trace, "encoder.1.self")
     with pytest.raises(ValueError, match="has heads 0 to 0; head 1 is none"):
         attention_table(trace, "encoder.0.self", 1)
-    assert [len(each.heads) for each in reading_distances(trace, "encoder")] == [1, 0]
+    assert [len(attention.heads) for attention in reading_distances(trace, "encoder")] == [1, 0]
 
 
 @pytest.mark.parametrize(
@@ -201,7 +204,7 @@ def test_attentions_without_heads_are_told_and_passed_over():
         (lambda t: attention_rollout(t, "decoder.0.cross"), "decoder.0.cross joins two"),
     ],
 )
-def test_what_there_is_not_is_told(ask, message: str):
+def test_unknown_names_are_refused(ask, message: str):
     with pytest.raises(ValueError, match=r".") as raised:
         ask(ball())
     assert message in str(raised.value)

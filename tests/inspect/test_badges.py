@@ -13,12 +13,12 @@ from tests.trace.traced import small_traced
 def saved(tmp_path):
     """A model directory."""
     model = small_traced(fewer_heads="encoder.1.self:1")
-    place = tmp_path / "best"
-    bundle.save_bundle(place, model.bundle.model, small_tokenizer(), step=0)
-    return bundle.load_bundle(place)
+    directory = tmp_path / "best"
+    bundle.save_bundle(directory, model.bundle.model, small_tokenizer(), step=0)
+    return bundle.load_bundle(directory)
 
 
-def study(saved, **changes):
+def badges_table(saved, **changes):
     heads = [
         {
             "attention": attention,
@@ -35,59 +35,65 @@ def study(saved, **changes):
     return {**table, "heads": heads, **changes}
 
 
-def written(saved, table):
+def write_badges(saved, table):
     badges_path(saved).write_text(table if isinstance(table, str) else json.dumps(table), encoding="utf-8")
 
 
 def test_badges_stand_beside_the_model_directory(saved):
     assert badges_path(saved) == saved.directory.parent / "best.heads.json"
-    written(saved, study(saved))
-    found = read_badges(saved)
-    assert len(found["heads"]) == 3 * (2 + 2 * 3) - 2
-    assert found["pairs"] == 31
+    write_badges(saved, badges_table(saved))
+    badges = read_badges(saved)
+    assert len(badges["heads"]) == 3 * (2 + 2 * 3) - 2
+    assert badges["pairs"] == 31
 
 
 def broken_head(saved, **changes):
-    table = study(saved)
+    table = badges_table(saved)
     return {**table, "heads": [{**table["heads"][0], **changes}, *table["heads"][1:]]}
 
 
 @pytest.mark.parametrize(
-    ("made", "says"),
+    ("make_content", "says"),
     [
-        (lambda saved: study(saved, sha256="0" * 64), "was made with other weights"),
-        (lambda saved: study(saved, format=2), "is no file of badges that this program reads"),
+        (lambda saved: badges_table(saved, sha256="0" * 64), "was made with other weights"),
+        (
+            lambda saved: badges_table(saved, format=2),
+            "is no file of badges that this program reads",
+        ),
         (lambda saved: [1], "is no file of badges"),
         (lambda saved: "{", "cannot be read"),
-        (lambda saved: study(saved, pairs="many"), "is damaged: pairs"),
-        (lambda saved: study(saved, loss=float("nan")), "is damaged: loss"),
-        (lambda saved: study(saved, rules={"R": 3}), "is damaged: rules"),
-        (lambda saved: study(saved, heads={}), "is damaged: heads"),
-        (lambda saved: study(saved, heads=study(saved)["heads"][1:]), "names other heads"),
+        (lambda saved: badges_table(saved, pairs="many"), "is damaged: pairs"),
+        (lambda saved: badges_table(saved, loss=float("nan")), "is damaged: loss"),
+        (lambda saved: badges_table(saved, rules={"R": 3}), "is damaged: rules"),
+        (lambda saved: badges_table(saved, heads={}), "is damaged: heads"),
+        (
+            lambda saved: badges_table(saved, heads=badges_table(saved)["heads"][1:]),
+            "names other heads",
+        ),
         (lambda saved: broken_head(saved, head=99), "names other heads"),
         (lambda saved: broken_head(saved, silent=None), "one of its heads"),
         (lambda saved: broken_head(saved, badges=[{"mark": 1}]), "one of its heads"),
     ],
 )
-def test_a_file_that_is_not_of_this_model_is_told_and_how_to_make_one(saved, made, says):
-    written(saved, made(saved))
+def test_a_wrong_file_is_refused_with_the_command(saved, make_content, says):
+    write_badges(saved, make_content(saved))
     with pytest.raises(ValueError, match=says) as error:
         read_badges(saved)
     assert f"pellucid inspect heads {saved.directory}" in str(error.value)
 
 
-def test_where_there_is_none_the_page_is_told_the_command(saved):
+def test_a_missing_file_is_answered_with_the_command(saved):
     with pytest.raises(ValueError, match="were not studied; run: pellucid inspect heads"):
         read_badges(saved)
     trace = small_traced().trace("Yes.", beam=1)
-    found = perform_act(trace, "heads", {})
-    assert isinstance(found, dict)
-    assert found["study"] is None
-    assert "were not studied" in found["says"]
+    answer = perform_act(trace, "heads", {})
+    assert isinstance(answer, dict)
+    assert answer["study"] is None
+    assert "were not studied" in answer["says"]
 
 
-def test_a_file_too_large_to_be_one_is_not_read(saved, monkeypatch):
+def test_a_large_file_is_not_read(saved, monkeypatch):
     monkeypatch.setattr("pellucid.inspect.badges.LARGEST_FILE", 10)
-    written(saved, study(saved))
+    write_badges(saved, badges_table(saved))
     with pytest.raises(ValueError, match="more than 10 bytes"):
         read_badges(saved)

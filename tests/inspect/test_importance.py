@@ -21,32 +21,32 @@ def model_and_pairs(**options):
     return model, small_pairs(model.config)
 
 
-def zeroed(model: Transformer, head: Head) -> None:
+def zero_head(model: Transformer, head: Head) -> None:
     width = model.config.d_model // model.config.heads
     with torch.no_grad():
         weight = model.get_parameter(f"{head.attention}.output.weight")
         weight[:, head.number * width : (head.number + 1) * width] = 0.0
 
 
-def with_factor(model: Transformer, pairs, head: Head, factor: float) -> np.ndarray:
-    """The loss of each pair, a piece, with one head times a factor."""
-    found = np.zeros(len(pairs))
+def losses_with_factor(model: Transformer, pairs, head: Head, factor: float) -> np.ndarray:
+    """Loss of each pair, a piece, with one head times a factor."""
+    losses = np.zeros(len(pairs))
     with inference_only(model):
         for batch in study_batches(pairs, model.config, torch.device("cpu")):
             ones = torch.ones(len(batch.numbers), model.config.heads, dtype=model.output_embedding.weight.dtype)
             ones[:, head.number] = factor
             watch = gate_heads({head.attention: ones})
-            of_pairs = importance.batch_losses(model, model.encode(batch.source.ids, watch), batch, watch)
-            found[batch.numbers] = (of_pairs / batch.target_out.not_padding.sum(dim=1)).numpy()
-    return found
+            summed = importance.batch_losses(model, model.encode(batch.source.ids, watch), batch, watch)
+            losses[batch.numbers] = (summed / batch.target_out.not_padding.sum(dim=1)).numpy()
+    return losses
 
 
 def test_the_loss_is_that_of_scoring():
     model, pairs = model_and_pairs(double=True)
     scores = Translator(model, small_tokenizer()).score(SOURCES, TARGETS, batch=2)
-    [found] = pair_losses(model, pairs, [()])
-    assert found == pytest.approx([-each.log_prob for each in scores], rel=1e-5)
-    assert pairs.pieces == sum(len(each.pieces) for each in scores)
+    [losses] = pair_losses(model, pairs, [()])
+    assert losses == pytest.approx([-score.log_prob for score in scores], rel=1e-5)
+    assert pairs.pieces == sum(len(score.pieces) for score in scores)
 
 
 def test_factors_of_one_change_no_bit():
@@ -59,13 +59,13 @@ def test_factors_of_one_change_no_bit():
                 model(batch.source.ids, batch.target_in.ids, watch)
                 for watch in (Edit({}), silence_watcher([]), gate_heads(ones))
             ]
-        assert all(torch.equal(runs[0], each) for each in runs[1:])
+        assert all(torch.equal(runs[0], run) for run in runs[1:])
 
 
-def test_a_head_that_is_not_read_matters_nothing_at_all():
+def test_a_head_that_is_not_read_has_no_importance():
     model, pairs = model_and_pairs()
     for head in (Head("encoder.1.self", 2), Head("decoder.0.self", 1), Head("decoder.2.cross", 0)):
-        zeroed(model, head)
+        zero_head(model, head)
         base, silent = pair_losses(model, pairs, [(), [head]])
         assert np.array_equal(base, silent)
         assert importance.loss_change(base, silent, pairs.pieces).value == 0.0
@@ -83,14 +83,14 @@ def test_a_head_that_is_not_read_matters_nothing_at_all():
 )
 def test_gradients_are_finite_differences(options, step: float):
     model, pairs = model_and_pairs(double=True, **options)
-    found = importance.head_gradients(model, pairs)
+    gradients = importance.head_gradients(model, pairs)
     for head in (Head("encoder.0.self", 1), Head("decoder.1.self", 0), Head("decoder.2.cross", 2)):
-        up, down = (with_factor(model, pairs, head, 1 + sign * step) for sign in (1, -1))
+        up, down = (losses_with_factor(model, pairs, head, 1 + sign * step) for sign in (1, -1))
         slope = (up - down) / (2 * step)
-        column = found[:, list_heads(model.config).index(head)]
+        column = gradients[:, list_heads(model.config).index(head)]
         assert np.abs(column - slope).max() <= 1e-4 * np.abs(slope).max()
-    expected = importance.expected_gradient(found)
-    assert expected == pytest.approx([np.mean([abs(row[n]) for row in found]) for n in range(len(expected))])
+    expected = importance.expected_gradient(gradients)
+    assert expected == pytest.approx([np.mean([abs(row[n]) for row in gradients]) for n in range(len(expected))])
 
 
 def test_gradients_leave_the_model_as_it_was():
@@ -99,11 +99,13 @@ def test_gradients_leave_the_model_as_it_was():
     first = next(model.parameters()).requires_grad_(False)
     importance.head_gradients(model, pairs)
     assert model.training
-    assert all(each.grad is None for each in model.parameters())
-    assert [each.requires_grad for each in model.parameters()] == [each is not first for each in model.parameters()]
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert [parameter.requires_grad for parameter in model.parameters()] == [
+        parameter is not first for parameter in model.parameters()
+    ]
 
 
-def test_a_factor_of_zero_is_silence_and_so_is_a_head_without_weights():
+def test_factor_zero_and_zero_weights_are_silence():
     model, pairs = model_and_pairs(double=True)
     heads = [
         Head("encoder.0.self", 2),
@@ -111,10 +113,10 @@ def test_a_factor_of_zero_is_silence_and_so_is_a_head_without_weights():
         Head("decoder.1.cross", 1),
         Head("decoder.2.self", 0),
     ]
-    every = pair_losses(model, pairs, [[head] for head in heads])
-    for head, silent in zip(heads, every, strict=True):
+    losses = pair_losses(model, pairs, [[head] for head in heads])
+    for head, silent in zip(heads, losses, strict=True):
         a_piece = [loss / len(ids) for loss, (ids, _) in zip(silent, pairs.targets, strict=True)]
-        assert with_factor(model, pairs, head, 0.0) == pytest.approx(a_piece, rel=1e-12)
+        assert losses_with_factor(model, pairs, head, 0.0) == pytest.approx(a_piece, rel=1e-12)
         [weightless] = pair_losses(silence_in_weights(model, [head]), pairs, [()])
         assert weightless == pytest.approx(silent, rel=1e-12)
     [together], [weightless] = (
@@ -126,16 +128,16 @@ def test_a_factor_of_zero_is_silence_and_so_is_a_head_without_weights():
 
 def test_a_silent_copy_shares_all_other_weights():
     model, _ = model_and_pairs(tie="all")
-    before = {name: each.clone() for name, each in model.named_parameters()}
+    before = {name: parameter.clone() for name, parameter in model.named_parameters()}
     copy = silence_in_weights(model, [Head("decoder.0.cross", 1)])
-    assert all(torch.equal(each, before[name]) for name, each in model.named_parameters())
-    apart = [name for name, each in copy.named_parameters() if each is not model.get_parameter(name)]
-    assert apart == ["decoder.0.cross.output.weight"]
+    assert all(torch.equal(parameter, before[name]) for name, parameter in model.named_parameters())
+    copied = [name for name, parameter in copy.named_parameters() if parameter is not model.get_parameter(name)]
+    assert copied == ["decoder.0.cross.output.weight"]
     assert copy.source_embedding is not model.source_embedding
     assert copy.source_embedding.weight is copy.output_embedding.weight
 
 
-def test_each_variant_stands_for_itself():
+def test_variants_are_independent():
     model, pairs = model_and_pairs()
     heads = list_heads(model.config)
     variants = [heads[:1], heads[-2:], heads[:4], heads[3:9], (), heads[:1] + heads[-2:], heads, ()]
@@ -150,20 +152,20 @@ def test_neighbours_in_a_batch_change_nothing(monkeypatch):
     heads = list_heads(model.config)[::5]
     together = pair_losses(model, pairs, [[head] for head in heads]), importance.head_gradients(model, pairs)
     monkeypatch.setattr("pellucid.inspect.study_pairs.NUMBERS_PER_BATCH", 1)
-    alone = pair_losses(model, pairs, [[head] for head in heads]), importance.head_gradients(model, pairs)
-    for a, b in zip(together, alone, strict=True):
+    one_by_one = pair_losses(model, pairs, [[head] for head in heads]), importance.head_gradients(model, pairs)
+    for a, b in zip(together, one_by_one, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
-def test_a_change_has_the_error_of_its_mean():
+def test_the_error_of_a_change_by_hand():
     change = importance.loss_change(np.array([1.0, 2.0, 3.0]), np.array([1.5, 2.0, 4.0]), pieces=10)
     assert change.value == pytest.approx(0.15)
     assert change.error == pytest.approx(math.sqrt(3) * 0.5 / 10)
 
 
 def test_each_attention_has_length_one():
-    found = importance.normalise_by_attention(np.array([3.0, 4.0, 0.0, 0.0, 1.0, 0.0]), [2, 2, 2])
-    assert found.tolist() == [0.6, 0.8, 0.0, 0.0, 1.0, 0.0]
+    normalised = importance.normalise_by_attention(np.array([3.0, 4.0, 0.0, 0.0, 1.0, 0.0]), [2, 2, 2])
+    assert normalised.tolist() == [0.6, 0.8, 0.0, 0.0, 1.0, 0.0]
 
 
 def test_spearman_is_the_correlation_of_ranks():
@@ -185,12 +187,12 @@ def test_kinds_share_all_heads_among_them():
 
 def test_orders_begin_with_what_matters_most():
     heads = [Head("encoder.0.self", n) for n in range(5)]
-    found = importance.head_orders(heads, {"ablation": [0.1, 0.5, -0.2, 0.3, 0.0]}, random=2, seed=7)
-    assert [head.number for head in found["ablation"]] == [1, 3, 0, 4, 2]
-    assert list(found) == ["ablation", "random 1", "random 2"]
-    assert sorted(found["random 1"]) == heads
-    assert found == importance.head_orders(heads, {"ablation": [0.1, 0.5, -0.2, 0.3, 0.0]}, random=2, seed=7)
-    assert found["random 1"] != importance.head_orders(heads, {}, random=1, seed=8)["random 1"]
+    orders = importance.head_orders(heads, {"ablation": [0.1, 0.5, -0.2, 0.3, 0.0]}, random=2, seed=7)
+    assert [head.number for head in orders["ablation"]] == [1, 3, 0, 4, 2]
+    assert list(orders) == ["ablation", "random 1", "random 2"]
+    assert sorted(orders["random 1"]) == heads
+    assert orders == importance.head_orders(heads, {"ablation": [0.1, 0.5, -0.2, 0.3, 0.0]}, random=2, seed=7)
+    assert orders["random 1"] != importance.head_orders(heads, {}, random=1, seed=8)["random 1"]
 
 
 @pytest.mark.parametrize(("heads", "points"), [(48, 9), (3, 9), (1, 2), (144, 5)])

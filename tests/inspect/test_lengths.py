@@ -5,15 +5,19 @@ import pytest
 from pellucid.inspect.lengths import MeasuredSentence, bucket_by_length, join_lines
 
 
-def of(pieces: int, log_prob: float = -2.0, translation: str = "ab", reference: str = "abcd") -> MeasuredSentence:
+def make_sentence(
+    pieces: int, log_prob: float = -2.0, translation: str = "ab", reference: str = "abcd"
+) -> MeasuredSentence:
     return MeasuredSentence(pieces, log_prob, 4, translation, reference)
 
 
 @pytest.mark.article("B15")
 def test_each_sentence_is_in_the_bucket_of_its_length():
     sizes = [1, 4, 5, 8, 9, 16, 17, 40]
-    found = bucket_by_length([of(size) for size in sizes], lambda texts, references: float(len(texts)), longest_seen=10)
-    assert [(b.first, b.last, b.sentences, b.unseen) for b in found] == [
+    buckets = bucket_by_length(
+        [make_sentence(size) for size in sizes], lambda texts, references: float(len(texts)), longest_seen=10
+    )
+    assert [(b.first, b.last, b.sentences, b.unseen) for b in buckets] == [
         (1, 4, 2, False),
         (5, 8, 2, False),
         (9, 10, 1, False),
@@ -21,8 +25,8 @@ def test_each_sentence_is_in_the_bucket_of_its_length():
         (17, 32, 1, True),
         (33, 40, 1, True),
     ]
-    assert sum(b.sentences for b in found) == len(sizes)
-    longest = bucket_by_length([of(size) for size in sizes], lambda *_: 0.0, longest_seen=17)
+    assert sum(b.sentences for b in buckets) == len(sizes)
+    longest = bucket_by_length([make_sentence(size) for size in sizes], lambda *_: 0.0, longest_seen=17)
     assert [b.unseen for b in longest if b.first == b.last == 17] == [False]
 
 
@@ -36,20 +40,23 @@ def test_losses_are_added_up_and_divided_once():
 
 
 def test_the_score_is_of_the_texts_of_the_bucket():
-    asked = []
-    bucket_by_length([of(2, translation="x"), of(20, translation="y")], lambda *texts: asked.append(texts) or 0.0)
-    assert asked == [(["x"], ["abcd"]), (["y"], ["abcd"])]
+    scored = []
+    bucket_by_length(
+        [make_sentence(2, translation="x"), make_sentence(20, translation="y")],
+        lambda *texts: scored.append(texts) or 0.0,
+    )
+    assert scored == [(["x"], ["abcd"]), (["y"], ["abcd"])]
 
 
 def test_edges_may_be_given():
-    found = bucket_by_length([of(n) for n in range(1, 8)], lambda *_: 0.0, edges=[2, 5])
-    assert [(b.first, b.last, b.sentences) for b in found] == [(1, 2, 2), (3, 5, 3), (6, 7, 2)]
+    buckets = bucket_by_length([make_sentence(n) for n in range(1, 8)], lambda *_: 0.0, edges=[2, 5])
+    assert [(b.first, b.last, b.sentences) for b in buckets] == [(1, 2, 2), (3, 5, 3), (6, 7, 2)]
 
 
-def test_lines_put_together_stay_in_order_and_none_is_used_twice_at_once():
+def test_joined_lines_stay_in_order_and_share_no_line():
     lines = ["a ", "b", "c", "d", "e"]
-    found = join_lines(lines, limit=3)
-    assert found == ["a", "b", "c", "d", "e", "a b", "c d", "a b c"]
+    joined = join_lines(lines, limit=3)
+    assert joined == ["a", "b", "c", "d", "e", "a b", "c d", "a b c"]
     assert join_lines(lines, limit=9)[-1] == "a b c d e"
 
 

@@ -9,8 +9,8 @@ from tests.trace.copying import copying_model, word_tokenizer
 from tests.trace.traced import ball, small_traced
 
 
-def seen(model: Model, sentence: str = "The ball is blue.") -> Trace:
-    """A trace that keeps what the lens needs, and no more."""
+def trace_for_lens(model: Model, sentence: str = "The ball is blue.") -> Trace:
+    """Trace a sentence with the tensors that the lens needs, and no more."""
     return model.trace(sentence, keep=[*residual_tensors(model.bundle.model.config).values(), "logits"])
 
 
@@ -19,18 +19,18 @@ def seen(model: Model, sentence: str = "The ball is blue.") -> Trace:
 @pytest.mark.parametrize("tie", ["all", "none"])
 def test_the_last_layer_says_what_the_model_says(norm: str, tie: str):
     model = small_traced(norm=norm, tie=tie)
-    trace = seen(model)
-    places = residual_tensors(model.bundle.model.config)
-    assert list(places) == ["input", "layer 0", "layer 1", "layer 2"]
-    last = early_logits(model.bundle.model, trace.values_of(places["layer 2"])).numpy()
+    trace = trace_for_lens(model)
+    tensors = residual_tensors(model.bundle.model.config)
+    assert list(tensors) == ["input", "layer 0", "layer 1", "layer 2"]
+    last = early_logits(model.bundle.model, trace.values_of(tensors["layer 2"])).numpy()
     assert last == pytest.approx(trace.values_of("logits"), rel=1e-6, abs=1e-6)
-    found = logit_lens(trace, count=4)
-    for saying, step in zip(found.rows[-1], trace.steps, strict=True):
-        assert [each.id for each in saying.top] == [each.id for each in step.top[:4]]
-        assert [each.prob for each in saying.top] == pytest.approx([each.prob for each in step.top[:4]], rel=1e-5)
-        assert (saying.rank, saying.divergence) == (step.rank, 0.0)
-        assert saying.prob == pytest.approx(step.chosen.prob, rel=1e-5)
-        assert saying.entropy == pytest.approx(step.entropy, rel=1e-4, abs=1e-6)
+    lens = logit_lens(trace, count=4)
+    for cell, step in zip(lens.rows[-1], trace.steps, strict=True):
+        assert [piece.id for piece in cell.top] == [piece.id for piece in step.top[:4]]
+        assert [piece.prob for piece in cell.top] == pytest.approx([piece.prob for piece in step.top[:4]], rel=1e-5)
+        assert (cell.rank, cell.divergence) == (step.rank, 0.0)
+        assert cell.prob == pytest.approx(step.chosen.prob, rel=1e-5)
+        assert cell.entropy == pytest.approx(step.entropy, rel=1e-4, abs=1e-6)
 
 
 def test_a_row_is_the_norm_and_the_output_by_hand():
@@ -49,32 +49,32 @@ def test_a_row_is_the_norm_and_the_output_by_hand():
     probs /= probs.sum(axis=1, keepdims=True)
     row = logit_lens(trace).rows[2]
     ids = trace.target.ids
-    assert [each.prob for each in row] == pytest.approx([probs[t, i] for t, i in enumerate(ids)], rel=1e-3)
-    assert [each.rank for each in row] == [1 + int((logits[t] > logits[t, i]).sum()) for t, i in enumerate(ids)]
+    assert [cell.prob for cell in row] == pytest.approx([probs[t, i] for t, i in enumerate(ids)], rel=1e-3)
+    assert [cell.rank for cell in row] == [1 + int((logits[t] > logits[t, i]).sum()) for t, i in enumerate(ids)]
     last = trace.values_of("logits").astype(float)
     last = np.exp(last - last.max(axis=1, keepdims=True))
     last /= last.sum(axis=1, keepdims=True)
     divergence = (last * np.log(last / probs)).sum(axis=1)
-    assert [each.divergence for each in row] == pytest.approx(divergence, rel=1e-3, abs=1e-5)
+    assert [cell.divergence for cell in row] == pytest.approx(divergence, rel=1e-3, abs=1e-5)
 
 
-def test_a_layer_that_adds_nothing_says_what_the_one_before_said():
+def test_a_layer_that_adds_nothing_repeats_the_one_before():
     model = small_traced()
     layer = model.bundle.model.decoder[2]
     with torch.no_grad():
         for name in ("self.output", "cross.output", "ffn.outer"):
             layer.get_parameter(f"{name}.weight").zero_()
             layer.get_parameter(f"{name}.bias").zero_()
-    found = logit_lens(seen(model))
-    assert found.rows[3] == found.rows[2] != found.rows[1]
+    lens = logit_lens(trace_for_lens(model))
+    assert lens.rows[3] == lens.rows[2] != lens.rows[1]
 
 
-def test_a_piece_is_settled_from_where_on_it_stays_first():
-    found = logit_lens(ball())
-    for step, place in enumerate(found.settled):
-        ranks = [row[step].rank for row in found.rows]
+def test_a_piece_is_settled_once_it_stays_first():
+    lens = logit_lens(ball())
+    for step, place in enumerate(lens.settled):
+        ranks = [row[step].rank for row in lens.rows]
         expected = next((n for n in range(4) if set(ranks[n:]) == {1}), None)
-        assert place == (None if expected is None else found.places[expected])
+        assert place == (None if expected is None else lens.places[expected])
 
 
 def test_a_model_that_learned_to_copy_settles_at_its_last_layer():
@@ -84,10 +84,10 @@ def test_a_model_that_learned_to_copy_settles_at_its_last_layer():
     from pellucid.decode.translate import Translator
 
     bundle = Bundle(copying_model(), word_tokenizer(), {}, Path("runs/copy/best"))
-    found = logit_lens(seen(Model(bundle, Translator(bundle.model, bundle.tokenizer)), "kima lopu tesa"))
-    assert found.written == ["▁kima", "▁lopu", "▁tesa", "</s>"]
-    assert found.settled == ["layer 0"] * 4
-    assert [saying.top[0].piece for saying in found.rows[-1]] == found.written
+    lens = logit_lens(trace_for_lens(Model(bundle, Translator(bundle.model, bundle.tokenizer)), "kima lopu tesa"))
+    assert lens.written == ["▁kima", "▁lopu", "▁tesa", "</s>"]
+    assert lens.settled == ["layer 0"] * 4
+    assert [cell.top[0].piece for cell in lens.rows[-1]] == lens.written
 
 
 def test_a_lens_needs_its_tensors_and_a_model(tmp_path):

@@ -24,15 +24,15 @@ CATS = Probe("cats", "The cat and the dog drank.", word="dog", order=(("cat", "d
 MODEL = small_traced()
 
 
-def ask(sentence: str, target: str, keep: list[str]) -> Trace:
+def make_trace(sentence: str, target: str, keep: list[str]) -> Trace:
     return MODEL.trace(sentence, target=target, keep=keep)
 
 
-def planted(reads: dict[str, float], heads: tuple[int, ...] = (0, 1, 2)):
-    """A trace whose heads read these words from everywhere, in these parts; other heads read the first piece."""
+def planted_traces(reads: dict[str, float], heads: tuple[int, ...] = (0, 1, 2)):
+    """Tracer whose heads read these words from everywhere, in these parts; other heads read the first piece."""
 
-    def asked(sentence: str, target: str, keep: list[str]) -> Trace:
-        trace = ask(sentence, target, keep)
+    def make_planted_trace(sentence: str, target: str, keep: list[str]) -> Trace:
+        trace = make_trace(sentence, target, keep)
         groups = probes.attention_axes(trace, "encoder.0.self")[1].groups
         tensors = {name: np.array(trace.values_of(name)) for name in trace}
         for name, pattern in tensors.items():
@@ -46,25 +46,29 @@ def planted(reads: dict[str, float], heads: tuple[int, ...] = (0, 1, 2)):
                         pattern[head][:, group.positions] = reads.get(group.label, 0.0) / len(group.positions)
         return Trace(replace(trace.facts), trace.config, tensors, trace.origin)
 
-    return asked
+    return make_planted_trace
 
 
 @pytest.mark.article("A18", "A26", "B17", "B18", "C11", "D8")
-def test_planted_attention_gives_the_planted_verdict():
-    found = run_probe(CATS, planted({"cat": 0.4, "drank": 0.5, "and": 0.1}), MODEL.bundle.model.config)
-    weights, _ = found.judged
+def test_planted_attention_is_judged_as_planted():
+    result = run_probe(CATS, planted_traces({"cat": 0.4, "drank": 0.5, "and": 0.1}), MODEL.bundle.model.config)
+    weights, _ = result.judged
     assert (weights.count, len(weights.heads), weights.mean.wished) == (6, 6, True)
     assert weights.best.margin == pytest.approx(0.3)
-    assert [found.words[n] for n in found.ordered_words] == ["cat", "drank", "and"]
-    assert found.verdict.startswith("this model does in the mean of all heads")
-    assert "6 of 6 heads do" in found.verdict
-    other = run_probe(CATS, planted({"The": 0.45, "cat": 0.4, "drank": 0.05, "and": 0.1}), MODEL.bundle.model.config)
-    assert other.judged[0].count == 0
-    assert other.verdict.startswith("this model does not in the mean of all heads")
-    assert "no more than chance explains" in other.verdict
-    assert other.judged[0].best.margin == pytest.approx(-0.05)
-    some = run_probe(CATS, planted({"cat": 0.4, "drank": 0.5, "and": 0.1}, heads=(1,)), MODEL.bundle.model.config)
-    assert [(head.attention, head.head) for head in some.judged[0].heads if head.wished] == [
+    assert [result.words[n] for n in result.ordered_words] == ["cat", "drank", "and"]
+    assert result.verdict.startswith("this model does in the mean of all heads")
+    assert "6 of 6 heads do" in result.verdict
+    missed = run_probe(
+        CATS, planted_traces({"The": 0.45, "cat": 0.4, "drank": 0.05, "and": 0.1}), MODEL.bundle.model.config
+    )
+    assert missed.judged[0].count == 0
+    assert missed.verdict.startswith("this model does not in the mean of all heads")
+    assert "no more than chance explains" in missed.verdict
+    assert missed.judged[0].best.margin == pytest.approx(-0.05)
+    one_head = run_probe(
+        CATS, planted_traces({"cat": 0.4, "drank": 0.5, "and": 0.1}, heads=(1,)), MODEL.bundle.model.config
+    )
+    assert [(head.attention, head.head) for head in one_head.judged[0].heads if head.wished] == [
         ("encoder.0.self", 1),
         ("encoder.1.self", 1),
     ]
@@ -75,14 +79,14 @@ def test_even_attention_is_not_as_wished():
     assert not does_as_wished(np.full((1, 2, 5), 0.2), [], [0, 1, 2])[0]
 
 
-def test_a_chain_is_kept_from_end_to_end():
+def test_every_rank_must_exceed_the_next():
     ranks = [[0], [1, 2], [3]]
     rows = np.array([[0.5, 0.2, 0.3, 0.1], [0.5, 0.2, 0.3, 0.25], [0.3, 0.2, 0.3, 0.1], [0.1, 0.2, 0.3, 0.5]])
     assert does_as_wished(rows[:, None], ranks, []).tolist() == [True, False, False, False]
 
 
 @pytest.mark.article("A26", "C30")
-def test_words_that_differ_each_read_their_own():
+def test_words_that_differ_read_different_words():
     shares = np.array([[[0.6, 0.3, 0.1], [0.2, 0.5, 0.3]], [[0.6, 0.3, 0.1], [0.5, 0.3, 0.2]]])
     assert does_as_wished(shares, [], [0, 1, 2]).tolist() == [True, False]
     marked = np.array([[[0.2, 0.1, 0.7], [0.1, 0.2, 0.7]]])  # both read a mark most, which is no word
@@ -91,8 +95,8 @@ def test_words_that_differ_each_read_their_own():
 
 def random_rows(sizes: list[int], readers: int, count: int = 20_000, seed: int = 7) -> np.ndarray:
     """Softmax of even noise over pieces, merged: attention that knows nothing, drawn another way than in the code."""
-    draw = np.random.default_rng(seed)
-    pieces = draw.exponential(size=(count, readers, sum(sizes)))
+    generator = np.random.default_rng(seed)
+    pieces = generator.exponential(size=(count, readers, sum(sizes)))
     pieces /= pieces.sum(axis=-1, keepdims=True)
     ends = np.cumsum(sizes)
     return np.stack([pieces[..., end - size : end].sum(-1) for size, end in zip(sizes, ends, strict=True)], axis=-1)
@@ -123,10 +127,10 @@ def test_random_attention_is_as_wished_as_often_as_by_chance(sizes: list[int], r
 
 
 def test_chances_by_hand():
-    even, may = np.ones(5, dtype=int), np.ones((1, 5), dtype=bool)
-    assert chance_of_wish(even, [[0], [1]], [], 1, may) == 1 / 2
-    assert chance_of_wish(even, [[0, 1], [2]], [], 1, may) == pytest.approx(1 / 3)
-    assert chance_of_wish(even, [[0], [1], [2]], [], 1, may) == pytest.approx(1 / 6)
+    even, readable = np.ones(5, dtype=int), np.ones((1, 5), dtype=bool)
+    assert chance_of_wish(even, [[0], [1]], [], 1, readable) == 1 / 2
+    assert chance_of_wish(even, [[0, 1], [2]], [], 1, readable) == pytest.approx(1 / 3)
+    assert chance_of_wish(even, [[0], [1], [2]], [], 1, readable) == pytest.approx(1 / 6)
     assert chance_of_wish(even, [], [0, 1, 2, 3], 2, np.ones((2, 5), dtype=bool)) == pytest.approx(3 / 4)
     two_to_one = chance_of_wish(np.array([2, 1]), [[0], [1]], [], 1, np.ones((1, 2), dtype=bool))
     assert two_to_one == pytest.approx(3 / 4, abs=0.01)  # a sum of two exponentials is above a third: 1 - 1/4
@@ -134,27 +138,31 @@ def test_chances_by_hand():
 
 @pytest.mark.parametrize(("count", "total", "chance"), [(3, 5, 0.2), (0, 4, 0.7), (9, 9, 0.5)])
 def test_the_tail_is_the_rest_of_the_binomial(count: int, total: int, chance: float):
-    rest = sum(comb(total, n) * chance**n * (1 - chance) ** (total - n) for n in range(count, total + 1))
-    assert binomial_tail(count, total, chance) == pytest.approx(rest)
+    tail = sum(comb(total, n) * chance**n * (1 - chance) ** (total - n) for n in range(count, total + 1))
+    assert binomial_tail(count, total, chance) == pytest.approx(tail)
 
 
-def test_the_numbers_are_those_of_the_attention_tables():
-    found = run_probe(CATS, ask, MODEL.bundle.model.config)
+def test_shares_equal_the_attention_tables():
+    result = run_probe(CATS, make_trace, MODEL.bundle.model.config)
     trace = MODEL.trace(CATS.sentence, target="")
-    for head in found.judged[0].heads:
-        seen = attention_table(trace, head.attention, head.head)
-        row = seen.rows.index("dog")
-        assert head.shares[0] == pytest.approx(seen.values[row].tolist())
-    mean = np.mean([head.shares[0] for head in found.judged[0].heads], axis=0)
-    assert found.judged[0].mean.shares[0] == pytest.approx(mean.tolist())
-    for judged in found.judged:
+    for head in result.judged[0].heads:
+        attention = attention_table(trace, head.attention, head.head)
+        row = attention.rows.index("dog")
+        assert head.shares[0] == pytest.approx(attention.values[row].tolist())
+    mean = np.mean([head.shares[0] for head in result.judged[0].heads], axis=0)
+    assert result.judged[0].mean.shares[0] == pytest.approx(mean.tolist())
+    for judged in result.judged:
         assert sum(judged.mean.shares[0]) == pytest.approx(1.0)
 
 
-def test_norms_are_weights_times_what_the_value_adds():
-    found = run_probe(CATS, ask, MODEL.bundle.model.config)
+def test_norms_by_hand():
+    result = run_probe(CATS, make_trace, MODEL.bundle.model.config)
     trace = MODEL.trace(CATS.sentence, target="")
-    [head] = [h for h in found.judged[1].heads if (h.attention, h.head) == ("encoder.1.self", 2)]
+    [head] = [
+        candidate
+        for candidate in result.judged[1].heads
+        if (candidate.attention, candidate.head) == ("encoder.1.self", 2)
+    ]
     v = trace.values_of("encoder.1.self.v")[2].astype(np.float64)
     output = trace.parameter("encoder.1.self.output.weight")[:, 8:12].astype(np.float64)
     rows = trace.values_of("encoder.1.self.pattern")[2] * np.linalg.norm(v @ output.T, axis=1)
@@ -166,50 +174,50 @@ def test_norms_are_weights_times_what_the_value_adds():
 
 @pytest.mark.article("A18", "A26", "B17", "B18", "C11", "C30", "D8")
 def test_the_gallery_runs_on_any_model():
-    every = read_gallery()
-    assert {row for probe in every for row in probe.article} == {"A18", "A26", "B17", "B18", "C11", "C30", "D8"}
-    for probe in every:
-        found = run_probe(probe, ask, MODEL.bundle.model.config)
+    gallery = read_gallery()
+    assert {row for probe in gallery for row in probe.article} == {"A18", "A26", "B17", "B18", "C11", "C30", "D8"}
+    for probe in gallery:
+        result = run_probe(probe, make_trace, MODEL.bundle.model.config)
         heads = 9 if probe.where == "cross" else 6
-        assert len(found.judged[0].heads) == heads
-        assert f" of {heads} heads do, {found.chance * heads:.1f} would by chance" in found.verdict
-        assert found.notes  # a vocabulary of 307 pieces cuts some word of each
-    assert max(len(probe.sentence) for probe in every) < 100
+        assert len(result.judged[0].heads) == heads
+        assert f" of {heads} heads do, {result.chance * heads:.1f} would by chance" in result.verdict
+        assert result.notes  # a vocabulary of 307 pieces cuts some word of each
+    assert max(len(probe.sentence) for probe in gallery) < 100
 
 
-def test_a_word_that_no_piece_covers_is_told():
+def test_a_word_that_no_piece_covers_is_noted():
     probe = Probe("zoo", "zebra Ü 犬 dog", word="dog", order=(("犬",), ("Ü",)))
-    found = run_probe(probe, ask, MODEL.bundle.model.config)
-    [animal] = [note for note in found.notes if "犬" in note]
-    assert animal == "the vocabulary has no piece for all of 犬: it reads ▁ <0xE7> <0x8A> <0xAC>"
+    result = run_probe(probe, make_trace, MODEL.bundle.model.config)
+    [note] = [note for note in result.notes if "犬" in note]
+    assert note == "the vocabulary has no piece for all of 犬: it reads ▁ <0xE7> <0x8A> <0xAC>"
 
 
-def decoding(word: str, more: str, less: str) -> Probe:
+def decoder_probe(word: str, more: str, less: str) -> Probe:
     return Probe("a", "Yes.", "decoder", "La bola es azul.", word=word, order=((more,), (less,)))
 
 
 def test_a_decoder_reads_no_future():
-    found = run_probe(decoding("azul", "bola", "La"), ask, MODEL.bundle.model.config)
-    assert found.words == ["<s>", "La", "bola", "es", "azul", "."]
+    result = run_probe(decoder_probe("azul", "bola", "La"), make_trace, MODEL.bundle.model.config)
+    assert result.words == ["<s>", "La", "bola", "es", "azul", "."]
     with pytest.raises(ValueError, match="probe 'a': 'bola' cannot read 'azul', which stands later"):
-        run_probe(decoding("bola", "azul", "La"), ask, MODEL.bundle.model.config)
+        run_probe(decoder_probe("bola", "azul", "La"), make_trace, MODEL.bundle.model.config)
 
 
-def test_a_model_without_heads_there_is_told():
+def test_a_model_without_heads_is_refused():
     model = small_traced(fewer_heads="encoder.0.self:0 encoder.1.self:0")
     with pytest.raises(ValueError, match="this model has no heads in the self-attention of the encoder"):
-        run_probe(CATS, ask, model.bundle.model.config)
+        run_probe(CATS, make_trace, model.bundle.model.config)
 
 
 GOOD = 'name = "a"\nsentence = "The cat sat and sat."\nword = "cat"\norder = ["The", ["sat:2", "and"]]\n'
 
 
-def but(old: str, new: str) -> str:
+def changed_probe(old: str, new: str) -> str:
     assert old in GOOD
     return f"[[probe]]\n{GOOD.replace(old, new)}"
 
 
-def test_a_file_of_one_s_own_is_read(tmp_path):
+def test_a_file_of_probes_is_read(tmp_path):
     (tmp_path / "a.toml").write_text(f"[[probe]]\n{GOOD}", encoding="utf-8")
     [probe] = read_probes(tmp_path / "a.toml")
     assert probe == Probe("a", "The cat sat and sat.", word="cat", order=(("The",), ("sat:2", "and")))
@@ -227,21 +235,21 @@ def test_a_file_of_one_s_own_is_read(tmp_path):
         (f"[[probe]]\n{GOOD}wrod = 'x'", "probe 1 (a): unknown key 'wrod'; did you mean 'word'?"),
         ("[[probe]]\nsentence = 'a b'", "probe 1: name is missing"),
         ("[[probe]]\nname = 3\nsentence = 'a b'", "probe 1: name is 3, a line of text is expected"),
-        (but('"cat"', '" "'), "word is ' ', a line of text is expected"),
+        (changed_probe('"cat"', '" "'), "word is ' ', a line of text is expected"),
         (f"[[probe]]\n{GOOD}why = '''a\nb'''", "why is 'a\\nb', a line of text is expected"),
         (f"[[probe]]\n{GOOD}differ = []", "differ is [], a list of words is expected"),
-        (but('"The",', "[],"), "expected are words, or lists of words of one rank"),
+        (changed_probe('"The",', "[],"), "expected are words, or lists of words of one rank"),
         (f"[[probe]]\n{GOOD}where = 'left'", "where is 'left', it must be encoder, decoder, cross"),
         (f"[[probe]]\n{GOOD}where = 'cross'", "target is missing: cross reads from one"),
         (f"[[probe]]\n{GOOD}target = 'x'", "target is for decoder and cross only"),
         (f"[[probe]]\n{GOOD}differ = ['cat', 'and']", "it needs a word and an order, or else words to differ"),
         ("[[probe]]\nname = 'a'\nsentence = 'a b'", "it needs a word and an order"),
         ("[[probe]]\nname = 'a'\nsentence = 'a b'\nword = 'a'", "it needs a word and an order"),
-        (but('"The", ', ""), "order has one rank"),
+        (changed_probe('"The", ', ""), "order has one rank"),
         ("[[probe]]\nname = 'a'\nsentence = 'a b'\ndiffer = ['a']", "it names a word twice, or one alone"),
-        (but('"and"', '"The"'), "it names a word twice"),
-        (but('"cat"', '"dog"'), "'dog' is not in 'The cat sat and sat.'"),
-        (but("sat:2", "sat"), "say which one, sat:1 to sat:2"),
+        (changed_probe('"and"', '"The"'), "it names a word twice"),
+        (changed_probe('"cat"', '"dog"'), "'dog' is not in 'The cat sat and sat.'"),
+        (changed_probe("sat:2", "sat"), "say which one, sat:1 to sat:2"),
         (f"[[probe]]\n{GOOD}[[probe]]\n{GOOD}", "two probes are called 'a'"),
     ],
 )
@@ -253,7 +261,7 @@ def test_every_mistake_of_a_file_is_one_sentence(tmp_path, text: str, message: s
     assert "\n" not in str(raised.value)
 
 
-def test_all_mistakes_are_told_at_once(tmp_path):
+def test_all_mistakes_come_at_once(tmp_path):
     (tmp_path / "a.toml").write_text(f"[[probe]]\n{GOOD}x = 1\n[[probe]]\nname = 'b'\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"probe 1 \(a\): unknown key 'x'.*; probe 2 \(b\): sentence is missing"):
         read_probes(tmp_path / "a.toml")

@@ -8,8 +8,8 @@ import pytest
 from pellucid.inspect.projection import project_vectors
 
 
-def rows(seed: int = 1, count: int = 31, width: int = 7) -> np.ndarray:
-    """Random vectors around a place that is not 0, stretched differently along each axis."""
+def random_vectors(seed: int = 1, count: int = 31, width: int = 7) -> np.ndarray:
+    """Random vectors around a point that is not 0, stretched differently along each axis."""
     return np.random.default_rng(seed).standard_normal((count, width)) * np.arange(1, width + 1) + 5.0
 
 
@@ -17,33 +17,33 @@ def rows(seed: int = 1, count: int = 31, width: int = 7) -> np.ndarray:
 @pytest.mark.parametrize("dims", [2, 3])
 @pytest.mark.parametrize("shape", [(31, 7), (6, 13)])
 def test_principal_components_are_those_of_the_singular_values(dims: int, shape: tuple[int, int]):
-    vectors = rows(1, *shape)
+    vectors = random_vectors(1, *shape)
     u, s, _ = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
-    made = project_vectors(vectors, dims=dims)
+    projection = project_vectors(vectors, dims=dims)
     for k in range(dims):
         expected = u[:, k] * s[k]
-        sign = np.sign(expected @ made.places[:, k])
-        assert made.places[:, k] == pytest.approx(sign * expected, abs=1e-9 * s[0])
-    assert made.shares == pytest.approx((s[:dims] ** 2 / (s**2).sum()).tolist())
+        sign = np.sign(expected @ projection.places[:, k])
+        assert projection.places[:, k] == pytest.approx(sign * expected, abs=1e-9 * s[0])
+    assert projection.shares == pytest.approx((s[:dims] ** 2 / (s**2).sum()).tolist())
 
 
-def test_a_map_of_what_is_flat_already_keeps_every_distance():
+def test_flat_vectors_keep_every_distance():
     flat = np.zeros((11, 7))
-    flat[:, [2, 5]] = rows(3, 11, 2)
-    made = project_vectors(flat)
-    before, after = (np.linalg.norm(x[:, None] - x[None], axis=-1) for x in (flat, made.places))
+    flat[:, [2, 5]] = random_vectors(3, 11, 2)
+    projection = project_vectors(flat)
+    before, after = (np.linalg.norm(x[:, None] - x[None], axis=-1) for x in (flat, projection.places))
     assert after == pytest.approx(before)
-    assert sum(made.shares) == pytest.approx(1.0)
+    assert sum(projection.shares) == pytest.approx(1.0)
 
 
-def test_the_same_vectors_give_the_same_map_whatever_their_order():
-    vectors, order = rows(), np.random.default_rng(4).permutation(31)
+def test_the_order_of_vectors_changes_nothing():
+    vectors, order = random_vectors(), np.random.default_rng(4).permutation(31)
     assert project_vectors(vectors[order]).places == pytest.approx(project_vectors(vectors).places[order])
 
 
 def test_equal_vectors_are_all_at_one_place():
-    made = project_vectors(np.ones((5, 3)))
-    assert (made.places, made.shares) == (pytest.approx(0.0), (0.0, 0.0))
+    projection = project_vectors(np.ones((5, 3)))
+    assert (projection.places, projection.shares) == (pytest.approx(0.0), (0.0, 0.0))
 
 
 @pytest.mark.parametrize(
@@ -51,43 +51,46 @@ def test_equal_vectors_are_all_at_one_place():
     [
         ({"method": "magic"}, "the method is 'magic', it must be pca, tsne or umap"),
         ({"dims": 4}, "a map has 2 or 3 dimensions, not 4"),
-        ({"vectors": rows(1, 2)}, "2 vectors of 7 numbers cannot be put on a map of 2 dimensions by pca; take 3 words"),
+        (
+            {"vectors": random_vectors(1, 2)},
+            "2 vectors of 7 numbers cannot be put on a map of 2 dimensions by pca; take 3 words",
+        ),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(arguments: dict, message: str):
     with pytest.raises(ValueError, match=message):
-        project_vectors(**{"vectors": rows(), **arguments})
+        project_vectors(**{"vectors": random_vectors(), **arguments})
 
 
 @pytest.mark.parametrize(("method", "package"), [("tsne", "scikit-learn"), ("umap", "umap-learn")])
 def test_a_method_that_is_not_installed_says_how_to_get_it(method: str, package: str, monkeypatch):
     monkeypatch.setattr("pellucid.inspect.projection.find_spec", lambda name: None)
     with pytest.raises(ValueError, match=f"{method} needs {package}, which is not installed: pip install {package}"):
-        project_vectors(rows(), method)
+        project_vectors(random_vectors(), method)
 
 
 @pytest.mark.parametrize(("method", "module"), [("tsne", "sklearn"), ("umap", "umap")])
-def test_a_method_that_is_installed_is_asked(method: str, module: str, monkeypatch):
-    class Stands:  # for TSNE and UMAP, which are called alike
+def test_an_installed_method_is_called(method: str, module: str, monkeypatch):
+    class FakeProjector:  # stands for TSNE and UMAP, which are called alike
         def __init__(self, *dims: int, **settings: object):
-            asked.update(settings)
+            called_with.update(settings)
 
         def fit_transform(self, vectors: np.ndarray) -> np.ndarray:
             return vectors[:, :3].astype(np.float32)
 
-    asked: dict[str, object] = {}
+    called_with: dict[str, object] = {}
     fake, inner = ModuleType(module), ModuleType("sklearn.manifold")
-    fake.UMAP = inner.TSNE = Stands  # pyright: ignore[reportAttributeAccessIssue]
+    fake.UMAP = inner.TSNE = FakeProjector  # pyright: ignore[reportAttributeAccessIssue]
     monkeypatch.setitem(sys.modules, module, fake)
     monkeypatch.setitem(sys.modules, "sklearn.manifold", inner)
     monkeypatch.setattr("pellucid.inspect.projection.find_spec", lambda name: fake)
-    made = project_vectors(rows(), method, 3, seed=7)
-    assert made.places.shape == (31, 3)
-    assert (made.shares, asked["random_state"], asked["metric"]) == ((), 7, "cosine")
+    projection = project_vectors(random_vectors(), method, 3, seed=7)
+    assert projection.places.shape == (31, 3)
+    assert (projection.shares, called_with["random_state"], called_with["metric"]) == ((), 7, "cosine")
 
 
 @pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-learn is not installed")
 def test_tsne_keeps_two_clouds_apart():
-    vectors = np.concatenate([rows(1, 20) + 100.0, rows(2, 20) - 100.0])
+    vectors = np.concatenate([random_vectors(1, 20) + 100.0, random_vectors(2, 20) - 100.0])
     places = project_vectors(vectors, "tsne").places
     assert np.linalg.norm(places[:20].mean(axis=0) - places[20:].mean(axis=0)) > places[:20].std()

@@ -24,19 +24,21 @@ CONTRACTED = """\
 """
 
 
-def rows(words: list[tuple[str, int, str]]) -> list[str]:
+def conllu_lines(words: list[tuple[str, int, str]]) -> list[str]:
     return [f"{n}\t{form}\t_\t_\t_\t_\t{head}\t{name}\t_\t_" for n, (form, head, name) in enumerate(words, 1)] + [""]
 
 
-CAT = rows([("The", 3, "det"), ("black", 3, "amod"), ("cat", 4, "nsubj"), ("drank", 0, "root"), ("milk", 4, "obj")])
-BALL = rows([("ball", 3, "nsubj:pass"), ("is", 3, "cop"), ("blue", 0, "root")])
+CAT = conllu_lines(
+    [("The", 3, "det"), ("black", 3, "amod"), ("cat", 4, "nsubj"), ("drank", 0, "root"), ("milk", 4, "obj")]
+)
+BALL = conllu_lines([("ball", 3, "nsubj:pass"), ("is", 3, "cop"), ("blue", 0, "root")])
 
 
-def test_contractions_are_one_word_and_what_is_left_out_is_none():
+def test_contractions_are_one_word_and_empty_nodes_none():
     sentence, yes = read_conllu(CONTRACTED.replace(" ", "\t").splitlines())
     assert sentence.words == ("Vio", "el", "gato", "del", "perro", ".")
     assert sentence.text == "Vio el gato del perro."
-    assert [(each.name, each.dependent, each.head) for each in sentence.relations] == [
+    assert [(relation.name, relation.dependent, relation.head) for relation in sentence.relations] == [
         ("det", 1, 2),
         ("obj", 2, 0),
         ("case", 3, 4),
@@ -47,7 +49,7 @@ def test_contractions_are_one_word_and_what_is_left_out_is_none():
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "message"),
     [
         ("1 Yes yes", "line 2 has 1 columns between tabs, CoNLL-U has 10"),
         ("x\tYes\t_\t_\t_\t_\t0\troot\t_\t_", "line 2: 'x' is no number of a word"),
@@ -59,11 +61,11 @@ def test_contractions_are_one_word_and_what_is_left_out_is_none():
         ("1-99999999999\tYes\t_\t_\t_\t_\t_\t_\t_\t_", None),
     ],
 )
-def test_what_is_no_parse_is_named(line: str, words: str | None):
-    if words is None:
-        assert [each.words for each in read_conllu(["# a", line])] == [("Yes",)]
+def test_a_damaged_parse_is_refused(line: str, message: str | None):
+    if message is None:
+        assert [sentence.words for sentence in read_conllu(["# a", line])] == [("Yes",)]
         return
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=message):
         list(read_conllu(["# a", line]))
 
 
@@ -80,16 +82,16 @@ def test_hits_are_counted_instance_by_instance():
     count = RelationCounts()
     count.add("obj", torch.tensor([[2, 0, 1], [0, 0, 1]]), {0: [2], 2: [1]})
     count.add("obj", torch.tensor([[0, 1, 0, 0], [0, 0, 1, 2]]), {3: [2]})
-    found = count.as_followed("obj", "encoder.0.self")
-    assert found is not None
-    assert found.shares == pytest.approx([2 / 3, 2 / 3])
+    followed = count.as_followed("obj", "encoder.0.self")
+    assert followed is not None
+    assert followed.shares == pytest.approx([2 / 3, 2 / 3])
     # two of three are one place before
-    assert (found.baseline, found.offset, found.instances) == (pytest.approx(2 / 3), -1, 3)
+    assert (followed.baseline, followed.offset, followed.instances) == (pytest.approx(2 / 3), -1, 3)
     assert count.as_followed("nsubj", "encoder.0.self") is None
 
 
-def test_a_name_takes_ten_points_more_than_a_fixed_place():
-    assert [each.mark for each in relation_badges("S", "obj", 0.71, 0.6, 1, 50)] == ["S"]
+def test_a_badge_takes_ten_points_more_than_a_fixed_place():
+    assert [badge.mark for badge in relation_badges("S", "obj", 0.71, 0.6, 1, 50)] == ["S"]
     assert relation_badges("S", "obj", 0.69, 0.6, 1, 50) == []
     assert relation_badges("S", "obj", 1.0, 0.6, 1, 29) == []
 
@@ -98,20 +100,23 @@ def test_a_head_that_follows_a_relation_is_found(monkeypatch):
     """Patterns are replaced by ones that read the head of each word, whatever it is."""
     model = small_traced().bundle.model
     heads = {("The", "black", "cat", "drank", "milk"): [2, 2, 3, 3, 3], ("ball", "is", "blue"): [2, 2, 2]}
-    asked = []
+    shapes = []
 
-    def chosen(pattern, view):
-        best = torch.zeros(pattern.shape[:3], dtype=torch.int64)
-        for row, own in zip(best, view.queries.sum(dim=1).tolist(), strict=True):
-            row[:, :own] = torch.tensor(next(each for each in heads.values() if len(each) == own))
-        asked.append(best.shape)
-        return best
+    def read_heads(pattern, view):
+        most_read = torch.zeros(pattern.shape[:3], dtype=torch.int64)
+        for row, length in zip(most_read, view.queries.sum(dim=1).tolist(), strict=True):
+            row[:, :length] = torch.tensor(next(words for words in heads.values() if len(words) == length))
+        shapes.append(most_read.shape)
+        return most_read
 
-    monkeypatch.setattr(pattern_measures, "most_read_keys", chosen)
-    found, notes = follow_syntax(model, small_tokenizer(), read_conllu(CAT + BALL))
+    monkeypatch.setattr(pattern_measures, "most_read_keys", read_heads)
+    followed, notes = follow_syntax(model, small_tokenizer(), read_conllu(CAT + BALL))
     assert notes == []
-    assert asked == [(2, 3, 5)] * 2
-    shares = {(each.relation, each.attention): (each.shares[0], each.baseline, each.instances) for each in found}
+    assert shapes == [(2, 3, 5)] * 2
+    shares = {
+        (relation.relation, relation.attention): (relation.shares[0], relation.baseline, relation.instances)
+        for relation in followed
+    }
     assert shares[("nsubj: dependent to head", "encoder.1.self")] == (1.0, 0.5, 2)
     assert shares[("nsubj: head to dependent", "encoder.0.self")] == (0.0, 0.5, 2)
     assert shares[("amod: dependent to head", "encoder.0.self")] == (1.0, 1.0, 1)
@@ -125,43 +130,43 @@ def test_hits_are_those_of_the_patterns():
     """Against loops over the pattern of each sentence alone."""
     model, tokenizer = small_traced(double=True).bundle.model, small_tokenizer()
     sentences = list(read_conllu(CAT + BALL))
-    found, _ = follow_syntax(model, tokenizer, sentences)
+    followed, _ = follow_syntax(model, tokenizer, sentences)
     hits = {}
-    for each in sentences:
-        trace = small_traced(double=True).trace(each.text, target="Sí.")
-        words = word_of_each_piece(trace.source.pieces[:-1], each.words)
+    for sentence in sentences:
+        trace = small_traced(double=True).trace(sentence.text, target="Sí.")
+        words = word_of_each_piece(trace.source.pieces[:-1], sentence.words)
         assert words is not None
         for layer in range(2):
             pattern = trace[f"encoder.{layer}.self.pattern"].values
             for head in range(3):
-                for hanging in each.relations:
-                    if hanging.name == "nsubj":
-                        rows = [i for i, word in enumerate(words) if word == hanging.head]
+                for relation in sentence.relations:
+                    if relation.name == "nsubj":
+                        rows = [i for i, word in enumerate(words) if word == relation.head]
                         weights = [
                             sum(
                                 pattern[head, row, key]
                                 for row in rows
                                 for key, word in enumerate(words)
-                                if word == goal
+                                if word == candidate
                             )
-                            for goal in range(len(each.words))
+                            for candidate in range(len(sentence.words))
                         ]
-                        hit = weights.index(max(weights)) == hanging.dependent
+                        hit = weights.index(max(weights)) == relation.dependent
                         hits[layer, head] = hits.get((layer, head), 0) + hit
-    for each in found:
-        if each.relation == "nsubj: head to dependent":
-            layer = int(each.attention.split(".")[1])
-            assert each.shares == [hits[layer, head] / 2 for head in range(3)]
+    for result in followed:
+        if result.relation == "nsubj: head to dependent":
+            layer = int(result.attention.split(".")[1])
+            assert result.shares == [hits[layer, head] / 2 for head in range(3)]
 
 
-def test_sentences_that_cannot_be_read_are_told():
+def test_skipped_sentences_are_noted():
     model = small_traced(max_positions=5).bundle.model
-    found, notes = follow_syntax(model, small_tokenizer(), read_conllu(CAT))
-    assert (found, notes) == ([], ["1 parsed sentences left out: more than 5 pieces"])
+    followed, notes = follow_syntax(model, small_tokenizer(), read_conllu(CAT))
+    assert (followed, notes) == ([], ["1 parsed sentences left out: more than 5 pieces"])
     strange = [Relation("obj", 0, 1)]
-    odd = next(read_conllu(CAT))
-    odd = type(odd)(("The", "  "), "The dog", tuple(strange), 1)
-    assert follow_syntax(model, small_tokenizer(), [odd])[1] == [
+    other_words = next(read_conllu(CAT))
+    other_words = type(other_words)(("The", "  "), "The dog", tuple(strange), 1)
+    assert follow_syntax(model, small_tokenizer(), [other_words])[1] == [
         "1 parsed sentences left out: the tokenizer spells other words"
     ]
 

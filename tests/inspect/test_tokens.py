@@ -14,10 +14,10 @@ def test_the_roses_are_seven_words_and_equal_words_are_equal_ids():
     cut = cutter_of_tokenizer(tokenizer)(ROSES)
     assert cut.ids[-1] == EOS
     assert cut.back == cut.text == cut.normalised == ROSES
-    whole = dict(zip(cut.words, cut.ids, strict=True))
+    id_of = dict(zip(cut.words, cut.ids, strict=True))
     assert cut.words == [*range(7), None]  # each a piece of its own
-    assert whole[1] == whole[5]  # are
-    assert len({whole[n] for n in range(7)}) == 6
+    assert id_of[1] == id_of[5]  # are
+    assert len({id_of[n] for n in range(7)}) == 6
     assert count_words_and_pieces([cut]) == (7, 7, 0)
 
 
@@ -29,32 +29,39 @@ def test_pieces_spell_the_text_again(text: str):
     assert small_tokenizer().decode_target(cut.ids) == cut.back
 
 
-def test_many_pieces_and_bytes_are_told():
+def test_many_pieces_and_bytes_are_listed():
     cut = cutter_of_tokenizer(small_tokenizer())("the unquestionably 犬")
     assert [word for word, _ in cut.many] == ["unquestionably", "犬"]
     assert [count for _, count in cut.many] == [cut.words.count(1), cut.words.count(2)]
-    odd = [piece for piece, unknown in zip(cut.pieces, cut.unknown, strict=True) if unknown]
-    assert odd == [piece for piece in cut.pieces if piece.startswith("<0x")]
-    assert odd[-3:] == ["<0xE7>", "<0x8A>", "<0xAC>"]
-    assert count_words_and_pieces([cut, cut])[2] == 2 * len(odd)
+    unknown_pieces = [piece for piece, unknown in zip(cut.pieces, cut.unknown, strict=True) if unknown]
+    assert unknown_pieces == [piece for piece in cut.pieces if piece.startswith("<0x")]
+    assert unknown_pieces[-3:] == ["<0xE7>", "<0x8A>", "<0xAC>"]
+    assert count_words_and_pieces([cut, cut])[2] == 2 * len(unknown_pieces)
 
 
-def test_lowercase_shows_in_what_is_cut():
+def test_lowercase_shows_in_the_normalised_text():
     config = TokenizerConfig(kind="unigram", vocabulary=320, lowercase=True)
     cut = cutter_of_tokenizer(Tokenizer.train(LINES, LINES, config, seed=1, max_sentences=99))("The BALL")
     assert cut.normalised == cut.back == "the ball"
     assert cut.text == "The BALL"
 
 
-def test_a_file_by_itself_cuts_as_its_model_does(tmp_path):
+def test_a_file_cuts_like_its_tokenizer(tmp_path):
     small_tokenizer().save(tmp_path)
     for text in (ROSES, "Ü 犬", ""):
-        own, beside = cutter_of_file(tmp_path / "tokenizer.model")(text), cutter_of_tokenizer(small_tokenizer())(text)
-        assert (own.ids, own.pieces) == (beside.ids[:-1], beside.pieces[:-1])
-        assert (own.words, own.unknown, own.back) == (beside.words[:-1], beside.unknown[:-1], beside.back)
+        from_file, from_tokenizer = (
+            cutter_of_file(tmp_path / "tokenizer.model")(text),
+            cutter_of_tokenizer(small_tokenizer())(text),
+        )
+        assert (from_file.ids, from_file.pieces) == (from_tokenizer.ids[:-1], from_tokenizer.pieces[:-1])
+        assert (from_file.words, from_file.unknown, from_file.back) == (
+            from_tokenizer.words[:-1],
+            from_tokenizer.unknown[:-1],
+            from_tokenizer.back,
+        )
 
 
-def test_a_stranger_s_numbers_of_marks_are_not_ours(tmp_path):
+def test_foreign_special_ids_are_not_ours(tmp_path):
     import io
 
     import sentencepiece
@@ -65,11 +72,11 @@ def test_a_stranger_s_numbers_of_marks_are_not_ours(tmp_path):
     )  # unknown 0, start 1, end 2; 3 is a piece
     (tmp_path / "s.model").write_bytes(model.getvalue())
     cut = cutter_of_file(tmp_path / "s.model")("The ball 犬")
-    assert [piece for piece, odd in zip(cut.pieces, cut.unknown, strict=True) if odd] == ["<unk>"]
+    assert [piece for piece, is_unknown in zip(cut.pieces, cut.unknown, strict=True) if is_unknown] == ["<unk>"]
     assert None not in cut.words
 
 
-def test_what_is_no_tokenizer_is_told(tmp_path):
+def test_other_files_and_sides_are_refused(tmp_path):
     (tmp_path / "a").write_text("no model", encoding="utf-8")
     with pytest.raises(ValueError, match="a is not a SentencePiece model"):
         cutter_of_file(tmp_path / "a")

@@ -13,12 +13,14 @@ def axis(*words: str) -> WordAxis:
 @pytest.mark.parametrize("sentence", SENTENCES)
 def test_every_piece_is_in_one_group(sentence: str):
     trace = small_traced().trace(sentence, target="", keep="encoder.0.self.pattern")
-    found = axis_of_side(trace.source)
-    assert [place for group in found.groups for place in group.positions] == list(range(len(trace.source.ids)))
-    assert found.pieces == trace.source.pieces
-    assert [group.kind for group in found.groups].count("mark") == 1
-    assert found.groups[-1].label == "</s>"
-    words = [group.label for group in found.groups if group.kind == "word"]
+    source_axis = axis_of_side(trace.source)
+    assert [position for group in source_axis.groups for position in group.positions] == list(
+        range(len(trace.source.ids))
+    )
+    assert source_axis.pieces == trace.source.pieces
+    assert [group.kind for group in source_axis.groups].count("mark") == 1
+    assert source_axis.groups[-1].label == "</s>"
+    words = [group.label for group in source_axis.groups if group.kind == "word"]
     assert words == [strip_word(word) for word in trace.source.text.split() if any(map(str.isalnum, word))]
 
 
@@ -31,14 +33,14 @@ def test_punctuation_stands_beside_its_word():
     assert not groups[1].unknown
 
 
-def test_what_the_decoder_reads_is_what_it_wrote_one_place_on():
+def test_the_decoder_reads_what_it_wrote_one_position_on():
     trace = small_traced().trace("Yes.", target="La bola es azul.", keep="*.pattern")
-    written, read = axis_of_side(trace.target), attention_axes(trace, "decoder.1.self")[0]
-    assert [group.label for group in read.groups] == ["<s>", "La", "bola", "es", "azul", "."]
-    for a, b in zip(written.groups, read.groups[1:], strict=False):
-        assert (a.label, [place + 1 for place in a.positions]) == (b.label, list(b.positions))
-    assert attention_axes(trace, "decoder.1.cross")[0] == written
-    assert attention_axes(trace, "decoder.1.cross", "input")[0] == read
+    target_axis, input_axis = axis_of_side(trace.target), attention_axes(trace, "decoder.1.self")[0]
+    assert [group.label for group in input_axis.groups] == ["<s>", "La", "bola", "es", "azul", "."]
+    for a, b in zip(target_axis.groups, input_axis.groups[1:], strict=False):
+        assert (a.label, [position + 1 for position in a.positions]) == (b.label, list(b.positions))
+    assert attention_axes(trace, "decoder.1.cross")[0] == target_axis
+    assert attention_axes(trace, "decoder.1.cross", "input")[0] == input_axis
     assert (
         attention_axes(trace, "decoder.1.cross")[1]
         == attention_axes(trace, "encoder.0.self")[1]
@@ -46,11 +48,11 @@ def test_what_the_decoder_reads_is_what_it_wrote_one_place_on():
     )
 
 
-def test_a_translation_without_its_end_loses_its_last_piece_as_it_is_read():
+def test_an_unfinished_translation_is_read_without_its_last_piece():
     trace = small_traced().trace("Yes.", keep="*.pattern", beam=1)
     cut = trace.again("Yes.", prefix_ids=trace.target.ids[:1])
-    read = attention_axes(cut, "decoder.0.self")[0]
-    assert [place for group in read.groups for place in group.positions] == list(range(len(cut.inputs.ids)))
+    input_axis = attention_axes(cut, "decoder.0.self")[0]
+    assert [position for group in input_axis.groups for position in group.positions] == list(range(len(cut.inputs.ids)))
 
 
 def test_merging_keeps_the_mass_of_every_row():
@@ -58,17 +60,17 @@ def test_merging_keeps_the_mass_of_every_row():
     for name in ("encoder.1.self", "decoder.2.self", "decoder.0.cross"):
         pattern = trace.values_of(f"{name}.pattern").astype(np.float64)
         queries, keys = attention_axes(trace, name)
-        found = merge_words(pattern, queries, keys)
-        assert found.shape == (3, len(queries.groups), len(keys.groups))
-        assert found.sum(axis=-1) == pytest.approx(np.ones(found.shape[:2]), abs=1e-6)
-        for h, q, k in np.ndindex(found.shape):  # the same in other words
+        merged = merge_words(pattern, queries, keys)
+        assert merged.shape == (3, len(queries.groups), len(keys.groups))
+        assert merged.sum(axis=-1) == pytest.approx(np.ones(merged.shape[:2]), abs=1e-6)
+        for h, q, k in np.ndindex(merged.shape):  # the same in other words
             block = pattern[h][np.ix_(queries.groups[q].positions, keys.groups[k].positions)]
-            assert found[h, q, k] == pytest.approx(block.sum() / len(queries.groups[q].positions))
+            assert merged[h, q, k] == pytest.approx(block.sum() / len(queries.groups[q].positions))
 
 
 def test_one_word_of_several_is_found_by_its_number():
-    found = axis("the", "The", "cat", "the", "10:30", "a:2")
-    assert [found.find(name) for name in ("the:1", "the:2", "The", "cat", "CAT", "10:30", "a:2")] == [
+    word_axis = axis("the", "The", "cat", "the", "10:30", "a:2")
+    assert [word_axis.find(name) for name in ("the:1", "the:2", "The", "cat", "CAT", "10:30", "a:2")] == [
         0,
         3,
         1,
@@ -90,7 +92,7 @@ def test_one_word_of_several_is_found_by_its_number():
         ("", "'' is not here"),
     ],
 )
-def test_a_word_that_is_not_there_is_told(name: str, message: str):
+def test_an_unknown_word_is_refused(name: str, message: str):
     with pytest.raises(ValueError, match=r".") as raised:
         axis("the", "cat", "the").find(name)
     assert message in str(raised.value)

@@ -22,20 +22,20 @@ MODEL = small_traced(ends=12.0)
 TRACE = MODEL.trace("The ball is blue.", target="La bola es azul.")
 
 
-def test_the_map_is_the_two_largest_principal_components_of_the_whole_table():
-    made = word_map(MODEL.bundle, "target")
+def test_the_map_shows_the_two_largest_principal_components():
+    answer = word_map(MODEL.bundle, "target")
     table = embedding_table(MODEL.bundle, "target").vectors
     centred = table - table.mean(axis=0)
     left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
-    places = np.array(made["places"]).reshape(-1, 2)
-    wanted = left[:, :2] * sizes[:2]
-    signs = np.sign((places * wanted).sum(axis=0))
-    np.testing.assert_allclose(places, wanted * signs, rtol=1e-4, atol=1e-6)
-    assert made["shares"] == pytest.approx((sizes**2 / (sizes**2).sum())[:2].tolist(), rel=1e-9)
-    assert made["pieces"] == MODEL.bundle.tokenizer.target_pieces(range(len(table)))
+    places = np.array(answer["places"]).reshape(-1, 2)
+    expected = left[:, :2] * sizes[:2]
+    signs = np.sign((places * expected).sum(axis=0))
+    np.testing.assert_allclose(places, expected * signs, rtol=1e-4, atol=1e-6)
+    assert answer["shares"] == pytest.approx((sizes**2 / (sizes**2).sum())[:2].tolist(), rel=1e-9)
+    assert answer["pieces"] == MODEL.bundle.tokenizer.target_pieces(range(len(table)))
 
 
-def test_a_part_of_a_map_has_the_places_of_the_whole():
+def test_part_of_a_map_keeps_its_coordinates():
     whole, part = word_map(MODEL.bundle, "source"), word_map(MODEL.bundle, "source", 17, [200, 3, 250])
     assert part["ids"] == [*range(15), 200, 250]
     for point, number in enumerate(part["ids"]):
@@ -45,7 +45,7 @@ def test_a_part_of_a_map_has_the_places_of_the_whole():
     assert whole["ids"] is None
 
 
-def test_what_must_be_listed_is_listed_first():
+def test_required_ids_are_listed_first():
     assert choose_ids(100, 5, [99, 2, 400, -1]).tolist() == [0, 1, 2, 3, 99]
     assert choose_ids(3, 5, []).tolist() == [0, 1, 2]
 
@@ -65,15 +65,15 @@ def test_neighbours_leave_the_piece_itself_out_and_are_those_of_numpy():
     vectors = table.vectors / np.linalg.norm(table.vectors, axis=1, keepdims=True)
     cosines = vectors @ vectors[42]
     cosines[42] = -2
-    assert [each["id"] for each in near["42"]] == np.argsort(-cosines)[:8].tolist()
+    assert [neighbour["id"] for neighbour in near["42"]] == np.argsort(-cosines)[:8].tolist()
     assert near["42"][0]["cosine"] == pytest.approx(cosines.max(), rel=1e-4)
 
 
 def test_cosines_are_symmetric_and_words_without_a_piece_are_named():
-    found = cosine_table(distinct_table(MODEL.bundle, "source"), ["ball", "blue", "ball", ""])
-    cosines = np.array(found["cosines"])
-    assert found["words"] == ["ball", "blue"]
-    assert found["unknown"] == [""]
+    answer = cosine_table(distinct_table(MODEL.bundle, "source"), ["ball", "blue", "ball", ""])
+    cosines = np.array(answer["cosines"])
+    assert answer["words"] == ["ball", "blue"]
+    assert answer["unknown"] == [""]
     np.testing.assert_array_equal(cosines, cosines.T)
     np.testing.assert_allclose(np.diag(cosines), 1.0, atol=1e-5)
     with pytest.raises(ValueError, match="none of these words"):
@@ -95,13 +95,13 @@ def test_cosines_are_symmetric_and_words_without_a_piece_are_named():
         ("masking", {"x": 1}, "masking takes"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_in_a_sentence(verb, arguments, says):
+def test_bad_queries_are_refused(verb, arguments, says):
     with pytest.raises(ValueError, match=re.escape(says)):
         perform_act(TRACE, verb, arguments)
 
 
 def test_every_answer_is_plain_json():
-    asked = {
+    arguments_of = {
         "words": {"side": "source"},
         "neighbours": {"side": "output", "piece": 5},
         "similar": {"side": "target", "words": ["la", "azul"]},
@@ -110,18 +110,18 @@ def test_every_answer_is_plain_json():
         "identity": {"sentence": "blue is ball The"},
         "heads": {},
     }
-    assert asked.keys() == VERBS.keys()
-    for verb, arguments in asked.items():
-        found = perform_act(TRACE, verb, arguments)
-        assert json.loads(json.dumps(found, allow_nan=False)) == found, verb
+    assert arguments_of.keys() == VERBS.keys()
+    for verb, arguments in arguments_of.items():
+        answer = perform_act(TRACE, verb, arguments)
+        assert json.loads(json.dumps(answer, allow_nan=False)) == answer, verb
 
 
 def test_an_expected_word_with_a_piece_of_the_question_is_not_looked_for():
-    asked = {"side": "source", "question": "king - man + woman", "expected": "queen"}
-    found = perform_act(TRACE, "analogy", asked)
-    assert isinstance(found, dict)
-    assert found["rank"] is None
-    assert found["verdict"].startswith("queen has a piece of the question, so it is not looked for; ")
+    arguments = {"side": "source", "question": "king - man + woman", "expected": "queen"}
+    answer = perform_act(TRACE, "analogy", arguments)
+    assert isinstance(answer, dict)
+    assert answer["rank"] is None
+    assert answer["verdict"].startswith("queen has a piece of the question, so it is not looked for; ")
     distinct = perform_act(TRACE, "analogy", {"side": "source", "question": "<s> - <pad>", "expected": "</s>"})
     assert isinstance(distinct, dict)
     assert 1 <= distinct["rank"] <= distinct["candidates"]
@@ -129,26 +129,26 @@ def test_an_expected_word_with_a_piece_of_the_question_is_not_looked_for():
 
 
 def test_an_analogy_says_its_chance_level():
-    found = perform_act(TRACE, "analogy", {"side": "source", "question": "is - the + ball"})
-    assert isinstance(found, dict)
-    assert found["candidates"] == len(distinct_table(MODEL.bundle, "source").pieces) - len(
+    answer = perform_act(TRACE, "analogy", {"side": "source", "question": "is - the + ball"})
+    assert isinstance(answer, dict)
+    assert answer["candidates"] == len(distinct_table(MODEL.bundle, "source").pieces) - len(
         {i for word in ("is", "the", "ball") for i in distinct_table(MODEL.bundle, "source").word(word).ids}
     )
-    assert len(found["answers"]) == 8
+    assert len(answer["answers"]) == 8
 
 
-def test_a_file_has_the_neighbours_of_the_sentence_and_their_places():
-    found = answers_for_file(TRACE)["words"]
-    assert [each["side"] for each in found] == ["source", "target"]
-    for each, side in zip(found, (TRACE.source, TRACE.target), strict=True):
-        assert set(each["near"]) == set(map(str, side.ids))
-        listed_ids = set(each["ids"] or range(each["count"]))
-        assert {near["id"] for some in each["near"].values() for near in some} <= listed_ids
-        assert len(each["pieces"]) <= MOST_PIECES_IN_FILE
-    assert [each["words"] for each in (found[0]["similar"],)] == [["The", "ball", "is", "blue"]]
+def test_a_file_lists_the_neighbours_of_the_sentence():
+    maps = answers_for_file(TRACE)["words"]
+    assert [table_map["side"] for table_map in maps] == ["source", "target"]
+    for table_map, side in zip(maps, (TRACE.source, TRACE.target), strict=True):
+        assert set(table_map["near"]) == set(map(str, side.ids))
+        listed_ids = set(table_map["ids"] or range(table_map["count"]))
+        assert {neighbour["id"] for neighbours in table_map["near"].values() for neighbour in neighbours} <= listed_ids
+        assert len(table_map["pieces"]) <= MOST_PIECES_IN_FILE
+    assert [similar["words"] for similar in (maps[0]["similar"],)] == [["The", "ball", "is", "blue"]]
 
 
-def test_a_trace_without_its_model_has_nothing_beside(tmp_path):
+def test_a_trace_without_its_model_has_no_answers(tmp_path):
     from pellucid.trace.trace import Trace
 
     TRACE.save(tmp_path / "ball.trace")

@@ -145,7 +145,7 @@ def test_coverage_counts_the_pieces_of_references():
 def test_the_file_says_what_the_shortlist_says(tmp_path):
     tokenizer = small_tokenizer()
     ids = tokenizer.encode_source(LINES)
-    short = make_shortlist(train_lexicon(ids, ids), ids, tokenizer, each=3, always=5)
+    short = make_shortlist(train_lexicon(ids, ids), ids, tokenizer, per_token=3, always=5)
     assert write_vmap(tmp_path / "vmap.txt", short, tokenizer) == []
     rows = dict(line.split("\t") for line in (tmp_path / "vmap.txt").read_text("utf-8").split("\n")[:-1])
     assert set(rows[""].split(" ")) == set(tokenizer.target_pieces(short.always))

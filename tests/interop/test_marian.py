@@ -167,7 +167,7 @@ def test_every_name_of_a_shared_matrix_may_be_stored_if_they_agree(tmp_path: Pat
     export_marian(import_marian(place, tmp_path / "ours"), tmp_path / "again")
     assert all(torch.equal(load_file(tmp_path / "again" / "model.safetensors")[name], shared) for name in names)
     save_file(weights | {names[0]: shared.clone(), names[2]: shared + 1}, place / "model.safetensors")
-    with pytest.raises(ValueError, match=rf"{names[0]} and {names[2]} differ, and should be one matrix"):
+    with pytest.raises(ValueError, match=rf"{names[0]} and {names[2]} differ, but should be the same matrix"):
         import_marian(place, tmp_path / "ours")
 
 

@@ -35,7 +35,7 @@ def refused(place: Path, message: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model_type": "bart"}, "model_type is 'bart'; only 'marian' and 'pegasus' are models of the kind held here"),
+        ({"model_type": "bart"}, "model_type is 'bart'; only 'marian' and 'pegasus' can be imported"),
         ({"model_type": ["marian"]}, "model_type is ['marian']; only"),
         ({"scale_embedding": False}, "scale_embedding is not true: embeddings are multiplied by sqrt(d_model) here"),
         ({"normalize_embedding": True}, "normalize_embedding is True, it must be False: there is no norm after"),
@@ -54,8 +54,8 @@ def refused(place: Path, message: str) -> None:
         ({"decoder_attention_heads": 7}, "encoder_attention_heads is 2 and decoder_attention_heads 7: encoder and"),
         ({"num_hidden_layers": 5}, "num_hidden_layers is 5 and encoder_layers 2: they are two names of one number"),
         ({"tie_word_embeddings": 1}, "tie_word_embeddings is 1, it must be true or false"),
-        ({"dropout": "0.1"}, "dropout is '0.1', it must be a share"),
-        ({"dropout": float("nan")}, "dropout is nan, it must be a share"),
+        ({"dropout": "0.1"}, "dropout is '0.1', it must be a rate from 0 to 1"),
+        ({"dropout": float("nan")}, "dropout is nan, it must be a rate from 0 to 1"),
         ({"dropout": 1}, "this is not a model: dropout is 1.0, it must be at least 0 and below 1"),
         ({"encoder_attention_heads": 5, "decoder_attention_heads": 5}, "d_model 14 cannot be split into 5 heads"),
         ({"d_model": "14"}, "d_model is '14', it must be a number from 1 to 2,147,483,648"),
@@ -133,10 +133,10 @@ def test_everything_that_is_wrong_is_told_at_once(theirs: Path):
         (
             "tokenizer_config.json",
             {"added_tokens_decoder": {"9": {"content": "<x>"}}},
-            "SentencePiece does not cut: '<x>'",
+            "SentencePiece does not produce: '<x>'",
         ),
-        ("special_tokens_map.json", {"additional_special_tokens": ["<b>", "<a>"]}, "does not cut: '<a>, <b>'"),
-        ("added_tokens.json", {"<z>": 7}, "does not cut: '<z>'"),
+        ("special_tokens_map.json", {"additional_special_tokens": ["<b>", "<a>"]}, "does not produce: '<a>, <b>'"),
+        ("added_tokens.json", {"<z>": 7}, "does not produce: '<z>'"),
         ("generation_config.json", {"forced_bos_token_id": 4}, "forces the first piece to be 4: no piece is forced"),
         ("vocab.json", {"</s>": 0, "<unk>": 2, "<pad>": 1, "a": 4}, "a number of its own, from 0 to 3"),
         ("vocab.json", {"</s>": 0, "<unk>": 2, "<pad>": 1, "a": 2}, "a number of its own, from 0 to 3"),
@@ -146,8 +146,8 @@ def test_everything_that_is_wrong_is_told_at_once(theirs: Path):
             {"</s>": 0, "<unk>": 1, "a": 2},
             "vocab.json has no <pad>; vocab.json has 3 pieces, the model 63",
         ),
-        ("vocab.json", {"</s>": 0, "<unk>": 1, "<pad>": 2, "\ud800": 3}, "has a piece that is no text"),
-        ("vocab.json", {"</s>": 0, "<unk>": 1, "<pad>": 2, "a\0": 3}, "has a piece that is no text"),
+        ("vocab.json", {"</s>": 0, "<unk>": 1, "<pad>": 2, "\ud800": 3}, "has a piece that is not valid text"),
+        ("vocab.json", {"</s>": 0, "<unk>": 1, "<pad>": 2, "a\0": 3}, "has a piece that is not valid text"),
     ],
 )
 def test_a_tokenizer_with_other_rules_is_refused(theirs: Path, name: str, table: dict[str, Any], message: str):
@@ -220,7 +220,7 @@ def test_a_marian_model_has_no_other_positions_than_sines(theirs: Path):
     weights = load_file(theirs / "model.safetensors")
     weights["model.encoder.embed_positions.weight"] = torch.zeros(61, 14)
     save_file(weights, theirs / "model.safetensors")
-    refused(theirs, "has a table of positions that are not sines and cosines, which a Marian model has not")
+    refused(theirs, "has a table of positions that are not sines and cosines, which a Marian model cannot have")
 
 
 def test_nothing_but_a_model_is_replaced(theirs: Path, tmp_path: Path):
@@ -254,12 +254,16 @@ SEPARATE = TokenizerConfig(kind="unigram", vocabulary=293, joint=False)
             ["positions are 'none' with norms after"],
         ),
         (TokenizerConfig(vocabulary=307), {"positions": "learned", "d_model": 9, "heads": 3}, ["d_model 9 is odd"]),
-        (TokenizerConfig(vocabulary=307, lowercase=True), {}, ["the tokenizer makes text lower case, MarianTokenizer"]),
-        (SEPARATE, {}, ["norms stand before each part, with a vocabulary for each language"]),
+        (
+            TokenizerConfig(vocabulary=307, lowercase=True),
+            {},
+            ["the tokenizer makes text lower case, and MarianTokenizer"],
+        ),
+        (SEPARATE, {}, ["norms stand before each sublayer, with a vocabulary for each language"]),
         (
             SEPARATE,
             {"positions": "rotary", "activation": "swiglu"},
-            ["positions are rotary", "activation is 'swiglu'", "norms stand before each part"],
+            ["positions are rotary", "activation is 'swiglu'", "norms stand before each sublayer"],
         ),
     ],
 )

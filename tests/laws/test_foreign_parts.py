@@ -190,7 +190,7 @@ def test_auto_takes_torch_for_what_ctranslate2_does_not_know_and_says_so_once(tm
         model = load(tmp_path / "best", engine="auto")
         assert [each.text for each in model.translate(LINES)] == [each.text for each in torchs]
     assert [str(each.message).partition(":")[0] for each in said] == [
-        "torch translates, for CTranslate2 cannot hold this model"
+        "translating with torch, because CTranslate2 cannot hold this model"
     ]
     with pytest.raises(ValueError, match="source_positions is Distance, which it does not know"):
         load(tmp_path / "best", engine="ctranslate2")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import pellucid
-from benchmarks.garbage import CONTROL, EVERY, KINDS, compare, differences, garbage
+from benchmarks.garbage import CONTROL, EVERY, KINDS, draw_lines, find_differences, find_problems
 from pellucid import bundle
 from tests.decode.models import random_model, small_tokenizer
 
@@ -25,25 +25,25 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("beam", [1, 4])
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
 def test_no_line_of_garbage_is_lost_moved_or_damaged(directory: Path, engine: str, beam: int):
-    model, lines = pellucid.load(directory, engine=engine), garbage(45, seed=3)
+    model, lines = pellucid.load(directory, engine=engine), draw_lines(45, seed=3)
     assert {kind for kind, _ in lines} == {"control", *KINDS}
     expected = model.translate(CONTROL, beam=beam, max_extra=5).text
     found = model.translate_stream((line for _, line in lines), beam=beam, max_extra=5)
-    assert [*compare(lines, [each.text for each in found], expected)] == []
+    assert [*find_problems(lines, [each.text for each in found], expected)] == []
 
 
 def test_what_is_wrong_with_a_translation_is_seen():
-    assert differences("a {n} <b>c</b>", "x {n} <b>y</b>") == []
-    assert differences("a {n}{n}", "x {n}") == ["{n} is lost"]
-    assert differences("<b>a</b>", "<b>x") == ["tags differ"]
+    assert find_differences("a {n} <b>c</b>", "x {n} <b>y</b>") == []
+    assert find_differences("a {n}{n}", "x {n}") == ["{n} is lost"]
+    assert find_differences("<b>a</b>", "<b>x") == ["tags differ"]
     lines = [("control", CONTROL), ("tags", "a")]
-    assert [*compare(lines, ["La bola."], "La bola.")] == ["2 lines in, 1 out"]
-    assert "line 1: the known" in next(compare(lines, ["x", "La bola."], "La bola."))
+    assert [*find_problems(lines, ["La bola."], "La bola.")] == ["2 lines in, 1 out"]
+    assert "line 1: the known" in next(find_problems(lines, ["x", "La bola."], "La bola."))
 
 
 def test_the_same_seed_makes_the_same_lines():
-    assert garbage(200, seed=3) == garbage(200, seed=3) != garbage(200, seed=4)
-    assert [line for kind, line in garbage(200, seed=3)][::EVERY] == [CONTROL] * 40
-    assert not any("\n" in line or "\0" in line for _, line in garbage(3000, seed=3))
-    for _, line in garbage(3000, seed=3):
+    assert draw_lines(200, seed=3) == draw_lines(200, seed=3) != draw_lines(200, seed=4)
+    assert [line for kind, line in draw_lines(200, seed=3)][::EVERY] == [CONTROL] * 40
+    assert not any("\n" in line or "\0" in line for _, line in draw_lines(3000, seed=3))
+    for _, line in draw_lines(3000, seed=3):
         line.encode()

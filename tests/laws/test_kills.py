@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.kill import Disturbed
+from benchmarks.kill import KilledRun
 from pellucid.train import log, loop, state
 from tests.laws.runs import assert_same_end, timeless
 from tests.train.corpora import mixed, small_run
@@ -73,7 +73,7 @@ def test_a_few_kills_at_random_moments_change_nothing(tmp_path):
     """The campaign goes on where it was broken off, in the middle of a line: with a run of two workers."""
     rows = tmp_path / "kill/seed-1/rows.jsonl"
     rows.parent.mkdir(parents=True)
-    before = "".join(json.dumps(asdict(Disturbed(workers, kills=1))) + "\n" for workers in (2, 1, 1))
+    before = "".join(json.dumps(asdict(KilledRun(workers, kills=1))) + "\n" for workers in (2, 1, 1))
     rows.write_text(f'{before}{{"workers": 2, "ki', encoding="utf-8")
     assert "| kills | 6 |" in campaign("kill", tmp_path / "kill.md", "--kills", "6")
     assert rows.read_text(encoding="utf-8").startswith(before)

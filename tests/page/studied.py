@@ -90,9 +90,8 @@ class Reader:
 
     def numbers(self, name: str, inside: str = "") -> list[float]:
         """The unrounded numbers of a card, in their order."""
-        titles = (
-            self.card(name).locator(f"{inside} .value-shown[title]").evaluate_all("all => all.map(each => each.title)")
-        )
+        values = self.card(name).locator(f"{inside} .value-shown[title]")
+        titles = values.evaluate_all("all => all.map(each => each.title)")
         return [float(each) for each in titles]
 
 

@@ -55,7 +55,7 @@ def test_softmax_is_exact_beside_what_the_article_prints_and_of_scores_one_types
     card.get_by_role("textbox", name="Scores").fill("1, 2.5 −3")
     assert reader.numbers("softmax", "tbody") == pytest.approx(softmax([1, 2.5, -3]).tolist())
     card.get_by_role("textbox", name="Scores").fill("one, two")
-    assert "Write two numbers or more" in card.inner_text()
+    assert "Enter two or more numbers" in card.inner_text()
 
 
 @pytest.mark.article("A10", "A13", "X2", "X4")

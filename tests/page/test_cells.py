@@ -25,14 +25,8 @@ SIZES: dict[str, Any] = {"d_model": 12, "d_ff": 7, "heads": 3, "encoder_layers":
 @pytest.fixture(scope="module")
 def script(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("cells") / "cells.mjs"
-    words = [
-        "test/explain_cells.ts",
-        "--bundle",
-        "--platform=node",
-        "--format=esm",
-        f"--outfile={path}",
-        "--log-level=warning",
-    ]
+    words = ["test/explain_cells.ts", "--bundle", "--platform=node", "--format=esm", f"--outfile={path}"]
+    words.append("--log-level=warning")
     run(str(WEB / "node_modules" / "esbuild" / "bin" / "esbuild"), *words)
     return path
 

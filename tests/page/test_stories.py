@@ -53,8 +53,8 @@ def leads_somewhere(place: dict[str, Any], tensors: dict[str, Any]) -> None:
     [
         ("pre", "is added to its embedding", "sin"),
         ("learned", "is added to its embedding", "table"),
-        ("post", "turns the queries and keys", "angle"),
-        ("none", "not told where a piece stands", "embedding"),
+        ("post", "rotates the queries and keys", "angle"),
+        ("none", "gets no information about positions", "embedding"),
     ],
 )
 def test_the_stop_of_positions_says_what_this_model_does(kind, says, formula, script, tmp_path):
@@ -111,7 +111,7 @@ def test_the_last_stop_tells_of_the_beam_where_there_was_one(script, tmp_path):
     searched = small_traced(**SIZES).trace("The ball is blue.", beam=2)
     assert searched.tree is not None
     says = story(searched, script, tmp_path)[13]["says"]
-    assert f"best 2 beginnings at each step and looked at {len(searched.tree.nodes)} candidates" in says
+    assert f"best 2 beginnings at each step; of the {len(searched.tree.nodes)} candidates recorded here" in says
     assert "given, not searched for" in story(traced(), script, tmp_path)[13]["says"]
 
 

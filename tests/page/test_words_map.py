@@ -85,9 +85,8 @@ def test_the_pointer_finds_each_piece_where_numpy_puts_it_and_a_click_gives_its_
         x, y = paper[number]
         reader.tab.mouse.move(box["x"] + x, box["y"] + y)
         told = f"“{pieces[number].removeprefix('▁') or '▁'}”"
-        reader.tab.wait_for_function(
-            "told => document.querySelector('.word-map-readout').innerText.startsWith(told)", arg=told
-        )
+        begins = "told => document.querySelector('.word-map-readout').innerText.startsWith(told)"
+        reader.tab.wait_for_function(begins, arg=told)
     loneliest = int(lonely[0])
     reader.tab.mouse.click(box["x"] + paper[loneliest, 0], box["y"] + paper[loneliest, 1])
     reader.tab.get_by_text(f"id {loneliest}", exact=True).wait_for()
@@ -241,10 +240,8 @@ def test_a_file_of_maps_has_every_card_whose_numbers_need_no_other_sentence(alon
     assert alone.tab.locator("[data-card=roles] .missing-note").count() == 0
     assert alone.tab.locator("[data-card=width] .missing-note").count() == 0
     says = {name: alone.card(name).inner_text() for name in ("analogy", "diagonal", "exponent")}
-    assert all(
-        "not in this file; to compute it, run: pellucid serve MODEL" in text.replace("Not", "not")
-        for text in says.values()
-    )
+    missing = "not in this file; to compute it, run: pellucid serve MODEL"
+    assert all(missing in text.replace("Not", "not") for text in says.values())
     assert alone.tab.locator(".head-worth").count() == 0
     alone.open("map")
     assert alone.tab.locator(".map-body .head-worth").count() == 10

@@ -1,4 +1,4 @@
-"""A small model that writes nonsense, fast; a client of a server for it; and a model that waits until it is let go."""
+"""A small model that writes nonsense, a client of a server for it, and a translator that waits until it is released."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,59 +27,61 @@ EN_ES = Languages("en", "es")
 
 @cache
 def small_model() -> Model:
-    """Reads and writes at most 31 pieces."""
+    """Make a model that reads and writes at most 31 pieces."""
     vocabulary = small_tokenizer().source_vocabulary
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 31}
     with TemporaryDirectory() as folder:
-        place = Path(folder) / "best"
-        bundle.save_bundle(place, random_model(5, vocabulary, vocabulary, **sizes), small_tokenizer(), step=0)
-        return load(place)
+        directory = Path(folder) / "best"
+        bundle.save_bundle(directory, random_model(5, vocabulary, vocabulary, **sizes), small_tokenizer(), step=0)
+        return load(directory)
 
 
 @contextmanager
-def client(model: Model | None = None, **given: Any) -> Iterator[TestClient]:
-    """What asks a server of the small model, from this machine; other names than those of `Limits` are the server's."""
-    limits = Limits(**{name: given.pop(name) for name in list(given) if name in vars(Limits())})
-    app = create_app(model or small_model(), limits, **{"languages": EN_ES, **given})
-    with TestClient(app, base_url="http://127.0.0.1", client=("127.0.0.1", 1), raise_server_exceptions=False) as found:
-        yield found
+def client(model: Model | None = None, **options: Any) -> Iterator[TestClient]:
+    """Make a client of a server of the small model; options other than those of `Limits` are the server's."""
+    limits = Limits(**{name: options.pop(name) for name in list(options) if name in vars(Limits())})
+    app = create_app(model or small_model(), limits, **{"languages": EN_ES, **options})
+    with TestClient(
+        app, base_url="http://127.0.0.1", client=("127.0.0.1", 1), raise_server_exceptions=False
+    ) as test_client:
+        yield test_client
 
 
-def asked(q: object, **more: object) -> dict[str, object]:
-    """The body of a question."""
+def request_body(q: object, **more: object) -> dict[str, object]:
+    """Return the body of a request to translate."""
     return {"q": q, "source": "en", "target": "es", **more}
 
 
-class Held:
-    """The small model's translator, which does not begin before it is let go, and counts what it is asked."""
+class HeldTranslator:
+    """The small model's translator, which waits until it is released, and records what it translates."""
 
     def __init__(self) -> None:
         self.go = Event()
         self.begun = Event()
-        self.asked: list[list[str]] = []
+        self.translated: list[list[str]] = []
 
     def translate(self, lines: Sequence[str], config: SearchConfig, *, terms: Terms | None) -> list[Translation]:
-        self.asked.append(list(lines))
+        self.translated.append(list(lines))
         self.begun.set()
         assert self.go.wait(5)
         return small_model().translator.translate(lines, config, terms=terms)
 
     @property
     def model(self) -> Model:
-        """The model that translates so."""
+        """The small model with this translator."""
         return replace(small_model(), translator=self)  # pyright: ignore[reportArgumentType]
 
 
 @contextmanager
 def running(model: Model, **limits: Any) -> Iterator[int]:
-    """A real server on a free port, which is yielded."""
-    given = Limits(**limits)
-    server = make_server(create_app(model, given, languages=EN_ES), given)
-    with bind_socket("127.0.0.1", 0) as listening:
-        thread = Thread(target=server.run, kwargs={"sockets": [listening]})
+    """Run a real server on a free port, and yield the port."""
+    server_limits = Limits(**limits)
+    server = make_server(create_app(model, server_limits, languages=EN_ES), server_limits)
+    with bind_socket("127.0.0.1", 0) as listener:
+        thread = Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            yield listening.getsockname()[1]
+            yield listener.getsockname()[1]
         finally:
             server.should_exit = True
             thread.join()

@@ -13,22 +13,22 @@ from pellucid.serve.connections import Connections, most_open_files
 from pellucid.serve.limits import Limits
 from tests.decode.models import LINES
 from tests.serve.servers import running, small_model
-from tests.serve.test_running import read, translated
+from tests.serve.test_running import read_path, translate
 
 HEADER = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 
-def connect(port: int, *sent: bytes) -> socket.socket:
-    """A connection on which something was sent."""
+def connect(port: int, *parts: bytes) -> socket.socket:
+    """Open a connection and send data on it."""
     connection = socket.create_connection(("127.0.0.1", port), timeout=10)
-    for data in sent:
+    for data in parts:
         connection.sendall(data)
     return connection
 
 
-def status(port: int, *sent: bytes) -> bytes:
-    """The status of what a new connection is answered."""
-    with connect(port, *sent) as connection:
+def read_status(port: int, *parts: bytes) -> bytes:
+    """Return the status of the answer on a new connection."""
+    with connect(port, *parts) as connection:
         return connection.recv(12)[-3:]
 
 
@@ -61,27 +61,27 @@ def test_every_header_of_a_connection_has_its_own_time():
         connection.close()
 
 
-def test_connections_that_ask_for_nothing_give_way_to_those_that_ask():
+def test_silent_connections_give_way_to_requests():
     with running(small_model(), connections=8) as port:
         silent = [connect(port, b"GET /hea") for _ in range(40)]
-        assert translated(port, LINES[0]) == small_model().translate(LINES[:1])[0].text
+        assert translate(port, LINES[0]) == small_model().translate(LINES[:1])[0].text
         with suppress(ConnectionResetError):
             assert silent[0].recv(9) == b""  # the oldest were closed
         silent[-1].sendall(HEADER.removeprefix(b"GET /hea"))
         assert silent[-1].recv(12) == b"HTTP/1.1 200"  # the last was not
-        for each in silent:
-            each.close()
+        for connection in silent:
+            connection.close()
 
 
-def test_where_every_connection_is_at_work_one_more_hears_that_there_are_too_many():
+def test_one_connection_too_many_is_refused_while_all_are_busy():
     body = b"POST /translate HTTP/1.1\r\nHost: 127.0.0.1\r\nExpect: 100-continue\r\nContent-Length: 99\r\n\r\n"
     with running(small_model(), connections=3) as port:
         busy = [connect(port, body) for _ in range(3)]
-        assert [each.recv(12) for each in busy] == [b"HTTP/1.1 100"] * 3
-        assert status(port) == b"503"
-        for each in busy:
-            each.close()
-        until(lambda: status(port, HEADER) == b"200")
+        assert [connection.recv(12) for connection in busy] == [b"HTTP/1.1 100"] * 3
+        assert read_status(port) == b"503"
+        for connection in busy:
+            connection.close()
+        wait_until(lambda: read_status(port, HEADER) == b"200")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_where_every_connection_is_at_work_one_more_hears_that_there_are_too_man
         b"\x16\x03\x01\r\n\r\n",
     ],
 )
-def test_what_is_no_http_is_refused_as_everything_else_and_not_logged(sent: bytes, capfd):
+def test_invalid_http_is_refused_with_json_and_not_logged(sent: bytes, capfd):
     with running(small_model()) as port, connect(port, sent) as connection:
         received = connection.makefile("rb").read()
     head, _, body = received.rpartition(b"\r\n\r\n")
@@ -103,27 +103,27 @@ def test_what_is_no_http_is_refused_as_everything_else_and_not_logged(sent: byte
     assert capfd.readouterr().err == ""
 
 
-def test_a_request_that_was_on_its_way_when_the_server_was_told_to_stop_is_answered(monkeypatch):
+def test_a_request_sent_before_the_stop_is_answered(monkeypatch):
     monkeypatch.setattr("pellucid.serve.connections.ON_ITS_WAY", 3.0)
     with ThreadPoolExecutor(1) as pool:
         with running(small_model()) as port:
-            new, kept = connect(port), connect(port, HEADER)
-            assert kept.recv(12) == b"HTTP/1.1 200"
-            answers = pool.submit(ask_when_it_stops, port, [new, kept])
+            new, used = connect(port), connect(port, HEADER)
+            assert used.recv(12) == b"HTTP/1.1 200"
+            answers = pool.submit(ask_while_stopping, port, [new, used])
         assert answers.result() == [True, True]
 
 
-def ask_when_it_stops(port: int, connections: list[socket.socket]) -> list[bool]:
-    """Whether each connection is answered, asked when no new one is accepted any more."""
+def ask_while_stopping(port: int, connections: list[socket.socket]) -> list[bool]:
+    """Send a request on each connection once no new one is accepted; return which are answered."""
     with suppress(ConnectionError):  # refused, or reset, if it stopped between the two
         while True:
             connect(port).close()
-    for each in connections:
-        each.sendall(HEADER)
+    for connection in connections:
+        connection.sendall(HEADER)
     answered = []
-    for each in connections:
-        with each:
-            answered.append(b"200 OK" in each.makefile("rb").read())
+    for connection in connections:
+        with connection:
+            answered.append(b"200 OK" in connection.makefile("rb").read())
     return answered
 
 
@@ -133,12 +133,12 @@ def test_an_answer_that_nobody_reads_is_given_up():
         slow = connect(port)
         slow.settimeout(10)
         with pytest.raises(ConnectionError):
-            send_for_ever(slow, ask)
+            send_forever(slow, ask)
         slow.close()
-        assert read(port, "/health") == '{"status":"ok"}'
+        assert read_path(port, "/health") == '{"status":"ok"}'
 
 
-def test_the_log_says_once_that_no_files_are_left(caplog):
+def test_a_lack_of_files_is_logged_once(caplog):
     connections, loop = Connections(Limits()), asyncio.new_event_loop()
     for _ in range(1000):
         connections.handle_loop_error(loop, {"message": "out", "exception": OSError(errno.EMFILE, "Too many")})
@@ -153,15 +153,15 @@ def test_there_are_fewer_connections_than_files():
     assert Connections(Limits(connections=5)).limit == min(5, most_open_files() // 2)
 
 
-def send_for_ever(connection: socket.socket, data: bytes) -> None:
-    """Send until that fails."""
+def send_forever(connection: socket.socket, data: bytes) -> None:
+    """Send until sending fails."""
     while True:
         connection.sendall(data)
 
 
-def until(holds) -> None:
-    """Wait until it does."""
+def wait_until(condition) -> None:
+    """Wait until the condition holds."""
     end = time.monotonic() + 10
-    while not holds():
+    while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)

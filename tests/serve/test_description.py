@@ -11,8 +11,8 @@ from tests.serve.servers import EN_ES, client, small_model
 APP = create_app(small_model(), Limits(characters=20, texts=3, alternatives=2), languages=EN_ES, hosts=None)
 
 
-async def started(scope, receive, send):
-    """The server; whoever starts and stops it for each request does not stop what runs its model."""
+async def serve_requests_only(scope, receive, send):
+    """Pass requests to the server; the start and stop of each test client must not stop the model's threads."""
     if scope["type"] == "http":
         return await APP(scope, receive, send)
     while True:
@@ -34,7 +34,9 @@ CONFIG = {
         {"include-path": "/trace", "checks": {"positive_data_acceptance": {"expected-statuses": [*ANSWERED, "422"]}}}
     ],
 }
-schema = schemathesis.openapi.from_asgi("/openapi.json", started, config=schemathesis.Config.from_dict(CONFIG))
+schema = schemathesis.openapi.from_asgi(
+    "/openapi.json", serve_requests_only, config=schemathesis.Config.from_dict(CONFIG)
+)
 
 
 @schema.parametrize()
@@ -50,14 +52,14 @@ def test_the_server_does_as_its_description_says(case):
 
 
 @pytest.fixture(scope="module")
-def described():
+def description():
     with client() as server:
         assert server.get("/spec").json() == server.get("/openapi.json").json()
         return server.get("/openapi.json").json()
 
 
-def test_the_description_tells_the_limits(described):
-    body = described["paths"]["/translate"]["post"]["requestBody"]["content"]
+def test_the_description_tells_the_limits(description):
+    body = description["paths"]["/translate"]["post"]["requestBody"]["content"]
     assert set(body) == {"application/json", "application/x-www-form-urlencoded", "multipart/form-data"}
     fields = body["application/json"]["schema"]["properties"]
     assert fields["q"]["anyOf"][0]["maxLength"] == 5000
@@ -65,16 +67,16 @@ def test_the_description_tells_the_limits(described):
     assert fields["alternatives"]["maximum"] == 7
 
 
-def test_every_route_says_what_it_is_for_and_how_it_refuses(described):
-    for path, methods in described["paths"].items():
+def test_every_route_says_what_it_is_for_and_how_it_refuses(description):
+    for path, methods in description["paths"].items():
         for method in methods.values():
             assert method["description"].endswith("."), path
             if path not in ("/health", "/metrics"):
                 assert {"413", "421", "422", "429", "503"} <= set(method["responses"]), path
-    assert "HTTPValidationError" not in json.dumps(described)
+    assert "HTTPValidationError" not in json.dumps(description)
 
 
-def test_nothing_is_loaded_from_elsewhere():
+def test_no_page_loads_scripts_from_other_sites():
     with client() as server:
         assert [server.get(path).status_code for path in ("/docs", "/redoc")] == [404, 404]
 
@@ -83,8 +85,8 @@ def test_the_page_and_its_script_are_served_or_said_not_to_be_built(monkeypatch)
     with client() as server:
         monkeypatch.setattr("pellucid.serve.page_routes.read_script", lambda: "export default 1;")
         assert '<div id="pellucid" data-host="page">' in server.get("/").text
-        found = server.get("/pellucid.js")
-        assert (found.text, found.headers["Content-Type"]) == ("export default 1;", "text/javascript; charset=utf-8")
+        answer = server.get("/pellucid.js")
+        assert (answer.text, answer.headers["Content-Type"]) == ("export default 1;", "text/javascript; charset=utf-8")
         for word in ("http", "//", "onload", "style="):
             assert word not in server.get("/").text.partition("<body>")[2]
 

@@ -5,18 +5,18 @@ from hypothesis import strategies as st
 from pellucid.serve.html import HtmlText, fill_translations, split_html
 
 
-def texts(html: str) -> list[str]:
-    return [each.text for each in split_html(html) if isinstance(each, HtmlText)]
+def split_texts(html: str) -> list[str]:
+    return [part.text for part in split_html(html) if isinstance(part, HtmlText)]
 
 
-def same(html: str) -> str:
-    """Put together again, each text translated into itself."""
+def translate_to_itself(html: str) -> str:
+    """Split HTML and put it together again, each text translated into itself."""
     parts = split_html(html)
-    return fill_translations(parts, iter([each.text for each in parts if isinstance(each, HtmlText)]))
+    return fill_translations(parts, iter([part.text for part in parts if isinstance(part, HtmlText)]))
 
 
-def test_blocks_part_texts_and_other_tags_stand_inside():
-    assert texts("<p>One <b>two</b>.</p><ul><li>Three<li>four</ul>five<br>six") == [
+def test_block_tags_separate_texts_and_inline_tags_stay_inside():
+    assert split_texts("<p>One <b>two</b>.</p><ul><li>Three<li>four</ul>five<br>six") == [
         "One <0>two</0>.",
         "Three",
         "four",
@@ -26,8 +26,8 @@ def test_blocks_part_texts_and_other_tags_stand_inside():
 
 
 def test_entities_are_read_and_written():
-    assert texts("Tom &amp; Jerry&nbsp;&eacute; &lt;b&gt;") == ["Tom & Jerry\xa0é <b>"]
-    assert same("Tom &amp; Jerry &#233; &lt;b&gt;") == "Tom &amp; Jerry é &lt;b&gt;"
+    assert split_texts("Tom &amp; Jerry&nbsp;&eacute; &lt;b&gt;") == ["Tom & Jerry\xa0é <b>"]
+    assert translate_to_itself("Tom &amp; Jerry &#233; &lt;b&gt;") == "Tom &amp; Jerry é &lt;b&gt;"
 
 
 @pytest.mark.parametrize(
@@ -47,33 +47,33 @@ def test_entities_are_read_and_written():
         "<p> </p>\n<img src='a.png' alt=\"a > b\">\n",
     ],
 )
-def test_what_is_no_text_is_not_translated(untouched: str):
-    assert texts(untouched) == []
-    assert same(untouched) == untouched
+def test_markup_and_code_are_not_translated(untouched: str):
+    assert split_texts(untouched) == []
+    assert translate_to_itself(untouched) == untouched
 
 
-def test_what_is_no_text_keeps_its_place_in_a_sentence():
-    assert texts("Run <code>a &lt; b</code> now, <img src=x> or not.") == ["Run <0/> now, <1/> or not."]
-    assert same("Run <code>a &lt; b</code> now.") == "Run <code>a &lt; b</code> now."
+def test_markup_keeps_its_place_in_a_sentence():
+    assert split_texts("Run <code>a &lt; b</code> now, <img src=x> or not.") == ["Run <0/> now, <1/> or not."]
+    assert translate_to_itself("Run <code>a &lt; b</code> now.") == "Run <code>a &lt; b</code> now."
 
 
-def test_tags_that_close_have_the_number_of_what_they_close():
-    assert texts("<i>a <b>b</i> c</b> d</u>") == ["<0>a <1>b</0> c</1> d</2>"]
+def test_a_closing_tag_has_the_number_of_its_opening_tag():
+    assert split_texts("<i>a <b>b</i> c</b> d</u>") == ["<0>a <1>b</0> c</1> d</2>"]
 
 
 def test_line_ends_are_spaces():
-    assert texts("<p>\n  The ball\r\n\t is blue.\n</p>") == [" The ball is blue. "]
+    assert split_texts("<p>\n  The ball\r\n\t is blue.\n</p>") == [" The ball is blue. "]
 
 
 def test_a_text_cannot_write_tags():
-    [text] = [each for each in split_html("a <b>c</b>") if isinstance(each, HtmlText)]
+    [text] = [part for part in split_html("a <b>c</b>") if isinstance(part, HtmlText)]
     assert text.restore('<script>alert(1)</script> <0>x</0> <7> "') == (
         '&lt;script&gt;alert(1)&lt;/script&gt; <b>x</b> &lt;7&gt; "'
     )
 
 
 def test_numbers_in_the_text_are_not_taken_for_tags():
-    assert same("<b>a</b> &lt;0&gt; &lt;/1&gt;") == "<b>a</b> &lt;0&gt; &lt;/1&gt;"
+    assert translate_to_itself("<b>a</b> &lt;0&gt; &lt;/1&gt;") == "<b>a</b> &lt;0&gt; &lt;/1&gt;"
 
 
 PARTS = st.sampled_from(
@@ -83,10 +83,10 @@ PARTS = st.sampled_from(
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(PARTS, max_size=14).map("".join))
-def test_html_that_is_translated_into_itself_means_the_same(html):
+def test_html_translated_into_itself_keeps_its_tags(html):
     from html.parser import HTMLParser
 
-    class Seen(HTMLParser):
+    class TagCollector(HTMLParser):
         def __init__(self):
             super().__init__()
             self.tags: list[str] = []
@@ -97,12 +97,12 @@ def test_html_that_is_translated_into_itself_means_the_same(html):
         def handle_endtag(self, tag):
             self.tags.append("/" + tag)
 
-    before, after = Seen(), Seen()
+    before, after = TagCollector(), TagCollector()
     before.feed(html)
-    after.feed(same(html))
+    after.feed(translate_to_itself(html))
     assert before.tags == after.tags
 
 
-def test_many_tags_that_are_never_closed_take_no_time():
+def test_many_unclosed_tags_are_split_quickly():
     for part in ("<!--", "<script>", "<a translate=no ", "<b ", "<!", '<b "', "&", "<0>"):
-        same(part * 20_000)
+        translate_to_itself(part * 20_000)

@@ -9,70 +9,70 @@ from pellucid.decode.assemble import Translation
 from pellucid.decode.terms import Terms
 from pellucid.serve.libretranslate import STOP_ORDER
 from tests.decode.models import LINES
-from tests.serve.servers import asked, client, small_model
+from tests.serve.servers import client, request_body, small_model
 
 
 @pytest.fixture(scope="module")
 def server():
-    with client() as found:
-        yield found
+    with client() as response:
+        yield response
 
 
-def alone(text: str) -> Translation:
-    """What the model writes where nobody else asks."""
-    [found] = small_model().translate([text])
-    return found
+def translate_alone(text: str) -> Translation:
+    """Translate one text with the model itself."""
+    [translation] = small_model().translate([text])
+    return translation
 
 
-def test_one_text_gives_one_and_a_list_gives_a_list_in_its_order(server):
-    found, model = server.post("/translate", json=asked(LINES[0])).json(), alone(LINES[0])
-    assert found == {"translatedText": model.text, "stop": model.stop, "notes": list(model.notes)}
-    several = server.post("/translate", json=asked(LINES)).json()
-    assert several["translatedText"] == [each.text for each in small_model().translate(LINES)]
-    assert server.post("/translate", json=asked([])).json()["translatedText"] == []
+def test_a_text_gives_a_text_and_a_list_gives_a_list_in_its_order(server):
+    answer, expected = server.post("/translate", json=request_body(LINES[0])).json(), translate_alone(LINES[0])
+    assert answer == {"translatedText": expected.text, "stop": expected.stop, "notes": list(expected.notes)}
+    list_answer = server.post("/translate", json=request_body(LINES)).json()
+    assert list_answer["translatedText"] == [translation.text for translation in small_model().translate(LINES)]
+    assert server.post("/translate", json=request_body([])).json()["translatedText"] == []
 
 
-def test_what_the_python_client_sends_is_understood(server):
-    # libretranslatepy 2.1.4 sends forms as urllib does, and /languages with a body that a GET has no use for.
+def test_requests_of_the_python_client_are_understood(server):
+    # libretranslatepy 2.1.4 sends forms like urllib, and even GET /languages with a body.
     form = {"Content-Type": "application/x-www-form-urlencoded", "User-Agent": "Python-urllib/3.12"}
     fields = {"q": LINES[0], "source": "en", "target": "es", "api_key": "a-key"}
-    found = server.post("/translate", content=urlencode(fields).encode(), headers=form)
-    assert json.loads(found.text)["translatedText"] == alone(LINES[0]).text
-    found = server.post("/detect", content=urlencode({"q": LINES[0]}).encode(), headers=form)
-    assert found.json() == [{"language": "en", "confidence": 0.0}]
-    found = server.request("GET", "/languages", content=b"", headers=form)
-    assert [each["code"] for each in found.json()] == ["en", "es"]
+    response = server.post("/translate", content=urlencode(fields).encode(), headers=form)
+    assert json.loads(response.text)["translatedText"] == translate_alone(LINES[0]).text
+    response = server.post("/detect", content=urlencode({"q": LINES[0]}).encode(), headers=form)
+    assert response.json() == [{"language": "en", "confidence": 0.0}]
+    response = server.request("GET", "/languages", content=b"", headers=form)
+    assert [language["code"] for language in response.json()] == ["en", "es"]
 
 
-def test_terms_of_the_server_and_of_a_request_are_in_its_translation_and_in_no_others():
-    own = Terms.of({LINES[0].split()[0]: "123"})
-    with client(terms=own) as server:
-        plain = server.post("/translate", json=asked(LINES[0])).json()["translatedText"]
-        assert plain == small_model().translate([LINES[0]], terms=own)[0].text
+def test_terms_of_the_server_and_of_a_request_apply_to_its_translation():
+    server_terms = Terms.of({LINES[0].split()[0]: "123"})
+    with client(terms=server_terms) as server:
+        plain = server.post("/translate", json=request_body(LINES[0])).json()["translatedText"]
+        assert plain == small_model().translate([LINES[0]], terms=server_terms)[0].text
         assert "123" in plain
         terms = {LINES[0].split()[0]: "456"}
-        for found in (
-            server.post("/translate", json=asked(LINES[0], terms=terms)),
-            server.post("/translate", data=asked(LINES[0], terms=json.dumps(terms))),
+        for response in (
+            server.post("/translate", json=request_body(LINES[0], terms=terms)),
+            server.post("/translate", data=request_body(LINES[0], terms=json.dumps(terms))),
         ):
-            assert found.json()["translatedText"] == small_model().translate([LINES[0]], terms=terms)[0].text
+            assert response.json()["translatedText"] == small_model().translate([LINES[0]], terms=terms)[0].text
         for wrong in ({"a": ""}, {"a": 5}, "a", ["a"]):
-            answer = server.post("/translate", json=asked(LINES[0], terms=wrong))
+            answer = server.post("/translate", json=request_body(LINES[0], terms=wrong))
             assert (answer.status_code, "terms" in answer.json()["error"]) == (422, True)
 
 
-def test_a_text_that_cannot_be_translated_as_asked_is_named_in_its_own_answer():
+def test_a_failed_text_is_reported_in_its_own_answer():
     terms = {LINES[0].split()[0]: "1 " * 80 + "1"}
     with client() as server:
-        found = server.post("/translate", json=asked([LINES[-1], LINES[0]], terms=terms)).json()
-        assert found["translatedText"] == [small_model().translate(LINES[-1]).text, LINES[0]]
-        assert found["stop"][1] == "failed"
-        assert found["notes"][1][0].startswith("its 1 terms take ")
+        response = server.post("/translate", json=request_body([LINES[-1], LINES[0]], terms=terms)).json()
+        assert response["translatedText"] == [small_model().translate(LINES[-1]).text, LINES[0]]
+        assert response["stop"][1] == "failed"
+        assert response["notes"][1][0].startswith("its 1 terms take ")
 
 
 @pytest.mark.parametrize("path", ["/translate", "/detect"])
-def test_a_field_that_nobody_knows_is_refused(server, path):
-    fields = asked("Yes.") if path == "/translate" else {"q": "Yes."}
+def test_an_unknown_field_is_refused(server, path):
+    fields = request_body("Yes.") if path == "/translate" else {"q": "Yes."}
     for answer in (
         server.post(path, json={**fields, "glossary": {}}),
         server.post(path, data={**fields, "glossary": "x"}),
@@ -82,72 +82,76 @@ def test_a_field_that_nobody_knows_is_refused(server, path):
 
 def test_a_form_in_parts_is_understood_as_browsers_and_curl_send_it(server):
     text = "¿Dónde está\r\nla casa? 😀 \x01 a=b&c"
-    found = server.post("/translate", files={name: (None, str(value)) for name, value in asked(text).items()})
-    assert found.json()["translatedText"] == alone(text).text
+    response = server.post("/translate", files={name: (None, str(value)) for name, value in request_body(text).items()})
+    assert response.json()["translatedText"] == translate_alone(text).text
 
 
 def test_a_text_in_several_lines_keeps_them(server):
     text = f"{LINES[0]}\n\n  {LINES[2]}\r\n{LINES[4]}\n"
-    found = server.post("/translate", json=asked(text)).json()["translatedText"]
-    assert found == alone(text).text
-    assert found.count("\n") == 4
+    response = server.post("/translate", json=request_body(text)).json()["translatedText"]
+    assert response == translate_alone(text).text
+    assert response.count("\n") == 4
 
 
 @settings(max_examples=10, deadline=None)
 @given(texts=st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=9), max_size=5))
-def test_one_text_in_is_one_text_out_as_each_alone(server, texts):
-    found = server.post("/translate", json=asked(texts))
-    assert found.status_code == 200
-    assert found.json()["translatedText"] == [alone(text).text for text in texts]
-    assert set(found.json()["stop"]) <= set(STOP_ORDER)
+def test_texts_are_translated_as_each_alone(server, texts):
+    response = server.post("/translate", json=request_body(texts))
+    assert response.status_code == 200
+    assert response.json()["translatedText"] == [translate_alone(text).text for text in texts]
+    assert set(response.json()["stop"]) <= set(STOP_ORDER)
 
 
-def test_alternatives_are_the_next_best_and_change_nothing(server):
-    found = server.post("/translate", json=asked(LINES[:3], alternatives=3)).json()
+def test_alternatives_are_the_next_best_translations(server):
+    response = server.post("/translate", json=request_body(LINES[:3], alternatives=3)).json()
     best = small_model().translate(LINES[:3], n_best=4)
-    assert found["translatedText"] == [each.text for each in best]
-    for others, each in zip(found["alternatives"], best, strict=True):
-        assert others == list(dict.fromkeys(e.text for e in each.alternatives if e.text != each.text))
-    one = server.post("/translate", json=asked(LINES[0], alternatives=7)).json()
-    assert 3 < len(one["alternatives"]) <= 7
-    assert one["translatedText"] not in one["alternatives"]
+    assert response["translatedText"] == [translation.text for translation in best]
+    for alternatives, translation in zip(response["alternatives"], best, strict=True):
+        assert alternatives == list(
+            dict.fromkeys(
+                alternative.text for alternative in translation.alternatives if alternative.text != translation.text
+            )
+        )
+    single = server.post("/translate", json=request_body(LINES[0], alternatives=7)).json()
+    assert 3 < len(single["alternatives"]) <= 7
+    assert single["translatedText"] not in single["alternatives"]
 
 
-def test_the_language_is_said_where_it_was_not_known_and_never_as_if_it_had_been_measured(server):
+def test_source_auto_reports_the_language_with_confidence_zero(server):
     detected = {"language": "en", "confidence": 0.0}
-    found = server.post("/translate", json=asked("Yes.", source="auto")).json()
-    assert found["detectedLanguage"] == detected
-    found = server.post("/translate", json=asked(["Yes.", "No."], source="auto")).json()
-    assert found["detectedLanguage"] == [detected, detected]
+    response = server.post("/translate", json=request_body("Yes.", source="auto")).json()
+    assert response["detectedLanguage"] == detected
+    response = server.post("/translate", json=request_body(["Yes.", "No."], source="auto")).json()
+    assert response["detectedLanguage"] == [detected, detected]
 
 
 @pytest.mark.parametrize(("source", "target"), [("es", "en"), ("en", "fr"), ("de", "es"), ("", "es"), ("en", "auto")])
-def test_what_the_model_does_not_translate_is_refused(server, source: str, target: str):
-    found = server.post("/translate", json=asked("Yes.", source=source, target=target))
-    assert found.status_code == 422
-    assert "from en to es" in found.json()["error"]
+def test_other_languages_are_refused(server, source: str, target: str):
+    response = server.post("/translate", json=request_body("Yes.", source=source, target=target))
+    assert response.status_code == 422
+    assert "from en to es" in response.json()["error"]
 
 
 def test_a_region_may_be_left_out_or_added(server):
-    assert server.post("/translate", json=asked("Yes.", source="en-GB", target="ES")).status_code == 200
+    assert server.post("/translate", json=request_body("Yes.", source="en-GB", target="ES")).status_code == 200
 
 
 def test_html_keeps_its_tags_and_entities(server):
     text = (
         '<p class="a">The <b>ball</b> is\nblue &amp; new.</p><!-- a note --><script>let a = "ball";</script><p>Yes.</p>'
     )
-    found = server.post("/translate", json=asked(text, format="html")).json()["translatedText"]
+    response = server.post("/translate", json=request_body(text, format="html")).json()["translatedText"]
     tags = ['<p class="a">', "<b>", "</b>", "</p>", '<!-- a note --><script>let a = "ball";</script>', "<p>", "</p>"]
-    assert [tag for tag in tags if tag in found] == tags
-    assert "&" not in found.replace("&amp;", "").replace("&lt;", "").replace("&gt;", "")
+    assert [tag for tag in tags if tag in response] == tags
+    assert "&" not in response.replace("&amp;", "").replace("&lt;", "").replace("&gt;", "")
 
 
 def test_the_settings_are_those_that_libretranslates_page_asks_for(server):
-    found = server.get("/frontend/settings").json()
-    assert (found["charLimit"], found["apiKeys"], found["keyRequired"]) == (5000, False, False)
-    assert found["language"]["source"] == {"code": "en", "name": "English"}
-    assert found["filesTranslation"] is False
-    assert found["supportedFilesFormat"] == []
+    response = server.get("/frontend/settings").json()
+    assert (response["charLimit"], response["apiKeys"], response["keyRequired"]) == (5000, False, False)
+    assert response["language"]["source"] == {"code": "en", "name": "English"}
+    assert response["filesTranslation"] is False
+    assert response["supportedFilesFormat"] == []
 
 
 @pytest.mark.parametrize(
@@ -174,11 +178,11 @@ def test_the_settings_are_those_that_libretranslates_page_asks_for(server):
     ],
 )
 def test_a_hostile_body_is_refused_with_a_sentence(server, body: bytes, words: str):
-    found = server.post("/translate", content=body, headers={"Content-Type": "application/json"})
-    assert found.status_code == 422
-    assert words in found.json()["error"]
-    assert "Traceback" not in found.text
-    assert len(found.text) < 300
+    response = server.post("/translate", content=body, headers={"Content-Type": "application/json"})
+    assert response.status_code == 422
+    assert words in response.json()["error"]
+    assert "Traceback" not in response.text
+    assert len(response.text) < 300
 
 
 @pytest.mark.parametrize(
@@ -195,26 +199,26 @@ def test_a_hostile_body_is_refused_with_a_sentence(server, body: bytes, words: s
         ("multipart/form-data; boundary=" + "x" * 900, b"--x--"),
     ],
 )
-def test_a_form_that_is_none_is_refused_with_a_sentence(server, kind: str, body: bytes):
-    found = server.post("/translate", content=body, headers={"Content-Type": kind})
-    assert (found.status_code, list(found.json())) == (422, ["error"])
-    assert len(found.text) < 300
+def test_an_invalid_form_is_refused_with_a_sentence(server, kind: str, body: bytes):
+    response = server.post("/translate", content=body, headers={"Content-Type": kind})
+    assert (response.status_code, list(response.json())) == (422, ["error"])
+    assert len(response.text) < 300
 
 
 @pytest.mark.parametrize("kind", ["", "text/plain", "application/xml", "application/json;", "json"])
 def test_a_body_of_another_type_is_refused(server, kind: str):
-    found = server.post("/translate", content=json.dumps(asked("Yes.")), headers={"Content-Type": kind})
-    assert found.status_code == (200 if kind == "application/json;" else 415)
+    response = server.post("/translate", content=json.dumps(request_body("Yes.")), headers={"Content-Type": kind})
+    assert response.status_code == (200 if kind == "application/json;" else 415)
 
 
-def test_a_model_without_named_languages_is_asked_by_any():
+def test_a_model_without_named_languages_accepts_any():
     with client(languages=None) as server:
-        assert server.post("/translate", json=asked("Yes.", source="de", target="gn")).status_code == 200
-        assert [each["code"] for each in server.get("/languages").json()] == ["x-source", "x-target"]
+        assert server.post("/translate", json=request_body("Yes.", source="de", target="gn")).status_code == 200
+        assert [language["code"] for language in server.get("/languages").json()] == ["x-source", "x-target"]
 
 
-def test_the_mistake_of_a_text_is_told_and_the_server_goes_on(server):
-    with client() as other:
-        found = other.post("/translate", json=asked("Yes.", target="xx"))
-        assert found.status_code == 422
+def test_the_server_still_works_after_a_mistake(server):
+    with client() as other_server:
+        response = other_server.post("/translate", json=request_body("Yes.", target="xx"))
+        assert response.status_code == 422
     assert server.get("/health").json() == {"status": "ok"}

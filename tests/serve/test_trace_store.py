@@ -16,16 +16,16 @@ SENTENCE = "The ball is blue."
 
 @pytest.fixture(scope="module")
 def server():
-    with client() as found:
-        yield found
+    with client() as response:
+        yield response
 
 
 @pytest.fixture(scope="module")
 def traced(server):
-    """The manifest, as the server sends it."""
-    found = server.post("/trace", json={"sentence": SENTENCE})
-    assert found.status_code == 200
-    return found.json()
+    """Return the manifest that the server sends."""
+    response = server.post("/trace", json={"sentence": SENTENCE})
+    assert response.status_code == 200
+    return response.json()
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +33,12 @@ def trace():
     return small_model().trace(SENTENCE)
 
 
-def untimed(manifest) -> dict[str, object]:
+def without_seconds(manifest) -> dict[str, object]:
     return {**manifest, "run": {**manifest["run"], "seconds": 0}}
 
 
 def test_the_manifest_is_that_of_the_trace(server, traced, trace):
-    assert untimed(traced) == untimed(json.loads(json.dumps(trace.manifest())))
+    assert without_seconds(traced) == without_seconds(json.loads(json.dumps(trace.manifest())))
     assert server.get(f"/trace/{traced['id']}/manifest.json").json() == traced
 
 
@@ -46,45 +46,45 @@ def test_every_number_arrives_as_it_was_captured(server, traced, trace):
     captured = [row for row in traced["tensors"] if row["captured"]]
     assert len(captured) > 20
     for row in captured:
-        found = server.get(f"/trace/{traced['id']}/t/{row['name']}")
-        values = np.frombuffer(found.content, "<f4").reshape(row["shape"])
+        response = server.get(f"/trace/{traced['id']}/t/{row['name']}")
+        values = np.frombuffer(response.content, "<f4").reshape(row["shape"])
         np.testing.assert_array_equal(values, trace[row["name"]].values.astype(np.float32))
-        assert found.headers["X-Shape"] == ",".join(map(str, row["shape"]))
+        assert response.headers["X-Shape"] == ",".join(map(str, row["shape"]))
 
 
 def test_weights_arrive_whole_and_row_by_row(server, traced, trace):
     for row in traced["parameters"]:
         weight = trace.parameter(row["name"])
-        found = server.get(f"/trace/{traced['id']}/p/{row['name']}")
-        np.testing.assert_array_equal(np.frombuffer(found.content, "<f4").reshape(row["shape"]), weight)
-        found = server.get(f"/trace/{traced['id']}/p/{row['name']}?rows=1:3")
-        np.testing.assert_array_equal(np.frombuffer(found.content, "<f4"), weight[1:3].ravel())
+        response = server.get(f"/trace/{traced['id']}/p/{row['name']}")
+        np.testing.assert_array_equal(np.frombuffer(response.content, "<f4").reshape(row["shape"]), weight)
+        response = server.get(f"/trace/{traced['id']}/p/{row['name']}?rows=1:3")
+        np.testing.assert_array_equal(np.frombuffer(response.content, "<f4"), weight[1:3].ravel())
 
 
-def test_a_long_name_is_not_repeated_whole(server, traced):
+def test_a_long_name_is_cut_in_the_message(server, traced):
     for kind in ("t", "p"):
-        found = server.get(f"/trace/{traced['id']}/{kind}/{'x' * 4000}")
-        assert found.status_code == 404
-        assert len(found.text) < 200
+        response = server.get(f"/trace/{traced['id']}/{kind}/{'x' * 4000}")
+        assert response.status_code == 404
+        assert len(response.text) < 200
 
 
 @pytest.mark.parametrize(
     "rows", ["0:999", "3:1", "-1:2", ":", "1", "a:b", "1:2:3", "٣:٤", "0x0:1", "9999999999:9999999999"]
 )
-def test_rows_that_are_none_are_refused(server, traced, rows: str):
-    found = server.get(f"/trace/{traced['id']}/t/decoder.0.cross.pattern", params={"rows": rows})
-    assert found.status_code == 422
-    assert "rows" in found.json()["error"]
+def test_invalid_rows_are_refused(server, traced, rows: str):
+    response = server.get(f"/trace/{traced['id']}/t/decoder.0.cross.pattern", params={"rows": rows})
+    assert response.status_code == 422
+    assert "rows" in response.json()["error"]
 
 
-def test_more_numbers_than_are_sent_at_a_time_are_sent_by_rows(server, traced, trace, monkeypatch):
+def test_large_arrays_are_sent_by_rows(server, traced, trace, monkeypatch):
     monkeypatch.setattr("pellucid.serve.trace_routes.MOST_BYTES", 100)
     path = f"/trace/{traced['id']}/p/source_embedding.weight"
     assert "rows=a:b" in server.get(path).json()["error"]
     assert server.get(path).status_code == 413
-    found = server.get(path, params={"rows": "4:8"})
+    response = server.get(path, params={"rows": "4:8"})
     np.testing.assert_array_equal(
-        np.frombuffer(found.content, "<f4"), trace.parameter("source_embedding.weight")[4:8].ravel()
+        np.frombuffer(response.content, "<f4"), trace.parameter("source_embedding.weight")[4:8].ravel()
     )
 
 
@@ -100,65 +100,65 @@ def test_more_numbers_than_are_sent_at_a_time_are_sent_by_rows(server, traced, t
         "q/decoder.0.cross.pattern",
     ],
 )
-def test_what_is_not_there_is_not_found(server, traced, path: str):
-    found = server.get(f"/trace/{traced['id']}/{path}")
-    assert (found.status_code, list(found.json())) == (404, ["error"])
+def test_unknown_tensors_and_paths_are_not_found(server, traced, path: str):
+    response = server.get(f"/trace/{traced['id']}/{path}")
+    assert (response.status_code, list(response.json())) == (404, ["error"])
 
 
 @pytest.mark.parametrize("path", ["manifest.json", "t/x", "p/x", "export.html", "tensors.npz"])
-def test_a_trace_that_is_not_here_is_not_found(server, path: str):
-    found = server.get(f"/trace/0123456789ab/{path}")
-    assert found.status_code == 404
-    assert "ask for it again" in found.json()["error"]
+def test_an_unknown_trace_is_not_found(server, path: str):
+    response = server.get(f"/trace/0123456789ab/{path}")
+    assert response.status_code == 404
+    assert "ask for it again" in response.json()["error"]
 
 
 def test_an_account_and_a_verdict_are_those_of_the_trace(server, traced, trace):
     piece = trace.steps[1].top[1].id
-    found = server.post(f"/trace/{traced['id']}/account", json={"step": 1, "piece": piece, "other": 9})
-    assert found.json() == json.loads(json.dumps(trace.account(1, piece, 9).as_json()))
-    found = server.post(f"/trace/{traced['id']}/verdict", json={"reference": "La bola es azul."})
-    assert found.json() == json.loads(json.dumps(trace.verdict("La bola es azul.").as_json()))
+    response = server.post(f"/trace/{traced['id']}/account", json={"step": 1, "piece": piece, "other": 9})
+    assert response.json() == json.loads(json.dumps(trace.account(1, piece, 9).as_json()))
+    response = server.post(f"/trace/{traced['id']}/verdict", json={"reference": "La bola es azul."})
+    assert response.json() == json.loads(json.dumps(trace.verdict("La bola es azul.").as_json()))
 
 
-def test_an_edit_gives_another_trace_that_is_kept_too(server, traced):
+def test_an_edit_gives_another_stored_trace(server, traced):
     edits = [{"kind": "silence", "attention": "decoder.0.cross", "head": 1}]
-    found = server.post(f"/trace/{traced['id']}/edit", json={"edits": edits, "keep_target": True}).json()
-    assert found["edits"] == edits
-    assert found["id"] != traced["id"]
-    output = server.get(f"/trace/{found['id']}/t/decoder.0.cross.head_output")
+    response = server.post(f"/trace/{traced['id']}/edit", json={"edits": edits, "keep_target": True}).json()
+    assert response["edits"] == edits
+    assert response["id"] != traced["id"]
+    output = server.get(f"/trace/{response['id']}/t/decoder.0.cross.head_output")
     assert not np.frombuffer(output.content, "<f4").reshape(2, -1)[1].any()
     assert server.get(f"/trace/{traced['id']}/manifest.json").json() == traced
 
 
 def test_a_given_target_is_read(server):
-    found = server.post("/trace", json={"sentence": SENTENCE, "target": "La bola es azul."}).json()
-    assert found["forced"] is True
-    assert found["target"]["text"] == "La bola es azul."
+    response = server.post("/trace", json={"sentence": SENTENCE, "target": "La bola es azul."}).json()
+    assert response["forced"] is True
+    assert response["target"]["text"] == "La bola es azul."
 
 
-def test_a_trace_begins_with_the_pieces_that_were_asked_for(server, traced):
-    node = next(each for each in traced["tree"]["nodes"] if each["step"] == 0 and not each["best"])
-    found = server.post("/trace", json={"sentence": SENTENCE, "prefix_ids": [node["piece_id"]]}).json()
-    assert found["target"]["ids"][0] == node["piece_id"]
-    assert found["id"] != traced["id"]
+def test_a_trace_begins_with_the_given_prefix(server, traced):
+    node = next(candidate for candidate in traced["tree"]["nodes"] if candidate["step"] == 0 and not candidate["best"])
+    response = server.post("/trace", json={"sentence": SENTENCE, "prefix_ids": [node["piece_id"]]}).json()
+    assert response["target"]["ids"][0] == node["piece_id"]
+    assert response["id"] != traced["id"]
 
 
-def test_every_hypothesis_of_a_beam_opens_as_a_trace_of_just_it():
+def test_every_hypothesis_of_a_beam_opens_as_its_own_trace():
     with client(small_traced()) as server:
         nodes = server.post("/trace", json={"sentence": SENTENCE, "beam": 3}).json()["tree"]["nodes"]
         assert {node["fate"] for node in nodes} == {"kept", "pruned", "finished"}
         for node in nodes:
-            ids, at = [], node
-            while at is not None:
-                ids.insert(0, at["piece_id"])
-                at = None if at["parent"] is None else nodes[at["parent"]]
-            found = server.post("/trace", json={"sentence": SENTENCE, "target_ids": ids})
-            assert found.status_code == 200, found.text
-            assert found.json()["target"]["ids"] == ids
-            assert found.json()["score"] == pytest.approx(node["score"], abs=1e-4)
+            ids, ancestor = [], node
+            while ancestor is not None:
+                ids.insert(0, ancestor["piece_id"])
+                ancestor = None if ancestor["parent"] is None else nodes[ancestor["parent"]]
+            response = server.post("/trace", json={"sentence": SENTENCE, "target_ids": ids})
+            assert response.status_code == 200, response.text
+            assert response.json()["target"]["ids"] == ids
+            assert response.json()["score"] == pytest.approx(node["score"], abs=1e-4)
 
 
-def test_one_question_gives_the_trace_that_was_edited(server, traced):
+def test_edits_may_be_given_with_the_sentence(server, traced):
     edits = [{"kind": "hide", "word": 1}]
     for keep in (True, False):
         edited = server.post(f"/trace/{traced['id']}/edit", json={"edits": edits, "keep_target": keep}).json()
@@ -167,13 +167,13 @@ def test_one_question_gives_the_trace_that_was_edited(server, traced):
         assert (again["id"], again["target"]) == (edited["id"], edited["target"])
 
 
-def test_what_is_meant_for_another_model_is_refused_by_its_name(server, traced):
+def test_a_request_for_another_model_is_refused(server, traced):
     sha = traced["model"]["sha256"]
     assert server.post("/trace", json={"sentence": SENTENCE, "model": sha[:12]}).json()["id"] == traced["id"]
-    found = server.post("/trace", json={"sentence": SENTENCE, "model": "0123456789ab"})
-    assert found.status_code == 409
-    assert "0123456789ab" in found.json()["error"]
-    assert traced["model"]["name"] in found.json()["error"]
+    response = server.post("/trace", json={"sentence": SENTENCE, "model": "0123456789ab"})
+    assert response.status_code == 409
+    assert "0123456789ab" in response.json()["error"]
+    assert traced["model"]["name"] in response.json()["error"]
 
 
 @pytest.mark.parametrize(
@@ -200,38 +200,40 @@ def test_what_is_meant_for_another_model_is_refused_by_its_name(server, traced):
         {"sentence": "Yes.", "target": "no " * 300},
     ],
 )
-def test_what_cannot_be_traced_is_refused_with_a_sentence(server, body):
-    found = server.post("/trace", json=body)
-    assert (found.status_code, list(found.json())) == (422, ["error"])
+def test_an_impossible_trace_is_refused_with_a_sentence(server, body):
+    response = server.post("/trace", json=body)
+    assert (response.status_code, list(response.json())) == (422, ["error"])
 
 
-def test_everything_can_be_taken_away(server, traced, trace):
-    found = server.get(f"/trace/{traced['id']}/tensors.npz")
-    assert "attachment" in found.headers["Content-Disposition"]
-    arrays = np.load(io.BytesIO(found.content))
+def test_all_tensors_can_be_downloaded(server, traced, trace):
+    response = server.get(f"/trace/{traced['id']}/tensors.npz")
+    assert "attachment" in response.headers["Content-Disposition"]
+    arrays = np.load(io.BytesIO(response.content))
     assert set(arrays) == set(trace.names)
     np.testing.assert_array_equal(arrays["decoder.0.cross.pattern"], trace["decoder.0.cross.pattern"].values)
 
 
-def test_the_file_is_for_saving_and_never_shown_here(server, traced, monkeypatch):
+def test_the_exported_file_is_an_attachment(server, traced, monkeypatch):
     for module in ("page.html", "serve.page_routes"):
         monkeypatch.setattr(f"pellucid.{module}.read_script", lambda: "/* the page */")
-    found = server.get(f"/trace/{traced['id']}/export.html", params={"keep": "maps"})
-    assert found.status_code == 200
-    assert found.headers["Content-Disposition"].startswith("attachment")
-    assert traced["id"] in found.text
+    response = server.get(f"/trace/{traced['id']}/export.html", params={"keep": "maps"})
+    assert response.status_code == 200
+    assert response.headers["Content-Disposition"].startswith("attachment")
+    assert traced["id"] in response.text
     assert server.get(f"/trace/{traced['id']}/export.html", params={"keep": "all"}).status_code == 422
 
 
-def test_traces_asked_for_at_once_are_each_ones_own(server):
+def test_traces_requested_at_once_are_not_mixed_up(server):
     sentences = ["Yes.", "Where is the house?", "The ball is blue.", "El gato negro."]
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda each: server.post("/trace", json={"sentence": each}).json(), sentences))
-    assert [each["source"]["text"] for each in found] == sentences
+        manifests = list(
+            pool.map(lambda sentence: server.post("/trace", json={"sentence": sentence}).json(), sentences)
+        )
+    assert [manifest["source"]["text"] for manifest in manifests] == sentences
 
 
-class Stored:
-    """What the store needs of a trace."""
+class FakeTrace:
+    """The parts of a trace that the store needs."""
 
     def __init__(self, name: str, size: int = 10):
         self.name, self.size = name, size
@@ -247,13 +249,13 @@ class Clock:
         return self.now
 
 
-def kept(traces: TraceStore, names: str) -> str:
+def stored_names(traces: TraceStore, names: str) -> str:
     return "".join(name for name in names if name in traces._traces)
 
 
-def store(traces: TraceStore, *stored: Stored) -> None:
-    for each in stored:
-        traces.store(each)  # pyright: ignore[reportArgumentType]
+def store_all(traces: TraceStore, *fakes: FakeTrace) -> None:
+    for fake in fakes:
+        traces.store(fake)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize(
@@ -267,43 +269,43 @@ def store(traces: TraceStore, *stored: Stored) -> None:
         ("heads", {}),
     ],
 )
-def test_what_is_asked_of_the_model_is_answered_as_python_answers_it(server, traced, trace, verb, arguments):
-    found = server.post(f"/trace/{traced['id']}/{verb}", json=arguments)
-    assert found.status_code == 200
-    assert found.json() == perform_act(trace, verb, arguments)
+def test_acts_on_the_model_are_answered_as_in_python(server, traced, trace, verb, arguments):
+    response = server.post(f"/trace/{traced['id']}/{verb}", json=arguments)
+    assert response.status_code == 200
+    assert response.json() == perform_act(trace, verb, arguments)
 
 
-def test_what_the_model_cannot_be_asked_is_refused_with_the_reason(server, traced):
-    found = server.post(f"/trace/{traced['id']}/words", json={"side": "left"})
-    assert (found.status_code, found.json()["error"][:15]) == (422, "side is 'left';")
-    found = server.post(f"/trace/{traced['id']}/identity", json={"sentence": "a" * 100_000})
-    assert found.status_code == 413
+def test_impossible_acts_are_refused_with_a_reason(server, traced):
+    response = server.post(f"/trace/{traced['id']}/words", json={"side": "left"})
+    assert (response.status_code, response.json()["error"][:15]) == (422, "side is 'left';")
+    response = server.post(f"/trace/{traced['id']}/identity", json={"sentence": "a" * 100_000})
+    assert response.status_code == 413
     assert server.post("/trace/none/masking", json={}).status_code == 404
 
 
-def test_the_one_not_looked_at_for_longest_goes_first():
+def test_the_trace_not_looked_at_for_longest_goes_first():
     traces = TraceStore(Limits(traces=3))
-    store(traces, *map(Stored, "abc"))
+    store_all(traces, *map(FakeTrace, "abc"))
     assert traces.get("a")
-    store(traces, Stored("d"))
-    assert kept(traces, "abcd") == "acd"
+    store_all(traces, FakeTrace("d"))
+    assert stored_names(traces, "abcd") == "acd"
     assert traces.get("b") is None
 
 
-def test_traces_are_kept_by_their_bytes():
+def test_traces_are_limited_by_their_bytes():
     traces = TraceStore(Limits(trace_bytes=1000))
-    store(traces, Stored("a", 400), Stored("b", 400), Stored("c", 300))
-    assert kept(traces, "abc") == "bc"
+    store_all(traces, FakeTrace("a", 400), FakeTrace("b", 400), FakeTrace("c", 300))
+    assert stored_names(traces, "abc") == "bc"
     assert 700 < traces.bytes <= 1000
     with pytest.raises(ValueError, match=r"takes 1,\d+ bytes, this server keeps 1,000"):
-        store(traces, Stored("d", 1000))
-    assert kept(traces, "abcd") == "bc"
+        store_all(traces, FakeTrace("d", 1000))
+    assert stored_names(traces, "abcd") == "bc"
 
 
 def test_a_trace_that_nobody_looks_at_is_forgotten():
     clock = Clock()
     traces = TraceStore(Limits(trace_minutes=1), clock)
-    store(traces, Stored("a"), Stored("b"))
+    store_all(traces, FakeTrace("a"), FakeTrace("b"))
     clock.now = 40.0
     assert traces.get("a")
     clock.now = 70.0
@@ -313,7 +315,7 @@ def test_a_trace_that_nobody_looks_at_is_forgotten():
     assert (len(traces), traces.bytes) == (0, 0)
 
 
-def test_the_same_trace_again_takes_the_place_of_the_first():
+def test_a_trace_stored_again_replaces_the_first():
     traces = TraceStore(Limits())
-    store(traces, Stored("a", 10), Stored("a", 10))
+    store_all(traces, FakeTrace("a", 10), FakeTrace("a", 10))
     assert len(traces) == 1

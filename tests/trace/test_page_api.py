@@ -75,8 +75,8 @@ ROW = {"kind": "pattern", "attention": "decoder.0.cross", "head": 0, "row": 0, "
 @pytest.mark.parametrize(
     ("verb", "arguments", "words"),
     [
-        ("destroy", {}, "nothing a trace can do"),
-        ("__class__", {}, "nothing a trace can do"),
+        ("destroy", {}, "not something a trace can do"),
+        ("__class__", {}, "not something a trace can do"),
         ("account", [], "expected a table"),
         ("account", None, "expected a table"),
         ("account", {}, "step is None"),

@@ -78,7 +78,7 @@ def test_a_run_file_read_back_is_the_same_run(tmp_path, monkeypatch):
     again = tmp_path / "again.toml"
     again.write_text(to_toml(settings), encoding="utf-8")
     assert read_run(again) == settings
-    assert "# learning rate at the top of the warm-up" in to_toml(settings)
+    assert "# learning rate at the end of the warm-up" in to_toml(settings)
 
 
 def test_a_file_that_is_no_toml_is_named(tmp_path):

@@ -19,6 +19,7 @@ def link_downloads(app: "Sphinx", docname: str, content: list[str]) -> None:
         path = Path(os.path.normpath(folder / match["path"]))
         if path.is_dir():
             return match["text"]
+        # Links between pages stay as they are: Sphinx resolves them itself.
         outside = not path.is_relative_to(app.srcdir)
         return f"{{download}}`{match['text'].strip('`')} <{match['path']}>`" if outside and path.is_file() else match[0]
 

@@ -34,8 +34,10 @@ def append_mathml(translator: "HTML5Translator", node: "nodes.Element", display:
 
     try:
         translator.body.append(tex2mathml(node.astext(), as_block=display))
+    # docutils raises errors of several kinds for formulas that it cannot read.
     except Exception as error:
         raise ExtensionError(f"{node.source}:{node.line}: {node.astext()!r} is no formula docutils reads") from error
+    # Sphinx would otherwise also write the formula's source as text.
     raise nodes.SkipNode
 
 

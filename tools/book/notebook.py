@@ -99,10 +99,12 @@ def directive_markdown(block: re.Match[str], page: Path) -> str:
     body = "\n".join(line for line in lines if not OPTION.match(line)).strip()
     if name == "rows":
         return f"*In the articles: {', '.join(argument.split())}*"
+    # In the book, Sphinx includes the source; here the text itself must be in the cell.
     if name == "literalinclude":
         path = (page.parent / argument).resolve()
         return f"```python\n{read_source(path, options.get('pyobject', ''))}\n```"
     if name == "include":
+        # MyST's option: headings of the included file are moved down by so many levels.
         deeper = "#" * int(options.get("heading-offset", 0))
         included = (page.parent / argument).resolve().read_text(encoding="utf-8")
         return re.sub(r"^#", f"{deeper}#", included, flags=re.MULTILINE).rstrip()

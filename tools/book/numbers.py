@@ -34,6 +34,7 @@ def check_numbers(app: "Sphinx", doctree: nodes.document) -> None:
     metadata = app.env.metadata.get(app.env.docname, {})
     cells = [node for node in doctree.findall(nodes.container) if "cell" in node["classes"]]
     files = [page.parent / name for name in parse_file_list(metadata.get("numbers", []))]
+    # A page without cells has nothing to check its numbers against.
     if not cells and not files:
         return
     texts = [cell_text(cell) for cell in cells] + [path.read_text(encoding="utf-8") for path in files]
@@ -41,6 +42,7 @@ def check_numbers(app: "Sphinx", doctree: nodes.document) -> None:
     for text in find_prose(doctree):
         for match in NUMBER.finditer(text.astext()):
             number = match.group()
+            # The sign may follow after a space, as in "12 %".
             percent = text.astext()[match.end() : match.end() + 2].strip().startswith("%")
             if (percent or "." in number or sum(map(str.isdigit, number)) >= 3) and not is_computed(
                 number, known_numbers, percent

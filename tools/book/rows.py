@@ -38,6 +38,7 @@ class Rows(SphinxDirective):
             # A row may be named several times on a page; the first place is its anchor.
             if anchor not in anchors:
                 anchors[anchor] = (self.lineno, anchor, name)
+                # docutils writes these as HTML ids, to which the map links.
                 line["ids"].append(anchor)
         return [line]
 

@@ -28,7 +28,7 @@ export function useLoaded<T>(load: () => Promise<T>, key: string, known?: T): Lo
     return () => {
       isMounted = false;
     };
-  }, [key, known === undefined]);
+  }, [key, known === undefined]); // the value itself belongs to the key
   if (known !== undefined) return { state: "ready", value: known };
   return result?.key === key ? result.loaded : { state: "loading" };
 }

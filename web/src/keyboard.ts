@@ -78,15 +78,15 @@ export function setMode(app: App, mode: Mode): void {
 
 function letGo(app: App, page: PageHandles): void {
   if (page.closeHelp()) return;
-  if (app.follow.value) app.follow.value = null;
+  if (app.followed.value) app.followed.value = null;
   else zoomOut(app);
 }
 
 /** Follows the piece that this step writes, or lets go; for when no sheet has the focus. */
 function toggleFollowStep(app: App): void {
-  const followed = app.follow.value;
+  const followed = app.followed.value;
   const index = Math.min(app.step.value + 1, (app.manifest.value?.inputs.pieces.length ?? 1) - 1);
-  app.follow.value = followed ? null : { dim: "T", index };
+  app.followed.value = followed ? null : { dim: "T", index };
 }
 
 function toggleHidden(app: App): void {

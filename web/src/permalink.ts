@@ -155,7 +155,7 @@ export function makeLink(app: App): Link {
     step: app.step.value,
     story: app.story.value,
     mode: app.mode.value,
-    follow: app.follow.value,
+    follow: app.followed.value,
     switches: Object.entries(SWITCHES)
       .filter(([, name]) => app[name].value)
       .map(([letter]) => letter)
@@ -179,7 +179,7 @@ export function applyLink(app: App, link: Link): void {
   app.step.value = link.step;
   app.story.value = link.story;
   app.mode.value = link.mode;
-  app.follow.value = link.follow;
+  app.followed.value = link.follow;
   if (link.switches !== null)
     for (const [letter, name] of Object.entries(SWITCHES)) app[name].value = link.switches.includes(letter);
 }

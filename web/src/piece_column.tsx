@@ -18,7 +18,7 @@ export function PieceColumn(props: { manifest: Manifest }) {
 
 function Pieces(props: { title: string; dim: "S" | "T"; pieces: string[]; unknown?: boolean[]; current?: number }) {
   const app = useApp();
-  const follow = app.follow.value;
+  const follow = app.followed.value;
   return (
     <section>
       <h2>{props.title}</h2>

@@ -41,7 +41,7 @@ function FullSheet(props: SheetProps) {
     viewHeight: visibleSize.height,
     ratio: globalThis.devicePixelRatio || 1,
   });
-  const marks = { follow: app.follow.value, pinned, hover, numbers, hidden: app.hidden.value };
+  const marks = { follow: app.followed.value, pinned, hover, numbers, hidden: app.hidden.value };
   const draw = () => {
     const context = canvas.current?.getContext("2d");
     if (context && room > 0) paintSheet(context, props, props.scale, view(), marks, getInks(dark));
@@ -60,7 +60,7 @@ function FullSheet(props: SheetProps) {
     const [row, col] = [clamp(cell[0], props.rows.size), clamp(cell[1], props.cols.size)];
     setPinned([row, col]);
     scrollToCell(frame.current, layout, visibleSize, row, col);
-    focus.current?.focus({ preventScroll: true });
+    focus.current?.focus({ preventScroll: true }); // scrollToCell has scrolled already
   };
   const locatePointer = (event: MouseEvent): [number, number] => {
     const box = (canvas.current as HTMLCanvasElement).getBoundingClientRect();

@@ -2,7 +2,7 @@
 import type { SheetAxis } from "./picture";
 import { SPACE } from "./piece";
 import { type SheetCells, type SheetView, SLANT, type VisibleCells } from "./sheet_geometry";
-import type { Follow } from "./state";
+import type { FollowedPiece } from "./state";
 import type { Inks } from "./theme";
 
 /** Paints the headers of the visible part. */
@@ -11,7 +11,7 @@ export function paintHeaders(
   cells: SheetCells,
   view: SheetView,
   seen: VisibleCells,
-  follow: Follow | null,
+  follow: FollowedPiece | null,
   inks: Inks,
 ): void {
   const { layout, viewWidth, viewHeight } = view;

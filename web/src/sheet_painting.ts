@@ -3,11 +3,11 @@ import { chooseInk, type Scale, toRgb } from "./colour";
 import { formatShort } from "./readout";
 import { findVisibleCells, type SheetCells, type SheetLayout, type SheetView, type VisibleCells } from "./sheet_geometry";
 import { paintHeaders } from "./sheet_headers";
-import type { Follow } from "./state";
+import type { FollowedPiece } from "./state";
 import type { Inks } from "./theme";
 
 export interface SheetMarks {
-  follow: Follow | null;
+  follow: FollowedPiece | null;
   pinned: readonly [number, number] | null;
   hover: readonly [number, number] | null;
   numbers: boolean;
@@ -59,7 +59,7 @@ function paintCells(
     for (let c = 0; c < colCount; c++)
       pixels.data.set([...toRgb(values[(seen.r0 + r) * cols.size + seen.c0 + c] as number, scale), 255], (r * colCount + c) * 4);
   small.putImageData(pixels, 0, 0);
-  context.imageSmoothingEnabled = false;
+  context.imageSmoothingEnabled = false; // one pixel for each cell, enlarged without blending
   context.drawImage(scratch, seen.c0 * width, seen.r0 * height, colCount * width, rowCount * height);
   if (masked) paintMasked(context, masked, layout, seen, inks, ratio);
   if (width >= 9 && height >= 9) paintGrid(context, layout, seen, inks);

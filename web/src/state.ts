@@ -50,7 +50,7 @@ export type Mode = "learn" | "teach" | "debug";
 export const SWITCHES = { n: "numbers", t: "table", m: "code", h: "hidden" } as const;
 export type Theme = "auto" | "light" | "dark";
 export type Host = "page" | "file" | "widget";
-export interface Follow {
+export interface FollowedPiece {
   dim: "S" | "T";
   index: number;
 }
@@ -60,7 +60,7 @@ export interface App {
   host: Host;
   manifest: Signal<Manifest | null>;
   place: Signal<Place>;
-  follow: Signal<Follow | null>; // the pinned piece, outlined everywhere
+  followed: Signal<FollowedPiece | null>; // the pinned piece, outlined everywhere
   step: Signal<number>; // the row of T looked at
   story: Signal<number | null>; // stop 1 to 14
   mode: Signal<Mode>;
@@ -104,8 +104,8 @@ export function makeApp(source: TraceSource, host: Host): App {
     loaded = new Map();
     blocks = new Map();
     app.step.value = Math.min(app.step.value, Math.max(0, next.steps.length - 1));
-    const follow = app.follow.value;
-    if (follow && follow.index >= (next.axes[follow.dim]?.size ?? 0)) app.follow.value = null;
+    const follow = app.followed.value;
+    if (follow && follow.index >= (next.axes[follow.dim]?.size ?? 0)) app.followed.value = null;
     const { tensor } = app.place.value;
     const isKnown = [...next.tensors, ...next.parameters].some((row) => row.name === tensor);
     if (tensor && !isKnown) app.place.value = { view: "map" };
@@ -144,7 +144,7 @@ export function makeApp(source: TraceSource, host: Host): App {
     host,
     manifest,
     place: signal<Place>({ view: "map" }),
-    follow: signal<Follow | null>(null),
+    followed: signal<FollowedPiece | null>(null),
     step: signal(0),
     story: signal<number | null>(null),
     mode: signal<Mode>("learn"),
@@ -165,14 +165,14 @@ export function makeApp(source: TraceSource, host: Host): App {
     loadTensor(name) {
       const started = pending.get(name);
       if (started) return started;
-      const [answer, answersNow] = [fetchTensor(name), pending];
-      const loadedNow = loaded;
-      answersNow.set(name, answer);
-      answer.then(
+      // A new trace replaces the maps: numbers that come late belong to the maps of their own trace.
+      const [request, pendingNow, loadedNow] = [fetchTensor(name), pending, loaded];
+      pendingNow.set(name, request);
+      request.then(
         (tensor) => loadedNow.set(name, tensor),
-        () => answersNow.delete(name),
+        () => pendingNow.delete(name),
       );
-      return answer;
+      return request;
     },
 
     peekTensor: (name) => loaded.get(name),
@@ -235,10 +235,10 @@ export function makeApp(source: TraceSource, host: Host): App {
       const key = `${verb} ${JSON.stringify(args)}`;
       const started = answers.get(key) as Promise<Acts[typeof verb]["gives"]> | undefined;
       if (started) return started;
-      const [answer, now] = [requestAnswer(verb, args), answers];
-      now.set(key, answer);
-      answer.catch(() => now.delete(key));
-      return answer;
+      const [request, answersNow] = [requestAnswer(verb, args), answers];
+      answersNow.set(key, request);
+      request.catch(() => answersNow.delete(key));
+      return request;
     },
   };
 

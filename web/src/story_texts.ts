@@ -9,7 +9,7 @@ import type { Manifest, TensorRow } from "./types";
 export interface StoryReader {
   piece: number; // row of S
   step: number; // row of T
-  values(name: string): Promise<Float32Array>;
+  readValues(name: string): Promise<Float32Array>;
 }
 
 export type TextWriter = (cast: StoryParts, reader: StoryReader) => Promise<RichText>;
@@ -29,15 +29,15 @@ export const STORY_TEXTS = {
     return richText`${formatQuantity(words, "word")} became ${formatQuantity(source.pieces.length, "piece")} (▁ stands for a space). ${quotePiece(source.pieces[piece])} has the id ${source.ids[piece] ?? NaN} in the vocabulary; ${quotePiece(source.pieces.at(-1))} marks the end of the sentence.`;
   },
 
-  async embedding({ manifest, embedding }: StoryParts, { piece, values }: StoryReader): Promise<RichText> {
+  async embedding({ manifest, embedding }: StoryParts, { piece, readValues }: StoryReader): Promise<RichText> {
     if (embedding?.op.kind !== "lookup") return NO_SUCH_PART;
     const width = embedding.shape.at(-1) ?? 0;
-    const first = (await values(embedding.name)).subarray(piece * width);
+    const first = (await readValues(embedding.name)).subarray(piece * width);
     const scaled = embedding.op.scale === 1 ? richText`` : richText`, each multiplied by ${embedding.op.scale}`;
     return richText`The id of ${quotePiece(manifest.source.pieces[piece])}, ${manifest.source.ids[piece] ?? NaN}, picks that row of a trained table: ${formatCount(width)} numbers${scaled}. They start with ${first[0] ?? NaN}, ${first[1] ?? NaN}, ${first[2] ?? NaN}.`;
   },
 
-  async positions({ manifest, embedding, positions, rotatedQueries }: StoryParts, { piece, values }: StoryReader): Promise<RichText> {
+  async positions({ manifest, embedding, positions, rotatedQueries }: StoryParts, { piece, readValues }: StoryReader): Promise<RichText> {
     const name = quotePiece(manifest.source.pieces[piece]);
     if (!positions || !embedding) {
       return rotatedQueries
@@ -45,17 +45,17 @@ export const STORY_TEXTS = {
         : richText`This model gets no information about positions: to it a sentence is a bag of pieces.`;
     }
     const width = positions.shape.at(-1) ?? 0;
-    const positionNumber = (await values(positions.name))[piece * width] ?? NaN;
-    const before = (await values(embedding.name))[piece * width] ?? NaN;
+    const positionValue = (await readValues(positions.name))[piece * width] ?? NaN;
+    const before = (await readValues(embedding.name))[piece * width] ?? NaN;
     const sum = findConsumer(manifest, embedding.name, "add");
-    const after = sum ? ((await values(sum.name))[piece * width] ?? NaN) : NaN;
-    return richText`${name} stands at position ${piece}, counted from 0. The vector of that position is added to its embedding, number by number; the first number: ${before} + ${positionNumber} = ${after}.`;
+    const after = sum ? ((await readValues(sum.name))[piece * width] ?? NaN) : NaN;
+    return richText`${name} stands at position ${piece}, counted from 0. The vector of that position is added to its embedding, number by number; the first number: ${before} + ${positionValue} = ${after}.`;
   },
 
-  async projections({ manifest, encoderSelf }: StoryParts, { piece, values }: StoryReader): Promise<RichText> {
+  async projections({ manifest, encoderSelf }: StoryParts, { piece, readValues }: StoryReader): Promise<RichText> {
     if (!encoderSelf) return NO_SUCH_PART;
     const width = findTensorRow(manifest, encoderSelf.q)?.shape.at(-1) ?? 0;
-    const readFirst = async (name: string) => (await values(name))[piece * width] ?? NaN;
+    const readFirst = async (name: string) => (await readValues(name))[piece * width] ?? NaN;
     const name = quotePiece(manifest.source.pieces[piece]);
     return richText`From the vector of ${name}, head 1 of ${formatCount(encoderSelf.heads)} makes three vectors of ${formatCount(width)} numbers: what it looks for (q, starting with ${await readFirst(encoderSelf.q)}), what others can find it by (k, ${await readFirst(encoderSelf.k)}) and what it passes on when it is read (v, ${await readFirst(encoderSelf.v)}).`;
   },
@@ -76,14 +76,14 @@ export const STORY_TEXTS = {
     return richText`${product} / √${formatCount(width)} = ${score}. A sum of ${formatCount(width)} products is large simply because it is long; divided by √${formatCount(width)}, it stays in a range where softmax still gives weight to several pieces.`;
   },
 
-  async mask({ manifest, decoderSelf, encoderSelf }: StoryParts, { step, values }: StoryReader): Promise<RichText> {
+  async mask({ manifest, decoderSelf, encoderSelf }: StoryParts, { step, readValues }: StoryReader): Promise<RichText> {
     if (!decoderSelf) {
       const n = listLabels(manifest, encoderSelf?.keyDim ?? "S").length;
       return richText`Nothing is masked here: all ${formatQuantity(n, "piece")} may be read.`;
     }
     const pieces = listLabels(manifest, decoderSelf.queryDim);
     const n = pieces.length;
-    const allowed = Array.from(await values(decoderSelf.allowed)).slice(step * n, (step + 1) * n);
+    const allowed = Array.from(await readValues(decoderSelf.allowed)).slice(step * n, (step + 1) * n);
     const readable = allowed.filter((value) => value !== 0).length;
     const readText = step === 0 ? "only itself, because nothing comes before it" : `itself and the ${formatQuantity(readable - 1, "piece")} before it`;
     const maskedText = n - readable === 0 ? "nothing comes after it yet" : `the ${formatQuantity(n - readable, "piece")} after it get weight 0`;
@@ -100,21 +100,21 @@ export const STORY_TEXTS = {
   async mixture({ manifest, encoderSelf }: StoryParts, reader: StoryReader): Promise<RichText> {
     if (!encoderSelf) return NO_SUCH_PART;
     const { best, weights, name, width } = await findStrongestKey(manifest, encoderSelf, reader.piece, reader);
-    const value = (await reader.values(encoderSelf.v))[best * width] ?? NaN;
-    const mixed = (await reader.values(encoderSelf.headOutput))[reader.piece * width] ?? NaN;
+    const value = (await reader.readValues(encoderSelf.v))[best * width] ?? NaN;
+    const mixed = (await reader.readValues(encoderSelf.headOutput))[reader.piece * width] ?? NaN;
     const bestPiece = quotePiece(listLabels(manifest, encoderSelf.keyDim)[best]);
     return richText`Head 1 adds up the values of all pieces, each times its weight. For the first number of ${name}, ${bestPiece} contributes ${weights[best] ?? NaN} × ${value}; together with the other pieces the sum is ${mixed}. The ${formatQuantity(encoderSelf.heads, "head")} side by side, ${formatCount(encoderSelf.heads * width)} numbers, are then mixed by W_O.`;
   },
 
-  async feedForward(parts: StoryParts, { piece, values }: StoryReader): Promise<RichText> {
+  async feedForward(parts: StoryParts, { piece, readValues }: StoryReader): Promise<RichText> {
     const { manifest, encoderSelf, activation } = parts;
     const sum = encoderSelf && findConsumer(manifest, encoderSelf.output, "add");
     if (!encoderSelf || !activation || !sum) return NO_SUCH_PART;
     const width = sum.shape.at(-1) ?? 0;
-    const added = (await values(encoderSelf.output))[piece * width] ?? NaN;
-    const after = (await values(sum.name))[piece * width] ?? NaN;
+    const added = (await readValues(encoderSelf.output))[piece * width] ?? NaN;
+    const after = (await readValues(sum.name))[piece * width] ?? NaN;
     const units = activation.shape.at(-1) ?? 0;
-    const unitValues = (await values(activation.name)).subarray(piece * units, (piece + 1) * units);
+    const unitValues = (await readValues(activation.name)).subarray(piece * units, (piece + 1) * units);
     const layers = manifest.tensors.filter((row) => row.op.kind === "activation" && row.dims[0] === activation.dims[0]).length;
     return richText`Attention adds ${added} to the first number of ${quotePiece(manifest.source.pieces[piece])}, which is then ${after}. Of the ${formatCount(units)} inner units of the feed-forward, ${describeUnits(activation, unitValues)}. Each of the two comes with a norm, which brings a vector to mean 0 and variance 1 and rescales it; all of this happens in each of ${formatQuantity(layers, "layer")}.`;
   },
@@ -154,15 +154,15 @@ async function findStrongestKey(manifest: Manifest, parts: AttentionParts, posit
 }
 
 /** Reads one row of head 1 of a tensor with three dimensions. */
-async function readRow(manifest: Manifest, name: string, position: number, { values }: StoryReader): Promise<number[]> {
+async function readRow(manifest: Manifest, name: string, position: number, { readValues }: StoryReader): Promise<number[]> {
   const width = findTensorRow(manifest, name)?.shape.at(-1) ?? 0;
-  return Array.from((await values(name)).subarray(position * width, (position + 1) * width));
+  return Array.from((await readValues(name)).subarray(position * width, (position + 1) * width));
 }
 
 /** Averages the weights of the step's row over the heads. */
-async function averageRow(manifest: Manifest, parts: AttentionParts, { step, values }: StoryReader) {
+async function averageRow(manifest: Manifest, parts: AttentionParts, { step, readValues }: StoryReader) {
   const [heads = 0, rows = 0, width = 0] = findTensorRow(manifest, parts.pattern)?.shape ?? [];
-  const pattern = await values(parts.pattern);
+  const pattern = await readValues(parts.pattern);
   const mean = Array.from({ length: width }, (_, k) => {
     let sum = 0;
     for (let h = 0; h < heads; h++) sum += pattern[(h * rows + step) * width + k] ?? NaN;

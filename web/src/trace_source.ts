@@ -167,6 +167,7 @@ function makeWidgetSource(model: WidgetModel): TraceSource {
         settle: (answer, buffers) =>
           answer.problem === undefined ? resolve(read(answer, buffers)) : reject(new Error(answer.problem)),
       });
+      // Only the first question has a time limit: later ones may compute for long.
       if (question.ask === "manifest")
         setTimeout(() => reject(new Error("The notebook's kernel does not answer: run the cell again.")), KERNEL_TIMEOUT);
       model.send({ id, trace, ...question });

@@ -1,4 +1,4 @@
-// What the tests in a browser call: pictures of given numbers, read back pixel by pixel, and how long many of them take.
+// Functions that tests call in a browser: they paint given numbers, read them back pixel by pixel, and time many pictures.
 import { getColourTable, readValue, type Scale } from "../src/colour";
 import { layOutSheet, type SheetView } from "../src/sheet_geometry";
 import { paintSheet } from "../src/sheet_painting";
@@ -36,7 +36,7 @@ function readPixel(context: CanvasRenderingContext2D, x: number, y: number, scal
   return readValue([red as number, green as number, blue as number], scale);
 }
 
-/** Milliseconds until `count` maps of `side` squared are painted, into canvases that the page shows. */
+/** Measures the milliseconds until `count` maps of `side` squared are painted, into canvases that the page shows. */
 function paintMany(count: number, side: number): number {
   const values = Float32Array.from({ length: side * side }, (_, i) => ((i * 7919) % 1000) / 1000);
   const scale: Scale = { kind: "sequential", least: 0, largest: 1, dark: false };

@@ -1,4 +1,4 @@
-// What the cards compute, against numbers that can be worked out by hand or another way.
+// Measures of the claim cards, against numbers that can be worked out by hand or another way.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {

@@ -21,7 +21,7 @@ import { makeRow } from "./small_trace";
 const SCALES: Scale[] = [makeUnitScale(false), makeUnitScale(true), makeSymmetricScale(3.7, false), makeSymmetricScale(3.7, true)];
 const describeScale = (scale: Scale) => `${scale.kind}, ${scale.dark ? "dark" : "light"}`;
 
-/** CIE 1976 lightness of an sRGB colour, 0 to 100, written out here on its own. */
+/** Measures the CIE 1976 lightness of an sRGB colour, 0 to 100, independently of the page's code. */
 function measureLightness(colour: Colour): number {
   const [r, g, b] = colour.map((part) => {
     const share = part / 255;

@@ -1,4 +1,4 @@
-// Laws of what is saved as a picture: cells in their colours, hatching where masked, texts that cannot break out.
+// Laws of saved pictures: cells in their colours, hatching where masked, texts that cannot break out.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { makeUnitScale, toCssColour } from "../src/colour";

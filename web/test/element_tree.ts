@@ -1,4 +1,4 @@
-// Elements that were described but not drawn, read as a tree or as text.
+// Virtual elements that are not drawn, read as a tree, as XML or as text.
 import type { ComponentChild, VNode } from "preact";
 
 export interface Element {
@@ -6,7 +6,7 @@ export interface Element {
   children: (Element | string)[];
 }
 
-/** The elements and texts of a description that holds no components. */
+/** Lists the elements and texts of a virtual node that holds no components. */
 export function listElements(child: ComponentChild): (Element | string)[] {
   if (child === null || child === undefined || typeof child === "boolean") return [];
   if (Array.isArray(child)) return child.flatMap(listElements);
@@ -16,7 +16,7 @@ export function listElements(child: ComponentChild): (Element | string)[] {
   return typeof type === "string" ? [{ tag: type, children }] : children;
 }
 
-/** XML of the same. */
+/** Writes an element as XML. */
 export function writeXml(element: Element | string): string {
   if (typeof element === "string") return element.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   return `<${element.tag}>${element.children.map(writeXml).join("")}</${element.tag}>`;

@@ -1,4 +1,4 @@
-// Explains every cell of a trace that Python wrote into a directory, walks back from some, and says what it found.
+// Explains every cell of a trace that Python wrote into a directory, walks back from some, and prints the result as JSON.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -30,7 +30,7 @@ const numbers: TraceNumbers = {
   },
 };
 
-/** The index of the cell at a place in row-major order. */
+/** Converts a place in row-major order to an index. */
 function indexAt(shape: number[], place: number): number[] {
   return shape.reduceRight<number[]>((index, size) => {
     const at = place % size;
@@ -39,7 +39,7 @@ function indexAt(shape: number[], place: number): number[] {
   }, []);
 }
 
-/** The first operand that can be followed, again and again, until a number was learned or is given by its place. */
+/** Follows the first operand again and again, until a number is learned or depends on its position only. */
 async function walkBack(name: string, index: number[]): Promise<string> {
   const { computation: computation } = await explainCell(numbers, name, index);
   const operands: Operand[] = [...(computation?.sums ?? []).flatMap((sum) => sum.terms), ...(computation?.steps ?? [])].flatMap(

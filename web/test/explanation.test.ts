@@ -7,7 +7,7 @@ import type { TraceNumbers } from "../src/cell_terms";
 import { compareNumbers, explainCell, type Explanation } from "../src/explanation";
 import type { Manifest, Op, TensorRow } from "../src/types";
 
-/** A trace of these tensors alone: name, dimensions, shape, numbers, how they are made. */
+/** Makes a trace of these tensors alone: name, dimensions, shape, numbers, operation. */
 function makeTrace(
   tensors: Record<string, { dims?: string[]; shape: number[]; values: number[] | null; op?: Op }>,
   parameters: Record<string, { shape: number[]; values: number[] | null }> = {},
@@ -47,7 +47,7 @@ function makeTrace(
   };
 }
 
-/** The cell came out as captured: check 9. */
+/** Asserts that a cell is recomputed as captured (check 9). */
 function assertRecomputed(explanation: Explanation, value: number): void {
   assert.equal(explanation.comparison?.passed, true, `captured ${explanation.captured}, recomputed ${explanation.computation?.value}`);
   assert.ok(Math.abs((explanation.computation?.value ?? Number.NaN) - value) <= 1e-6 * Math.max(1, Math.abs(value)));

@@ -1,4 +1,4 @@
-// Numbers and pieces as the sentences of the page write them.
+// Formatting of numbers and pieces in the sentences of the page.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {

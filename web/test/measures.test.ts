@@ -1,4 +1,4 @@
-// What the page measures of attention, of links and of accounts, against numbers that can be worked out by hand.
+// Measures of attention, links and accounts, against numbers that can be worked out by hand.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { findLinks, listUnits } from "../src/alignment_links";

@@ -1,4 +1,4 @@
-// Laws of what stands in which cell, what is masked, and what is said of a cell.
+// Laws of pictures: which number stands in which cell, which cells are masked, and how a cell is described.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { describeCell, findMask, makePicture } from "../src/picture";

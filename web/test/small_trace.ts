@@ -89,7 +89,7 @@ export function makeManifest(more: Partial<Manifest> = {}): Manifest {
   };
 }
 
-/** 100 h + 10 q + k, and so on: the number of a cell is its index written out. */
+/** Numbers each cell by its index written out: 100 h + 10 q + k, and so on. */
 export function countCells(shape: number[]): Float32Array {
   const size = shape.reduce((a, b) => a * b, 1);
   return Float32Array.from({ length: size }, (_, flat) => {
@@ -103,7 +103,7 @@ export function countCells(shape: number[]): Float32Array {
   });
 }
 
-/** A source whose numbers are counted, and which remembers what it was asked. */
+/** Makes a source whose cells are numbered by their index, and which records its requests. */
 export function makeSource(shown: Manifest, more: Partial<TraceSource> = {}): TraceSource & { requests: string[] } {
   const requests: string[] = [];
   return {

@@ -1,4 +1,4 @@
-// Laws of where numbers come from: the three hosts give the same ones, and say in a sentence when they cannot.
+// Laws of trace sources: the three hosts give the same numbers, and say in a sentence when they cannot.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";

@@ -112,7 +112,7 @@ test("where the trace of a link is gone, its sentence is translated again", asyn
   assert.equal(without.problem.value, "That trace is gone.");
 });
 
-/** A trace that was asked with this, as the server tells of it. */
+/** Makes the manifest that the server gives for a question. */
 function answerQuestion({ sentence, beam, target_ids, prefix_ids, edits, model }: Question): Manifest {
   const plain = makeManifest();
   const prefix = (prefix_ids ?? []).map((id) => `p${id}`).join(" ");
@@ -228,7 +228,7 @@ test("a link leads back to where it was made", async () => {
   const { app } = await showTrace();
   app.goTo({ view: "cell", section: "decoder.3.cross", tensor: "decoder.0.cross.scores", head: 1, row: 3, col: 2, index: [1, 3, 2] });
   app.step.value = 4;
-  app.follow.value = { dim: "S", index: 2 };
+  app.followed.value = { dim: "S", index: 2 };
   app.story.value = 7;
   app.mode.value = "teach";
   app.numbers.value = true;

@@ -10,13 +10,13 @@ import { listElements, writeXml } from "./element_tree";
 const [directory = "", piece = "1", step = "0"] = process.argv.slice(2);
 const manifest = JSON.parse(readFileSync(join(directory, "manifest.json"), "utf-8")) as Manifest;
 
-async function values(name: string): Promise<Float32Array> {
+async function readValues(name: string): Promise<Float32Array> {
   const row = manifest.tensors.find((row) => row.name === name);
   if (!row?.captured) throw new Error(`${name} was not captured.`);
   return new Float32Array(Uint8Array.from(readFileSync(join(directory, `${name}.bin`))).buffer);
 }
 
-const reader = { piece: Number(piece), step: Number(step), values };
+const reader = { piece: Number(piece), step: Number(step), readValues };
 const stops = makeStory(manifest, reader.piece, reader.step, true).map(async (stop) => {
   const text = await stop.writeText(reader).catch((error: Error) => [error.message]);
   return {

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { findNeighbour, findPath, layOutTree, NODE } from "../src/tree_layout";
 import type { Tree, TreeNode } from "../src/types";
 
-/** Every kept candidate has `each` children, of which the first `width` are kept; ranks run through a step. */
+/** Makes a tree in which every kept candidate has `children` children, of which the first `width` are kept; ranks run through a step. */
 function makeTree(width: number, children: number, steps: number): Tree {
   const nodes: TreeNode[] = [];
   let live: (number | null)[] = [null];

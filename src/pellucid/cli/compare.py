@@ -68,7 +68,7 @@ def run(
             texts[side], lowercase_model = translate_with_model(
                 side, str(source), texts[str(source)], (precision, engine), search
             )
-            lowercase = lowercase or lowercase_model
+            lowercase = lowercase or lowercase_model  # case it does not write would count as wrong
     with name_file_in_errors(reference):
         comparison = compare_translations(
             texts[a],
@@ -106,7 +106,7 @@ def check_files(
     ]
     if models and source is None:
         problems.append(f"{models[0]} is a model, so it needs sentences to translate: --source FILE")
-    if [*sides, *files.values()].count("-") > 1:
+    if [*sides, *files.values()].count("-") > 1:  # it can be read only once
         problems.append("only one file can be standard input; name the others")
     if html is not None and (Path(html).is_dir() or not Path(html).absolute().parent.is_dir()):
         problems.append(f"--html {html} cannot be written; name a file in a directory that exists")
@@ -132,6 +132,7 @@ def translate_with_model(
     """Return a model's translations of the sentences, and whether it writes lower case only."""
     from pellucid.api import load
 
+    # The clock starts once the model is loaded: the time is that of translating.
     loaded, started = load(model, *precision_and_engine), time.monotonic()
     with name_file_in_errors(source):
         translations = loaded.translate_stream(sources, **search)

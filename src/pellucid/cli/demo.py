@@ -62,6 +62,7 @@ def demo_settings(directory: Path, length: dict[str, float | None]) -> "RunConfi
     from pellucid.api import run_settings
     from pellucid.train.config import read_run
 
+    # A run that was begun keeps its settings: others would be refused on resuming.
     if (directory / "run.toml").is_file():
         return read_run(directory / "run.toml")
     length_settings = {key: value for key, value in length.items() if value is not None}
@@ -80,6 +81,7 @@ def write_data(folder: Path) -> None:
     from pellucid.data.phrasebook import split_phrases, write_split
 
     names = [f"{split}.{language}" for split in ("train", "dev", "test") for language in ("en", "es", "align")]
+    # All files, so that a demo that was killed while writing them writes them again.
     if not all((folder / name).exists() for name in names):
         typer.echo(f"writing {DEMO_PAIRS:,} sentence pairs of the phrasebook into {folder}", err=True)
         write_split(folder, split_phrases(DEMO_PAIRS))

@@ -52,11 +52,13 @@ def run(
     search = {"beam": beam, "batch": batch, "length_penalty": length_penalty, "scores": False}
     SearchConfig(**search)  # refuses impossible numbers before a file or the model is read
     sources, references = read_parallel_files(source, reference)
+    # The clock starts once the model is loaded: the time is that of translating.
     loaded, started = load(model, precision, engine, device=device, exported=exported), time.monotonic()
     with name_file_in_errors(source):
         translations = loaded.translate_stream(sources, **search)
         texts = [translation.text for translation in show_progress(translations, total=len(sources))]
     typer.echo(f"{len(sources):,} sentences translated in {time.monotonic() - started:.1f} s, beam {beam}", err=True)
+    # Errors in scoring are about the references.
     with name_file_in_errors(" and ".join(reference)):
         scores = corpus_scores(texts, references, lowercase=loaded.lowercase)
     if json:

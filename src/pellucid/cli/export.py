@@ -75,7 +75,7 @@ def run(
 
     dev = read_file_pair(dev_source, dev_target) if dev_source and dev_target else None
     shortlist = read_file_pair(shortlist_source, shortlist_target) if shortlist_source and shortlist_target else None
-    bundle, report = load_bundle(model), list[str]()
+    bundle, report = load_bundle(model), list[str]()  # no report on marian: nothing is changed, so nothing measured
     if dev:
         refuse_long_dev_pairs(bundle, dev, (str(dev_source), str(dev_target)))
     if to == "marian":
@@ -156,6 +156,7 @@ def export_ctranslate2(
     # The hash ties the export to its model: --exported is refused with any other.
     origin = {"from": bundle.directory.resolve().name, "sha256": bundle.manifest["sha256"]}
     about: dict[str, Any] = {"exported": {"format": "ctranslate2", **origin}}
+    # What the gate measures is converted into a folder of its own: a refused export leaves nothing at `out`.
     with TemporaryDirectory(prefix="pellucid-") as folder:
         vmap = Path(folder) / "vmap.txt" if pairs else None
         if vmap and pairs:

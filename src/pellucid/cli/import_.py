@@ -35,7 +35,7 @@ def run(
     from pellucid.interop.marian import import_marian
 
     bundle = import_marian(Path(directory), Path(out))
-    c = bundle.model.config
+    c = bundle.model.config  # of the directory just written, loaded again
     weights = sum(parameter.numel() for parameter in bundle.model.parameters())
     write_lines(
         [

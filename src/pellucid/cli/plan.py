@@ -49,6 +49,7 @@ def run(
     else:
         settings = stand_in_run(Path(run_file), change or ())
         data = stand_in_data(stand_in, settings)
+    # On standard error, for with --json standard output is one object only.
     typer.echo(f"reading the data; then updates are tried, for {seconds:g} s or a few of them", err=True)
     plan = plan_run(settings, data, seconds=seconds)
     write_lines([json_line(plan_as_json(plan))] if json else plan_as_text(plan))
@@ -131,6 +132,7 @@ def cost_lines(plan: "RunPlan") -> Iterator[str]:
         f"{format_count(p.encoder)}, decoder {format_count(p.decoder)}"
     )
     if plan.steps is not None:
+        # A run of so many minutes spends some of them on evaluations, so it makes fewer updates.
         at_most = "at most " if plan.run.train.steps is None else ""
         whose_epochs = "of the stand-in" if plan.stand_in else ""
         yield f"run         {at_most}{plan.steps:,} updates, {plan.epochs:,.1f} epochs {whose_epochs}".rstrip()

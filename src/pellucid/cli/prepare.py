@@ -38,6 +38,7 @@ def run(
 
     settings = read_run(Path(run_file), change or ())
     directory = Path(out or settings.data.shards or f"runs/{Path(run_file).stem}.shards")
+    # Progress goes to standard error: standard output is the directory, for $(pellucid prepare ...).
     prepare_shards(settings, directory, workers or count_cores(), lambda message: typer.echo(message, err=True))
     write_lines([str(directory)])
 

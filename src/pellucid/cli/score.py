@@ -35,6 +35,7 @@ def run(
     SearchConfig(batch=batch)  # refuses an impossible batch before a file or the model is read
     sources, targets = read_file_pair(source, target)
     loaded = load(model, precision, device=device)
+    # A pair that is too long may be so on either side, so both files are named.
     with name_file_in_errors(f"{source} and {target}"):
         scores = loaded.score(sources, targets, batch=batch)
     if json:

@@ -19,7 +19,7 @@ class Terminal:
     def of_stdout(cls) -> "Terminal":
         """Return standard output: without colours where it is no terminal or NO_COLOR is set."""
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        # Where no terminal tells its size, 100 columns; below 60 the tables would not be readable.
+        # 100 columns where no terminal tells its size.
         return cls(max(60, shutil.get_terminal_size((100, 24)).columns), colour)
 
     def bold(self, text: str) -> str:

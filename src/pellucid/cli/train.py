@@ -87,6 +87,7 @@ def run(
         run_file = str(directory / "run.toml")
     from pellucid.api import run_settings
 
+    # `reasons` tell why settings were chosen for the user, such as the size for the number of pairs.
     settings, reasons = run_settings(run_file, change or (), began=directory if resume else None, **form)
     outcome = train_and_plot(settings, directory, resume, reasons)
     if outcome.first:  # of several workers under torchrun, only one prints
@@ -120,6 +121,7 @@ def train_and_plot(settings: "RunConfig", directory: Path, resume: bool, reasons
         raise typer.Exit(FAILED) from None
     if outcome.first:
         plot_training(directory)
+    # A run that a signal stopped has saved everything, but a script must not take it for finished.
     if outcome.stop in ("SIGINT", "SIGTERM"):
         raise typer.Exit(INTERRUPTED if outcome.stop == "SIGINT" else TERMINATED)
     return outcome

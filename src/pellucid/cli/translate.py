@@ -114,7 +114,7 @@ def run(
     from pellucid.decode.terms import Terms
 
     SearchConfig(**search)  # mistakes in the options or the file are reported before the model is loaded
-    require_file(file)
+    require_file(file)  # the stream opens it only when the first line is asked for
     terminology = None if terms is None else Terms.read(terms)
     prefixes = None if prefix is None else read_parallel_lines(prefix, file)
     # At a keyboard, each line is answered before the next is typed.
@@ -125,13 +125,13 @@ def run(
         translations = loaded.translate_stream(
             read_sentences(file), block=block, terms=terminology, prefixes=prefixes, **search
         )
-        shown = write_alignments(show_progress(translations), align)
+        stream = write_alignments(show_progress(translations), align)
         write_lines(
-            translations_as_json(shown)
+            translations_as_json(stream)
             if json
-            else translations_as_n_best(shown)
+            else translations_as_n_best(stream)
             if n_best > 1
-            else translations_as_text(shown)
+            else translations_as_text(stream)
         )
 
 

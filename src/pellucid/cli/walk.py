@@ -94,7 +94,7 @@ def piece_remarks(side: Mapping[str, Any]) -> Iterator[str]:
     texts = side["text"].split()
     for word, together in groupby(side["words"]):
         count = len(list(together))
-        if word is not None and count > 3 and word < len(texts):
+        if word is not None and count > 3 and word < len(texts):  # special tokens have no word
             yield f"{escape_controls(texts[word])!r} became {count} pieces, as rare words do"
     if any(side["unknown"]):
         yield f"{UNKNOWN}: a byte of a character that no piece covers, or the mark for what is unknown"
@@ -106,7 +106,7 @@ def shape_lines(manifest: Manifest, terminal: Terminal) -> Iterator[str]:
     axes = [(letter, axis) for letter, axis in manifest["axes"].items() if letter in used]
     legend = [f"{letter} = {axis['size']:,} {axis['means'].partition(';')[0]}" for letter, axis in axes]
     yield from wrap_items((f"{entry};" for entry in legend), terminal.width, "  ", gap=" ")
-    deep = count_layers(manifest)
+    deep = count_layers(manifest)  # of all layers, while the table shows the first of each stack
     first = [row for row in manifest["tensors"] if not re.search(r"\.[1-9]\d*\.", row["name"])]
     rows = []
     for (owner, dims, shape), group in groupby(first, key=lambda r: (tensor_owner(r["name"]), r["dims"], r["shape"])):
@@ -145,6 +145,7 @@ def step_lines(manifest: Manifest, terminal: Terminal) -> Iterator[str]:
         chosen = step["chosen"]
         others = [candidate for candidate in step["top"] if candidate["id"] != chosen["id"]][:3]
         alternatives = [f"{escape_controls(other['piece'])} {format_probability(other['prob'])}" for other in others]
+        # A beam may prefer a piece that was not the likeliest of its step.
         rank = [] if step["rank"] == 1 else [f"(it is number {step['rank']:,})"]
         reads, writes = escape_controls(step["input"]), escape_controls(chosen["piece"])
         bars = [draw_bar(chosen["prob"])] if terminal.width >= ROOM_FOR_BARS else []

@@ -23,6 +23,7 @@ def attention_lines(
     """
     import numpy as np
 
+    # Cross-attention is what has heads, target and source as dimensions; a trace may have kept other tensors only.
     names = [row["name"] for row in manifest["tensors"] if row["dims"] == ["H", "T", "S"] and row["captured"]]
     patterns = [name for name in names if name.endswith(".pattern")]
     if patterns:

@@ -1,1 +1,1 @@
-"""From a model to text: greedy search, beam search and sampling over any step function, and the translator on top."""
+"""Translation: greedy search, beam search and sampling over any step function, and the translator on top."""

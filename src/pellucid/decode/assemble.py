@@ -1,4 +1,4 @@
-"""Hypotheses as a translation: the parts of a line put together again, with what stood around and inside them."""
+"""Assembles the translation of a line from its segments' hypotheses, tags, and the text between the segments."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -16,19 +16,19 @@ from pellucid.text.markup import TAG, restore_tags
 
 
 class NotTranslated(UserWarning):
-    """A line could not be translated as asked and stays as it is."""
+    """Warning that a line could not be translated as asked and is returned as it was."""
 
 
 @dataclass(frozen=True)
 class Translation:
-    """One translation of one line, why it stopped, and what the model thought of each piece.
+    """One translation of one line, why it stopped, and the log-probability of each piece.
 
-    `pieces` are all that was written, the end mark too if it was; `piece_log_probs` has one natural logarithm for each
-    and `log_prob` is their sum. (The CTranslate2 engine gives the sum alone; where no scores were asked for there are
-    none, and `log_prob` and `score` are nan.) Of a line that was translated in parts, pieces stand one behind the
-    other, and scores are sums. Only the best of a line has `alternatives`: the other n - 1, best first. `alignment`,
-    when asked for, pairs a source word with a word of the translation; words are what white space separates in `line`
-    and `text`, from 0. `notes` say what was done that was not plain.
+    `pieces` are all pieces written, EOS included if the text ended; `piece_log_probs` has one natural logarithm for
+    each and `log_prob` is their sum. (The CTranslate2 engine gives the sum alone; without scores there are none, and
+    `log_prob` and `score` are nan.) The pieces of a line that was translated in segments are concatenated, and its
+    scores are sums. Only the best of a line has `alternatives`: the other n - 1, best first. `alignment`, when asked
+    for, links words of the line with words of `text`; words are separated by white space and counted from 0. `notes`
+    mention anything unusual that was done.
 
     A line that stopped as "failed" could not be translated as asked: `text` is the line as it was, `notes` say why.
     """
@@ -47,7 +47,7 @@ class Translation:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search found for one part: hypotheses, best first, the text of each, and links where they are wanted."""
+    """Result of searching one segment: hypotheses, best first, the text of each, and links where they are needed."""
 
     hypotheses: list[Hypothesis]
     texts: list[str] = field(default_factory=list)
@@ -56,42 +56,49 @@ class SearchResult:
 
 
 def assemble_translation(
-    prepared: PreparedLine, found: Sequence[SearchResult], tokenizer: Tokenizer, config: SearchConfig
+    prepared: PreparedLine, results: Sequence[SearchResult], tokenizer: Tokenizer, config: SearchConfig
 ) -> Translation:
-    """The translation of a line, and its alternatives: the n-th is made of the n-th of each part."""
-    nothing: Links | None = [] if config.alignments else None
-    if not found:
-        return Translation(prepared.line, 0.0, 0.0, "empty", [], [], [], alignment=nothing)
-    if not all(each.hypotheses for each in found):
-        reasons = tuple(dict.fromkeys(note for each in found if not each.hypotheses for note in each.notes))
-        return Translation(prepared.line, nan, nan, "failed", [], [], [], notes=reasons, alignment=nothing)
-    ranks = max(len(each.hypotheses) for each in found)
-    best, *others = (assemble_rank(prepared, found, rank, tokenizer, config) for rank in range(ranks))
-    notes = tuple(dict.fromkeys((*prepared.notes, *(note for each in found for note in each.notes))))
+    """Return the translation of a line with its alternatives: the n-th consists of the n-th of each segment."""
+    no_links: Links | None = [] if config.alignments else None
+    if not results:
+        return Translation(prepared.line, 0.0, 0.0, "empty", [], [], [], alignment=no_links)
+    # A line is translated whole or not at all.
+    if not all(result.hypotheses for result in results):
+        reasons = tuple(dict.fromkeys(note for result in results if not result.hypotheses for note in result.notes))
+        return Translation(prepared.line, nan, nan, "failed", [], [], [], notes=reasons, alignment=no_links)
+    ranks = max(len(result.hypotheses) for result in results)
+    best, *others = (assemble_rank(prepared, results, rank, tokenizer, config) for rank in range(ranks))
+    # dict.fromkeys: each note once, in order.
+    notes = tuple(dict.fromkeys((*prepared.notes, *(note for result in results for note in result.notes))))
     return replace(best, alternatives=others, notes=notes) if others or notes else best
 
 
 def assemble_rank(
-    prepared: PreparedLine, found: Sequence[SearchResult], rank: int, tokenizer: Tokenizer, config: SearchConfig
+    prepared: PreparedLine, results: Sequence[SearchResult], rank: int, tokenizer: Tokenizer, config: SearchConfig
 ) -> Translation:
-    """One translation of a line; a part that has not so many gives its last."""
-    ranks = [min(rank, len(each.hypotheses) - 1) for each in found]
-    hypotheses = [each.hypotheses[n] for each, n in zip(found, ranks, strict=True)]
-    links = [each.links[n] if each.links else [] for each, n in zip(found, ranks, strict=True)]
-    plain = [each.texts[n] for each, n in zip(found, ranks, strict=True)]
+    """Return the translation of a line from the hypotheses of one rank; a segment with fewer gives its last."""
+    ranks = [min(rank, len(result.hypotheses) - 1) for result in results]
+    hypotheses = [result.hypotheses[n] for result, n in zip(results, ranks, strict=True)]
+    links = [result.links[n] if result.links else [] for result, n in zip(results, ranks, strict=True)]
+    plain = [result.texts[n] for result, n in zip(results, ranks, strict=True)]
+    # Tags are put back by the word alignment of the plain texts, so this comes before the segments are joined.
     tagged = [
-        restore_tags(part.marked, text, pairs)
-        for part, text, pairs in zip(prepared.segments, plain, links, strict=True)
+        restore_tags(segment.marked, text, pairs)
+        for segment, text, pairs in zip(prepared.segments, plain, links, strict=True)
     ]
     text = join_line(prepared.split_line, tagged)
     return Translation(
         text,
-        sum(each.score for each in hypotheses) if config.scores else nan,
-        fsum(each.log_prob for each in hypotheses) if config.scores else nan,
-        "eos" if all(each.stop == "eos" for each in hypotheses) else "length",
-        [p for each in hypotheses for p in tokenizer.target_pieces(each.tokens + [EOS] * (each.stop == "eos"))],
-        [number for each in hypotheses for number in each.log_probs if config.scores],
-        [piece for part in prepared.segments for piece in tokenizer.source_pieces(part.request.source)],
+        sum(hypothesis.score for hypothesis in hypotheses) if config.scores else nan,
+        fsum(hypothesis.log_prob for hypothesis in hypotheses) if config.scores else nan,
+        "eos" if all(hypothesis.stop == "eos" for hypothesis in hypotheses) else "length",
+        [
+            piece
+            for hypothesis in hypotheses
+            for piece in tokenizer.target_pieces(hypothesis.tokens + [EOS] * (hypothesis.stop == "eos"))
+        ],
+        [number for hypothesis in hypotheses for number in hypothesis.log_probs if config.scores],
+        [piece for segment in prepared.segments for piece in tokenizer.source_pieces(segment.request.source)],
         alignment=line_alignment(prepared, plain, tagged, text, links) if config.alignments else None,
     )
 
@@ -99,41 +106,43 @@ def assemble_rank(
 def line_alignment(
     prepared: PreparedLine, plain: Sequence[str], tagged: Sequence[str], text: str, links: Sequence[Links]
 ) -> Links:
-    """The links of the parts, counted in the words of the whole line and its whole translation."""
-    read = word_indices_in_line(
-        [each.marked.text for each in prepared.segments], prepared.split_line.segments, prepared.line
+    """Return the links of all segments, counted in words of the whole line and of its whole translation."""
+    source_words = word_indices_in_line(
+        [segment.marked.text for segment in prepared.segments], prepared.split_line.segments, prepared.line
     )
-    written = word_indices_in_line(plain, tagged, text)
-    return sorted({(read[n][i], written[n][j]) for n, pairs in enumerate(links) for i, j in pairs})
+    target_words = word_indices_in_line(plain, tagged, text)
+    return sorted({(source_words[n][i], target_words[n][j]) for n, pairs in enumerate(links) for i, j in pairs})
 
 
 def word_indices_in_line(plain: Sequence[str], tagged: Sequence[str], line: str) -> list[list[int]]:
-    """For each part the numbers its words have in the line, which has the parts, with their tags, in this order.
+    """Return for each segment the indices of its words in the line, which has the tagged segments in this order.
 
     >>> word_indices_in_line(["a b", "c"], ["<i>a</i> b", "c"], "😀 <i>a</i> b c")
     [[1, 2], [3]]
     """
     starts = [i for i, character in enumerate(line) if not character.isspace() and (i == 0 or line[i - 1].isspace())]
-    found, at = [], 0
-    for part, shown in zip(plain, tagged, strict=True):
-        start = line.find(shown, at)
-        at = start + len(shown)
-        places = (
-            [start + i for i in letter_positions_outside_tags(shown)]
-            if len(letter_positions_outside_tags(shown)) == len(letter_positions(part))
+    indices, end = [], 0
+    for plain_text, tagged_text in zip(plain, tagged, strict=True):
+        start = line.find(tagged_text, end)
+        end = start + len(tagged_text)
+        # A tag may stand inside a word, so words are found by their letters. Where the letters outside the tags are
+        # not those of the plain text, as where the model itself wrote a tag, every word is given index 0.
+        positions = (
+            [start + i for i in letter_positions_outside_tags(tagged_text)]
+            if len(letter_positions_outside_tags(tagged_text)) == len(letter_positions(plain_text))
             else []
         )
-        first = [n for n, i in enumerate(letter_positions(part)) if i == 0 or part[i - 1].isspace()]
-        found.append([bisect_right(starts, places[n]) - 1 if places else 0 for n in first])
-    return found
+        first_letters = [n for n, i in enumerate(letter_positions(plain_text)) if i == 0 or plain_text[i - 1].isspace()]
+        indices.append([bisect_right(starts, positions[n]) - 1 if positions else 0 for n in first_letters])
+    return indices
 
 
 def letter_positions(text: str) -> list[int]:
-    """Where something is that is not white space."""
+    """Return the indices of the characters that are not white space."""
     return [i for i, character in enumerate(text) if not character.isspace()]
 
 
 def letter_positions_outside_tags(tagged: str) -> list[int]:
-    """The same, tags left out."""
+    """Return the indices of the characters that are neither white space nor in a tag."""
     hidden = {i for match in TAG.finditer(tagged) for i in range(*match.span())}
     return [i for i in letter_positions(tagged) if i not in hidden]

@@ -1,4 +1,4 @@
-"""The numbers that decide how translations are looked for."""
+"""Settings of a search: method, beam, penalties, sampling and what to do with special lines."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -8,8 +8,9 @@ from math import inf
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, TypedDict, get_type_hints
 
+# Abstract types, so that NumPy's numbers are accepted too.
 SETTING_TYPES = {int: (Integral, "a whole number"), float: (Real, "a number"), bool: (bool, "True or False")}
-"""What a value may be for each type of a setting, NumPy's numbers among them, and how that is called."""
+"""The abstract type that a value of each setting type must have, and its name in messages."""
 
 
 class SearchOptions(TypedDict, total=False):
@@ -35,15 +36,15 @@ class SearchOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """How translations are looked for. Raises ValueError, naming every problem at once."""
+    """Settings of a search. Raises ValueError, naming every problem at once."""
 
     method: Annotated[
-        Literal["beam", "greedy", "sample"], "keep the best beginnings, take the likeliest piece, or draw one"
+        Literal["beam", "greedy", "sample"], "keep the best hypotheses, take the likeliest piece, or draw one"
     ] = "beam"
-    beam: Annotated[int, "beginnings of each sentence kept at a time (paper: 4)"] = 4
+    beam: Annotated[int, "hypotheses of each sentence kept at a time (paper: 4)"] = 4
     n_best: Annotated[int, "translations of each line: at most the beam; with sampling, any number of draws"] = 1
     length_penalty: Annotated[float, "alpha: a score is log-probability / ((5 + pieces) / 6)^alpha (paper: 0.6)"] = 0.6
-    max_extra: Annotated[int, "pieces a translation may have more than its source, the end mark among them"] = 50
+    max_extra: Annotated[int, "how many pieces more than its source a translation may have, the end mark included"] = 50
     batch: Annotated[int, "lines translated at a time; 0: as many as suit the engine"] = 0
     batch_tokens: Annotated[int, "source pieces translated at a time, padding counted"] = 16_384
     temperature: Annotated[float, "sampling: below 1 sharpens the distribution, above 1 flattens it"] = 1.0
@@ -54,39 +55,40 @@ class SearchConfig:
         Literal["split", "refuse"], "a line longer than the model takes: translate its sentences, or refuse it"
     ] = "split"
     repetition: Annotated[
-        Literal["retry", "keep"], "a translation that goes round in circles: search again, or keep it"
+        Literal["retry", "keep"], "a translation that repeats itself over and over: search again, or keep it"
     ] = "retry"
     markup: Annotated[
         Literal["keep", "text"], "tags, URLs and placeholders: carry them over as they are, or translate them as text"
     ] = "keep"
     alignments: Annotated[bool, "say which words of the source each word of the translation was read from"] = False
-    scores: Annotated[bool, "say how likely the translation is; a greedy search is faster where nobody asks"] = True
+    scores: Annotated[bool, "say how likely the translation is; without this a greedy search is faster"] = True
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "SearchConfig":
-        """Options by their names; ValueError for a name that is none, with the nearest one."""
-        refuse_unknown_options(options, [each.name for each in fields(cls)])
+        """Make a config from options by name; ValueError for an unknown name, with the nearest known one."""
+        refuse_unknown_options(options, [setting.name for setting in fields(cls)])
         return cls(**options)
 
     def __post_init__(self) -> None:
-        wrong = [
-            f"{name} is {getattr(self, name)!r}, it must be {wanted}"
-            for name, (kind, wanted) in setting_types().items()
+        # Types first: comparing a string with a number would raise a TypeError below. True is an int to Python.
+        wrong_types = [
+            f"{name} is {getattr(self, name)!r}, it must be {expected}"
+            for name, (kind, expected) in setting_types().items()
             if not isinstance(getattr(self, name), kind) or (kind is not bool and isinstance(getattr(self, name), bool))
         ]
-        if wrong:
-            raise ValueError("this is no search: " + "; ".join(wrong))
+        if wrong_types:
+            raise ValueError("invalid search settings: " + "; ".join(wrong_types))
         # A beam below 1 limits nothing: only the beam is wrong then.
-        most = self.beam if self.method == "beam" and self.beam >= 1 else 1 if self.method == "greedy" else inf
+        max_n_best = self.beam if self.method == "beam" and self.beam >= 1 else 1 if self.method == "greedy" else inf
         rules = (
             ("method", self.method in ("beam", "greedy", "sample"), "beam, greedy or sample"),
             ("beam", self.beam >= 1, "1 or more"),
-            ("n_best", 1 <= self.n_best <= most, f"from 1 to {most} with method = {self.method!r}"),
+            ("n_best", 1 <= self.n_best <= max_n_best, f"from 1 to {max_n_best} with method = {self.method!r}"),
             ("length_penalty", 0 <= self.length_penalty < inf, "0 or more"),
             ("max_extra", self.max_extra >= 1, "1 or more"),
             ("batch", self.batch >= 0, "0 or more"),
             ("batch_tokens", self.batch_tokens >= 1, "1 or more"),
-            ("temperature", 0 < self.temperature < inf, "above 0; what 0 would mean is method = 'greedy'"),
+            ("temperature", 0 < self.temperature < inf, "above 0; for 0 take method = 'greedy'"),
             ("top_k", self.top_k >= 0, "1 or more, or 0 for no limit"),
             ("top_p", 0 < self.top_p <= 1, "above 0 and at most 1"),
             ("seed", self.seed >= 0, "0 or more"),
@@ -95,20 +97,23 @@ class SearchConfig:
             ("markup", self.markup in ("keep", "text"), "keep or text"),
         )
         problems = [
-            f"{name} is {getattr(self, name)!r}, it must be {wanted}" for name, right, wanted in rules if not right
+            f"{name} is {getattr(self, name)!r}, it must be {expected}"
+            for name, is_valid, expected in rules
+            if not is_valid
         ]
         if problems:
-            raise ValueError("this is no search: " + "; ".join(problems))
+            raise ValueError("invalid search settings: " + "; ".join(problems))
 
 
 @cache
 def setting_types() -> dict[str, tuple[type, str]]:
-    """What the value of each setting that is no choice of words must be."""
+    """Return the type of each setting that is not a choice between words, and the name of the type in messages."""
+    # Cached: resolving the type hints of a class takes longer than all checks together.
     return {name: SETTING_TYPES[hint] for name, hint in get_type_hints(SearchConfig).items() if hint in SETTING_TYPES}
 
 
 def refuse_unknown_options(options: Iterable[str], known: Collection[str]) -> None:
-    """ValueError for options that are not among those known, each with the nearest of them.
+    """Raise ValueError for options that are not among the known ones, each with the nearest known name.
 
     >>> refuse_unknown_options(["num_beams"], ["beam", "n_best"])
     Traceback (most recent call last):
@@ -118,7 +123,7 @@ def refuse_unknown_options(options: Iterable[str], known: Collection[str]) -> No
     for name in options:
         if name not in known:
             # A name with one of ours in it comes first: num_beams looks more like n_best than like beam.
-            near = [each for each in known if each in name] or get_close_matches(name, known, n=1)
+            near = [option for option in known if option in name] or get_close_matches(name, known, n=1)
             problems.append(f"unknown option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
     if problems:
         raise ValueError(f"{'; '.join(problems)} (known: {', '.join(known)})")

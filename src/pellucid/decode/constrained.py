@@ -1,4 +1,4 @@
-"""Beam search for translations that must have given terms."""
+"""Constrained beam search: translations that must contain given terms."""
 
 from collections.abc import Sequence
 
@@ -15,6 +15,7 @@ from pellucid.decode.search import FinishedHypotheses, Rule, SearchState, Step, 
 from pellucid.decode.term_progress import NO_PIECE, TermProgress
 from pellucid.decode.word_edges import WordEdges
 
+# The turn of a candidate that gets no place in the beam: after all others.
 LAST_TURN = 2**62
 
 
@@ -32,111 +33,133 @@ def constrained_search(
     rules: Sequence[Rule] = (forbidden_rule(),),
     words: WordEdges = WordEdges(),  # noqa: B008  (it is frozen)
 ) -> list[list[Hypothesis]]:
-    """As `beam_search`, but every hypothesis has the terms of its sentence, also one that is cut at the limit.
+    """Beam search in which every hypothesis has the terms of its sentence, also one that is cut at the limit.
 
     Dynamic beam allocation (Post and Vilar 2018), with the banks of Hokamp and Liu (2017). A hypothesis grows by its
-    likeliest pieces and by every piece that begins a term or goes on with one. The candidates stand in banks, by how
-    many pieces of the terms they lack, and the banks share the beam: what has paid for a term need not compete with
-    what has not. Only what lacks nothing may end, and no candidate lacks more pieces than it may still write.
+    likeliest tokens and by every token that begins a term or continues one. The candidates stand in banks, by how
+    many tokens of the terms they lack, and the banks share the beam. Only a candidate that lacks nothing may end, and
+    none lacks more tokens than it may still write.
 
-    The beam of a sentence is `width` and one more for each piece of its terms. Without terms this is beam search. The
-    terms must fit (`crowded`); a sentence has no hypothesis only if a rule forbids what its terms need.
+    The beam of a sentence is `width` and one more for each token of its terms. Without terms this is `beam_search`. The
+    terms must fit (`explain_no_room`); a sentence has no hypothesis only if a rule forbids what its terms need.
     """
     assert 1 <= n_best <= width and length_penalty >= 0.0
     progress = TermProgress(terms, words, limits.device)
     sentences = torch.arange(len(limits), device=limits.device)
     widths = width + progress.pieces_lacking(progress.start)
     widest = int(widths.max()) if len(widths) else width
-    texts = progress.start[:, None]
+    states = progress.start[:, None]
     totals = torch.zeros(len(limits), 1, device=limits.device)  # a sentence begins with one hypothesis, an empty one
-    kept = torch.full((len(limits), widest), -torch.inf, device=limits.device)
-    pieces = sentences.new_empty(len(limits), 1, 0)
-    gains = totals.new_empty(len(limits), 1, 0)
+    best_scores = torch.full((len(limits), widest), -torch.inf, device=limits.device)
+    tokens = sentences.new_empty(len(limits), 1, 0)
+    token_log_probs = totals.new_empty(len(limits), 1, 0)
     margins = torch.full_like(totals[:, 0], torch.inf)
-    last = torch.full_like(sentences, start)
+    last_tokens = torch.full_like(sentences, start)
     finished = FinishedHypotheses(length_penalty, len(limits))
     remaining = limits
     while len(sentences):
-        rows_each, length = totals.shape[1], pieces.shape[2] + 1
-        log_probs = apply_rules(step(last, state), rules, pieces.flatten(0, 1), sentences.repeat_interleave(rows_each))
-        totals, parents, piece, gain, texts = constrained_continuations(
-            log_probs, totals, texts, progress, widths, widest
+        rows_per_sentence, length = totals.shape[1], tokens.shape[2] + 1
+        log_probs = apply_rules(
+            step(last_tokens, state), rules, tokens.flatten(0, 1), sentences.repeat_interleave(rows_per_sentence)
         )
-        ends, lacking = piece == end, progress.pieces_lacking(texts)
+        totals, parents, new_tokens, gains, states = constrained_continuations(
+            log_probs, totals, states, progress, widths, widest
+        )
+        ends, lacking = new_tokens == end, progress.pieces_lacking(states)
+        # A candidate that ends has no room left: it may lack nothing.
         room = torch.where(ends, 0, (remaining - length)[:, None])
-        nowhere = max(progress.lacks) + 1
-        banks = torch.where((totals != -torch.inf) & (lacking <= room), lacking, nowhere)
-        living = torch.where(ends, nowhere, banks)
-        place, places = rank_in_bank(banks, nowhere), share_beam(banks, widths, nowhere).gather(1, banks)
-        inside, staying = place < places, ~ends & (rank_in_bank(living, nowhere) < places)
-        end_at_edge = (ends & (banks != nowhere) & ((place == places) | (place == places - 1))).any(dim=1)
+        no_bank = max(progress.lacks) + 1
+        # By banks, a candidate that has paid for a term need not compete with one that has not.
+        banks = torch.where((totals != -torch.inf) & (lacking <= room), lacking, no_bank)
+        live_banks = torch.where(ends, no_bank, banks)
+        rank, places = rank_in_bank(banks, no_bank), share_beam(banks, widths, no_bank).gather(1, banks)
+        # As in beam search, an end takes no place from those that live on: these are ranked without it.
+        has_place, lives_on = rank < places, ~ends & (rank_in_bank(live_banks, no_bank) < places)
+        # How near another candidate came matters to an end only where it is the last with a place, or the next one.
+        end_at_edge = (ends & (banks != no_bank) & ((rank == places) | (rank == places - 1))).any(dim=1)
         margins = smallest_margin(
             margins,
-            bank_margin(totals, living, staying, nowhere),
-            torch.where(end_at_edge, bank_margin(totals, banks.where(banks == 0, nowhere), inside, nowhere), torch.inf),
+            bank_margin(totals, live_banks, lives_on, no_bank),
+            torch.where(
+                end_at_edge, bank_margin(totals, banks.where(banks == 0, no_bank), has_place, no_bank), torch.inf
+            ),
         )
 
-        chosen = torch.where(ends, inside, staying)
+        chosen = torch.where(ends, has_place, lives_on)
+        # Tokens and log-probabilities are copied only for the chosen candidates, which are at most 2 * widest.
         first = (~chosen).to(torch.uint8).argsort(dim=1, stable=True)[:, : 2 * widest]
-        totals, parents, piece, gain, texts, chosen = (
-            gather_along(x, first) for x in (totals, parents, piece, gain, texts, chosen)
+        totals, parents, new_tokens, gains, states, chosen = (
+            gather_along(x, first) for x in (totals, parents, new_tokens, gains, states, chosen)
         )
-        pieces = torch.cat([gather_along(pieces, parents), piece[:, :, None]], dim=2)
-        gains = torch.cat([gather_along(gains, parents), gain[:, :, None]], dim=2)
-        done, live = chosen & (piece == end), chosen & (piece != end)
-        finished.add(sentences[done.nonzero()[:, 0]], pieces[done], gains[done], "eos")
-        scores = torch.where(done, totals / length_divisor(length, length_penalty), -torch.inf)
-        kept = torch.cat([kept, scores], dim=1).topk(widest).values
+        tokens = torch.cat([gather_along(tokens, parents), new_tokens[:, :, None]], dim=2)
+        token_log_probs = torch.cat([gather_along(token_log_probs, parents), gains[:, :, None]], dim=2)
+        ended, live = chosen & (new_tokens == end), chosen & (new_tokens != end)
+        finished.add(sentences[ended.nonzero()[:, 0]], tokens[ended], token_log_probs[ended], "eos")
+        scores = torch.where(ended, totals / length_divisor(length, length_penalty), -torch.inf)
+        best_scores = torch.cat([best_scores, scores], dim=1).topk(widest).values
 
-        totals, texts = torch.where(live, totals, -torch.inf), torch.where(live, texts, 0)
+        totals, states = torch.where(live, totals, -torch.inf), torch.where(live, states, 0)
         order = (~live).to(torch.uint8).argsort(dim=1, stable=True)[:, :widest]
-        totals, parents, pieces, gains, texts = (
-            gather_along(x, order) for x in (totals, parents, pieces, gains, texts)
+        totals, parents, tokens, token_log_probs, states = (
+            gather_along(x, order) for x in (totals, parents, tokens, token_log_probs, states)
         )
-        hope = totals[:, 0] / length_divisor(remaining, length_penalty)
+        # From here on as in `beam_search`, but each sentence has a beam of its own width.
+        best_possible = totals[:, 0] / length_divisor(remaining, length_penalty)
         at_limit = remaining <= length
-        all_ended = kept.gather(1, widths[:, None] - 1)[:, 0] != -torch.inf
-        over = at_limit | all_ended | (kept[:, n_best - 1] >= hope)
+        all_ended = best_scores.gather(1, widths[:, None] - 1)[:, 0] != -torch.inf
+        over = at_limit | all_ended | (best_scores[:, n_best - 1] >= best_possible)
         cut = at_limit[:, None] & (totals != -torch.inf)
-        finished.add(sentences[cut.nonzero()[:, 0]], pieces[cut], gains[cut], "length")
+        finished.add(sentences[cut.nonzero()[:, 0]], tokens[cut], token_log_probs[cut], "length")
 
-        margins = smallest_margin(margins, (kept[:, n_best - 1] - hope).abs())
+        margins = smallest_margin(margins, (best_scores[:, n_best - 1] - best_possible).abs())
         finished.close(sentences[over], margins[over])
-        stay = (~over).nonzero()[:, 0]
-        rows = (torch.arange(len(sentences), device=limits.device)[:, None] * rows_each + parents)[stay]
-        state.select(rows.flatten(), stay)
-        sentences, remaining, widths, totals, texts, kept, pieces, gains, margins = (
-            x[stay] for x in (sentences, remaining, widths, totals, texts, kept, pieces, gains, margins)
+        active = (~over).nonzero()[:, 0]
+        rows = (torch.arange(len(sentences), device=limits.device)[:, None] * rows_per_sentence + parents)[active]
+        state.select(rows.flatten(), active)
+        sentences, remaining, widths, totals, states, best_scores, tokens, token_log_probs, margins = (
+            x[active]
+            for x in (sentences, remaining, widths, totals, states, best_scores, tokens, token_log_probs, margins)
         )
-        last = pieces[:, :, -1].flatten()
+        last_tokens = tokens[:, :, -1].flatten()
     return finished.best_lists(n_best)
 
 
 def constrained_continuations(
     log_probs: Float[Tensor, "R V"],
     totals: Float[Tensor, "B W"],
-    texts: Int[Tensor, "B W"],
+    states: Int[Tensor, "B W"],
     progress: TermProgress,
     widths: Int[Tensor, " B"],
     widest: int,
 ) -> tuple[Float[Tensor, "B N"], Int[Tensor, "B N"], Int[Tensor, "B N"], Float[Tensor, "B N"], Int[Tensor, "B N"]]:
-    """What the hypotheses offer, best first: total, parent (0 to W - 1), piece, its gain, the state it leads to.
+    """Return the continuations of all hypotheses, best first: total, parent (0 to W - 1), token, gain, next state.
 
-    Each offers its likeliest pieces, and all that begin a term or go on with one as long as something is lacking.
-    Impossible ones fill the rest.
+    Each hypothesis offers its likeliest tokens, and, as long as something is lacking, all that begin a term or continue
+    one. Impossible ones fill the rest.
     """
     gains, likeliest = stable_topk(log_probs, min(2 * widest + 1, log_probs.shape[1]))
-    after, named, after_named = progress.advance(texts.flatten(), likeliest)
-    of_its_beam = torch.arange(likeliest.shape[1], device=widths.device) < 2 * widths[:, None] + 1
-    offered = of_its_beam.repeat_interleave(totals.shape[1], dim=0)
-    same = (likeliest[:, :, None] == named[:, None, :]) & offered[:, :, None]
-    wanted = (named != NO_PIECE) & ((progress.pieces_lacking(texts).flatten() > 0)[:, None] | same.any(dim=1))
-    others = log_probs.gather(1, named.clamp(min=0))
-    gains = torch.cat(
-        [gains.masked_fill(~offered | same.any(dim=2), -torch.inf), others.masked_fill(~wanted, -torch.inf)], dim=1
+    next_states, term_tokens, term_states = progress.advance(states.flatten(), likeliest)
+    # Rows are as wide as the widest beam needs; a sentence offers what its own beam would.
+    within_beam = torch.arange(likeliest.shape[1], device=widths.device) < 2 * widths[:, None] + 1
+    offered = within_beam.repeat_interleave(totals.shape[1], dim=0)
+    # A likely token that is a term token too is offered once, with the state that it leads to as a term token.
+    same = (likeliest[:, :, None] == term_tokens[:, None, :]) & offered[:, :, None]
+    offered_terms = (term_tokens != NO_PIECE) & (
+        (progress.pieces_lacking(states).flatten() > 0)[:, None] | same.any(dim=1)
     )
-    pieces, states = torch.cat([likeliest, named.clamp(min=0)], dim=1), torch.cat([after, after_named], dim=1)
-    pieces, gains, states = (x.unflatten(0, totals.shape).flatten(1) for x in (pieces, gains, states))
+    term_gains = log_probs.gather(1, term_tokens.clamp(min=0))
+    gains = torch.cat(
+        [
+            gains.masked_fill(~offered | same.any(dim=2), -torch.inf),
+            term_gains.masked_fill(~offered_terms, -torch.inf),
+        ],
+        dim=1,
+    )
+    tokens, all_states = (
+        torch.cat([likeliest, term_tokens.clamp(min=0)], dim=1),
+        torch.cat([next_states, term_states], dim=1),
+    )
+    tokens, gains, all_states = (x.unflatten(0, totals.shape).flatten(1) for x in (tokens, gains, all_states))
     offers = (totals[:, :, None] + gains.unflatten(1, (totals.shape[1], -1))).flatten(1)
     order = offers.argsort(dim=1, descending=True, stable=True)
     missing = (0, max(0, 2 * widest - order.shape[1]))
@@ -144,37 +167,42 @@ def constrained_continuations(
     return (
         F.pad(gather_along(offers, order), missing, value=-torch.inf),
         F.pad(parents, missing),
-        F.pad(gather_along(pieces, order), missing),
+        F.pad(gather_along(tokens, order), missing),
         F.pad(gather_along(gains, order), missing),
-        F.pad(gather_along(states, order), missing),
+        F.pad(gather_along(all_states, order), missing),
     )
 
 
-def share_beam(banks: Int[Tensor, "B N"], widths: Int[Tensor, " B"], nowhere: int) -> Int[Tensor, "B M"]:
-    """How many places of its beam a sentence gives to each bank: one each in turn, as long as it has candidates."""
-    turns = (rank_in_bank(banks, nowhere) * (nowhere + 1) + banks).masked_fill(banks == nowhere, LAST_TURN)
+def share_beam(banks: Int[Tensor, "B N"], widths: Int[Tensor, " B"], no_bank: int) -> Int[Tensor, "B M"]:
+    """Return how many places of its beam a sentence gives to each bank.
+
+    The banks take turns, one place at a time, as long as they have candidates.
+    """
+    # A number for each candidate: by rank first, then by bank. The lowest `widths` of them have a place.
+    turns = (rank_in_bank(banks, no_bank) * (no_bank + 1) + banks).masked_fill(banks == no_bank, LAST_TURN)
     order = F.pad(turns.sort(dim=1).values, (0, int(widths.max())), value=LAST_TURN)
     has_place = turns < order.gather(1, widths[:, None])
-    return sum_by_bank(banks, has_place.long(), nowhere)
+    return sum_by_bank(banks, has_place.long(), no_bank)
 
 
-def rank_in_bank(banks: Int[Tensor, "B N"], nowhere: int) -> Int[Tensor, "B N"]:
-    """How many candidates of its bank stand before each."""
-    sizes = sum_by_bank(banks, torch.ones_like(banks), nowhere)
+def rank_in_bank(banks: Int[Tensor, "B N"], no_bank: int) -> Int[Tensor, "B N"]:
+    """Return the rank of each candidate in its bank, from 0, in the order of the candidates."""
+    sizes = sum_by_bank(banks, torch.ones_like(banks), no_bank)
+    # The inverse of a stable sort by bank is each candidate's position; minus the sizes of the banks before its own.
     position = banks.argsort(dim=1, stable=True).argsort(dim=1)
     return position - (sizes.cumsum(dim=1) - sizes).gather(1, banks)
 
 
-def sum_by_bank(banks: Int[Tensor, "B N"], each: Int[Tensor, "B N"], nowhere: int) -> Int[Tensor, "B M"]:
-    """The sum of each bank."""
-    return banks.new_zeros(len(banks), nowhere + 1).scatter_add(1, banks, each)
+def sum_by_bank(banks: Int[Tensor, "B N"], values: Int[Tensor, "B N"], no_bank: int) -> Int[Tensor, "B M"]:
+    """Return the sum of the values of each bank."""
+    return banks.new_zeros(len(banks), no_bank + 1).scatter_add(1, banks, values)
 
 
 def bank_margin(
-    totals: Float[Tensor, "B N"], banks: Int[Tensor, "B N"], placed: Bool[Tensor, "B N"], nowhere: int
+    totals: Float[Tensor, "B N"], banks: Int[Tensor, "B N"], has_place: Bool[Tensor, "B N"], no_bank: int
 ) -> Float[Tensor, " B"]:
-    """How much likelier the last of a bank that has a place is than the first that has none, in the closest bank."""
-    none = totals.new_full((len(totals), nowhere + 1), torch.inf)
-    last = none.scatter_reduce(1, banks, totals.where(placed, torch.inf), "amin")
-    following = (-none).scatter_reduce(1, banks, totals.where(~placed, -torch.inf), "amax")
-    return (last - following)[:, :nowhere].amin(dim=1)
+    """Return how much likelier the last candidate with a place is than the first without one, in the closest bank."""
+    infinite = totals.new_full((len(totals), no_bank + 1), torch.inf)
+    last_with = infinite.scatter_reduce(1, banks, totals.where(has_place, torch.inf), "amin")
+    first_without = (-infinite).scatter_reduce(1, banks, totals.where(~has_place, -torch.inf), "amax")
+    return (last_with - first_without)[:, :no_bank].amin(dim=1)

@@ -1,4 +1,4 @@
-"""The engine that runs a converted model in CTranslate2, and hands to torch what that cannot decide alike."""
+"""CTranslate2 engine; requests whose result could differ from torch's fall back to torch."""
 
 import os
 from collections import deque
@@ -22,23 +22,25 @@ if TYPE_CHECKING:
     from pellucid.decode.torch_engine import TorchEngine
 
 BATCHES_PER_WORKER = 4
-"""Batches under way for each worker."""
+"""Batches submitted at a time for each worker."""
 
 BATCH_SIZES = {"int8": 32}
-"""Sentences for which a worker is quickest, by precision; 64 in the others."""
+"""Sentences in a batch at which a worker is fastest, by precision; 64 in the other precisions."""
 
 
 class CTranslate2Engine:
-    """Finds what `TorchEngine` finds, in float32 the same pieces, several times faster; `log_probs` are left empty.
+    """Engine with the results of `TorchEngine`, in float32 the same tokens, several times faster, without `log_probs`.
 
-    CTranslate2 ranks otherwise, knows one limit for a batch and few rules. So it is asked for all hypotheses, and they
-    are ranked here. A request goes to `fallback`, alone, if a forbidden piece was written, if the scores that decide it
-    are a close call in float32 (in other precisions the same text is not promised), or if it is not plain or does not
-    end within its limit; but of a greedy search every beginning is what a search with a lower limit finds, and a piece
-    that may not follow changes no other choice: that one is cut here, searched without repeats there, and has its
-    log-probability from a pass over what was found. So is the best of a beam where the same text is not promised.
+    CTranslate2 ranks hypotheses differently, has one length limit for a batch, and few rules. So it is asked for all
+    hypotheses, and they are ranked here. A request goes to `fallback`, alone, if a forbidden token was written, if the
+    scores that decide it are a close call in float32 (in other precisions the same text is not promised), if it has
+    terms or a prefix, or if a text does not end within its limit.
 
-    One difference is left: forbidden pieces take part in the search, where the torch engine has none. (CTranslate2 can
+    Two kinds of request can be cut here instead: those of a greedy search, and the best of a beam where the same text
+    is not promised. Every beginning of a greedy text is what a search with a lower limit finds, and a token that may
+    not follow changes no other choice. Their log-probability comes from one more pass over the text.
+
+    One difference is left: forbidden tokens take part in the search, where the torch engine has none. (CTranslate2 can
     leave them out only by giving their probability to others, which changes every score.) Where one drives another
     hypothesis out of the beam and then falls out itself, nothing shows.
     """
@@ -54,21 +56,22 @@ class CTranslate2Engine:
         workers: int | None = None,
         threads: int = 1,
     ):
-        """`directory` is what `convert` wrote; `shortlist` uses the `vmap` it was given; `bounds` are `fallback`'s.
+        """Load the model that `convert` wrote to `directory`; `bounds` are those of the engine `fallback` returns.
 
-        Unless told otherwise, a worker for each processor and one thread for each worker: fastest for many sentences.
-        Raises ValueError for a directory that CTranslate2 does not load, and where it is not installed.
+        `shortlist` uses the `vmap` that `convert` was given. Without `workers` there is one for each processor. Raises
+        ValueError for a directory that CTranslate2 does not load, and where CTranslate2 is not installed.
         """
         self.source_names = tokenizer.source_names
-        self.target_names = targets = tokenizer.target_names
-        self.ids = {piece: i for i, piece in enumerate(targets)}
-        self.end = targets[EOS]
-        self.forbidden = frozenset(targets[i] for i in bounds.forbidden)
+        self.target_names = pieces = tokenizer.target_names
+        # CTranslate2 takes and returns pieces, not ids.
+        self.ids = {piece: i for i, piece in enumerate(pieces)}
+        self.end = pieces[EOS]
+        self.forbidden = frozenset(pieces[i] for i in bounds.forbidden)
         self.bounds = bounds
         self.fallback = fallback
         self.shortlist = shortlist
         self.threads = threads
-        self.workers = workers or count_processors()
+        self.workers = workers or count_processors()  # with one thread each this is fastest for many sentences
         self.translator = load_translator(Path(directory), self.workers, threads)
         precision = self.translator.compute_type.partition("_")[0]
         self.batch_size = BATCH_SIZES.get(precision, 64)
@@ -77,118 +80,121 @@ class CTranslate2Engine:
     @classmethod
     def for_bundle(
         cls,
-        found: "Bundle | LazyBundle",
+        bundle: "Bundle | LazyBundle",
         bounds: SearchBounds,
         fallback: "Callable[[], TorchEngine]",
         precision: str = "float32",
         **options: Any,
     ) -> "CTranslate2Engine":
-        """The engine for a model directory, converted now or before; `options` are those of the engine."""
+        """Make the engine for a model directory, converted now or before; `options` are those of the engine."""
         try:
-            return cls(converted_directory(found, precision), found.tokenizer, bounds, fallback, **options)
+            return cls(converted_directory(bundle, precision), bundle.tokenizer, bounds, fallback, **options)
         except ValueError:
-            # Another process may have taken it for outdated and removed it just then. What is really wrong is so twice.
-            return cls(converted_directory(found, precision), found.tokenizer, bounds, fallback, **options)
+            # Another process may have taken it for outdated and removed it just then. A real fault shows twice.
+            return cls(converted_directory(bundle, precision), bundle.tokenizer, bounds, fallback, **options)
 
     def search(self, requests: Sequence[SearchRequest], config: SearchConfig) -> list[list[Hypothesis]]:
-        """For each request its hypotheses, best first: at least one, at most `config.n_best`."""
+        """Return the hypotheses of each request, best first: at least one, at most `config.n_best`."""
         return self.submit(requests, config)()
 
     def search_all(
         self, batches: Sequence[Sequence[SearchRequest]], config: SearchConfig
     ) -> Iterator[list[list[Hypothesis]]]:
-        """As `search`, batch by batch in their order; some are under way at once, so that no worker is idle.
+        """Search batch by batch, in order, with several batches submitted at a time, so that no worker is idle."""
+        remaining = iter(batches)
+        # Not all at once: a search that the caller asks for between two batches shall not wait for the last of them.
+        submitted = deque(self.submit(batch, config) for batch in islice(remaining, BATCHES_PER_WORKER * self.workers))
 
-        Not all: what is asked for between two batches is to come before the last.
-        """
-        rest = iter(batches)
-        begun = deque(self.submit(batch, config) for batch in islice(rest, BATCHES_PER_WORKER * self.workers))
+        # An inner function, so that the first batches are submitted at once and not when the first result is taken.
+        def take_results() -> Iterator[list[list[Hypothesis]]]:
+            while submitted:
+                result = submitted.popleft()()
+                submitted.extend(self.submit(batch, config) for batch in islice(remaining, 1))
+                yield result
 
-        def found() -> Iterator[list[list[Hypothesis]]]:
-            while begun:
-                done = begun.popleft()()
-                begun.extend(self.submit(batch, config) for batch in islice(rest, 1))
-                yield done
-
-        return found()
+        return take_results()
 
     def submit(self, requests: Sequence[SearchRequest], config: SearchConfig) -> Callable[[], list[list[Hypothesis]]]:
-        """Begin to search, and return at once; what is returned waits, when called, and gives what `search` would."""
+        """Start a search and return at once; the function returned waits and gives the hypotheses of each request."""
         limits = {
-            i: self.bounds.max_pieces(each, config) for i, each in enumerate(requests) if self.can_search(each, config)
+            i: self.bounds.max_pieces(request, config)
+            for i, request in enumerate(requests)
+            if self.can_search(request, config)
         }
-        question = CTranslate2Query.for_config(config, max(limits.values(), default=1))
+        # CTranslate2 has one limit for a batch: the largest. `decide` looks at the limit of each request.
+        query = CTranslate2Query.for_config(config, max(limits.values(), default=1))
         answers: dict[int, Any] = {}
+        # The n-gram size is one for a batch too.
         for no_repeat in {requests[i].no_repeat for i in limits}:
-            some = [i for i in limits if requests[i].no_repeat == no_repeat]
+            indices = [i for i in limits if requests[i].no_repeat == no_repeat]
             answers.update(
-                zip(some, self.begin_batch([requests[i].source for i in some], question, no_repeat), strict=True)
+                zip(indices, self.begin_batch([requests[i].source for i in indices], query, no_repeat), strict=True)
             )
 
-        def found() -> list[list[Hypothesis]]:
-            sure = {i: self.decide(answers[i].result(), question, limits[i], config) for i in limits}
+        def finish() -> list[list[Hypothesis]]:
+            decided = {i: self.decide(answers[i].result(), query, limits[i], config) for i in limits}
             if self.can_truncate(config):
-                cut = {
-                    i: [*each[0].tokens, EOS] if each else self.truncate(answers[i].result(), limits[i])
-                    for i, each in sure.items()
-                    if not each or requests[i].no_repeat
+                # Without repeats CTranslate2 scores by changed probabilities, so those texts are scored again too.
+                truncated = {
+                    i: [*hypotheses[0].tokens, EOS] if hypotheses else self.truncate(answers[i].result(), limits[i])
+                    for i, hypotheses in decided.items()
+                    if not hypotheses or requests[i].no_repeat
                 }
-                if some := {i: each for i, each in cut.items() if each}:
-                    sure |= self.score_truncated(requests, some, config)
-            unsure = [i for i in range(len(requests)) if not sure.get(i)]
-            if unsure:
-                rest = self.fallback().search([requests[i] for i in unsure], config)
-                sure |= dict(zip(unsure, rest, strict=True))
-            return [sure[i] or [] for i in range(len(requests))]
+                if to_score := {i: ids for i, ids in truncated.items() if ids}:
+                    decided |= self.score_truncated(requests, to_score, config)
+            undecided = [i for i in range(len(requests)) if not decided.get(i)]
+            if undecided:
+                results = self.fallback().search([requests[i] for i in undecided], config)
+                decided |= dict(zip(undecided, results, strict=True))
+            return [decided[i] or [] for i in range(len(requests))]
 
-        return found
+        return finish
 
     def can_search(self, request: SearchRequest, config: SearchConfig) -> bool:
-        """Whether CTranslate2 can search for this at all; for a source of nothing but the end mark it does not."""
+        """Return whether CTranslate2 can search for a request at all."""
         return (
             not (request.prefix or request.terms or (request.no_repeat and not self.can_truncate(config)))
             and config.method != "sample"
-            and 1 < len(request.source) <= self.bounds.longest
+            and 1 < len(request.source) <= self.bounds.longest  # it does not translate a source of EOS alone
             and 2 * config.beam <= len(self.ids)
         )
 
     def can_truncate(self, config: SearchConfig) -> bool:
-        """Whether CTranslate2 says well enough what begins a text and how one goes on without repeats."""
+        """Return whether a beginning of a text that CTranslate2 found, and a text without repeats, may be used."""
         greedy = config.method == "greedy" or config.beam == 1
         return greedy or (config.n_best == 1 and not self.same_text)
 
-    def begin_batch(self, sources: list[list[int]], question: CTranslate2Query, no_repeat: int) -> list[Any]:
-        """What is under way for each source; nothing is cut and nothing replaced."""
+    def begin_batch(self, sources: list[list[int]], query: CTranslate2Query, no_repeat: int) -> list[Any]:
+        """Submit the sources to CTranslate2, and return its pending result for each."""
         if not sources:
             return []
         names = self.source_names
         return self.translator.translate_batch(
             [[names[i] for i in source] for source in sources],
-            **question.as_options(),
+            **query.as_options(),
             asynchronous=True,
             no_repeat_ngram_size=no_repeat,
             max_batch_size=len(sources),
-            max_input_length=0,
+            max_input_length=0,  # no limit: by default longer sources are cut off
             min_decoding_length=0,
             return_end_token=True,
             use_vmap=self.shortlist,
         )
 
-    def decide(
-        self, answer: Any, question: CTranslate2Query, limit: int, config: SearchConfig
-    ) -> list[Hypothesis] | None:
-        """The best `n_best`, if they are sure to be those that `beam_search` returns."""
+    def decide(self, answer: Any, query: CTranslate2Query, limit: int, config: SearchConfig) -> list[Hypothesis] | None:
+        """Return the best `n_best` hypotheses if they are sure to be those of `beam_search`, otherwise None."""
         texts = answer.hypotheses
         if not all(texts):
             return None
         lengths = [len(text) for text in texts]
         scores = answer.scores or [nan] * len(texts)
-        log_probs = [score * n**question.exponent for score, n in zip(scores, lengths, strict=True)]
+        # CTranslate2 returns log_prob / length^exponent.
+        log_probs = [score * n**query.exponent for score, n in zip(scores, lengths, strict=True)]
         ended = [text[-1:] == [self.end] for text in texts]
         if not all(map(self.forbidden.isdisjoint, texts)):
             return None
         order = rank_like_beam_search(
-            lengths, log_probs, ended, question, limit, config, CLOSE_CALL if self.same_text else 0.0
+            lengths, log_probs, ended, query, limit, config, CLOSE_CALL if self.same_text else 0.0
         )
         if order is None:
             return None
@@ -204,9 +210,9 @@ class CTranslate2Engine:
         ]
 
     def truncate(self, answer: Any, limit: int) -> list[int] | None:
-        """The most likely pieces within this limit, the end mark too if it was written; None if one may not be.
+        """Return the ids of the best text up to this limit, EOS included if it was written; None if one is forbidden.
 
-        Of a greedy search they are what a search with this limit finds.
+        For a greedy search they are what a search with this limit finds.
         """
         text = answer.hypotheses[0][:limit]
         if not text or not self.forbidden.isdisjoint(text):
@@ -214,44 +220,50 @@ class CTranslate2Engine:
         return [self.ids[piece] for piece in text]
 
     def score_truncated(
-        self, requests: Sequence[SearchRequest], found: dict[int, list[int]], config: SearchConfig
+        self, requests: Sequence[SearchRequest], texts: dict[int, list[int]], config: SearchConfig
     ) -> dict[int, list[Hypothesis]]:
-        """What was found for these requests, with its log-probability where that is wanted."""
+        """Return a hypothesis for the text of each request, with its log-probability where scores are asked for."""
         if not config.scores:
-            return {number: [make_hypothesis(ids, nan, config)] for number, ids in found.items()}
-        # CTranslate2 reads a text whole and adds an end mark, for which the longest there is has no position left.
-        read = {number: [self.target_names[i] for i in ids if i != EOS] for number, ids in found.items()}
-        short = [number for number, names in read.items() if len(names) < self.bounds.longest]
-        long = [number for number in found if number not in short]
+            return {number: [make_hypothesis(ids, nan, config)] for number, ids in texts.items()}
+        # CTranslate2 reads a text whole and adds EOS, for which a text of the greatest length has no position left.
+        pieces = {number: [self.target_names[i] for i in ids if i != EOS] for number, ids in texts.items()}
+        short = [number for number, names in pieces.items() if len(names) < self.bounds.longest]
+        long = [number for number in texts if number not in short]
         sources = [[self.source_names[i] for i in requests[number].source] for number in short]
-        passes = self.translator.score_batch(sources, [read[number] for number in short], max_input_length=0)
-        log_probs = {number: each.log_probs for number, each in zip(short, passes, strict=True)}
+        passes = self.translator.score_batch(sources, [pieces[number] for number in short], max_input_length=0)
+        log_probs = {number: scored.log_probs for number, scored in zip(short, passes, strict=True)}
         if long:
-            exact = self.fallback().log_probs([requests[i].source for i in long], [found[i] for i in long])
+            exact = self.fallback().log_probs([requests[i].source for i in long], [texts[i] for i in long])
             log_probs.update(zip(long, exact, strict=True))
-        totals = {number: fsum(log_probs[number][: len(ids)]) for number, ids in found.items()}
-        return {n: [make_hypothesis(ids, totals[n], config)] for n, ids in found.items() if isfinite(totals[n])}
+        # Of a text without EOS, the number of the EOS that CTranslate2 added is left out.
+        totals = {number: fsum(log_probs[number][: len(ids)]) for number, ids in texts.items()}
+        return {n: [make_hypothesis(ids, totals[n], config)] for n, ids in texts.items() if isfinite(totals[n])}
 
 
 def make_hypothesis(ids: list[int], log_prob: float, config: SearchConfig) -> Hypothesis:
-    """One of these pieces, the end mark last if it was written."""
+    """Return the hypothesis with these ids, of which the last is EOS if the text ended."""
     ended = ids[-1] == EOS
     score = log_prob / length_divisor(len(ids), config.length_penalty)
     return Hypothesis(ids[:-1] if ended else ids, score, log_prob, "eos" if ended else "length", [])
 
 
 def load_translator(directory: Path, workers: int, threads: int) -> Any:
-    """CTranslate2's translator for a directory; in float32 where this processor has no use for what is stored."""
+    """Load a directory as CTranslate2's translator; in float32 where this processor does not support its precision."""
     library, precision = import_ctranslate2(), precision_of(directory)
-    kind = precision if precision in library.get_supported_compute_types("cpu") else "float32"
+    compute_type = precision if precision in library.get_supported_compute_types("cpu") else "float32"
     try:
         return library.Translator(
-            str(directory), compute_type=kind, inter_threads=workers, intra_threads=threads, max_queued_batches=-1
+            str(directory),
+            compute_type=compute_type,
+            inter_threads=workers,
+            intra_threads=threads,
+            max_queued_batches=-1,
         )
     except RuntimeError as error:
-        raise ValueError(f"CTranslate2 does not load {directory}: {error}") from None
+        raise ValueError(f"CTranslate2 cannot load {directory}: {error}") from None
 
 
 def count_processors() -> int:
-    """Those this process may use."""
+    """Return the number of processors this process may use."""
+    # A process may be bound to some of them; not every system can tell.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

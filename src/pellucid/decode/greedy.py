@@ -1,4 +1,4 @@
-"""Greedy search: at each position the likeliest piece, until that is the end mark."""
+"""Greedy search: the likeliest token at each position, until that is EOS."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,8 +12,10 @@ from pellucid.decode.search import FinishedHypotheses, Rule, SearchState, Step, 
 from pellucid.decode.search_steps import SearchStep, StepObserver
 
 ChoosePiece = Callable[[Float[Tensor, "R V"], Int[Tensor, " R"], int], tuple[Int[Tensor, " R"], Float[Tensor, " R"]]]
-"""Log-probabilities, the sentence of each row and the position (0 first): the piece each row goes on with, and how near
-that choice was."""
+"""Choose the next token of each row, from log-probabilities, the sentence of each row and the position (from 0).
+
+The second result is the margin of each choice: how near another token came.
+"""
 
 
 def greedy_search(
@@ -27,19 +29,19 @@ def greedy_search(
     rules: Sequence[Rule] = (forbidden_rule(),),
     observe: StepObserver | None = None,
 ) -> list[list[Hypothesis]]:
-    """One hypothesis a sentence, of at most `limits` pieces, the end mark counted; a tie goes to the lower id.
+    """Return one hypothesis for each sentence, of at most `limits` tokens, EOS included; a tie goes to the lower id.
 
-    The length penalty changes nothing but the score that is written down.
+    The length penalty changes only the score that is reported.
     """
     return follow_choices(step, state, limits, choose_likeliest, length_penalty, start, end, rules, observe)
 
 
 def choose_likeliest(
-    log_probs: Float[Tensor, "R V"], sentences: Int[Tensor, " R"], at: int
+    log_probs: Float[Tensor, "R V"], sentences: Int[Tensor, " R"], position: int
 ) -> tuple[Int[Tensor, " R"], Float[Tensor, " R"]]:
-    """The likeliest piece, and how much likelier it is than the next."""
-    values, pieces = stable_topk(log_probs, 2)
-    return pieces[:, 0], values[:, 0] - values[:, 1]
+    """Return the likeliest token of each row, and how much likelier it is than the second."""
+    values, tokens = stable_topk(log_probs, 2)
+    return tokens[:, 0], values[:, 0] - values[:, 1]
 
 
 def follow_choices(
@@ -53,47 +55,55 @@ def follow_choices(
     rules: Sequence[Rule],
     observe: StepObserver | None = None,
 ) -> list[list[Hypothesis]]:
-    """Write one hypothesis a sentence with the pieces `choose` picks; a sentence that is over leaves the batch."""
+    """Write one hypothesis for each sentence with the tokens that `choose` picks."""
     sentences = torch.arange(len(limits), device=limits.device)
-    last = torch.full_like(sentences, start)
-    pieces = last.new_empty(len(limits), 0)
-    gains = torch.empty(len(limits), 0, device=limits.device)
-    margins = torch.full_like(gains.sum(dim=1), torch.inf)
+    last_tokens = torch.full_like(sentences, start)
+    # BOS is no part of a hypothesis: `tokens` starts with no column, and grows by one a step.
+    tokens = last_tokens.new_empty(len(limits), 0)
+    token_log_probs = torch.empty(len(limits), 0, device=limits.device)
+    margins = torch.full_like(token_log_probs.sum(dim=1), torch.inf)
     finished = FinishedHypotheses(length_penalty, len(limits))
     remaining = limits
     while len(sentences):
-        log_probs = apply_rules(step(last, state), rules, pieces, sentences)
-        last, margin = choose(log_probs, sentences, pieces.shape[1])
+        log_probs = apply_rules(step(last_tokens, state), rules, tokens, sentences)
+        last_tokens, margin = choose(log_probs, sentences, tokens.shape[1])
         if observe is not None:
-            observe(choice_as_step(log_probs, gains, sentences, last, end))
+            observe(choice_as_step(log_probs, token_log_probs, sentences, last_tokens, end))
         margins = margins.minimum(margin)
-        pieces = torch.cat([pieces, last[:, None]], dim=1)
-        gains = torch.cat([gains, log_probs.gather(1, last[:, None])], dim=1)
-        ended = last == end
-        cut = ~ended & (remaining <= pieces.shape[1])
-        stay = (~ended & ~cut).nonzero()[:, 0]
-        if len(stay) < len(sentences):
-            finished.add(sentences[ended], pieces[ended], gains[ended], "eos")
-            finished.add(sentences[cut], pieces[cut], gains[cut], "length")
+        tokens = torch.cat([tokens, last_tokens[:, None]], dim=1)
+        token_log_probs = torch.cat([token_log_probs, log_probs.gather(1, last_tokens[:, None])], dim=1)
+        ended = last_tokens == end
+        cut = ~ended & (remaining <= tokens.shape[1])
+        active = (~ended & ~cut).nonzero()[:, 0]
+        # A finished sentence leaves the batch, so that no more is computed for it.
+        if len(active) < len(sentences):
+            finished.add(sentences[ended], tokens[ended], token_log_probs[ended], "eos")
+            finished.add(sentences[cut], tokens[cut], token_log_probs[cut], "length")
             finished.close(sentences[ended | cut], margins[ended | cut])
-            state.select(stay, stay)
-            sentences, remaining, last, pieces, gains, margins = (
-                x[stay] for x in (sentences, remaining, last, pieces, gains, margins)
+            state.select(active, active)
+            sentences, remaining, last_tokens, tokens, token_log_probs, margins = (
+                x[active] for x in (sentences, remaining, last_tokens, tokens, token_log_probs, margins)
             )
     return finished.best_lists(1)
 
 
 def choice_as_step(
     log_probs: Float[Tensor, "R V"],
-    gains: Float[Tensor, "R T"],
+    token_log_probs: Float[Tensor, "R T"],
     sentences: Int[Tensor, " R"],
-    last: Int[Tensor, " R"],
+    chosen_tokens: Int[Tensor, " R"],
     end: int,
 ) -> SearchStep:
-    """The likeliest pieces, as many as a beam of one looks at, and which of them was written."""
-    gain, piece = stable_topk(log_probs, 3)
-    written = piece == last[:, None]
-    totals = gains.sum(dim=1, keepdim=True) + gain
+    """Return the likeliest tokens of each row, and which of them was chosen, for an observer."""
+    gains, candidates = stable_topk(log_probs, 3)  # 3: a beam of width W looks at 2 W + 1
+    is_chosen = candidates == chosen_tokens[:, None]
+    totals = token_log_probs.sum(dim=1, keepdim=True) + gains
     return SearchStep(
-        sentences, torch.zeros_like(piece), piece, gain, totals, written & (piece != end), written & (piece == end)
+        sentences,
+        torch.zeros_like(candidates),  # one hypothesis a sentence, so every parent is the first
+        candidates,
+        gains,
+        totals,
+        is_chosen & (candidates != end),
+        is_chosen & (candidates == end),
     )

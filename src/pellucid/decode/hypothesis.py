@@ -1,4 +1,4 @@
-"""What every search finds, whichever engine made it: a text with its numbers, and the score it is ranked by."""
+"""Hypotheses, the result of every search whichever engine ran it, and the length penalty that ranks them."""
 
 from dataclasses import dataclass, field
 from math import inf, isfinite
@@ -6,17 +6,18 @@ from typing import Any, Literal
 
 from pellucid.data.tokenizer import BOS, PAD, UNK
 
+# UNK is forbidden too: the byte pieces can spell any character that has no piece of its own.
 FORBIDDEN = (PAD, UNK, BOS)
-"""Ids no search may write. The unknown piece is among them because bytes can spell what has no piece."""
+"""Token ids that no search may write."""
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One output of a search: `log_probs` has a number for each of `tokens` and, if it stopped at "eos", one for that.
+    """One output of a search: `log_probs` has a number for each of `tokens`, and one for EOS if it stopped at "eos".
 
-    An engine that knows no more than their sum leaves them out. `log_prob` is the sum (natural logarithm), `score` is
-    it divided by the length penalty. `margin` is how near, in log-probability or score, the search for its sentence
-    came to another outcome.
+    An engine that knows only their sum leaves `log_probs` empty. `log_prob` is the sum (natural logarithm), `score` is
+    the sum divided by the length penalty. `margin` says how near, in log-probability or score, the search for this
+    sentence came to another outcome.
     """
 
     tokens: list[int]
@@ -24,13 +25,14 @@ class Hypothesis:
     log_prob: float
     stop: Literal["eos", "length"]
     log_probs: list[float]
+    # A margin says something about the search, not about the text: it takes no part in equality.
     margin: float = field(default=inf, compare=False)
 
 
 def length_divisor(length: Any, alpha: float) -> Any:
-    """((5 + n) / 6) ^ alpha, which a log-probability is divided by (Wu et al. 2016, equation 14; paper, 6.1).
+    """Return ((5 + n) / 6) ^ alpha, which divides a log-probability (Wu et al. 2016, equation 14; paper, 6.1).
 
-    n counts the pieces written, the end mark among them; a number or a tensor of them.
+    n counts the tokens written, EOS included; it may be a number or a tensor.
 
     >>> length_divisor(1, 0.6), length_divisor(7, 1.0)
     (1.0, 2.0)
@@ -39,7 +41,7 @@ def length_divisor(length: Any, alpha: float) -> Any:
 
 
 def require_finite(log_prob: float, text: str) -> float:
-    """The same number, or ValueError, naming the text, if it is none that a sound model could give."""
+    """Return a log-probability, or raise ValueError, naming the text it belongs to, if it is infinite or NaN."""
     if not isfinite(log_prob):
         raise ValueError(f"the model gives {text} the log-probability {log_prob}, where a finite number is expected")
     return log_prob

@@ -1,4 +1,4 @@
-"""A line as requests: cut into parts where it must be, tags taken out, what has to be kept named."""
+"""Prepares lines for the search: splits long ones, extracts tags, and finds terms and protected text."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from pellucid.text.markup import TaggedText, extract_tags, find_protected
 
 @dataclass(frozen=True)
 class LengthLimits:
-    """Pieces of a source, the end mark counted: the most a model has been trained on, and the most it takes."""
+    """Longest sources in pieces, EOS included: of those a model was trained on, and of those it takes."""
 
     trained: int
     most: int
@@ -25,10 +25,7 @@ class LengthLimits:
 
 @dataclass(frozen=True)
 class Segment:
-    """One sentence or more that are translated together.
-
-    `term_spans` says for each term of the request where its source stands.
-    """
+    """One sentence or more that are translated together; `term_spans` has the source span of each term."""
 
     marked: TaggedText
     request: SearchRequest
@@ -37,7 +34,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class PreparedLine:
-    """A line of the user, and the parts of it that are translated."""
+    """A line of the user, and the segments of it that are translated."""
 
     line: str
     split_line: SplitLine
@@ -54,119 +51,142 @@ def prepare_lines(
     terms: Terms | None,
     prefixes: Sequence[str] | None,
 ) -> list[PreparedLine]:
-    """Each line with its requests. ValueError, naming the lines, for those that cannot be translated as asked."""
+    """Return each line with its requests; ValueError, naming the lines, for any that cannot be translated as asked."""
 
-    # Most lines are translated as they stand. These are encoded once, all together, and counted by looking.
+    # Most lines are translated as they stand: they are encoded once, all together, and their pieces looked up below.
     encoded = dict(zip(lines, tokenizer.encode_source(lines), strict=True))
 
-    def pieces(text: str) -> int:
+    def count_pieces(text: str) -> int:
         if text in encoded:
             return len(encoded[text])
-        # No text has more pieces than bytes, but for the mark of its first word and the end mark.
-        if (most := len(text.encode(errors="surrogatepass")) + 2) <= lengths.trained:
-            return most
+        # No text has more pieces than bytes, but for the word-start mark of its first word and EOS. The upper bound
+        # spares the tokenizer most short texts.
+        if (upper_bound := len(text.encode(errors="surrogatepass")) + 2) <= lengths.trained:
+            return upper_bound
         [ids] = tokenizer.encode_source([text])
         return len(ids)
 
-    within = LengthCheck(pieces, lengths, split=config.too_long == "split")
-    found, marked = [], []
+    length_check = LengthCheck(count_pieces, lengths, split=config.too_long == "split")
+    split_lines, tagged = [], []
     for line in lines:
-        whole, some = extract_line_tags(
-            split_line(line, within.fits_training, within.fits_model), tags=config.markup == "keep"
+        line_split, line_texts = extract_line_tags(
+            split_line(line, length_check.fits_training, length_check.fits_model), tags=config.markup == "keep"
         )
-        found.append(whole)
-        marked.append(some)
-    others = [each.text for some in marked for each in some if each.text not in encoded]
-    encoded.update(zip(others, tokenizer.encode_source(others), strict=True))
-    ids = [[encoded[each.text] for each in some] for some in marked]
-    longest = {first_line + i: max(map(len, some), default=0) for i, some in enumerate(ids)}
+        split_lines.append(line_split)
+        tagged.append(line_texts)
+    # Only texts that were split or had tags are new; again one call of the tokenizer for all.
+    new_texts = [item.text for line_texts in tagged for item in line_texts if item.text not in encoded]
+    encoded.update(zip(new_texts, tokenizer.encode_source(new_texts), strict=True))
+    sources = [[encoded[item.text] for item in line_texts] for line_texts in tagged]
+    longest = {first_line + i: max(map(len, line_sources), default=0) for i, line_sources in enumerate(sources)}
     refuse_long_lines("source", longest, lengths.most)
 
     if terms is not None and config.method == "sample":
-        raise ValueError("terms are found by beam or greedy search; leave them out, or take method = 'beam'")
-    asked = RequiredTexts(tokenizer, terms, keep=config.markup == "keep", drawn=config.method == "sample")
+        raise ValueError("terms need beam or greedy search; leave them out, or take method = 'beam'")
+    required = RequiredTexts(
+        tokenizer, terms, keep_protected=config.markup == "keep", sampling=config.method == "sample"
+    )
     prepared = []
-    for i, (line, whole, some, sources_of) in enumerate(zip(lines, found, marked, ids, strict=True)):
-        begins = prefix_pieces(tokenizer, prefixes[i]) if prefixes is not None and some else ()
-        parts, notes = [], [describe_split(whole)]
-        for part, source in zip(some, sources_of, strict=True):
-            wanted, problems = asked.find_in(part.text)
+    for i, (line, line_split, line_texts, line_sources) in enumerate(
+        zip(lines, split_lines, tagged, sources, strict=True)
+    ):
+        prefix = prefix_pieces(tokenizer, prefixes[i]) if prefixes is not None and line_texts else ()
+        segments, notes = [], [describe_split(line_split)]
+        for tagged_text, source in zip(line_texts, line_sources, strict=True):
+            terms_by_span, problems = required.find_in(tagged_text.text)
             notes += problems
-            asks = SearchRequest(
-                source, first_line + i, () if parts else begins, tuple(wanted.values()), segment=len(parts)
+            # The prefix is that of the line, so only its first segment begins with it.
+            request = SearchRequest(
+                source, first_line + i, () if segments else prefix, tuple(terms_by_span.values()), segment=len(segments)
             )
-            parts.append(Segment(part, asks, tuple(wanted)))
-        prepared.append(PreparedLine(line, whole, tuple(parts), tuple(each for each in notes if each)))
+            segments.append(Segment(tagged_text, request, tuple(terms_by_span)))
+        prepared.append(PreparedLine(line, line_split, tuple(segments), tuple(note for note in notes if note)))
     return prepared
 
 
 def extract_line_tags(line: SplitLine, tags: bool) -> tuple[SplitLine, list[TaggedText]]:
-    """The line and what is to be translated of its parts; one that is nothing but tags is none."""
-    parts, marked, between = [], [], [line.gaps[0]]
-    for part, gap in zip(line.segments, line.gaps[1:], strict=True):
-        taken = extract_tags(part) if tags else TaggedText(part)
-        if not taken.tags or split_line(taken.text, lambda _: True).segments:
-            parts.append(part)
-            marked.append(taken)
-            between.append(gap)
+    """Strip the tags of each segment; segments that contain only tags become part of the gaps between the others."""
+    segments, tagged, gaps = [], [], [line.gaps[0]]
+    for segment, gap in zip(line.segments, line.gaps[1:], strict=True):
+        tagged_text = extract_tags(segment) if tags else TaggedText(segment)
+        # Nothing to split means nothing to translate: white space is left where the tags were.
+        if not tagged_text.tags or split_line(tagged_text.text, lambda _: True).segments:
+            segments.append(segment)
+            tagged.append(tagged_text)
+            gaps.append(gap)
         else:
-            between[-1] += part + gap
-    return SplitLine(tuple(parts), tuple(between)), marked
+            gaps[-1] += segment + gap
+    return SplitLine(tuple(segments), tuple(gaps)), tagged
 
 
 @dataclass(frozen=True)
 class LengthCheck:
-    """What need not be cut: nothing ever, where lines are not to be split."""
+    """Whether a text is short enough not to be split; every text is, where lines are not to be split."""
 
-    pieces: Callable[[str], int]
+    count_pieces: Callable[[str], int]
     lengths: LengthLimits
     split: bool
 
     def fits_training(self, text: str) -> bool:
-        return not self.split or self.pieces(text) <= self.lengths.trained
+        """Return whether the text is no longer than the longest source of training."""
+        return not self.split or self.count_pieces(text) <= self.lengths.trained
 
     def fits_model(self, text: str) -> bool:
-        return not self.split or self.pieces(text) <= self.lengths.most
+        """Return whether the model has a position for every piece of the text."""
+        return not self.split or self.count_pieces(text) <= self.lengths.most
 
 
 class RequiredTexts:
-    """What must stand in the translation of a text: terms of the user, and placeholders as they are."""
+    """Finds what the translation of a text must contain: the user's terms, and protected text such as placeholders."""
 
-    def __init__(self, tokenizer: Tokenizer, terms: Terms | None, keep: bool, drawn: bool):
-        self.tokenizer, self.terms, self.keep, self.drawn = tokenizer, terms, keep, drawn
+    def __init__(self, tokenizer: Tokenizer, terms: Terms | None, keep_protected: bool, sampling: bool):
+        self.tokenizer, self.terms, self.keep_protected, self.sampling = tokenizer, terms, keep_protected, sampling
         if terms is not None:
             terms.refuse_unwritable(tokenizer)
-        self.spell = cache(partial(term_spellings, tokenizer))
+        self.spell = cache(partial(term_spellings, tokenizer))  # one placeholder may stand in many lines
 
     def find_in(self, text: str) -> tuple[dict[TermSpan, Term], list[str]]:
-        """The terms by their places, and what to say of placeholders that no pieces write."""
+        """Return the terms by their source spans, and a note for each protected text that may not be kept."""
         matches = self.terms.matches(text) if self.terms is not None else []
-        kept = {protected_span(text, *each.span()): each for each in find_protected(text)} if self.keep else {}
-        # A term around a placeholder says how to translate it; one inside is none.
-        kept = {place: each for place, each in kept.items() if not any(match.span.contains(place) for match in matches)}
-        matches = [match for match in matches if not any(match.span.overlaps(place) for place in kept)]
-        wanted = {match.span: match.pieces(self.tokenizer) for match in matches}
+        protected = (
+            {protected_span(text, *match.span()): match for match in find_protected(text)}
+            if self.keep_protected
+            else {}
+        )
+        # A term around a placeholder says how to translate it; a term inside a placeholder, as in a URL, is no term.
+        protected = {
+            span: match
+            for span, match in protected.items()
+            if not any(term_match.span.contains(span) for term_match in matches)
+        }
+        matches = [
+            term_match for term_match in matches if not any(term_match.span.overlaps(span) for span in protected)
+        ]
+        terms_by_span = {term_match.span: term_match.pieces(self.tokenizer) for term_match in matches}
         problems = []
-        for place, each in kept.items():
-            if self.drawn:
-                problems.append(f"{each[0]!r} may not be kept: sampling does not look for it")
+        for span, match in protected.items():
+            if self.sampling:
+                problems.append(f"{match[0]!r} may not be kept: sampling does not look for it")
                 continue
             # What stands as a word of its own stays one; what touches others may do so again.
-            before, after = text[: each.start()][-1:], text[each.end() :][:1]
-            begins = not before or before.isspace()
-            touched = any(map(joins_word, before + after))
+            before, after = text[: match.start()][-1:], text[match.end() :][:1]
+            begins_word = not before or before.isspace()
+            touches_word = any(map(joins_word, before + after))
             try:
-                term = self.spell(each[0], touching=touched)
+                term = self.spell(match[0], touching=touches_word)
             except ValueError:
-                problems.append(f"{each[0]!r} is not kept: this model cannot write it")
+                problems.append(f"{match[0]!r} is not kept: this model cannot write it")
             else:
-                wanted[place] = term[:1] if begins else term
-        return wanted, problems
+                # The first spelling is the one with the word-start mark.
+                terms_by_span[span] = term[:1] if begins_word else term
+        return terms_by_span, problems
 
 
 def refuse_long_lines(side: str, pieces: Mapping[int, int], limit: int) -> None:
-    """ValueError if a line, by its number, has more pieces than the model takes."""
-    long = [f"line {number} has {count}" for number, count in pieces.items() if count > limit]
-    if long:
-        shown = ", ".join(long[:5]) + (f", and {len(long) - 5} more lines are too long" if len(long) > 5 else "")
-        raise ValueError(f"{side}: this model takes {limit} pieces a line, {shown}; split them into sentences")
+    """Raise ValueError if a line has more pieces than the model takes; `pieces` has the count of each line number."""
+    too_long = [f"line {number} has {count}" for number, count in pieces.items() if count > limit]
+    if too_long:
+        listing = ", ".join(too_long[:5]) + (
+            f", and {len(too_long) - 5} more lines are too long" if len(too_long) > 5 else ""
+        )
+        raise ValueError(f"{side}: this model takes {limit} pieces a line, {listing}; split them into sentences")

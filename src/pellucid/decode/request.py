@@ -1,4 +1,4 @@
-"""What an engine is asked, what it keeps to, and what every engine is; the engines themselves stand elsewhere."""
+"""Search requests, the bounds of a search, and the `Engine` protocol that every translation engine follows."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ from pellucid.decode.config import SearchConfig
 from pellucid.decode.hypothesis import Hypothesis
 
 CLOSE_CALL = 1e-4
-"""A difference in log-probability that rounding in float32 does not make: several times what was seen to."""
+"""Difference in log-probability below which float32 rounding may decide: several times the largest that was seen."""
 
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """One sentence to be translated, as pieces.
+    """One sentence to translate, as token ids.
 
-    `source` ends with the end mark. `number` is that of its line, 1 first, and `segment` that of the sentence in a line
-    that was split, 0 first: the draws of sampling depend on them. The translation begins with `prefix`, has one
-    spelling of each of `terms`, and no `no_repeat` pieces in a row twice.
+    `source` ends with EOS. `number` is that of its line, counted from 1, and `segment` that of the sentence in a line
+    that was split, counted from 0: the draws of sampling depend on them. The translation begins with `prefix`, has one
+    spelling of each of `terms`, and no `no_repeat` tokens in a row twice.
     """
 
     source: list[int]
@@ -29,34 +29,35 @@ class SearchRequest:
 
     @property
     def search_key(self) -> Hashable:
-        """All that a search but sampling depends on."""
+        """Everything that the result of a beam or greedy search depends on."""
+        # `number` and `segment` only seed sampling, so equal sentences of other lines share one search.
         return tuple(self.source), self.prefix, self.terms, self.no_repeat
 
 
 @dataclass(frozen=True)
 class SearchBounds:
-    """What every engine keeps to: pieces of the longest text the model takes, and ids that are never written."""
+    """Limits that every engine keeps: tokens of the longest text the model takes, and ids that are never written."""
 
     longest: int
     forbidden: tuple[int, ...]
 
     def max_pieces(self, request: SearchRequest, config: SearchConfig) -> int:
-        """The most pieces its translation may have, the end mark counted."""
-        return min(len(request.source) - 1 + config.max_extra, self.longest)
+        """Return how many tokens the translation of a request may have at most, EOS included."""
+        return min(len(request.source) - 1 + config.max_extra, self.longest)  # - 1: the EOS of the source
 
 
 @runtime_checkable
 class Engine(Protocol):
-    """Searches for translations; quickest with `batch_size` of them in a batch."""
+    """Searches for translations; `batch_size` is the number of sentences in a batch at which it is fastest."""
 
     batch_size: int
 
     def search(self, requests: Sequence[SearchRequest], config: SearchConfig) -> list[list[Hypothesis]]:
-        """For each request its hypotheses, best first: at least one, at most `config.n_best`."""
+        """Return the hypotheses of each request, best first: at least one, at most `config.n_best`."""
         ...
 
     def search_all(
         self, batches: Sequence[Sequence[SearchRequest]], config: SearchConfig
     ) -> Iterator[list[list[Hypothesis]]]:
-        """As `search`, batch by batch in their order, several at a time where that is faster."""
+        """Search batch by batch, in order; several run at the same time where that is faster."""
         ...

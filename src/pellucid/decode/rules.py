@@ -1,4 +1,4 @@
-"""Rules of a search, beside `never`: how a text begins, and that nothing in it stands twice."""
+"""Rules of a search beside `forbidden_rule`: forced prefixes, and no repeated n-grams."""
 
 from collections.abc import Sequence
 
@@ -13,52 +13,52 @@ _ANYTHING = -3
 
 
 def prefix_rule(prefixes: Sequence[tuple[int, ...]], words: WordEdges) -> Rule:
-    """The rule that sentence i begins with the pieces `prefixes[i]`; after them it is free.
+    """Make the rule that sentence i begins with the tokens `prefixes[i]` and is free after them.
 
-    A NEW_WORD at its end is any piece that starts a word, an EDGE any that does not go on with one. The numbers of the
-    forced pieces stay the model's own.
+    A NEW_WORD at the end of a prefix is any token that starts a word, an EDGE any that does not continue one.
     """
     longest = max(map(len, prefixes), default=0)
-    table = torch.tensor([[*each, *[_ANYTHING] * (longest - len(each))] for each in prefixes], dtype=torch.int64)
+    table = torch.tensor([[*prefix, *[_ANYTHING] * (longest - len(prefix))] for prefix in prefixes], dtype=torch.int64)
     refused = {NEW_WORD: words.without_space_mark, EDGE: words.begins_with_letter}
-    columns = {mark: torch.tensor(sorted(some), dtype=torch.int64) for mark, some in refused.items()}
+    columns = {mark: torch.tensor(sorted(ids), dtype=torch.int64) for mark, ids in refused.items()}
 
-    def rule(log_probs: Float[Tensor, "R V"], written: Int[Tensor, "R T"], sentences: Int[Tensor, " R"]) -> None:
-        if written.shape[1] >= longest:
+    def rule(log_probs: Float[Tensor, "R V"], tokens: Int[Tensor, "R T"], sentences: Int[Tensor, " R"]) -> None:
+        if tokens.shape[1] >= longest:
             return
-        wanted = table.to(log_probs.device)[sentences, written.shape[1]]
-        for mark, pieces in columns.items():
-            log_probs[(wanted == mark).nonzero(), pieces.to(log_probs.device)] = -torch.inf
-        rows = (wanted >= 0).nonzero()
-        own = log_probs[rows, wanted[rows]]
+        required = table.to(log_probs.device)[sentences, tokens.shape[1]]
+        for mark, ids in columns.items():
+            log_probs[(required == mark).nonzero(), ids.to(log_probs.device)] = -torch.inf
+        rows = (required >= 0).nonzero()
+        # A forced token keeps the log-probability the model gives it: only the others are forbidden.
+        required_log_probs = log_probs[rows, required[rows]]
         log_probs[rows[:, 0]] = -torch.inf
-        log_probs[rows, wanted[rows]] = own
+        log_probs[rows, required[rows]] = required_log_probs
 
     return rule
 
 
 def no_repeat_rule(sizes: Sequence[int], prefixes: Sequence[tuple[int, ...]] = ()) -> Rule:
-    """The rule that in sentence i no `sizes[i]` pieces in a row stand twice; 0 leaves a sentence alone.
+    """Make the rule that sentence i has no `sizes[i]` tokens in a row twice; 0 leaves a sentence alone.
 
-    What `prefix_rule` demands of a sentence with the same `prefixes` may repeat itself, as a placeholder that is given
-    twice does: two rules that each forbid what the other leaves would allow nothing. Behind the prefix the end mark is
-    always allowed, for it is not written before the end.
+    The prefix that `prefix_rule` demands of a sentence may repeat itself, as a placeholder that is given twice does.
     """
     assert all(size >= 0 for size in sizes)
-    of_sentence = torch.tensor(sizes, dtype=torch.int64)
-    demanded = torch.tensor([len(prefix) for prefix in prefixes] or [0] * len(sizes), dtype=torch.int64)
-    kinds = sorted(set(sizes) - {0})
+    size_of_sentence = torch.tensor(sizes, dtype=torch.int64)
+    prefix_lengths = torch.tensor([len(prefix) for prefix in prefixes] or [0] * len(sizes), dtype=torch.int64)
+    distinct_sizes = sorted(set(sizes) - {0})
 
-    def rule(log_probs: Float[Tensor, "R V"], written: Int[Tensor, "R T"], sentences: Int[Tensor, " R"]) -> None:
-        behind = written.shape[1] >= demanded.to(sentences.device)[sentences]
-        wanted = of_sentence.to(sentences.device)[sentences] * behind
-        for size in kinds:
-            if written.shape[1] < size:
+    def rule(log_probs: Float[Tensor, "R V"], tokens: Int[Tensor, "R T"], sentences: Int[Tensor, " R"]) -> None:
+        # Inside the prefix the rule is off: with two rules that each forbid what the other leaves, nothing is allowed.
+        is_free = tokens.shape[1] >= prefix_lengths.to(sentences.device)[sentences]
+        size_of_row = size_of_sentence.to(sentences.device)[sentences] * is_free
+        for size in distinct_sizes:
+            if tokens.shape[1] < size:
                 continue
-            windows = written.unfold(1, size, 1)
-            beginning = written[:, written.shape[1] - size + 1 :]
-            same = (windows[:, :, :-1] == beginning[:, None]).all(dim=2) & (wanted == size)[:, None]
-            ban = torch.zeros_like(same, dtype=log_probs.dtype).masked_fill_(same, -torch.inf)
-            log_probs.scatter_add_(1, windows[:, :, -1], ban)
+            windows = tokens.unfold(1, size, 1)
+            last_tokens = tokens[:, tokens.shape[1] - size + 1 :]
+            # EOS is never forbidden: it is not written before the end, so it stands in no window.
+            repeats = (windows[:, :, :-1] == last_tokens[:, None]).all(dim=2) & (size_of_row == size)[:, None]
+            penalties = torch.zeros_like(repeats, dtype=log_probs.dtype).masked_fill_(repeats, -torch.inf)
+            log_probs.scatter_add_(1, windows[:, :, -1], penalties)
 
     return rule

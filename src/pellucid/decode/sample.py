@@ -1,4 +1,4 @@
-"""Sampling: at each position a piece drawn from the model's distribution, sharpened and cut as asked."""
+"""Sampling: tokens are drawn from the model's distribution, sharpened by a temperature and cut by top-k and top-p."""
 
 from collections.abc import Sequence
 
@@ -26,9 +26,9 @@ def sample_search(
     end: int = EOS,
     rules: Sequence[Rule] = (forbidden_rule(),),
 ) -> list[list[Hypothesis]]:
-    """N hypotheses of each sentence, best first, of at most `limits` pieces with the end mark; some may be equal.
+    """Return N hypotheses of each sentence, best first, of at most `limits` tokens with EOS; some may be equal.
 
-    `draws` are numbers from [0, 1), one for each piece that may be written, and all the randomness there is: a
+    `draws` are numbers from [0, 1), one for each token that may be written, and all the randomness there is: a
     hypothesis depends on its own row of them and on no other. Log-probabilities and scores are those of the model
     itself, before temperature and cuts.
     """
@@ -37,26 +37,30 @@ def sample_search(
     state.select(rows, rows)  # from here on each draw is a sentence of its own
     uniform = draws.flatten(0, 1)
 
-    def choose(log_probs, numbers, at):
-        drawn = draw_piece(log_probs, uniform[numbers, at], temperature, top_k, top_p)
-        return drawn, torch.full_like(log_probs[:, 0], torch.inf)
+    def choose(log_probs, numbers, position):
+        tokens = draw_piece(log_probs, uniform[numbers, position], temperature, top_k, top_p)
+        # A draw has no runner-up, so its margin is infinite: no sample is searched again as a close call.
+        return tokens, torch.full_like(log_probs[:, 0], torch.inf)
 
-    found = follow_choices(
+    hypotheses = follow_choices(
         step, state, limits[rows], choose, length_penalty, start, end, [rule_for_draws(r, copies) for r in rules]
     )
-    drawn = [[each for some in found[i : i + copies] for each in some] for i in range(0, len(found), copies)]
-    return [rank_hypotheses(some) for some in drawn]
+    by_sentence = [
+        [hypothesis for draw in hypotheses[i : i + copies] for hypothesis in draw]
+        for i in range(0, len(hypotheses), copies)
+    ]
+    return [rank_hypotheses(samples) for samples in by_sentence]
 
 
 def rule_for_draws(rule: Rule, copies: int) -> Rule:
-    """A rule for draws, which stand sentence by sentence, from one for sentences."""
-    return lambda log_probs, written, numbers: rule(log_probs, written, numbers // copies)
+    """Turn a rule for sentences into a rule for their draws, of which each sentence has `copies` in a row."""
+    return lambda log_probs, tokens, numbers: rule(log_probs, tokens, numbers // copies)
 
 
 def draw_piece(
     log_probs: Float[Tensor, "R V"], uniform: Float[Tensor, " R"], temperature: float, top_k: int, top_p: float
 ) -> Int[Tensor, " R"]:
-    """The piece whose stretch of [0, 1) the uniform number falls in, when the pieces are laid out side by side.
+    """Return the token whose interval of [0, 1) the uniform number falls in, the tokens being laid side by side.
 
     softmax(log p / temperature); of that the `top_k` likeliest (Fan et al. 2018; 0: all); of those, renormalised, the
     fewest whose probabilities reach `top_p` (nucleus sampling, Holtzman et al. 2020; 1: all), renormalised again.
@@ -67,15 +71,15 @@ def draw_piece(
     """
     vocabulary = log_probs.shape[1]
     if top_k:
-        ordered, pieces = stable_topk(log_probs, min(top_k, vocabulary))
+        ordered, tokens = stable_topk(log_probs, min(top_k, vocabulary))
     elif top_p < 1.0:
-        ordered, pieces = log_probs.sort(dim=1, descending=True, stable=True)
+        ordered, tokens = log_probs.sort(dim=1, descending=True, stable=True)
     else:  # nothing is cut, so the order does not matter
-        ordered, pieces = log_probs, torch.arange(vocabulary, device=log_probs.device).expand_as(log_probs)
-    share = (ordered / temperature).softmax(dim=1)
-    likelier = share.cumsum(dim=1) - share
-    share = torch.where(likelier < top_p, share, 0.0)
-    ends = share.cumsum(dim=1)
-    rank = torch.searchsorted(ends, uniform[:, None].to(share.dtype) * ends[:, -1:], right=True)
+        ordered, tokens = log_probs, torch.arange(vocabulary, device=log_probs.device).expand_as(log_probs)
+    probs = (ordered / temperature).softmax(dim=1)
+    probs_before = probs.cumsum(dim=1) - probs  # what the likelier tokens have together: the first one always stays
+    probs = torch.where(probs_before < top_p, probs, 0.0)
+    ends = probs.cumsum(dim=1)
+    rank = torch.searchsorted(ends, uniform[:, None].to(probs.dtype) * ends[:, -1:], right=True)
     rank = rank.minimum((ends < ends[:, -1:]).sum(dim=1, keepdim=True))  # rounding may carry a draw past the end
-    return pieces.gather(1, rank)[:, 0]
+    return tokens.gather(1, rank)[:, 0]

@@ -1,4 +1,4 @@
-"""What the searches over a step share: the step, the rules, the largest numbers of a row, what is finished."""
+"""Building blocks that the searches share: the `Step` and `Rule` interfaces, top-k, and finished hypotheses."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ from pellucid.decode.hypothesis import FORBIDDEN, Hypothesis, length_divisor
 
 @runtime_checkable
 class SearchState(Protocol):
-    """What a step keeps between calls: a model's memory and cache, the prefixes of a table, or nothing."""
+    """State of a step between calls: a model's memory and cache, the prefixes of a table, or nothing."""
 
     def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"]) -> None:
         """Keep these of the old rows and these of the old sentences, both in this order; either may repeat.
@@ -26,98 +26,106 @@ class SearchState(Protocol):
 
 
 Step = Callable[[Int[Tensor, " R"], Any], Float[Tensor, "R V"]]
-"""Each row's last piece, and the state, which is the step's own business: logits for each row's next piece.
+"""Function from each row's last token, and the step's own state, to the logits of each row's next token.
 
 An ensemble needs no other search, only another step: the logarithm of the mean of several models' probabilities.
 """
 
+# Probabilities are not renormalised after a rule: the numbers stay those that `Translator.score` finds.
 Rule = Callable[[Float[Tensor, "R V"], Int[Tensor, "R T"], Int[Tensor, " R"]], None]
-"""Sets to minus infinity, in place, the log-probabilities of what a row may not write next.
+"""Function that sets, in place, the log-probabilities of the tokens a row may not write next to minus infinity.
 
-It sees what each row has written, without the start mark, and which sentence of the batch each row belongs to. What is
-taken from the forbidden is not given to the others: the numbers stay those that `Translator.score` finds.
+It is given the log-probabilities, the tokens that each row has written (without BOS), and the sentence of the batch
+that each row belongs to.
 """
 
 
 TOPK_BLOCK = 64
-"""Numbers of a row that are looked at together in the search for the largest."""
+"""Numbers in one block of a row, in the blockwise search for the largest."""
 
 
-def forbidden_rule(pieces: tuple[int, ...] = FORBIDDEN) -> Rule:
-    """The rule that these pieces are not written, by anyone, anywhere."""
-    columns = list(pieces)
+def forbidden_rule(ids: tuple[int, ...] = FORBIDDEN) -> Rule:
+    """Make the rule that these tokens are never written."""
+    columns = list(ids)
 
-    def rule(log_probs: Float[Tensor, "R V"], written: Int[Tensor, "R T"], sentences: Int[Tensor, " R"]) -> None:
+    def rule(log_probs: Float[Tensor, "R V"], tokens: Int[Tensor, "R T"], sentences: Int[Tensor, " R"]) -> None:
         log_probs[:, columns] = -torch.inf
 
     return rule
 
 
 def log_probabilities(logits: Float[Tensor, "R V"]) -> Float[Tensor, "R V"]:
-    """The model's log-probabilities, in float32 at least."""
+    """Return the log-softmax of the logits, in float32 at least."""
+    # A model in bfloat16 has 8 bits of mantissa: the sum over a vocabulary would be lost in rounding.
     return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
 
 
 def apply_rules(
-    logits: Float[Tensor, "R V"], rules: Sequence[Rule], written: Int[Tensor, "R T"], sentences: Int[Tensor, " R"]
+    logits: Float[Tensor, "R V"], rules: Sequence[Rule], tokens: Int[Tensor, "R T"], sentences: Int[Tensor, " R"]
 ) -> Float[Tensor, "R V"]:
-    """The log-probabilities, with minus infinity where a rule forbids."""
+    """Return the log-probabilities, with minus infinity where a rule forbids a token."""
     log_probs = log_probabilities(logits)
     for rule in rules:
-        rule(log_probs, written, sentences)
+        rule(log_probs, tokens, sentences)
     return log_probs
 
 
 def stable_topk(x: Float[Tensor, "R V"], k: int) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
-    """The k largest numbers of each row, largest first, and where they stand; of equal ones the lower index is first.
+    """Return the k largest numbers of each row, largest first, and their indices; the lower index wins a tie.
 
-    Which of several minus infinities come last is not said.
+    The order among entries of minus infinity is unspecified.
 
     >>> stable_topk(torch.tensor([[2.0, 7.0, 7.0, 7.0, 1.0]]), 2)[1].tolist()
     [[1, 2]]
     """
+    # One number more than asked for shows a tie between the last that is taken and the first that is not.
     values, indices = blockwise_topk(x, min(k + 1, x.shape[1]))
     # topk does not say which of equal numbers it takes, so rows where that matters are looked at again.
     tied = ((values[:, 1:] == values[:, :-1]) & (values[:, 1:] != -torch.inf)).any(dim=1).nonzero()[:, 0]
     if len(tied):
-        values[tied], indices[tied] = (part[:, : values.shape[1]] for part in sort_at_least(x[tied], values[tied, -1:]))
+        values[tied], indices[tied] = (
+            columns[:, : values.shape[1]] for columns in sort_at_least(x[tied], values[tied, -1:])
+        )
     return values[:, :k], indices[:, :k]
 
 
 def sort_at_least(
     x: Float[Tensor, "R V"], least: Float[Tensor, "R 1"]
 ) -> tuple[Float[Tensor, "R N"], Int[Tensor, "R N"]]:
-    """All numbers of each row that are not below `least`, and some others, sorted; of equal ones the first is first."""
+    """Sort the numbers of each row that are not below `least`, and some others; the lower index wins a tie."""
+    # Rows have different counts, so each takes as many as the row with most: hence "and some others".
     values, indices = blockwise_topk(x, int((~(x < least)).sum(dim=1).max()))
+    # By index first: the stable sort by value then leaves equal numbers in the order of their indices.
     indices, order = indices.sort(dim=1)
     values, order = values.gather(1, order).sort(dim=1, descending=True, stable=True)
     return values, indices.gather(1, order)
 
 
 def blockwise_topk(x: Float[Tensor, "R V"], k: int) -> tuple[Float[Tensor, "R K"], Int[Tensor, "R K"]]:
-    """`x.topk(k)`, several times as fast on a CPU for long rows: only blocks with a large number are looked into.
-
-    The k largest numbers stand in the k blocks with the largest maxima. Of equal numbers any may be taken.
-    """
+    """Return `x.topk(k)`, several times as fast for long rows on a CPU; any of several equal numbers may be taken."""
     blocks = x.shape[1] // TOPK_BLOCK
     if x.is_cuda or blocks < 2 * k:
         return x.topk(k)
-    whole = x[:, : blocks * TOPK_BLOCK].unflatten(1, (blocks, TOPK_BLOCK))
-    chosen = whole.amax(dim=2).topk(k).indices
-    found = whole.gather(1, chosen[:, :, None].expand(-1, -1, TOPK_BLOCK)).flatten(1)
-    values, places = torch.cat([found, x[:, blocks * TOPK_BLOCK :]], dim=1).topk(k)
-    inside = chosen.gather(1, (places // TOPK_BLOCK).clamp(max=k - 1)) * TOPK_BLOCK + places % TOPK_BLOCK
-    return values, torch.where(places < k * TOPK_BLOCK, inside, places + (blocks - k) * TOPK_BLOCK)
+    blocked = x[:, : blocks * TOPK_BLOCK].unflatten(1, (blocks, TOPK_BLOCK))
+    # The k largest numbers stand in the k blocks with the largest maxima: no other block is looked into.
+    chosen_blocks = blocked.amax(dim=2).topk(k).indices
+    candidates = blocked.gather(1, chosen_blocks[:, :, None].expand(-1, -1, TOPK_BLOCK)).flatten(1)
+    # The numbers behind the last full block are candidates too.
+    values, positions = torch.cat([candidates, x[:, blocks * TOPK_BLOCK :]], dim=1).topk(k)
+    in_blocks = (
+        chosen_blocks.gather(1, (positions // TOPK_BLOCK).clamp(max=k - 1)) * TOPK_BLOCK + positions % TOPK_BLOCK
+    )
+    return values, torch.where(positions < k * TOPK_BLOCK, in_blocks, positions + (blocks - k) * TOPK_BLOCK)
 
 
 def rank_hypotheses(hypotheses: list[Hypothesis]) -> list[Hypothesis]:
-    """Best first: those that ended before those that were cut off, then by score, then as they came."""
+    """Sort hypotheses, best first: those that ended before those that were cut off, then by score, then as given."""
     return sorted(hypotheses, key=lambda hypothesis: (hypothesis.stop != "eos", -hypothesis.score))
 
 
 @dataclass
 class FinishedHypotheses:
-    """The hypotheses that are done, kept as tensors while a search runs and made into lists when it is over."""
+    """Finished hypotheses of a batch, kept as tensors while a search runs and turned into lists at its end."""
 
     length_penalty: float
     sentences: int
@@ -127,37 +135,48 @@ class FinishedHypotheses:
     def add(
         self,
         sentences: Int[Tensor, " N"],
-        pieces: Int[Tensor, "N T"],
+        tokens: Int[Tensor, "N T"],
         log_probs: Float[Tensor, "N T"],
         stop: Literal["eos", "length"],
     ) -> None:
-        self.chunks.append((sentences, pieces, log_probs, stop))
+        """Add hypotheses of equal length, with the log-probabilities of their tokens."""
+        self.chunks.append((sentences, tokens, log_probs, stop))
 
     def close(self, sentences: Int[Tensor, " N"], margins: Float[Tensor, " N"]) -> None:
-        """These sentences are over, and this is how near each came to another outcome."""
+        """Record that the search for these sentences is over, and how near each came to another outcome."""
         self.margins.append((sentences, margins))
 
     def best_lists(self, n_best: int) -> list[list[Hypothesis]]:
-        """For each sentence its best, at most n_best; none where the step gave numbers that are no probabilities."""
-        margins = {n: m for some, each in self.margins for n, m in zip(some.tolist(), each.tolist(), strict=True)}
-        found: list[list[Hypothesis]] = [[] for _ in range(self.sentences)]
+        """Return the best `n_best` hypotheses of each sentence; none where the step gave infinite or NaN numbers."""
+        margins = {
+            number: margin
+            for numbers, values in self.margins
+            for number, margin in zip(numbers.tolist(), values.tolist(), strict=True)
+        }
+        hypotheses: list[list[Hypothesis]] = [[] for _ in range(self.sentences)]
         unsound = set[int]()
-        for numbers, pieces, log_probs, stop in self.chunks:
-            for number, tokens, each in zip(numbers.tolist(), pieces.tolist(), log_probs.tolist(), strict=True):
-                log_prob = fsum(each)
+        for numbers, token_rows, log_prob_rows, stop in self.chunks:
+            for number, tokens, log_probs in zip(
+                numbers.tolist(), token_rows.tolist(), log_prob_rows.tolist(), strict=True
+            ):
+                log_prob = fsum(log_probs)  # rounded once, so the sum does not depend on how it is added up
                 if not isfinite(log_prob):
                     unsound.add(number)
-                score = log_prob / length_divisor(len(each), self.length_penalty)
-                found[number].append(Hypothesis(tokens[:-1] if stop == "eos" else tokens, score, log_prob, stop, each))
+                # The divisor counts EOS; the tokens of a hypothesis do not include it.
+                score = log_prob / length_divisor(len(log_probs), self.length_penalty)
+                hypotheses[number].append(
+                    Hypothesis(tokens[:-1] if stop == "eos" else tokens, score, log_prob, stop, log_probs)
+                )
         return [
-            [] if number in unsound else best_with_margin(some, n_best, margins.get(number, inf))
-            for number, some in enumerate(found)
+            [] if number in unsound else best_with_margin(candidates, n_best, margins.get(number, inf))
+            for number, candidates in enumerate(hypotheses)
         ]
 
 
-def best_with_margin(found: list[Hypothesis], n_best: int, margin: float) -> list[Hypothesis]:
-    """The first n_best of one sentence; how near the next of each comes counts for its margin."""
-    order = rank_hypotheses(found)
-    following = [(a, b) for a, b in pairwise(order[: n_best + 1]) if a.stop == b.stop]
-    margin = min([margin, *(a.score - b.score for a, b in following)])
-    return [replace(each, margin=margin) for each in order[:n_best]]
+def best_with_margin(hypotheses: list[Hypothesis], n_best: int, margin: float) -> list[Hypothesis]:
+    """Return the first `n_best` hypotheses of one sentence, with a margin that covers their order too."""
+    order = rank_hypotheses(hypotheses)
+    # One that ended goes before one that was cut off, whatever their scores: nothing there is close.
+    neighbours = [(a, b) for a, b in pairwise(order[: n_best + 1]) if a.stop == b.stop]
+    margin = min([margin, *(a.score - b.score for a, b in neighbours)])
+    return [replace(hypothesis, margin=margin) for hypothesis in order[:n_best]]

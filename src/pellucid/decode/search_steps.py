@@ -1,4 +1,4 @@
-"""What a search looked at in one step, told to whoever observes it; a search that nobody observes does nothing more."""
+"""Optional callback of the searches: all candidates of one step, and which of them were kept."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class SearchStep:
-    """The candidates of one step, best first, and what became of each. B sentences that are not over, N candidates.
+    """The N candidates of one step for each of the B sentences still being searched, best first, and their fate.
 
-    A parent is a place, 0 first, among the hypotheses that lived on from the step before: those `kept`, best first.
-    `gains` are the log-probabilities of the pieces, `totals` those of the hypotheses. Impossible candidates, whose
-    total is minus infinity, may fill the end. What is neither kept nor finished was dropped; the last candidate was
-    looked at only to see how near it came.
+    A parent is an index, from 0, among the hypotheses that the step before kept, best first. `gains` are the
+    log-probabilities of the tokens in `pieces`, `totals` those of the whole hypotheses. Impossible candidates, whose
+    total is minus infinity, may fill the end. A candidate that is neither kept nor finished was dropped.
     """
 
+    # There is one candidate more than the search can use: it only shows how near the next one came.
     sentences: Int[Tensor, " B"]
     parents: Int[Tensor, "B N"]
     pieces: Int[Tensor, "B N"]
@@ -27,4 +27,4 @@ class SearchStep:
 
 
 StepObserver = Callable[[SearchStep], None]
-"""Hears of every step of a search, before anything is thrown away."""
+"""Function that is called with every step of a search, before any candidate is dropped."""

@@ -1,4 +1,4 @@
-"""A model as a search sees it: a step, the state between two steps, and a given target in one."""
+"""Adapts a model to the `Step` that the searches call, and scores given translations (forced decoding)."""
 
 import torch
 from jaxtyping import Float, Int
@@ -11,13 +11,15 @@ from pellucid.model.cache import Cache
 
 
 class ModelState:
-    """A model as a search sees it between steps: memory held once a sentence, cache held for every row."""
+    """State of a model between two steps: the memory, one row a sentence, and the cache, one row a hypothesis."""
 
     def __init__(self, memory: Memory):
         self.memory = memory
         self.cache = Cache()
 
     def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"]) -> None:
+        """Keep the given old rows of the cache and the given old sentences of the memory, in this order."""
+        # Copying the memory costs time, and an equal count means equal sentences (`SearchState.select`).
         if len(sentences) == len(self.memory.mask):
             self.cache.select(rows)
         else:
@@ -26,7 +28,7 @@ class ModelState:
 
 
 def model_step(model: Transformer) -> Step:
-    """One more piece for each row, with what the earlier ones left in the `ModelState`."""
+    """Make the step of one model: it decodes one more position of each row from the cache in a `ModelState`."""
 
     def step(ids: Int[Tensor, " R"], state: ModelState) -> Float[Tensor, "R V"]:
         return model.logits(model.decode(ids[:, None], state.memory, cache=state.cache))[:, 0]
@@ -35,15 +37,19 @@ def model_step(model: Transformer) -> Step:
 
 
 def score_targets(model: Transformer, sources: list[list[int]], targets: list[list[int]]) -> list[list[float]]:
-    """The log-probability of each piece of each target, its end mark among them, given the source and those before."""
+    """Return the log-probability of each token of each target, given its source and the tokens before it.
+
+    A target that ends with EOS has a number for EOS too.
+    """
     device = next(model.parameters()).device
-    asked = pad_sentences(targets, device)
+    labels = pad_sentences(targets, device)
+    # Teacher forcing: the decoder reads the target shifted right, from BOS to the last token but one.
     logits = model(pad_sentences(sources, device), pad_sentences([[BOS, *ids[:-1]] for ids in targets], device))
-    found = log_probabilities(logits.flatten(0, 1)).gather(1, asked.flatten()[:, None]).view_as(asked)
-    return [row[: len(ids)] for row, ids in zip(found.tolist(), targets, strict=True)]
+    log_probs = log_probabilities(logits.flatten(0, 1)).gather(1, labels.flatten()[:, None]).view_as(labels)
+    return [row[: len(ids)] for row, ids in zip(log_probs.tolist(), targets, strict=True)]
 
 
 def pad_sentences(sentences: list[list[int]], device: torch.device) -> Int[Tensor, "B S"]:
-    """One sentence a row, filled up to the longest."""
+    """Return the sentences as one tensor, a row each, padded with PAD to the longest."""
     longest = max(map(len, sentences))
     return torch.tensor([ids + [PAD] * (longest - len(ids)) for ids in sentences], device=device)

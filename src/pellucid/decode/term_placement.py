@@ -1,4 +1,4 @@
-"""Terms put where they belong: in the place of the words that the model read from their sources."""
+"""Places terms where they belong: in place of the words that translate their sources."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,257 +23,279 @@ from pellucid.model import Transformer
 SearchRequests = Callable[[Sequence[SearchRequest]], list[list[Hypothesis]]]
 AlignTerms = Callable[[Sequence[Segment], Sequence[list[int]]], "list[TermAlignment]"]
 
+# Each search writes the whole translation again: with one search for each of N terms, the time grew as N^2.
 SEARCHES_BEFORE_ALL = 8
-"""Searches of one translation after which all terms that it still lacks are put in their places together.
+"""Searches of one translation after which all terms that it still lacks are placed together."""
 
-Each search writes the whole translation again: with one for each of N terms, N of them took a time that grew as N².
-"""
-
+# The beam grows by one for each token of a term, the time as N^3.
 SHORT_TERMS = 32
-"""Pieces of all terms of a translation up to which they are searched for: the beam grows by each, the time as N³."""
+"""Tokens of all terms of a translation up to which constrained search is used."""
 
 
 @dataclass(frozen=True)
 class TermAlignment:
-    """The words of a translation as ranges of its pieces, and for each term the numbers of those its source is in."""
+    """Words of a translation as ranges of its tokens, and for each term the words its source is aligned with."""
 
     words: list[range]
-    of_terms: list[list[int]]
+    words_of_terms: list[list[int]]
 
 
 @dataclass(frozen=True)
 class PlacementAttempt:
-    """What a translation is to begin with; `replaced` is the word in whose place the last term there stands."""
+    """Prefix of a search that places a term; `replaced` is the word that the last term of the prefix replaces."""
 
     prefix: tuple[int, ...]
     replaced: tuple[int, ...] = ()
 
 
 def search_with_terms(
-    parts: Sequence[Segment], search: SearchRequests, align: AlignTerms, parts_of_words: WordEdges
+    segments: Sequence[Segment], search: SearchRequests, align: AlignTerms, word_edges: WordEdges
 ) -> list[list[Hypothesis]]:
-    """The hypotheses of each part: they have its terms, and where there is a way, in their places.
+    """Return the hypotheses of each segment, with its terms, and where possible with each term where it belongs.
 
-    The search for terms finds the likeliest translation that has them. It serves for terms the model knows; one it
-    would never write costs the same wherever it stands, and so comes to stand at the end, or anywhere. That shows when
-    no word of it is aligned with its source. Then, and for placeholders from the start, the translation without terms
-    says where they belong, and for terms of more than `SHORT_TERMS` pieces. Where that leads to nothing, what the
-    search for terms found stays.
+    Constrained search comes first. Where it leaves a term out of place, for protected text, and for terms of more than
+    `SHORT_TERMS` tokens, `place_terms` is used; where that fails, the result of constrained search stays.
     """
-    known = [
+    # Constrained search finds the likeliest translation that has the terms. That is good for terms the model knows. A
+    # term it would never write costs the same wherever it stands, and so comes to stand at the end, or anywhere. That
+    # shows when no word of it is aligned with its source; placeholders are such terms from the start.
+    constrained = [
         i
-        for i, part in enumerate(parts)
-        if has_short_terms(part) and not any(place.protected for place in part.term_spans)
+        for i, segment in enumerate(segments)
+        if has_short_terms(segment) and not any(span.protected for span in segment.term_spans)
     ]
-    found = dict(zip(known, search([parts[i].request for i in known]), strict=True))
-    some = [i for i in known if found[i]]
-    aligned = align([parts[i] for i in some], [found[i][0].tokens for i in some])
-    done = {i for i, each in zip(some, aligned, strict=True) if terms_in_place(found[i][0].tokens, parts[i], each)}
-    others = [i for i in range(len(parts)) if i not in done]
-    put = place_terms([parts[i] for i in others], search, align, parts_of_words)
-    found.update({i: each for i, each in zip(others, put, strict=True) if each})
-    rest = [i for i, part in enumerate(parts) if i not in found and has_short_terms(part)]
-    found.update(zip(rest, search([parts[i].request for i in rest]), strict=True))
-    return [found.get(i, []) for i in range(len(parts))]
+    results = dict(zip(constrained, search([segments[i].request for i in constrained]), strict=True))
+    to_check = [i for i in constrained if results[i]]
+    alignments = align([segments[i] for i in to_check], [results[i][0].tokens for i in to_check])
+    in_place = {
+        i
+        for i, alignment in zip(to_check, alignments, strict=True)
+        if terms_in_place(results[i][0].tokens, segments[i], alignment)
+    }
+    to_place = [i for i in range(len(segments)) if i not in in_place]
+    placed = place_terms([segments[i] for i in to_place], search, align, word_edges)
+    results.update({i: hypotheses for i, hypotheses in zip(to_place, placed, strict=True) if hypotheses})
+    # Protected text that could not be placed: anywhere is better than nowhere.
+    unplaced = [i for i, segment in enumerate(segments) if i not in results and has_short_terms(segment)]
+    results.update(zip(unplaced, search([segments[i].request for i in unplaced]), strict=True))
+    return [results.get(i, []) for i in range(len(segments))]
 
 
 def place_terms(
-    parts: Sequence[Segment], search: SearchRequests, align: AlignTerms, parts_of_words: WordEdges
+    segments: Sequence[Segment], search: SearchRequests, align: AlignTerms, word_edges: WordEdges
 ) -> list[list[Hypothesis]]:
-    """The hypotheses that have the terms, forced where they belong; none for a part where that did not succeed.
+    """Return hypotheses with the terms forced where they belong; none for a segment where that did not succeed.
 
     A translation without the terms is cut where the first word begins that is aligned with the source of a missing
     term, the leftmost first; it is continued with the term, and freely after that; and so on with the next, until
-    there were `SEARCHES_BEFORE_ALL` searches. Where the term is followed by the very word in whose place it stands,
-    that word is left out. Terms of more than `SHORT_TERMS` pieces that have no room where they belong begin the
-    translation.
+    there were `SEARCHES_BEFORE_ALL` searches.
     """
-    found: list[list[Hypothesis]] = [[] for _ in parts]
-    attempts = {i: [PlacementAttempt(part.request.prefix)] for i, part in enumerate(parts)}
+    results: list[list[Hypothesis]] = [[] for _ in segments]
+    attempts = {i: [PlacementAttempt(segment.request.prefix)] for i, segment in enumerate(segments)}
     turn = 0
-    while tried := best_attempts(parts, attempts, search):
+    while best := best_attempts(segments, attempts, search):
         turn, attempts = turn + 1, {}
-        for i, (attempt, hypotheses) in tried.items():
-            terms = parts[i].request.terms
+        for i, (attempt, hypotheses) in best.items():
+            terms = segments[i].request.terms
+            # A model may write the word that the term replaces right behind the term: search again without it.
             if turn < SEARCHES_BEFORE_ALL and (
-                shorter := skip_replaced_word(hypotheses[0].tokens, attempt, parts_of_words)
+                shorter := skip_replaced_word(hypotheses[0].tokens, attempt, word_edges)
             ):
                 attempts[i] = [shorter]
-            elif not missing_terms(hypotheses[0].tokens, terms, parts_of_words):
-                found[i] = [each for each in hypotheses if not missing_terms(each.tokens, terms, parts_of_words)]
-        left = [i for i in tried if i not in attempts and not found[i]]
+            elif not missing_terms(hypotheses[0].tokens, terms, word_edges):
+                results[i] = [
+                    hypothesis for hypothesis in hypotheses if not missing_terms(hypothesis.tokens, terms, word_edges)
+                ]
+        unfinished = [i for i in best if i not in attempts and not results[i]]
         if turn <= SEARCHES_BEFORE_ALL:
-            aligned = align([parts[i] for i in left], [tried[i][1][0].tokens for i in left])
-            for i, each in zip(left, aligned, strict=True):
-                at_hand = tried[i][1][0].tokens, tried[i][0], parts[i], each, parts_of_words
-                attempts[i] = list(continue_with_term(*at_hand)) if turn < SEARCHES_BEFORE_ALL else []
-                if not attempts[i] and (turn == SEARCHES_BEFORE_ALL or not has_short_terms(parts[i])):
-                    attempts[i] = [place_missing_terms(*at_hand)]
+            alignments = align([segments[i] for i in unfinished], [best[i][1][0].tokens for i in unfinished])
+            for i, alignment in zip(unfinished, alignments, strict=True):
+                arguments = best[i][1][0].tokens, best[i][0], segments[i], alignment, word_edges
+                attempts[i] = list(continue_with_term(*arguments)) if turn < SEARCHES_BEFORE_ALL else []
+                if not attempts[i] and (turn == SEARCHES_BEFORE_ALL or not has_short_terms(segments[i])):
+                    attempts[i] = [place_missing_terms(*arguments)]
         elif turn == SEARCHES_BEFORE_ALL + 1:
-            attempts |= {i: [begin_with_terms(parts[i], parts_of_words)] for i in left if not has_short_terms(parts[i])}
-    return found
+            # Long terms that have no room where they belong begin the translation; for short ones there is
+            # constrained search.
+            attempts |= {
+                i: [begin_with_terms(segments[i], word_edges)] for i in unfinished if not has_short_terms(segments[i])
+            }
+    return results
 
 
 def best_attempts(
-    parts: Sequence[Segment], attempts: dict[int, list[PlacementAttempt]], search: SearchRequests
+    segments: Sequence[Segment], attempts: dict[int, list[PlacementAttempt]], search: SearchRequests
 ) -> dict[int, tuple[PlacementAttempt, list[Hypothesis]]]:
-    """For each part the attempt with the best hypothesis, and what it led to."""
-    flat = [(i, attempt) for i, some in attempts.items() for attempt in some]
-    requests = [replace(parts[i].request, prefix=attempt.prefix, terms=()) for i, attempt in flat]
-    found: dict[int, tuple[PlacementAttempt, list[Hypothesis]]] = {}
+    """Return for each segment the attempt with the best hypothesis, and its hypotheses."""
+    # All attempts of all segments are one list of requests, so that they fill batches.
+    flat = [(i, attempt) for i, segment_attempts in attempts.items() for attempt in segment_attempts]
+    requests = [replace(segments[i].request, prefix=attempt.prefix, terms=()) for i, attempt in flat]
+    best: dict[int, tuple[PlacementAttempt, list[Hypothesis]]] = {}
     for (i, attempt), hypotheses in zip(flat, search(requests), strict=True):
-        if hypotheses and (i not in found or hypotheses[0].score > found[i][1][0].score):
-            found[i] = attempt, hypotheses
-    return found
+        if hypotheses and (i not in best or hypotheses[0].score > best[i][1][0].score):
+            best[i] = attempt, hypotheses
+    return best
 
 
 def continue_with_term(
-    tokens: list[int], attempt: PlacementAttempt, part: Segment, aligned: TermAlignment, parts_of_words: WordEdges
+    tokens: list[int], attempt: PlacementAttempt, segment: Segment, alignment: TermAlignment, word_edges: WordEdges
 ) -> Iterator[PlacementAttempt]:
-    """What to begin with so that the leftmost missing term stands in its place, for each of its spellings."""
-    places = [
-        (aligned.words[aligned.of_terms[n][0]], n)
-        for n in missing_terms(tokens, part.request.terms, parts_of_words)
-        if aligned.of_terms[n]
+    """Yield a prefix for each spelling of the leftmost missing term, with the term where it belongs."""
+    words = [
+        (alignment.words[alignment.words_of_terms[n][0]], n)
+        for n in missing_terms(tokens, segment.request.terms, word_edges)
+        if alignment.words_of_terms[n]
     ]
-    if not places:
+    if not words:
         return
-    word, n = min(places, key=lambda place: (place[0].start, place[1]))
-    given = sum(piece >= 0 for piece in attempt.prefix)
-    cut = max(word.start, given)
-    replaced = () if part.term_spans[n].protected else tuple(tokens[cut : word.stop])
-    for spelling in part.request.terms[n]:
-        if can_follow_any_piece(spelling, parts_of_words):
+    word, n = min(words, key=lambda word_and_term: (word_and_term[0].start, word_and_term[1]))
+    # Marks such as EDGE are negative and write nothing.
+    prefix_length = sum(piece >= 0 for piece in attempt.prefix)
+    cut = max(word.start, prefix_length)
+    # Protected text is put before the word, which stays.
+    replaced = () if segment.term_spans[n].protected else tuple(tokens[cut : word.stop])
+    for spelling in segment.request.terms[n]:
+        if can_follow_any_piece(spelling, word_edges):
             edge = (EDGE,) if spelling[-1] == EDGE else ()
             yield PlacementAttempt((*tokens[:cut], *without_edges(spelling), *edge), replaced)
 
 
-def has_short_terms(part: Segment) -> bool:
-    """Whether its terms are so short that a search for them takes no time to speak of."""
-    return sum(max(map(len, term)) for term in part.request.terms) <= SHORT_TERMS
+def has_short_terms(segment: Segment) -> bool:
+    """Return whether the terms of a segment are short enough for constrained search."""
+    return sum(max(map(len, term)) for term in segment.request.terms) <= SHORT_TERMS
 
 
 def place_missing_terms(
-    tokens: list[int], attempt: PlacementAttempt, part: Segment, aligned: TermAlignment, parts_of_words: WordEdges
+    tokens: list[int], attempt: PlacementAttempt, segment: Segment, alignment: TermAlignment, word_edges: WordEdges
 ) -> PlacementAttempt:
-    """What to begin with so that all missing terms stand in their places.
+    """Return a prefix with all missing terms where they belong.
 
-    One that is aligned with nothing stands behind the one before it in the source.
+    A term that is aligned with no word stands behind the term before it in the source.
     """
-    given = sum(piece >= 0 for piece in attempt.prefix)
-    lacking = missing_terms(tokens, part.request.terms, parts_of_words)
-    word = range(given, given)
-    places: list[tuple[range, int]] = []
-    for n in sorted(lacking, key=lambda n: part.term_spans[n].start):
-        word = aligned.words[aligned.of_terms[n][0]] if aligned.of_terms[n] else range(word.start, word.start)
-        places.append((word, n))
-    prefix, done = list(tokens[:given]), given
-    for word, n in sorted(places, key=lambda place: place[0].start):
-        prefix += [*tokens[done : word.start], *shortest_detached_spelling(part.request.terms[n], parts_of_words)]
-        done = max(done, word.start if part.term_spans[n].protected else word.stop)
+    prefix_length = sum(piece >= 0 for piece in attempt.prefix)
+    missing = missing_terms(tokens, segment.request.terms, word_edges)
+    word = range(prefix_length, prefix_length)
+    words: list[tuple[range, int]] = []
+    for n in sorted(missing, key=lambda n: segment.term_spans[n].start):
+        # An empty range where no word is aligned: nothing is replaced.
+        word = (
+            alignment.words[alignment.words_of_terms[n][0]]
+            if alignment.words_of_terms[n]
+            else range(word.start, word.start)
+        )
+        words.append((word, n))
+    # The prefix alternates between stretches of the translation and the terms.
+    prefix, copied = list(tokens[:prefix_length]), prefix_length
+    for word, n in sorted(words, key=lambda word_and_term: word_and_term[0].start):
+        prefix += [*tokens[copied : word.start], *shortest_detached_spelling(segment.request.terms[n], word_edges)]
+        copied = max(copied, word.start if segment.term_spans[n].protected else word.stop)
     return PlacementAttempt(keep_last_edge(prefix))
 
 
-def begin_with_terms(part: Segment, parts_of_words: WordEdges) -> PlacementAttempt:
-    """To begin with all terms, in the order of their sources: they have room there if they have it anywhere."""
-    order = sorted(range(len(part.term_spans)), key=lambda n: part.term_spans[n].start)
-    terms = [piece for n in order for piece in shortest_detached_spelling(part.request.terms[n], parts_of_words)]
-    return PlacementAttempt(keep_last_edge([*part.request.prefix, *terms]))
+def begin_with_terms(segment: Segment, word_edges: WordEdges) -> PlacementAttempt:
+    """Return a prefix of all terms, in the order of their sources: they have room there if they have it anywhere."""
+    order = sorted(range(len(segment.term_spans)), key=lambda n: segment.term_spans[n].start)
+    terms = [piece for n in order for piece in shortest_detached_spelling(segment.request.terms[n], word_edges)]
+    return PlacementAttempt(keep_last_edge([*segment.request.prefix, *terms]))
 
 
-def shortest_detached_spelling(term: Term, parts_of_words: WordEdges) -> Spelling:
-    """The shortest spelling of a term that may stand behind any piece, without an edge before it."""
+def shortest_detached_spelling(term: Term, word_edges: WordEdges) -> Spelling:
+    """Return the shortest spelling of a term that may stand behind any token, without an edge before it."""
     shortest = min(
-        (each for each in term if can_follow_any_piece(each, parts_of_words)), key=lambda each: len(without_edges(each))
+        (spelling for spelling in term if can_follow_any_piece(spelling, word_edges)),
+        key=lambda spelling: len(without_edges(spelling)),
     )
     return (*without_edges(shortest), *[EDGE] * (shortest[-1] == EDGE))
 
 
 def keep_last_edge(prefix: Sequence[int]) -> tuple[int, ...]:
-    """A prefix that says of its end only what may follow: what stands within it is given."""
+    """Return a prefix without the marks inside it; a mark at its end stays, for it says what may follow."""
     return (*(piece for piece in prefix[:-1] if piece >= 0), *prefix[-1:])
 
 
-def skip_replaced_word(
-    tokens: list[int], attempt: PlacementAttempt, parts_of_words: WordEdges
-) -> PlacementAttempt | None:
-    """The beginning up to what follows the word a term replaces, if that word stands right behind it all the same."""
-    given = tuple(piece for piece in attempt.prefix if piece >= 0)
-    behind = tokens[len(given) :]
+def skip_replaced_word(tokens: list[int], attempt: PlacementAttempt, word_edges: WordEdges) -> PlacementAttempt | None:
+    """Return a prefix that leaves out the word a term replaces, or None where it does not stand behind the term."""
+    prefix = tuple(piece for piece in attempt.prefix if piece >= 0)
+    behind = tokens[len(prefix) :]
     same = takewhile(
-        lambda pair: pair[0] == pair[1] and pair[0] in parts_of_words.ends_in_letter,
+        lambda pair: pair[0] == pair[1] and pair[0] in word_edges.ends_in_letter,
         zip(behind, attempt.replaced, strict=False),
     )
     size = len([*same])
-    if not 0 < size < len(behind) or behind[size] in parts_of_words.begins_with_letter:
+    # A letter next: only the beginning of a longer word is the same.
+    if not 0 < size < len(behind) or behind[size] in word_edges.begins_with_letter:
         return None
-    return PlacementAttempt((*given, behind[size]))
+    return PlacementAttempt((*prefix, behind[size]))
 
 
-def missing_terms(tokens: Sequence[int], terms: Sequence[Term], parts_of_words: WordEdges) -> list[int]:
-    """The numbers of the terms that a text lacks."""
+def missing_terms(tokens: Sequence[int], terms: Sequence[Term], word_edges: WordEdges) -> list[int]:
+    """Return the indices of the terms that a text lacks."""
     numbers = [n for n, term in enumerate(terms) if find_term(tokens, term)]
     # Mostly all that stand somewhere are there; only where two may share pieces are they counted one by one.
-    if pieces_needed(tokens, [terms[n] for n in numbers], parts_of_words) > len(tokens):
-        there: list[int] = []
+    if pieces_needed(tokens, [terms[n] for n in numbers], word_edges) > len(tokens):
+        present: list[int] = []
         for n in numbers:
-            if pieces_needed(tokens, [terms[k] for k in (*there, n)], parts_of_words) == len(tokens):
-                there.append(n)
-        numbers = there
+            if pieces_needed(tokens, [terms[k] for k in (*present, n)], word_edges) == len(tokens):
+                present.append(n)
+        numbers = present
     return [n for n in range(len(terms)) if n not in numbers]
 
 
-def terms_in_place(tokens: list[int], part: Segment, aligned: TermAlignment) -> bool:
-    """Whether each term stands where its source is aligned to, and no other such word right behind it."""
-    for term, numbers in zip(part.request.terms, aligned.of_terms, strict=True):
-        words_there = [
-            {n for n, word in enumerate(aligned.words) if word.start < place.stop and place.start < word.stop}
-            for place in find_term(tokens, term)
+def terms_in_place(tokens: list[int], segment: Segment, alignment: TermAlignment) -> bool:
+    """Return whether each term stands where its source is aligned to, and no other such word right behind it."""
+    for term, numbers in zip(segment.request.terms, alignment.words_of_terms, strict=True):
+        words_of_occurrences = [
+            {n for n, word in enumerate(alignment.words) if word.start < span.stop and span.start < word.stop}
+            for span in find_term(tokens, term)
         ]
-        if not any(some & {*numbers} and max(some) + 1 not in numbers for some in words_there):
+        # An aligned word right behind the term is its source translated a second time.
+        if not any(words & {*numbers} and max(words) + 1 not in numbers for words in words_of_occurrences):
             return False
     return True
 
 
 def find_term(tokens: Sequence[int], term: Term) -> list[range]:
-    """Where the pieces of a term stand."""
+    """Return the ranges of tokens where a spelling of a term stands."""
     return [
-        range(i, i + len(some))
-        for some in map(without_edges, term)
+        range(i, i + len(spelling))
+        for spelling in map(without_edges, term)
         for i in range(len(tokens))
-        if tuple(tokens[i : i + len(some)]) == some
+        if tuple(tokens[i : i + len(spelling)]) == spelling
     ]
 
 
 def align_terms(
-    model: Transformer, tokenizer: Tokenizer, parts: Sequence[Segment], targets: Sequence[list[int]]
+    model: Transformer, tokenizer: Tokenizer, segments: Sequence[Segment], targets: Sequence[list[int]]
 ) -> list[TermAlignment]:
-    """The words of each translation, and which of them its terms are aligned with, from one pass over all."""
-    found = []
-    ended = [[*target, EOS][: model.config.max_positions] for target in targets]  # what was cut has no end mark
-    norms = piece_alignments(model, [part.request.source for part in parts], ended)
-    for part, target, norm in zip(parts, targets, norms, strict=True):
-        text, of_terms = cut_at_terms(part)
-        read = words_without_punctuation(tokenizer.source_pieces(strip_eos(part.request.source)), text)
-        written = tokenizer.target_pieces(target), tokenizer.decode_target(target)
-        pairs = link_words(norm, read, words_without_punctuation(*written))
-        found.append(
+    """Return the words of each translation, and which of them its terms are aligned with, from one pass over all."""
+    alignments = []
+    # A translation that was cut off at the longest length has no position left for EOS.
+    ended = [[*target, EOS][: model.config.max_positions] for target in targets]
+    norms = piece_alignments(model, [segment.request.source for segment in segments], ended)
+    for segment, target, norm in zip(segments, targets, norms, strict=True):
+        text, words_of_terms = cut_at_terms(segment)
+        source_words = words_without_punctuation(tokenizer.source_pieces(strip_eos(segment.request.source)), text)
+        pieces_and_text = tokenizer.target_pieces(target), tokenizer.decode_target(target)
+        links = link_words(norm, source_words, words_without_punctuation(*pieces_and_text))
+        alignments.append(
             TermAlignment(
-                word_piece_ranges(*written), [sorted({j for i, j in pairs if i in numbers}) for numbers in of_terms]
+                word_piece_ranges(*pieces_and_text),
+                [sorted({j for i, j in links if i in numbers}) for numbers in words_of_terms],
             )
         )
-    return found
+    return alignments
 
 
-def cut_at_terms(part: Segment) -> tuple[str, list[range]]:
-    """The text with a space at either end of each term, and the numbers of the words of each term in it."""
-    text = normalize_text(part.marked.text)
-    cuts = sorted({0, len(text), *(at for place in part.term_spans for at in (place.start, place.end))})
-    between = {start: text[start:end] for start, end in pairwise(cuts)}
+def cut_at_terms(segment: Segment) -> tuple[str, list[range]]:
+    """Return the text with a space at either end of each term, and the range of words of each term in it."""
+    text = normalize_text(segment.marked.text)
+    # So a term in the middle of a word, as a placeholder may be, becomes a word of its own.
+    cuts = sorted({0, len(text), *(position for span in segment.term_spans for position in (span.start, span.end))})
+    stretches = {start: text[start:end] for start, end in pairwise(cuts)}
 
-    def words_before(at: int) -> int:
-        return sum(len(each.split()) for start, each in between.items() if start < at)
+    def words_before(position: int) -> int:
+        return sum(len(stretch.split()) for start, stretch in stretches.items() if start < position)
 
-    return " ".join(between.values()), [
-        range(words_before(each.start), words_before(each.end)) for each in part.term_spans
+    return " ".join(stretches.values()), [
+        range(words_before(span.start), words_before(span.end)) for span in segment.term_spans
     ]

@@ -1,4 +1,4 @@
-"""The engine that runs the models in torch, with the searches of this folder."""
+"""The torch engine: runs the models themselves, with the searches of this folder."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +26,7 @@ from pellucid.model import Transformer
 
 
 class TorchEngine:
-    """The models themselves, one or several of one vocabulary, and the searches of this folder."""
+    """Engine that runs one model, or several with the same vocabulary, in torch."""
 
     batch_size = 64
 
@@ -40,7 +40,8 @@ class TorchEngine:
     def search_all(
         self, batches: Sequence[Sequence[SearchRequest]], config: SearchConfig
     ) -> Iterator[list[list[Hypothesis]]]:
-        """Each batch on a thread of its own: products this small do not gain from sharing one."""
+        """Search batch by batch, in order; on a CPU each batch runs on a thread of its own."""
+        # One thread a batch, because products this small do not gain from sharing threads.
         workers = min(torch.get_num_threads(), len(batches))
         if workers < 2 or self.device.type != "cpu":
             yield from (self.search(batch, config) for batch in batches)
@@ -50,28 +51,29 @@ class TorchEngine:
             yield from pool.map(lambda batch: self.search(batch, config), batches)
 
     def search(self, requests: Sequence[SearchRequest], config: SearchConfig) -> list[list[Hypothesis]]:
-        """A search that came so near to another outcome that rounding may have decided is made again, alone.
+        """Return the hypotheses of each request; in float32 they do not depend on the other requests of the batch.
 
-        Neighbours in a batch change how sums are rounded and nothing else, so a translation depends on its own line
-        only (tests/laws/test_batches.py). In bfloat16 that is not promised.
+        tests/laws/test_batches.py holds it to that; in bfloat16 it is not promised.
         """
         if not requests:
             return []
         with torch.inference_mode():
-            found = self.search_batch(requests, config)
+            results = self.search_batch(requests, config)
+            # Neighbours in a batch change how sums are rounded and nothing else. So a search that came so near to
+            # another outcome that rounding may have decided is made again, alone.
             if len(requests) > 1 and self.dtype == torch.float32:
-                for i, hypotheses in enumerate(found):
+                for i, hypotheses in enumerate(results):
                     if hypotheses and hypotheses[0].margin < CLOSE_CALL:
-                        [found[i]] = self.search_batch([requests[i]], config)
-        return found
+                        [results[i]] = self.search_batch([requests[i]], config)
+        return results
 
     def search_batch(
         self, requests: Sequence[SearchRequest], config: SearchConfig, observe: StepObserver | None = None
     ) -> list[list[Hypothesis]]:
-        """One search for all of them. Only beam and greedy search, without terms, tell an observer what they see."""
+        """Search for all requests in one batch; only beam and greedy search without terms call the observer."""
         limits = [self.limit(request, config) for request in requests]
         step, state = self.begin_step(pad_sentences([request.source for request in requests], self.device))
-        given = {
+        arguments = {
             "step": step,
             "state": state,
             "limits": torch.tensor(limits, device=self.device),
@@ -80,34 +82,34 @@ class TorchEngine:
         }
         if config.method == "sample":
             draws = self.sampling_draws(requests, config, max(limits))
-            cut = {"temperature": config.temperature, "top_k": config.top_k, "top_p": config.top_p}
-            return sample_search(**given, draws=draws, **cut)
+            sampling = {"temperature": config.temperature, "top_k": config.top_k, "top_p": config.top_p}
+            return sample_search(**arguments, draws=draws, **sampling)
         width, n_best = (1, 1) if config.method == "greedy" else (config.beam, config.n_best)
         if any(request.terms for request in requests):
             return constrained_search(
-                **given,
+                **arguments,
                 terms=[request.terms for request in requests],
                 width=width,
                 n_best=n_best,
                 words=self.words,
             )
         if width == 1:
-            return greedy_search(**given, observe=observe)
-        return beam_search(**given, width=width, n_best=n_best, observe=observe)
+            return greedy_search(**arguments, observe=observe)
+        return beam_search(**arguments, width=width, n_best=n_best, observe=observe)
 
     def log_probs(self, sources: list[list[int]], targets: list[list[int]]) -> list[list[float]]:
-        """The log-probability of each piece of each target, in one pass."""
+        """Return the log-probability of each token of each target, from one pass over all."""
         if not sources:
             return []
         with torch.inference_mode():
             return mean_log_probs([score_targets(model, sources, targets) for model in self.models])
 
     def limit(self, request: SearchRequest, config: SearchConfig) -> int:
-        """The most pieces its translation may have, the end mark counted."""
+        """Return how many tokens the translation of a request may have at most, EOS included."""
         return self.bounds.max_pieces(request, config)
 
     def rules(self, requests: Sequence[SearchRequest]) -> list[Rule]:
-        """What none of them may write, and what some may not."""
+        """Make the rules of a batch: forbidden tokens for all, prefixes and no repeats for those that ask for them."""
         rules, prefixes = [forbidden_rule(self.forbidden)], [request.prefix for request in requests]
         if any(prefixes):
             rules.append(prefix_rule(prefixes, self.words))
@@ -116,12 +118,15 @@ class TorchEngine:
         return rules
 
     def sampling_draws(
-        self, requests: Sequence[SearchRequest], config: SearchConfig, pieces: int
+        self, requests: Sequence[SearchRequest], config: SearchConfig, length: int
     ) -> Float[Tensor, "B N T"]:
-        """The randomness of each request: it follows from the seed and the number of its line."""
-        places = [(each.number, each.segment) if each.segment else (each.number,) for each in requests]
-        seeds = [[[config.seed, *place, copy] for copy in range(config.n_best)] for place in places]
-        draws = [[np.random.default_rng(seed).random(pieces) for seed in some] for some in seeds]
+        """Return the uniform random numbers of each request, which follow from the seed and its line number."""
+        # The first segment has no number of its own, so a line that is not split draws by its line number alone.
+        numbers = [(request.number, request.segment) if request.segment else (request.number,) for request in requests]
+        seeds = [
+            [[config.seed, *request_numbers, copy] for copy in range(config.n_best)] for request_numbers in numbers
+        ]
+        draws = [[np.random.default_rng(seed).random(length) for seed in copies] for copies in seeds]
         return torch.tensor(np.array(draws), dtype=torch.float32, device=self.device)
 
     def begin_step(self, source: Int[Tensor, "B S"]) -> tuple[Step, SearchState]:
@@ -139,8 +144,10 @@ class TorchEngine:
 
     @property
     def device(self) -> torch.device:
+        """Device of the models."""
         return self.models[0].output_embedding.weight.device
 
     @property
     def dtype(self) -> torch.dtype:
+        """Precision of the weights."""
         return self.models[0].output_embedding.weight.dtype

@@ -1,4 +1,4 @@
-"""Lines of text in, translations out: prepares, groups by length, searches, and puts everything back in order."""
+"""Translates lines of text: prepares them, batches them by length, searches, and restores their order."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -27,18 +27,20 @@ if TYPE_CHECKING:
     from pellucid.decode.torch_engine import TorchEngine
     from pellucid.model import Transformer
 
+# Whoever wants each answer at once asks for few lines at a time.
 LARGE_BLOCK = 512
-"""Lines of a block from which on the next are begun early: whoever wants each answer at once asks for few."""
+"""Number of lines in a block from which on the next blocks are begun early."""
 
+# While the last lines of one block are searched again, the engine has the next.
 BLOCKS_AHEAD = 2
-"""Blocks begun before one is handed on: while the last lines of one are searched again, the engine has the other."""
+"""Blocks that are begun before the translations of one are returned."""
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
 class Score:
-    """What the model thinks of a given translation: a logarithm for each piece and the end mark, and their sum."""
+    """Log-probability of a given translation: the sum, and one natural logarithm for each piece, EOS included."""
 
     log_prob: float
     pieces: list[str]
@@ -46,11 +48,11 @@ class Score:
 
 
 class Translator:
-    """A model, or several that translate together, and their tokenizer. It keeps nothing between calls.
+    """A model, or several that translate together, and their tokenizer; it keeps no state between calls.
 
-    `trained` is the most source pieces the model has been trained on: what is longer is split at sentence ends. Of a
-    model that is `LazyBundle` the weights stay so, and torch is not imported, until something is asked that needs them:
-    another `engine` put in the place of the torch engine may answer most.
+    `trained` is the length in pieces of the longest source the model was trained on: a longer line is split at sentence
+    ends. The weights of a `LazyBundle` are read, and torch is imported, only when something needs them: another
+    `engine` than torch may answer most requests without.
     """
 
     def __init__(
@@ -62,30 +64,28 @@ class Translator:
     ):
         self.models_or_bundles = [model, *others]
         self.is_ensemble = bool(others)
+        # torch's threads spin while they wait for one another: with more of them it takes four times as long there.
         self.threads: int | None = None
-        """Those torch gets beside an engine whose workers keep the processors busy; None leaves it what it has.
-
-        With more it takes four times as long there, for its threads wait for one another by spinning.
-        """
+        """Threads for torch beside an engine whose workers keep the processors busy; None leaves torch's own number."""
         self.tokenizer = tokenizer
         # One line in, one line out: the byte that would end the line is never written.
         forbidden = FORBIDDEN + tuple(i for i, piece in enumerate(tokenizer.target_names) if piece == "<0x0A>")
-        self.bounds = SearchBounds(min(each.config.max_positions for each in self.models_or_bundles), forbidden)
+        self.bounds = SearchBounds(min(model.config.max_positions for model in self.models_or_bundles), forbidden)
         self.lengths = LengthLimits(min(trained or self.bounds.longest, self.bounds.longest), self.bounds.longest)
 
     @cached_property
     def word_edges(self) -> WordEdges:
-        """What the pieces are of words, for searches that must begin with something or have something in them."""
+        """Word edges of the target vocabulary, for searches with a prefix or with terms."""
         return WordEdges.of(self.tokenizer)
 
     @cached_property
     def models(self) -> "list[Transformer]":
-        """The models themselves."""
-        return [each.model if isinstance(each, LazyBundle) else each for each in self.models_or_bundles]
+        """The models, with the weights of every lazy bundle read."""
+        return [item.model if isinstance(item, LazyBundle) else item for item in self.models_or_bundles]
 
     @cached_property
     def torch(self) -> "TorchEngine":
-        """The engine that runs them, and does all that no other can."""
+        """Torch engine, which runs the models themselves and can do everything an engine is asked for."""
         import torch
 
         from pellucid.decode.torch_engine import TorchEngine
@@ -96,13 +96,14 @@ class Translator:
 
     @cached_property
     def engine(self) -> Engine:
-        """What searches: torch, unless another engine was put in its place."""
+        """Engine that searches: torch, unless another one was put in its place."""
         return self.torch
 
     def inference(self) -> AbstractContextManager[None]:
-        """As the function; a model whose weights still wait is in no training."""
-        waits = any(isinstance(each, LazyBundle) and each.is_unloaded for each in self.models_or_bundles)
-        return nullcontext() if waits else inference_only(*self.models)
+        """Return a context for inference: no dropout and no gradients."""
+        # `self.models` would read the weights; a model whose weights are not read is not in training either.
+        unloaded = any(isinstance(item, LazyBundle) and item.is_unloaded for item in self.models_or_bundles)
+        return nullcontext() if unloaded else inference_only(*self.models)
 
     def translate(
         self,
@@ -114,14 +115,15 @@ class Translator:
         terms: Terms | None = None,
         prefixes: Sequence[str] | None = None,
     ) -> list[Translation]:
-        """One translation for each line, in their order; a blank line stays as it is, with stop = "empty".
+        """Return one translation for each line, in order; a blank line is returned as it is, with stop = "empty".
 
-        So does one that cannot be translated as asked, with stop = "failed" and the reason in its notes.
+        A line that cannot be translated as asked is returned as it is too, with stop = "failed" and the reason in its
+        notes.
 
-        `progress` hears how many lines are done. Lines are counted from `first_line`: that number is what an error
-        names, and what the draws of sampling depend on together with the seed. The translation of a line has what
-        `terms` ask of it (`search_with_terms` says where), and begins with its text of `prefixes`. ValueError, naming
-        the lines, for those that the model cannot take, and for weights that are no numbers.
+        `progress` is called with the number of lines done. Lines are counted from `first_line`: that number is what an
+        error names, and what the draws of sampling depend on together with the seed. The translation of a line has what
+        `terms` ask of it (`search_with_terms` says where), and begins with its text of `prefixes`. Raises ValueError,
+        naming the lines, for lines that the model cannot take, and for weights that are infinite or NaN.
         """
         return self.begin_translation(lines, config, progress, first_line, terms, prefixes)()
 
@@ -134,181 +136,214 @@ class Translator:
         terms: Terms | None,
         prefixes: Sequence[str] | None,
     ) -> Callable[[], list[Translation]]:
-        """Prepare the lines and set the engine to work; what is returned waits, and gives what `translate` does."""
+        """Prepare the lines and start the engine; the function returned waits and gives what `translate` returns."""
         if prefixes is not None and len(prefixes) != len(lines):
             raise ValueError(
-                f"{len(lines)} lines and {len(prefixes)} prefixes: each line needs its own, or an empty one"
+                f"{len(lines)} lines and {len(prefixes)} prefixes: each line needs a prefix, which may be empty"
             )
         prepared = prepare_lines(lines, first_line, self.tokenizer, self.lengths, config, terms, prefixes)
-        parts = [part for line in prepared for part in line.segments]
+        segments = [segment for line in prepared for segment in line.segments]
         limit = partial(self.bounds.max_pieces, config=config)
-        asked = [part.request for part in parts]
-        refuse_long_prefixes((each.number, each.prefix, limit(each)) for each in asked if each.prefix)
+        requests = [segment.request for segment in segments]
+        refuse_long_prefixes((request.number, request.prefix, limit(request)) for request in requests if request.prefix)
         no_room = [
-            explain_no_room(each.prefix, each.terms, limit(each), self.word_edges) if each.terms else ""
-            for each in asked
+            explain_no_room(request.prefix, request.terms, limit(request), self.word_edges) if request.terms else ""
+            for request in requests
         ]
-        fits = [i for i, reason in enumerate(no_room) if not reason]
-        done = LineProgress(prepared, progress)
+        fitting = [i for i, reason in enumerate(no_room) if not reason]
+        line_progress = LineProgress(prepared, progress)
         with self.inference():
-            searched = self.begin_search([parts[i] for i in fits], config, lambda n: done(fits[n]))
+            finish_search = self.begin_search(
+                [segments[i] for i in fitting], config, lambda n: line_progress(fitting[n])
+            )
 
         def finish() -> list[Translation]:
-            found = [SearchResult([], notes=(reason,) if reason else ()) for reason in no_room]
+            results = [SearchResult([], notes=(reason,) if reason else ()) for reason in no_room]
             for i, reason in enumerate(no_room):
                 if reason:
-                    done(i)
+                    line_progress(i)
             with self.inference():
-                for i, each in zip(fits, searched(), strict=True):
-                    found[i] = each if each.hypotheses else self.explain_failure(parts[i])
-                found = self.add_alignments(parts, self.add_texts(found), config)
-            rest = iter(found)
+                for i, result in zip(fitting, finish_search(), strict=True):
+                    results[i] = result if result.hypotheses else self.explain_failure(segments[i])
+                results = self.add_alignments(segments, self.add_texts(results), config)
+            # The segments of all lines stand in one list: each line takes as many results as it has segments.
+            remaining = iter(results)
             return [
-                assemble_translation(line, [next(rest) for _ in line.segments], self.tokenizer, config)
+                assemble_translation(line, [next(remaining) for _ in line.segments], self.tokenizer, config)
                 for line in prepared
             ]
 
         return finish
 
-    def explain_failure(self, part: Segment) -> SearchResult:
-        """What is said of a part for which no search found anything; ValueError where weights are no numbers."""
-        if part.request.terms or part.request.prefix:
-            return SearchResult([], notes=("no translation was found that has its terms and begins as it must",))
+    def explain_failure(self, segment: Segment) -> SearchResult:
+        """Return an empty result that says why no search found a translation of a segment.
+
+        Raises ValueError where the reason is weights that are infinite or NaN.
+        """
+        # Rules can forbid everything, so an empty result with terms or a prefix says nothing about the weights.
+        if segment.request.terms or segment.request.prefix:
+            return SearchResult([], notes=("no translation was found that has its terms and begins with its prefix",))
         self.refuse_damaged()
         return SearchResult([], notes=("the model gives no translation of it a probability",))
 
     def refuse_damaged(self) -> None:
-        """ValueError for weights that are infinite or no numbers."""
+        """Raise ValueError for weights that are infinite or NaN."""
         from pellucid.weights import refuse_non_finite
 
         for model in self.models:
             refuse_non_finite(dict(model.named_parameters()), "the model is damaged: it")
 
     def begin_search(
-        self, parts: Sequence[Segment], config: SearchConfig, done: Callable[[int], None] = lambda _: None
+        self, segments: Sequence[Segment], config: SearchConfig, on_done: Callable[[int], None] = lambda _: None
     ) -> Callable[[], list[SearchResult]]:
-        """Set the engine to work; what is returned gives what is found for each part, terms in more than one search.
+        """Start the engine; the function returned waits and gives the result of each segment.
 
-        What goes round in circles is searched again, and while the engine still has others to search for.
+        `on_done` is called with the index of each segment when its first search is over.
         """
-        plain = [i for i, part in enumerate(parts) if not part.request.terms]
-        others = [i for i, part in enumerate(parts) if part.request.terms]
-        retried: list[tuple[list[int], Callable[[], list[list[Hypothesis]]]]] = []
+        plain = [i for i, segment in enumerate(segments) if not segment.request.terms]
+        with_terms = [i for i, segment in enumerate(segments) if segment.request.terms]
+        retries: list[tuple[list[int], Callable[[], list[list[Hypothesis]]]]] = []
 
-        def arrived(some: dict[int, list[Hypothesis]]) -> None:
-            circles = [plain[n] for n, each in some.items() if needs_retry(parts[plain[n]], each, config)]
-            if circles:
-                requests = [forbid_repeats(parts[i]).request for i in circles]
-                retried.append((circles, self.begin_requests(requests, config)))
-            for n in some:
-                done(plain[n])
+        # Repeating translations are searched again as soon as they are seen, while the engine still has other batches.
+        def retry_batch(batch: dict[int, list[Hypothesis]]) -> None:
+            repeating = [
+                plain[n] for n, hypotheses in batch.items() if needs_retry(segments[plain[n]], hypotheses, config)
+            ]
+            if repeating:
+                requests = [forbid_repeats(segments[i]).request for i in repeating]
+                retries.append((repeating, self.begin_requests(requests, config)))
+            for n in batch:
+                on_done(plain[n])
 
-        searched = self.begin_requests([parts[i].request for i in plain], config, arrived)
+        finish_plain = self.begin_requests([segments[i].request for i in plain], config, retry_batch)
 
         def finish() -> list[SearchResult]:
-            found = dict(zip(plain, map(SearchResult, searched()), strict=True))
-            found |= dict(
-                zip(others, map(SearchResult, self.search_with_terms([parts[i] for i in others], config)), strict=True)
+            results = dict(zip(plain, map(SearchResult, finish_plain()), strict=True))
+            # Terms take more than one search, each of which needs the one before: they cannot be begun early.
+            results |= dict(
+                zip(
+                    with_terms,
+                    map(SearchResult, self.search_with_terms([segments[i] for i in with_terms], config)),
+                    strict=True,
+                )
             )
-            turned = [i for i in others if needs_retry(parts[i], found[i].hypotheses, config)]
-            retried.append(
-                (turned, partial(self.search_with_terms, [forbid_repeats(parts[i]) for i in turned], config))
+            repeating_terms = [i for i in with_terms if needs_retry(segments[i], results[i].hypotheses, config)]
+            retries.append(
+                (
+                    repeating_terms,
+                    partial(self.search_with_terms, [forbid_repeats(segments[i]) for i in repeating_terms], config),
+                )
             )
-            for i in others:
-                done(i)
-            for circles, search in retried:
-                found |= {i: choose_retried(found[i], each) for i, each in zip(circles, search(), strict=True)}
-            return [found[i] for i in range(len(parts))]
+            for i in with_terms:
+                on_done(i)
+            for repeating, search in retries:
+                results |= {
+                    i: choose_retried(results[i], hypotheses) for i, hypotheses in zip(repeating, search(), strict=True)
+                }
+            return [results[i] for i in range(len(segments))]
 
         return finish
 
     def search_requests(self, requests: Sequence[SearchRequest], config: SearchConfig) -> list[list[Hypothesis]]:
-        """What the engine finds for each request."""
+        """Return the hypotheses that the engine finds for each request."""
         return self.begin_requests(requests, config)()
 
     def begin_requests(
         self,
         requests: Sequence[SearchRequest],
         config: SearchConfig,
-        arrived: Callable[[dict[int, list[Hypothesis]]], None] = lambda _: None,
+        on_batch: Callable[[dict[int, list[Hypothesis]]], None] = lambda _: None,
     ) -> Callable[[], list[list[Hypothesis]]]:
-        """Set the engine to work; what is returned gives what it finds for each request.
+        """Start the engine; the function returned waits and gives the hypotheses of each request.
 
-        Equal requests are searched once: the answer does not depend on what stands beside them. `arrived` is told what
-        each batch found, by the places of the requests, as soon as that is known.
+        `on_batch` is called with the hypotheses of each batch, by the indices of the requests, as soon as it is done.
         """
+        # Equal requests are searched once: a translation does not depend on what else is in its batch.
         equal: dict[Hashable, list[int]] = {}
-        for i, each in enumerate(requests):
-            equal.setdefault(i if config.method == "sample" else each.search_key, []).append(i)
-        places = [*equal.values()]
-        sizes = {n: len(requests[some[0]].source) for n, some in enumerate(places)}
-        order = list(batch_by_length(sizes, config.batch or self.engine.batch_size, config.batch_tokens))
-        searched = self.engine.search_all([[requests[places[n][0]] for n in batch] for batch in order], config)
+        for i, request in enumerate(requests):
+            # Sampling draws by line number, so there equal sentences have different translations.
+            equal.setdefault(i if config.method == "sample" else request.search_key, []).append(i)
+        groups = [*equal.values()]
+        sizes = {n: len(requests[group[0]].source) for n, group in enumerate(groups)}
+        batches = list(batch_by_length(sizes, config.batch or self.engine.batch_size, config.batch_tokens))
+        outputs = self.engine.search_all([[requests[groups[n][0]] for n in batch] for batch in batches], config)
 
         def finish() -> list[list[Hypothesis]]:
-            found: dict[int, list[Hypothesis]] = {}
-            for batch, several in zip(order, searched, strict=True):
-                some = {i: each for n, each in zip(batch, several, strict=True) for i in places[n]}
-                arrived(some)
-                found |= some
-            return [found[i] for i in range(len(requests))]
+            results: dict[int, list[Hypothesis]] = {}
+            for batch, output in zip(batches, outputs, strict=True):
+                by_request = {i: hypotheses for n, hypotheses in zip(batch, output, strict=True) for i in groups[n]}
+                on_batch(by_request)
+                results |= by_request
+            return [results[i] for i in range(len(requests))]
 
         return finish
 
-    def search_with_terms(self, parts: Sequence[Segment], config: SearchConfig) -> list[list[Hypothesis]]:
-        """The hypotheses of parts that have terms, with these in their places."""
-        if not parts:
+    def search_with_terms(self, segments: Sequence[Segment], config: SearchConfig) -> list[list[Hypothesis]]:
+        """Return the hypotheses of segments that have terms, with each term where it belongs."""
+        if not segments:
             return []
+        # Imported here because it needs torch, and most translations have no terms.
         from pellucid.decode.term_placement import search_with_terms
 
         search, align = partial(self.search_requests, config=config), partial(self.align_terms, config=config)
-        return search_with_terms(parts, search, align, self.word_edges)
+        return search_with_terms(segments, search, align, self.word_edges)
 
     def align_terms(
-        self, parts: Sequence[Segment], targets: Sequence[list[int]], config: SearchConfig
+        self, segments: Sequence[Segment], targets: Sequence[list[int]], config: SearchConfig
     ) -> "list[TermAlignment]":
-        """Which words of each translation are aligned with the sources of its terms."""
+        """Return which words of each translation are aligned with the sources of its terms."""
         from pellucid.decode.term_placement import align_terms
 
-        sizes = {i: max(len(part.request.source), len(targets[i]) + 1) for i, part in enumerate(parts)}
-        found: dict[int, TermAlignment] = {}
+        sizes = {i: max(len(segment.request.source), len(targets[i]) + 1) for i, segment in enumerate(segments)}
+        alignments: dict[int, TermAlignment] = {}
         for batch in batch_by_length(sizes, config.batch or self.torch.batch_size, tokens=4096):
-            some = [parts[i] for i in batch], [targets[i] for i in batch]
-            found.update(zip(batch, align_terms(self.models[0], self.tokenizer, *some), strict=True))
-        return [found[i] for i in range(len(parts))]
+            inputs = [segments[i] for i in batch], [targets[i] for i in batch]
+            alignments.update(zip(batch, align_terms(self.models[0], self.tokenizer, *inputs), strict=True))
+        return [alignments[i] for i in range(len(segments))]
 
-    def add_texts(self, found: Sequence[SearchResult]) -> list[SearchResult]:
-        """With the texts of the hypotheses."""
-        texts = iter(self.tokenizer.decode_targets([one.tokens for each in found for one in each.hypotheses]))
-        return [replace(each, texts=[next(texts) for _ in each.hypotheses]) for each in found]
+    def add_texts(self, results: Sequence[SearchResult]) -> list[SearchResult]:
+        """Return the results with the text of every hypothesis."""
+        # One call decodes all of them.
+        texts = iter(
+            self.tokenizer.decode_targets([hypothesis.tokens for result in results for hypothesis in result.hypotheses])
+        )
+        return [replace(result, texts=[next(texts) for _ in result.hypotheses]) for result in results]
 
     def add_alignments(
-        self, parts: Sequence[Segment], found: list[SearchResult], config: SearchConfig
+        self, segments: Sequence[Segment], results: list[SearchResult], config: SearchConfig
     ) -> list[SearchResult]:
-        """With word alignments, where they were asked for or tags need them."""
-        wanted = [i for i, part in enumerate(parts) if config.alignments or part.marked.tags]
-        if not wanted:
-            return found
+        """Return the results with word alignments, where they were asked for or tags need them."""
+        to_align = [i for i, segment in enumerate(segments) if config.alignments or segment.marked.tags]
+        if not to_align:
+            return results
         from pellucid.decode.alignment import align_sentences
 
-        rows = [(i, each, text) for i in wanted for each, text in zip(found[i].hypotheses, found[i].texts, strict=True)]
-        sizes = {n: max(len(parts[i].request.source), len(each.tokens) + 1) for n, (i, each, _) in enumerate(rows)}
+        rows = [
+            (i, hypothesis, text)
+            for i in to_align
+            for hypothesis, text in zip(results[i].hypotheses, results[i].texts, strict=True)
+        ]
+        sizes = {
+            n: max(len(segments[i].request.source), len(hypothesis.tokens) + 1)
+            for n, (i, hypothesis, _) in enumerate(rows)
+        }
         links: dict[int, Links] = {}
         for batch in batch_by_length(sizes, config.batch or self.torch.batch_size, tokens=4096):
+            # A hypothesis has no EOS in its tokens; one that was cut off has none at all.
             targets = [[*rows[n][1].tokens, *[EOS] * (rows[n][1].stop == "eos")] for n in batch]
             aligned = align_sentences(
                 self.models[0],
                 self.tokenizer,
-                [parts[rows[n][0]].request.source for n in batch],
+                [segments[rows[n][0]].request.source for n in batch],
                 targets,
-                [parts[rows[n][0]].marked.text for n in batch],
+                [segments[rows[n][0]].marked.text for n in batch],
                 [rows[n][2] for n in batch],
             )
             links.update(zip(batch, aligned, strict=True))
-        each = iter(links[n] for n in range(len(rows)))
-        for i in wanted:
-            found[i] = replace(found[i], links=[next(each) for _ in found[i].hypotheses])
-        return found
+        links_in_order = iter(links[n] for n in range(len(rows)))
+        for i in to_align:
+            results[i] = replace(results[i], links=[next(links_in_order) for _ in results[i].hypotheses])
+        return results
 
     def translate_stream(
         self,
@@ -319,102 +354,110 @@ class Translator:
         terms: Terms | None = None,
         prefixes: Iterable[str] | None = None,
     ) -> Iterator[Translation]:
-        """As `translate`, for any number of lines: reads `block` of them, translates them, hands them on.
+        """Translate any number of lines, `block` of them at a time; otherwise like `translate`.
 
-        Of large blocks the next two are read and begun before one is handed on, so that the engine is never idle.
+        Of large blocks the next two are read and begun before the translations of one are returned.
         """
-        rest = iter(lines)
-        beginnings = None if prefixes is None else iter(prefixes)
+        line_iterator = iter(lines)
+        prefix_iterator = None if prefixes is None else iter(prefixes)
 
-        def begun() -> Iterator[Callable[[], list[Translation]]]:
+        def begin_blocks() -> Iterator[Callable[[], list[Translation]]]:
             first_line = 1
-            while some := list(islice(rest, block)):
-                of_some = None if beginnings is None else list(islice(beginnings, len(some)))
-                yield self.begin_translation(some, config, None, first_line, terms, of_some)
-                first_line += len(some)
+            while block_lines := list(islice(line_iterator, block)):
+                block_prefixes = None if prefix_iterator is None else list(islice(prefix_iterator, len(block_lines)))
+                yield self.begin_translation(block_lines, config, None, first_line, terms, block_prefixes)
+                first_line += len(block_lines)
 
-        for finish in read_ahead(begun(), BLOCKS_AHEAD) if block >= LARGE_BLOCK else begun():
+        # Reading ahead keeps the engine from being idle between two blocks.
+        for finish in read_ahead(begin_blocks(), BLOCKS_AHEAD) if block >= LARGE_BLOCK else begin_blocks():
             yield from finish()
 
     def score(self, sources: Sequence[str], targets: Sequence[str], batch: int) -> list[Score]:
-        """The model's log-probability of each target given its source, all positions in one pass, in their order.
+        """Return the model's log-probability of each target given its source, all positions in one pass, in order.
 
-        ValueError for unequal numbers of lines, and, naming them, for lines with more pieces than the model takes.
+        Raises ValueError for unequal numbers of lines, and, naming them, for lines with more pieces than the model
+        takes.
         """
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources)} sources and {len(targets)} targets: each source needs its target")
-        read, written = self.tokenizer.encode_source(sources), self.tokenizer.encode_target(targets)
-        for side, ids in (("source", read), ("target", written)):
+        source_ids, target_ids = self.tokenizer.encode_source(sources), self.tokenizer.encode_target(targets)
+        for side, ids in (("source", source_ids), ("target", target_ids)):
             refuse_long_lines(side, dict(enumerate(map(len, ids), 1)), self.lengths.most)
-        sizes = {i: max(len(read[i]), len(written[i])) for i in range(len(read))}
+        sizes = {i: max(len(source_ids[i]), len(target_ids[i])) for i in range(len(source_ids))}
         scores: dict[int, Score] = {}
         with self.inference():
             # Each position holds logits for the whole vocabulary, hence the small budget.
-            for chosen in batch_by_length(sizes, batch or self.torch.batch_size, tokens=4096):
-                asked = [read[i] for i in chosen], [written[i] for i in chosen]
-                for i, each in zip(chosen, self.torch.log_probs(*asked), strict=True):
-                    log_prob = fsum(each)
+            for batch_indices in batch_by_length(sizes, batch or self.torch.batch_size, tokens=4096):
+                batch_ids = [source_ids[i] for i in batch_indices], [target_ids[i] for i in batch_indices]
+                for i, log_probs in zip(batch_indices, self.torch.log_probs(*batch_ids), strict=True):
+                    log_prob = fsum(log_probs)
+                    # Damaged weights are the likeliest reason, and the message that helps.
                     if not isfinite(log_prob):
                         self.refuse_damaged()
                     log_prob = require_finite(log_prob, f"line {i + 1}")
-                    scores[i] = Score(log_prob, self.tokenizer.target_pieces(written[i]), each)
-        return [scores[i] for i in range(len(read))]
+                    scores[i] = Score(log_prob, self.tokenizer.target_pieces(target_ids[i]), log_probs)
+        return [scores[i] for i in range(len(source_ids))]
 
 
 class LineProgress:
-    """Counts the lines all of whose parts are done, and tells `progress` when there are more."""
+    """Counts the lines whose segments are all done, and calls `progress` whenever there is one more."""
 
     def __init__(self, prepared: Sequence[PreparedLine], progress: Callable[[int], None] | None):
         self.progress = progress
-        self.line_of = [number for number, line in enumerate(prepared) for _ in line.segments]
-        self.left = Counter(self.line_of)
-        self.lines = sum(not line.segments for line in prepared)
+        self.line_of_segment = [number for number, line in enumerate(prepared) for _ in line.segments]
+        self.segments_left = Counter(self.line_of_segment)
+        self.lines_done = sum(not line.segments for line in prepared)  # blank lines have no segments
 
-    def __call__(self, part: int) -> None:
-        number = self.line_of[part]
-        self.left[number] -= 1
-        if not self.left[number]:
-            self.lines += 1
+    def __call__(self, segment: int) -> None:
+        """Count the segment with this index as done."""
+        number = self.line_of_segment[segment]
+        self.segments_left[number] -= 1
+        if not self.segments_left[number]:
+            self.lines_done += 1
             if self.progress is not None:
-                self.progress(self.lines)
+                self.progress(self.lines_done)
 
 
 def batch_by_length(lengths: Mapping[int, int], sentences: int, tokens: int) -> Iterator[list[int]]:
-    """The keys of `lengths`, longest first: at most so many a batch, and so many pieces with padding, but at least one.
+    """Yield the keys of `lengths` in batches, longest first, of at most `sentences` keys and `tokens` with padding.
+
+    A batch has at least one key, however long.
 
     >>> list(batch_by_length({10: 2, 11: 5, 12: 2, 13: 4, 14: 1}, sentences=3, tokens=9))
     [[11], [13, 10], [12, 14]]
     """
     order = sorted(lengths, key=lambda i: -lengths[i])
-    at = 0
-    while at < len(order):
-        count = max(1, min(sentences, tokens // lengths[order[at]]))
-        yield order[at : at + count]
-        at += count
+    start = 0
+    while start < len(order):
+        # The first of a batch is its longest, so every row is padded to that length.
+        count = max(1, min(sentences, tokens // lengths[order[start]]))
+        yield order[start : start + count]
+        start += count
 
 
 def read_ahead(items: Iterable[Item], count: int) -> Iterator[Item]:
-    """The same items, `count` more taken before one is handed on; what goes wrong in taking one comes after them all.
+    """Yield the items, reading `count` ahead; an exception is raised after the items that were already read.
 
-    >>> taken = iter([1, 2, 3, 4])
-    >>> next(read_ahead(taken, 2)), next(taken)
+    >>> items = iter([1, 2, 3, 4])
+    >>> next(read_ahead(items, 2)), next(items)
     (1, 4)
     """
-    held: deque[Item] = deque()
+    pending: deque[Item] = deque()
     try:
         for item in items:
-            held.append(item)
-            if len(held) > count:
-                yield held.popleft()
+            pending.append(item)
+            if len(pending) > count:
+                yield pending.popleft()
     except Exception:
-        yield from held
+        # These were begun before the one that failed: their translations are still good.
+        yield from pending
         raise
-    yield from held
+    yield from pending
 
 
 @contextmanager
 def inference_only(*models: "Transformer") -> Iterator[None]:
-    """No dropout and no gradients; a model that was in training is so again afterwards."""
+    """Run the block without dropout and gradients, then put models that were in training mode back into it."""
     import torch
 
     training = [model for model in models if model.training]

@@ -1,4 +1,4 @@
-"""Where words begin and go on, in text and between the pieces of a vocabulary."""
+"""Word boundaries, in text and between the pieces of a vocabulary."""
 
 import re
 import unicodedata
@@ -9,11 +9,12 @@ from pellucid.data.tokenizer import Tokenizer
 Links = list[tuple[int, int]]
 """Pairs of a source word and a target word, sorted; words are split at white space and counted from 0."""
 
+# Negative, so that no token has the id of a mark.
 EDGE = -1
-"""At the ends of the spelling of a term: no letter or digit touches it there. It stands for no piece."""
+"""Mark at an end of a term's spelling: no letter or digit may touch it there. It stands for no token."""
 
 NEW_WORD = -2
-"""At the end of a prefix: any piece that starts a word."""
+"""Mark at the end of a prefix: any token that starts a word may follow."""
 
 _WRITTEN_WITHOUT_SPACES = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
@@ -23,18 +24,18 @@ _WRITTEN_WITHOUT_SPACES = re.compile(
 
 @dataclass(frozen=True)
 class WordEdges:
-    """The pieces of a vocabulary as parts of words. With none named, no piece touches another."""
+    """Sets of the tokens of a vocabulary that begin or end within a word; by default no token touches another."""
 
     ends_in_letter: frozenset[int] = frozenset()
-    """Pieces that end in a letter or digit."""
+    """Tokens that end in a letter or digit."""
     begins_with_letter: frozenset[int] = frozenset()
-    """Pieces that begin with a letter or digit, without the word-start mark."""
+    """Tokens that begin with a letter or digit, without the word-start mark."""
     without_space_mark: frozenset[int] = frozenset()
-    """Pieces without the word-start mark: those that are going on, punctuation, the end mark."""
+    """Tokens without the word-start mark: those that continue a word, punctuation, EOS."""
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> "WordEdges":
-        """Those of the target side. A byte above 127 is taken for part of a letter."""
+        """Return the word edges of a tokenizer's target side."""
         pieces = dict(enumerate(map(piece_character, tokenizer.target_names)))
         return cls(
             frozenset(i for i, piece in pieces.items() if piece and joins_word(piece[-1])),
@@ -44,7 +45,7 @@ class WordEdges:
 
 
 def piece_character(piece: str) -> str:
-    """A piece, or the character that a byte piece is.
+    """Return a piece as it is, or the character of a byte piece; a byte above 127 counts as part of a letter.
 
     >>> [piece_character(piece) for piece in ("▁dog", "<0x2C>", "<0xC3>", "</s>")]
     ['▁dog', ',', 'a', '</s>']
@@ -52,20 +53,23 @@ def piece_character(piece: str) -> str:
     if not re.fullmatch("<0x[0-9A-F]{2}>", piece):
         return piece
     byte = int(piece[3:5], 16)
+    # Above 127 it is one byte of a UTF-8 sequence, mostly of a letter with an accent or of another alphabet.
     return chr(byte) if byte < 128 else "a"
 
 
 def joins_word(character: str) -> bool:
-    """Whether a character sticks to its neighbours as one word: letters, digits, accents; not where no spaces are used.
+    """Return whether a character forms one word with its neighbours: letters, digits, accents.
 
-    >>> [joins_word(each) for each in "aß7-犬"]
+    Characters of scripts that are written without spaces do not.
+
+    >>> [joins_word(character) for character in "aß7-犬"]
     [True, True, True, False, False]
     """
     return unicodedata.category(character)[0] in "LNM" and not _WRITTEN_WITHOUT_SPACES.match(character)
 
 
 def edge_positions(text: str) -> list[int]:
-    """The places in a text, from 0 to its length, that are not inside a word.
+    """Return the positions in a text, from 0 to its length, that are not inside a word.
 
     >>> edge_positions("a dog!")
     [0, 1, 2, 5, 6]

@@ -1,1 +1,1 @@
-"""Other people's formats: reading and writing models as their programs do."""
+"""Import and export: models in the formats of other programs."""

@@ -1,4 +1,4 @@
-"""A model as a directory that CTranslate2 loads, in float32, bfloat16 or int8; what it cannot express is refused."""
+"""Converts a model for CTranslate2, in float32, bfloat16 or int8, and refuses models it cannot express."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ from pellucid.model.layers import EPSILON, DecoderLayer, EncoderLayer, FeedForwa
 from pellucid.weights import refuse_non_finite
 
 _LARGEST_TENSOR = 2**32 - 1
-"""Bytes: its files give each tensor a size of 32 bits."""
+"""Bytes of the largest tensor: the files of CTranslate2 store a tensor's size in 32 bits."""
 
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH", "swiglu": "SWISH"}
 
@@ -34,25 +34,28 @@ def convert_to_ctranslate2(
     vmap: Path | None = None,
     **manifest: Any,
 ) -> None:
-    """Write the model as a directory for CTranslate2, whole or not at all; one that is there is replaced.
+    """Write the model as a directory for CTranslate2, whole or not at all, in place of one that is there.
 
-    Heads that were removed from some attentions are zeros there, for it has as many heads in every layer.
-    `vmap` is a lexical shortlist to put beside it, `manifest` what shall be known of it. Raises ValueError, naming
-    every reason at once and before anything is written, for what CTranslate2 cannot hold or where it is not installed.
+    `vmap` is a lexical shortlist to put beside it, `manifest` has further entries for the directory's manifest. Raises
+    ValueError before anything is written, naming every reason at once, for a model that CTranslate2 cannot hold, and
+    where CTranslate2 is not installed.
     """
     library = import_ctranslate2()
     from ctranslate2.specs.model_spec import visit_spec
 
     refuse_inexpressible(model, tokenizer, precision, vmap)
+    # CTranslate2 has as many heads in every layer, so heads that were removed become zeros.
     spec = make_specification(with_all_heads(model), library.specs)
     targets = tokenizer.target_names
     spec.register_source_vocabulary([*tokenizer.source_names])
     spec.register_target_vocabulary([*targets])
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = (targets[i] for i in (UNK, BOS, EOS))
     spec.config.decoder_start_token = targets[BOS]
+    # The tokenizer has added EOS already.
     spec.config.add_source_bos = spec.config.add_source_eos = False
     if vmap is not None:
         spec.register_vocabulary_mapping(str(vmap))
+    # Its own int8 goes up to 127, which overflows on some processors: see LARGEST_WEIGHT_BYTE.
     if precision == "int8":
         visit_spec(spec, fill_int8)
     spec.validate()
@@ -62,19 +65,20 @@ def convert_to_ctranslate2(
 
 
 def refuse_inexpressible(model: Transformer, tokenizer: Tokenizer, precision: str, vmap: Path | None) -> None:
-    """ValueError with every reason why CTranslate2 cannot hold this model."""
+    """Raise ValueError with every reason why CTranslate2 cannot hold this model."""
     problems = []
     if precision not in PRECISIONS:
         problems.append(f"precision is {precision!r}, it must be one of {', '.join(PRECISIONS)}")
     problems += [f"{part}, which it does not know" for part in unknown_parts(model)]
-    kinds = sorted({str(each.dtype).removeprefix("torch.") for each in model.parameters()} - {"float32"})
-    if kinds:
+    types = sorted({str(weight.dtype).removeprefix("torch.") for weight in model.parameters()} - {"float32"})
+    if types:
         problems.append(
-            f"the model was loaded as {' and '.join(kinds)}; load it in float32, precision chooses the rest"
+            f"the model was loaded as {' and '.join(types)}; load it in float32, precision chooses the rest"
         )
-    vast = [name for name, each in model.named_parameters() if each.numel() * 4 > _LARGEST_TENSOR]
-    if vast:
-        problems.append(f"a matrix of 4 GiB or more does not fit its files: {join_problems(vast)}")
+    too_large = [name for name, weight in model.named_parameters() if weight.numel() * 4 > _LARGEST_TENSOR]
+    if too_large:
+        problems.append(f"a matrix of 4 GiB or more does not fit its files: {join_problems(too_large)}")
+    # CTranslate2 takes pieces as text: two rows with one text could not be told apart.
     for side in ("source", "target"):
         pieces = getattr(tokenizer, f"{side}_pieces")(range(getattr(tokenizer, f"{side}_vocabulary")))
         rows = getattr(model.config, f"{side}_vocabulary")
@@ -93,13 +97,14 @@ def refuse_inexpressible(model: Transformer, tokenizer: Tokenizer, precision: st
 
 
 def pieces_with_one_text(pieces: Sequence[str]) -> str:
-    """The texts that more than one piece has."""
+    """Return the texts that more than one piece has, for a message."""
     seen: set[str] = set()
+    # `add` returns None, so a piece is listed from its second time on.
     return join_problems(sorted({repr(piece) for piece in pieces if piece in seen or seen.add(piece)}))
 
 
 def make_specification(model: Transformer, specs: ModuleType) -> Any:
-    """CTranslate2's description of a Transformer, filled with the weights of this one."""
+    """Make CTranslate2's specification of a Transformer, with the weights of this model."""
     c = model.config
     layers = {
         "pre_norm": c.norm_first,
@@ -117,7 +122,7 @@ def make_specification(model: Transformer, specs: ModuleType) -> Any:
     decoder.projection.weight = copy_weight(model.output_embedding.weight)
     if model.output_bias is not None:
         decoder.projection.bias = copy_weight(model.output_bias)
-    if c.positions != "rotary":
+    if c.positions != "rotary":  # rotary positions are computed, from `rotary_dim`
         encoder.position_encodings.encodings = position_table(model.source_positions, c)
         decoder.position_encodings.encodings = position_table(model.target_positions, c)
     for into, layer in zip(encoder.layer, model.encoder, strict=True):
@@ -129,6 +134,7 @@ def make_specification(model: Transformer, specs: ModuleType) -> Any:
         fill_self_attention(into.self_attention, layer.self, layer.self_residual)
         fill_cross_attention(into.attention, layer.cross, layer.cross_residual)
         fill_feed_forward(into.ffn, layer.ffn, layer.ffn_residual)
+    # With norms after each sublayer the last layer ends in one, and there is none after the stack.
     if c.norm_first:
         fill_norm(encoder.layer_norm, model.encoder_norm)
         fill_norm(decoder.layer_norm, model.decoder_norm)
@@ -137,25 +143,26 @@ def make_specification(model: Transformer, specs: ModuleType) -> Any:
 
 
 def fill_self_attention(into: Any, attention: Attention, residual: Residual) -> None:
-    """Queries, keys and values in one matrix, as here."""
+    """Copy a self-attention, with queries, keys and values in one matrix as in the model."""
     fill_linear(into.linear[0], attention.qkv.weight, attention.qkv.bias)
     fill_linear(into.linear[1], attention.output.weight, attention.output.bias)
     fill_norm(into.layer_norm, residual.norm)
 
 
 def fill_cross_attention(into: Any, attention: Attention, residual: Residual) -> None:
-    """Queries in one matrix, keys and values in another."""
+    """Copy a cross-attention, with queries in one matrix, and keys and values in another."""
     d_model = attention.output.out_features
-    parts = [d_model, 2 * d_model]
-    weights, biases = attention.qkv.weight.split(parts), attention.qkv.bias.split(parts)
-    for place, weight, bias in zip(into.linear, weights, biases, strict=False):
-        fill_linear(place, weight, bias)
+    sizes = [d_model, 2 * d_model]
+    weights, biases = attention.qkv.weight.split(sizes), attention.qkv.bias.split(sizes)
+    # Not strict: the third of its linear layers is the output.
+    for linear, weight, bias in zip(into.linear, weights, biases, strict=False):
+        fill_linear(linear, weight, bias)
     fill_linear(into.linear[2], attention.output.weight, attention.output.bias)
     fill_norm(into.layer_norm, residual.norm)
 
 
 def fill_feed_forward(into: Any, ffn: FeedForward, residual: Residual) -> None:
-    """Of a gated one, the half that goes through the activation is `linear_0`."""
+    """Copy a feed-forward network; of a gated one, `linear_0` is the half that goes through the activation."""
     width = ffn.outer.in_features
     weights, biases = ffn.inner.weight.split(width), ffn.inner.bias.split(width)
     fill_linear(into.linear_0, weights[0], biases[0])
@@ -166,30 +173,31 @@ def fill_feed_forward(into: Any, ffn: FeedForward, residual: Residual) -> None:
 
 
 def position_table(positions: nn.Module, c: ModelConfig) -> Tensor:
-    """What is added to the embedding at each position: the table, or zeros for a model without positions."""
+    """Return the table that is added to the embeddings, or zeros for a model without positions."""
     table = getattr(positions, "table", None)
     return copy_weight(table) if table is not None else torch.zeros(c.max_positions, c.d_model)
 
 
 def fill_linear(into: Any, weight: Tensor, bias: Tensor) -> None:
-    """x W^T + b, held as here."""
+    """Copy the matrix and the bias of x W^T + b."""
     into.weight, into.bias = copy_weight(weight), copy_weight(bias)
 
 
 def fill_int8(into: Any, name: str, value: Any) -> None:
-    """Put bytes and their scales in the place of a matrix, if it is one that CTranslate2 multiplies or looks up."""
+    """Replace a matrix that CTranslate2 multiplies or looks up by bytes and their scales."""
+    # Those have a scale beside them in the specification.
     if hasattr(into, f"{name.rpartition('/')[2]}_scale") and isinstance(value, Tensor):
-        numbers, scale = quantize_rows(value, LARGEST_WEIGHT_BYTE)
-        into.weight, into.weight_scale = numbers.to(torch.int8), scale[:, 0].contiguous()
+        quantized, scale = quantize_rows(value, LARGEST_WEIGHT_BYTE)
+        into.weight, into.weight_scale = quantized.to(torch.int8), scale[:, 0].contiguous()
 
 
 def fill_norm(into: Any, layer: nn.Module) -> None:
-    """A norm: gamma is its weight, beta its bias, which an RMSNorm has not."""
+    """Copy a norm: gamma is its weight, beta its bias, which an RMSNorm does not have."""
     into.gamma = copy_weight(layer.get_parameter("weight"))
     if isinstance(layer, nn.LayerNorm):
         into.beta = copy_weight(layer.bias)
 
 
 def copy_weight(weight: Tensor) -> Tensor:
-    """A weight as CTranslate2's specification takes it: a copy."""
+    """Return a copy of a weight, on the CPU and contiguous."""
     return weight.detach().cpu().contiguous().clone()

@@ -1,4 +1,4 @@
-"""CTranslate2 as it is installed, and what a directory made for it says of itself; without torch."""
+"""The installed CTranslate2 library, and the precision of a directory converted for it; needs no torch."""
 
 from pathlib import Path
 from types import ModuleType
@@ -8,11 +8,11 @@ from pellucid.atomic import read_manifest
 PRECISIONS = ("float32", "bfloat16", "int8")
 
 VOCABULARY_MAP = "vmap.txt"
-"""The name under which CTranslate2 looks for a lexical shortlist."""
+"""Name of the file in which CTranslate2 looks for a lexical shortlist."""
 
 
 def precision_of(directory: Path) -> str:
-    """The precision `convert` wrote this directory in; ValueError for one it did not write."""
+    """Return the precision of a converted directory; ValueError for a directory that was not converted."""
     precision = read_manifest(directory).get("precision")
     if precision not in PRECISIONS:
         raise ValueError(f"{directory} is not a model converted for CTranslate2")
@@ -20,7 +20,7 @@ def precision_of(directory: Path) -> str:
 
 
 def import_ctranslate2() -> ModuleType:
-    """CTranslate2; ValueError, saying how to get it, where it is not installed."""
+    """Import and return CTranslate2; ValueError with the command to install it where it is missing."""
     try:
         import ctranslate2
     except ImportError as error:

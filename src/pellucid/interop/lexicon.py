@@ -1,4 +1,4 @@
-"""Which target pieces translate a source piece: IBM model 1, and from it the shortlist that CTranslate2 reads."""
+"""Lexical shortlists: IBM model 1 learns which target tokens translate a source token, for CTranslate2's vmap."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 from pellucid.data.tokenizer import EOS, Tokenizer
 
 Sentences = Sequence[Sequence[int]]
-"""The pieces of each sentence, the end mark last, as `Tokenizer` gives them."""
+"""Token ids of each sentence, EOS last, as `Tokenizer` gives them."""
 
 _LINKS_AT_ONCE = 2**20
-"""Links are worked on in chunks of about so many; a chunk takes some 50 bytes for each."""
+"""Number of links in a chunk, about; a chunk takes some 50 bytes for each."""
 
 _UNWRITABLE = frozenset(" \t\r\n")
-"""Characters that the text form of a shortlist separates its pieces and lines with."""
+"""Characters that separate pieces and lines in the text form of a shortlist."""
 
 
 @dataclass(frozen=True)
 class Lexicon:
-    """p(target | source) of every two pieces that stood in one sentence pair, in the order of source, then target."""
+    """p(target | source) of every two tokens that stood in one sentence pair, sorted by source, then target."""
 
     source: NDArray[np.int64]
     target: NDArray[np.int64]
@@ -32,39 +32,40 @@ class Lexicon:
 
 @dataclass(frozen=True)
 class Shortlist:
-    """Target pieces a translation may be written with: `always`, and those that `by_source` has for a piece of its
-    source."""
+    """Target tokens a translation may contain: those of `always`, and those that `by_source` has for its source."""
 
     always: frozenset[int]
     by_source: dict[int, frozenset[int]]
 
     def allowed(self, source: Sequence[int]) -> frozenset[int]:
-        """All of them for one sentence."""
-        return self.always.union(*(self.by_source.get(piece, frozenset()) for piece in source))
+        """Return all target tokens that the translation of a source may contain."""
+        return self.always.union(*(self.by_source.get(token, frozenset()) for token in source))
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """The share of the references' pieces that the shortlist of their sentence has, and its length on average."""
+    """Share of the references' tokens that are in the shortlist of their sentence, and its average length."""
 
     share: float
     pieces: float
 
 
 def train_lexicon(sources: Sentences, targets: Sentences, iterations: int = 5, most_links: int = 2**25) -> Lexicon:
-    """IBM model 1 (Brown et al. 1993, 4.1) of sentence pairs, by expectation maximisation from equal probabilities.
+    """Train IBM model 1 (Brown et al. 1993, 4.1) on sentence pairs, by expectation maximisation.
 
     A link is a position of one side with a position of the other. Of a corpus with more than about `most_links` only
-    every n-th pair is read, so that memory is bounded. The end mark of a source serves as the empty word, from which
-    comes what no word accounts for; the end marks of targets are left out.
+    every n-th pair is read.
     """
+    # EOS of a source serves as the empty word, from which comes what no word accounts for; EOS of targets is left out.
     pairs = [(s, t[:-1]) for s, t in zip(sources, targets, strict=True) if len(s) > 0 and len(t) > 1]
+    # The links are held in memory, hence the bound.
     pairs = pairs[:: max(1, -(-sum(len(s) * len(t) for s, t in pairs) // most_links))]
     width = 1 + max((max(t) for _, t in pairs), default=0)
     keys = np.empty(0, dtype=np.int64)
-    for found, _ in link_chunks(pairs, width):
-        keys = np.union1d(keys, found)
-    chunks = [(np.searchsorted(keys, found).astype(np.int32), starts) for found, starts in link_chunks(pairs, width)]
+    for links, _ in link_chunks(pairs, width):
+        keys = np.union1d(keys, links)
+    # The links are made twice: as 32-bit entries of the table they take half the memory.
+    chunks = [(np.searchsorted(keys, links).astype(np.int32), starts) for links, starts in link_chunks(pairs, width)]
     source, target = np.divmod(keys, width)
     probability = np.ones(len(keys))
     for _ in range(iterations):
@@ -81,45 +82,45 @@ def train_lexicon(sources: Sentences, targets: Sentences, iterations: int = 5, m
 def link_chunks(
     pairs: list[tuple[Sequence[int], Sequence[int]]], width: int
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """The links of all pairs in chunks, each as source piece * `width` + target piece.
+    """Yield the links of all pairs in chunks, each link as source token * `width` + target token.
 
-    The links of one target position stand together; the second array says where each position's begin.
+    The links of one target position stand together; the second array has the index of each position's first link.
 
-    >>> [(found.tolist(), starts.tolist()) for found, starts in link_chunks([([5, 6], [1, 2])], width=10)]
+    >>> [(links.tolist(), starts.tolist()) for links, starts in link_chunks([([5, 6], [1, 2])], width=10)]
     [([51, 61, 52, 62], [0, 2])]
     """
-    at = 0
-    while at < len(pairs):
-        end, held = at, 0
-        while end < len(pairs) and (end == at or held < _LINKS_AT_ONCE):
-            held += len(pairs[end][0]) * len(pairs[end][1])
+    begin = 0
+    while begin < len(pairs):
+        end, links = begin, 0
+        while end < len(pairs) and (end == begin or links < _LINKS_AT_ONCE):
+            links += len(pairs[end][0]) * len(pairs[end][1])
             end += 1
-        of_sources = np.array([len(s) for s, _ in pairs[at:end]])
-        of_targets = np.array([len(t) for _, t in pairs[at:end]])
-        read = np.fromiter(chain.from_iterable(s for s, _ in pairs[at:end]), dtype=np.int64)
-        written = np.fromiter(chain.from_iterable(t for _, t in pairs[at:end]), dtype=np.int64)
+        source_lengths = np.array([len(s) for s, _ in pairs[begin:end]])
+        target_lengths = np.array([len(t) for _, t in pairs[begin:end]])
+        source_tokens = np.fromiter(chain.from_iterable(s for s, _ in pairs[begin:end]), dtype=np.int64)
+        target_tokens = np.fromiter(chain.from_iterable(t for _, t in pairs[begin:end]), dtype=np.int64)
         # For each target position: how many links it has, where they begin, and where its source sentence begins.
-        counts = np.repeat(of_sources, of_targets)
+        counts = np.repeat(source_lengths, target_lengths)
         starts = np.cumsum(counts) - counts
-        begins = np.repeat(np.cumsum(of_sources) - of_sources, of_targets)
-        positions = np.arange(counts.sum()) + np.repeat(begins - starts, counts)
-        yield read[positions] * width + np.repeat(written, counts), starts
-        at = end
+        source_starts = np.repeat(np.cumsum(source_lengths) - source_lengths, target_lengths)
+        positions = np.arange(counts.sum()) + np.repeat(source_starts - starts, counts)
+        yield source_tokens[positions] * width + np.repeat(target_tokens, counts), starts
+        begin = end
 
 
 def make_shortlist(
-    table: Lexicon, targets: Sentences, tokenizer: Tokenizer, each: int = 50, always: int = 100
+    table: Lexicon, targets: Sentences, tokenizer: Tokenizer, per_token: int = 50, always: int = 100
 ) -> Shortlist:
-    """For each source piece its `each` likeliest targets and what spells it; always the `always` most frequent pieces.
+    """Make a shortlist of the `per_token` likeliest targets of each source token, and the tokens that spell it.
 
-    Spelling a piece takes the same piece of the target vocabulary, its characters, or their bytes: a name can be
-    copied, whether training showed it or not.
+    The `always` most frequent target tokens are in the shortlist of every sentence.
     """
     frequent = Counter(chain.from_iterable(targets)).most_common(always)
-    likeliest = likeliest_targets(table, each)
+    likeliest = likeliest_targets(table, per_token)
     ids = {piece: i for i, piece in enumerate(tokenizer.target_names)}
     return Shortlist(
-        always=likeliest.pop(EOS, frozenset()) | {EOS} | {piece for piece, _ in frequent},
+        always=likeliest.pop(EOS, frozenset()) | {EOS} | {token for token, _ in frequent},
+        # With the tokens that spell it a name can be copied, whether training showed it or not.
         by_source={
             i: likeliest.get(i, frozenset()) | pieces_that_spell(piece, ids)
             for i, piece in enumerate(tokenizer.source_names)
@@ -128,65 +129,70 @@ def make_shortlist(
     )
 
 
-def likeliest_targets(table: Lexicon, each: int) -> dict[int, frozenset[int]]:
-    """The likeliest targets of each source piece."""
+def likeliest_targets(table: Lexicon, count: int) -> dict[int, frozenset[int]]:
+    """Return the `count` likeliest targets of each source token."""
     order = np.lexsort((table.target, -table.probability, table.source))
     source, first, counts = np.unique(table.source, return_index=True, return_counts=True)
-    ends = first + np.minimum(counts, each)
+    ends = first + np.minimum(counts, count)
     targets = table.target[order]
     return {
-        piece: frozenset(targets[start:end].tolist())
-        for piece, start, end in zip(source.tolist(), first.tolist(), ends.tolist(), strict=True)
+        token: frozenset(targets[start:end].tolist())
+        for token, start, end in zip(source.tolist(), first.tolist(), ends.tolist(), strict=True)
     }
 
 
 def pieces_that_spell(piece: str, ids: dict[str, int]) -> set[int]:
-    """The target pieces that a source piece can be copied with.
+    """Return the target tokens that can copy a source piece: the same piece, its characters, or their bytes.
 
     >>> sorted(pieces_that_spell("▁Zoë",
     ...     {"▁Zoë": 7, "▁": 8, "Z": 9, "o": 10, "<0xC3>": 11, "<0xAB>": 12, "▁Z": 13, "a": 14}))
     [7, 8, 9, 10, 11, 12, 13]
     """
     if is_byte(piece):
-        return {i for other, i in ids.items() if is_byte(other)}  # another byte may be right beside this one
-    found = {ids[whole] for whole in (piece, piece[:2]) if whole in ids}
+        # Another byte may be right beside this one.
+        return {i for other, i in ids.items() if is_byte(other)}
+    # The first two characters: the word-start mark is often one piece with the letter behind it.
+    tokens = {ids[start] for start in (piece, piece[:2]) if start in ids}
     for character in piece:
         if character in ids:
-            found.add(ids[character])
+            tokens.add(ids[character])
         else:
-            found |= {ids[byte] for byte in (f"<0x{b:02X}>" for b in character.encode()) if byte in ids}
-    return found
+            tokens |= {ids[byte] for byte in (f"<0x{b:02X}>" for b in character.encode()) if byte in ids}
+    return tokens
 
 
 def is_byte(piece: str) -> bool:
-    """Whether this is one of the 256 pieces that stand for a byte."""
+    """Return whether a piece is one of the 256 that stand for a byte."""
     return len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">")
 
 
 def measure_coverage(short: Shortlist, sources: Sentences, targets: Sentences) -> Coverage:
-    """How much of these references could be written with the shortlist of their source."""
-    pieces = found = length = 0
+    """Measure how much of these references could be written with the shortlist of their source."""
+    tokens = covered = length = 0
     for source, target in zip(sources, targets, strict=True):
         allowed = short.allowed(source)
         length += len(allowed)
-        pieces += len(target)
-        found += sum(piece in allowed for piece in target)
-    return Coverage(found / max(pieces, 1), length / max(len(sources), 1))
+        tokens += len(target)
+        covered += sum(token in allowed for token in target)
+    return Coverage(covered / max(tokens, 1), length / max(len(sources), 1))
 
 
 def write_vmap(path: str | Path, short: Shortlist, tokenizer: Tokenizer) -> list[str]:
-    """The shortlist as a vmap.txt of CTranslate2; the target pieces that its text form cannot hold are returned.
+    """Write the shortlist as a vmap.txt of CTranslate2, and return the target pieces that its text form cannot hold.
 
-    A line is a source piece, a tab, and target pieces with spaces between; without a source piece they are always
-    offered. A source piece that cannot be written so has its targets offered always.
+    A line is a source piece, a tab, and target pieces with spaces between; those of the line without a source piece are
+    always offered.
     """
-    read = tokenizer.source_names
-    written = tokenizer.target_names
-    unnamed = [targets for i, targets in short.by_source.items() if not _UNWRITABLE.isdisjoint(read[i])]
-    rows = [("", short.always.union(*unnamed))]
-    rows += [(read[i], targets) for i, targets in short.by_source.items() if _UNWRITABLE.isdisjoint(read[i])]
-    left_out = {i for _, targets in rows for i in targets if not _UNWRITABLE.isdisjoint(written[i])}
+    source_names = tokenizer.source_names
+    target_names = tokenizer.target_names
+    # A source piece that cannot be written has its targets offered always.
+    unwritable = [targets for i, targets in short.by_source.items() if not _UNWRITABLE.isdisjoint(source_names[i])]
+    rows = [("", short.always.union(*unwritable))]
+    rows += [
+        (source_names[i], targets) for i, targets in short.by_source.items() if _UNWRITABLE.isdisjoint(source_names[i])
+    ]
+    left_out = {i for _, targets in rows for i in targets if not _UNWRITABLE.isdisjoint(target_names[i])}
     with Path(path).open("w", encoding="utf-8", newline="\n") as file:
         for piece, targets in rows:
-            file.write(f"{piece}\t{' '.join(written[i] for i in sorted(targets - left_out))}\n")
-    return [written[i] for i in sorted(left_out)]
+            file.write(f"{piece}\t{' '.join(target_names[i] for i in sorted(targets - left_out))}\n")
+    return [target_names[i] for i in sorted(left_out)]

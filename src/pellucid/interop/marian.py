@@ -1,4 +1,4 @@
-"""Marian models of Hugging Face, and Pegasus ones, which have their norms before each part: imported and exported."""
+"""Imports and exports Hugging Face's Marian models, and Pegasus ones, which are pre-norm."""
 
 import json
 import re
@@ -33,7 +33,7 @@ from pellucid.model import ModelConfig, Transformer
 from pellucid.model.known_parts import unknown_parts
 
 IMPORTED_FILE = "marian.json"
-"""The file of a model directory that holds what an imported model's own files said, so that it can be written again."""
+"""File of a model directory that keeps the JSON files of an imported model, so that they can be exported again."""
 
 FILES = (
     "config.json",
@@ -45,69 +45,70 @@ FILES = (
     "generation_config.json",
 )
 _LARGEST_JSON = 32 * 2**20
-"""Bytes: a vocabulary is larger than what a model directory of ours describes itself with."""
+"""Bytes of the largest JSON file that is read: a vocabulary is larger than any such file of a model directory."""
 
 
 def import_marian(directory: str | Path, out: str | Path) -> Bundle:
     """Read a Marian or Pegasus model with its MarianTokenizer, write it as a model directory, and load that.
 
-    Logits and pieces are those of transformers. No pickle is opened, and nothing outside `directory` is. Raises
-    ValueError, naming every problem, for a model that cannot be held, before anything is written.
+    Logits and pieces are those of transformers. No pickle is opened, and no file outside `directory`. Raises
+    ValueError, naming every problem, for a model that cannot be represented, before anything is written.
     """
     directory, out = Path(directory), Path(out)
     refuse_non_model_directory(out)
     if out.resolve() == directory.resolve():
-        raise ValueError(f"{out} would replace what is imported; choose another place")
+        raise ValueError(f"{out} would replace what is imported; choose another directory")
     files = read_json_files(directory)
     plan = plan_import(files, str(directory))
     tokenizer = load_marian_tokenizer(directory, plan.source, plan.target)
     model, stored = read_marian_weights(directory / WEIGHTS, plan)
-    kept = {"files": files, "tensors": stored.names, "dtype": stored.dtype}
+    # So that an export gives back the very files, names and precision.
+    origin = {"files": files, "tensors": stored.names, "dtype": stored.dtype}
     bundle.save_bundle(
         out,
         model,
         tokenizer,
-        also=lambda folder: write_json_like_transformers(folder / IMPORTED_FILE, kept),
+        also=lambda folder: write_json_like_transformers(folder / IMPORTED_FILE, origin),
         imported={"from": directory.resolve().name, "format": files["config.json"]["model_type"]},
     )
     return bundle.load_bundle(out)
 
 
-def export_marian(found: Bundle, out: str | Path) -> None:
+def export_marian(loaded: Bundle, out: str | Path) -> None:
     """Write a model so that AutoModelForSeq2SeqLM and AutoTokenizer of transformers 5 load it from `out`.
 
-    With norms after each part it becomes a Marian model, with norms before them a Pegasus one; both get a
-    MarianTokenizer. A model that was imported becomes what it was. Heads that were removed from some attentions are
-    zeros there, for both formats have as many in every layer. Raises ValueError, naming every reason, for a model
-    that neither format can hold, before anything is written.
+    A post-norm model becomes a Marian model, a pre-norm one a Pegasus model; both get a MarianTokenizer. A model that
+    was imported becomes what it was. Raises ValueError, naming every reason, for a model that neither format can hold,
+    before anything is written.
     """
-    if unknown := [f"{part}, which neither format knows" for part in unknown_parts(found.model)]:
-        raise ValueError(f"{found.directory} cannot be exported for transformers: {join_problems(unknown)}")
-    found = replace(found, model=with_all_heads(found.model))
-    if as_imported := files_of_imported(found):
-        files, plan, stored = as_imported
-        model = found.model
+    if unknown := [f"{part}, which neither format knows" for part in unknown_parts(loaded.model)]:
+        raise ValueError(f"{loaded.directory} cannot be exported for transformers: {join_problems(unknown)}")
+    # Both formats have as many heads in every layer, so heads that were removed become zeros.
+    loaded = replace(loaded, model=with_all_heads(loaded.model))
+    if imported_files := files_of_imported(loaded):
+        files, plan, stored = imported_files
+        model = loaded.model
     else:
-        files, plan, model = files_of_ours(found)
+        files, plan, model = files_of_ours(loaded)
         stored = usual_names(model, plan)
     with atomic_directory(
-        out, exported={"from": found.directory.resolve().name, "format": files["config.json"]["model_type"]}
+        out, exported={"from": loaded.directory.resolve().name, "format": files["config.json"]["model_type"]}
     ) as folder:
         for name, table in files.items():
             write_json_like_transformers(folder / name, table)
-        for name, side in zip(SENTENCEPIECE_FILES, (found.tokenizer.source, found.tokenizer.target), strict=True):
+        for name, side in zip(SENTENCEPIECE_FILES, (loaded.tokenizer.source, loaded.tokenizer.target), strict=True):
             (folder / name).write_bytes(side.serialized_model_proto())
         write_marian_weights(folder / WEIGHTS, model, plan, stored)
 
 
 def read_json_files(directory: Path) -> dict[str, Any]:
-    """The JSON files of a directory, once everything that is needed is there."""
+    """Return the JSON files of a directory; ValueError, naming everything that is missing, for an incomplete one."""
     if not directory.is_dir():
         name = directory.as_posix()
         hint = ""
         if re.fullmatch(r"[\w.-]+/[\w.-]+|opus-mt-[\w-]+", name) and not directory.exists():
             hub = name if "/" in name else f"Helsinki-NLP/{name}"
-            hint = f"; a model of that name is fetched with: hf download {hub} --local-dir {directory.name}"
+            hint = f"; to download a model of that name: hf download {hub} --local-dir {directory.name}"
         raise ValueError(f"{directory} is not a directory with a model of Hugging Face{hint}")
     needed = ("config.json", "vocab.json", *SENTENCEPIECE_FILES)
     problems = [f"{name} is missing" for name in needed if not (directory / name).is_file()]
@@ -119,7 +120,7 @@ def read_json_files(directory: Path) -> dict[str, Any]:
 
 
 def explain_missing_weights(directory: Path) -> str:
-    """What is missing where there is no model.safetensors, and what to do."""
+    """Return what is missing where there is no model.safetensors, and what to do."""
     if (directory / "model.safetensors.index.json").exists():
         return f"its weights are in several files; load it with transformers and save it as one {WEIGHTS}"
     if (directory / "pytorch_model.bin").exists():
@@ -132,19 +133,19 @@ def explain_missing_weights(directory: Path) -> str:
 
 
 def write_json_like_transformers(path: Path, table: Mapping[str, Any]) -> None:
-    """As transformers writes its own."""
+    """Write a JSON file in the layout of transformers."""
     path.write_text(json.dumps(table, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
 def plan_import(files: Mapping[str, Any], where: str) -> ImportPlan:
-    """What the JSON files say; ValueError, naming every problem, where no model here can be that."""
+    """Make the plan of an import from the JSON files; ValueError, naming every problem, for models that do not fit."""
     settings, problems = model_arguments(files["config.json"])
-    sides, more = read_vocabularies(files)
-    problems = list(dict.fromkeys([*problems, *more]))
+    sides, vocabulary_problems = read_vocabularies(files)
+    problems = list(dict.fromkeys([*problems, *vocabulary_problems]))
     if not problems:
         plan = ImportPlan(settings, *sides)
         try:
-            plan.config()
+            plan.config()  # which checks the numbers against one another
         except ValueError as error:
             problems = [str(error)]
         else:
@@ -152,19 +153,22 @@ def plan_import(files: Mapping[str, Any], where: str) -> ImportPlan:
     raise ValueError(f"{where} cannot be imported: {join_problems(problems)}")
 
 
-def files_of_imported(found: Bundle) -> tuple[dict[str, Any], ImportPlan, StoredNames] | None:
-    """What an imported model was; None for one that was not imported."""
-    if IMPORTED_FILE not in found.manifest.get("files", {}):
+def files_of_imported(loaded: Bundle) -> tuple[dict[str, Any], ImportPlan, StoredNames] | None:
+    """Return the files, plan and stored names of an imported model; None for one that was not imported."""
+    if IMPORTED_FILE not in loaded.manifest.get("files", {}):
         return None
-    path = found.directory / IMPORTED_FILE
+    path = loaded.directory / IMPORTED_FILE
     table = read_json(path, _LARGEST_JSON)
     files, names, dtype = table.get("files"), table.get("tensors"), table.get("dtype")
-    if not isinstance(files, dict) or not all(n in FILES and isinstance(each, dict) for n, each in files.items()):
+    if not isinstance(files, dict) or not all(
+        name in FILES and isinstance(content, dict) for name, content in files.items()
+    ):
         raise ValueError(f"{path} does not hold the files of a model")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or str(dtype) not in DTYPES:
         raise ValueError(f"{path} does not say how the weights were stored")
+    # The file may have been edited or copied from another model, so it is checked like an import.
     plan = plan_import({"config.json": {}, **files}, str(path))
-    c, tokenizer = found.model.config, found.tokenizer
+    c, tokenizer = loaded.model.config, loaded.tokenizer
     if plan.config(positions=c.positions, output_bias=c.output_bias) != c or (
         [tuple(plan.source.names), tuple(plan.target.names)] != [tokenizer.source_names, tokenizer.target_names]
     ):
@@ -172,23 +176,23 @@ def files_of_imported(found: Bundle) -> tuple[dict[str, Any], ImportPlan, Stored
     return files, plan, StoredNames(tuple(names), str(dtype))
 
 
-def files_of_ours(found: Bundle) -> tuple[dict[str, Any], ImportPlan, Transformer]:
-    """The files and the weights of a model of ours; ValueError, naming every reason, where neither format holds it."""
-    config, tokenizer = found.model.config, found.tokenizer
+def files_of_ours(loaded: Bundle) -> tuple[dict[str, Any], ImportPlan, Transformer]:
+    """Make the files and weights of an export; ValueError, naming every reason, if neither format fits the model."""
+    config, tokenizer = loaded.model.config, loaded.tokenizer
     if problems := explain_unfit(config, tokenizer):
-        raise ValueError(f"{found.directory} cannot be exported for transformers: {join_problems(problems)}")
+        raise ValueError(f"{loaded.directory} cannot be exported for transformers: {join_problems(problems)}")
     files = tokenizer_files(config, tokenizer)
     source, target = files["vocab.json"], files.get("target_vocab.json", files["vocab.json"])
     files |= {
         "config.json": transformers_config(config, source, target),
         "generation_config.json": generation_config(config, target),
     }
-    plan = plan_import(files, str(found.directory))
-    return files, plan, start_with_padding(found.model) if plan.target.copied else found.model
+    plan = plan_import(files, str(loaded.directory))
+    return files, plan, start_with_padding(loaded.model) if plan.target.copied else loaded.model
 
 
 def generation_config(config: ModelConfig, ids: Mapping[str, int]) -> dict[str, Any]:
-    """What `generate` of transformers does unless it is told otherwise: a beam of 4, and no piece that ours forbids."""
+    """Return the defaults for `generate` of transformers: a beam of 4, and the pieces that Pellucid forbids."""
     forbidden = ("<pad>", "<unk>", START_TOKEN, "<0x0A>")
     return {
         "pad_token_id": ids["<pad>"],

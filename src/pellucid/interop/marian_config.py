@@ -1,4 +1,4 @@
-"""config.json of a Marian or Pegasus model of Hugging Face, read and written, and what it cannot say."""
+"""Reads and writes config.json of Hugging Face's Marian and Pegasus models, and explains what does not fit."""
 
 from collections.abc import Mapping
 from math import inf
@@ -7,8 +7,9 @@ from typing import Any
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import ModelConfig
 
+# The table is computed, so a short config.json could ask for any amount of memory.
 LARGEST_TABLE = 2**26
-"""Numbers in a table of positions, which no file's size bounds; a model directory may not have more either."""
+"""Numbers in the largest table of positions; a model directory may not have a larger one either."""
 
 NORMS = {"marian": "post", "pegasus": "pre"}
 CLASSES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
@@ -38,32 +39,33 @@ FIXED_KEYS = (  # what a key must say if it is there, and why
 
 
 def model_arguments(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """What a config.json says, as the arguments of a ModelConfig, and a sentence for each thing no model here can be.
+    """Return the arguments of a ModelConfig that a config.json describes, and a sentence for each problem.
 
-    Left for others to find out: the sizes of the vocabularies here, whether there is a bias, how positions come in.
+    The sizes of the vocabularies, whether there is a bias, and the kind of positions are not known from this file.
     """
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in NORMS:
-        return {}, [f"model_type is {kind!r:.60}; only 'marian' and 'pegasus' are models of the kind held here"]
+        return {}, [f"model_type is {kind!r:.60}; only 'marian' and 'pegasus' can be imported"]
     problems = [
         f"{name} is {value!r:.60}, it must be a number from 1 to {2**31:,}"
         for name in SIZES
+        # `type`, because True is an int for `isinstance`.
         if type(value := config.get(name)) is not int or not 0 < value <= 2**31
     ]
     problems += [
-        f"{name} is {value!r:.60}, it must be {wanted!r}: {reason}"
-        for name, wanted, reason in (*FIXED_KEYS, *fixed_by_norm(kind))
-        if (value := config.get(name, wanted)) != wanted
+        f"{name} is {value!r:.60}, it must be {expected!r}: {reason}"
+        for name, expected, reason in (*FIXED_KEYS, *fixed_by_norm(kind))
+        if (value := config.get(name, expected)) != expected
     ]
     problems += [
-        f"{one} is {config[one]!r:.60} and {other} {config.get(other)!r:.60}: {reason}"
-        for one, other, reason in EQUAL_KEYS
-        if one in config and config[one] != config.get(other)
+        f"{first} is {config[first]!r:.60} and {second} {config.get(second)!r:.60}: {reason}"
+        for first, second, reason in EQUAL_KEYS
+        if first in config and config[first] != config.get(second)
     ]
     problems += [
-        f"{name} is {value!r:.60}, it must be a share"
-        for name, least in DROPOUT_RATES
-        if type(value := config.get(name, least)) not in (int, float) or not -inf < value < inf
+        f"{name} is {value!r:.60}, it must be a rate from 0 to 1"
+        for name, default in DROPOUT_RATES
+        if type(value := config.get(name, default)) not in (int, float) or not -inf < value < inf
     ]
     if config.get("scale_embedding") is not True:
         problems.append("scale_embedding is not true: embeddings are multiplied by sqrt(d_model) here")
@@ -74,6 +76,7 @@ def model_arguments(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str
         for name in ("tie_word_embeddings", "share_encoder_decoder_embeddings")
         if not isinstance(config.get(name, True), bool)
     ]
+    # Only numbers that are numbers can be multiplied.
     if problems:
         return {}, problems
     if config["max_position_embeddings"] * config["d_model"] > LARGEST_TABLE:
@@ -87,7 +90,7 @@ def model_arguments(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str
         "heads": config["encoder_attention_heads"],
         "encoder_layers": config["encoder_layers"],
         "decoder_layers": config["decoder_layers"],
-        **{name: float(config.get(name, usual)) for name, usual in DROPOUT_RATES},
+        **{name: float(config.get(name, default)) for name, default in DROPOUT_RATES},
         "norm": NORMS[kind],
         "activation": ACTIVATIONS[str(activation)],
         "tie": tied_matrices(config),
@@ -96,28 +99,29 @@ def model_arguments(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str
 
 
 def fixed_by_norm(kind: str) -> list[tuple[str, bool, str]]:
-    """What two keys of old files must say, which transformers does not read."""
+    """Return the two keys of old files about the place of norms, the value each must have, and why."""
+    # transformers does not read them: a file that says otherwise would be computed differently there.
     pre = NORMS[kind] == "pre"
     reason = (
-        f"in transformers a {kind} model has its norms {'before' if pre else 'after'} each part, whatever this says"
+        f"in transformers a {kind} model has its norms {'before' if pre else 'after'} each sublayer, whatever this says"
     )
     return [("normalize_before", pre, reason), ("add_final_layer_norm", pre, reason)]
 
 
 def tied_matrices(config: Mapping[str, Any]) -> str:
-    """Which of the three matrices are one, as transformers 5 reads it."""
+    """Return which of the embeddings and the output matrix are one matrix, as transformers 5 reads a config.json."""
     if not config.get("tie_word_embeddings", True):
         return "none"
     return "all" if shares_vocabulary(config) else "decoder"
 
 
 def shares_vocabulary(config: Mapping[str, Any]) -> bool:
-    """Whether source and target have as many pieces."""
+    """Return whether source and target share one vocabulary."""
     return config.get("model_type") == "pegasus" or config.get("share_encoder_decoder_embeddings", True)
 
 
 def explain_unfit(model: ModelConfig, tokenizer: Tokenizer) -> list[str]:
-    """Why neither Marian nor Pegasus can hold a model: a sentence for each reason, none if one of them can."""
+    """Return a sentence for each reason why neither Marian nor Pegasus fits a model; none if one of them does."""
     problems = []
     if model.d_model % 2:
         problems.append(f"d_model {model.d_model} is odd: both formats pair sines with cosines")
@@ -127,28 +131,28 @@ def explain_unfit(model: ModelConfig, tokenizer: Tokenizer) -> list[str]:
         problems.append("norms are RMSNorm: both formats have LayerNorm")
     if model.positions in ("learned", "none") and model.norm == "post":
         problems.append(
-            f"positions are {model.positions!r} with norms after each part: a Marian model has sines and cosines, and "
-            "transformers drops any other table when it saves one"
+            f"positions are {model.positions!r} with norms after each sublayer: a Marian model has sines and cosines, "
+            "and transformers drops any other table when it saves one"
         )
     if model.activation == "swiglu":
         problems.append("activation is 'swiglu': both formats have two matrices in the feed-forward, not three")
     if model.norm_first and not has_one_vocabulary(tokenizer):
         problems.append(
-            "norms stand before each part, with a vocabulary for each language: a Marian model has them after, a "
+            "norms stand before each sublayer, with a vocabulary for each language: a Marian model has them after, a "
             "Pegasus model has one vocabulary"
         )
     if tokenizer.lowercase:
-        problems.append("the tokenizer makes text lower case, MarianTokenizer does not")
+        problems.append("the tokenizer makes text lower case, and MarianTokenizer does not")
     return problems
 
 
 def has_one_vocabulary(tokenizer: Tokenizer) -> bool:
-    """Whether a piece has the same number on both sides."""
+    """Return whether every piece has the same id on both sides."""
     return tokenizer.source_names == tokenizer.target_names
 
 
 def transformers_config(model: ModelConfig, source: Mapping[str, int], target: Mapping[str, int]) -> dict[str, Any]:
-    """The config.json of a model of ours, whose pieces have the numbers of `source` and `target`."""
+    """Make the config.json of a Pellucid model; `source` and `target` have the exported ids of the pieces."""
     kind = "pegasus" if model.norm == "pre" else "marian"
     sides = {
         f"{side}_{name}": value

@@ -1,4 +1,4 @@
-"""The pieces of a Marian model of Hugging Face: its numbers and ours, and the files of its tokenizer."""
+"""Vocabularies of Hugging Face's Marian models: their ids and ours, and the files of their tokenizer."""
 
 import re
 from collections.abc import Mapping
@@ -17,9 +17,9 @@ SENTENCEPIECE_FILES = ("source.spm", "target.spm")
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The pieces of one language, as we number them, and the number each of them has there.
+    """Pieces of one language in our order, and the id each of them has in the Marian model.
 
-    Our start mark may be a copy of a piece of theirs, their padding as a rule; that piece then has two numbers here.
+    If `copied`, our BOS is a copy of one of their pieces, usually their padding; that piece then has two ids here.
     """
 
     names: list[str]
@@ -28,15 +28,16 @@ class Vocabulary:
 
     @property
     def rows(self) -> list[int]:
-        """Where each of their pieces stands among ours: the inverse of `order`."""
-        ours = {theirs: place for place, theirs in enumerate(self.order) if not (self.copied and place == 2)}
+        """Our id of each of their pieces: the inverse of `order`."""
+        # 2 is BOS: a copy does not count, the piece has an id of its own.
+        ours = {theirs: index for index, theirs in enumerate(self.order) if not (self.copied and index == 2)}
         return [ours[i] for i in range(len(ours))]
 
 
 def renumber_pieces(ids: Mapping[str, int], start: int) -> Vocabulary:
-    """Their pieces in our order: padding, unknown, start and end first, the rest as they come.
+    """Put their pieces into our order: padding, unknown, start and end first, the others as they come.
 
-    A start mark that is nothing else moves to the front; one that is also padding, or a word, is copied there.
+    A start token with no other use moves to the front; one that is also padding, or a word, is copied there.
 
     >>> renumber_pieces({"</s>": 0, "<unk>": 1, "cat": 2, "<pad>": 3}, start=3)
     Vocabulary(names=['<pad>', '<unk>', '<s>', '</s>', 'cat'], order=[3, 1, 3, 0, 2], copied=True)
@@ -46,14 +47,15 @@ def renumber_pieces(ids: Mapping[str, int], start: int) -> Vocabulary:
     copied = names[start] != START_TOKEN
     front = [pad, unknown, start, end]
     order = front + [i for i in range(len(names)) if i not in ({pad, unknown, end} if copied else front)]
-    mark = START_TOKEN
-    while copied and mark in ids:
-        mark = f"<{mark}>"
-    return Vocabulary([mark if place == 2 else names[i] for place, i in enumerate(order)], order, copied)
+    # Pieces are told apart by their text, so the copy needs one that no other piece has.
+    start_name = START_TOKEN
+    while copied and start_name in ids:
+        start_name = f"<{start_name}>"
+    return Vocabulary([start_name if index == 2 else names[i] for index, i in enumerate(order)], order, copied)
 
 
 def read_vocabularies(files: Mapping[str, Any]) -> tuple[list[Vocabulary], list[str]]:
-    """The pieces of the source and of the target, and a sentence for each thing that keeps them from being read."""
+    """Return the vocabularies of the source and of the target, and a sentence for each problem."""
     config, settings = files["config.json"], files.get("tokenizer_config.json", {})
     separate = settings.get("separate_vocabs", False)
     target = "target_vocab.json" if separate else "vocab.json"
@@ -61,7 +63,7 @@ def read_vocabularies(files: Mapping[str, Any]) -> tuple[list[Vocabulary], list[
     problems += tokenizer_rule_problems(files)
     sizes = [config.get("vocab_size")] * 2
     if config.get("model_type") == "marian":
-        sizes[1] = config.get("decoder_vocab_size") or sizes[0]
+        sizes[1] = config.get("decoder_vocab_size") or sizes[0]  # the key may be there and null
     for name, size, key in zip(("vocab.json", target), sizes, ("pad_token_id", "eos_token_id"), strict=True):
         problems += vocabulary_problems(name, files.get(name, {}), size, config, key)
     if sizes[0] != sizes[1] and shares_vocabulary(config):
@@ -73,24 +75,25 @@ def read_vocabularies(files: Mapping[str, Any]) -> tuple[list[Vocabulary], list[
         problems.append(f"decoder_start_token_id is {start!r:.60}, which is no piece")
     if problems:
         return [], list(dict.fromkeys(problems))
-    written = renumber_pieces(files[target], start)
-    # No source is ever begun with a start mark: it may be a copy of anything.
-    read = (
+    target_vocabulary = renumber_pieces(files[target], start)
+    # No source begins with BOS: there it may be a copy of anything.
+    source_vocabulary = (
         renumber_pieces(files["vocab.json"], files["vocab.json"].get(START_TOKEN, config["pad_token_id"]))
         if separate
-        else written
+        else target_vocabulary
     )
-    if tied_matrices(config) == "all" and read.order != written.order:
+    if tied_matrices(config) == "all" and source_vocabulary.order != target_vocabulary.order:
         problems.append("vocab.json and target_vocab.json number the special pieces differently, but share one matrix")
-    return [read, written], problems
+    return [source_vocabulary, target_vocabulary], problems
 
 
 def vocabulary_problems(name: str, ids: Mapping[str, Any], size: Any, config: Mapping[str, Any], key: str) -> list[str]:
-    """Why a vocab.json cannot be the vocabulary of a model with so many pieces."""
+    """Return why a vocab.json cannot be the vocabulary of a model with `size` pieces."""
     if not all(type(i) is int for i in ids.values()) or sorted(ids.values()) != list(range(len(ids))):
         return [f"{name} does not give each piece a number of its own, from 0 to {len(ids) - 1:,}"]
+    # JSON can spell a NUL, and half of a surrogate pair.
     if any(re.search("[\0\ud800-\udfff]", piece) for piece in ids):
-        return [f"{name} has a piece that is no text"]
+        return [f"{name} has a piece that is not valid text"]
     problems = [f"{name} has no {piece}" for piece in SPECIAL_TOKENS.values() if piece not in ids]
     if len(ids) != size:
         problems.append(f"{name} has {len(ids):,} pieces, the model {size!r:.60}")
@@ -101,7 +104,7 @@ def vocabulary_problems(name: str, ids: Mapping[str, Any], size: Any, config: Ma
 
 
 def tokenizer_rule_problems(files: Mapping[str, Any]) -> list[str]:
-    """Rules of a tokenizer beyond what a SentencePiece model and a list of pieces can hold."""
+    """Return a sentence for each rule of a tokenizer that a SentencePiece model and a list of pieces cannot hold."""
     settings = files.get("tokenizer_config.json", {})
     problems = []
     if (forced := files.get("generation_config.json", {}).get("forced_bos_token_id")) is not None:
@@ -112,34 +115,35 @@ def tokenizer_rule_problems(files: Mapping[str, Any]) -> list[str]:
         problems.append("sp_model_kwargs of tokenizer_config.json is not empty: pieces are cut one way here")
     if not isinstance(settings.get("separate_vocabs", False), bool):
         problems.append("separate_vocabs of tokenizer_config.json is neither true nor false")
-    for where in ("tokenizer_config.json", "special_tokens_map.json"):
+    for file_name in ("tokenizer_config.json", "special_tokens_map.json"):
         problems += [
-            f"{where}: {key} is {token_content(value)!r:.60}, only {usual!r} is read"
+            f"{file_name}: {key} is {token_content(value)!r:.60}, only {usual!r} is read"
             for key, usual in SPECIAL_TOKENS.items()
-            if token_content(value := files.get(where, {}).get(key, usual)) != usual
+            if token_content(value := files.get(file_name, {}).get(key, usual)) != usual
         ]
     added = [*list_values(settings.get("added_tokens_decoder")), *files.get("added_tokens.json", {})]
-    for where in ("tokenizer_config.json", "special_tokens_map.json"):
+    # Versions of transformers differ in the name of the key.
+    for file_name in ("tokenizer_config.json", "special_tokens_map.json"):
         for key in ("additional_special_tokens", "extra_special_tokens"):
-            added += list_values(files.get(where, {}).get(key))
-    extra = sorted({str(token_content(each)) for each in added} - set(SPECIAL_TOKENS.values()))
+            added += list_values(files.get(file_name, {}).get(key))
+    extra = sorted({str(token_content(token)) for token in added} - set(SPECIAL_TOKENS.values()))
     if extra:
-        problems.append(f"the tokenizer has pieces that SentencePiece does not cut: {', '.join(extra[:8])!r:.200}")
+        problems.append(f"the tokenizer has pieces that SentencePiece does not produce: {', '.join(extra[:8])!r:.200}")
     return problems
 
 
 def token_content(token: Any) -> Any:
-    """A piece, which may be written as an object with its content."""
+    """Return the text of a token, which may be written as an object with its content."""
     return token.get("content") if isinstance(token, dict) else token
 
 
-def list_values(listed: Any) -> list[Any]:
-    """What stands in a list or an object; nothing for anything else."""
-    return list(listed.values()) if isinstance(listed, dict) else listed if isinstance(listed, list) else []
+def list_values(value: Any) -> list[Any]:
+    """Return the values of a list or an object; none for anything else."""
+    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
 
 
 def load_marian_tokenizer(directory: Path, source: Vocabulary, target: Vocabulary) -> Tokenizer:
-    """The two SentencePiece models of a folder, with their pieces as we number them."""
+    """Load the two SentencePiece models of a directory, with their pieces in our order."""
     models = [read_pieces(directory / name)[0] for name in SENTENCEPIECE_FILES]
     joint = models[0].serialized_model_proto() == models[1].serialized_model_proto() and source == target
     config = TokenizerConfig("marian", max(len(source.names), len(target.names)), joint)
@@ -148,9 +152,7 @@ def load_marian_tokenizer(directory: Path, source: Vocabulary, target: Vocabular
 
 
 def marian_order(pieces: int) -> list[int]:
-    """Our pieces as Marian numbers them: end and unknown first, padding last, which starts a translation too.
-
-    Two vocabularies keep our numbers, for transformers has one number of padding for both.
+    """Return our pieces in Marian's order: EOS and unknown first, padding last, which starts a translation too.
 
     >>> marian_order(7)
     [3, 1, 4, 5, 6, 0]
@@ -159,17 +161,18 @@ def marian_order(pieces: int) -> list[int]:
 
 
 def tokenizer_files(model: ModelConfig, tokenizer: Tokenizer) -> dict[str, dict[str, Any]]:
-    """The files with which MarianTokenizer cuts a text as a tokenizer of ours does, into the same pieces.
+    """Make the files with which MarianTokenizer cuts a text into the same pieces as our tokenizer.
 
-    Where it does not: text with U+2581, U+2585 or U+FDD0, which ours spells otherwise, and a line that begins with
+    It differs for text with U+2581, U+2585 or U+FDD0, which ours spells in another way, and for a line that begins with
     >>...<<, which Marian takes for the name of a language.
     """
     separate = not has_one_vocabulary(tokenizer)
+    # Two vocabularies keep our ids, because transformers has one id of padding for both.
     source, target = (
         {name: i for i, name in enumerate(pieces if separate else [pieces[i] for i in marian_order(len(pieces))])}
         for pieces in (tokenizer.source_names, tokenizer.target_names)
     )
-    marks = dict(zip(SPECIAL_TOKENS, tokenizer.target_pieces([PAD, UNK, EOS]), strict=True))
+    special_tokens = dict(zip(SPECIAL_TOKENS, tokenizer.target_pieces([PAD, UNK, EOS]), strict=True))
     return {
         "vocab.json": source,
         **({"target_vocab.json": target} if separate else {}),
@@ -181,7 +184,7 @@ def tokenizer_files(model: ModelConfig, tokenizer: Tokenizer) -> dict[str, dict[
             "target_lang": None,
             "split_special_tokens": True,  # "</s>" in a text is text
             "clean_up_tokenization_spaces": False,
-            **marks,
+            **special_tokens,
         },
-        "special_tokens_map.json": marks,
+        "special_tokens_map.json": special_tokens,
     }

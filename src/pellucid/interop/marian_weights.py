@@ -1,4 +1,4 @@
-"""model.safetensors of a Marian or Pegasus model of Hugging Face: read into a model of ours, and written from one."""
+"""Reads model.safetensors of Hugging Face's Marian and Pegasus models into our models, and writes it."""
 
 import copy
 from collections.abc import Iterable, Mapping
@@ -32,72 +32,74 @@ WEIGHTS = "model.safetensors"
 DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 IMPOSSIBLE_LOGIT = -10_000.0
-"""What is added to the logit of a start mark that is no piece of theirs: exp of it is 0, so it changes no share."""
+"""Bias of a BOS that is no piece of theirs: its exponential is 0, so it changes no probability."""
 
 
 @dataclass(frozen=True)
 class ImportPlan:
-    """What the JSON files of a directory say of its model: the arguments of a ModelConfig, and the pieces."""
+    """Model that the JSON files of a directory describe: the arguments of a ModelConfig, and the vocabularies."""
 
     settings: Mapping[str, Any]
     source: Vocabulary
     target: Vocabulary
 
-    def config(self, **more: Any) -> ModelConfig:
-        """The sizes of the model here; ValueError for numbers that define none."""
-        return ModelConfig(len(self.source.names), len(self.target.names), **{**self.settings, **more})
+    def config(self, **overrides: Any) -> ModelConfig:
+        """Return the config of the imported model; ValueError for numbers that define no model."""
+        return ModelConfig(len(self.source.names), len(self.target.names), **{**self.settings, **overrides})
 
     def side(self, row: ParameterNames) -> Vocabulary:
-        """The pieces that number the rows of a parameter."""
+        """Return the vocabulary whose pieces number the rows of a parameter."""
         return self.source if row.vocabulary == "source" else self.target
 
 
 @dataclass(frozen=True)
 class StoredNames:
-    """What the same numbers may be written as: under which names, in which precision."""
+    """Names and precision in which the weights are written."""
 
     names: tuple[str, ...]
     dtype: str = "F32"
 
 
 def read_marian_weights(path: Path, plan: ImportPlan) -> tuple[Transformer, StoredNames]:
-    """The model in a file, whose header is compared with the plan before memory is taken.
+    """Read the model of a safetensors file, and the names and precision it is stored in.
 
-    Raises ValueError, naming every problem at once, for a file that is another model, or none.
+    Raises ValueError, naming every problem at once, for a file that has another model, or none.
     """
     config = plan.config(output_bias=True)
     try:
         with safe_open(path, framework="pt") as file:
-            found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  (it is no mapping)
-            needed, allowed = expected_shapes(config, plan, tensors=len(found))
-            types = sorted({each.get_dtype() for each in found.values()})
+            # The header alone is compared with the plan, before memory is taken for the numbers.
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  (it is no mapping)
+            needed, allowed = expected_shapes(config, plan, tensors=len(slices))
+            types = sorted({tensor.get_dtype() for tensor in slices.values()})
             problems = [
-                f"{name} is missing" for names in needed if not any(n in found for n in names) for name in names[:1]
+                f"{name} is missing" for names in needed if not any(n in slices for n in names) for name in names[:1]
             ]
-            for name, each in found.items():
+            for name, tensor in slices.items():
                 if name not in allowed:
                     problems.append(f"{name!r:.80} is unknown")
-                elif tuple(each.get_shape()) != allowed[name]:
-                    problems.append(f"{name} is {tuple(each.get_shape())}, expected {allowed[name]}")
+                elif tuple(tensor.get_shape()) != allowed[name]:
+                    problems.append(f"{name} is {tuple(tensor.get_shape())}, expected {allowed[name]}")
             if len(types) > 1 or types[0] not in DTYPES:
                 problems.append(f"the numbers are {', '.join(types)}; they should be one of {', '.join(DTYPES)}")
             if problems:
                 raise ValueError(
                     f"{path} and config.json beside it do not describe the same model: {join_problems(problems)}"
                 )
-            numbers = {name: file.get_tensor(name).float() for name in found}
+            numbers = {name: file.get_tensor(name).float() for name in slices}
     except SafetensorError as error:
         raise ValueError(f"{path} is not a safetensors file: {error}") from None
     refuse_non_finite(numbers, str(path))
-    biased = plan.target.copied or bool(numbers.get(BIAS, torch.zeros(1)).any())
-    config = replace(config, output_bias=biased, positions=positions_kind(path, config, numbers, DTYPES[types[0]]))
-    return fill_from_marian(path, config, plan, numbers), StoredNames(tuple(found), types[0])
+    # The bias keeps a copied BOS from being written. Without one, a bias of zeros is left out.
+    has_bias = plan.target.copied or bool(numbers.get(BIAS, torch.zeros(1)).any())
+    config = replace(config, output_bias=has_bias, positions=positions_kind(path, config, numbers, DTYPES[types[0]]))
+    return fill_from_marian(path, config, plan, numbers), StoredNames(tuple(slices), types[0])
 
 
 def expected_shapes(
     config: ModelConfig, plan: ImportPlan, tensors: int
 ) -> tuple[list[tuple[str, ...]], dict[str, tuple[int, ...]]]:
-    """The names of which one each must be there, and the shape of every tensor that may be."""
+    """Return groups of names of which one must be in the file, and the shape of every tensor that may be in it."""
     model = model_without_storage(config, tensors)
     needed, allowed = [], {}
     for row in parameter_names(config):
@@ -105,7 +107,7 @@ def expected_shapes(
         shape[0] = len(plan.side(row).rows) if row.vocabulary else shape[0] // len(row.theirs)
         whole = (1, *shape) if row.theirs == (BIAS,) else tuple(shape)
         allowed |= dict.fromkeys((*row.theirs, *row.copies), whole)
-        if row.theirs != (BIAS,):
+        if row.theirs != (BIAS,):  # a file without the bias has one of zeros
             needed += [(name, *row.copies) for name in row.theirs]
     allowed |= dict.fromkeys(POSITIONS.values(), (config.max_positions, config.d_model))
     if config.tie == "none" and len(plan.source.rows) == len(plan.target.rows):
@@ -114,36 +116,39 @@ def expected_shapes(
 
 
 def positions_kind(path: Path, config: ModelConfig, numbers: Mapping[str, Tensor], dtype: torch.dtype) -> str:
-    """How order enters: by sines and cosines unless the file says otherwise, which only a Pegasus model may."""
+    """Return the kind of positions: sinusoidal, or in a Pegasus model also learned or none."""
     tables = [numbers[name] for name in POSITIONS.values() if name in numbers]
+    # In the precision of the file, so that rounding makes no difference.
     computed = marian_sinusoids(config).to(dtype).float()
     if all(torch.allclose(table, computed, rtol=0, atol=torch.finfo(dtype).eps) for table in tables):
         return "sinusoidal"
     if config.norm == "post" or len(tables) == 1:
         raise ValueError(
-            f"{path} has a table of positions that are not sines and cosines, which a Marian model has not"
+            f"{path} has a table of positions that are not sines and cosines, which a Marian model cannot have"
         )
+    # A model without positions is written with a table of zeros.
     return "learned" if any(table.any() for table in tables) else "none"
 
 
 def marian_sinusoids(config: ModelConfig) -> Tensor:
-    """The table of positions as it stands there: all sines, then all cosines."""
+    """Return the table of positions in their layout: all sines, then all cosines."""
     return sinusoids(config.max_positions, config.d_model)[:, residual_order(config.d_model).argsort()]
 
 
 def fill_from_marian(path: Path, config: ModelConfig, plan: ImportPlan, numbers: Mapping[str, Tensor]) -> Transformer:
-    """A model of ours with their numbers; ValueError where two names of one matrix have different ones."""
+    """Make one of our models from their numbers; ValueError where two names of one matrix have different numbers."""
     model = model_without_storage(config, tensors=len(numbers))
     problems = []
     for row in parameter_names(config):
-        there = [name for name in (*row.theirs, *row.copies) if name in numbers]
+        stored = [name for name in (*row.theirs, *row.copies) if name in numbers]
+        # With different numbers under two names of a shared matrix nobody could say which of them count.
         problems += [
-            f"{there[0]} and {name} differ, and should be one matrix"
-            for name in there[1:]
-            if row.copies and not torch.equal(numbers[name], numbers[there[0]])
+            f"{stored[0]} and {name} differ, but should be the same matrix"
+            for name in stored[1:]
+            if row.copies and not torch.equal(numbers[name], numbers[stored[0]])
         ]
-        parts = [numbers[name] for name in (there if len(row.theirs) > 1 else there[:1])]
-        if row.theirs == (BIAS,) and not there:
+        parts = [numbers[name] for name in (stored if len(row.theirs) > 1 else stored[:1])]
+        if row.theirs == (BIAS,) and not stored:
             parts = [torch.zeros(1, len(plan.target.rows))]
         whole = to_ours(row, parts)
         if row.vocabulary:
@@ -158,18 +163,19 @@ def fill_from_marian(path: Path, config: ModelConfig, plan: ImportPlan, numbers:
 
 
 def write_marian_weights(path: Path, model: Transformer, plan: ImportPlan, stored: StoredNames) -> None:
-    """The weights under the names of `stored`, in its precision. ValueError for names that are none."""
+    """Write the weights under the names of `stored`, in its precision; ValueError for unknown names."""
     weights = marian_weights(model, plan)
     if unknown := [name for name in stored.names if name not in weights]:
         raise ValueError(f"the model has no weights called {join_problems(unknown)}")
-    chosen = {name: weights[name].to(DTYPES[stored.dtype], copy=True) for name in stored.names}
-    if changed := [name for name, each in chosen.items() if not torch.equal(each.float(), weights[name])]:
+    # Copies, because safetensors refuses tensors that share memory.
+    tensors = {name: weights[name].to(DTYPES[stored.dtype], copy=True) for name in stored.names}
+    if changed := [name for name, tensor in tensors.items() if not torch.equal(tensor.float(), weights[name])]:
         raise ValueError(f"{stored.dtype} cannot hold the numbers of {join_problems(changed)}")
-    save_file(chosen, path, metadata={"format": "pt"})
+    save_file(tensors, path, metadata={"format": "pt"})  # as transformers writes it
 
 
 def marian_weights(model: Transformer, plan: ImportPlan) -> dict[str, Tensor]:
-    """Every weight under each of its names, the computed and the unread ones too."""
+    """Return every weight under each of its names, the computed and the unread ones too."""
     c, weights = model.config, {}
     for row in parameter_names(c):
         whole = model.get_parameter(row.ours).detach().cpu().float()
@@ -178,32 +184,30 @@ def marian_weights(model: Transformer, plan: ImportPlan) -> dict[str, Tensor]:
         parts = to_theirs(row, whole)
         weights |= dict(zip(row.theirs, parts, strict=True)) | dict.fromkeys(row.copies, parts[0])
     table = torch.zeros(c.max_positions, c.d_model) if c.positions == "none" else marian_sinusoids(c)
-    spare = {BIAS: torch.zeros(1, len(plan.target.rows)), **dict.fromkeys(POSITIONS.values(), table)}
+    optional = {BIAS: torch.zeros(1, len(plan.target.rows)), **dict.fromkeys(POSITIONS.values(), table)}
     if c.tie != "all":
-        spare[SHARED] = weights["model.encoder.embed_tokens.weight"]
-    return spare | weights
+        optional[SHARED] = weights["model.encoder.embed_tokens.weight"]
+    return optional | weights
 
 
 def start_with_padding(model: Transformer) -> Transformer:
-    """The same translations from a model whose start mark is padding, which is never written.
-
-    A Marian model (norms after each part) starts from a vector of zeros wherever it is read. Every embedding is
-    therefore moved by that of the start mark, and the first attention moves it back: in what it reads, and in what
-    is added to it. Where the output shares the matrix, all logits of a position move by one number.
-    """
+    """Return a model with the same translations that starts from padding, which is never written."""
+    # A Marian model (post-norm) starts from a vector of zeros wherever it is read. Every embedding is therefore moved
+    # by that of BOS, and the first attention moves it back: in what it reads, and in what is added to it. Where the
+    # output shares the matrix, all logits of a position move by one number.
     model = copy.deepcopy(model)
     c = model.config
     with torch.no_grad():
         target = model.get_parameter("source_embedding.weight" if c.tie == "all" else "target_embedding.weight")
-        start = target[BOS].clone()
+        start = target[BOS].clone()  # a view would change with the matrix
         target[PAD] = start
         if c.norm == "post":
             target -= start
             for side in ("encoder", "decoder") if c.tie == "all" else ("decoder",):
                 first = f"{side}.0.self"
-                moved = start * c.d_model**0.5
-                model.get_parameter(f"{first}.qkv.bias").add_(model.get_parameter(f"{first}.qkv.weight") @ moved)
-                model.get_parameter(f"{first}.output.bias").add_(moved)
+                shift = start * c.d_model**0.5  # embeddings are multiplied by sqrt(d_model)
+                model.get_parameter(f"{first}.qkv.bias").add_(model.get_parameter(f"{first}.qkv.weight") @ shift)
+                model.get_parameter(f"{first}.output.bias").add_(shift)
         bias = model.get_parameter("output_bias") if c.output_bias else torch.zeros(c.target_vocabulary)
         model.output_bias = nn.Parameter(bias.index_fill(0, torch.tensor([PAD]), IMPOSSIBLE_LOGIT))
     model.config = replace(c, output_bias=True)
@@ -211,7 +215,7 @@ def start_with_padding(model: Transformer) -> Transformer:
 
 
 def usual_names(model: Transformer, plan: ImportPlan) -> StoredNames:
-    """What transformers writes itself: every matrix once, and the positions of a Pegasus model."""
+    """Return the names that transformers itself writes: every matrix once, and the positions of a Pegasus model."""
     config = replace(model.config, tie=plan.settings["tie"])
     names: Iterable[str] = (name for row in parameter_names(config) for name in row.theirs)
     pegasus = (*POSITIONS.values(), *((SHARED,) if config.tie == "none" else ())) if config.norm == "pre" else ()

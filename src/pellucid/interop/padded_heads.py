@@ -1,4 +1,4 @@
-"""A pruned model with its removed heads back as zeros, for formats in which every attention has as many heads."""
+"""Pads pruned models: removed heads come back as zeros, for formats with equally many heads in every attention."""
 
 from dataclasses import replace
 
@@ -10,45 +10,46 @@ from pellucid.model import ModelConfig, Transformer
 from pellucid.weights import model_without_storage
 
 NOTE = (
-    "{count} removed heads stand there as zeros, because that format gives every attention as many heads: the "
-    "translations are the same, the files no smaller and no faster for it"
+    "{count} removed heads are stored as zeros, because this format has equally many heads in every attention: the "
+    "translations are the same, but the files are no smaller and no faster for it"
 )
 
 
 def with_all_heads(model: Transformer) -> Transformer:
-    """The same function with `heads` heads in every attention; a model that lacks none is returned as it is.
+    """Return a model of the same function with `heads` heads in every attention; one that lacks none as it is.
 
-    The queries, keys and values of the heads put back are zeros, and so is what they add. The others come first, and
-    all other weights are shared.
+    The heads put back come last; all other weights are shared with the model.
     """
     c = model.config
     if not c.fewer_heads:
         return model
-    whole = replace(c, fewer_heads="")
-    found = model_without_storage(whole, tensors=c.encoder_layers + c.decoder_layers)
+    full_config = replace(c, fewer_heads="")
+    padded = model_without_storage(full_config, tensors=c.encoder_layers + c.decoder_layers)
     for name, weight in model.named_parameters():
         owner, _, leaf = name.rpartition(".")
-        attention, _, part = owner.rpartition(".")
+        attention, _, linear = owner.rpartition(".")
         value = weight.detach()
-        if part in ("qkv", "output"):
-            value = pad_heads(value, part, leaf, c.heads_in(attention), c)
-        setattr(found.get_submodule(owner), leaf, nn.Parameter(value))
-    return found.to(model.output_embedding.weight.dtype).train(model.training)
+        if linear in ("qkv", "output"):
+            value = pad_heads(value, linear, leaf, c.heads_in(attention), c)
+        setattr(padded.get_submodule(owner), leaf, nn.Parameter(value))
+    return padded.to(model.output_embedding.weight.dtype).train(model.training)
 
 
-def pad_heads(value: Tensor, part: str, leaf: str, heads: int, c: ModelConfig) -> Tensor:
-    """A weight or bias of an attention, with zeros behind what its heads have of it."""
+def pad_heads(value: Tensor, linear: str, leaf: str, heads: int, c: ModelConfig) -> Tensor:
+    """Return a weight or bias of an attention with zeros behind the rows or columns of its heads."""
     missing = (c.heads - heads) * c.head_width
-    if not missing or (part, leaf) == ("output", "bias"):
+    # The bias of the output is added once for all heads.
+    if not missing or (linear, leaf) == ("output", "bias"):
         return value
-    if part == "output":
+    if linear == "output":
         return F.pad(value, (0, missing))
     zeros = value.new_zeros(missing, *value.shape[1:])
-    return torch.cat([part for block in value.chunk(3) for part in (block, zeros)])
+    # With queries and keys of zeros a head attends everywhere alike, and its values of zeros add nothing.
+    return torch.cat([rows for block in value.chunk(3) for rows in (block, zeros)])
 
 
 def count_removed_heads(c: ModelConfig) -> int:
-    """How many heads a model of this config has fewer than `heads` in every attention."""
+    """Return how many heads were removed from the attentions of a model with this config."""
     names = [f"encoder.{n}.self" for n in range(c.encoder_layers)]
-    names += [f"decoder.{n}.{part}" for n in range(c.decoder_layers) for part in ("self", "cross")]
+    names += [f"decoder.{n}.{kind}" for n in range(c.decoder_layers) for kind in ("self", "cross")]
     return sum(c.heads - c.heads_in(name) for name in names)

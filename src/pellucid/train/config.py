@@ -330,6 +330,8 @@ def make_run(
 
 
 def _resolve_data_paths(data: DataConfig, folder: Path) -> DataConfig:
+    """Return the settings with absolute paths; relative ones are looked up in `folder`."""
+
     # For both classes that hold paths: DataConfig itself, and the CorpusConfig of each corpus.
     def resolve_paths(settings: Any, *names: str) -> Any:
         paths = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
@@ -347,10 +349,10 @@ def _resolve_path(folder: Path, name: str) -> str:
 def _expand_variables(text: str) -> str:
     """Replace each `${NAME}` by that environment variable; raise ValueError if it is not set."""
 
-    def value(match: re.Match[str]) -> str:
+    def expand(match: re.Match[str]) -> str:
         if match[1] not in os.environ:
             raise ValueError(f"{text!r} needs the environment variable {match[1]}, which is not set")
         return os.environ[match[1]]
 
     # Only ${NAME} in braces: a lone $ may be part of a file name.
-    return re.sub(r"\$\{(\w+)\}", value, text)
+    return re.sub(r"\$\{(\w+)\}", expand, text)

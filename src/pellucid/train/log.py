@@ -175,9 +175,8 @@ class RunLog:
         position = {"step": counts.step, "seconds": round(counts.seconds, 3), "target_tokens": counts.target_tokens}
         if counts.skipped_updates:
             position["skipped_updates"] = counts.skipped_updates
-        numbers = {
-            key: value for key, value in row.items() if value == value and value != inf
-        }  # JSON has no NaN, no infinity
+        # JSON has neither NaN nor infinity.
+        numbers = {key: value for key, value in row.items() if value == value and value != inf}
         was_full = bool(self.unwritten)
         self.unwritten += json.dumps(position | numbers) + "\n"
         try:

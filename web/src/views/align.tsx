@@ -106,7 +106,7 @@ function LinksPicture({ app, links }: { app: App; links: AlignmentLinks }) {
   const [hover, setHover] = useState<{ side: "source" | "target"; unit: number } | null>(null);
   const hidden = app.hidden.value;
   const scale = app.mode.value === "teach" ? 1.4 : 1;
-  const follow = app.follow.value;
+  const follow = app.followed.value;
   const rows = Math.max(links.sources.length, links.targets.length);
   const y = (unit: number) => TOP + unit * ROW + ROW / 2;
   const isFollowed = (unit: number) => follow?.dim === "S" && (links.sources[unit]?.pieces.includes(follow.index) ?? false);
@@ -115,7 +115,7 @@ function LinksPicture({ app, links }: { app: App; links: AlignmentLinks }) {
   const isCurrent = (unit: number) => links.targets[unit]?.pieces.includes(app.step.value) ?? false;
   const togglePin = (unit: number) => {
     const index = links.sources[unit]?.pieces[0];
-    if (index !== undefined) app.follow.value = isFollowed(unit) ? null : { dim: "S", index };
+    if (index !== undefined) app.followed.value = isFollowed(unit) ? null : { dim: "S", index };
   };
   return (
     <div class="scroll">

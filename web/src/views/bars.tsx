@@ -15,7 +15,7 @@ export interface Bar {
 
 /** Shows bars; one of full length has the value `reach`, by default the largest of the bars. */
 export function Bars(props: { bars: Bar[]; caption: string; reach?: number }) {
-  const reach = props.reach ?? Math.max(...props.bars.map((bar) => Math.abs(bar.value)), 1e-30);
+  const reach = props.reach ?? Math.max(...props.bars.map((bar) => Math.abs(bar.value)), 1e-30); // never 0: lengths are divided by it
   const isExact = useApp().table.value; // unrounded, as in every table
   const signed = props.bars.some((bar) => bar.value < 0);
   const isLong = signed || props.bars.some((bar) => bar.label.length > LONG_LABEL);

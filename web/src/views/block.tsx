@@ -120,7 +120,7 @@ function TensorStep(props: { manifest: Manifest; row: TensorRow }) {
 /** Chooses the row to look at: the followed piece, else the step of decoding, else the first. */
 export function choosePosition(app: App, manifest: Manifest, row: TensorRow): { at: number; label: string } {
   const dim = getPositionDim(row);
-  const follow = app.follow.value;
+  const follow = app.followed.value;
   const position = follow && follow.dim === dim ? follow.index : dim === "T" ? app.step.value : 0;
   return { at: position, label: (dim && listLabels(manifest, dim)[position]) || String(position) };
 }

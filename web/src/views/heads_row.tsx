@@ -10,7 +10,7 @@ export function HeadsRow(props: { parts: AttentionParts; current?: number; named
   const manifest = app.manifest.value;
   const { parts, current } = props;
   const queries = manifest ? (findTensorRow(manifest, parts.pattern)?.shape[1] ?? 1) : 1;
-  const follow = app.follow.value?.dim === parts.queryDim ? app.follow.value.index : null;
+  const follow = app.followed.value?.dim === parts.queryDim ? app.followed.value.index : null;
   const marked = follow ?? (parts.queryDim === "T" ? app.step.value : null);
   return (
     <div class="heads-row">

@@ -92,9 +92,9 @@ function Pieces(props: { block: Block; manifest: Manifest }) {
   const op = props.block.tensors.find((row) => row.op.kind === "lookup")?.op;
   const dim = op?.kind === "lookup" && op.side === "source" ? "S" : "T";
   const pieces = (dim === "S" ? props.manifest.source : props.manifest.inputs).pieces;
-  const follow = app.follow.value;
+  const follow = app.followed.value;
   const toggle = (index: number) => {
-    app.follow.value = follow?.dim === dim && follow.index === index ? null : { dim, index };
+    app.followed.value = follow?.dim === dim && follow.index === index ? null : { dim, index };
   };
   return (
     <div class="map-pieces">

@@ -19,7 +19,7 @@ export function MeansAndDeviations(props: { manifest: Manifest; row: TensorRow; 
   const dim = getPositionDim(props.row);
   const labels = dim ? listLabels(props.manifest, dim) : [];
   const [momentsBefore, momentsAfter] = [computeMoments(before.value), computeMoments(after.value)];
-  const followed = app.follow.value?.dim === dim ? app.follow.value?.index : dim === "T" ? app.step.value : null;
+  const followed = app.followed.value?.dim === dim ? app.followed.value?.index : dim === "T" ? app.step.value : null;
   return (
     <details>
       <summary>mean and standard deviation of each vector, before and after</summary>

@@ -23,7 +23,7 @@ export function RowWeights(props: { manifest: Manifest; parts: AttentionParts; h
   const { manifest, parts, head } = props;
   const loaded = useLoaded(() => loadWeightsAndNorms(app, manifest, parts, head), `${manifest.id} ${parts.section} ${head}`);
   const names = listLabels(manifest, parts.queryDim);
-  const follow = app.follow.value;
+  const follow = app.followed.value;
   const chosen = follow?.dim === parts.queryDim ? follow.index : parts.queryDim === "T" ? app.step.value : 0;
   const query = Math.min(chosen, names.length - 1);
   return (
@@ -53,7 +53,7 @@ function WeightsTable(props: { manifest: Manifest; parts: AttentionParts; loaded
   const norms = loaded.norms?.subarray(first, first + loaded.keys) ?? null;
   const largestNorm = norms ? Math.max(...norms) || 1 : 0;
   const labels = listLabels(props.manifest, parts.keyDim);
-  const follow = app.follow.value;
+  const follow = app.followed.value;
   const isMasked = (key: number) => loaded.allowed !== null && readCell(loaded.allowed, [0, query, key]) === 0;
   const openWeight = (key: number) => app.goTo({ view: "cell", tensor: parts.pattern, index: [props.head, query, key] });
   return (

@@ -16,7 +16,7 @@ export function StoryView() {
 
 /** Chooses the source piece of the story: the followed one, else the second, which is rarely an article. */
 export function chooseStoryPiece(app: App, manifest: Manifest): number {
-  const follow = app.follow.value;
+  const follow = app.followed.value;
   if (follow?.dim === "S") return follow.index;
   return Math.min(1, manifest.source.pieces.length - 1);
 }
@@ -71,8 +71,8 @@ function visitStop(app: App, manifest: Manifest, stop: StoryStop): void {
 }
 
 function StopText({ app, stop, piece, step, traceKey }: { app: App; stop: StoryStop; piece: number; step: number; traceKey: string }) {
-  const values = async (name: string) => (await app.loadTensor(name)).values;
-  const loaded = useLoaded(() => stop.writeText({ piece, step, values }), `${traceKey} ${piece} ${step}`);
+  const readValues = async (name: string) => (await app.loadTensor(name)).values;
+  const loaded = useLoaded(() => stop.writeText({ piece, step, readValues }), `${traceKey} ${piece} ${step}`);
   const hint = app.host === "file" ? " A file that is saved with all numbers shows them." : "";
   if (loaded.state === "missing") return <Missing message={loaded.message + hint} />;
   return (

@@ -35,69 +35,69 @@ export function SumTerms(props: { sum: Sum }) {
       <h3>{sum.caption}</h3>
       <div class="sum-layout">
         {sum.terms.length > 2 ? (
-        <div
-          class="strips"
-          tabIndex={0}
-          role="slider"
-          aria-label={`terms: ${sum.caption}`}
-          aria-valuemin={1}
-          aria-valuemax={sum.terms.length}
-          aria-valuenow={current + 1}
-          aria-valuetext={app.hidden.value ? "hidden until Space" : describeTerm(sum, current)}
-          onKeyDown={onKeyDown}
-        >
-          {strips.map(({ name, operand, values }) => (
-            <Strip
-              kind="bars"
-              label={name}
-              values={values}
-              picked={current}
-              onPick={setPicked}
-              onOpen={(index) => openOperand(sum.terms[index]?.operands[operand])}
-            />
-          ))}
-          {hasPairs || sum.termName !== sum.operandNames[0] ? (
-            <Strip
-              kind="bars"
-              label={sum.termName}
-              values={sum.terms.map((term) => term.value)}
-              masked={sum.terms.map((term) => term.masked === true)}
-              picked={current}
-              onPick={setPicked}
-              onOpen={(index) => openOperand(sum.terms[index]?.operands[0])}
-            />
-          ) : null}
-          <Strip kind="sum" label="running sum" values={computeRunningSums(sum.terms)} picked={current} onPick={setPicked} />
-        </div>
-      ) : null}
-      <table class="terms-table">
-        <caption>{describeShown(sum.terms.length)}</caption>
-        <thead>
-          <tr>
-            <th scope="col">at</th>
-            {sum.operandNames.map((name) => (
-              <th scope="col">{name}</th>
+          <div
+            class="strips"
+            tabIndex={0}
+            role="slider"
+            aria-label={`terms: ${sum.caption}`}
+            aria-valuemin={1}
+            aria-valuemax={sum.terms.length}
+            aria-valuenow={current + 1}
+            aria-valuetext={app.hidden.value ? "hidden until Space" : describeTerm(sum, current)}
+            onKeyDown={onKeyDown}
+          >
+            {strips.map(({ name, operand, values }) => (
+              <Strip
+                kind="bars"
+                label={name}
+                values={values}
+                picked={current}
+                onPick={setPicked}
+                onOpen={(index) => openOperand(sum.terms[index]?.operands[operand])}
+              />
             ))}
-            <th scope="col">{sum.termName}</th>
-            <th scope="col">sum so far</th>
-          </tr>
-        </thead>
-        <tbody>
-          {chooseRows(sum, current).map((index) => (
-            <TermRow sum={sum} at={index} picked={index === current} />
-          ))}
-        </tbody>
-        <tfoot>
-          <tr>
-            <th scope="row" colSpan={sum.operandNames.length + 1}>
-              sum of all {sum.terms.length}
-            </th>
-            <td colSpan={2}>
-              <Value shown={formatExact(sum.value)} />
-            </td>
-          </tr>
-        </tfoot>
-      </table>
+            {hasPairs || sum.termName !== sum.operandNames[0] ? (
+              <Strip
+                kind="bars"
+                label={sum.termName}
+                values={sum.terms.map((term) => term.value)}
+                masked={sum.terms.map((term) => term.masked === true)}
+                picked={current}
+                onPick={setPicked}
+                onOpen={(index) => openOperand(sum.terms[index]?.operands[0])}
+              />
+            ) : null}
+            <Strip kind="sum" label="running sum" values={computeRunningSums(sum.terms)} picked={current} onPick={setPicked} />
+          </div>
+        ) : null}
+        <table class="terms-table">
+          <caption>{describeShown(sum.terms.length)}</caption>
+          <thead>
+            <tr>
+              <th scope="col">at</th>
+              {sum.operandNames.map((name) => (
+                <th scope="col">{name}</th>
+              ))}
+              <th scope="col">{sum.termName}</th>
+              <th scope="col">sum so far</th>
+            </tr>
+          </thead>
+          <tbody>
+            {chooseRows(sum, current).map((index) => (
+              <TermRow sum={sum} at={index} picked={index === current} />
+            ))}
+          </tbody>
+          <tfoot>
+            <tr>
+              <th scope="row" colSpan={sum.operandNames.length + 1}>
+                sum of all {sum.terms.length}
+              </th>
+              <td colSpan={2}>
+                <Value shown={formatExact(sum.value)} />
+              </td>
+            </tr>
+          </tfoot>
+        </table>
       </div>
     </section>
   );

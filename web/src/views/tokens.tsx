@@ -61,7 +61,7 @@ function SidePanel({ app, side, title, dim }: { app: App; side: Side; title: str
 
 function PieceButton({ app, side, index, dim }: { app: App; side: Side; index: number; dim: "S" | null }) {
   const unknown = side.unknown[index];
-  const follow = app.follow.value;
+  const follow = app.followed.value;
   const pinned = dim !== null && follow?.dim === dim && follow.index === index;
   const text = (
     <>
@@ -74,7 +74,7 @@ function PieceButton({ app, side, index, dim }: { app: App; side: Side; index: n
   const current = dim === null ? app.step.value === index : pinned;
   const pick = () => {
     if (dim === null) app.step.value = index;
-    else app.follow.value = pinned ? null : { dim, index };
+    else app.followed.value = pinned ? null : { dim, index };
   };
   return (
     <button type="button" class={kind} aria-pressed={current} aria-label={dim === null ? `${label}: go to its step` : label} onClick={pick}>

@@ -85,7 +85,7 @@ function Findings({ app, findings }: { app: App; findings: Finding[] }) {
   const showFinding = ({ step, word }: Finding) => () => {
     if (step !== undefined) app.step.value = step;
     const index = app.manifest.value?.source.words.indexOf(word ?? null) ?? -1;
-    if (word !== undefined && index >= 0) app.follow.value = { dim: "S", index };
+    if (word !== undefined && index >= 0) app.followed.value = { dim: "S", index };
     app.goTo({ view: word !== undefined ? "align" : "output" });
   };
   return (

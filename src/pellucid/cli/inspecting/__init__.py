@@ -1,4 +1,4 @@
-"""`pellucid inspect`: what a model has learned, one small file for each question."""
+"""`pellucid inspect`: commands that measure what a model has learned, one small file for each."""
 
 import typer
 
@@ -54,13 +54,15 @@ for name, module in {
     "align": align,
     "length": length,
 }.items():
+    # \b keeps Click from rewrapping the examples as one paragraph.
     app.command(name, epilog=f"\b\nExamples:\n{module.EXAMPLES}")(report_errors(module.run))
 
 
 @app.callback()
 def inspect() -> None:
-    """What a model has learned, measured: tables, JSON and figures.
+    """Measure what a model has learned: tables, JSON and figures.
 
-    Each command works on any model directory, prints a table to standard output, writes JSON objects with --json and
-    draws with --plot FILE where there is something to see. They report what this model does, and promise nothing.
+    Each command works on any model directory and prints a table to standard output. With --json it writes JSON objects
+    instead; with --plot FILE, where there is something to see, it draws a figure. The commands report what this model
+    does; another model may do otherwise.
     """

@@ -1,4 +1,4 @@
-"""`pellucid inspect align`: word alignment read from cross-attention in every way, beside gold links."""
+"""`pellucid inspect align`: word alignment read from cross-attention in every way, compared with gold links."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,37 +25,39 @@ APART_HINT = "; if these links count punctuation marks as words, pass --apart"
 
 def run(
     model: Annotated[str, MODEL],
-    source: Annotated[str, typer.Option(metavar="FILE", help="sentences, one a line, plain or .gz")],
-    target: Annotated[str, typer.Option(metavar="FILE", help="a translation of each, line by line")],
+    source: Annotated[str, typer.Option(metavar="FILE", help="source sentences, one per line, plain or .gz")],
+    target: Annotated[str, typer.Option(metavar="FILE", help="their translations, line by line")],
     gold: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="known links, line by line: i-j is sure, ipj possible; i a source word, j a target word, from 0",
+            help="gold links, line by line: i-j is sure, ipj possible; i is a source word, j a target word, from 0",
         ),
     ] = None,
     apart: Annotated[
-        bool, typer.Option("--apart", help="count punctuation marks as words, as gold often does")
+        bool, typer.Option("--apart", help="count punctuation marks as words, as gold links often do")
     ] = False,
     dev_source: Annotated[
-        str | None, typer.Option(metavar="FILE", help="choose the layer on these sentences, not on those measured")
+        str | None,
+        typer.Option(metavar="FILE", help="choose the layer on these sentences instead of those that are measured"),
     ] = None,
-    dev_target: Annotated[str | None, typer.Option(metavar="FILE", help="and their translations")] = None,
-    heads: Annotated[int, typer.Option(min=0, help="heads shown of each side, the best first")] = 3,
+    dev_target: Annotated[str | None, typer.Option(metavar="FILE", help="their translations")] = None,
+    heads: Annotated[int, typer.Option(min=0, help="heads to show of each side, the best first")] = 3,
     links: Annotated[
-        str | None, typer.Option(metavar="FILE", help="write the links, as `translate --alignments` does")
+        str | None,
+        typer.Option(metavar="FILE", help="write the links into this file, as `translate --alignments` does"),
     ] = None,
-    sentence: Annotated[int, typer.Option(min=1, help="the line whose matrix is drawn")] = 1,
+    sentence: Annotated[int, typer.Option(min=1, help="number of the line whose matrix --plot draws")] = 1,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
-    """Word alignments from cross-attention, read in every way.
+    """Read word alignments from cross-attention in every way.
 
     On the output side a target word is linked by the rows of the decoder that write it, on the input side by those that
-    read it, one further. Weights are attention, norms how far a source piece moves the row. One link for each target
-    word (its largest) is what papers draw; "mutual" are the pairs of which either is the other's best, by shares of
-    both. The layer is chosen without gold, by how little its two directions disagree. With --gold come alignment error
-    rate (AER, lower is better), precision and recall, in per cent.
+    read it, one further. "Weights" are the attention, "norms" how far a source piece moves the row. "One each" links
+    each target word with its best source word, as papers do; "mutual" links pairs of words that are each other's best,
+    by shares of both. The layer is chosen without gold links, by how little its two directions disagree. --gold adds
+    alignment error rate (AER, lower is better), precision and recall, in per cent.
     """
     from pellucid.bundle import load_bundle
     from pellucid.evaluate.alignment import read_links, require_inside
@@ -67,36 +69,38 @@ def run(
     sources, targets = read_file_pair(source, target)
     if sentence > len(sources):
         raise ValueError(f"--sentence {sentence}: {source} has {len(sources):,} lines")
+    # Only what counts as a word changes; the model reads the texts as they are.
     spaced = [list(map(separate_punctuation, texts)) if apart else texts for texts in (sources, targets)]
-    known = None
+    gold_links = None
     if gold is not None:
         with name_file_in_errors(gold):
-            known = read_links(read_parallel_lines(gold, source))
+            gold_links = read_links(read_parallel_lines(gold, source))
+            # Gold that counts punctuation as words names words beyond the end: the hint says what to do.
             require_inside(
-                known, *([text.split() for text in texts] for texts in spaced), hint="" if apart else APART_HINT
+                gold_links, *([text.split() for text in texts] for texts in spaced), hint="" if apart else APART_HINT
             )
-    found = load_bundle(model)
-    pairs, reads = read_with_progress(found, sources, targets, spaced, known, f"{source} and {target}")
-    chosen_on = reads
+    bundle = load_bundle(model)
+    pairs, results = read_with_progress(bundle, sources, targets, spaced, gold_links, f"{source} and {target}")
+    choice_results = results  # by default the layer is chosen on the pairs that are measured
     if dev_source is not None and dev_target is not None:
         texts = read_file_pair(dev_source, dev_target)
-        parts = [list(map(separate_punctuation, each)) if apart else each for each in texts]
-        chosen_on = read_with_progress(found, *texts, parts, None, f"{dev_source} and {dev_target}")[1]
-    chosen = tuple(each.reading for each in choose_readings(chosen_on))
+        dev_spaced = [list(map(separate_punctuation, side)) if apart else side for side in texts]
+        choice_results = read_with_progress(bundle, *texts, dev_spaced, None, f"{dev_source} and {dev_target}")[1]
+    chosen_readings = tuple(result.reading for result in choose_readings(choice_results))
     if links is not None:
-        write_links(links, found, pairs)
+        write_links(links, bundle, pairs)
     if plot is not None:
         words = spaced[0][sentence - 1].split(), spaced[1][sentence - 1].split()
-        sure = known.sure[sentence - 1] if known else None
-        draw_alignment(plot, found, pairs[sentence - 1], words, reads, sure)
+        sure = gold_links.sure[sentence - 1] if gold_links else None
+        draw_alignment(plot, bundle, pairs[sentence - 1], words, results, sure)
     if json:
-        write_objects(alignment_objects(reads, chosen, known is not None))
+        write_objects(alignment_objects(results, chosen_readings, gold_links is not None))
     else:
-        write_alignment_tables(reads, chosen, heads, known is not None, len(pairs))
+        write_alignment_tables(results, chosen_readings, heads, gold_links is not None, len(pairs))
 
 
 def separate_punctuation(text: str) -> str:
-    """The text with spaces around its marks.
+    """Return the text with spaces around its punctuation marks.
 
     >>> separate_punctuation("«No», dijo.")
     '« No » , dijo .'
@@ -107,148 +111,160 @@ def separate_punctuation(text: str) -> str:
 
 
 def read_with_progress(
-    found: "Bundle",
+    bundle: "Bundle",
     sources: Sequence[str],
     targets: Sequence[str],
     spaced: Sequence[Sequence[str]],
     gold: "GoldLinks | None",
-    where: str,
+    files: str,
 ) -> "tuple[list[EncodedPair], list[ReadingResult]]":
-    """The pairs, and every reading of them; a bar for whoever looks on."""
+    """Return the pairs and the results of every reading, with a bar for whoever watches."""
     from pellucid.cli.progress import show_progress
     from pellucid.inspect.alignment import encode_alignment_pairs, measure_readings
 
-    pairs = encode_alignment_pairs(found.tokenizer, sources, targets, *spaced)
+    pairs = encode_alignment_pairs(bundle.tokenizer, sources, targets, *spaced)
     bar = show_progress(range(len(pairs)), len(pairs))
-    with name_file_in_errors(where):
-        reads = measure_readings(
-            found.model,
+    with name_file_in_errors(files):
+        results = measure_readings(
+            bundle.model,
             pairs,
             gold.sure if gold else None,
             gold.possible if gold else None,
+            # show_progress counts items that are taken from it: take as many as were read.
             lambda number: [next(bar, None) for _ in range(number)],
         )
-    next(bar, None)
-    return pairs, reads
+    next(bar, None)  # one more than there are, which closes the bar
+    return pairs, results
 
 
-def write_links(path: str, found: "Bundle", pairs: "Sequence[EncodedPair]") -> None:
-    """A line for each pair, in the Pharaoh format."""
+def write_links(path: str, bundle: "Bundle", pairs: "Sequence[EncodedPair]") -> None:
+    """Write the links of each pair on a line, in the Pharaoh format."""
     from pellucid.decode.translate import inference_only
     from pellucid.inspect.alignment import default_links
 
-    with open_output(path) as write, inference_only(found.model):
+    # The links are those of `translate --alignments`, whatever reading was chosen above.
+    with open_output(path) as write, inference_only(bundle.model):
         assert write is not None
-        for some in default_links(found.model, pairs):
-            write(" ".join(f"{i}-{j}" for i, j in some) + "\n")
+        for links in default_links(bundle.model, pairs):
+            write(" ".join(f"{i}-{j}" for i, j in links) + "\n")
 
 
 def rates_of_links(counts: "LinkCounts") -> "AlignmentRates":
-    """The rates of what was counted."""
+    """Return precision, recall and AER of counted links."""
     from pellucid.evaluate.alignment import rates_of_counts
 
     return rates_of_counts(counts.drawn, counts.right_sure, counts.right_possible, counts.sure)
 
 
 def alignment_objects(
-    reads: "Sequence[ReadingResult]", chosen: "Sequence[Reading]", known: bool
+    results: "Sequence[ReadingResult]", chosen_readings: "Sequence[Reading]", has_gold: bool
 ) -> Iterator[dict[str, Any]]:
-    """One for each reading, and one that says which was chosen and which is used."""
+    """Yield an object for each reading, and one that says which reading was chosen and which is used."""
     from dataclasses import asdict
 
     from pellucid.inspect.alignment import DEFAULT_READING
 
-    for each in reads:
-        told = {**asdict(each.reading), "disagreement": each.disagreement, "mean_norm": each.mean_norm}
-        scored = (
+    for result in results:
+        reading = {**asdict(result.reading), "disagreement": result.disagreement, "mean_norm": result.mean_norm}
+        rates = (
             {
-                "one_each": asdict(rates_of_links(each.best_source_word)),
-                "mutual": asdict(rates_of_links(each.mutually_best)),
+                "one_each": asdict(rates_of_links(result.best_source_word)),
+                "mutual": asdict(rates_of_links(result.mutually_best)),
             }
-            if known
+            if has_gold
             else {}
         )
-        yield {**told, **scored}
+        yield {**reading, **rates}
+    # The first two are choices that need no gold; the last is what translations are aligned by.
     names = ("least_disagreement", "largest_norm", "used")
-    yield dict(zip(names, map(asdict, (*chosen, DEFAULT_READING)), strict=True))
+    yield dict(zip(names, map(asdict, (*chosen_readings, DEFAULT_READING)), strict=True))
 
 
 def write_alignment_tables(
-    reads: "Sequence[ReadingResult]", chosen: "Sequence[Reading]", heads: int, known: bool, count: int
+    results: "Sequence[ReadingResult]", chosen_readings: "Sequence[Reading]", heads: int, has_gold: bool, count: int
 ) -> None:
-    """The tables: layers, then the best heads, then what was chosen and what is used."""
+    """Write the tables: layers, then the best heads, then which reading was chosen and which is used."""
     from pellucid.inspect.alignment import DEFAULT_READING, SIDES
 
-    by_name = {each.reading: each for each in reads}
-    head = ["reading", "disagree", "norm", *(["AER one each", "AER mutual", "precision", "recall"] if known else [])]
+    by_name = {result.reading: result for result in results}
+    head = ["reading", "disagree", "norm", *(["AER one each", "AER mutual", "precision", "recall"] if has_gold else [])]
     sides = "l" + "r" * (len(head) - 1)
     write_lines([f"{count:,} sentence pairs; everything but the mean norm of a layer in per cent", ""])
-    write_table([head, *(reading_row(each, known) for each in reads if each.reading.head is None)], sides)
+    write_table([head, *(reading_row(result, has_gold) for result in results if result.reading.head is None)], sides)
     for side in SIDES if heads else ():
-        of_side = [each for each in reads if each.reading.side == side and each.reading.head is not None]
+        heads_of_side = [
+            result for result in results if result.reading.side == side and result.reading.head is not None
+        ]
+        # Without links there is no AER: such a head comes last.
         best = sorted(
-            of_side, key=lambda each: (rates_of_links(each.best_source_word).aer or 1.0) if known else each.disagreement
+            heads_of_side,
+            key=lambda result: (
+                (rates_of_links(result.best_source_word).aer or 1.0) if has_gold else result.disagreement
+            ),
         )
-        write_lines(["", f"best heads, {side} side{', by AER' if known else ', by disagreement'}"])
-        write_table([head, *(reading_row(each, known) for each in best[:heads])], sides)
-    said = (
-        ("least disagreement, no gold needed", chosen[0]),
-        ("largest mean norm", chosen[1]),
+        write_lines(["", f"best heads, {side} side{', by AER' if has_gold else ', by disagreement'}"])
+        write_table([head, *(reading_row(result, has_gold) for result in best[:heads])], sides)
+    choices = (
+        ("least disagreement, no gold needed", chosen_readings[0]),
+        ("largest mean norm", chosen_readings[1]),
         ("used", DEFAULT_READING),
     )
-    write_lines(["", *(f"{why}: {name}{describe_error_rates(by_name[name]) if known else ''}" for why, name in said)])
+    write_lines(
+        ["", *(f"{why}: {name}{describe_error_rates(by_name[name]) if has_gold else ''}" for why, name in choices)]
+    )
 
 
-def reading_row(read: "ReadingResult", known: bool) -> list[str]:
-    """One reading as cells."""
-    norm = "" if read.mean_norm is None else f"{read.mean_norm:.2f}"
-    cells = [str(read.reading), f"{100 * read.disagreement:.1f}", norm]
-    if known:
-        one, mutual = rates_of_links(read.best_source_word), rates_of_links(read.mutually_best)
-        cells += [format_percent(each) for each in (one.aer, mutual.aer, mutual.precision, mutual.recall)]
+def reading_row(result: "ReadingResult", has_gold: bool) -> list[str]:
+    """Return the result of one reading as cells of a table."""
+    norm = "" if result.mean_norm is None else f"{result.mean_norm:.2f}"
+    cells = [str(result.reading), f"{100 * result.disagreement:.1f}", norm]
+    if has_gold:
+        one_each, mutual = rates_of_links(result.best_source_word), rates_of_links(result.mutually_best)
+        cells += [format_percent(rate) for rate in (one_each.aer, mutual.aer, mutual.precision, mutual.recall)]
     return cells
 
 
-def describe_error_rates(read: "ReadingResult") -> str:
-    """Its error rates in words."""
-    one, mutual = rates_of_links(read.best_source_word).aer, rates_of_links(read.mutually_best).aer
-    return f"; AER {format_percent(one)} with one link for each target word, {format_percent(mutual)} with mutual ones"
+def describe_error_rates(result: "ReadingResult") -> str:
+    """Return the error rates of a reading in words."""
+    best, mutual = rates_of_links(result.best_source_word).aer, rates_of_links(result.mutually_best).aer
+    return f"; AER {format_percent(best)} with one link for each target word, {format_percent(mutual)} with mutual ones"
 
 
 def format_percent(share: float | None) -> str:
-    """A share of 1 in per cent; a dash where there is none."""
+    """Return a share of 1 in per cent, or a dash for None."""
     return "-" if share is None else f"{100 * share:.1f}"
 
 
 def draw_alignment(
     path: str,
-    found: "Bundle",
+    bundle: "Bundle",
     pair: "EncodedPair",
     words: tuple[list[str], list[str]],
-    reads: "Sequence[ReadingResult]",
+    results: "Sequence[ReadingResult]",
     gold: set[tuple[int, int]] | None,
 ) -> None:
-    """The matrix of one pair, and the layers beside each other."""
+    """Draw the matrix of one pair, and AER or disagreement layer by layer."""
     from pellucid.inspect.alignment import KINDS, SIDES, alignment_table
     from pellucid.plots.alignment import draw_alignment_figure
 
-    values, drawn = alignment_table(found.model, pair)
-    known = gold is not None
+    values, links = alignment_table(bundle.model, pair)
+    has_gold = gold is not None
     lines = {
         f"{side} side, {kind}": [
-            100 * ((rates_of_links(each.mutually_best).aer or 0.0) if known else each.disagreement)
-            for each in reads
-            if (each.reading.side, each.reading.kind) == (side, kind)
-            and each.reading.layer is not None
-            and each.reading.head is None
+            100 * ((rates_of_links(result.mutually_best).aer or 0.0) if has_gold else result.disagreement)
+            for result in results
+            if (result.reading.side, result.reading.kind) == (side, kind)
+            and result.reading.layer is not None
+            and result.reading.head is None
         ]
         for side in SIDES
         for kind in KINDS
     }
-    name = "AER of mutual links, per cent" if known else "disagreement of two directions, per cent"
+    # Without gold there is no error to draw: the disagreement of the two directions stands in for it.
+    name = "AER of mutual links, per cent" if has_gold else "disagreement of two directions, per cent"
     save_figure(
         path,
         lambda file: draw_alignment_figure(
-            values.numpy(), *words, file, links=drawn, gold=gold, lines=lines, measure=name
+            values.numpy(), *words, file, links=links, gold=gold, lines=lines, measure=name
         ),
     )

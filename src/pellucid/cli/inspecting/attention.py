@@ -81,6 +81,7 @@ def run(
     from pellucid.inspect import attention
 
     require_figure(plot)
+    # Paths and options are checked before the model is loaded.
     for path, ending in ((csv_file, ".csv"), (html, ".html")):
         require_figure(path, endings=(ending,))
     number = parse_head(head)
@@ -89,11 +90,12 @@ def run(
         word, rollout, distances, {**table_options, "--head": number is not None, "--stage": stage != "pattern"}
     )
     loaded = load(model)
+    # A wrong name is reported before the search.
     attention.require_attention(loaded.bundle.model.config, where)
     stack = where.partition(".")[0]
     tensors = ("products", "scores", "pattern", "allowed", "v", "head_output", "output")
     names = [f"{where}.{tensor}" for tensor in tensors]
-    if rollout or distances:
+    if rollout or distances:  # both need the self-attention of every layer of the stack
         names = [f"{stack}.*.self.pattern", f"{stack}.*.self.allowed"]
     trace = trace_tensors(loaded, sentence, target, where, names)
     if distances:
@@ -188,7 +190,7 @@ def table_lines(table: "AttentionTable", trace: "Trace", pieces: bool) -> Iterat
     yield from format_matrix(table.rows, table.columns, table.values, 3 if weights else 2, sums=weights)
     yield ""
     yield from sum_line(table)
-    if not weights and not pieces:
+    if not weights and not pieces:  # the user asked for words, by not asking for pieces, and gets pieces
         yield f"piece by piece: {table.stage} of pieces do not add up to those of their word, as weights do"
     if table.stage == "rollout":
         yield "rollout is a rule of thumb: it ignores how much each layer really mixes and what the values hold"
@@ -237,6 +239,7 @@ def write_table_files(
                 column_name="is read",
                 signed=not weights,
                 absent=True,
+                # Weights share one scale, so that figures of different heads can be compared.
                 high=1.0 if weights else None,
                 cells=[
                     ["" if value is None else f"{value:.2f}" for value in row] for row in rows_as_json(table.values)
@@ -248,8 +251,10 @@ def write_table_files(
 def table_as_csv(table: "AttentionTable") -> str:
     """Return the table as CSV, the reading words in its first column; cells that may not be read are empty."""
     text = io.StringIO()
+    # By default, the csv module ends lines with a carriage return too.
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["", *table.columns])
+    # Nine significant digits tell all float32 numbers apart.
     for name, row in zip(table.rows, rows_as_json(table.values), strict=True):
         writer.writerow([name, *("" if value is None else f"{value:.9g}" for value in row)])
     return text.getvalue()

@@ -43,6 +43,7 @@ def run(
     from pellucid.inspect.input_vectors import input_vectors
 
     require_figure(plot)
+    # A position is needed to compute the vectors even if none is shown.
     vectors = input_vectors(load_bundle(model), word, side, at or 0)
     if plot:
         draw_vectors(vectors, at is not None, plot, f"{side} embedding of {word}")
@@ -76,7 +77,7 @@ def vector_length(vector: "np.ndarray") -> float:
 
 def vector_lines(vector: "InputVector", with_position: bool) -> Iterator[str]:
     """Yield the numbers of one piece: row, scaled row and, with a position, the input of the first layer."""
-    width = len(vector.row)
+    width = len(vector.row)  # d_model
     yield f"{escape_controls(vector.piece)}, id {vector.id}: {width} numbers, length {vector_length(vector.row):.4f}"
     yield from number_grid(vector.row)
     yield ""
@@ -118,7 +119,7 @@ def draw_vectors(vectors: "list[InputVector]", with_position: bool, plot: str, t
         panels[f"{vector.piece}: row of the table"] = vector.row
         if with_position:
             panels[f"{vector.piece}: times sqrt(d_model)"] = vector.scaled
-            if vector.position is not None:
+            if vector.position is not None:  # not every kind of position adds a vector
                 panels[f"position {vector.at}"] = vector.position
             panels[f"{vector.piece} at {vector.at}: what the first layer reads"] = vector.input
     save_figure(plot, lambda path: draw_spectrum(panels, path, title=title))

@@ -1,4 +1,4 @@
-"""`pellucid inspect heads`: what each head does, and how much it matters."""
+"""`pellucid inspect heads`: measures what each attention head does, and how much it matters."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,49 +33,57 @@ CURVES = ("loss", "chrf", "bleu")
 
 def run(
     model: Annotated[str, MODEL],
-    source: Annotated[str, typer.Option(metavar="FILE", help="sentences, one a line, plain or .gz")],
+    source: Annotated[str, typer.Option(metavar="FILE", help="source sentences, one per line, plain or .gz")],
     target: Annotated[str, typer.Option(metavar="FILE", help="their translations, line by line")],
     counts: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="text that says which source pieces are rare; without it, the sentences do"),
+        typer.Option(
+            metavar="FILE", help="text to count rare source pieces in; without it, they are counted in --source"
+        ),
     ] = None,
     conllu: Annotated[
-        str | None, typer.Option(metavar="FILE", help="parsed sentences of the source language, in CoNLL-U")
+        str | None, typer.Option(metavar="FILE", help="parsed sentences of the source language, in CoNLL-U format")
     ] = None,
     alignments: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="gold word alignments (0-0 1-2 ...); without it, the model's own are taken"),
+        typer.Option(metavar="FILE", help="gold word alignments (0-0 1-2 ...); without them, the model's own are used"),
     ] = None,
-    lines: Annotated[int, typer.Option(min=0, help="pairs looked at, spread evenly over the files; 0 is all")] = 400,
+    lines: Annotated[
+        int, typer.Option(min=0, help="number of pairs to study, spread evenly over the files; 0: all")
+    ] = 400,
     chrf: Annotated[
-        bool, typer.Option("--chrf", help="also translate with each head silent: chrF, with paired bootstrap; slow")
+        bool, typer.Option("--chrf", help="also translate with each head silent, for chrF with paired bootstrap; slow")
     ] = False,
     curve: Annotated[
-        str, typer.Option(metavar="loss|chrf|bleu", help="what is drawn against heads kept; scores translate")
+        str,
+        typer.Option(
+            metavar="loss|chrf|bleu", help="measure to draw against heads kept; for the scores, all is translated"
+        ),
     ] = "loss",
     among: Annotated[
-        str, typer.Option(metavar="all|encoder|decoder|cross", help="heads that the curve takes away; the rest stay")
+        str, typer.Option(metavar="all|encoder|decoder|cross", help="heads that the curve removes; all others stay")
     ] = "all",
-    points: Annotated[int, typer.Option(min=2, help="points of the curve")] = 9,
-    random: Annotated[int, typer.Option(min=1, help="random orders drawn beside the others")] = 3,
-    beam: Annotated[int, typer.Option(min=1, help="of what is translated")] = 1,
-    samples: Annotated[int, typer.Option(min=1, help="test sets that the bootstrap draws")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="of random orders and of the bootstrap")] = 1,
+    points: Annotated[int, typer.Option(min=2, help="number of points of the curve")] = 9,
+    random: Annotated[int, typer.Option(min=1, help="number of random orders to compare with")] = 3,
+    beam: Annotated[int, typer.Option(min=1, help="beam for translating")] = 1,
+    samples: Annotated[int, typer.Option(min=1, help="number of test sets that the bootstrap draws")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="random seed of the random orders and of the bootstrap")] = 1,
     badges: Annotated[
         str | None, typer.Option(metavar="FILE", help="write roles and importance of the heads as one JSON object")
     ] = None,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
-    """What each head does, and how much it matters.
+    """Measure what each head does, and how much it matters.
 
-    For every head of self-attention and cross-attention: how sure it is, how much it gives to marks, whether it reads a
-    neighbour (-1, +1), rare words (R), aligned words (A) or, given parsed sentences, a relation (S); what its silence
-    costs, in loss and with --chrf in chrF; how steep the loss is in it. Then the loss, or with --curve a score, against
-    heads kept, by both kinds of importance and by random orders.
+    For every head of self-attention and cross-attention, show how confident it is, how much weight it gives to special
+    tokens, whether it reads a neighbour (-1, +1), rare words (R), aligned words (A) or, given parsed sentences, a
+    syntactic relation (S); what its silence costs, in loss and with --chrf in chrF; and the gradient of the loss with
+    respect to it. Then show the loss, or with --curve a score, against heads kept, by both kinds of importance and by
+    random orders.
 
-    The end mark of the source and the start mark of the target are left out, as queries and as keys: their share stands
-    by itself, as sink. Loss is in nats a piece, with the true translation before it.
+    The end mark of the source and the start mark of the target are left out, as queries and as keys; the weight they
+    get is shown on its own, as sink. Loss is in nats per piece, with teacher forcing.
     """
     from pellucid.bundle import load_bundle
     from pellucid.cli.inspecting.heads_report import HeadReport, badges_for_page, head_objects, head_report_lines
@@ -87,59 +95,66 @@ def run(
     from pellucid.inspect.study_pairs import count_batches, encode_study_pairs, spread_evenly
 
     if curve not in CURVES:
-        raise ValueError(f"--curve {curve!r} is nothing that can be drawn; choose one of {', '.join(CURVES)}")
+        raise ValueError(f"--curve {curve!r} cannot be drawn; choose one of {', '.join(CURVES)}")
     require_figure(plot)
+    # Badges are written after the measuring, so their folder is checked before it.
     if badges is not None and not Path(badges).resolve().parent.is_dir():
         raise ValueError(f"--badges {badges}: {Path(badges).parent} is not a folder")
+    # Missing files are found now, not after minutes of measuring; "-" stands for a file that was not named.
     for path in (counts, conllu, alignments):
         require_file(path or "-")
     sources, targets = read_file_pair(source, target)
-    chosen = spread_evenly(sources, lines)
+    line_numbers = spread_evenly(sources, lines)
     gold = None if alignments is None else read_gold_links(alignments, sources, targets)
-    parsed = []
+    parsed_sentences = []
     if conllu is not None:
         with name_file_in_errors(conllu):
-            parsed = list(parsing.read_conllu(read_sentences(conllu)))
+            parsed_sentences = list(parsing.read_conllu(read_sentences(conllu)))
     bundle = load_bundle(model)
     transformer, config = bundle.model, bundle.model.config
-    every, kept = importance.list_heads(config), importance.list_heads(config, among)
-    if not every:
+    # The table has every head; the curve takes away those of --among only.
+    all_heads, curve_heads = importance.list_heads(config), importance.list_heads(config, among)
+    if not all_heads:  # pruning may have removed them all
         raise ValueError(f"{model} has no attention head left to look at")
     with name_file_in_errors(f"{source} and {target}"):
         pairs = encode_study_pairs(
             bundle.tokenizer,
             config,
-            [sources[n] for n in chosen],
-            [targets[n] for n in chosen],
+            [sources[n] for n in line_numbers],
+            [targets[n] for n in line_numbers],
             None if counts is None else read_sentences(counts),
-            chosen,
+            line_numbers,
         )
 
     steps = count_batches(pairs, config)
-    with measurement_bar("patterns", steps) as done:
-        right = None if gold is None else [gold[n] for n in chosen]
-        looked = study.study_patterns(transformer, bundle.tokenizer, pairs, right, done)
-    followed, notes = follow_syntax(transformer, bundle.tokenizer, parsed) if parsed else ([], [])
-    with measurement_bar("importance", steps * (len(every) + 2)) as done:
-        weighed = study.measure_importance(transformer, pairs, done)
+    with measurement_bar("patterns", steps) as advance:
+        # Gold has a line for each line of the files; the study took some of them.
+        links = None if gold is None else [gold[n] for n in line_numbers]
+        patterns = study.study_patterns(transformer, bundle.tokenizer, pairs, links, advance)
+    relations, notes = follow_syntax(transformer, bundle.tokenizer, parsed_sentences) if parsed_sentences else ([], [])
+    # One pass without silence, one for each silent head, and one for the gradients.
+    with measurement_bar("importance", steps * (len(all_heads) + 2)) as advance:
+        measured = study.measure_importance(transformer, pairs, advance)
 
-    silenced = SilencedTranslator(bundle, [text for text, _ in pairs.texts], [text for _, text in pairs.texts], beam)
+    translator = SilencedTranslator(bundle, [text for text, _ in pairs.texts], [text for _, text in pairs.texts], beam)
     changes = None
     if chrf:
-        with measurement_bar("chrF", len(every)) as done:
-            changes = silenced.changes(every, "chrf", samples, seed, done)
-    orders = weighed.orders(config, among, random, seed)
-    numbers = importance.kept_counts(len(kept), points)
-    with measurement_bar("curve", len(orders) * len(numbers) * (steps if curve == "loss" else 1)) as done:
+        with measurement_bar("chrF", len(all_heads)) as advance:
+            changes = translator.changes(all_heads, "chrf", samples, seed, advance)
+    # The curve removes heads in the order of each importance, and in random orders to compare with.
+    orders = measured.orders(config, among, random, seed)
+    counts_kept = importance.kept_counts(len(curve_heads), points)
+    # Loss advances with each batch; a score needs all translations of a point, and advances with each point.
+    with measurement_bar("curve", len(orders) * len(counts_kept) * (steps if curve == "loss" else 1)) as advance:
         if curve == "loss":
-            curves = study.loss_curves(transformer, pairs, orders, numbers, done)
+            curves = study.loss_curves(transformer, pairs, orders, counts_kept, advance)
         else:
-            curves = silenced.curves(orders, numbers, curve, done)
+            curves = translator.curves(orders, counts_kept, curve, advance)
 
-    roles = study.award_badges(looked, followed)
+    roles = study.award_badges(patterns, relations)
     notes = [*pairs.notes, *notes]
     report = HeadReport(
-        looked, weighed, followed, roles, changes, curves, curve, among, gold is not None, len(pairs), notes
+        patterns, measured, relations, roles, changes, curves, curve, among, gold is not None, len(pairs), notes
     )
     if badges is not None:
         with open_output(badges) as write:
@@ -156,7 +171,7 @@ def run(
 
 
 def read_gold_links(path: str, sources: Sequence[str], targets: Sequence[str]) -> "list[Links]":
-    """The sure links of each pair; ValueError, naming the line, for a file that has not just these."""
+    """Return the sure links of each pair; raise ValueError, naming the line, if the file does not fit the pairs."""
     from pellucid.evaluate.alignment import read_links, require_inside
 
     with name_file_in_errors(path):

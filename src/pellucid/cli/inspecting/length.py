@@ -43,7 +43,7 @@ def run(
     from pellucid.evaluate.scores import chrf_score
     from pellucid.inspect.lengths import bucket_by_length, join_lines
 
-    SearchConfig(beam=beam)
+    SearchConfig(beam=beam)  # refuses an impossible beam before a file or the model is read
     require_figure(plot)
     if join < 1:
         raise ValueError(f"--join is {join}, it must be 1 or more")
@@ -52,6 +52,7 @@ def run(
     with name_file_in_errors(f"{source} and {target}"):
         measured, left_out = measure_sentences(loaded, source_lines, target_lines, beam)
         trained = loaded.manifest.get("longest_source")
+        # An entry that is missing or None says that nobody knows, as after training on from such a model.
         longest = trained if isinstance(trained, int) else None
         buckets = bucket_by_length(
             measured, lambda texts, references: chrf_score(texts, references, loaded.lowercase)["score"], longest
@@ -59,6 +60,7 @@ def run(
     if plot:
         from pellucid.plots.lengths import draw_by_length
 
+        # A bucket is drawn at the middle of its lengths.
         middles = [(bucket.first + bucket.last) / 2 for bucket in buckets]
         numbers = [bucket.loss for bucket in buckets], [bucket.chrf for bucket in buckets]
         save_figure(plot, lambda path: draw_by_length(middles, *numbers, path, longest_seen=longest))
@@ -94,7 +96,7 @@ def measure_sentences(
         if len(source_ids[n]) <= limit and len(target_ids[n]) <= limit and sources[n].strip()
     ]
     lines, line_references = [sources[n] for n in fits], [references[n] for n in fits]
-    scores = loaded.score(lines, line_references)
+    scores = loaded.score(lines, line_references)  # of the references: loss needs no search
     # Refused, not split: a line translated in parts says nothing of its length. 64 at a time, so that the bar moves.
     translations = loaded.translate_stream(lines, 64, beam=beam, too_long="refuse")
     measured = [

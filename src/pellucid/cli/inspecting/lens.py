@@ -61,10 +61,10 @@ def run(
         return
     write_lines([trace.source.text, f"→ {trace.target.text}", ""])
     columns = []
-    for step, (reads, written) in enumerate(zip(lens.inputs, lens.written, strict=True)):
+    for step, (reads, piece) in enumerate(zip(lens.inputs, lens.written, strict=True)):
         layer_cells = [row[step] for row in lens.rows]
         cells = [f"{escape_controls(cell.top[0].piece)} {cell.top[0].prob:.2f}" for cell in layer_cells]
-        columns.append([str(step + 1), escape_controls(reads), escape_controls(written), *cells])
+        columns.append([str(step + 1), escape_controls(reads), escape_controls(piece), *cells])
     write_lines(format_blocks(columns, ["step", "reads", "writes", *lens.places], Terminal.of_stdout().width))
     # A step is settled at the first layer from which on its piece is the likeliest; None if it never is.
     settled = [layer for layer in lens.settled if layer is not None]
@@ -90,7 +90,7 @@ def draw_lens(lens: "Lens", plot: str, title: str) -> None:
             rows=lens.places,
             columns=lens.inputs,
             column_name="reads",
-            high=1.0,
+            high=1.0,  # probabilities
             cells=words,
         ),
     )

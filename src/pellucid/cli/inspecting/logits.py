@@ -25,7 +25,7 @@ def run(
     sentence: Annotated[str | None, typer.Argument(metavar="[SENTENCE]", help="what it translates")] = None,
     step: Annotated[int, typer.Option(metavar="N", help="of which step, 1 first; 0: of every step")] = 0,
     target: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="a translation to look at, instead of one that is searched for")
+        str | None, typer.Option(metavar="TEXT", help="look into this translation instead of searching for one")
     ] = None,
     count: Annotated[int, typer.Option("--count", "-k", help="candidates shown, at most 20")] = 5,
     given: Annotated[
@@ -39,9 +39,10 @@ def run(
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
-    """What softmax makes of logits.
+    """Show the probabilities that softmax makes of logits.
 
-    Of logits that are given, exactly; or of the candidates of each step in which a model writes its translation.
+    Show them for logits that you give, exactly, or for the candidates of each step in which a model writes its
+    translation.
     """
     require_figure(plot)
     if (given is None) == (model is None):

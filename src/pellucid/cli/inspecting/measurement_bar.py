@@ -8,7 +8,7 @@ from contextlib import contextmanager
 @contextmanager
 def measurement_bar(title: str, total: int) -> Iterator[Callable[[], object]]:
     """Show a bar of `total` steps; yield a function to call after each."""
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty():  # results may go to the terminal too: nothing is written before the measuring ends
         yield lambda: None
         return
     from rich.console import Console

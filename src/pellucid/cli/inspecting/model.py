@@ -59,6 +59,7 @@ def run(
         return
     rows = [["module", "kind", "array", "shape", "", "numbers"]]
     for array in arrays if each else list(arrays_without_repeats(arrays)):
+        # A shared array counts where it stands first, and there is called trained or fixed.
         state = f"is {array.shared_with}" if array.shared_with else "trained" if array.trained else "fixed"
         shape = " × ".join(f"{n:,}" for n in array.shape)
         rows.append(
@@ -86,6 +87,7 @@ def arrays_by_layer(arrays: "Sequence[Array]") -> "Iterator[tuple[tuple[str, str
         match = re.match(r"(encoder|decoder)\.(\d+)\.", array.name)
         return (match[1], match[2]) if match else ("", array.module)
 
+    # groupby joins neighbours only, and arrays of a layer follow one another.
     for key, group in groupby(arrays, key=layer):
         yield key, list(group)
 
@@ -100,7 +102,7 @@ def arrays_without_repeats(every_array: "Sequence[Array]") -> "Iterator[Array]":
     previous: list[tuple] = []
     for (stack, _), arrays in arrays_by_layer(every_array):
         signature = layer_signature(arrays)
-        if not (stack and signature == previous):
+        if not (stack and signature == previous):  # embeddings and norms outside of layers are always listed
             yield from arrays
         previous = signature
 
@@ -113,6 +115,7 @@ def describe_equal_layers(every_array: "Sequence[Array]") -> Iterator[str]:
     for (stack, number), arrays in arrays_by_layer(every_array):
         signature = layer_signature(arrays)
         if stack and signature == previous:
+            # The first layer of the run gives its name, however many follow it.
             repeats.setdefault(first, []).append(f"{stack}.{number}")
         else:
             first = f"{stack}.{number}"

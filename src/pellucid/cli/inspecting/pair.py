@@ -48,6 +48,7 @@ def run(
     if count < 1:
         raise ValueError(f"--count is {count}, it must be 1 or more")
     loaded = load(model)
+    # Wrong names are reported before the search.
     require_head(loaded.bundle.model.config, where, head)
     names = [f"{where}.{tensor}" for tensor in ("q", "k", "scores", "allowed", "pattern")]
     trace = trace_tensors(loaded, sentence, target, where, names)
@@ -71,6 +72,7 @@ def product_lines(pair: "QueryKeyPair", count: int) -> Iterator[str]:
     yield f"= q · k              {pair.product:+.4f}"
     yield f"/ sqrt(d_k)          / sqrt({pair.width}) = {pair.width**0.5:.4f}"
     yield f"= score              {pair.score:+.4f}"
+    # The decoder may not read later positions, so the number of keys depends on the query.
     keys = f"number {pair.rank} of {pair.keys} that may be read"
     yield f"softmax: weight      {pair.weight:.4f}, {keys}; even weights would be {1 / pair.keys:.4f}"
     yield ""
@@ -83,6 +85,7 @@ def draw_plane(pair: "QueryKeyPair", plane: "QueryKeyPlane", plot: str) -> None:
     """Draw queries and keys as arrows, those of the pair in bold."""
     from pellucid.plots.arrows import draw_arrows
 
+    # Lengths off the plane are lost: the title says how much of them is kept.
     title = f"{pair.attention}, head {pair.head}: the plane keeps {plane.kept:.0%} of the squared lengths"
     groups = {"queries": (plane.queries, plane.query_labels), "keys": (plane.keys, plane.key_labels)}
     marked = {"queries": pair.query_place, "keys": pair.key_place}

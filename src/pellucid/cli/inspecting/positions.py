@@ -1,4 +1,4 @@
-"""`pellucid inspect positions`: what each position is given."""
+"""`pellucid inspect positions`: the vectors that mark positions, and how similar they are."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
@@ -18,23 +18,27 @@ EXAMPLES = """\
   pellucid inspect positions runs/demo/best --count 100 --json"""
 
 DISTANCES_SHOWN = (1, 2, 5, 10, 20, 50)
-PAPER_D_MODEL = 512
+PAPER_D_MODEL = 512  # of the base model in the paper
 DIMENSIONS_SHOWN = 6
-"""Dimensions that the table shows at each end."""
+"""First dimensions that the table shows if there are more than twice as many; two of the last follow."""
 
 
 def run(
     model: Annotated[str, MODEL],
-    count: Annotated[int, typer.Option(metavar="N", help="how many positions")] = 64,
-    text: Annotated[str | None, typer.Option(metavar="TEXT", help="only the positions of this text's pieces")] = None,
-    side: Annotated[str, typer.Option(metavar="source|target", help="of the encoder, or of the decoder")] = "source",
+    count: Annotated[int, typer.Option(metavar="N", help="number of positions")] = 64,
+    text: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="show only the positions of this text's pieces")
+    ] = None,
+    side: Annotated[
+        str, typer.Option(metavar="source|target", help="positions of the encoder or of the decoder")
+    ] = "source",
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
-    """What each position is given, and how positions differ.
+    """Show the position vectors and how they differ.
 
-    The table, its wavelengths and the similarity of positions; and beside the paper's formula what code gives in which
-    the exponent is doubled by mistake, as an article has it.
+    Show the table, its wavelengths and the similarity of positions; then, compared with the paper's formula, the table
+    that results if code doubles the exponent by mistake, as in an article.
     """
     from pellucid.bundle import load_bundle
     from pellucid.inspect.positions import (
@@ -53,17 +57,23 @@ def run(
     if text is not None:
         [ids] = getattr(loaded.tokenizer, f"encode_{side}")([text])
         pieces = getattr(loaded.tokenizer, f"{side}_pieces")(ids)
-        count = len(pieces)
+        count = len(pieces)  # --text decides, whatever --count says
     table = position_vectors(loaded.model, count, side)
     width, by_distance = table.values.shape[1], table.by_distance()
     sinusoidal = table.kind in ("sinusoidal", "rotary")
+    # Learned positions have no wavelengths.
     waves = wavelengths(width) if sinusoidal else None
-    wrong = [compare_with_wrong_table(each) for each in dict.fromkeys((PAPER_D_MODEL, width)) if each % 2 == 0]
+    # At the paper's width and at this model's; sines and cosines come in pairs, which an odd width cannot hold.
+    comparisons = [
+        compare_with_wrong_table(d_model) for d_model in dict.fromkeys((PAPER_D_MODEL, width)) if d_model % 2 == 0
+    ]
     if plot:
-        from pellucid.plots.positions import draw_positions as drawn
+        from pellucid.plots.positions import draw_positions
 
         curves = (paper_table(4, width)[3], doubled_exponent_table(4, width)[3]) if width % 2 == 0 else None
-        save_figure(plot, lambda path: drawn(table.values, table.similarity, path, wavelengths=waves, curves=curves))
+        save_figure(
+            plot, lambda path: draw_positions(table.values, table.similarity, path, wavelengths=waves, curves=curves)
+        )
     if json:
         write_objects(
             [
@@ -75,19 +85,20 @@ def run(
                     "wavelengths": waves,
                     "cosine_by_distance": by_distance,
                     "first_rise": table.first_rise,
-                    "wrong_code": wrong,
+                    "wrong_code": comparisons,
                 }
             ]
         )
         return
     write_lines([f"{table.kind} positions, {'trained' if table.trained else 'fixed'}; {width} numbers each", ""])
     ends = range(width) if width <= 2 * DIMENSIONS_SHOWN else [*range(DIMENSIONS_SHOWN), *range(width - 2, width)]
-    gap = len(ends) < width
+    gap = len(ends) < width  # then a column of dots stands before the last two dimensions
     rows = [["position", *(["piece"] * bool(pieces)), *(f"dim {d}" for d in ends)]]
-    for place in range(min(count, 12)):
-        numbers = [f"{table.values[place, d]:.4f}" for d in ends]
-        rows.append([str(place), *([pieces[place]] if pieces else []), *numbers])
+    for position in range(min(count, 12)):  # --json has them all
+        numbers = [f"{table.values[position, d]:.4f}" for d in ends]
+        rows.append([str(position), *([pieces[position]] if pieces else []), *numbers])
     if gap:
+        # Row 0 holds the heads of the columns.
         rows = [[*row[:-2], "..." if n else "", *row[-2:]] for n, row in enumerate(rows)]
     write_table(rows, "r" + "l" * bool(pieces) + "r" * (len(rows[0]) - 1 - bool(pieces)))
     if waves is not None:
@@ -97,11 +108,11 @@ def run(
         "never rises" if table.first_rise is None else f"first rises from {table.first_rise - 1} to {table.first_rise}"
     )
     write_lines(["", f"mean cosine of positions by distance: {', '.join(near)}; it {rise}" if near else ""])
-    write_lines(line for each in wrong for line in wrong_table_lines(each))
+    write_lines(line for comparison in comparisons for line in wrong_table_lines(comparison))
 
 
 def wrong_table_lines(wrong: "WrongTable") -> Iterator[str]:
-    """What doubling the exponent does."""
+    """Yield lines on the table with a doubled exponent, compared with the paper's."""
     yield ""
     at = f"at d = {wrong.d_model}, position {wrong.position}"
     yield f"10000^(2i/d) with i = 0, 2, 4, ... instead of 10000^(i/d), {at}:"

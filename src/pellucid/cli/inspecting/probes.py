@@ -1,4 +1,4 @@
-"""`pellucid inspect probes`: sentences with a wish, and what this model really does."""
+"""`pellucid inspect probes`: compares what articles wish attention to do with what a model does."""
 
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
@@ -24,25 +24,28 @@ EXAMPLES = """\
 def run(
     model: Annotated[str, MODEL],
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME...]", help="which probes; if left out, all of them")
+        list[str] | None, typer.Argument(metavar="[NAME...]", help="probes to run; default: all of them")
     ] = None,
     file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="your own, in TOML, instead of the gallery, as said above")
+        str | None,
+        typer.Option(
+            metavar="FILE", help="TOML file with probes of your own, as described above, instead of the gallery"
+        ),
     ] = None,
-    each: Annotated[bool, typer.Option("--each", help="a row for every head, not one for each layer")] = False,
+    each: Annotated[bool, typer.Option("--each", help="show a row for every head, not one for each layer")] = False,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
-    """What attention does where articles say what it should do.
+    """Compare what attention does with what articles say.
 
-    Each probe is a sentence, a word that reads, and an order in which it should read others. Counted are the heads that
-    read so, by weights and by norms (weight times |v W_O|, how far a word moves the row), beside how many would by
-    chance (a word of several pieces is read more by chance, and that is counted in). Nothing is promised: attention
+    Each probe is a sentence, a word that reads, and the order in which it should read other words. The command counts
+    the heads that do, by weights and by norms (weight times |v W_O|, how far a word moves the row), and shows how many
+    would by chance, counting in that a word of several pieces is read more by chance. Nothing is promised: attention
     that reads otherwise may translate as well.
 
     A file of your own has, for each probe, the line [[probe]] and then name = "cat-sat", sentence = "The cat sat.",
-    word = "sat", order = ["cat", "The"]; words of one rank stand in a list of their own. where = "decoder" or "cross"
-    takes a target = "..." too.
+    word = "sat", order = ["cat", "The"]; words of the same rank are put into a list of their own. A probe with
+    where = "decoder" or "cross" takes target = "..." too.
     """
     from pellucid.api import load
     from pellucid.inspect.probes import read_gallery, read_probes, run_probe
@@ -52,77 +55,82 @@ def run(
     loaded = load(model)
     config = loaded.bundle.model.config
 
-    def ask(sentence: str, target: str, keep: list[str]):
+    def trace_probe(sentence: str, target: str, keep: list[str]):
         return loaded.trace(sentence, target=target, keep=keep)
 
-    found, left_out = [], []
+    results, left_out = [], []
     for probe in probes:
         try:
-            found.append(run_probe(probe, ask, config))
+            results.append(run_probe(probe, trace_probe, config))
         except ValueError as error:
-            if file or names:
+            if file or names:  # the user asked for just this one; of the gallery the others are still run
                 raise
             left_out.append(f"left out: {error}")
-    if not found:
+    if not results:
         raise ValueError("; ".join(left_out))
     for line in left_out:
         typer.echo(line, err=True)
     if plot:
-        draw_probes(found, plot)
+        draw_probes(results, plot)
     if json:
-        write_objects(map(result_as_object, found))
+        write_objects(map(result_as_object, results))
         return
-    for result in found:
+    for result in results:
         write_lines([*probe_lines(result, each), ""])
-    write_lines(summary_lines(found))
+    write_lines(summary_lines(results))
 
 
 def choose_probes(probes: "Sequence[Probe]", names: Sequence[str]) -> "list[Probe]":
-    """Those with these names, or all; ValueError for a name there is not."""
-    known = {probe.name: probe for probe in probes}
+    """Return the probes with these names, or all; raise ValueError for an unknown name."""
+    by_name = {probe.name: probe for probe in probes}
     for name in names:
-        if name not in known:
-            near = get_close_matches(name, known, n=1)
-            meant = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"there is no probe {name!r:.60}{meant} (there are {', '.join(known)})")
-    return [known[name] for name in dict.fromkeys(names)] if names else list(probes)
+        if name not in by_name:
+            near = get_close_matches(name, by_name, n=1)
+            suggestion = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"there is no probe {name!r:.60}{suggestion} (there are {', '.join(by_name)})")
+    # A probe that is named twice runs once.
+    return [by_name[name] for name in dict.fromkeys(names)] if names else list(probes)
 
 
-def probe_lines(result: "ProbeResult", each: bool) -> Iterator[str]:
-    """One probe: the wish, what each layer (or head) does, and the verdict."""
+def probe_lines(result: "ProbeResult", by_head: bool) -> Iterator[str]:
+    """Yield the lines of one probe: the wish, what each layer (or head) does, and the verdict."""
     from pellucid.inspect.probes import PLACES
 
-    at, probe = Terminal.of_stdout(), result.probe
-    yield at.bold(escape_controls(probe.name)) + (f"  ({' '.join(probe.article)})" if probe.article else "")
+    terminal, probe = Terminal.of_stdout(), result.probe
+    yield terminal.bold(escape_controls(probe.name)) + (f"  ({' '.join(probe.article)})" if probe.article else "")
     yield f"  {escape_controls(probe.sentence)}" + (f" → {escape_controls(probe.target)}" if probe.target else "")
     yield from wrap_items(
         f"In the {PLACES[probe.where]}, {escape_controls(probe.wish)}. {escape_controls(probe.why)}".split(),
-        at.width,
+        terminal.width,
         "  ",
         gap=" ",
     )
     for note in result.notes:
-        yield from wrap_items(f"Note: {escape_controls(note)}.".split(), at.width, "  ", gap=" ")
-    rows = list(rows_by_head(result) if each else rows_by_layer(result))
+        yield from wrap_items(f"Note: {escape_controls(note)}.".split(), terminal.width, "  ", gap=" ")
+    rows = list(rows_by_head(result) if by_head else rows_by_layer(result))
+    # The last column holds the words that are read most: text of any length.
     sides = "l" + "r" * (len(rows[0]) - 2) + "l"
     lines = align_columns(rows, sides)
-    yield f"  {at.dim(lines[0])}"
+    yield f"  {terminal.dim(lines[0])}"
     yield from (f"  {line}" for line in lines[1:])
     for judged in result.judged:
         yield f"  {best_head_line(result, judged)}"
-    yield from wrap_items(f"{result.verdict}.".split(), at.width, "  ", gap=" ")
+    yield from wrap_items(f"{result.verdict}.".split(), terminal.width, "  ", gap=" ")
 
 
 def rows_by_layer(result: "ProbeResult") -> Iterator[list[str]]:
-    """For each attention how many heads do as wished, the mean weights of the words, and what each head reads most."""
+    """Yield for each attention how many heads do as wished, mean weights of the words, and what heads read most."""
     weights, norms = result.judged
     yield ["", "heads", "by weights", "by norms", *column_heads(result), "each head reads most"]
-    other = norms.by_attention()
+    norm_heads = norms.by_attention()
     for name, heads in weights.by_attention().items():
-        mean = [sum(values) / len(heads) for values in zip(*(head_values(result, head) for head in heads), strict=True)]
-        counts = [str(sum(head.wished for head in some)) for some in (heads, other[name])]
-        most = "; ".join(most_read_words(result, head) for head in heads)
-        yield [name, str(len(heads)), *counts, *(f"{value:.3f}" for value in mean), most]
+        means = [
+            sum(values) / len(heads) for values in zip(*(head_values(result, head) for head in heads), strict=True)
+        ]
+        counts = [str(sum(head.wished for head in judged)) for judged in (heads, norm_heads[name])]
+        most_read = "; ".join(most_read_words(result, head) for head in heads)
+        yield [name, str(len(heads)), *counts, *(f"{value:.3f}" for value in means), most_read]
+    # The mean is judged as if it were a head; the counts beside it are sums over all heads.
     total = [str(len(weights.heads)), str(weights.count), str(norms.count)]
     yield [
         "mean of all heads",
@@ -130,16 +138,16 @@ def rows_by_layer(result: "ProbeResult") -> Iterator[list[str]]:
         *(f"{value:.3f}" for value in head_values(result, weights.mean)),
         most_read_words(result, weights.mean),
     ]
-    chance = f"{result.chance * len(weights.heads):.1f}"
+    chance = f"{result.chance * len(weights.heads):.1f}"  # heads, on average, if weights were random
     yield ["by chance", "", chance, chance, *[""] * len(column_heads(result)), ""]
 
 
 def rows_by_head(result: "ProbeResult") -> Iterator[list[str]]:
-    """For each head whether it does as wished, the weights of the words, and what it reads most."""
+    """Yield for each head whether it does as wished, the weights of the words, and what it reads most."""
     weights, norms = result.judged
     yield ["", "head", "by weights", "by norms", *column_heads(result), "reads most"]
-    for head, other in zip(weights.heads, norms.heads, strict=True):
-        marks = ["yes" if wished else "-" for wished in (head.wished, other.wished)]
+    for head, norm_head in zip(weights.heads, norms.heads, strict=True):
+        marks = ["yes" if wished else "-" for wished in (head.wished, norm_head.wished)]
         shares = [f"{value:.3f}" for value in head_values(result, head)]
         yield [head.attention, str(head.head), *marks, *shares, most_read_words(result, head)]
     marks = ["yes" if judged.mean.wished else "-" for judged in result.judged]
@@ -149,55 +157,58 @@ def rows_by_head(result: "ProbeResult") -> Iterator[list[str]]:
 
 
 def column_heads(result: "ProbeResult") -> list[str]:
-    """The heads of the columns of numbers: the words of the order, or how far apart the rows are."""
+    """Return the heads of the number columns: the words of the order, or "apart" for the distance of rows."""
     return [result.words[n] for n in result.ordered_words] or ["apart"]
 
 
 def head_values(result: "ProbeResult", head: "ProbedHead") -> list[float]:
-    """The numbers of a head in these columns."""
+    """Return the numbers of an attention head for the columns of `column_heads`."""
+    # A probe with an order has one reader, so its row is the only one; a probe with `differ` has no order.
     return [head.shares[0][n] for n in result.ordered_words] or [head.margin]
 
 
 def most_read_words(result: "ProbeResult", head: "ProbedHead") -> str:
-    """What each reader reads most, marks among it."""
+    """Return the words that the readers read most, special tokens included."""
     return " ".join(result.words[max(range(len(row)), key=lambda n: row[n])] for row in head.shares)
 
 
 def best_head_line(result: "ProbeResult", judged: "JudgedHeads") -> str:
-    """The head that does it most."""
+    """Return a line on the head that comes nearest to the wish."""
     best = judged.best
     numbers = ", ".join(
         f"{escape_controls(name)} {value:.3f}"
         for name, value in zip(column_heads(result), head_values(result, best), strict=True)
     )
-    none = "" if best.wished else ", though it does not either"
-    return f"by {judged.kind} the head that comes nearest is {best.attention} head {best.head}{none}: {numbers}"
+    exception = "" if best.wished else ", though it does not either"
+    return f"by {judged.kind} the head that comes nearest is {best.attention} head {best.head}{exception}: {numbers}"
 
 
-def summary_lines(found: "Sequence[ProbeResult]") -> Iterator[str]:
-    """All verdicts in one table."""
+def summary_lines(results: "Sequence[ProbeResult]") -> Iterator[str]:
+    """Yield the verdicts of all probes as one table."""
     rows = [["probe", "heads as wished", "by chance", "beyond chance", "all heads, weights", "norms"]]
-    for result in found:
+    for result in results:
         weights, norms = result.judged
         total = len(weights.heads)
-        does = ["does" if judged.mean.wished else "does not" for judged in (weights, norms)]
+        means_wished = ["does" if judged.mean.wished else "does not" for judged in (weights, norms)]
         beyond = "yes" if result.beyond_chance else "no"
-        rows.append([result.probe.name, f"{weights.count} of {total}", f"{result.chance * total:.1f}", beyond, *does])
+        rows.append(
+            [result.probe.name, f"{weights.count} of {total}", f"{result.chance * total:.1f}", beyond, *means_wished]
+        )
     yield from align_columns(rows, "lrrlll")
 
 
 def result_as_object(result: "ProbeResult") -> dict[str, Any]:
-    """For JSON: the probe, the words, every head by weights and by norms."""
+    """Return a result for JSON: the probe, the words, every head by weights and by norms."""
     from pellucid.cli.inspecting.output import as_plain_json
 
-    judged = {
-        each.kind: {
-            "count": each.count,
-            "mean": as_plain_json(each.mean),
-            "best": as_plain_json(each.best),
-            "heads": as_plain_json(each.heads),
+    by_kind = {
+        heads.kind: {
+            "count": heads.count,
+            "mean": as_plain_json(heads.mean),
+            "best": as_plain_json(heads.best),
+            "heads": as_plain_json(heads.heads),
         }
-        for each in result.judged
+        for heads in result.judged
     }
     return {
         "probe": as_plain_json(result.probe),
@@ -206,21 +217,22 @@ def result_as_object(result: "ProbeResult") -> dict[str, Any]:
         "words": result.words,
         "chance": result.chance,
         "by_chance": result.by_chance,
-        **judged,
+        **by_kind,
         "notes": result.notes,
         "verdict": result.verdict,
     }
 
 
-def draw_probes(found: "Sequence[ProbeResult]", plot: str) -> None:
-    """A panel for each probe."""
+def draw_probes(results: "Sequence[ProbeResult]", plot: str) -> None:
+    """Draw a panel for each probe."""
     from pellucid.plots.probes import ProbePanel, draw_probe_panels
 
     panels = []
-    for result in found:
-        weights = result.judged[0]
+    for result in results:
+        weights = result.judged[0]  # by weights; judged[1] is by norms
         rows = [f"{head.attention} {head.head}" for head in weights.heads]
+        # Where several words read, the panel shows the mean of their rows.
         values = [[sum(column) / len(column) for column in zip(*head.shares, strict=True)] for head in weights.heads]
-        does = [head.wished for head in weights.heads]
-        panels.append(ProbePanel(result.probe.wish, rows, result.words, values, does, result.ranks))
+        wished = [head.wished for head in weights.heads]
+        panels.append(ProbePanel(result.probe.wish, rows, result.words, values, wished, result.ranks))
     save_figure(plot, lambda path: draw_probe_panels(panels, path))

@@ -1,4 +1,4 @@
-"""`pellucid inspect prune`: which heads a model can do without, and the smaller model."""
+"""`pellucid inspect prune`: finds heads that a model can do without, and removes them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -63,7 +63,7 @@ def run(
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
-    """Which heads a model can do without, and the smaller model.
+    """Find heads a model can do without, and remove them.
 
     Heads are ranked on pairs of their own: those of --rank-source, or every second one of --source. On the others the
     smaller models are measured: BLEU, chrF and loss against heads kept, in the order of what silence costs (ablation),

@@ -1,4 +1,4 @@
-"""What pruning found, as tables and as JSON objects."""
+"""The report of a pruning study, as tables and as JSON objects."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -113,7 +113,7 @@ def study_objects(study: PruningStudy) -> Iterator[dict[str, Any]]:
 
 
 def result_object(result: PruningResult, out: str | None) -> dict[str, Any]:
-    """The same as one object."""
+    """Return a result as one JSON object."""
     return {
         "kind": "pruned",
         "by": result.by,

@@ -1,4 +1,4 @@
-"""What is left of a model when heads are removed for good: its scores, its size, its speed, and that it is the same."""
+"""Measurements of a model whose heads are removed for good: scores, size, speed, and that its logits agree."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ ENCODED_AT_ONCE = 32
 
 @dataclass(frozen=True)
 class PruningPoint:
-    """What a model with so many heads reaches: scores of its translations, and its loss in nats a piece."""
+    """Scores of a model's translations and its loss in nats per piece, with so many heads kept."""
 
     kept: int
     bleu: float
@@ -84,7 +84,7 @@ class PruningMeasurer:
         return PruningPoint(kept, scores["bleu"]["score"], scores["chrf"]["score"], loss)
 
     def translations(self, model: "Transformer") -> list[str]:
-        """What a model writes for these pairs, by torch."""
+        """Return a model's translations of these pairs, by torch."""
         from pellucid.decode.config import SearchConfig
         from pellucid.decode.translate import Translator
 
@@ -107,7 +107,9 @@ class PruningMeasurer:
         return found
 
     def fewest_within(self, order: "Sequence[Head]", counts: Sequence[int], most: float) -> int:
-        """How many heads of this order must be kept to lose no more than `most` BLEU, nor at any larger number tried.
+        """Return the number of heads of this order to keep so that no more than `most` BLEU is lost.
+
+        The loss stays within `most` for every larger number that was tried, too.
 
         Between the last point of the curve that is within and the first that is not, head by head.
         """
@@ -174,7 +176,7 @@ def make_translate_task(
 
 
 def make_encode_task(model: "Transformer", bundle: "Bundle", sentences: list[str]) -> Callable[[], object]:
-    """What the encoder does for these sentences, those of like length together, as in translation."""
+    """Return a task that encodes these sentences, those of like length together, as in translation."""
     from pellucid.decode.packed_model import ModelPacker
     from pellucid.decode.step import pad_sentences
     from pellucid.decode.translate import inference_only

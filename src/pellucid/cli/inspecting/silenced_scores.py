@@ -1,4 +1,4 @@
-"""Translations of a model some of whose heads are silent, and how much worse they are."""
+"""Translations of a model with some of its heads silent, and their scores."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -11,44 +11,42 @@ if TYPE_CHECKING:
 
 
 class SilencedTranslator:
-    """Translates the same sentences with any heads silent, and scores that against the same references.
-
-    Heads are silent in the weights, so everything of a translation is as ever.
-    """
+    """Translator of fixed sentences with any heads silent, which scores its translations against fixed references."""
 
     def __init__(self, bundle: "Bundle", sources: Sequence[str], references: Sequence[str], beam: int):
         self.bundle, self.sources, self.references, self.beam = bundle, sources, references, beam
         self.lowercase = bundle.tokenizer.lowercase
 
     def translations(self, heads: "Sequence[Head]") -> list[str]:
-        """What the model writes without these heads."""
+        """Return the translations with these heads silent."""
         from pellucid.decode.config import SearchConfig
         from pellucid.decode.translate import Translator
         from pellucid.inspect.importance import silence_in_weights
 
+        # Silent in the weights, so that everything else of a translation is as usual.
         translator = Translator(silence_in_weights(self.bundle.model, heads), self.bundle.tokenizer)
-        return [each.text for each in translator.translate(self.sources, SearchConfig(beam=self.beam))]
+        return [translation.text for translation in translator.translate(self.sources, SearchConfig(beam=self.beam))]
 
     def changes(
-        self, heads: "Sequence[Head]", metric: str, samples: int, seed: int, done: Callable[[], object]
+        self, heads: "Sequence[Head]", metric: str, samples: int, seed: int, advance: Callable[[], object]
     ) -> "list[PairedScore]":
-        """What the silence of each head, alone, makes of a score, with paired bootstrap: A is the whole model."""
+        """Return the change of a score with each head silent alone, by paired bootstrap: A is the whole model."""
         from pellucid.evaluate.bootstrap import compare_metric
         from pellucid.evaluate.statistics import sentence_counts
 
         def counts(silent: "Sequence[Head]") -> "CountRows":
             return sentence_counts(metric, self.translations(silent), self.references, self.lowercase)
 
-        whole, found = counts([]), []
+        whole, changes = counts([]), []
         for head in heads:
-            found.append(compare_metric(metric, whole, counts([head]), samples, seed, self.lowercase))
-            done()
-        return found
+            changes.append(compare_metric(metric, whole, counts([head]), samples, seed, self.lowercase))
+            advance()
+        return changes
 
     def curves(
-        self, orders: "Mapping[str, Sequence[Head]]", counts: Sequence[int], metric: str, done: Callable[[], object]
+        self, orders: "Mapping[str, Sequence[Head]]", counts: Sequence[int], metric: str, advance: Callable[[], object]
     ) -> "list[ScoreCurve]":
-        """A score with only the first heads of each order kept."""
+        """Return a score with only the first heads of each order kept, for each of these counts."""
         from pellucid.evaluate.scores import corpus_scores
         from pellucid.inspect.importance import ScoreCurve
 
@@ -59,7 +57,7 @@ class SilencedTranslator:
                     texts = self.translations(sorted(silent))
                     scored = corpus_scores(texts, self.references, [metric], self.lowercase)
                     scores[silent] = scored[metric]["score"]
-                done()
+                advance()
         return [
             ScoreCurve(name, list(counts), [scores[frozenset(order[count:])] for count in counts])
             for name, order in orders.items()

@@ -1,4 +1,4 @@
-"""`pellucid inspect similar`: the cosines of given words."""
+"""`pellucid inspect similar`: the cosines between the vectors of words."""
 
 from typing import Annotated
 
@@ -15,7 +15,7 @@ EXAMPLES = """\
 
 SIDE = typer.Option(
     metavar="source|target|output",
-    help="which embedding: of the encoder, of the decoder, or the one that makes logits; tied ones are the same",
+    help="embedding to use: of the encoder, of the decoder, or the one that makes logits; tied ones are the same",
 )
 
 
@@ -28,23 +28,24 @@ def run(
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,
 ) -> None:
-    """How similar the vectors of words are.
+    """Measure how similar the vectors of words are.
 
-    Cosines of embeddings: 1 is the same direction, 0 none in common. A word of several pieces is the mean of their
-    vectors. Compare with the last line: what two pieces of this vocabulary have on average.
+    Show cosines of embeddings: 1 is the same direction, 0 none in common. A word of several pieces is the mean of their
+    vectors. Compare with the last line: the cosine of two pieces of this vocabulary on average.
     """
     from pellucid.bundle import load_bundle
     from pellucid.inspect.embeddings import embedding_table
 
     require_figure(plot)
     table = embedding_table(load_bundle(model), side)
-    found = table.words(words)
-    cosines, chance = table.cosines(found), table.chance()
+    spelled_words = table.words(words)
+    # `chance` is the cosine of two pieces on average, which the others have to be compared with.
+    cosines, chance = table.cosines(spelled_words), table.chance()
     if plot:
         from pellucid.plots.heatmap import draw_heat_map
 
-        names = [word.text for word in found]
-        numbers = [[f"{each:.2f}" for each in row] for row in cosines]
+        names = [word.text for word in spelled_words]
+        numbers = [[f"{cosine:.2f}" for cosine in row] for row in cosines]
         title = "Cosines of embeddings"
         save_figure(
             plot,
@@ -53,10 +54,11 @@ def run(
             ),
         )
     if json:
-        write_objects([{"side": side, "words": found, "cosines": cosines, "chance": chance}])
+        write_objects([{"side": side, "words": spelled_words, "cosines": cosines, "chance": chance}])
         return
     rows = [
-        [word.text, word.spelled, *(f"{each:.3f}" for each in row)] for word, row in zip(found, cosines, strict=True)
+        [word.text, word.spelled, *(f"{cosine:.3f}" for cosine in row)]
+        for word, row in zip(spelled_words, cosines, strict=True)
     ]
-    write_table([["word", "pieces", *(word.text for word in found)], *rows], "ll" + "r" * len(found))
+    write_table([["word", "pieces", *(word.text for word in spelled_words)], *rows], "ll" + "r" * len(spelled_words))
     write_lines(["", f"two pieces of this vocabulary: {chance.mean:.3f} on average, deviation {chance.deviation:.3f}"])
