@@ -96,7 +96,7 @@ def test_a_hypothesis_may_attend_to_exactly_the_tokens_it_descends_from():
     paths: list[list[list[int]]] = [[[]], [[]], [[]]]  # of each hypothesis of each sentence: the places of its tokens
     for step in range(11):
         width, steps, length = len(paths[0]), 1 + step % 2, cache.length
-        ids, key_ids, allowed = cache.grow(len(paths), width * len(paths), torch.arange(length, length + steps))
+        ids, allowed = cache.grow(len(paths), width * len(paths), torch.arange(length, length + steps))
         readable = allowed.expand(len(paths), -1, -1, -1)[:, 0]
         for sentence, hypotheses in enumerate(paths):
             for n, path in enumerate(hypotheses):
@@ -105,7 +105,7 @@ def test_a_hypothesis_may_attend_to_exactly_the_tokens_it_descends_from():
                     path.append(written + query)
                     assert readable[sentence, query].nonzero()[:, 0].tolist() == sorted(path)
                     assert ids[query] == length + t
-                    assert key_ids[path].tolist() == list(range(len(path)))
+                    assert cache.layer(0).key_ids[path].tolist() == list(range(len(path)))
         written += width * steps
         kept = [0, 2] if step == 6 else list(range(len(paths)))
         parents = [torch.randint(width, (3,)).tolist() for _ in kept]

@@ -43,13 +43,13 @@ def test_sentences_leave_with_their_keys():
 
 def test_two_hypotheses_of_one_beginning_read_that_and_not_each_other():
     cache = Cache()
-    _, _, allowed = cache.grow(1, 1, torch.arange(1))
+    _, allowed = cache.grow(1, 1, torch.arange(1))
     assert allowed.tolist() == [[[[True]]]]
     cache.select(torch.tensor([0, 0]), torch.tensor([0]))
-    ids, key_ids, allowed = cache.grow(1, 2, torch.arange(1, 2))
+    ids, allowed = cache.grow(1, 2, torch.arange(1, 2))
     assert ids.tolist() == [1, 1]
-    assert key_ids.tolist() == [0, 1, 1]
+    assert cache.layer(0).key_ids.tolist() == [0, 1, 1]
     assert allowed.tolist() == [[[[True, True, False], [True, False, True]]]]
     cache.select(torch.tensor([1, 1]), torch.tensor([0]))  # the second is continued twice, the first is dropped
-    _, _, allowed = cache.grow(1, 2, torch.arange(2, 3))
+    _, allowed = cache.grow(1, 2, torch.arange(2, 3))
     assert allowed.tolist() == [[[[True, False, True, True, False], [True, False, True, False, True]]]]

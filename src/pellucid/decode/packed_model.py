@@ -87,8 +87,10 @@ class ModelPacker:
         return model
 
     def _copy_module(self, module: Any, copies: dict[nn.Module, nn.Module], packed: dict[int, Any]) -> Any:
-        if module is None or module in copies:  # source and target may share their positions
-            return copies.get(module)
+        if module is None:
+            return None
+        if module in copies:  # source and target may share their positions
+            return copies[module]
         kind = type(module)
         copied = copies[module] = object.__new__(without_hooks(kind) if can_call_directly(module) else kind)
         children = {name: self._copy_module(child, copies, packed) for name, child in module._modules.items()}

@@ -102,7 +102,6 @@ class SelfAttention(Attention):
         self,
         x: Float[Tensor, "B Q D"],
         allowed: Bool[Tensor, "#B 1 #Q K"],
-        bias: Float[Tensor, "1 H Q K"] | None,
         position_ids: Int[Tensor, " Q"],
         positions: Positions,
         cache: LayerCache | None = None,
@@ -113,8 +112,11 @@ class SelfAttention(Attention):
         # Before the cache: a key is rotated by its own position alone, so it is cached rotated and never again touched.
         q, k = positions.rotate(q, k, position_ids)
         q, k, v = watch("q", q), watch("k", k), watch("v", v)
+        key_ids = position_ids
         if cache is not None:
             k, v = cache.append(k, v)
+            key_ids = cache.key_ids
+        bias = positions.bias(position_ids, key_ids)
         return self.merge(attend(q, k, v, allowed, bias, self.dropout, watch), watch)
 
 

@@ -16,6 +16,9 @@ class LayerCache:
     C is the number of tokens that the buffers have room for.
     """
 
+    key_ids: Int[Tensor, " K"]
+    """Position of each token, which `Cache.layer` sets: the tokens of a beam do not stand at 0, 1, 2, ..."""
+
     def __init__(self) -> None:
         self.source: tuple[Float[Tensor, "B H S E"], Float[Tensor, "B H S E"]] | None = None
         self._keys: Float[Tensor, "B H C E"] | None = None
@@ -79,32 +82,33 @@ class Cache:
         """Tokens of each hypothesis."""
         self.layers: dict[int, LayerCache] = {}
         self._sentences = 0
-        self._key_ids: Int[Tensor, " N"] | None = None
+        self._key_ids = torch.empty(0, dtype=torch.int64)
         self._ancestors: Bool[Tensor, "B W N"] | None = None
 
     def layer(self, number: int) -> LayerCache:
         """Return the keys and values of a decoder layer, created empty."""
-        return self.layers.setdefault(number, LayerCache())
+        layer = self.layers.setdefault(number, LayerCache())
+        layer.key_ids = self._key_ids
+        return layer
 
     def grow(
         self, sentences: int, rows: int, position_ids: Int[Tensor, " T"]
-    ) -> tuple[Int[Tensor, " Q"], Int[Tensor, " N"], Bool[Tensor, "#B 1 Q N"]]:
+    ) -> tuple[Int[Tensor, " Q"], Bool[Tensor, "#B 1 Q N"]]:
         """Make T more tokens part of each hypothesis; those of one sentence stand side by side, Q = W * T of them.
 
-        Returns the positions of the new tokens, the positions of all N tokens of a tree, and which of these each new
-        one may attend to.
+        Returns the positions of the new tokens, and which of all N tokens of its tree each of them may attend to.
         """
         width, steps = rows // sentences, len(position_ids)
         self.length += steps
         self._sentences = sentences
-        old_ids = position_ids[:0] if self._key_ids is None else self._key_ids
         query_ids = position_ids.repeat(width)
-        self._key_ids = torch.cat([old_ids, query_ids])
+        older = len(self._key_ids)
+        self._key_ids = torch.cat([self._key_ids.to(position_ids.device), query_ids])
         # With one hypothesis a sentence, which greedy search has, the tree is a line and its mask the causal one.
         if width == 1 and self._ancestors is None:
-            return query_ids, self._key_ids, causal_mask(query_ids, self._key_ids)
+            return query_ids, causal_mask(query_ids, self._key_ids)
         if self._ancestors is None:
-            self._ancestors = position_ids.new_ones(sentences, width, len(old_ids), dtype=torch.bool)
+            self._ancestors = position_ids.new_ones(sentences, width, older, dtype=torch.bool)
         # Among the new tokens, each may read those before it in its own hypothesis: (W T W T), then (W*T W*T).
         same = torch.eye(width, dtype=torch.bool, device=position_ids.device)[:, None, :, None]
         among_new = (same & causal_mask(position_ids, position_ids)[0, 0][None, :, None, :]).reshape(len(query_ids), -1)
@@ -113,14 +117,14 @@ class Cache:
         )
         # What the last new token of a hypothesis reads is what the hypothesis descends from.
         self._ancestors = allowed[:, steps - 1 :: steps]
-        return query_ids, self._key_ids, allowed[:, None]
+        return query_ids, allowed[:, None]
 
     def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"] | None = None) -> None:
         """Keep these hypotheses, sentence by sentence; and only these sentences if some are finished."""
         before = self._sentences
         self._sentences = before if sentences is None else len(sentences)
         # The first time that a sentence has several hypotheses: so far its only one descended from all tokens.
-        if self._ancestors is None and self._key_ids is not None and len(rows) > self._sentences:
+        if self._ancestors is None and len(rows) > self._sentences:
             self._ancestors = self._key_ids.new_ones(before, 1, len(self._key_ids), dtype=torch.bool)
         if self._ancestors is not None:
             width = len(rows) // max(self._sentences, 1)

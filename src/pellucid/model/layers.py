@@ -102,7 +102,6 @@ class EncoderLayer(nn.Module):
         self,
         x: Float[Tensor, "B S D"],
         allowed: Bool[Tensor, "B 1 1 S"],
-        bias: Float[Tensor, "1 H S S"] | None,
         position_ids: Int[Tensor, " S"],
         positions: Positions,
         watch: Watch = unseen,
@@ -110,7 +109,7 @@ class EncoderLayer(nn.Module):
         # No cache: the encoder reads the whole source at once.
         x = self.self_residual(
             x,
-            lambda y: self.self(y, allowed, bias, position_ids, positions, None, watch.within("self")),
+            lambda y: self.self(y, allowed, position_ids, positions, None, watch.within("self")),
             watch.within("self_residual"),
         )
         return self.ffn_residual(x, lambda y: self.ffn(y, watch.within("ffn")), watch.within("ffn_residual"))
@@ -135,7 +134,6 @@ class DecoderLayer(nn.Module):
         self,
         x: Float[Tensor, "B T D"],
         allowed: Bool[Tensor, "#B 1 T K"],
-        bias: Float[Tensor, "1 H T K"] | None,
         position_ids: Int[Tensor, " T"],
         positions: Positions,
         memory: Float[Tensor, "B S D"],
@@ -146,7 +144,7 @@ class DecoderLayer(nn.Module):
         # The residual decides what y is: x, or its norm where the norm comes first.
         x = self.self_residual(
             x,
-            lambda y: self.self(y, allowed, bias, position_ids, positions, cache, watch.within("self")),
+            lambda y: self.self(y, allowed, position_ids, positions, cache, watch.within("self")),
             watch.within("self_residual"),
         )
         # Queries come from the target; no position encoding takes part here.

@@ -76,9 +76,9 @@ class Transformer(nn.Module):
         position_ids = self.position_range(0, source.shape[1])
         mask = masks.token_mask(source)
         x = self.embed(source, position_ids, self.source_embedding, self.source_positions, watch.within("encoder"))
-        allowed, bias = masks.key_mask(mask), self.source_positions.bias(position_ids, position_ids)
+        allowed = masks.key_mask(mask)
         for number, layer in enumerate(self.encoder):
-            x = layer(x, allowed, bias, position_ids, self.source_positions, watch.within(f"encoder.{number}"))
+            x = layer(x, allowed, position_ids, self.source_positions, watch.within(f"encoder.{number}"))
         return Memory(watch("memory", self.encoder_norm(x)), mask)
 
     def decode(
@@ -95,12 +95,12 @@ class Transformer(nn.Module):
         """
         (rows, steps), sentences = target.shape, len(memory.states)
         if cache is None:
-            position_ids = key_ids = self.position_range(0, steps)
-            allowed = masks.causal_mask(position_ids, key_ids)
+            position_ids = self.position_range(0, steps)
+            allowed = masks.causal_mask(position_ids, position_ids)
         else:
             new = self.position_range(cache.length, cache.length + steps)
-            position_ids, key_ids, allowed = cache.grow(sentences, rows, new)
-        bias, memory_allowed = self.target_positions.bias(position_ids, key_ids), masks.key_mask(memory.mask)
+            position_ids, allowed = cache.grow(sentences, rows, new)
+        memory_allowed = masks.key_mask(memory.mask)
         # (R T) -> (B W*T): the hypotheses of a sentence stand side by side, so that they share all of its keys.
         target = target.reshape(sentences, -1)
         x = self.embed(target, position_ids, self.target_embedding, self.target_positions, watch.within("decoder"))
@@ -108,7 +108,6 @@ class Transformer(nn.Module):
             x = layer(
                 x,
                 allowed,
-                bias,
                 position_ids,
                 self.target_positions,
                 memory.states,
