@@ -98,7 +98,7 @@ def all_logits(model: Transformer, batch: Batch, smoothing: float, *_: object) -
 def three_products(self, x, allowed, at, positions, cache=None, watch=unseen):
     """Self-attention with a product each for queries, keys and values."""
     sides = zip(self.qkv.weight.chunk(3), self.qkv.bias.chunk(3), strict=True)
-    q, k, v = (self.split(F.linear(x, weight, bias)) for weight, bias in sides)
+    q, k, v = (self.split(F.linear(x, weight, bias), 1)[0] for weight, bias in sides)
     q, k = positions.rotate(q, k, at)
     return self.merge(attend(q, k, v, allowed, positions.bias(at, at), self.dropout, watch), watch)
 

@@ -169,7 +169,7 @@ def test_attention_in_einsum_notation_is_the_layer():
 def test_splitting_and_merging_move_numbers_and_lose_none():
     """Width 6, two heads of 3: head h has the numbers 3h to 3h + 2 of every position, and they go back there."""
     layer, x = SelfAttention(6, 2, 0.0).double(), torch.arange(48).double().view(2, 4, 6)
-    heads = layer.split(x)
+    (heads,) = layer.split(x, 1)
     assert heads.shape == (2, 2, 4, 3)
     assert heads[1, 0, 2].tolist() == [36, 37, 38]
     assert heads[1, 1, 2].tolist() == [39, 40, 41]
@@ -276,7 +276,7 @@ def test_the_norm_is_its_formula():
 def test_heads_divide_the_width_and_the_last_matrix_is_square():
     for heads, width in ((8, 64), (4, 128), (1, 512)):
         layer = SelfAttention(512, heads, 0.0)
-        assert layer.split(torch.zeros(1, 2, 512)).shape == (1, heads, 2, width)
+        assert layer.split(torch.zeros(1, 2, 512), 1)[0].shape == (1, heads, 2, width)
         assert layer.output.weight.shape == (512, 512)
     with pytest.raises(ValueError, match="d_model 512 cannot be split into 7 heads"):
         ModelConfig(11, 11, 512, 8, 7, 1, 1)

@@ -97,7 +97,8 @@ def test_a_hypothesis_may_attend_to_exactly_the_tokens_it_descends_from():
     for step in range(11):
         width, steps, length = len(paths[0]), 1 + step % 2, cache.length
         ids, allowed = cache.grow(len(paths), width * len(paths), torch.arange(length, length + steps))
-        readable = allowed.expand(len(paths), -1, -1, -1)[:, 0]
+        everything = torch.ones(1, 1, width * steps, written + width * steps, dtype=torch.bool)
+        readable = (everything if allowed is None else allowed).expand(len(paths), -1, -1, -1)[:, 0]
         for sentence, hypotheses in enumerate(paths):
             for n, path in enumerate(hypotheses):
                 for t in range(steps):
@@ -199,8 +200,8 @@ def test_the_copy_that_searches_run_gives_the_models_numbers_with_packed_matrice
     copied = ModelPacker(wide_model).copy_model()
     large = [weight for weight in wide_model.parameters() if weight.dim() == 2 and weight.numel() >= LARGE]
     assert len(large) == 13  # three tables of embeddings, and both matrices of five feed-forward networks
-    packed = {id(weight) for weight in copied_weights(copied).values() if isinstance(weight, PackedWeight)}
-    assert len(packed) == (13 if can_pack(large[0]) else 0)
+    packed = [name for name, weight in copied_weights(copied).items() if isinstance(weight, PackedWeight)]
+    assert len(packed) == (11 if can_pack(large[0]) else 0)  # two of the tables are only read
     with torch.inference_mode():
         source, target = pad_sentences(SOURCES, torch.device("cpu")), torch.randint(4, 1700, (3, 5))
         torch.testing.assert_close(copied(source, target), wide_model(source, target), rtol=0, atol=1e-4)
@@ -230,7 +231,7 @@ def test_a_weight_that_has_changed_is_packed_again_and_no_other(wide_model):
     third = copied_weights(changed)
     for name in first:
         assert second[name] is first[name]
-        assert (third[name] is first[name]) == (name != "decoder.0.ffn.inner.weight") or not can_pack(first[name])
+        assert (third[name] is first[name]) == (name != "decoder.0.ffn.inner.weight" or not can_pack(first[name]))
     with torch.inference_mode():
         source, target = pad_sentences(SOURCES, torch.device("cpu")), torch.randint(4, 1700, (3, 5))
         torch.testing.assert_close(changed(source, target), wide_model(source, target), rtol=0, atol=1e-4)

@@ -3,6 +3,7 @@
 import platform
 from collections.abc import Callable
 from functools import cache
+from threading import Lock
 from typing import Any
 
 import torch
@@ -16,6 +17,9 @@ LARGE = 2**16
 """Numbers in a matrix from which the packed product is the quicker one: it takes 15 microseconds to begin."""
 
 
+_packing = Lock()
+
+
 class PackedWeight(Tensor):
     """A matrix that knows a second copy of itself, in the layout in which oneDNN multiplies a few rows fastest.
 
@@ -23,8 +27,8 @@ class PackedWeight(Tensor):
     (benchmarks/results/translate.md). For everything else it is the plain matrix.
     """
 
-    packed: Tensor
-    parts: dict[tuple[int, ...], tuple[Tensor, ...]]
+    packed: Tensor | None
+    parts: dict[tuple[int | None, ...], Tensor]
 
     @classmethod
     def __torch_function__(
@@ -32,27 +36,41 @@ class PackedWeight(Tensor):
     ) -> Any:
         """Multiply with the packed copy where torch is asked for x W^T + b; do anything else as torch does it."""
         if func is F.linear and not kwargs and isinstance(args[1], cls):
-            return torch.ops.mkldnn._linear_pointwise(args[0], args[1].packed, (*args, None)[2], "none", [], "")
+            return args[1].project(args[0], *args[2:])
         with torch._C.DisableTorchFunctionSubclass():
-            if func is Tensor.split and not kwargs:
-                return cls.split_once(*args)
+            if func is Tensor.__getitem__ and isinstance(args[1], slice):
+                return cls.take_rows(*args)
             return func(*args, **(kwargs or {}))
 
-    def split_once(self, sizes: list[int]) -> tuple[Tensor, ...]:
-        """Return parts of the rows, each packed: cross-attention asks for the same two of its matrix at every step."""
-        key = tuple(sizes)
+    def project(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
+        """Return x W^T + b; shapes as for `F.linear`."""
+        # The operator is quickest with a matrix of rows: of a batch of sequences it makes one itself, more slowly.
+        rows = x.reshape(-1, x.shape[-1])
+        packed = self.pack() if self.packed is None else self.packed
+        return torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], "").view(*x.shape[:-1], -1)
+
+    def pack(self) -> Tensor:
+        """Make the packed copy, at the first product: a matrix of which only parts are used needs none."""
+        with _packing:  # batches on several threads would each make one
+            packed = self.packed
+            if packed is None:
+                packed = self.packed = torch.ops.mkldnn._reorder_linear_weight(self.as_subclass(Tensor))
+        return packed
+
+    def take_rows(self, rows: slice) -> Tensor:
+        """Return some rows, packed by themselves: cross-attention uses one third of its matrix at each step."""
+        key = rows.start, rows.stop, rows.step
         if key not in self.parts:
-            self.parts[key] = tuple(map(pack_weight, self.as_subclass(Tensor).split(sizes)))
+            self.parts[key] = pack_weight(self.as_subclass(Tensor)[rows])
         return self.parts[key]
 
 
 def pack_weight(weight: Tensor) -> Tensor:
-    """Return a matrix with its packed copy, or the tensor as it is where packing is impossible or does not pay."""
+    """Return a matrix that multiplies by a packed copy; the tensor as it is where that cannot be or does not pay."""
     if not can_pack(weight):
         return weight
     matrix = weight.detach().as_subclass(PackedWeight)
-    matrix.packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
-    matrix.parts = {}
+    matrix.packed, matrix.parts = None, {}
     return matrix
 
 
@@ -80,35 +98,40 @@ class ModelPacker:
 
     def copy_model(self) -> Transformer:
         """Return the model in evaluation, with packed matrices and without what surrounds a call of an nn.Module."""
-        packed: dict[int, tuple[Tensor, int, int, Tensor]] = {}
+        known, self._packed = self._packed, {}  # what the model no longer has is dropped
         copies: dict[nn.Module, nn.Module] = {}
-        model = self._copy_module(self.model, copies, packed)
-        self._packed = packed  # what the model no longer has is dropped
+        model = self._copy_module(self.model, copies, known)
+        # Of tied embeddings the output alone is multiplied by: it becomes a copy apart, and the tables stay plain.
+        output = self._copy_module(self.model.output_embedding, {}, known)
+        output.__dict__["weight"] = self._pack(self.model.output_embedding.weight, known)
+        model.__dict__["output_embedding"] = model._modules["output_embedding"] = output
         return model
 
-    def _copy_module(self, module: Any, copies: dict[nn.Module, nn.Module], packed: dict[int, Any]) -> Any:
+    def _copy_module(self, module: Any, copies: dict[nn.Module, nn.Module], known: dict[int, Any]) -> Any:
         if module is None:
             return None
-        if module in copies:  # source and target may share their positions
+        if module in copies:  # one module under two names, such as tied embeddings
             return copies[module]
-        kind = type(module)
-        copied = copies[module] = object.__new__(without_hooks(kind) if can_call_directly(module) else kind)
-        children = {name: self._copy_module(child, copies, packed) for name, child in module._modules.items()}
-        weights = {name: self._pack(weight, packed) for name, weight in module._parameters.items()}
-        # Children and tensors as plain attributes: nn.Module.__getattr__, which would look them up, costs a tenth of
-        # a greedy search with a tiny model.
-        copied.__dict__.update(vars(module) | module._buffers | children | weights, training=False, _modules=children)
+        copied = copies[module] = object.__new__(type(module))
+        children = {name: self._copy_module(child, copies, known) for name, child in module._modules.items()}
+        # Children and tensors become plain attributes: nn.Module.__getattr__, which would look them up, costs a tenth
+        # of a greedy search with a tiny model.
+        copied.__dict__.update(vars(module) | module._parameters | module._buffers | children)
+        copied.__dict__.update(training=False, _modules=children)
+        if isinstance(module, nn.Linear):
+            copied.__dict__["weight"] = self._pack(module.weight, known)
+        if can_call_directly(module):
+            copied.__class__ = called_directly(type(module), isinstance(copied.__dict__.get("weight"), PackedWeight))
         return copied
 
-    def _pack(self, weight: Tensor | None, packed: dict[int, tuple[Tensor, int, int, Tensor]]) -> Tensor | None:
-        if weight is None:
-            return None
+    def _pack(self, weight: Tensor, known: dict[int, tuple[Tensor, int, int, Tensor]]) -> Tensor:
+        """Return the packed weight that is known from an earlier copy, or a new one if the weight has changed since."""
         state = weight.data_ptr(), weight._version  # what changes when a weight is replaced or written to
-        known = packed.get(id(weight)) or self._packed.get(id(weight))
-        if known is None or known[1:3] != state:
-            known = weight, *state, pack_weight(weight)
-        packed[id(weight)] = known  # which holds the weight itself, so that its id stays its own
-        return known[3]
+        entry = self._packed.get(id(weight)) or known.get(id(weight))
+        if entry is None or entry[1:3] != state:
+            entry = weight, *state, pack_weight(weight)
+        self._packed[id(weight)] = entry  # which holds the weight itself, so that no other tensor gets its id
+        return entry[3]
 
 
 def can_call_directly(module: nn.Module) -> bool:
@@ -118,6 +141,14 @@ def can_call_directly(module: nn.Module) -> bool:
 
 
 @cache
-def without_hooks(kind: type[nn.Module]) -> type[nn.Module]:
-    """Return a subclass that differs in one thing: a call is a call of `forward`."""
-    return type(kind.__name__, (kind,), {"__call__": kind.forward, "__module__": kind.__module__})
+def called_directly(kind: type[nn.Module], is_packed: bool) -> type[nn.Module]:
+    """Return a subclass that differs in one thing: a call is `forward`, or for a linear layer the packed product."""
+    # A linear layer need not take the way through `__torch_function__`, which costs as much as a small product.
+    call = multiply_packed if is_packed and kind.forward is nn.Linear.forward else kind.forward
+    return type(kind.__name__, (kind,), {"__call__": call, "__module__": kind.__module__})
+
+
+def multiply_packed(linear: nn.Linear, x: Tensor) -> Tensor:
+    """Return x W^T + b for a linear layer whose weight is packed."""
+    weight: Any = linear.weight
+    return weight.project(x, linear.bias)

@@ -20,7 +20,7 @@ class ModelState:
     def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"]) -> None:
         """Keep the given old rows of the cache and the given old sentences of the memory, in this order."""
         # Copying the memory costs time, and an equal count means equal sentences (`SearchState.select`).
-        if len(sentences) == len(self.memory.mask):
+        if len(sentences) == len(self.memory.states):
             self.cache.select(rows)
         else:
             self.memory = self.memory.select(sentences)

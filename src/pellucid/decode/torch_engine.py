@@ -46,7 +46,7 @@ class TorchEngine:
         if workers < 2 or self.device.type != "cpu":
             yield from (self.search(batch, config) for batch in batches)
             return
-        self.copy_models()  # packs the weights, before several threads would each do it
+        self.copy_models()  # once before the threads, so that they share one packed copy of each weight
         with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
             yield from pool.map(lambda batch: self.search(batch, config), batches)
 

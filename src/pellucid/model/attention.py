@@ -15,20 +15,22 @@ def attend(
     q: Float[Tensor, "B H Q E"],
     k: Float[Tensor, "B H K E"],
     v: Float[Tensor, "B H K E"],
-    allowed: Bool[Tensor, "#B 1 #Q K"],
+    allowed: Bool[Tensor, "#B 1 #Q K"] | None,
     bias: Float[Tensor, "1 H Q K"] | None = None,
     dropout: Dropout | None = None,
     watch: Watch = unseen,
 ) -> Float[Tensor, "B H Q E"]:
     """Return softmax(q k^T / sqrt(E)) v for all heads at once (paper, 3.2.1, equation 1).
 
-    A query that may read no key gets zeros.
+    `allowed` says which keys each query may read, None that it may read all. A query that may read none gets zeros.
     """
-    dropping = dropout is not None and dropout.active
     # The fused kernel never forms the scores and the pattern: it has nothing to watch, to add a bias to, or to drop.
+    dropping = dropout is not None and dropout.active
     if not watch.seeing and bias is None and not dropping and fused_is_faster(q):
         # True means "may be read" here; the masks of nn.MultiheadAttention say True for what is forbidden.
         return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)
+    if allowed is None:
+        allowed = torch.ones(1, 1, q.shape[2], k.shape[2], dtype=torch.bool, device=q.device)
     products = watch("products", q @ k.transpose(-1, -2))
     scaled = products / q.shape[-1] ** 0.5
     scores = watch("scores", scaled if bias is None else scaled + bias)
@@ -77,9 +79,9 @@ class Attention(nn.Module):
         nn.init.zeros_(self.qkv.bias)
         nn.init.zeros_(self.output.bias)
 
-    def split(self, x: Float[Tensor, "B Q D"]) -> Float[Tensor, "B H Q E"]:
-        """Cut the width of `x` into heads, and put the head axis before the position axis."""
-        return x.unflatten(-1, (self.heads, self.width)).transpose(1, 2)
+    def split(self, x: Float[Tensor, "B Q many"], parts: int) -> tuple[Float[Tensor, "B H Q E"], ...]:
+        """Cut the width of `x` into so many projections and each into heads; put the head axis before the positions."""
+        return x.view(*x.shape[:2], parts, self.heads, self.width).permute(2, 0, 3, 1, 4).unbind()
 
     def merge(self, z: Float[Tensor, "B H Q E"], watch: Watch) -> Float[Tensor, "B Q D"]:
         """Put the heads side by side again and mix them with the output projection."""
@@ -101,14 +103,14 @@ class SelfAttention(Attention):
     def forward(
         self,
         x: Float[Tensor, "B Q D"],
-        allowed: Bool[Tensor, "#B 1 #Q K"],
+        allowed: Bool[Tensor, "#B 1 #Q K"] | None,
         position_ids: Int[Tensor, " Q"],
         positions: Positions,
         cache: LayerCache | None = None,
         watch: Watch = unseen,
     ) -> Float[Tensor, "B Q D"]:
         """Attend from the vectors `x`, which stand at `position_ids`, to themselves and to the positions in `cache`."""
-        q, k, v = (self.split(projection) for projection in self.qkv(x).chunk(3, dim=-1))
+        q, k, v = self.split(self.qkv(x), 3)
         # Before the cache: a key is rotated by its own position alone, so it is cached rotated and never again touched.
         q, k = positions.rotate(q, k, position_ids)
         q, k, v = watch("q", q), watch("k", k), watch("v", v)
@@ -127,20 +129,19 @@ class CrossAttention(Attention):
         self,
         x: Float[Tensor, "B Q D"],
         memory: Float[Tensor, "B K D"],
-        allowed: Bool[Tensor, "B 1 1 K"],
+        allowed: Bool[Tensor, "B 1 1 K"] | None,
         cache: LayerCache | None = None,
         watch: Watch = unseen,
     ) -> Float[Tensor, "B Q D"]:
         """Attend from the decoder's vectors `x` to `memory`, whose keys and values are computed once and cached."""
         # One matrix as in self-attention, but its first third is multiplied by x and the rest by memory.
-        sizes = [self.heads * self.width, 2 * self.heads * self.width]
-        weight_q, weight_kv = self.qkv.weight.split(sizes)
-        bias_q, bias_kv = self.qkv.bias.split(sizes)
-        q = watch("q", self.split(F.linear(x, weight_q, bias_q)))
+        third, weight, bias = self.heads * self.width, self.qkv.weight, self.qkv.bias
+        (q,) = self.split(F.linear(x, weight[:third], bias[:third]), 1)
+        q = watch("q", q)
         if cache is not None and cache.source is not None:
             k, v = cache.source
         else:
-            k, v = (self.split(projection) for projection in F.linear(memory, weight_kv, bias_kv).chunk(2, dim=-1))
+            k, v = self.split(F.linear(memory, weight[third:], bias[third:]), 2)
             if cache is not None:
                 k, v = cache.keep_source(k, v)
         k, v = watch("k", k), watch("v", v)

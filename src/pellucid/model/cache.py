@@ -87,26 +87,29 @@ class Cache:
 
     def layer(self, number: int) -> LayerCache:
         """Return the keys and values of a decoder layer, created empty."""
-        layer = self.layers.setdefault(number, LayerCache())
+        if number not in self.layers:
+            self.layers[number] = LayerCache()
+        layer = self.layers[number]
         layer.key_ids = self._key_ids
         return layer
 
     def grow(
         self, sentences: int, rows: int, position_ids: Int[Tensor, " T"]
-    ) -> tuple[Int[Tensor, " Q"], Bool[Tensor, "#B 1 Q N"]]:
+    ) -> tuple[Int[Tensor, " Q"], Bool[Tensor, "#B 1 Q N"] | None]:
         """Make T more tokens part of each hypothesis; those of one sentence stand side by side, Q = W * T of them.
 
-        Returns the positions of the new tokens, and which of all N tokens of its tree each of them may attend to.
+        Returns the positions of the new tokens, and which of all N tokens of its tree each of them may attend to
+        (None: all).
         """
         width, steps = rows // sentences, len(position_ids)
         self.length += steps
         self._sentences = sentences
-        query_ids = position_ids.repeat(width)
+        query_ids = position_ids.repeat(width) if width > 1 else position_ids
         older = len(self._key_ids)
         self._key_ids = torch.cat([self._key_ids.to(position_ids.device), query_ids])
-        # With one hypothesis a sentence, which greedy search has, the tree is a line and its mask the causal one.
+        # With one hypothesis a sentence, as in greedy search, the tree is a line: its newest token reads all of it.
         if width == 1 and self._ancestors is None:
-            return query_ids, causal_mask(query_ids, self._key_ids)
+            return query_ids, causal_mask(query_ids, self._key_ids) if steps > 1 else None
         if self._ancestors is None:
             self._ancestors = position_ids.new_ones(sentences, width, older, dtype=torch.bool)
         # Among the new tokens, each may read those before it in its own hypothesis: (W T W T), then (W*T W*T).

@@ -101,7 +101,7 @@ class EncoderLayer(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "B S D"],
-        allowed: Bool[Tensor, "B 1 1 S"],
+        allowed: Bool[Tensor, "B 1 1 S"] | None,
         position_ids: Int[Tensor, " S"],
         positions: Positions,
         watch: Watch = unseen,
@@ -133,11 +133,11 @@ class DecoderLayer(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "B T D"],
-        allowed: Bool[Tensor, "#B 1 T K"],
+        allowed: Bool[Tensor, "#B 1 T K"] | None,
         position_ids: Int[Tensor, " T"],
         positions: Positions,
         memory: Float[Tensor, "B S D"],
-        memory_allowed: Bool[Tensor, "B 1 1 S"],
+        memory_allowed: Bool[Tensor, "B 1 1 S"] | None,
         cache: LayerCache | None = None,
         watch: Watch = unseen,
     ) -> Float[Tensor, "B T D"]:

@@ -22,10 +22,12 @@ class Memory:
 
     states: Float[Tensor, "B S D"]
     mask: Bool[Tensor, "B S"]
+    padded: bool = True
+    """False if every position is known to hold a token, so that attention needs no mask."""
 
     def select(self, sentences: Int[Tensor, " N"]) -> "Memory":
         """Return the memory of only these sentences, in this order."""
-        return Memory(self.states[sentences], self.mask[sentences])
+        return Memory(self.states[sentences], self.mask[sentences], self.padded)
 
 
 class Transformer(nn.Module):
@@ -73,13 +75,16 @@ class Transformer(nn.Module):
 
     def encode(self, source: Int[Tensor, "B S"], watch: Watch = unseen) -> Memory:
         """Encode source sentences, each row of which ends with EOS and is filled up with padding."""
-        position_ids = self.position_range(0, source.shape[1])
+        position_ids = self.position_range(0, source.shape[1], source.device)
         mask = masks.token_mask(source)
+        # Without padding attention needs no mask, which saves six operations an attention. A GPU would have to be waited
+        # for to know that, and a compiled graph would break here.
+        padded = mask.is_cuda or torch.compiler.is_compiling() or not bool(mask.all())
+        allowed = masks.key_mask(mask) if padded or watch.seeing else None
         x = self.embed(source, position_ids, self.source_embedding, self.source_positions, watch.within("encoder"))
-        allowed = masks.key_mask(mask)
         for number, layer in enumerate(self.encoder):
             x = layer(x, allowed, position_ids, self.source_positions, watch.within(f"encoder.{number}"))
-        return Memory(watch("memory", self.encoder_norm(x)), mask)
+        return Memory(watch("memory", self.encoder_norm(x)), mask, padded)
 
     def decode(
         self,
@@ -95,12 +100,12 @@ class Transformer(nn.Module):
         """
         (rows, steps), sentences = target.shape, len(memory.states)
         if cache is None:
-            position_ids = self.position_range(0, steps)
+            position_ids = self.position_range(0, steps, target.device)
             allowed = masks.causal_mask(position_ids, position_ids)
         else:
-            new = self.position_range(cache.length, cache.length + steps)
+            new = self.position_range(cache.length, cache.length + steps, target.device)
             position_ids, allowed = cache.grow(sentences, rows, new)
-        memory_allowed = masks.key_mask(memory.mask)
+        memory_allowed = masks.key_mask(memory.mask) if memory.padded or watch.seeing else None
         # (R T) -> (B W*T): the hypotheses of a sentence stand side by side, so that they share all of its keys.
         target = target.reshape(sentences, -1)
         x = self.embed(target, position_ids, self.target_embedding, self.target_positions, watch.within("decoder"))
@@ -134,13 +139,13 @@ class Transformer(nn.Module):
         x = watch("embedding", table(tokens) * self.config.d_model**0.5)
         return watch("input", self.dropout(positions.embed(x, position_ids, watch)))
 
-    def position_range(self, first: int, end: int) -> Int[Tensor, " Q"]:
+    def position_range(self, first: int, end: int, device: torch.device) -> Int[Tensor, " Q"]:
         """Return the position ids from `first` up to, not including, `end`; ValueError beyond `max_positions`."""
         if end > self.config.max_positions:
             raise ValueError(
                 f"the sequence has {end} pieces, this model takes {self.config.max_positions}; split the sentence"
             )
-        return torch.arange(first, end, device=self.output_embedding.weight.device)
+        return torch.arange(first, end, device=device)
 
 
 def make_embedding(vocabulary: int, d_model: int) -> nn.Embedding:
