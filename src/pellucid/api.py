@@ -134,7 +134,7 @@ class Model:
         with stop = "failed" and the reason in its notes; a warning names it. Raises ValueError for invalid search
         settings, for a line that is not a text, and, naming them, for lines whose prefix leaves no room.
         """
-        config = SearchConfig.of(search)
+        config = SearchConfig.from_options(search)
         if isinstance(lines, str):
             if not isinstance(prefixes, str | None):
                 raise ValueError("prefixes are several and lines is one text: give one prefix, as a text")
@@ -162,7 +162,7 @@ class Model:
     ) -> Iterator[Translation]:
         """Translate any number of lines in bounded memory, `block` of them at a time; arguments as of `translate`."""
         # Not a generator itself: wrong arguments raise here, and not when the first translation is asked for.
-        config = SearchConfig.of(search)
+        config = SearchConfig.from_options(search)
         if block < 1:
             raise ValueError(f"block is {block}, it must be 1 or more")
         prefix_texts = None if prefixes is None else check_texts(prefixes, "prefixes")
@@ -249,7 +249,7 @@ class Model:
         """
         from pellucid.evaluate.scores import corpus_scores, reference_streams, refuse_unequal
 
-        SearchConfig.of(search)  # wrong settings raise before the texts are read
+        SearchConfig.from_options(search)  # wrong settings raise before the texts are read
         lines = list(check_texts(sources, "sources"))
         streams = [list(check_texts(stream, "references")) for stream in reference_streams(references)]
         refuse_unequal(len(lines), "sources", streams)
@@ -354,7 +354,7 @@ def longest_trained_source(manifest: Mapping[str, Any]) -> int | None:
 
 def as_terms(terms: TermsLike) -> Terms | None:
     """Return terms given as a mapping or as pairs as `Terms`."""
-    return terms if terms is None or isinstance(terms, Terms) else Terms.of(terms)
+    return terms if terms is None or isinstance(terms, Terms) else Terms.from_pairs(terms)
 
 
 class SimpleRunOptions(TypedDict, total=False):

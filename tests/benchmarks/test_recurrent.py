@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from benchmarks.recurrent_copy import LONGEST, line, make_lines
-from benchmarks.recurrent_model import BothWays, Recurrent, Sizes, turned
+from benchmarks.recurrent_model import BothWays, Recurrent, Sizes, reverse_rows
 from benchmarks.recurrent_race import Contender, Runner, dev_loss, greedy, race, runner
 from pellucid.data.batching import EncodedPairs
 from pellucid.data.stream import pack_sentences
@@ -87,7 +87,7 @@ def test_both_directions_are_torchs_own_on_packed_lines():
 
 def test_turned_rows_leave_padding_where_it_is():
     rows = torch.tensor([[1, 2, 3, 0], [4, 5, 6, 7]])[:, :, None]
-    assert turned(rows, torch.tensor([3, 4]))[:, :, 0].tolist() == [[3, 2, 1, 0], [7, 6, 5, 4]]
+    assert reverse_rows(rows, torch.tensor([3, 4]))[:, :, 0].tolist() == [[3, 2, 1, 0], [7, 6, 5, 4]]
 
 
 def test_the_update_asks_the_recurrent_network_for_its_cross_entropy():

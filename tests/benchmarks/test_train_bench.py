@@ -106,7 +106,7 @@ def test_the_first_updates_are_not_timed(monkeypatch):
     clock = train_row.Clock({"started": 0.0, "seconds": 10.0})
     for now, tokens, over in ((7, 900, False), (8, 900, False), (20, 900, False), (25, 30, False), (31, 25, True)):
         monkeypatch.setattr(train_row.time, "time", lambda now=now: float(now))
-        assert clock.over(tokens) is over
+        assert clock.count_update(tokens) is over
     assert (clock.result()["first"], clock.result()["speed"]) == (7.0, 5.0)
 
 

@@ -104,7 +104,7 @@ def test_a_text_begins_with_the_prefix_as_it_was_given(method):
     with torch.inference_mode():
         state = ModelState(model.encode(pad_sentences(sources, torch.device("cpu"))))
         limits = limit(*[len(prefix) + 3 for prefix in prefixes])
-        rule = prefix_rule(prefixes, WordEdges.of(tokenizer))
+        rule = prefix_rule(prefixes, WordEdges.from_tokenizer(tokenizer))
         found = searches(limits)[method](model_step(model), state, [forbidden_rule(), rule])
     for text, some in zip(texts, found, strict=True):
         assert some
@@ -185,7 +185,7 @@ def test_on_a_model_hypotheses_have_their_terms_as_words_and_the_models_own_numb
     texts = [["bola"], [], ["agua", "leche"], ["casa", "casa"], ["la"], ["gato negro", "gato"], ["é"]]
     terms = [tuple(term_spellings(tokenizer, text, capital=True) for text in some) for some in texts]
     sources = tokenizer.encode_source(LINES)
-    parts = WordEdges.of(tokenizer)
+    parts = WordEdges.from_tokenizer(tokenizer)
     limits = [pieces_needed((), some, parts) + 4 for some in terms]
     newline = tokenizer.target_names.index("<0x0A>")
     with torch.inference_mode():
