@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from inspect import signature
 from multiprocessing import get_context
 from multiprocessing.reduction import ForkingPickler
-from typing import get_type_hints
+from typing import Any, cast, get_type_hints
 
 import pytest
 import torch
@@ -125,9 +125,44 @@ def test_an_unknown_option_is_answered_with_the_nearest(model, tmp_path):
     for call in calls:
         with pytest.raises(ValueError, match=r"unknown option 'num_beams'; did you mean 'beam'\? \(known: method, "):
             call(["Yes."], num_beams=4)
-    with pytest.raises(ValueError, match=r"unknown option 'step'; did you mean 'steps'\? \(known: source, "):
+    with pytest.raises(
+        ValueError, match=r"unknown option 'step'; did you mean 'steps'\? \(known: run, out, resume, so"
+    ):
         pellucid.train(tables(tmp_path), out=tmp_path / "run", step=1)  # pyright: ignore[reportCallIssue]
     assert not (tmp_path / "run").exists()
+    with pytest.raises(
+        ValueError, match=r"unknown option 'beams'; did you mean 'beam'\? \(known: sentence, target, be"
+    ):
+        model.trace("Yes.", beams=3)
+    with pytest.raises(ValueError, match=r"unknown option 'precison'; did you mean 'precision'\? \(known: directory, "):
+        pellucid.load(model.directory, precison="bfloat16")  # pyright: ignore[reportCallIssue]
+
+
+def test_a_search_setting_given_to_another_function_is_sent_to_translate(model):
+    with pytest.raises(ValueError, match=r"load does not take beam, which a search takes: give it to Model.translate"):
+        pellucid.load(model.directory, beam=4)  # pyright: ignore[reportCallIssue]
+    assert len(model.trace("Yes.", beam=2).steps) > 0  # but `trace` has a beam of its own
+
+
+def test_a_missing_argument_is_named(model, tmp_path):
+    train, load = cast(Any, pellucid.train), cast(Any, pellucid.load)  # for a type checker these calls are errors
+    with pytest.raises(ValueError, match=r"^train: missing a required .*argument: 'out' \(known: run, out, resume, "):
+        train(tables(tmp_path))
+    with pytest.raises(ValueError, match=r"^train: too many positional arguments \(known: run, out, resume, "):
+        train(tables(tmp_path), tmp_path / "run")
+    with pytest.raises(ValueError, match=r"unknown option 'output'; did you mean 'out'\?"):
+        train(tables(tmp_path), output=tmp_path / "run")
+    with pytest.raises(ValueError, match=r"^load: missing a required argument: 'directory' \(known: directory, "):
+        load()
+    with pytest.raises(ValueError, match=r"^trace: missing a required argument: 'sentence' \(known: sentence, "):
+        cast(Any, model.trace)(beam=2)
+
+
+def test_a_warning_of_load_names_the_line_that_called_it(model, monkeypatch):
+    monkeypatch.setattr("pellucid.model.bfloat16.has_native_bfloat16", lambda device: False)
+    with pytest.warns(UserWarning, match="float32 is faster") as caught:
+        pellucid.load(model.directory, precision="bfloat16")
+    assert [warning.filename for warning in caught] == [__file__]
 
 
 def test_options_that_are_shown_are_those_there_are():

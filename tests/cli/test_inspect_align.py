@@ -3,6 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from pellucid.cli.inspecting.align import head_error
+from pellucid.inspect.alignment import LinkCounts, Reading, ReadingResult
+
 SOURCES = ["The ball is blue.", "Yes.", "", "The black cat."]
 TARGETS = ["La bola es azul.", "Sí.", "", "El gato negro."]
 GOLD = ["0-0 1-1 2p2 3-3 4-4", "0-0 1-1", "", "0-0 1-2 2-1 3-3"]
@@ -39,6 +42,16 @@ def test_the_table_has_every_layer_on_both_sides_and_the_choice(align, files):
     ]
     assert "\x1b" not in result.stdout
     assert "AER" not in align().stdout
+
+
+def test_a_perfect_head_comes_first_and_one_without_links_last():
+    def head(number: int, counts: LinkCounts, disagreement: float) -> ReadingResult:
+        return ReadingResult(Reading("output", "norms", 0, number), disagreement, None, counts, counts)
+
+    fair, without_links, perfect = LinkCounts(4, 3, 3, 4), LinkCounts(0, 0, 0, 0), LinkCounts(4, 4, 4, 4)
+    heads = [head(1, fair, 0.1), head(2, without_links, 0.2), head(3, perfect, 0.3)]
+    for has_gold, order in ((True, [3, 1, 2]), (False, [1, 2, 3])):
+        assert [result.reading.head for result in sorted(heads, key=lambda each: head_error(each, has_gold))] == order
 
 
 def test_json_has_every_reading_and_the_choice(align, files):

@@ -144,7 +144,9 @@ def test_unequal_files_come_with_a_place_to_look(tmp_path: Path):
     with pytest.raises(ValueError, match=r"Look at .*s:2: it is empty"):
         read_pairs(source, target, max_characters=99)
     source = written(tmp_path / "s", b"uno\ndos\n")
-    with pytest.raises(ValueError, match=r"has 2 lines and .* has 4: .* Compare the last pairs"):
+    with pytest.raises(
+        ValueError, match=r"has 2 lines and .* has 4: .* Only the counts are known: .*s ends after line 2, "
+    ):
         read_pairs(source, target, max_characters=99)
 
 
@@ -413,10 +415,32 @@ def test_of_unequal_files_the_place_is_named_from_which_on_they_do_not_fit(tmp_p
         written(tmp_path / name, "".join(f"{line}\n" for line in lines).encode())
         for name, lines in (("s", sources), ("t", targets))
     )
-    with pytest.raises(ValueError, match=r"so nothing was read\. By their lengths, the lines fit") as caught:
+    with pytest.raises(
+        ValueError, match=r"so nothing was read\. By their lengths, numbers and punctuation, the"
+    ) as caught:
         read_pairs(source, target, max_characters=99)
     if end == 300:
         assert str(caught.value).endswith(f"to the end of {target}, and the last 3 lines of {source} are too many.")
     else:
         [found] = re.findall(rf"look at {re.escape(str(source))}:(\d+) ", str(caught.value))
         assert abs(int(found) - first - 1) <= 5
+
+
+def test_numbers_and_punctuation_tell_where_few_lines_of_equal_length_part(tmp_path: Path):
+    """Fourteen sentences of one length, of which the target lacks the sixth: only numbers and marks tell which."""
+    sources = [f"Is it {10 + i}?" if i % 3 else f"It is {10 + i}." for i in range(14)]
+    targets = [f"Son las {10 + i}?" if i % 3 else f"Son las {10 + i}." for i in range(14) if i != 5]
+    source, target = (
+        written(tmp_path / name, "".join(f"{line}\n" for line in lines).encode())
+        for name, lines in (("s", sources), ("t", targets))
+    )
+    with pytest.raises(ValueError, match=r"fit up to about line 5, .* without 1 line of .*: look at .*s:6 "):
+        read_pairs(source, target, max_characters=99)
+
+
+def test_of_texts_that_never_fitted_only_the_counts_are_said(tmp_path: Path):
+    pairs = list(islice(generate_phrases(seed=3), 119))
+    source = written(tmp_path / "s", "".join(f"{pair.source}\n" for pair in pairs[:60]).encode())
+    target = written(tmp_path / "t", "".join(f"{pair.target}\n" for pair in pairs[60:]).encode())
+    with pytest.raises(ValueError, match=r"Only the counts are known: .*t ends after line 59, and no line stands out"):
+        read_pairs(source, target, max_characters=99)

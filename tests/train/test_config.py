@@ -91,6 +91,21 @@ def test_a_file_that_is_no_toml_is_named(tmp_path):
         read_toml(file)
 
 
+def test_a_text_that_is_given_as_a_run_file_is_told_from_one(tmp_path):
+    file = tmp_path / "pairs.txt"
+    file.write_bytes(b"\xef\xbb\xbfsource\ttarget\nYes.\tS\xc3\xad.\n")
+    message = (
+        rf"^{file} is not a TOML file: .*line 1.*\. A run file holds settings, .* begins with 'source\\ttarget'\. .*"
+        rf"give --source {file} and their translations as --target; if it holds pairs .* end in \.tsv and"
+    )
+    for read in (read_run, stand_in_run):
+        with pytest.raises(ValueError, match=message):
+            read(file)
+    file = file.rename(tmp_path / "run.toml")
+    with pytest.raises(ValueError, match=r"is not a TOML file: [^.]*line 1[^.]*$"):
+        read_run(file)
+
+
 def test_one_length_of_the_run_takes_the_place_of_the_other(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text('[data]\nsource = "a.en"\ntarget = "a.es"\n[train]\nminutes = 30\n', encoding="utf-8")

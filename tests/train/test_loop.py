@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -53,6 +54,15 @@ def test_a_run_directory_holds_settings_reports_checkpoints_and_models(finished)
     }
     assert [path.name for path in list_checkpoints(finished)] == ["step-00000008", "step-00000012"]
     assert read_run(finished / "run.toml").train.keep == 2
+
+
+@pytest.mark.parametrize(("named_dev_set", "trained"), [(True, "all"), (False, r"\d+")])
+def test_the_number_of_pairs_is_said_once_where_all_of_them_are_trained_on(tmp_path, capsys, named_dev_set, trained):
+    run = small_run(tmp_path / "data", train={"steps": 1})
+    if not named_dev_set:
+        run = replace(run, data=replace(run.data, dev_source=None, dev_target=None, held_out=7))
+    train_run(run, tmp_path / "out")
+    assert re.search(rf"^211 pairs read, {trained} of them to train on; ", capsys.readouterr().err, re.MULTILINE)
 
 
 def test_reports_carry_step_seconds_tokens_and_signatures(finished):
