@@ -1,4 +1,4 @@
-"""Every pair that is read is trained on, or counted by what was said of it."""
+"""Every pair that is read is trained on, or counted by the reason why not."""
 
 import json
 import re
@@ -21,7 +21,7 @@ WORDS = ["one", "two", "three", "four", "five", "six", "seven"]
 
 
 def write_sides(folder: Path, name: str, count: int, seed: int) -> list[tuple[str, str]]:
-    """A corpus with whatever leaves training: equal pairs, equal sides, near things, empty and over-long lines."""
+    """Write a corpus with all that leaves training: repeated pairs and sides, near copies, empty and long lines."""
     random, rows = Random(seed), []
     for _ in range(count):
         words = random.choices(WORDS, k=random.randint(1, 6))
@@ -84,7 +84,7 @@ KINDS = {
 
 
 def count_noted_pairs(notes: tuple[str, ...]) -> int:
-    """The pairs of the training data that the notes say are not trained on."""
+    """Return how many pairs of the training data the notes say are not trained on."""
     counts = [
         re.match(
             r"left out of the training data: ([\d,]+) pairs|left out: ([\d,]+) pairs|no dev set named: ([\d,]+)", note
@@ -102,7 +102,7 @@ def read_from_shards(run: RunConfig, folder: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("kind", KINDS)
-def test_pairs_read_are_those_trained_on_and_those_that_notes_count(kind, seed, tmp_path, monkeypatch):
+def test_every_pair_read_is_trained_on_or_counted_in_the_notes(kind, seed, tmp_path, monkeypatch):
     run, rows = KINDS[kind](tmp_path, seed)
     text = read_data(run)
     for data in (text, read_from_shards(run, tmp_path / "shards", monkeypatch)):

@@ -23,7 +23,7 @@ def random_inputs(rows: int, vocabulary: int, dtype: torch.dtype):
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize(("rows", "vocabulary"), SIZES)
 @pytest.mark.parametrize(("dtype", "relative"), [(torch.float64, 1e-12), (torch.float32, 2e-5)])
-def test_the_chunked_loss_is_the_formula_and_torchs(smoothing, rows, vocabulary, dtype, relative):
+def test_the_chunked_loss_equals_the_formula_and_torchs(smoothing, rows, vocabulary, dtype, relative):
     states, weight, targets = random_inputs(rows, vocabulary, dtype)
     logits = states @ weight.T
     values = [
@@ -39,7 +39,7 @@ def test_the_chunked_loss_is_the_formula_and_torchs(smoothing, rows, vocabulary,
 
 
 @pytest.mark.article("B34", "X23")
-def test_the_loss_by_hand():
+def test_the_loss_of_one_token_is_that_computed_by_hand():
     """Three pieces with probabilities 1/2, 1/4, 1/4; the target is the first, 0.3 spread over all three."""
     logits = torch.tensor([[2.0, 1.0, 1.0]]).log()
     expected = 0.8 * math.log(2) + 0.1 * math.log(4) + 0.1 * math.log(4)
@@ -107,7 +107,7 @@ def test_a_loss_without_gradients_is_equal_to_the_bit_in_float32():
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize(("rows", "vocabulary"), SIZES)
-def test_the_chunked_r_drop_is_the_formula(smoothing, rows, vocabulary):
+def test_the_chunked_r_drop_equals_the_formula(smoothing, rows, vocabulary):
     states, weight, targets = random_inputs(2 * rows, vocabulary, torch.float64)
     targets = targets[:rows]
     fast = loss_sum(states, weight, targets, smoothing, alpha=5.0)
@@ -129,7 +129,7 @@ def test_two_passes_that_agree_have_the_loss_of_one_and_its_gradient():
         torch.testing.assert_close(ours, plain, rtol=0, atol=1e-12)
 
 
-def test_r_drop_by_hand():
+def test_r_drop_is_that_computed_by_hand():
     """One pass gives 1/2 and 1/2, the other 3/4 and 1/4; the target is the first piece, nothing is spread."""
     first, second = torch.tensor([[1.0, 1.0]]).log(), torch.tensor([[3.0, 1.0]]).log()
     apart = 0.5 * math.log(2 / 3) + 0.5 * math.log(2) + 0.75 * math.log(3 / 2) + 0.25 * math.log(1 / 2)

@@ -25,7 +25,7 @@ def undisturbed_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunConfig:
-    """Settings of that run, for a test to carry out."""
+    """Settings of a run like the undisturbed one, for a test to carry out."""
     return small_run(tmp_path / "data", model={"dropout": 0.2})
 
 

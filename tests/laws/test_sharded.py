@@ -61,7 +61,7 @@ def single_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunConfig, Pat
 
 @pytest.fixture(scope="module")
 def killed_run(single_run, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list]:
-    """Directory and results of that run with two workers that share the model, of which one was killed."""
+    """Directory and results of two workers that shared the model of such a run, of which one was killed."""
     out = tmp_path_factory.mktemp("killed") / "out"
     workers = start_workers(with_sharding(single_run[0], steps=100_000), out, 2)
     wait_for_file(out / "checkpoints/step-00000016/manifest.json", workers)
@@ -76,7 +76,7 @@ def test_two_workers_that_share_a_model_have_the_losses_of_one(single_run, kille
     assert_same_numbers(expected, reports)
 
 
-def test_a_worker_with_a_part_of_the_model_that_is_killed_is_named(killed_run):
+def test_a_killed_worker_of_a_sharded_run_is_named(killed_run):
     _, [(code, _, messages), (killed_code, _, _)] = killed_run
     assert (code, killed_code) == (1, -signal.SIGKILL), messages
     assert "2 workers share the pairs of each update, and each keeps its part of the model" in messages

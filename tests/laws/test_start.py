@@ -71,7 +71,7 @@ def run(models: Path, tmp_path: Path) -> RunConfig:
 
 @pytest.fixture(scope="module")
 def undisturbed_run(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Directory of that run, to which nothing happened."""
+    """Directory of a run from the first model that nothing happened to."""
     folder = tmp_path_factory.mktemp("undisturbed")
     return train_run(make_run_from(models / "one matrix", folder / "data", model={"dropout": 0.2}), folder / "out").out
 

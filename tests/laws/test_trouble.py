@@ -53,8 +53,7 @@ def train_by_hand(
 ) -> dict[str, torch.Tensor]:
     """Train a run without dropout by the plainest loop, without some updates, and return the weights.
 
-    `rollback`: after (first) so many updates, weights and optimiser become what they were after (second), at half the
-    rate.
+    `rollback` is (a, b): after a updates, weights and optimiser become what they were after b, and the rate is halved.
     """
     _, train_state = loop.begin_run(run, out, NoOutput())
     model, adam, factor = train_state.model, train_state.optimizer, 1.0
