@@ -22,7 +22,7 @@ from pellucid.trace import Record
 from pellucid.train.config import OptimConfig, read_run
 from pellucid.train.loss import smoothed_cross_entropy
 from tests.articles.printed import LOGITS, PATTERN, PROBABILITIES, SCALED, Z
-from tests.model.models import sentences, shaken, small_config, small_model
+from tests.model.models import add_noise, sentences, small_config, small_model
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -215,7 +215,7 @@ def test_positions_count_from_zero():
 def test_the_width_of_a_head_changes_what_attention_computes():
     torch.manual_seed(1)
     x, at = torch.randn(1, 11, 12, dtype=torch.float64), torch.arange(11)
-    wide = shaken(SelfAttention(12, 1, 0.0).double())
+    wide = add_noise(SelfAttention(12, 1, 0.0).double())
     outputs, ranks = [], []
     for heads in (1, 2, 6):
         layer = SelfAttention(12, heads, 0.0).double()
@@ -234,7 +234,7 @@ def test_the_norm_stands_before_the_sublayer_or_after_the_sum():
     torch.manual_seed(1)
     x, f = torch.randn(2, 3, 7), nn.Linear(7, 7)
     for kind in ("pre", "post"):
-        residual = shaken(Residual(7, 0.0, kind))
+        residual = add_noise(Residual(7, 0.0, kind))
         wanted = x + f(residual.norm(x)) if kind == "pre" else residual.norm(x + f(x))
         torch.testing.assert_close(residual(x, f), wanted)
         assert not torch.allclose(residual(x, f), x + residual.norm(f(x)), atol=1e-2)
@@ -420,7 +420,7 @@ def test_cross_attention_hides_padding_of_the_source_and_nothing_of_the_target()
 @pytest.mark.article("X30", "E9")
 def test_merged_heads_go_through_one_more_matrix():
     torch.manual_seed(1)
-    layer = shaken(SelfAttention(6, 2, 0.0).double())
+    layer = add_noise(SelfAttention(6, 2, 0.0).double())
     record = Record()
     z = layer(torch.randn(1, 4, 6).double(), everyone(1, 1, 4, 4), torch.arange(4), Positions(), watch=record)
     merged = record["head_output"].transpose(1, 2).reshape(1, 4, 6)

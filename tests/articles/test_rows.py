@@ -16,7 +16,7 @@ from pellucid.trace import Record
 from pellucid.train.config import OptimConfig
 from pellucid.train.optim import make_adam
 from tests.articles.printed import PATTERN, SCALED
-from tests.model.models import sentences, shaken, small_model
+from tests.model.models import add_noise, sentences, small_model
 
 EVERYONE = torch.ones(1, 1, 1, 1, dtype=torch.bool)
 
@@ -139,7 +139,7 @@ def test_a_factor_is_a_cosine_times_two_lengths_and_a_sum_of_products():
 def test_heads_in_two_groups_are_heads_together():
     """As if two workers had half of the heads each: what they add to the output is added up."""
     torch.manual_seed(1)
-    layer = shaken(SelfAttention(24, 4, 0.0).double())
+    layer = add_noise(SelfAttention(24, 4, 0.0).double())
     x, everyone, at = torch.randn(2, 5, 24).double(), EVERYONE.expand(2, 1, 5, 5), torch.arange(5)
     total = layer.output.bias
     for group in range(2):
@@ -157,7 +157,7 @@ def test_heads_in_two_groups_are_heads_together():
 @pytest.mark.article("C20")
 def test_attention_in_einsum_notation_is_the_layer():
     torch.manual_seed(1)
-    layer, x = shaken(SelfAttention(24, 4, 0.0).double()), torch.randn(2, 5, 24).double()
+    layer, x = add_noise(SelfAttention(24, 4, 0.0).double()), torch.randn(2, 5, 24).double()
     w = layer.qkv.weight.view(3, 4, 6, 24)
     q, k, v = torch.einsum("bqd,nhed->nbhqe", x, w) + layer.qkv.bias.view(3, 1, 4, 1, 6)
     pattern = (torch.einsum("bhqe,bhke->bhqk", q, k) / 6**0.5).softmax(-1)

@@ -33,7 +33,7 @@ def sized(activation: str = "relu", **changes: int) -> ModelConfig:
     return ModelConfig(31, 31, **sizes, activation=activation)  # pyright: ignore[reportArgumentType]
 
 
-def test_the_formula_counts_the_operations_that_torch_counts(written_out):
+def test_the_formula_counts_the_operations_that_torch_counts(attention_formula):
     s, t = 7, 5
     for activation, fewer in (
         ("relu", ""),

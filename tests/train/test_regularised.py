@@ -9,7 +9,7 @@ from pellucid.train import loop
 from pellucid.train.data import read_data
 from pellucid.train.loop import train_run
 from pellucid.train.shard_writing import prepare_shards
-from tests.laws.runs import assert_same_end, same, train_until, weights
+from tests.laws.runs import assert_same_end, read_weights, same_weights, train_until
 from tests.train.corpora import small_run
 
 
@@ -24,10 +24,10 @@ def test_a_regularised_run_resumes_to_the_bit_and_shards_are_the_same_run(tmp_pa
     sharded = small_run(tmp_path / "data", **changes, data={"bpe_dropout": 0.1, "shards": shards})
     prepare_shards(sharded, Path(shards), workers=1, say=lambda _: None)
     train_run(sharded, tmp_path / "from shards")
-    assert same(weights(tmp_path / "undisturbed/last"), weights(tmp_path / "from shards/last"))
+    assert same_weights(read_weights(tmp_path / "undisturbed/last"), read_weights(tmp_path / "from shards/last"))
     plain = small_run(tmp_path / "data", **changes)
     train_run(plain, tmp_path / "plain")
-    assert not same(weights(tmp_path / "undisturbed/last"), weights(tmp_path / "plain/last"))
+    assert not same_weights(read_weights(tmp_path / "undisturbed/last"), read_weights(tmp_path / "plain/last"))
 
 
 def test_dropout_rises_with_the_epochs_and_a_resumed_run_knows_how_far(tmp_path, monkeypatch):
