@@ -310,7 +310,7 @@ def test_a_config_that_is_too_large_is_not_read(model_directory: Path):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_infinite_weights_are_neither_saved_nor_loaded(model_directory: Path, value: float):
+def test_weights_that_are_infinite_or_nan_are_neither_saved_nor_loaded(model_directory: Path, value: float):
     broken = make_model()
     with torch.no_grad():
         broken.get_parameter("decoder.1.cross.output.weight")[2, 3] = value

@@ -117,8 +117,8 @@ def test_scores_are_between_positions_and_values_as_wide_as_a_head():
     assert shapes == {"products": (4, 4), "scores": (4, 4), "v": (4, 10)}
     products, scores = record["encoder.0.self.products"], record["encoder.0.self.scores"]
     torch.testing.assert_close(scores, products / 10**0.5)
-    whole = (SCALED * 8).round()
-    assert ((whole / 8 - SCALED).abs() <= 0.005 + 1e-12).all()
+    whole_numbers = (SCALED * 8).round()
+    assert ((whole_numbers / 8 - SCALED).abs() <= 0.005 + 1e-12).all()
 
 
 @pytest.mark.article("X10")

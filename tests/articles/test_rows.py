@@ -223,7 +223,7 @@ def test_the_target_is_embedded_as_the_source_is():
 
 
 @pytest.mark.article("A31", "B6", "C25", "A36", "B33")
-def test_the_first_step_knows_the_start_mark_and_the_third_two_words_more():
+def test_the_first_step_reads_bos_and_the_third_two_words_more():
     """Each step gives a probability for each piece of the vocabulary, from the target so far."""
     model, source = small_model(), sentences([5])
     target = torch.tensor([[2, 11, 17, 23]])

@@ -26,21 +26,24 @@ def test_scores_are_those_of_evaluate():
 
 
 def test_without_case_all_is_compared_in_lower_case_and_shown_as_it_was_written():
-    loud = [line.upper() if n % 3 else line for n, line in enumerate(LINES)]
+    upper_case_lines = [line.upper() if n % 3 else line for n, line in enumerate(LINES)]
     training = ["The end", "THE cat"]
-    with_case = compare_translations(A, B, loud, samples=97, training=training)
-    without = compare_translations(A, B, loud, samples=97, training=training, lowercase=True)
-    lower = compare_translations(
-        *([line.lower() for line in side] for side in (A, B, loud)), samples=97, training=["the end the cat"]
+    with_case = compare_translations(A, B, upper_case_lines, samples=97, training=training)
+    without_case = compare_translations(A, B, upper_case_lines, samples=97, training=training, lowercase=True)
+    lower_case = compare_translations(
+        *([line.lower() for line in side] for side in (A, B, upper_case_lines)),
+        samples=97,
+        training=["the end the cat"],
     )
-    for name, expected in corpus_scores(A, loud, lowercase=True).items():
-        assert without.scores[name].a.score == pytest.approx(expected["score"], rel=1e-12)
-        assert without.scores[name].a.score != pytest.approx(with_case.scores[name].a.score)
-        assert without.scores[name].signature == expected["signature"]
-        assert without.scores[name].p_value == lower.scores[name].p_value
-    assert without.groupings == lower.groupings
+    for name, expected in corpus_scores(A, upper_case_lines, lowercase=True).items():
+        assert without_case.scores[name].a.score == pytest.approx(expected["score"], rel=1e-12)
+        assert without_case.scores[name].a.score != pytest.approx(with_case.scores[name].a.score)
+        assert without_case.scores[name].signature == expected["signature"]
+        assert without_case.scores[name].p_value == lower_case.scores[name].p_value
+    assert without_case.groupings == lower_case.groupings
     assert all(
-        change.reference == loud[change.line - 1] and change.b == B[change.line - 1] for change in without.gained
+        change.reference == upper_case_lines[change.line - 1] and change.b == B[change.line - 1]
+        for change in without_case.gained
     )
 
 

@@ -25,8 +25,8 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def quick_run(folder: Path, **changes: dict) -> RunConfig:
     """Return a run of few updates that hardly evaluates."""
-    quick = {"steps": 7, "evaluate_every": 7, "save_every": 3, "dev_sentences": 1, "dev_beam": 1, "keep": 2}
-    return small_run(folder, **{**changes, "train": {**quick, **changes.get("train", {})}})
+    settings = {"steps": 7, "evaluate_every": 7, "save_every": 3, "dev_sentences": 1, "dev_beam": 1, "keep": 2}
+    return small_run(folder, **{**changes, "train": {**settings, **changes.get("train", {})}})
 
 
 def mixed_run(folder: Path, **changes: dict) -> RunConfig:
@@ -174,9 +174,9 @@ def test_a_corpus_that_changed_is_named_and_one_that_was_only_touched_is_not(tmp
 
 def test_other_corpora_are_refused(tmp_path: Path):
     sharded = with_shards(mixed_run(tmp_path / "data"), tmp_path / "shards")
-    fewer = replace(sharded, data=replace(sharded.data, corpus=sharded.data.corpus[:2]))
+    with_fewer_corpora = replace(sharded, data=replace(sharded.data, corpus=sharded.data.corpus[:2]))
     with pytest.raises(ValueError, match=r"files of each corpus is \[2, 2\], it was made with \[2, 2, 1\]"):
-        read_data(fewer)
+        read_data(with_fewer_corpora)
 
 
 def test_weights_may_change_without_preparing_again(tmp_path: Path):

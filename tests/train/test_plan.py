@@ -123,10 +123,10 @@ def test_the_trial_makes_real_updates_and_a_plan_writes_nothing(tmp_path: Path):
 
 
 def test_r_drop_is_twice_the_work_and_twice_the_activations(plan, tmp_path: Path):
-    twice = plan_run(small_run(tmp_path, optim={"r_drop": 5.0}), seconds=0.0, updates=1)
-    assert twice.flops == pytest.approx(2 * plan.flops)
-    assert twice.memory.shared == plan.memory.shared
-    assert 1.5 * plan.memory.activations < twice.memory.activations < 2 * plan.memory.activations
+    r_drop_plan = plan_run(small_run(tmp_path, optim={"r_drop": 5.0}), seconds=0.0, updates=1)
+    assert r_drop_plan.flops == pytest.approx(2 * plan.flops)
+    assert r_drop_plan.memory.shared == plan.memory.shared
+    assert 1.5 * plan.memory.activations < r_drop_plan.memory.activations < 2 * plan.memory.activations
 
 
 def test_a_compiled_model_is_tried_as_it_will_run(tmp_path: Path, monkeypatch):
@@ -226,9 +226,11 @@ def test_advice_says_what_to_change_and_why(plan, changes, words: str):
 
 
 def test_advice_counts_the_pairs_that_are_longer_than_a_batch(plan):
-    short = change_plan(plan, train={"batch_tokens": 3})
+    with_short_batches = change_plan(plan, train={"batch_tokens": 3})
     long_pairs_count = int((plan.epoch.encoded.targets.lengths > 3).sum())
-    advice = list_advice(replace(short, epoch=EpochBatches.first_of_run(plan.epoch.encoded, short.run)))
+    advice = list_advice(
+        replace(with_short_batches, epoch=EpochBatches.first_of_run(plan.epoch.encoded, with_short_batches.run))
+    )
     assert f"{long_pairs_count} pairs are longer than a whole batch of train.batch_tokens = 3" in advice
 
 
