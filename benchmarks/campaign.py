@@ -91,7 +91,7 @@ class Crew:
         match = WHERE_IT_WENT_ON.search(self.output)
         return int((match[1] or "0").replace(",", "")) if match else None
 
-    def ended(self, within: float) -> bool:
+    def has_ended(self, within: float) -> bool:
         """Whether a worker ends by itself within so many seconds."""
         time.sleep(within)
         # WNOWAIT leaves the exit status for `end`, which collects it.

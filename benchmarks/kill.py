@@ -160,7 +160,7 @@ def wait_to_kill(crew: Crew, out: Path, chance: random.Random) -> bool:
     for _ in range(chance.randint(0, 4)):
         if not wait_for_writing(crew, out, True) or not wait_for_writing(crew, out, False):
             return False
-    return wait_for_writing(crew, out, True) and not crew.ended(within=chance.uniform(0, 0.003))
+    return wait_for_writing(crew, out, True) and not crew.has_ended(within=chance.uniform(0, 0.003))
 
 
 def wait_for_updates(crew: Crew, updates: int, chance: random.Random) -> bool:
@@ -170,13 +170,13 @@ def wait_for_updates(crew: Crew, updates: int, chance: random.Random) -> bool:
         if not crew.listen(within=60.0):
             return False
     seconds_each = (time.monotonic() - began) / updates if updates else 1.0
-    return not crew.ended(within=chance.uniform(0, seconds_each))
+    return not crew.has_ended(within=chance.uniform(0, seconds_each))
 
 
 def wait_for_writing(crew: Crew, out: Path, expected: bool) -> bool:
     """Wait until something is being written, or nothing; return False if the run ended before."""
     while any(find_half_written(out)) != expected:
-        if crew.ended(within=0.002):
+        if crew.has_ended(within=0.002):
             return False
     return True
 

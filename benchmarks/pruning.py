@@ -75,9 +75,9 @@ def main() -> None:
             model_bundle, (files["train"][0], files["train"][1]), strength, AMONG, UPDATES, BATCH_TOKENS, SEED
         )
         seconds = perf_counter() - start
-        result = compare_pruned(removing, gated.model, f"l0, {strength:g}", gated.closed, samples=1000, seed=SEED)
+        result = compare_pruned(removing, gated.model, f"l0, {strength:g}", gated.closed_heads, samples=1000, seed=SEED)
         gates.append(LearnedGates(strength, seconds, result))
-        show_progress(f"strength {strength:g}: {len(gated.kept)} kept in {seconds:.0f} s")
+        show_progress(f"strength {strength:g}: {len(gated.kept_heads)} kept in {seconds:.0f} s")
     text = page(removing, curves, results, gates, len(ranking))
     (RESULTS / "pruning.md").write_text("\n".join(text) + "\n", encoding="utf-8")
 

@@ -22,7 +22,7 @@ import torch
 from benchmarks.quality import HOUSE, RESULTS, lines, machine
 from benchmarks.recurrent_copy import LENGTHS, LONGEST, SYMBOLS, TESTED, copying
 from benchmarks.recurrent_model import Recurrent, Sizes
-from benchmarks.recurrent_race import Contender, Runner, Tried, greedy, tried
+from benchmarks.recurrent_race import Contender, Runner, Trial, greedy, try_rates
 from pellucid.cli.demo import DEMO_PAIRS, DEMO_RECIPE
 from pellucid.data import phrasebook
 from pellucid.data.tokenizer import Tokenizer
@@ -96,7 +96,7 @@ def the_phrasebook(seconds: float, _: float) -> dict[str, Any]:
         }
         run = make_run({**DEMO_RECIPE, "train": {**DEMO_RECIPE["train"], "minutes": 1.0}, "data": data})
         sides = [phrase.source for phrase in split.test], [phrase.target for phrase in split.test]
-        return compared(Task("Phrasebook, English-Spanish", run, *sides), seconds)
+        return compare_models(Task("Phrasebook, English-Spanish", run, *sides), seconds)
 
 
 def multi30k(seconds: float, _: float) -> dict[str, Any]:
@@ -104,11 +104,11 @@ def multi30k(seconds: float, _: float) -> dict[str, Any]:
     run = read_run(HOUSE / "recipes/multi30k-en-de.toml", [f"optim.warmup={DEMO_RECIPE['optim']['warmup']}"])
     data = Path(os.environ["PELLUCID_DATA"]) / "multi30k"
     sides = (lines(data / f"test_2016_flickr.{language}.gz") for language in ("en", "de"))
-    return compared(Task("Multi30k, English-German", run, *sides), seconds)
+    return compare_models(Task("Multi30k, English-German", run, *sides), seconds)
 
 
-def compared(task: Task, seconds: float) -> dict[str, Any]:
-    """Both models on the same batches for equal time: speed, dev loss, BLEU and chrF of greedy search."""
+def compare_models(task: Task, seconds: float) -> dict[str, Any]:
+    """Train both models on the same batches for equal time; return speed, dev loss, BLEU and chrF of greedy search."""
     data = read_data(task.run)
     config = task.run.model_config(data.tokenizer)
     sizes = Sizes(config.target_vocabulary, config.d_model, 128, 224, dropout=config.dropout)
@@ -117,7 +117,7 @@ def compared(task: Task, seconds: float) -> dict[str, Any]:
         Contender("GRU with attention", lambda: Recurrent(sizes), PEAKS),
     )
     dev, _ = encode_with_note(data.dev, data.tokenizer, task.run)
-    tries_by_name = tried(contenders, task.run.optim, data.encoded, dev, BATCH, seconds, show_progress)
+    tries_by_name = try_rates(contenders, task.run.optim, data.encoded, dev, BATCH, seconds, show_progress)
     return {
         "title": task.title,
         "pairs": len(data.encoded),
@@ -125,12 +125,12 @@ def compared(task: Task, seconds: float) -> dict[str, Any]:
         "tested": len(task.sources),
         "dropout": config.dropout,
         "rise": task.run.optim.dropout_rise,
-        "rows": [scored(tries, task, data.tokenizer) for tries in tries_by_name.values()],
+        "rows": [score_best(tries, task, data.tokenizer) for tries in tries_by_name.values()],
     }
 
 
-def scored(tries: Sequence[Tried], task: Task, tokenizer: Tokenizer) -> dict[str, Any]:
-    """A row of the table: the try with the lowest dev loss."""
+def score_best(tries: Sequence[Trial], task: Task, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return a row of the table: the scores of the trial with the lowest dev loss."""
     best = tries[0].runner
     sources = tokenizer.encode_source(task.sources)
     outputs = greedy(best.model, sources, [2 * len(ids) + 10 for ids in sources])
@@ -150,12 +150,12 @@ def scored(tries: Sequence[Tried], task: Task, tokenizer: Tokenizer) -> dict[str
     }
 
 
-def copied(seconds: float, tuning: float) -> dict[str, Any]:
-    """The copy task; its models are small, so half the time is enough."""
+def run_copy_task(seconds: float, tuning: float) -> dict[str, Any]:
+    """Run the copy task; its models are small, so half the time is enough."""
     return {"rows": [asdict(row) for row in copying(seconds / 2, tuning / 2, show_progress)]}
 
 
-PARTS = {"phrasebook": the_phrasebook, "multi30k": multi30k, "copy": copied}
+PARTS = {"phrasebook": the_phrasebook, "multi30k": multi30k, "copy": run_copy_task}
 
 
 def page() -> Iterator[str]:

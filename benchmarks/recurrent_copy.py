@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.recurrent_model import Recurrent, Sizes
-from benchmarks.recurrent_race import Contender, Runner, greedy, race, runner, tried
+from benchmarks.recurrent_race import Contender, Runner, greedy, race, runner, try_rates
 from pellucid.data.batching import EncodedPairs
 from pellucid.data.stream import pack_sentences
 from pellucid.data.tokenizer import EOS
@@ -43,7 +43,7 @@ CONTENDERS = (
 
 
 @dataclass(frozen=True)
-class Copied:
+class CopyRow:
     """One model: what it is, and in per cent the pieces in their right place and the lines without a mistake."""
 
     name: str
@@ -55,20 +55,22 @@ class Copied:
     lines: dict[int, float]
 
 
-def copying(seconds: float, tuning: float, report: Callable[[Runner], object]) -> list[Copied]:
+def copying(seconds: float, tuning: float, report: Callable[[Runner], object]) -> list[CopyRow]:
     """Train all on the same lines for so many seconds each, then let them copy."""
     optim = OptimConfig(warmup=200, schedule="linear", label_smoothing=0.0)
     encoded, dev = make_lines(LINES, seed=1), make_lines(500, seed=2)
-    short = tried(CONTENDERS, optim, encoded, dev, BATCH, tuning)
+    short = try_rates(CONTENDERS, optim, encoded, dev, BATCH, tuning)
     peaks = {name: tries[0].runner.optim.peak for name, tries in short.items()}
     runners = [runner(contender, peaks[contender.name], optim, encoded, BATCH) for contender in CONTENDERS]
     race(runners, seconds, report)
     rows = []
     for trained in runners:
-        rights = {length: right(trained.model, length) for length in LENGTHS}
-        pieces, lines = ({n: of[part] for n, of in rights.items()} for part in (0, 1))
+        shares = {length: measure_copies(trained.model, length) for length in LENGTHS}
+        pieces, lines = ({n: pair[kind] for n, pair in shares.items()} for kind in (0, 1))
         rows.append(
-            Copied(trained.name, trained.parameters, peaks[trained.name], trained.speed, trained.updates, pieces, lines)
+            CopyRow(
+                trained.name, trained.parameters, peaks[trained.name], trained.speed, trained.updates, pieces, lines
+            )
         )
     return rows
 
@@ -84,7 +86,7 @@ def line(random: np.random.Generator, length: int) -> list[int]:
     return [*random.integers(SPECIAL, VOCABULARY, length).tolist(), EOS]
 
 
-def right(model: Transformer | Recurrent, length: int) -> tuple[float, float]:
+def measure_copies(model: Transformer | Recurrent, length: int) -> tuple[float, float]:
     """Return the share of pieces in their place, and of lines without a mistake, over lines of one length."""
     random = np.random.default_rng(1000 + length)
     sources = [line(random, length) for _ in range(TESTED)]

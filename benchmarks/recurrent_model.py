@@ -65,7 +65,7 @@ class BothWays(nn.Module):
 
     def forward(self, x: Float[Tensor, "B S I"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B S E2"]:
         """Padding comes last in both directions, so no state of a piece has seen any."""
-        back = turned(self.backwards(turned(x, lengths))[0], lengths)
+        back = reverse_rows(self.backwards(reverse_rows(x, lengths))[0], lengths)
         return torch.cat([self.forwards(x)[0], back], dim=-1)
 
 
@@ -137,8 +137,8 @@ def step(model: Recurrent):
     return lambda ids, state: model.logits(model.go_on(ids[:, None], state))[:, 0]
 
 
-def turned(x: Float[Tensor, "B S I"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B S I"]:
-    """Each row from its last piece to its first; padding stays where it is."""
+def reverse_rows(x: Float[Tensor, "B S I"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B S I"]:
+    """Turn each row, from its last piece to its first; padding stays where it is."""
     at = torch.arange(x.shape[1], device=x.device)
     last = lengths[:, None] - 1
     where = torch.where(at <= last, last - at, at)

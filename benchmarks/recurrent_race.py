@@ -93,14 +93,14 @@ def runner(contender: Contender, peak: float, optim: OptimConfig, encoded: Encod
 
 
 @dataclass(frozen=True)
-class Tried:
+class Trial:
     """A model trained with one learning rate, and its dev loss."""
 
     runner: Runner
     dev_loss: float
 
 
-def tried(
+def try_rates(
     contenders: Sequence[Contender],
     optim: OptimConfig,
     encoded: EncodedPairs,
@@ -108,15 +108,15 @@ def tried(
     batch_tokens: int,
     total: float,
     report: Callable[[Runner], object] = lambda _: None,
-) -> dict[str, list[Tried]]:
-    """Each contender with each of its learning rates, all trained in turns; the lowest dev loss first."""
+) -> dict[str, list[Trial]]:
+    """Train each contender with each of its learning rates, all in turns; the lowest dev loss comes first."""
     runners = [
         runner(contender, peak, optim, encoded, batch_tokens) for contender in contenders for peak in contender.peaks
     ]
     race(runners, total, report)
-    tries_by_name: dict[str, list[Tried]] = {contender.name: [] for contender in contenders}
+    tries_by_name: dict[str, list[Trial]] = {contender.name: [] for contender in contenders}
     for trained in runners:
-        tries_by_name[trained.name].append(Tried(trained, dev_loss(trained.model, dev)))
+        tries_by_name[trained.name].append(Trial(trained, dev_loss(trained.model, dev)))
     return {name: sorted(tries, key=lambda trial: trial.dev_loss) for name, tries in tries_by_name.items()}
 
 

@@ -268,7 +268,7 @@ class Sources:
         """Send requests for the time of the soak, stop the server while they come, and wait for all answers."""
         tally, end, first_load = soak.tally, time.monotonic() + soak.seconds, factor * soak.capacity
         self.each_second["load"] = first_load
-        sources = [asyncio.create_task(self.come(kind)) for kind in self.each_second]
+        sources = [asyncio.create_task(self.send_clients(kind)) for kind in self.each_second]
         health = asyncio.create_task(self.clients.watch_health(1.0))
         answer_counts = deque([(time.monotonic(), 0)], maxlen=LATELY)
         while time.monotonic() < end:
@@ -289,7 +289,7 @@ class Sources:
         soak.drained = time.monotonic() - began
         await asyncio.gather(health, *self.open)
 
-    async def come(self, kind: str) -> None:
+    async def send_clients(self, kind: str) -> None:
         """Start clients of a kind at random intervals, until this is cancelled."""
         due = time.monotonic()
         while True:

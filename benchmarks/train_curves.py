@@ -55,7 +55,7 @@ def main() -> None:
     runs = [(name, seed) for seed in range(1, options.seeds + 1) for name in RUNS if seed == 1 or name != OTHER]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.at_once) as pool:
         task = make_task(options, Path(folder))
-        curves = dict(zip(runs, pool.map(lambda run: trained(*run, task, python), runs), strict=True))
+        curves = dict(zip(runs, pool.map(lambda run: run_training(*run, task, python), runs), strict=True))
     draw(options, curves, RESULTS / "train-curves.svg")
     text = page(options, curves, time.monotonic() - began)
     (RESULTS / "train-curves.md").write_text(text, encoding="utf-8")
@@ -73,8 +73,8 @@ def make_task(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     return task | settings | {"size": dict(PRESETS[options.size]), "folder": str(folder)}
 
 
-def trained(name: str, seed: int, task: dict[str, Any], python: Path) -> dict[str, Any]:
-    """One run, in a process of its own."""
+def run_training(name: str, seed: int, task: dict[str, Any], python: Path) -> dict[str, Any]:
+    """Run one training, in a process of its own; return its result."""
     peer, precision = RUNS[name]
     start = "" if name == OTHER else f"{task['folder']}/start-{seed}.npz"
     arguments = json.dumps({**task, "peer": peer, "precision": precision, "seed": seed, "start": start})

@@ -41,7 +41,7 @@ class Curve:
         rise = (update + 1) / self.task["warmup"]
         return self.task["peak"] * min(rise, rise**-0.5)
 
-    def over(self, tokens: int) -> bool:
+    def count_update(self, tokens: int) -> bool:
         self.updates, self.tokens = self.updates + 1, self.tokens + tokens
         if self.updates % self.task["every"] == 0:
             self.losses.append(self.loss())

@@ -52,7 +52,7 @@ class Training:
         self.c, self.precision = OptimConfig(), "bfloat16"
         self.adam = make_adam(self.model, self.c)
         self.plain_adam = torch.optim.Adam(self.model.parameters(), betas=(self.c.beta1, self.c.beta2))
-        self.alike, self.mixed = Stream(encoded, BATCH, seed=1), unsorted(encoded)
+        self.alike, self.mixed = Stream(encoded, BATCH, seed=1), random_batches(encoded)
         self.optimizer, self.stream = self.adam, self.alike
 
     def step(self, batch: Batch) -> int:
@@ -60,8 +60,8 @@ class Training:
         return update.update_weights(self.model, self.optimizer, [batch], 1e-4, self.c, self.precision).target_tokens
 
 
-def unsorted(encoded: EncodedPairs) -> Iterator[Batch]:
-    """Pairs in random order, as many as fit into the budget with their padding."""
+def random_batches(encoded: EncodedPairs) -> Iterator[Batch]:
+    """Yield batches of pairs in random order, as many as fit into the budget with their padding."""
     random = np.random.default_rng(1)
     while True:
         group, longest = [], 0
@@ -121,8 +121,8 @@ def giving_back(_: Training) -> Iterator[None]:
 
 
 @contextmanager
-def routed(training: Training) -> Iterator[None]:
-    """float32 products through oneDNN."""
+def route_through_onednn(training: Training) -> Iterator[None]:
+    """Compute float32 products through oneDNN."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium")
     try:
@@ -217,7 +217,7 @@ UNTAKEN = Lever(
     "1.25, as in the experiment",
     "1.17, as in the experiment",
     float32,
-    routed,
+    route_through_onednn,
 )
 
 KINDS = {

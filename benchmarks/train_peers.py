@@ -33,7 +33,7 @@ class Watcher(Protocol):
         """Return the learning rate of an update, counted from 0."""
         ...
 
-    def over(self, tokens: int) -> bool:
+    def count_update(self, tokens: int) -> bool:
         """Count an update with its target pieces; return whether it was the last."""
         ...
 
@@ -94,7 +94,7 @@ def train_in_loop(task: dict[str, Any], watcher: Watcher, model: nn.Module, logi
         optimizer.step()
         # Tutorials read the loss to print it, and reading it takes time.
         loss.item()
-        if watcher.over(int((target != PADDING).sum())):
+        if watcher.count_update(int((target != PADDING).sum())):
             return
 
 
@@ -213,7 +213,7 @@ def hugging_face(task: dict[str, Any], watcher: Watcher) -> None:
 
     class Stop(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            control.should_training_stop = watcher.over(batch_pieces[0])
+            control.should_training_stop = watcher.count_update(batch_pieces[0])
 
     model = MarianMTModel(config)
     watcher.takes(
@@ -270,7 +270,7 @@ def eole(task: dict[str, Any], watcher: Watcher) -> None:
     def watched_step(self: Any, batches: list[dict[str, Any]], *positional: Any, **keywords: Any) -> None:
         train_step(self, batches, *positional, **keywords)
         padding = self.train_loss.padding_idx
-        if watcher.over(sum(int((batch["tgt"][:, 1:] != padding).sum()) for batch in batches)):
+        if watcher.count_update(sum(int((batch["tgt"][:, 1:] != padding).sum()) for batch in batches)):
             raise KeyboardInterrupt  # as its users end a training
 
     Trainer._train_step = watched_step

@@ -44,7 +44,7 @@ class Clock:
     def rate(self, update: int) -> float:
         return 1e-4
 
-    def over(self, tokens: int) -> bool:
+    def count_update(self, tokens: int) -> bool:
         """Count an update; return whether it was the last."""
         now, self.updates = time.time(), self.updates + 1
         # The first update is where everything is loaded and allocated.
@@ -97,7 +97,7 @@ def train_pellucid(task: dict[str, Any], watcher: Watcher) -> None:
         Stream(EncodedPairs(*sides), task["batch_tokens"], seed=task["seed"]),
         0,
     )
-    while not watcher.over(
+    while not watcher.count_update(
         update_weights(model, optimizer, [next(stream)], watcher.rate(number), c, task["precision"]).target_tokens
     ):
         number += 1

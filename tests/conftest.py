@@ -1,4 +1,4 @@
-"""What every test stands on: one thread, shapes that are checked, and the corpora where they are at hand."""
+"""Settings and fixtures of every test: one thread, checked shapes, and the folder of test corpora."""
 
 import os
 import signal
@@ -19,14 +19,14 @@ from jaxtyping import install_import_hook
 torch.set_num_threads(1)
 
 # Every shape in a signature of the model and its loss is checked at every call, while the tests run and only then.
-MODEL = Path(__file__).parent.parent / "src" / "pellucid" / "model"
-SHAPED = [f"pellucid.model.{path.stem}" for path in MODEL.glob("*.py") if path.stem != "__init__"]
-install_import_hook([*SHAPED, "pellucid.train.loss"], "beartype.beartype")
+MODEL_FOLDER = Path(__file__).parent.parent / "src" / "pellucid" / "model"
+CHECKED_MODULES = [f"pellucid.model.{path.stem}" for path in MODEL_FOLDER.glob("*.py") if path.stem != "__init__"]
+install_import_hook([*CHECKED_MODULES, "pellucid.train.loss"], "beartype.beartype")
 
 
 @pytest.fixture
-def written_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attention takes the formula, whatever is faster here."""
+def attention_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attention that takes the formula even where the fused kernel is faster."""
     from pellucid.model import attention
 
     monkeypatch.setattr(attention, "fused_is_faster", lambda q: False)
@@ -34,14 +34,14 @@ def written_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["fused", "written out"])
 def both_attentions(request: pytest.FixtureRequest) -> None:
-    """A test runs twice: with the kernel, and with the formula."""
+    """Attention as the fused kernel and then as the formula: a test runs twice."""
     if request.param == "written out":
-        request.getfixturevalue("written_out")
+        request.getfixturevalue("attention_formula")
 
 
 @pytest.fixture(scope="session")
 def pellucid_data() -> Path:
-    """The folder of test corpora, named by PELLUCID_DATA; tests that need it are skipped where it is absent."""
+    """Folder of test corpora, named by PELLUCID_DATA; tests that need it are skipped where it is unset."""
     folder = os.environ.get("PELLUCID_DATA")
     if not folder:
         pytest.skip("PELLUCID_DATA names no folder of test corpora")

@@ -1,3 +1,5 @@
+"""Python API: what a loaded model does, how a run is trained, and the messages for wrong arguments."""
+
 import re
 import subprocess
 import sys
@@ -7,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from inspect import signature
 from multiprocessing import get_context
 from multiprocessing.reduction import ForkingPickler
-from typing import get_type_hints
+from typing import Any, cast, get_type_hints
 
 import pytest
 import torch
@@ -26,10 +28,10 @@ from tests.train.corpora import write_corpus
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> pellucid.Model:
-    place = tmp_path_factory.mktemp("api") / "best"
+    path = tmp_path_factory.mktemp("api") / "best"
     vocabulary = small_tokenizer().source_vocabulary
-    bundle.save_bundle(place, random_model(1, vocabulary, vocabulary, max_positions=61), small_tokenizer(), step=41)
-    return pellucid.load(place)
+    bundle.save_bundle(path, random_model(1, vocabulary, vocabulary, max_positions=61), small_tokenizer(), step=41)
+    return pellucid.load(path)
 
 
 def tables(folder, **train) -> dict:
@@ -45,7 +47,7 @@ def test_a_loaded_model_translates_as_its_translator_does(model):
     expected = Translator(model.bundle.model, small_tokenizer()).translate(LINES, SearchConfig(beam=2, max_extra=5))
     assert model.translate(LINES, beam=2, max_extra=5) == expected
     streamed = model.translate_stream(iter(LINES), beam=2, max_extra=5, block=3)
-    assert [each.text for each in streamed] == [each.text for each in expected]
+    assert [translation.text for translation in streamed] == [translation.text for translation in expected]
 
 
 def test_a_score_is_the_log_probability_of_a_translation(model):
@@ -57,16 +59,16 @@ def test_a_score_is_the_log_probability_of_a_translation(model):
 
 
 def test_an_evaluation_scores_the_translations(model):
-    texts = [each.text for each in model.translate(LINES, beam=1)]
+    texts = [translation.text for translation in model.translate(LINES, beam=1)]
     assert model.evaluate(LINES, LINES, beam=1) == corpus_scores(texts, LINES)
     with pytest.raises(ValueError, match="7 sources and 6 references"):
         model.evaluate(LINES, LINES[1:])
 
 
 def test_an_evaluation_takes_several_references(model):
-    texts = [each.text for each in model.translate(LINES, beam=1)]
-    others = list(reversed(LINES))
-    assert model.evaluate(LINES, [LINES, iter(others)], beam=1) == corpus_scores(texts, [LINES, others])
+    texts = [translation.text for translation in model.translate(LINES, beam=1)]
+    reversed_lines = list(reversed(LINES))
+    assert model.evaluate(LINES, [LINES, iter(reversed_lines)], beam=1) == corpus_scores(texts, [LINES, reversed_lines])
     assert model.evaluate(LINES, [LINES], beam=1) == model.evaluate(LINES, LINES, beam=1)
     with pytest.raises(ValueError, match="7 sources and 6 references in list 2 of 2: each needs the other"):
         model.evaluate(LINES, [LINES, LINES[1:]])
@@ -74,16 +76,16 @@ def test_an_evaluation_takes_several_references(model):
 
 def test_one_text_gives_one_translation_and_one_score(model):
     assert model.translate("Yes.", beam=2, max_extra=5) == model.translate(["Yes."], beam=2, max_extra=5)[0]
-    begun = model.translate("Yes.", prefixes="the", max_extra=5)
-    assert begun == model.translate(["Yes."], prefixes=["the"], max_extra=5)[0]
-    assert begun != model.translate("Yes.", max_extra=5)
+    continued = model.translate("Yes.", prefixes="the", max_extra=5)
+    assert continued == model.translate(["Yes."], prefixes=["the"], max_extra=5)[0]
+    assert continued != model.translate("Yes.", max_extra=5)
     assert model.score("Yes.", "Sí.") == model.score(["Yes."], ["Sí."])[0]
     with pytest.raises(ValueError, match="prefixes are several and lines is one text"):
         model.translate("Yes.", prefixes=["the"])
 
 
 @pytest.mark.parametrize("kind", [iter, tuple, dict.fromkeys, lambda lines: (line for line in lines)])
-def test_lines_may_come_from_anything_that_gives_texts(model, kind):
+def test_lines_may_be_any_iterable_of_texts(model, kind):
     lines = list(dict.fromkeys(LINES))
     assert model.translate(kind(lines), beam=1) == model.translate(lines, beam=1)
     assert model.translate(lines, beam=1, prefixes=kind(lines)) == model.translate(lines, beam=1, prefixes=lines)
@@ -103,7 +105,7 @@ def test_one_text_is_not_taken_for_a_list_of_letters(model):
             call("Yes.")
 
 
-def test_what_is_no_text_is_named_with_its_place(model):
+def test_a_value_that_is_no_text_is_named_with_its_line(model):
     for call, problem in {
         lambda: model.translate(["Yes.", None]): "line 2 is None (NoneType); a text is expected",
         lambda: model.translate(None): "lines is None (NoneType); a list of texts is expected",
@@ -125,27 +127,62 @@ def test_an_unknown_option_is_answered_with_the_nearest(model, tmp_path):
     for call in calls:
         with pytest.raises(ValueError, match=r"unknown option 'num_beams'; did you mean 'beam'\? \(known: method, "):
             call(["Yes."], num_beams=4)
-    with pytest.raises(ValueError, match=r"unknown option 'step'; did you mean 'steps'\? \(known: source, "):
+    with pytest.raises(
+        ValueError, match=r"unknown option 'step'; did you mean 'steps'\? \(known: run, out, resume, so"
+    ):
         pellucid.train(tables(tmp_path), out=tmp_path / "run", step=1)  # pyright: ignore[reportCallIssue]
     assert not (tmp_path / "run").exists()
+    with pytest.raises(
+        ValueError, match=r"unknown option 'beams'; did you mean 'beam'\? \(known: sentence, target, be"
+    ):
+        model.trace("Yes.", beams=3)
+    with pytest.raises(ValueError, match=r"unknown option 'precison'; did you mean 'precision'\? \(known: directory, "):
+        pellucid.load(model.directory, precison="bfloat16")  # pyright: ignore[reportCallIssue]
 
 
-def test_options_that_are_shown_are_those_there_are():
-    """Type checkers and completion read `SearchOptions` and `SimpleRunOptions`; what is done follows `SearchConfig` and
+def test_a_search_setting_given_to_another_function_is_sent_to_translate(model):
+    with pytest.raises(ValueError, match=r"load does not take beam, which a search takes: give it to Model.translate"):
+        pellucid.load(model.directory, beam=4)  # pyright: ignore[reportCallIssue]
+    assert len(model.trace("Yes.", beam=2).steps) > 0  # but `trace` has a beam of its own
+
+
+def test_a_missing_argument_is_named(model, tmp_path):
+    train, load = cast(Any, pellucid.train), cast(Any, pellucid.load)  # for a type checker these calls are errors
+    with pytest.raises(ValueError, match=r"^train: missing a required .*argument: 'out' \(known: run, out, resume, "):
+        train(tables(tmp_path))
+    with pytest.raises(ValueError, match=r"^train: too many positional arguments \(known: run, out, resume, "):
+        train(tables(tmp_path), tmp_path / "run")
+    with pytest.raises(ValueError, match=r"unknown option 'output'; did you mean 'out'\?"):
+        train(tables(tmp_path), output=tmp_path / "run")
+    with pytest.raises(ValueError, match=r"^load: missing a required argument: 'directory' \(known: directory, "):
+        load()
+    with pytest.raises(ValueError, match=r"^trace: missing a required argument: 'sentence' \(known: sentence, "):
+        cast(Any, model.trace)(beam=2)
+
+
+def test_a_warning_of_load_names_the_line_that_called_it(model, monkeypatch):
+    monkeypatch.setattr("pellucid.model.bfloat16.has_native_bfloat16", lambda device: False)
+    with pytest.warns(UserWarning, match="float32 is faster") as caught:
+        pellucid.load(model.directory, precision="bfloat16")
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_documented_options_are_those_that_exist():
+    """Type checkers and completion read `SearchOptions` and `SimpleRunOptions`; the code follows `SearchConfig` and
     `run_settings`."""
     assert get_type_hints(SearchOptions) == get_type_hints(SearchConfig)
-    taken = [each for each in signature(run_settings).parameters if each not in ("run", "overrides", "began")]
-    assert list(SimpleRunOptions.__annotations__) == taken
+    parameters = [name for name in signature(run_settings).parameters if name not in ("run", "overrides", "began")]
+    assert list(SimpleRunOptions.__annotations__) == parameters
 
 
-def test_what_is_known_of_a_model_comes_with_it(model):
+def test_a_loaded_model_has_its_manifest_and_its_directory(model):
     assert (model.manifest["step"], model.directory.name) == (41, "best")
 
 
 def test_only_two_precisions_are_known(model):
-    half = pellucid.load(model.directory, precision="bfloat16")
-    assert half.bundle.model.output_embedding.weight.dtype == torch.bfloat16
-    assert len(half.translate(LINES, beam=1, max_extra=3)) == len(LINES)
+    bfloat16_model = pellucid.load(model.directory, precision="bfloat16")
+    assert bfloat16_model.bundle.model.output_embedding.weight.dtype == torch.bfloat16
+    assert len(bfloat16_model.translate(LINES, beam=1, max_extra=3)) == len(LINES)
     with pytest.raises(ValueError, match="precision is 'int8', it must be one of float32, bfloat16"):
         pellucid.load(model.directory, precision="int8")
 
@@ -154,23 +191,23 @@ def test_training_gives_the_best_model(tmp_path):
     from pellucid.train import loop  # importing the folder must not hide the function
 
     assert loop is not pellucid.train
-    trained = pellucid.train(tables(tmp_path), out=tmp_path / "run")
-    assert trained.directory == tmp_path / "run" / "best"
-    assert len(trained.translate(["one two"], max_extra=3)) == 1
+    trained_model = pellucid.train(tables(tmp_path), out=tmp_path / "run")
+    assert trained_model.directory == tmp_path / "run" / "best"
+    assert len(trained_model.translate(["one two"], max_extra=3)) == 1
     from_file = pellucid.train(tmp_path / "run" / "run.toml", out=tmp_path / "again")
-    weights = [dict(each.bundle.model.named_parameters()) for each in (trained, from_file)]
+    weights = [dict(trained.bundle.model.named_parameters()) for trained in (trained_model, from_file)]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
 def test_a_model_that_writes_lower_case_only_is_scored_without_case(tmp_path):
-    given = tables(tmp_path)
-    given["tokenizer"]["lowercase"] = True
-    trained = pellucid.train(given, out=tmp_path / "run")
-    measured = [row for row in read_log(tmp_path / "run" / "log.jsonl") if "bleu" in row]
-    assert measured
-    assert all("case:lc" in each for row in measured for each in row["signatures"].values())
-    found = trained.evaluate(["one two"], ["ONE TWO"], max_extra=3)
-    assert all("case:lc" in each["signature"] for each in found.values())
+    run_tables = tables(tmp_path)
+    run_tables["tokenizer"]["lowercase"] = True
+    trained_model = pellucid.train(run_tables, out=tmp_path / "run")
+    rows = [row for row in read_log(tmp_path / "run" / "log.jsonl") if "bleu" in row]
+    assert rows
+    assert all("case:lc" in signature for row in rows for signature in row["signatures"].values())
+    scores = trained_model.evaluate(["one two"], ["ONE TWO"], max_extra=3)
+    assert all("case:lc" in score["signature"] for score in scores.values())
 
 
 def test_a_run_is_named_in_one_way_only(tmp_path):
@@ -185,7 +222,7 @@ def test_a_run_is_named_in_one_way_only(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_the_names_of_the_package_come_when_they_are_used():
+def test_an_unknown_name_of_the_package_is_refused():
     with pytest.raises(AttributeError, match="no attribute 'lode'; it has Model, load, train"):
         pellucid.lode  # noqa: B018  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -199,27 +236,27 @@ def test_the_version_is_known_without_loading_anything():
     assert pellucid.__version__ == version("pellucid")
 
 
-def test_from_its_source_and_not_installed_it_still_has_a_version(monkeypatch):
-    def none(name: str) -> str:
+def test_a_package_that_is_not_installed_still_has_a_version(monkeypatch):
+    def raise_not_found(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr("importlib.metadata.version", none)
+    monkeypatch.setattr("importlib.metadata.version", raise_not_found)
     assert pellucid.__version__ == "0+source"
 
 
-def another(place, seed: int, **manifest) -> None:
+def save_random_model(path, seed: int, **manifest) -> None:
     vocabulary = small_tokenizer().source_vocabulary
     bundle.save_bundle(
-        place, random_model(seed, vocabulary, vocabulary, max_positions=61), small_tokenizer(), **manifest
+        path, random_model(seed, vocabulary, vocabulary, max_positions=61), small_tokenizer(), **manifest
     )
 
 
-def received(sent: bytes) -> Model:
-    return ForkingPickler.loads(sent)  # pyright: ignore[reportAttributeAccessIssue]  # pickle's, taken for a method
+def unpickle_model(pickled: bytes) -> Model:
+    return ForkingPickler.loads(pickled)  # pyright: ignore[reportAttributeAccessIssue]  # pickle's, taken for a method
 
 
-def test_a_model_says_in_three_lines_what_it_is(tmp_path):
-    another(tmp_path / "best", 1, languages={"source": "en", "target": "es"})
+def test_the_repr_of_a_model_says_in_three_lines_what_it_is(tmp_path):
+    save_random_model(tmp_path / "best", 1, languages={"source": "en", "target": "es"})
     pellucid.load(tmp_path / "best", engine="ctranslate2")  # converts it once
     model = pellucid.load(tmp_path / "best", engine="ctranslate2")
     pieces = f"{small_tokenizer().target_vocabulary:,} pieces, en to es"
@@ -229,42 +266,42 @@ def test_a_model_says_in_three_lines_what_it_is(tmp_path):
     assert "layers, d_model" in second
     assert isinstance(model.lazy_bundle, LazyBundle)
     assert model.lazy_bundle.is_unloaded  # no weights are read for it
-    half = pellucid.load(tmp_path / "best", precision="bfloat16", others=[tmp_path / "best"])
-    assert repr(half).endswith(f"  torch, bfloat16, cpu, with {tmp_path / 'best'}>")
-    assert repr(Model(half.lazy_bundle, half.translator)).endswith(f"{pieces}>")
+    bfloat16_model = pellucid.load(tmp_path / "best", precision="bfloat16", others=[tmp_path / "best"])
+    assert repr(bfloat16_model).endswith(f"  torch, bfloat16, cpu, with {tmp_path / 'best'}>")
+    assert repr(Model(bfloat16_model.lazy_bundle, bfloat16_model.translator)).endswith(f"{pieces}>")
 
 
-def test_a_worker_gets_a_model_as_its_path(tmp_path, monkeypatch):
-    another(tmp_path / "best", 1)
+def test_a_model_is_sent_to_another_process_as_its_path(tmp_path, monkeypatch):
+    save_random_model(tmp_path / "best", 1)
     monkeypatch.chdir(tmp_path)
     model = pellucid.load("best", engine="ctranslate2")
     expected = model.translate(LINES, beam=2, max_extra=5)
-    sent = bytes(ForkingPickler.dumps(model))
-    assert len(sent) < 2000
+    pickled = bytes(ForkingPickler.dumps(model))
+    assert len(pickled) < 2000
     monkeypatch.chdir("/")
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         call = partial(Model.translate, model, beam=2, max_extra=5)
         assert pool.submit(call, LINES).result() == expected
-    assert repr(received(sent)).splitlines()[1:] == repr(model).splitlines()[1:]
+    assert repr(unpickle_model(pickled)).splitlines()[1:] == repr(model).splitlines()[1:]
 
 
-def test_a_process_of_ones_own_gets_it_too(model):
+def test_a_pool_of_processes_can_translate(model):
     with get_context("spawn").Pool(1) as pool:
         assert pool.map(model.translate, [LINES[:2]]) == [model.translate(LINES[:2])]
 
 
-@pytest.mark.parametrize("changed", ["best", "other"])
-def test_a_model_that_changed_since_is_not_taken_for_the_one_that_was_sent(tmp_path, changed):
-    another(tmp_path / "best", 1)
-    another(tmp_path / "other", 2)
+@pytest.mark.parametrize("name", ["best", "other"])
+def test_a_model_that_changed_after_it_was_sent_is_refused(tmp_path, name):
+    save_random_model(tmp_path / "best", 1)
+    save_random_model(tmp_path / "other", 2)
     model = pellucid.load(tmp_path / "best", others=[tmp_path / "other"])
-    sent = bytes(ForkingPickler.dumps(model))
-    assert received(sent).translate("Yes.", max_extra=3) == model.translate("Yes.", max_extra=3)
-    another(tmp_path / changed, 3)
+    pickled = bytes(ForkingPickler.dumps(model))
+    assert unpickle_model(pickled).translate("Yes.", max_extra=3) == model.translate("Yes.", max_extra=3)
+    save_random_model(tmp_path / name, 3)
     with pytest.raises(ValueError, match="holds another model than the one that was sent"):
-        received(sent)
+        unpickle_model(pickled)
 
 
-def test_a_model_put_together_by_hand_is_not_sent(model):
+def test_a_model_put_together_by_hand_cannot_be_sent(model):
     with pytest.raises(TypeError, match=r"put together by hand; only one from pellucid\.load can be sent"):
         ForkingPickler.dumps(Model(model.lazy_bundle, model.translator))

@@ -1,4 +1,4 @@
-"""The pages made from the code hold all that they are made of; commands on pages are shown as a terminal shows them."""
+"""Generated pages of the book hold all that they are made from, and commands on pages show a terminal's output."""
 
 import re
 from dataclasses import fields, is_dataclass
@@ -33,10 +33,10 @@ SECTIONS = {
 
 @pytest.mark.parametrize(("heading", "kind"), SECTIONS.items())
 def test_every_setting_stands_in_its_section_once(settings, heading, kind):
-    [section] = [each for each in settings.split("\n## ") if each.partition("\n")[0] == heading]
+    [section] = [section for section in settings.split("\n## ") if section.partition("\n")[0] == heading]
     hints = get_type_hints(kind)
-    wanted = [f.name for f in fields(kind) if not is_dataclass(hints[f.name]) and f.name != "corpus"]
-    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == wanted
+    names = [f.name for f in fields(kind) if not is_dataclass(hints[f.name]) and f.name != "corpus"]
+    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == names
 
 
 def test_defaults_and_choices_are_those_of_the_code(settings):
@@ -82,7 +82,7 @@ def test_a_command_that_fails_on_a_page_is_an_error():
             bash("", cell)
 
 
-def test_docstrings_keep_their_code_and_their_signs():
+def test_converted_docstrings_keep_their_code_and_their_signs():
     lines = ["Takes `decoder.*.cross` and *args | none.", "", "    trace['a*b']  # `as it is`", ""]
     convert_docstring(None, "", "", None, None, lines)  # pyright: ignore[reportArgumentType]
     assert lines == [

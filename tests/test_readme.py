@@ -1,4 +1,4 @@
-"""What the README shows is there: its commands parse, its files exist, its Python runs."""
+"""README: its commands parse, its files exist, and its Python runs."""
 
 import re
 import shlex
@@ -11,21 +11,21 @@ from typer.main import get_command
 from pellucid.cli import app
 from tests.decode.models import random_model, small_tokenizer
 
-HOUSE = Path(__file__).parent.parent
-README = (HOUSE / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
 COMMANDS = [
-    part.split(" > ")[0].strip().removeprefix(".venv/bin/pellucid ")
+    command.split(" > ")[0].strip().removeprefix(".venv/bin/pellucid ")
     for _, block in BLOCKS
     for line in block.splitlines()
-    for part in line.split("|")
-    if part.strip().startswith(".venv/bin/pellucid ")
+    for command in line.split("|")
+    if command.strip().startswith(".venv/bin/pellucid ")
 ]
 
 
 def test_there_are_commands_to_check():
-    shown = {command.split()[0] for command in COMMANDS}
-    assert shown == {"train", "translate", "evaluate", "score", "compare", "export", "import", "plan", "prepare"} | {
+    names = {command.split()[0] for command in COMMANDS}
+    assert names == {"train", "translate", "evaluate", "score", "compare", "export", "import", "plan", "prepare"} | {
         "serve",
         "explain",
         "inspect",
@@ -36,13 +36,13 @@ def test_there_are_commands_to_check():
 def test_every_command_parses(command):
     name, *arguments = shlex.split(command, comments=True)
     group = get_command(app)
-    found = group.get_command(typer.Context(group), name)  # pyright: ignore[reportAttributeAccessIssue]
-    with found.make_context(name, arguments):
+    subcommand = group.get_command(typer.Context(group), name)  # pyright: ignore[reportAttributeAccessIssue]
+    with subcommand.make_context(name, arguments):
         pass
 
 
 def test_every_make_target_exists():
-    makefile = (HOUSE / "Makefile").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = re.findall(r"`make (\w+)|^make (\w+)", README, re.MULTILINE)
     assert {"demo", "test"} <= {a or b for a, b in targets}
     for target in {a or b for a, b in targets}:
@@ -52,7 +52,7 @@ def test_every_make_target_exists():
 def test_every_link_leads_somewhere():
     links = re.findall(r"\]\((?!https?://)([^)#]+)\)", README)
     assert len(links) > 20
-    assert [link for link in links if not (HOUSE / link).exists()] == []
+    assert [link for link in links if not (ROOT / link).exists()] == []
 
 
 def test_the_python_runs(tmp_path):
@@ -70,4 +70,4 @@ def test_the_python_runs(tmp_path):
 
 def test_every_name_in_the_road_map_is_in_the_file_it_points_to():
     for name, file in re.findall(r"\[`([\w.]+)(?:\([\w]*\))?`\]\((src/[^)]+)\)", README):
-        assert name.split(".")[-1] in (HOUSE / file).read_text(encoding="utf-8"), name
+        assert name.split(".")[-1] in (ROOT / file).read_text(encoding="utf-8"), name

@@ -1,4 +1,4 @@
-"""The recipes: every key of them is one, each can be planned without its data, and `make reproduce` knows each."""
+"""Recipes: each of their keys is known, each can be planned without its data, and `make reproduce` knows each."""
 
 import re
 import shutil
@@ -16,72 +16,72 @@ from pellucid.train.loop import train_run
 from pellucid.train.plan import plan_run
 from pellucid.train.stand_in import long_pairs, stand_in_data, stand_in_run
 
-HOUSE = Path(__file__).resolve().parent.parent
-FOLDER = HOUSE / "recipes"
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "recipes"
 RECIPES = sorted(path.stem for path in FOLDER.glob("*.toml"))
 LARGE = ["wmt14-en-de-base", "wmt14-en-de-big", "wmt14-en-fr-big"]
 TINY = ["tokenizer.vocabulary=700", "model.d_model=8", "model.d_ff=11", "model.heads=2", "model.encoder_layers=1"]
 TINY += ["model.decoder_layers=1", "train.batch_tokens=300"]
 
 
-def recipe(name: str, *overrides: str) -> RunConfig:
+def read_recipe(name: str, *overrides: str) -> RunConfig:
     return read_run(FOLDER / f"{name}.toml", overrides)
 
 
 @pytest.fixture(autouse=True)
 def data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recipes say where their data is by this variable; here no data is read."""
+    """Environment in which the data of the recipes is in a folder that does not exist: none of it is read here."""
     monkeypatch.setenv("PELLUCID_DATA", "/nowhere")
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_loads_and_can_be_planned_without_its_data(name: str):
-    assert recipe(name).data.source is not None
+    assert read_recipe(name).data.source is not None
     run = stand_in_run(FOLDER / f"{name}.toml", TINY)
-    assert run.optim == recipe(name).optim
-    found = plan_run(run, stand_in_data(200, run), seconds=0.0, updates=1)
-    assert found.trial is not None
-    assert found.trial.loss < 8  # log 700 is 6.6
+    assert run.optim == read_recipe(name).optim
+    plan = plan_run(run, stand_in_data(200, run), seconds=0.0, updates=1)
+    assert plan.trial is not None
+    assert plan.trial.loss < 8  # log 700 is 6.6
 
 
-def commands() -> set[tuple[str, tuple[str, ...]]]:
-    """Each recipe with what is set beside it, wherever a reader is told to write that."""
-    pages = [HOUSE / "README.md", *HOUSE.glob("docs/**/*.md"), *HOUSE.glob("src/pellucid/cli/*.py")]
-    ours = [page for page in pages if "_build" not in page.parts]  # there, old sources may stand
-    text = "\n".join(page.read_text(encoding="utf-8") for page in ours).replace("\\\n", " ")
-    told = re.findall(r"recipes/([\w-]+)\.toml([^\n`]*)", text)
-    return {(name, tuple(re.findall(r"--set (\S+=\S+)", rest))) for name, rest in told}
+def find_recipe_commands() -> set[tuple[str, tuple[str, ...]]]:
+    """Return each recipe with the settings beside it, from all pages that tell a reader to write them."""
+    pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/pellucid/cli/*.py")]
+    source_pages = [page for page in pages if "_build" not in page.parts]  # there, old sources may stand
+    text = "\n".join(page.read_text(encoding="utf-8") for page in source_pages).replace("\\\n", " ")
+    commands = re.findall(r"recipes/([\w-]+)\.toml([^\n`]*)", text)
+    return {(name, tuple(re.findall(r"--set (\S+=\S+)", options))) for name, options in commands}
 
 
-def test_what_readers_are_told_to_set_beside_a_recipe_can_be_set():
-    found = commands()
-    assert ("multi30k-en-de", ("model.dropout=0.2",)) in found
-    for name, overrides in found:
-        recipe(name, *overrides)
+def test_settings_that_pages_name_beside_a_recipe_can_be_set():
+    commands = find_recipe_commands()
+    assert ("multi30k-en-de", ("model.dropout=0.2",)) in commands
+    for name, overrides in commands:
+        read_recipe(name, *overrides)
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_what_is_set_to_reproduce_a_score_can_be_set_and_tried_for_a_minute(name: str):
-    assert recipe(name, *TARGETS[name].settings, "train.minutes=1").train.steps is None
+def test_settings_that_reproduce_a_score_can_be_set_and_tried_for_a_minute(name: str):
+    assert read_recipe(name, *TARGETS[name].settings, "train.minutes=1").train.steps is None
 
 
 @pytest.mark.parametrize("row", CHANGES)
 def test_an_ablation_changes_what_it_names(row: str):
-    changed = recipe("multi30k-en-de", "train.steps=2000", *CHANGES[row].settings)
-    assert (changed == recipe("multi30k-en-de", "train.steps=2000")) == (row == "base")
+    ablation = read_recipe("multi30k-en-de", "train.steps=2000", *CHANGES[row].settings)
+    assert (ablation == read_recipe("multi30k-en-de", "train.steps=2000")) == (row == "base")
 
 
 @pytest.mark.parametrize("name", [name for name in RECIPES if name not in ("multi30k-en-de", "tatoeba-en-es")])
 def test_every_setting_of_a_published_recipe_says_where_it_is_from(name: str):
     text = (FOLDER / f"{name}.toml").read_text(encoding="utf-8")
     settings = text[text.index("[tokenizer]") :]
-    silent = [line for line in settings.splitlines() if re.match(r"\w+ = ", line) and " # " not in line]
-    assert silent == []
+    without_source = [line for line in settings.splitlines() if re.match(r"\w+ = ", line) and " # " not in line]
+    assert without_source == []
 
 
 @pytest.mark.parametrize("name", LARGE)
 def test_the_paper_s_learning_rate_has_the_paper_s_peak(name: str):
-    run = recipe(name)
+    run = read_recipe(name)
     width = run.model.config(5, 5, joint=True).d_model
     assert run.optim.peak == pytest.approx((width * run.optim.warmup) ** -0.5, rel=2e-3)  # 5.3, equation 3
     assert run.train.batch_tokens * run.train.accumulate == 25_000  # 5.1
@@ -89,7 +89,7 @@ def test_the_paper_s_learning_rate_has_the_paper_s_peak(name: str):
 
 
 def test_the_big_model_of_the_paper_is_big():
-    run = recipe("wmt14-en-de-big")
+    run = read_recipe("wmt14-en-de-big")
     assert count_parameters(run.model.config(37_000, 37_000, joint=True)).total == pytest.approx(
         213e6, rel=0.01
     )  # table 3
@@ -124,28 +124,28 @@ def test_compounds_are_split_where_the_paper_split_them():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*LARGE, "iwslt14-de-en"])
 def test_a_large_recipe_makes_ten_steps_on_stand_in_data(name: str, tmp_path: Path):
-    """At its own size, with batches that a small machine bears."""
-    for part, count, seed in (("train", 300, 1), ("dev", 3, 2)):
+    """A recipe trains at its own size, with batches that a small machine can hold."""
+    for split, count, seed in (("train", 300, 1), ("dev", 3, 2)):
         pairs = [next(lines) for lines in [long_pairs(seed)] for _ in range(count)]
         for side, suffix in enumerate(("en", "es")):
             text = "".join(pair[side] + "\n" for pair in pairs)
-            (tmp_path / f"{part}.{suffix}").write_text(text, encoding="utf-8")
+            (tmp_path / f"{split}.{suffix}").write_text(text, encoding="utf-8")
     files = {"source": "train.en", "target": "train.es", "dev_source": "dev.en", "dev_target": "dev.es"}
-    sets = [f"data.{key}={tmp_path / file}" for key, file in files.items()]
-    sets += ["train.steps=10", "train.batch_tokens=300", "train.accumulate=2", "train.keep=1", "train.dev_beam=1"]
-    sets += ["train.evaluate_every=10", "train.save_every=10", "tokenizer.vocabulary=1500"]
+    overrides = [f"data.{key}={tmp_path / file}" for key, file in files.items()]
+    overrides += ["train.steps=10", "train.batch_tokens=300", "train.accumulate=2", "train.keep=1", "train.dev_beam=1"]
+    overrides += ["train.evaluate_every=10", "train.save_every=10", "tokenizer.vocabulary=1500"]
     out = tmp_path / "run"
     try:
-        outcome = train_run(recipe(name, *sets), out)
+        outcome = train_run(read_recipe(name, *overrides), out)
         assert outcome.stop == "done"
         assert read_log(out / "log.jsonl")[-1]["step"] == 10
     finally:
         shutil.rmtree(out, ignore_errors=True)  # gigabytes
 
 
-def test_a_score_comes_with_what_chance_makes_of_it():
+def test_a_score_comes_with_half_its_interval():
     right, wrong = "a b c d e f", "a b c x y z"
     assert plain_bleu([right] * 40, [right] * 40) == (pytest.approx(100.0), "0.00")
-    score, chance = plain_bleu([right] * 20 + [wrong] * 20, [right] * 40)
+    score, half_interval = plain_bleu([right] * 20 + [wrong] * 20, [right] * 40)
     assert 0 < score < 100
-    assert float(chance) > 1
+    assert float(half_interval) > 1

@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 from tests.train.corpora import write_corpus
 
 ROOT = Path(__file__).resolve().parent.parent
-SMALL = {
+SMALL_SETTINGS = {
     "tokenizer.vocabulary": 290,
     "model.d_model": 6,
     "model.d_ff": 11,
@@ -39,41 +39,41 @@ def test_there_are_at_most_ten_direct_dependencies():
 
 
 def test_under_28_packages_come_besides_torch_and_its_own():
-    brought = closure([Requirement(line) for line in PROJECT["dependencies"]], without={"torch"})
-    assert {"numpy", "rich", "pygments"} <= brought  # the walk goes more than one step deep
-    assert len(brought) < 28, sorted(brought)
+    packages = find_dependencies([Requirement(line) for line in PROJECT["dependencies"]], without={"torch"})
+    assert {"numpy", "rich", "pygments"} <= packages  # the walk goes more than one step deep
+    assert len(packages) < 28, sorted(packages)
 
 
 def test_every_dependency_has_a_tested_version():
-    pinned = {canonicalize_name(requirement.name): requirement for requirement in constraints()}
+    pinned = {canonicalize_name(requirement.name): requirement for requirement in read_constraints()}
     extras = [line for lines in PROJECT["optional-dependencies"].values() for line in lines]
     for line in [*PROJECT["dependencies"], *extras]:
-        wanted = Requirement(line)
-        if canonicalize_name(wanted.name) != PROJECT["name"]:
-            [pin] = pinned[canonicalize_name(wanted.name)].specifier
+        dependency = Requirement(line)
+        if canonicalize_name(dependency.name) != PROJECT["name"]:
+            [pin] = pinned[canonicalize_name(dependency.name)].specifier
             assert pin.operator == "=="
-            assert wanted.specifier.contains(pin.version), line
+            assert dependency.specifier.contains(pin.version), line
 
 
 def test_the_wheel_brings_its_types_and_what_indexes_read(tmp_path):
     pytest.importorskip("hatchling")
-    words = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-    without_the_page = {**os.environ, "HATCH_BUILD_NO_HOOKS": "true"}
-    subprocess.run(words, cwd=ROOT, env=without_the_page, capture_output=True, check=True)
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    environment = {**os.environ, "HATCH_BUILD_NO_HOOKS": "true"}
+    subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True)
     [path] = tmp_path.glob("pellucid-*.whl")
     with zipfile.ZipFile(path) as wheel:
         assert "pellucid/py.typed" in wheel.namelist()
         [name] = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
-        about = email.message_from_bytes(wheel.read(name))
-    assert about["Metadata-Version"] == "2.4"  # older tools and indexes refuse 2.5
-    assert "Typing :: Typed" in about.get_all("Classifier", [])
-    assert about["Author"]
+        wheel_metadata = email.message_from_bytes(wheel.read(name))
+    assert wheel_metadata["Metadata-Version"] == "2.4"  # older tools and indexes refuse 2.5
+    assert "Typing :: Typed" in wheel_metadata.get_all("Classifier", [])
+    assert wheel_metadata["Author"]
 
 
 def test_one_extra_brings_all_that_users_may_add():
     extras = PROJECT["optional-dependencies"]
-    [named] = extras["all"]
-    assert Requirement(named).extras == set(extras) - {"all", "docs", "dev"}
+    [line] = extras["all"]
+    assert Requirement(line).extras == set(extras) - {"all", "docs", "dev"}
 
 
 def test_the_position_encoding_of_the_contributing_page_works():
@@ -94,66 +94,66 @@ def test_the_position_encoding_of_the_contributing_page_works():
 
 
 def test_the_position_encoding_of_the_contributing_page_is_trained_and_translates(tmp_path):
-    """As the page says: a class, a line in the table, a name among the choices; in a copy of the package."""
+    """A copy of the package is changed as the page says: by a class, a line in the table, a name among the choices."""
     shutil.copytree(ROOT / "src" / "pellucid", tmp_path / "pellucid", ignore=shutil.ignore_patterns("__pycache__"))
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     [code] = re.findall(r"```python\n(class .*?)```", page, flags=re.DOTALL)
     table = "POSITIONS: dict[str, type[Positions]] = {\n"
-    edit(tmp_path / "pellucid/model/positions.py", table, f'{code}\n\n{table}    "distance": Distance,\n')
-    edit(tmp_path / "pellucid/sizes.py", 'Positions = Literal["', 'Positions = Literal["distance", "')
+    replace_in_file(tmp_path / "pellucid/model/positions.py", table, f'{code}\n\n{table}    "distance": Distance,\n')
+    replace_in_file(tmp_path / "pellucid/sizes.py", 'Positions = Literal["', 'Positions = Literal["distance", "')
     data = write_corpus(tmp_path, pairs=61)
-    sets = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
-    trained = pellucid_in(
+    settings = [word for key, value in SMALL_SETTINGS.items() for word in ("--set", f"{key}={value}")]
+    training = run_pellucid(
         tmp_path, "train", "--source", data["source"], "--target", data["target"], "--out", "run", "--steps", "2",
-        "--set", "model.positions=distance", *sets,
+        "--set", "model.positions=distance", *settings,
     )  # fmt: skip
-    assert trained.returncode == 0, trained.stderr
+    assert training.returncode == 0, training.stderr
     (tmp_path / "lines").write_text("one two\nthree\n", encoding="utf-8")
-    done = {
-        engine: pellucid_in(tmp_path, "translate", "run/best", "lines", "--engine", engine)
+    processes = {
+        engine: run_pellucid(tmp_path, "translate", "run/best", "lines", "--engine", engine)
         for engine in ("torch", "auto", "ctranslate2")
     }
-    assert (done["torch"].returncode, done["torch"].stderr) == (0, "")
-    assert (done["auto"].returncode, done["auto"].stdout) == (0, done["torch"].stdout)
-    assert done["auto"].stderr.count("translating with torch, because CTranslate2 cannot hold this model") == 1
-    assert (done["ctranslate2"].returncode, done["ctranslate2"].stdout) == (2, "")
-    assert "is Distance, which it does not know" in done["ctranslate2"].stderr
-    assert not any("Traceback" in each.stderr for each in done.values())
+    assert (processes["torch"].returncode, processes["torch"].stderr) == (0, "")
+    assert (processes["auto"].returncode, processes["auto"].stdout) == (0, processes["torch"].stdout)
+    assert processes["auto"].stderr.count("translating with torch, because CTranslate2 cannot hold this model") == 1
+    assert (processes["ctranslate2"].returncode, processes["ctranslate2"].stdout) == (2, "")
+    assert "is Distance, which it does not know" in processes["ctranslate2"].stderr
+    assert not any("Traceback" in process.stderr for process in processes.values())
 
 
-def edit(path: Path, old: str, new: str) -> None:
+def replace_in_file(path: Path, old: str, new: str) -> None:
     text = path.read_text(encoding="utf-8")
     assert text.count(old) == 1
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
-def pellucid_in(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """The command of the package in a folder."""
-    own = {**os.environ, "PYTHONPATH": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
-    command = [sys.executable, "-m", "pellucid", *map(str, words)]
-    return subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, check=False)
+def run_pellucid(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line of the copy of the package in a folder."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
+    command = [sys.executable, "-m", "pellucid", *map(str, arguments)]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
-def closure(wanted: list[Requirement], without: set[str]) -> set[str]:
-    """The names of all packages an installation of `wanted` brings here, not following those in `without`."""
-    found: dict[str, set[str]] = {}
-    while wanted:
-        requirement = wanted.pop()
+def find_dependencies(requirements: list[Requirement], without: set[str]) -> set[str]:
+    """Return the names of all packages that the requirements bring, without those in `without` and what they need."""
+    extras_followed: dict[str, set[str]] = {}
+    while requirements:
+        requirement = requirements.pop()
         name = canonicalize_name(requirement.name)
-        extras = {"", *requirement.extras} - found.get(name, set())
+        extras = {"", *requirement.extras} - extras_followed.get(name, set())
         if name in without or not extras:
             continue
-        found[name] = found.get(name, set()) | extras
-        inner = [Requirement(line) for line in metadata.requires(name) or []]
-        wanted += [
-            each
-            for each in inner
-            if each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in extras)
+        extras_followed[name] = extras_followed.get(name, set()) | extras
+        dependencies = [Requirement(line) for line in metadata.requires(name) or []]
+        requirements += [
+            dependency
+            for dependency in dependencies
+            if dependency.marker is None or any(dependency.marker.evaluate({"extra": extra}) for extra in extras)
         ]
-    return set(found)
+    return set(extras_followed)
 
 
-def constraints() -> list[Requirement]:
-    """The pins of constraints.txt."""
+def read_constraints() -> list[Requirement]:
+    """Read the pins of constraints.txt."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     return [Requirement(line) for line in lines if line and not line.startswith("#")]

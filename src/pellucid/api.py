@@ -1,11 +1,12 @@
 """The Python API: `load`, `train`, and the `Model` they return, which translates, scores, traces and evaluates."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial, wraps
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from pellucid import lazy_bundle
 from pellucid.decode.assemble import NotTranslated, Translation
@@ -25,6 +26,50 @@ if TYPE_CHECKING:
 
 
 TermsLike = Terms | Mapping[str, str] | Iterable[tuple[str, str]] | None
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class SimpleRunOptions(TypedDict, total=False):
+    """The arguments that `run_settings` takes instead of a run file, for type checkers and completion."""
+
+    # A test keeps them equal to those of `run_settings`.
+
+    source: str | Path | None
+    target: str | Path | None
+    dev_source: str | Path | None
+    dev_target: str | Path | None
+    size: str | None
+    start: str | Path | None
+    steps: int | None
+    minutes: float | None
+
+
+def check_arguments(function: Callable[Arguments, Result], options: Iterable[str] = ()) -> Callable[Arguments, Result]:
+    """Make a function answer unknown and missing arguments with a ValueError that lists those it takes.
+
+    `options` are the names that it takes as `**options`. Python itself raises a TypeError without the nearest name.
+    """
+    parameters = signature(function)
+    named = [name for name, parameter in parameters.parameters.items() if parameter.kind is not parameter.VAR_KEYWORD]
+    known = [name for name in (*named, *options) if name != "self"]
+
+    @wraps(function)
+    def call_checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        search_settings = [name for name in kwargs if name in SearchOptions.__annotations__.keys() - known]
+        if search_settings:
+            raise ValueError(
+                f"{function.__name__} does not take {', '.join(search_settings)}, which a search takes: "
+                f"give it to Model.translate or Model.evaluate (known here: {', '.join(known)})"
+            )
+        refuse_unknown_options(kwargs, known)
+        try:
+            parameters.bind(*args, **kwargs)
+        except TypeError as error:
+            raise ValueError(f"{function.__name__}: {error} (known: {', '.join(known)})") from None
+        return function(*args, **kwargs)
+
+    return call_checked
 
 
 @dataclass(frozen=True)
@@ -134,7 +179,7 @@ class Model:
         with stop = "failed" and the reason in its notes; a warning names it. Raises ValueError for invalid search
         settings, for a line that is not a text, and, naming them, for lines whose prefix leaves no room.
         """
-        config = SearchConfig.of(search)
+        config = SearchConfig.from_options(search)
         if isinstance(lines, str):
             if not isinstance(prefixes, str | None):
                 raise ValueError("prefixes are several and lines is one text: give one prefix, as a text")
@@ -162,7 +207,7 @@ class Model:
     ) -> Iterator[Translation]:
         """Translate any number of lines in bounded memory, `block` of them at a time; arguments as of `translate`."""
         # Not a generator itself: wrong arguments raise here, and not when the first translation is asked for.
-        config = SearchConfig.of(search)
+        config = SearchConfig.from_options(search)
         if block < 1:
             raise ValueError(f"block is {block}, it must be 1 or more")
         prefix_texts = None if prefixes is None else check_texts(prefixes, "prefixes")
@@ -194,6 +239,7 @@ class Model:
             list(check_texts(sources, "sources")), list(check_texts(targets, "targets")), batch
         )
 
+    @check_arguments
     def trace(
         self,
         sentence: str,
@@ -249,7 +295,7 @@ class Model:
         """
         from pellucid.evaluate.scores import corpus_scores, reference_streams, refuse_unequal
 
-        SearchConfig.of(search)  # wrong settings raise before the texts are read
+        SearchConfig.from_options(search)  # wrong settings raise before the texts are read
         lines = list(check_texts(sources, "sources"))
         streams = [list(check_texts(stream, "references")) for stream in reference_streams(references)]
         refuse_unequal(len(lines), "sources", streams)
@@ -266,6 +312,7 @@ def import_model_queries() -> "ModelQueries":
     return model_queries
 
 
+@check_arguments
 def load(
     directory: str | Path,
     precision: str = "float32",
@@ -342,7 +389,7 @@ def load_torch_models(
             f"precision = bfloat16, which {describe_missing_bfloat16(actual_device)}: torch emulates it, "
             "and float32 is faster"
         )
-        warnings.warn(message, stacklevel=3)
+        warnings.warn(message, stacklevel=4)  # the caller of `load`, which is wrapped in `check_arguments`
     return bundles, [model.bfloat16() if bfloat16 else model for model in models]
 
 
@@ -354,24 +401,10 @@ def longest_trained_source(manifest: Mapping[str, Any]) -> int | None:
 
 def as_terms(terms: TermsLike) -> Terms | None:
     """Return terms given as a mapping or as pairs as `Terms`."""
-    return terms if terms is None or isinstance(terms, Terms) else Terms.of(terms)
+    return terms if terms is None or isinstance(terms, Terms) else Terms.from_pairs(terms)
 
 
-class SimpleRunOptions(TypedDict, total=False):
-    """The arguments that `run_settings` takes instead of a run file, for type checkers and completion."""
-
-    # A test keeps them equal to those of `run_settings`.
-
-    source: str | Path | None
-    target: str | Path | None
-    dev_source: str | Path | None
-    dev_target: str | Path | None
-    size: str | None
-    start: str | Path | None
-    steps: int | None
-    minutes: float | None
-
-
+@partial(check_arguments, options=SimpleRunOptions.__annotations__)
 def train(
     run: str | Path | Mapping[str, Any] | None = None,
     *,
@@ -389,7 +422,6 @@ def train(
     """
     from pellucid.train.loop import train_run as train_run
 
-    refuse_unknown_options(options, list(SimpleRunOptions.__annotations__))
     settings, reasons = run_settings(run, began=Path(out) if resume else None, **options)
     outcome = train_run(settings, Path(out), resume=resume, reasons=reasons)
     if outcome.evaluation is None:

@@ -1,4 +1,4 @@
-"""Numbers that the first of the five articles prints, for those who compute them again."""
+"""Numbers that the first of the five articles prints, for the tests that compute them again."""
 
 import torch
 
@@ -17,7 +17,7 @@ PATTERN = torch.tensor(
     ],
     dtype=torch.float64,
 )
-"""Its softmax, row by row."""
+"""Softmax of each row of `SCALED`."""
 
 Z = torch.tensor(
     [
@@ -28,7 +28,7 @@ Z = torch.tensor(
     ],
     dtype=torch.float64,
 )
-"""The three columns it shows of the output (step 3)."""
+"""Three columns of the output, which are all that the article shows (step 3)."""
 
 LOGITS = {"azul": 40.0, "cielo": 51.0, "El": 43.0, "es": 38.0}
 PROBABILITIES = {"azul": 0.005, "cielo": 0.973, "El": 0.015, "es": 0.007}

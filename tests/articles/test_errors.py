@@ -1,4 +1,4 @@
-"""Where the articles are wrong, each place held to what is true: these fail for whoever 'corrects' us towards them."""
+"""Errors of the articles: each place is held to what is true, so that nobody 'corrects' Pellucid towards them."""
 
 import math
 from pathlib import Path
@@ -22,7 +22,7 @@ from pellucid.trace import Record
 from pellucid.train.config import OptimConfig, read_run
 from pellucid.train.loss import smoothed_cross_entropy
 from tests.articles.printed import LOGITS, PATTERN, PROBABILITIES, SCALED, Z
-from tests.model.models import sentences, shaken, small_config, small_model
+from tests.model.models import add_noise, sentences, small_config, small_model
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,10 +34,10 @@ def everyone(*size: int) -> torch.Tensor:
 @pytest.mark.article("X1")
 def test_the_logits_have_the_probabilities_that_softmax_gives():
     logits = torch.tensor(list(LOGITS.values()), dtype=torch.float64)
-    known = [1.669578e-05, 0.9996457, 3.353438e-04, 2.259529e-06]
-    assert logits.softmax(0).tolist() == pytest.approx(known, rel=1e-6)
-    assert [each.probability for each in softmax_shares(list(LOGITS.values()), list(LOGITS))] == pytest.approx(
-        known, rel=1e-6
+    expected = [1.669578e-05, 0.9996457, 3.353438e-04, 2.259529e-06]
+    assert logits.softmax(0).tolist() == pytest.approx(expected, rel=1e-6)
+    assert [share.probability for share in softmax_shares(list(LOGITS.values()), list(LOGITS))] == pytest.approx(
+        expected, rel=1e-6
     )
     assert explain_impossible(list(LOGITS.values()), list(PROBABILITIES.values()))
 
@@ -69,7 +69,7 @@ def test_every_pair_is_on_the_circle_and_no_position_in_the_unit_sphere():
 
 @pytest.mark.article("X5")
 def test_embeddings_grow_by_the_root_of_d_model():
-    """By the mean of the encoding, about 0.5, they would become smaller still."""
+    """The mean of the encoding, about 0.5, would make them smaller still."""
     model = Transformer(ModelConfig(7, 7, 512, 3, 8, 1, 1)).eval()
     record = Record("encoder.embedding")
     model.encode(torch.tensor([[4, 5, 6, 3]]), record)
@@ -94,10 +94,10 @@ def test_nothing_of_the_sinusoids_is_learned():
 @pytest.mark.article("X7", "X28")
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_an_encoder_layer_has_two_sublayers_and_a_decoder_layer_three(norm):
-    """And as many norms, one around each."""
+    """A layer has as many norms, one around each sublayer."""
     for layer, count in ((EncoderLayer(small_config(norm=norm)), 2), (DecoderLayer(small_config(norm=norm)), 3)):
-        assert sum(isinstance(part, Residual) for part in layer.children()) == count
-        assert sum(isinstance(part, nn.LayerNorm) for part in layer.modules()) == count
+        assert sum(isinstance(module, Residual) for module in layer.children()) == count
+        assert sum(isinstance(module, nn.LayerNorm) for module in layer.modules()) == count
 
 
 @pytest.mark.article("X8")
@@ -110,15 +110,15 @@ def test_sky_reads_blue_least_of_all():
 
 @pytest.mark.article("X9")
 def test_scores_are_between_positions_and_values_as_wide_as_a_head():
-    """What the article calls V is the scores of 4 words: 4 x 4, whole numbers divided by 8 and rounded."""
+    """The article's V is the scores of its 4 words: 4 x 4, whole numbers divided by 8 and rounded."""
     record = Record("encoder.0.self.*")
     small_model().encode(sentences([4]), record)
     shapes = {name: tuple(record[f"encoder.0.self.{name}"].shape[2:]) for name in ("products", "scores", "v")}
     assert shapes == {"products": (4, 4), "scores": (4, 4), "v": (4, 10)}
     products, scores = record["encoder.0.self.products"], record["encoder.0.self.scores"]
     torch.testing.assert_close(scores, products / 10**0.5)
-    whole = (SCALED * 8).round()
-    assert ((whole / 8 - SCALED).abs() <= 0.005 + 1e-12).all()
+    whole_numbers = (SCALED * 8).round()
+    assert ((whole_numbers / 8 - SCALED).abs() <= 0.005 + 1e-12).all()
 
 
 @pytest.mark.article("X10")
@@ -132,7 +132,7 @@ def test_one_head_is_64_wide_and_all_eight_together_512():
 
 
 @pytest.mark.article("X11")
-def test_an_output_is_shown_with_the_values_it_is_made_of():
+def test_an_output_is_the_sum_of_weighted_values():
     """The article's values can be found again: they have two decimals, and give its output to every digit."""
     values = torch.linalg.solve(SCALED.softmax(-1), Z)
     rounded = (values * 100).round() / 100
@@ -166,12 +166,12 @@ def test_the_triangle_is_the_same_in_training_and_in_use():
 
 @pytest.mark.article("X13", "X22")
 def test_without_the_triangle_training_could_read_what_it_is_to_predict(monkeypatch):
-    model, memory, other = small_model(), sentences([5]), sentences([7], seed=3)
+    model, source, other_target = small_model(), sentences([5]), sentences([7], seed=3)
     target = sentences([7], seed=2)
-    changed = torch.cat([target[:, :3], other[:, 3:]], dim=1)
-    assert torch.equal(model(memory, target)[:, :3], model(memory, changed)[:, :3])
+    changed_target = torch.cat([target[:, :3], other_target[:, 3:]], dim=1)
+    assert torch.equal(model(source, target)[:, :3], model(source, changed_target)[:, :3])
     monkeypatch.setattr("pellucid.model.masks.causal_mask", lambda q, k: everyone(1, 1, len(q), len(k)))
-    assert not torch.allclose(model(memory, target)[:, :3], model(memory, changed)[:, :3])
+    assert not torch.allclose(model(source, target)[:, :3], model(source, changed_target)[:, :3])
 
 
 @pytest.mark.article("X14")
@@ -215,7 +215,7 @@ def test_positions_count_from_zero():
 def test_the_width_of_a_head_changes_what_attention_computes():
     torch.manual_seed(1)
     x, at = torch.randn(1, 11, 12, dtype=torch.float64), torch.arange(11)
-    wide = shaken(SelfAttention(12, 1, 0.0).double())
+    wide = add_noise(SelfAttention(12, 1, 0.0).double())
     outputs, ranks = [], []
     for heads in (1, 2, 6):
         layer = SelfAttention(12, heads, 0.0).double()
@@ -234,7 +234,7 @@ def test_the_norm_stands_before_the_sublayer_or_after_the_sum():
     torch.manual_seed(1)
     x, f = torch.randn(2, 3, 7), nn.Linear(7, 7)
     for kind in ("pre", "post"):
-        residual = shaken(Residual(7, 0.0, kind))
+        residual = add_noise(Residual(7, 0.0, kind))
         wanted = x + f(residual.norm(x)) if kind == "pre" else residual.norm(x + f(x))
         torch.testing.assert_close(residual(x, f), wanted)
         assert not torch.allclose(residual(x, f), x + residual.norm(f(x)), atol=1e-2)
@@ -244,13 +244,13 @@ def test_the_norm_stands_before_the_sublayer_or_after_the_sum():
 def test_a_norm_sees_one_token_alone():
     torch.manual_seed(1)
     x, norm = torch.randn(3, 5, 30).double() * 7 + 2, Residual(30, 0.0, "pre").double().norm
-    alone = norm(x[1, 2])
-    torch.testing.assert_close(norm(x)[1, 2], alone)
+    normalised = norm(x[1, 2])
+    torch.testing.assert_close(norm(x)[1, 2], normalised)
     changed = x.clone()
     changed[0], changed[1, :2], changed[1, 3:] = 0.0, 99.0, -5.0
-    torch.testing.assert_close(norm(changed)[1, 2], alone)
-    assert alone.mean().item() == pytest.approx(0, abs=1e-12)
-    assert alone.var(unbiased=False).item() == pytest.approx(1, abs=1e-4)
+    torch.testing.assert_close(norm(changed)[1, 2], normalised)
+    assert normalised.mean().item() == pytest.approx(0, abs=1e-12)
+    assert normalised.var(unbiased=False).item() == pytest.approx(1, abs=1e-4)
 
 
 @pytest.mark.article("X21")
@@ -259,8 +259,8 @@ def test_every_decoder_layer_makes_keys_and_values_of_its_own():
     record = Record("decoder.*.cross.*")
     model(sentences([5]), sentences([3]), record)
     for name in ("k", "v"):
-        made = [record[f"decoder.{layer}.cross.{name}"] for layer in range(3)]
-        assert not any(torch.allclose(made[a], made[b], atol=1e-2) for a, b in ((0, 1), (0, 2), (1, 2)))
+        projections = [record[f"decoder.{layer}.cross.{name}"] for layer in range(3)]
+        assert not any(torch.allclose(projections[a], projections[b], atol=1e-2) for a, b in ((0, 1), (0, 2), (1, 2)))
     weights = [model.get_parameter(f"decoder.{layer}.cross.qkv.weight").data_ptr() for layer in range(3)]
     assert len(set(weights)) == 3
 
@@ -272,31 +272,31 @@ def test_training_does_not_ask_for_all_of_the_probability():
     assert smoothing == 0.1
     target, words = torch.tensor([2]), 5
 
-    def loss(on_target: float) -> float:
-        rest = (1 - on_target) / (words - 1)
-        logits = torch.full((1, words), rest, dtype=torch.float64)
-        logits[0, 2] = on_target
+    def loss_at(probability: float) -> float:
+        remaining = (1 - probability) / (words - 1)
+        logits = torch.full((1, words), remaining, dtype=torch.float64)
+        logits[0, 2] = probability
         return smoothed_cross_entropy(logits.log(), target, smoothing).item()
 
     best = 1 - smoothing + smoothing / words
-    assert loss(best) < min(loss(best - 0.02), loss(best + 0.02), loss(0.9999))
+    assert loss_at(best) < min(loss_at(best - 0.02), loss_at(best + 0.02), loss_at(0.9999))
 
 
 @pytest.mark.article("X24")
 def test_words_repeat_and_their_order_carries_over():
-    """Without positions the outputs are shuffled as the words are: the same vectors, at other places."""
+    """Without positions the outputs are shuffled as the words are: they are equal vectors in another order."""
     model, source = small_model(positions="none", encoder_layers=2), torch.tensor([[7, 8, 9, 10, 11, 8, 3]])
     order = torch.tensor([4, 0, 5, 6, 1, 3, 2])
     states, shuffled = model.encode(source).states, model.encode(source[:, order]).states
     assert (shuffled - states[:, order]).abs().max() < 1e-12
     assert (shuffled - states).abs().max() > 0.1
-    as_a_set = model.encode(torch.tensor([[7, 8, 9, 10, 11, 3]])).states
-    assert (states[:, [0, 1, 2, 3, 4, 6]] - as_a_set).abs().max() > 1e-2
+    without_repeat = model.encode(torch.tensor([[7, 8, 9, 10, 11, 3]])).states
+    assert (states[:, [0, 1, 2, 3, 4, 6]] - without_repeat).abs().max() > 1e-2
 
 
 @pytest.mark.article("X24", "A5", "A6", "C2")
 def test_a_word_that_occurs_twice_is_two_tokens_with_one_id():
-    """Seven words, lowered and cut where they end; "are" is there twice, and what was cut is joined again."""
+    """Seven words are lowered and cut where they end; "are" is there twice, and decoding joins the pieces again."""
     text = "Roses are red and violets are blue"
     config = TokenizerConfig(vocabulary=400, lowercase=True)
     tokenizer = Tokenizer.train([text] * 9, [text] * 9, config, seed=1, max_sentences=99)
@@ -334,14 +334,14 @@ def test_undivided_scores_make_gradients_vanish_not_explode():
     q, k = torch.randn(2000, 1, 64, dtype=torch.float64), torch.randn(2000, 10, 64, dtype=torch.float64)
     products = (q @ k.transpose(1, 2)).squeeze(1)
 
-    def surest_and_gradient(scores: torch.Tensor) -> tuple[float, float]:
+    def measure_softmax(scores: torch.Tensor) -> tuple[float, float]:
         p = scores.softmax(-1)
         jacobian = torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
         return p.amax(-1).mean().item(), jacobian.flatten(1).norm(dim=1).mean().item()
 
     assert products.std().item() == pytest.approx(8.0, abs=0.1)
-    assert surest_and_gradient(products) == pytest.approx((0.86, 0.16), abs=0.015)
-    assert surest_and_gradient(products / 8) == pytest.approx((0.32, 0.35), abs=0.015)
+    assert measure_softmax(products) == pytest.approx((0.86, 0.16), abs=0.015)
+    assert measure_softmax(products / 8) == pytest.approx((0.32, 0.35), abs=0.015)
 
 
 @pytest.mark.article("X27", "A28")
@@ -350,12 +350,12 @@ def test_the_feed_forward_is_not_one_linear_layer(activation):
     torch.manual_seed(1)
     layer = FeedForward(7, 28, activation, 0.0).double()
     x, y = torch.randn(2, 1, 5, 7, dtype=torch.float64)
-    bent = layer(x) + layer(y) - layer(x + y) - layer(torch.zeros_like(x))
-    assert bent.abs().max() > 0.05
-    straight = nn.Sequential(layer.inner, layer.outer) if activation != "swiglu" else nn.Sequential(nn.Linear(7, 7))
-    straight = straight.double()
-    flat = straight(x) + straight(y) - straight(x + y) - straight(torch.zeros_like(x))
-    assert flat.abs().max() < 1e-12
+    deviation = layer(x) + layer(y) - layer(x + y) - layer(torch.zeros_like(x))
+    assert deviation.abs().max() > 0.05
+    linear = nn.Sequential(layer.inner, layer.outer) if activation != "swiglu" else nn.Sequential(nn.Linear(7, 7))
+    linear = linear.double()
+    linear_deviation = linear(x) + linear(y) - linear(x + y) - linear(torch.zeros_like(x))
+    assert linear_deviation.abs().max() < 1e-12
 
 
 @pytest.mark.article("X29")
@@ -369,9 +369,9 @@ def test_scores_are_masked_and_embeddings_stay_finite():
 
 @pytest.mark.article("X29")
 def test_the_triangle_of_fewer_words_is_a_corner_of_that_of_more():
-    whole = causal_mask(torch.arange(9), torch.arange(9))
+    full_mask = causal_mask(torch.arange(9), torch.arange(9))
     for n in range(1, 9):
-        assert torch.equal(causal_mask(torch.arange(n), torch.arange(n)), whole[..., :n, :n])
+        assert torch.equal(causal_mask(torch.arange(n), torch.arange(n)), full_mask[..., :n, :n])
 
 
 @pytest.mark.article("X29", "C24")
@@ -390,9 +390,9 @@ def test_factors_go_through_softmax_and_every_word_changes_the_shares_of_all():
     factors = record["products"]
     assert not torch.allclose(z, factors @ v, atol=0.1)
     torch.testing.assert_close(z[0, 0, 3], sum(record["pattern"][0, 0, 3, j] * v[0, 0, j] for j in range(4)))
-    other = factors.clone()
-    other[..., 3, 0] += 1.0
-    before, after = factors.softmax(-1)[0, 0, 3], other.softmax(-1)[0, 0, 3]
+    changed_factors = factors.clone()
+    changed_factors[..., 3, 0] += 1.0
+    before, after = factors.softmax(-1)[0, 0, 3], changed_factors.softmax(-1)[0, 0, 3]
     assert (after[1:] < before[1:]).all()
 
 
@@ -410,17 +410,17 @@ def test_cross_attention_hides_padding_of_the_source_and_nothing_of_the_target()
     record = Record("decoder.*")
     model(source, target, record)
     for layer in (0, 1):
-        cross, own = (record[f"decoder.{layer}.{part}.pattern"] for part in ("cross", "self"))
-        assert (cross[0] > 0).all()  # the first target position reads the last source position too
-        assert (cross[1, :, :, :3] > 0).all()
-        assert not cross[1, :, :, 3:].any()
-        assert not own.triu(1).any()
+        cross_pattern, self_pattern = (record[f"decoder.{layer}.{kind}.pattern"] for kind in ("cross", "self"))
+        assert (cross_pattern[0] > 0).all()  # the first target position reads the last source position too
+        assert (cross_pattern[1, :, :, :3] > 0).all()
+        assert not cross_pattern[1, :, :, 3:].any()
+        assert not self_pattern.triu(1).any()
 
 
 @pytest.mark.article("X30", "E9")
 def test_merged_heads_go_through_one_more_matrix():
     torch.manual_seed(1)
-    layer = shaken(SelfAttention(6, 2, 0.0).double())
+    layer = add_noise(SelfAttention(6, 2, 0.0).double())
     record = Record()
     z = layer(torch.randn(1, 4, 6).double(), everyone(1, 1, 4, 4), torch.arange(4), Positions(), watch=record)
     merged = record["head_output"].transpose(1, 2).reshape(1, 4, 6)
@@ -429,8 +429,8 @@ def test_merged_heads_go_through_one_more_matrix():
 
 
 @pytest.mark.article("X17")
-def test_a_position_that_was_never_trained_is_a_vector_all_the_same_and_no_promise():
-    """The table has no end of its own; what the model makes of it is measured (`pellucid inspect length`)."""
+def test_untrained_positions_have_vectors_and_longer_sentences_are_refused():
+    """The table has no end; what a trained model makes of such positions is measured (`pellucid inspect length`)."""
     table = sinusoids(10_000, 30)
     assert table[9_999].isfinite().all()
     assert len(table.unique(dim=0)) == 10_000
@@ -440,7 +440,7 @@ def test_a_position_that_was_never_trained_is_a_vector_all_the_same_and_no_promi
 
 @pytest.mark.article("X21", "B28")
 def test_the_keys_of_a_sentence_are_made_once_and_kept():
-    """Each layer keeps its own, whatever is written after."""
+    """Each layer keeps its own keys, whatever tokens come after."""
     model, cache = small_model(decoder_layers=2), Cache()
     memory = model.encode(sentences([5]))
     kept = []
@@ -460,5 +460,5 @@ def test_layers_have_one_form_and_each_its_own_weights():
     for stack in (model.encoder, model.decoder):
         shapes = [[(name, p.shape) for name, p in layer.named_parameters()] for layer in stack]
         assert len(stack) == 6
-        assert all(each == shapes[0] for each in shapes)
+        assert all(layer_shapes == shapes[0] for layer_shapes in shapes)
         assert len({id(p) for layer in stack for p in layer.parameters()}) == 6 * len(shapes[0])

@@ -1,4 +1,4 @@
-"""The map of the articles finds what is missing, unknown, dead or miscounted, and says so."""
+"""Map of the articles: it names what is missing, unknown, dead or miscounted."""
 
 import subprocess
 import sys
@@ -49,30 +49,30 @@ def project(tmp_path) -> Path:
 
 @pytest.fixture
 def problems(project) -> Change:
-    """What is wrong after a text in a file was replaced by another."""
+    """Function that replaces a text in a file and returns the problems that the map then has."""
 
-    def changed(name: str, old: str, new: str) -> list[str]:
+    def find_problems(name: str, old: str, new: str) -> list[str]:
         text = (project / name).read_text(encoding="utf-8")
         assert old in text
         (project / name).write_text(text.replace(old, new), encoding="utf-8")
         return articles.collect_map(project).problems
 
-    return changed
+    return find_problems
 
 
 def test_the_map_of_this_project_is_counted_as_the_articles_are():
-    found = articles.collect_map()
-    numbers = {letter: sum(each.article == letter for each in found.claims.values()) for letter in "ABCDEX"}
+    article_map = articles.collect_map()
+    numbers = {letter: sum(claim.article == letter for claim in article_map.claims.values()) for letter in "ABCDEX"}
     assert numbers == {"A": 38, "B": 37, "C": 32, "D": 10, "E": 12, "X": 30}
     assert sum(numbers.values()) - numbers["X"] == 129
 
 
 def test_a_whole_map_has_no_problem_and_links_to_every_proof(project):
-    found = articles.collect_map(project)
-    assert found.problems == []
-    assert found.proofs["A2-3"].pages == ["part/page.md"]
-    assert found.proofs["A2-3"].tests == [articles.Test("tests/test_it.py", "test_that_it_is_so")]
-    text = articles.map_text(found, project)
+    article_map = articles.collect_map(project)
+    assert article_map.problems == []
+    assert article_map.proofs["A2-3"].pages == ["part/page.md"]
+    assert article_map.proofs["A2-3"].tests == [articles.Test("tests/test_it.py", "test_that_it_is_so")]
+    text = articles.map_text(article_map, project)
     assert '<a id="a1"></a>A1 | Start | One | proved | [A page](../part/page.md#row-a1) |' in text
     assert '<a id="x1"></a>X1 | A | No \\| yes | proved | [that it is so](../../tests/test_it.py) |' in text
     assert "`pellucid inspect model runs/demo/best`" in text
@@ -123,16 +123,16 @@ def test_a_whole_map_has_no_problem_and_links_to_every_proof(project):
         ("docs/articles.toml", '[["parameters"]]', '[["a"], ["b"]]', "A4: `expect` holds patterns for a command that"),
     ],
 )
-def test_what_is_wrong_is_said(problems, name, old, new, problem):
-    found = problems(name, old, new)
-    assert any(problem in each for each in found), found
+def test_each_problem_is_named(problems, name, old, new, problem):
+    messages = problems(name, old, new)
+    assert any(problem in message for message in messages), messages
 
 
 def test_a_mark_of_a_whole_module_is_of_each_of_its_tests(problems, project):
     assert (
         problems("tests/test_it.py", "import pytest\n", 'import pytest\npytestmark = pytest.mark.article("A4")\n') == []
     )
-    assert [str(each) for each in articles.collect_map(project).proofs["A4"].tests] == [
+    assert [str(test) for test in articles.collect_map(project).proofs["A4"].tests] == [
         "tests/test_it.py::test_that_it_is_so"
     ]
 
@@ -146,40 +146,42 @@ REPORT = """<testsuites><testsuite>
 
 
 def test_one_case_that_fails_fails_its_test_and_one_that_was_skipped_does_neither():
-    seen, failed, skipped = articles_run.read_report(REPORT)
-    assert seen == {"tests/test_it.py::test_good", "tests/test_it.py::test_half", "tests/test_it.py::test_left"}
+    reported, failed, skipped = articles_run.read_report(REPORT)
+    assert reported == {"tests/test_it.py::test_good", "tests/test_it.py::test_half", "tests/test_it.py::test_left"}
     assert failed == {"tests/test_it.py::test_half": "failure: assert 1 == 2"}
     assert skipped == {"tests/test_it.py::test_left"}
 
 
 def test_a_skipped_test_neither_proves_nor_refutes():
     test = articles.Test("tests/test_it.py", "test_left")
-    alone, beside = articles.Proofs(tests=[test]), articles.Proofs(pages=["page.md"], tests=[test])
-    assert not articles_run.is_proved(alone, {}, {str(test)})
-    assert articles_run.is_proved(beside, {}, {str(test)})
-    assert not articles_run.is_proved(beside, {"page.md": "it broke"}, {str(test)})
-    assert articles_run.is_proved(alone, {}, set())
+    test_only, test_and_page = articles.Proofs(tests=[test]), articles.Proofs(pages=["page.md"], tests=[test])
+    assert not articles_run.is_proved(test_only, {}, {str(test)})
+    assert articles_run.is_proved(test_and_page, {}, {str(test)})
+    assert not articles_run.is_proved(test_and_page, {"page.md": "it broke"}, {str(test)})
+    assert articles_run.is_proved(test_only, {}, set())
 
 
 def test_warnings_are_those_of_their_pages():
     page = articles_run.DOCS / "errors" / "article-a.md"
-    told = f"{page}:12: WARNING: 3.14 stands in the text [book.number]\n{page}:13: WARNING: more\nWARNING: no toctree\n"
-    assert articles_run.read_warnings(told) == {
+    output = (
+        f"{page}:12: WARNING: 3.14 stands in the text [book.number]\n{page}:13: WARNING: more\nWARNING: no toctree\n"
+    )
+    assert articles_run.read_warnings(output) == {
         "errors/article-a.md": "12: WARNING: 3.14 stands in the text [book.number]",
         "the book": "WARNING: no toctree",
     }
 
 
 @pytest.fixture
-def nothing_else(monkeypatch) -> None:
-    """No demo, commands, book nor notebook: the count alone."""
+def holding_proofs(monkeypatch) -> None:
+    """Proofs that all hold without a demo, commands, a book or a notebook: only their number is reported."""
     monkeypatch.setattr(articles_run, "ensure_demo", lambda: None)
     for name in ("run_tests", "run_commands", "build_book"):
-        monkeypatch.setattr(articles_run, name, lambda wanted, *rest: iter([len(wanted)]))
+        monkeypatch.setattr(articles_run, name, lambda proofs, *arguments: iter([len(proofs)]))
     monkeypatch.setattr(articles_run, "run_notebook", lambda: iter([1]))
 
 
-@pytest.mark.usefixtures("nothing_else")
+@pytest.mark.usefixtures("holding_proofs")
 @pytest.mark.parametrize(
     ("kind", "failing", "line"),
     [
@@ -192,7 +194,7 @@ def nothing_else(monkeypatch) -> None:
 )
 def test_a_row_counts_when_all_its_proofs_hold(project, monkeypatch, capsys, kind, failing, line):
     if kind:
-        monkeypatch.setattr(articles_run, kind, lambda wanted, *rest: iter([1, (failing, "it broke")]))
+        monkeypatch.setattr(articles_run, kind, lambda proofs, *arguments: iter([1, (failing, "it broke")]))
     assert articles_run.run(articles.collect_map(project)) == (1 if kind else 0)
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == line
@@ -201,7 +203,7 @@ def test_a_row_counts_when_all_its_proofs_hold(project, monkeypatch, capsys, kin
 
 @pytest.fixture
 def table_of_four(monkeypatch, tmp_path) -> None:
-    """A program in the place of ours: prints a table for "good", and ends with exit code 1 otherwise."""
+    """Program in the place of ours, which prints a table for "good" and ends with exit code 1 otherwise."""
     program = tmp_path / "pellucid"
     program.write_text(
         f"#!{sys.executable}\nimport sys\nprint('a table\\nof 4') if sys.argv[1] == 'good' else sys.exit('broken')\n",
@@ -226,13 +228,13 @@ def test_a_command_proves_its_row_by_what_it_prints():
 
 
 @pytest.mark.usefixtures("table_of_four")
-def test_a_command_that_draws_nothing_is_found(tmp_path):
-    _, why = articles_run.run_command("pellucid good {figure}", str(tmp_path / "none.png"))
-    assert why == f"it drew nothing into {tmp_path}/none.png"
+def test_a_command_that_draws_nothing_is_named(tmp_path):
+    _, reason = articles_run.run_command("pellucid good {figure}", str(tmp_path / "none.png"))
+    assert reason == f"it drew nothing into {tmp_path}/none.png"
 
 
 def test_the_tool_takes_no_arguments():
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "tools/articles.py", "now"], cwd=articles.ROOT, capture_output=True, text=True
     )
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (process.returncode, process.stdout) == (2, "")

@@ -1,4 +1,4 @@
-"""Part 2 of the book as a notebook: every page in its order, nothing in it that only Sphinx reads, cells that run."""
+"""Part 2 of the book as a notebook: every page in order, no directive that only Sphinx reads, and cells that run."""
 
 import re
 
@@ -71,24 +71,24 @@ def test_code_runs_in_one_folder(cells):
 
 
 def test_a_notebook_of_the_real_pages_is_valid_and_in_order():
-    made = notebook.make_notebook()
-    nbformat.validate(made)
-    pages = [cell.metadata["page"] for cell in made.cells if cell.cell_type == "code"]
+    part_2 = notebook.make_notebook()
+    nbformat.validate(part_2)
+    pages = [cell.metadata["page"] for cell in part_2.cells if cell.cell_type == "code"]
     order = [
         path.relative_to(notebook.DOCS).as_posix()
         for path in notebook.list_pages(notebook.DOCS / "transformer/index.md")
     ]
     assert list(dict.fromkeys(pages)) == [name for name in order if name in pages]
-    assert nbformat.writes(made) == nbformat.writes(notebook.make_notebook())
-    left = [
+    assert nbformat.writes(part_2) == nbformat.writes(notebook.make_notebook())
+    directives = [
         cell.source
-        for cell in made.cells
+        for cell in part_2.cells
         if cell.cell_type == "markdown" and re.search(r"^[`:]{3,}\{", cell.source, re.M)
     ]
-    assert left == []
+    assert directives == []
 
 
-def test_a_cell_that_fails_is_told_with_its_page(cells):
+def test_a_cell_that_fails_is_named_with_its_page(cells):
     broken = nbformat.v4.new_notebook(cells=cells)
     broken.cells[-1 if broken.cells[-1].cell_type == "code" else -2].source = "assert 1 == 2, 'no'"
     assert notebook.run_notebook(broken) == "transformer/page.md: AssertionError: no"

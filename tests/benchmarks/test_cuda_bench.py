@@ -1,4 +1,4 @@
-"""The script for CUDA devices runs, on a CPU; its pairs are spread as it says."""
+"""Benchmark of training on CUDA devices: it also runs on a CPU, and its pairs have the lengths that it states."""
 
 import numpy as np
 import pytest
@@ -26,15 +26,15 @@ def test_every_way_to_train_takes_the_batches_of_the_stream(make):
     assert step(batch) == batch.target_tokens
 
 
-def test_a_row_that_fails_says_so_and_the_table_stands():
+def test_a_failed_row_stands_in_the_table_with_its_error():
     encoded = cuda.make_pairs(200)
-    good = cuda.Measured([100.0, 300.0, 200.0], 1.0, 0)
-    lines = cuda.table_lines("tiny", {"a": good, "b": "RuntimeError: no | kernel"}, 1e12, encoded)
+    measured = cuda.Measured([100.0, 300.0, 200.0], 1.0, 0)
+    lines = cuda.table_lines("tiny", {"a": measured, "b": "RuntimeError: no | kernel"}, 1e12, encoded)
     assert sum(line.startswith("| a | 200 (100-300) |") for line in lines) == 1
     assert "| b | failed: RuntimeError: no / kernel | | | | |" in lines
 
 
-def test_without_a_device_it_says_what_to_do(monkeypatch):
+def test_without_a_device_the_benchmark_says_what_is_missing(monkeypatch):
     monkeypatch.setattr("sys.argv", ["cuda"])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(SystemExit, match="no CUDA device here"):

@@ -1,4 +1,4 @@
-"""The table of mutants stays one that can be tried: each stands in the code, and belongs to rows or tests there are."""
+"""Table of mutants: each of them stands in the code, and belongs to rows or tests that exist."""
 
 import pytest
 
@@ -11,18 +11,18 @@ MUTANTS = mutants.read_mutants()
 def test_each_mutant_stands_exactly_once_in_its_file_and_changes_it():
     for mutant in MUTANTS:
         assert mutant.file.startswith("src/"), mutant.name
-        changed = mutant.mutate(mutants.ROOT)
-        assert changed != (mutants.ROOT / mutant.file).read_text(encoding="utf-8"), mutant.name
-        compile(changed, mutant.file, "exec")
+        mutated = mutant.mutate(mutants.ROOT)
+        assert mutated != (mutants.ROOT / mutant.file).read_text(encoding="utf-8"), mutant.name
+        compile(mutated, mutant.file, "exec")
 
 
 def test_each_mutant_has_a_name_of_its_own_and_tests_that_must_see_it():
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 60
-    of_rows = mutants.find_tests_of_rows()
+    tests_of_rows = mutants.find_tests_of_rows()
     for mutant in MUTANTS:
         assert mutant.rows or mutant.tests, mutant.name
         for row in mutant.rows:
-            assert of_rows.get(row), f"{mutant.name} belongs to {row}, which has no test without a browser"
+            assert tests_of_rows.get(row), f"{mutant.name} belongs to {row}, which has no test without a browser"
         for test in mutant.tests:
             assert (articles.ROOT / test.partition("::")[0]).is_file(), f"{mutant.name} names {test}"
 
@@ -35,7 +35,7 @@ def test_a_text_that_does_not_stand_exactly_once_is_refused():
 
 @pytest.fixture
 def tree(tmp_path):
-    """A project of one file, and two tests of it of which one looks closely."""
+    """Project of one file and two tests, of which only one tells a sum from a product."""
     (tmp_path / "tests").mkdir()
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "sums.py").write_text("def add(a, b):\n    return a + b\n", encoding="utf-8")

@@ -1,10 +1,12 @@
+"""Recurrent network of the race against the Transformer: what it computes, how it learns, and its equal time."""
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
 from benchmarks.recurrent_copy import LONGEST, line, make_lines
-from benchmarks.recurrent_model import BothWays, Recurrent, Sizes, turned
+from benchmarks.recurrent_model import BothWays, Recurrent, Sizes, reverse_rows
 from benchmarks.recurrent_race import Contender, Runner, dev_loss, greedy, race, runner
 from pellucid.data.batching import EncodedPairs
 from pellucid.data.stream import pack_sentences
@@ -16,59 +18,59 @@ from pellucid.train.loss import smoothed_cross_entropy
 KINDS = [True, False]
 
 
-def small(attention: bool, dropout: float = 0.0, layers: int = 2) -> Recurrent:
+def make_model(attention: bool, dropout: float = 0.0, layers: int = 2) -> Recurrent:
     torch.manual_seed(1)
     sizes = Sizes(23, 7, 5, 11, encoder_layers=layers, dropout=dropout, attention=attention)
     return Recurrent(sizes).double().eval()
 
 
-def sentences(lengths: list[int], padding: int = 0) -> torch.Tensor:
+def make_sentences(lengths: list[int], padding: int = 0) -> torch.Tensor:
     generator = torch.Generator().manual_seed(2)
-    found = torch.full((len(lengths), max(lengths) + 1 + padding), PAD)
-    for row, length in zip(found, lengths, strict=True):
+    tokens = torch.full((len(lengths), max(lengths) + 1 + padding), PAD)
+    for row, length in zip(tokens, lengths, strict=True):
         row[:length] = torch.randint(4, 23, (length,), generator=generator)
         row[length] = EOS
-    return found
+    return tokens
 
 
 @pytest.mark.parametrize("attention", KINDS)
 def test_padding_changes_no_output_of_the_recurrent_network(attention: bool):
-    model = small(attention)
-    source, target = sentences([3, 7, 1, 5]), sentences([2, 6, 4, 1])
+    model = make_model(attention)
+    source, target = make_sentences([3, 7, 1, 5]), make_sentences([2, 6, 4, 1])
     together = model.decode(target, model.encode(source))
-    wide = model.decode(F.pad(target, (0, 3)), model.encode(F.pad(source, (0, 4))))
-    assert torch.allclose(wide[:, : target.shape[1]], together, rtol=0, atol=1e-14)
-    for row, (read, asked) in enumerate(zip(source, target, strict=True)):
-        read, asked = read[read != PAD], asked[asked != PAD]
-        alone = model.decode(asked[None], model.encode(read[None]))
-        assert torch.allclose(together[row, : len(asked)], alone[0], rtol=0, atol=1e-14)
+    padded = model.decode(F.pad(target, (0, 3)), model.encode(F.pad(source, (0, 4))))
+    assert torch.allclose(padded[:, : target.shape[1]], together, rtol=0, atol=1e-14)
+    for row, (source_tokens, target_tokens) in enumerate(zip(source, target, strict=True)):
+        source_tokens, target_tokens = source_tokens[source_tokens != PAD], target_tokens[target_tokens != PAD]
+        single = model.decode(target_tokens[None], model.encode(source_tokens[None]))
+        assert torch.allclose(together[row, : len(target_tokens)], single[0], rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("attention", KINDS)
 def test_later_target_pieces_do_not_change_earlier_states_and_the_whole_source_is_read(attention: bool):
-    model = small(attention)
-    source, target = sentences([6]), sentences([5])
+    model = make_model(attention)
+    source, target = make_sentences([6]), make_sentences([5])
     before = model.decode(target, model.encode(source))
-    changed = target.clone()
-    changed[0, 3] = 4 if target[0, 3] != 4 else 5
-    after = model.decode(changed, model.encode(source))
+    changed_target = target.clone()
+    changed_target[0, 3] = 4 if target[0, 3] != 4 else 5
+    after = model.decode(changed_target, model.encode(source))
     assert torch.equal(before[:, :3], after[:, :3])
     assert not torch.equal(before[:, 3:], after[:, 3:])
-    for place in range(source.shape[1]):
-        other = source.clone()
-        other[0, place] = 4 if source[0, place] != 4 else 5
-        assert (model.decode(target, model.encode(other))[0, 0] - before[0, 0]).abs().max() > 1e-9
+    for position in range(source.shape[1]):
+        changed_source = source.clone()
+        changed_source[0, position] = 4 if source[0, position] != 4 else 5
+        assert (model.decode(target, model.encode(changed_source))[0, 0] - before[0, 0]).abs().max() > 1e-9
 
 
 @pytest.mark.parametrize("attention", KINDS)
-def test_step_by_step_is_all_at_once(attention: bool):
-    model = small(attention)
-    source, target = sentences([3, 7, 1]), sentences([6, 6, 6])
-    read = model.encode(source)
-    at_once, written = model.decode(target, read), model.at_start(read)
-    for place in range(target.shape[1]):
-        state = model.go_on(target[:, place : place + 1], written)
-        assert torch.allclose(state[:, 0], at_once[:, place], rtol=0, atol=1e-14)
+def test_decoding_step_by_step_is_decoding_all_at_once(attention: bool):
+    model = make_model(attention)
+    source, target = make_sentences([3, 7, 1]), make_sentences([6, 6, 6])
+    memory = model.encode(source)
+    at_once, search_state = model.decode(target, memory), model.at_start(memory)
+    for position in range(target.shape[1]):
+        state = model.go_on(target[:, position : position + 1], search_state)
+        assert torch.allclose(state[:, 0], at_once[:, position], rtol=0, atol=1e-14)
 
 
 def test_both_directions_are_torchs_own_on_packed_lines():
@@ -80,37 +82,37 @@ def test_both_directions_are_torchs_own_on_packed_lines():
             theirs.get_parameter(f"{name}_reverse").copy_(ours.backwards.get_parameter(name))
     x, lengths = torch.randn(3, 6, 5), torch.tensor([2, 6, 4])
     packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-    wanted, _ = torch.nn.utils.rnn.pad_packed_sequence(theirs(packed)[0], batch_first=True)
-    there = torch.arange(6) < lengths[:, None]
-    assert torch.allclose(ours(x, lengths)[there], wanted[there], atol=1e-6)
+    expected, _ = torch.nn.utils.rnn.pad_packed_sequence(theirs(packed)[0], batch_first=True)
+    is_token = torch.arange(6) < lengths[:, None]
+    assert torch.allclose(ours(x, lengths)[is_token], expected[is_token], atol=1e-6)
 
 
-def test_turned_rows_leave_padding_where_it_is():
+def test_reversed_rows_leave_padding_where_it_is():
     rows = torch.tensor([[1, 2, 3, 0], [4, 5, 6, 7]])[:, :, None]
-    assert turned(rows, torch.tensor([3, 4]))[:, :, 0].tolist() == [[3, 2, 1, 0], [7, 6, 5, 4]]
+    assert reverse_rows(rows, torch.tensor([3, 4]))[:, :, 0].tolist() == [[3, 2, 1, 0], [7, 6, 5, 4]]
 
 
 def test_the_update_asks_the_recurrent_network_for_its_cross_entropy():
-    model = small(attention=True)
+    model = make_model(attention=True)
     encoded = EncodedPairs(
         pack_sentences([[4, 9, EOS], [7, EOS]], np.uint16), pack_sentences([[5, EOS], [6, 8, 9, EOS]], np.uint16)
     )
     logits = [
-        model.logits(model.decode(torch.tensor([[BOS, *ids[:-1]]]), model.encode(torch.tensor([read]))))[0]
-        for read, ids in (([4, 9, EOS], [5, EOS]), ([7, EOS], [6, 8, 9, EOS]))
+        model.logits(model.decode(torch.tensor([[BOS, *ids[:-1]]]), model.encode(torch.tensor([source_ids]))))[0]
+        for source_ids, ids in (([4, 9, EOS], [5, EOS]), ([7, EOS], [6, 8, 9, EOS]))
     ]
-    wanted = smoothed_cross_entropy(torch.cat(logits), torch.tensor([5, EOS, 6, 8, 9, EOS]), 0.0) / 6
-    assert dev_loss(model, encoded) == pytest.approx(wanted.item(), rel=1e-9)
+    expected = smoothed_cross_entropy(torch.cat(logits), torch.tensor([5, EOS, 6, 8, 9, EOS]), 0.0) / 6
+    assert dev_loss(model, encoded) == pytest.approx(expected.item(), rel=1e-9)
 
 
-def test_lines_to_be_copied_are_their_own_translation_of_every_length():
+def test_lines_to_copy_are_their_own_translation_and_have_every_length():
     encoded = make_lines(2000, seed=4)
     assert all(encoded.sources[n].tolist() == encoded.targets[n].tolist() for n in range(2000))
     assert set(encoded.sources.lengths.tolist()) == set(range(2, LONGEST + 2))
     assert encoded.sources.ids[encoded.sources.starts[1:] - 1].tolist() == [EOS] * 2000
 
 
-def racing(total: float, longest: int = 4) -> list[Runner]:
+def run_race(total: float, longest: int = 4) -> list[Runner]:
     random = np.random.default_rng(5)
     rows = [line(random, int(random.integers(1, longest + 1))) for _ in range(2000)]
     rows = [[4 + (i - 4) % 8 if i != EOS else i for i in row] for row in rows]
@@ -121,9 +123,9 @@ def racing(total: float, longest: int = 4) -> list[Runner]:
         Contender("GRU", lambda: Recurrent(Sizes(12, 32, 24, 32, encoder_layers=1)), (0.01,)),
         Contender("Transformer", lambda: Transformer(config), (0.01,)),
     ]
-    found = [runner(each, 0.01, optim, encoded, 256) for each in contenders]
-    race(found, total)
-    return found
+    runners = [runner(contender, 0.01, optim, encoded, 256) for contender in contenders]
+    race(runners, total)
+    return runners
 
 
 @pytest.mark.article("A2", "B1", "C1")
@@ -131,27 +133,27 @@ def test_a_recurrent_network_learns_to_copy_and_both_get_the_same_time():
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        gru, transformer = racing(2.5)
+        gru, transformer = run_race(2.5)
     finally:
         torch.set_num_threads(threads)
-    for each in (gru, transformer):
-        assert 2.5 <= each.seconds < 3.0
-        assert each.pieces > each.updates > 20
+    for contestant in (gru, transformer):
+        assert 2.5 <= contestant.seconds < 3.0
+        assert contestant.pieces > contestant.updates > 20
     lines = [[5, 9, 7, EOS], [11, 11, EOS], [4, EOS], [6, 10, 8, 5, EOS]]
     copies = greedy(gru.model, lines, [8] * 4)
     assert copies == [ids[:-1] for ids in lines]
 
 
-def test_dropout_rises_with_the_epochs_for_both():
+def test_dropout_rises_with_the_epochs_in_both_networks():
     encoded = make_lines(50, seed=4)
-    shares = {}
+    rates = {}
     for kind, make in {
         "GRU": lambda: Recurrent(Sizes(70, 8, 4, 8, encoder_layers=1, dropout=0.5)),
         "Transformer": lambda: Transformer(ModelConfig(70, 70, 8, 16, 2, 1, 1, dropout=0.5)),
     }.items():
-        found = runner(Contender(kind, make, (0.01,)), 0.01, OptimConfig(dropout_rise=10.0), encoded, 256)
-        for done in range(3):
-            found.run(found.seconds + 1e-9, 1.0)
-            shares[kind, done] = found.model.dropout.rate, found.stream.batches_per_epoch
-    for (_, done), (share, epoch) in shares.items():
-        assert share == pytest.approx(0.5 * done / epoch / 10)
+        contestant = runner(Contender(kind, make, (0.01,)), 0.01, OptimConfig(dropout_rise=10.0), encoded, 256)
+        for update in range(3):
+            contestant.run(contestant.seconds + 1e-9, 1.0)
+            rates[kind, update] = contestant.model.dropout.rate, contestant.stream.batches_per_epoch
+    for (_, update), (rate, epoch) in rates.items():
+        assert rate == pytest.approx(0.5 * update / epoch / 10)

@@ -1,4 +1,4 @@
-"""The benchmarks of training: what is compared is the same work, and the pages say what was measured."""
+"""Benchmarks of training: the compared programs do the same work, and the pages say what was measured."""
 
 import math
 from contextlib import ExitStack
@@ -18,7 +18,7 @@ SIZE: dict[str, Any] = {"d_model": 12, "d_ff": 14, "heads": 3, "encoder_layers":
 VOCABULARY = 29
 
 
-def sentences(number: int, vocabulary: int, seed: int) -> PackedSentences:
+def make_sentences(number: int, vocabulary: int, seed: int) -> PackedSentences:
     random = np.random.default_rng(seed)
     starts = np.concatenate([[0], random.integers(2, 12, number).cumsum()])
     ids = random.integers(4, vocabulary, starts[-1])
@@ -26,14 +26,14 @@ def sentences(number: int, vocabulary: int, seed: int) -> PackedSentences:
     return PackedSentences(ids, starts)
 
 
-def encoded(number: int, vocabulary: int) -> EncodedPairs:
-    return EncodedPairs(sentences(number, vocabulary, 1), sentences(number, vocabulary, 2))
+def make_pairs(number: int, vocabulary: int) -> EncodedPairs:
+    return EncodedPairs(make_sentences(number, vocabulary, 1), make_sentences(number, vocabulary, 2))
 
 
 @pytest.fixture
 def task(tmp_path) -> dict:
-    """Thirty-one pairs to train on and to measure with."""
-    train.write_pairs(tmp_path / "pairs.npz", encoded(31, VOCABULARY))
+    """Task of a row of the benchmark: thirty-one pairs to train on and to measure with."""
+    train.write_pairs(tmp_path / "pairs.npz", make_pairs(31, VOCABULARY))
     path = str(tmp_path / "pairs.npz")
     numbers = {
         "vocabulary": VOCABULARY,
@@ -48,7 +48,7 @@ def task(tmp_path) -> dict:
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
-def test_torchs_own_begins_as_the_same_model():
+def test_torchs_own_network_begins_as_the_same_model():
     torch.manual_seed(1)
     ours = Transformer(ModelConfig(VOCABULARY, VOCABULARY, **SIZE)).eval()
     theirs = train_peers.Plain(VOCABULARY, SIZE).eval()
@@ -57,20 +57,22 @@ def test_torchs_own_begins_as_the_same_model():
     begin_with(theirs, ours.state_dict())
     source, target = (
         torch.from_numpy(train_peers.pad([side[i] for i in range(5)]))
-        for side in (sentences(5, VOCABULARY, 3), sentences(5, VOCABULARY, 4))
+        for side in (make_sentences(5, VOCABULARY, 3), make_sentences(5, VOCABULARY, 4))
     )
-    read = train_peers.shift_right(target)
-    there = target != train_peers.PADDING
-    torch.testing.assert_close(theirs(source, read)[there], ours(source, read)[there], rtol=0, atol=1e-4)
+    target_in = train_peers.shift_right(target)
+    is_token = target != train_peers.PADDING
+    torch.testing.assert_close(
+        theirs(source, target_in)[is_token], ours(source, target_in)[is_token], rtol=0, atol=1e-4
+    )
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
-def test_torchs_own_drops_where_ours_does():
+def test_torchs_own_network_has_dropout_where_ours_has_it():
     theirs = train_peers.Plain(VOCABULARY, SIZE).modules()
-    kept = [each for each in theirs if isinstance(each, torch.nn.Dropout) and each.p > 0]
+    their_dropouts = [module for module in theirs if isinstance(module, torch.nn.Dropout) and module.p > 0]
     ours = Transformer(ModelConfig(VOCABULARY, VOCABULARY, **SIZE, dropout=0.1))
-    dropping = [each for each in ours.modules() if isinstance(each, Dropout) and each.rate > 0]
-    assert len(kept) == len(dropping) == 1 + 2 * SIZE["encoder_layers"] + 3 * SIZE["decoder_layers"]
+    our_dropouts = [module for module in ours.modules() if isinstance(module, Dropout) and module.rate > 0]
+    assert len(their_dropouts) == len(our_dropouts) == 1 + 2 * SIZE["encoder_layers"] + 3 * SIZE["decoder_layers"]
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
@@ -83,34 +85,34 @@ def test_a_curve_is_of_held_out_pairs_before_and_between_updates(task, peer):
     assert curve.losses[2] < curve.losses[0]
 
 
-def test_the_loss_of_a_curve_is_cross_entropy_a_piece(task):
+def test_the_loss_of_a_curve_is_the_cross_entropy_of_a_piece(task):
     curve = Curve(task)
-    even = torch.nn.Identity()
-    curve.takes(even, lambda source, read: torch.zeros(*read.shape, VOCABULARY))
+    model = torch.nn.Identity()
+    curve.takes(model, lambda source, target_in: torch.zeros(*target_in.shape, VOCABULARY))
     assert curve.losses == [pytest.approx(math.log(VOCABULARY))]
     assert [curve.rate(n) for n in (0, 1, 7)] == [0.005, 0.01, pytest.approx(0.005)]
 
 
 def test_every_pair_is_in_one_batch_of_an_epoch_and_none_is_too_large(task):
     sources, targets = train_peers.read_pairs(task)
-    seen, pieces = 0, 0
+    pairs, pieces = 0, 0
     for source, target in train_peers.make_batches(task):
         assert target.numel() <= task["batch_tokens"]
-        seen, pieces = seen + len(source), pieces + int((target != train_peers.PADDING).sum())
-        if seen >= len(sources):
+        pairs, pieces = pairs + len(source), pieces + int((target != train_peers.PADDING).sum())
+        if pairs >= len(sources):
             break
-    assert (seen, pieces) == (31, sum(map(len, targets)))
+    assert (pairs, pieces) == (31, sum(map(len, targets)))
 
 
 def test_the_first_updates_are_not_timed(monkeypatch):
     clock = train_row.Clock({"started": 0.0, "seconds": 10.0})
     for now, tokens, over in ((7, 900, False), (8, 900, False), (20, 900, False), (25, 30, False), (31, 25, True)):
         monkeypatch.setattr(train_row.time, "time", lambda now=now: float(now))
-        assert clock.over(tokens) is over
+        assert clock.count_update(tokens) is over
     assert (clock.result()["first"], clock.result()["speed"]) == (7.0, 5.0)
 
 
-def test_ratios_are_to_the_fastest_peer_of_each_round_and_a_failure_is_told():
+def test_ratios_are_to_the_fastest_peer_of_each_round_and_a_failure_is_named():
     rows: dict[train.Row, list] = {}
     for row in train.ROWS:
         speed = 40.0 if row.is_ours else {"x_transformers": 20.0}.get(row.peer, 10.0)
@@ -128,8 +130,8 @@ def test_ratios_are_to_the_fastest_peer_of_each_round_and_a_failure_is_told():
 def test_the_page_of_curves_compares_seed_by_seed():
     *ours, peer, _ = train_curves.RUNS
     ends = {peer: (4.0, 5.0), ours[0]: (4.25, 4.5), ours[1]: (4.0, 5.0)}
-    found = {(name, seed): {"losses": [9.0, end[seed - 1]]} for name, end in ends.items() for seed in (1, 2)}
-    assert train_curves.apart(found) == [
+    curves = {(name, seed): {"losses": [9.0, end[seed - 1]]} for name, end in ends.items() for seed in (1, 2)}
+    assert train_curves.apart(curves) == [
         f"After the last update, {ours[0]} is -0.125 from {peer}.",
         f"After the last update, {ours[1]} is +0.000 from {peer}.",
     ]
@@ -138,22 +140,22 @@ def test_the_page_of_curves_compares_seed_by_seed():
 def test_a_lever_changes_what_an_update_costs_and_not_what_it_does():
     batch = None
     losses = []
-    same = [
+    exact_levers = [
         lever
         for lever in train_levers.LEVERS
         if not any(word in lever.name for word in ("bfloat16", "alike", "like", "masks"))
     ]
-    assert len(same) == 5
-    for lever in (None, *same):
-        training = train_levers.Training("tiny", encoded(31, 100), dropout=0.0)
+    assert len(exact_levers) == 5
+    for lever in (None, *exact_levers):
+        training = train_levers.Training("tiny", make_pairs(31, 100), dropout=0.0)
         batch = batch or next(training.alike)
         with ExitStack() as stack:
             stack.enter_context(train_levers.float32(training))
             if lever:
                 stack.enter_context(lever.without(training))
             training.step(batch)
-            done = train_levers.update.update_weights(
+            result = train_levers.update.update_weights(
                 training.model, training.optimizer, [batch], 1e-4, training.c, "float32"
             )
-        losses.append(done.loss)
+        losses.append(result.loss)
     assert losses == [pytest.approx(losses[0], rel=1e-5)] * 6

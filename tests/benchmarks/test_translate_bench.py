@@ -1,4 +1,4 @@
-"""The benchmark of translation: what its page says of given rounds, and what one row measures."""
+"""Benchmark of translation: what its page makes of given rounds, and what one row measures."""
 
 import argparse
 import json
@@ -22,13 +22,13 @@ ROW = Path(__file__).parents[2] / "benchmarks" / "translate_row.py"
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory) -> Path:
-    """A model that was never trained."""
+    """Directory of a model that was never trained."""
     config = TokenizerConfig(vocabulary=300)
     tokenizer = Tokenizer.train(LINES, LINES, config, seed=1, max_sentences=10)
     pieces = tokenizer.source_vocabulary
     sizes = ModelConfig(pieces, pieces, d_model=6, d_ff=7, heads=2, encoder_layers=1, decoder_layers=1)
-    bundle.save_bundle(place := tmp_path_factory.mktemp("run") / "best", Transformer(sizes), tokenizer)
-    return place
+    bundle.save_bundle(path := tmp_path_factory.mktemp("run") / "best", Transformer(sizes), tokenizer)
+    return path
 
 
 def test_ratios_are_of_one_round_and_against_the_rival(directory, tmp_path, monkeypatch):
@@ -37,10 +37,12 @@ def test_ratios_are_of_one_round_and_against_the_rival(directory, tmp_path, monk
     task = Task(directory, str(tmp_path / "lines"), str(tmp_path / "lines"))
     for row in ROWS:
         speed = {HF: 10, FLOAT32: 50, INT8: 80}.get(row.name, 40)
-        searched = {"p50": 1, "p95": 2, "texts": ["ein Hund", "ein Hund"]}
+        measures = {"p50": 1, "p95": 2, "texts": ["ein Hund", "ein Hund"]}
         for drift in (1, 2, 4):  # the machine doubles its speed from round to round
-            both = {name: {**searched, "batches": speed * drift, "whole": speed * drift} for name in ("greedy", "beam")}
-            task.rows.setdefault(row.name, []).append({"ready": 1, "megabytes": 7, **both})
+            searches = {
+                name: {**measures, "batches": speed * drift, "whole": speed * drift} for name in ("greedy", "beam")
+            }
+            task.rows.setdefault(row.name, []).append({"ready": 1, "megabytes": 7, **searches})
     task.commands = {FLOAT32: [8.0, 4.0, 2.0], "`pellucid translate`": [4.0, 2.0, 1.0]}
     options = argparse.Namespace(rounds=3, lines=2, batched=2, single=2, long=100, beam=4)
     rows = [line for line in page_lines([task], options, seconds=60) if line.startswith("| ")]
@@ -57,8 +59,8 @@ def test_a_row_is_one_line_of_json(directory, tmp_path):
     job = {"engine": "pellucid torch", "model": str(directory), "precision": "float32", "exported": None}
     job |= {"source": str(tmp_path / "source"), "batched": 3, "single": 2, "beam": 4, "batch": 2, "whole": True}
     job["started"] = time.monotonic()
-    done = subprocess.run([sys.executable, ROW, json.dumps(job)], check=True, text=True, stdout=subprocess.PIPE)
-    [line] = done.stdout.splitlines()
+    process = subprocess.run([sys.executable, ROW, json.dumps(job)], check=True, text=True, stdout=subprocess.PIPE)
+    [line] = process.stdout.splitlines()
     result = json.loads(line)
     assert set(result) == {"ready", "greedy", "beam", "megabytes"}
     for search in ("greedy", "beam"):
@@ -66,5 +68,5 @@ def test_a_row_is_one_line_of_json(directory, tmp_path):
         assert len(result[search]["texts"]) == 3
 
 
-def test_one_changed_translation_shows_in_the_share_of_the_same():
+def test_one_changed_translation_lowers_the_share_of_equal_ones():
     assert invariance.share_equal([(5, 3), (6, 3), (7, 3)], [(5, 3), (8, 3)]) == 0.5

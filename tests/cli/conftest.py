@@ -1,4 +1,4 @@
-"""A random tiny model on disk, and two ways to call a command: in this process, and in one of its own."""
+"""Fixtures: a random tiny model on disk, and two ways to call a command, in this process and in one of its own."""
 
 import os
 import subprocess
@@ -18,28 +18,28 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run directory's best/; it writes nonsense, fast."""
-    place = tmp_path_factory.mktemp("runs") / "random" / "best"
+    """Return the `best` directory of a run; its model writes nonsense, fast."""
+    directory = tmp_path_factory.mktemp("runs") / "random" / "best"
     vocabulary = small_tokenizer().source_vocabulary
-    bundle.save_bundle(place, random_model(1, vocabulary, vocabulary, max_positions=31), small_tokenizer(), step=0)
-    return place
+    bundle.save_bundle(directory, random_model(1, vocabulary, vocabulary, max_positions=31), small_tokenizer(), step=0)
+    return directory
 
 
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Result]:
-    """`pellucid` with these words, in this process, in an empty working directory."""
+    """Return a function that runs `pellucid` with these words in this process, in an empty working directory."""
     monkeypatch.chdir(tmp_path)
     return lambda *words: CliRunner().invoke(app, [str(word) for word in words], prog_name="pellucid")
 
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[bytes]]:
-    """`pellucid` with these words, in a process of its own, with bytes as standard input."""
+    """Return a function that runs `pellucid` in a process of its own, with bytes as standard input."""
 
-    def run(*words: object, given: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
+    def run(*words: object, stdin: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
             [sys.executable, "-m", "pellucid", *map(str, words)],
-            input=given,
+            input=stdin,
             capture_output=True,
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(SOURCE), **environment},

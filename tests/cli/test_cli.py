@@ -20,24 +20,24 @@ COMMANDS = [
 
 
 def test_the_help_lists_every_command_with_a_whole_sentence(call):
-    done = call("--help")
-    assert done.exit_code == 0
-    rows = [line.split(None, 1) for line in done.stdout.partition("Commands:\n")[2].splitlines() if line.strip()]
+    result = call("--help")
+    assert result.exit_code == 0
+    rows = [line.split(None, 1) for line in result.stdout.partition("Commands:\n")[2].splitlines() if line.strip()]
     assert [row[0] for row in rows] == COMMANDS
     assert all(row[1].endswith(".") and not row[1].endswith("...") for row in rows)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_help_of_each_command_teaches_by_example(call, command: str):
-    done = call(command, "--help")
-    assert done.exit_code == 0
-    assert f"pellucid {command} " in done.stdout.partition("Examples:\n")[2] + " "
+def test_the_help_of_each_command_has_examples(call, command: str):
+    result = call(command, "--help")
+    assert result.exit_code == 0
+    assert f"pellucid {command} " in result.stdout.partition("Examples:\n")[2] + " "
 
 
-def test_no_words_show_the_help(call):
-    done = call()
-    assert "Usage: pellucid" in done.output
-    assert done.exit_code == 2
+def test_pellucid_without_arguments_shows_the_help(call):
+    result = call()
+    assert "Usage: pellucid" in result.output
+    assert result.exit_code == 2
 
 
 @pytest.mark.parametrize("words", [(), ("translate",), ("inspect",), ("inspect", "heads")])
@@ -52,48 +52,49 @@ def test_help_has_a_short_name_everywhere(call, words):
 def test_shells_can_complete_commands_and_options(shell, name):
     script = shell(_PELLUCID_COMPLETE=f"source_{name}").stdout
     assert f"_PELLUCID_COMPLETE=complete_{name}".encode() in script
-    typed = {"bash": {"COMP_WORDS": "pellucid {}", "COMP_CWORD": "{}"}}
-    fish = {"_TYPER_COMPLETE_ARGS": "pellucid {}", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
-    for words, at, expected in (
+    settings = {"bash": {"COMP_WORDS": "pellucid {}", "COMP_CWORD": "{}"}}
+    fish_settings = {"_TYPER_COMPLETE_ARGS": "pellucid {}", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    for words, word_index, expected in (
         ("tr", "1", b"translate"),
         ("inspect emb", "2", b"embedding"),
         ("train --ste", "2", b"--steps"),
     ):
-        given = {
-            key: value.format(at if key == "COMP_CWORD" else words) for key, value in typed.get(name, fish).items()
+        environment = {
+            key: value.format(word_index if key == "COMP_CWORD" else words)
+            for key, value in settings.get(name, fish_settings).items()
         }
-        assert expected in shell(_PELLUCID_COMPLETE=f"complete_{name}", **given).stdout
+        assert expected in shell(_PELLUCID_COMPLETE=f"complete_{name}", **environment).stdout
 
 
-def test_the_version_is_known(call):
+def test_the_version_is_printed(call):
     assert call("--version").stdout.startswith("pellucid")
 
 
 def test_an_unknown_command_is_a_mistake(call):
-    done = call("tranlsate")
-    assert done.exit_code == 2
-    assert "No such command 'tranlsate'. Did you mean 'translate'?" in done.stderr
+    result = call("tranlsate")
+    assert result.exit_code == 2
+    assert "No such command 'tranlsate'. Did you mean 'translate'?" in result.stderr
 
 
-def test_a_failure_of_ours_is_no_mistake_of_the_user(call, monkeypatch, tmp_path):
-    def broken(*arguments: object, **named: object) -> None:
+def test_an_error_inside_pellucid_is_not_reported_as_a_mistake_of_the_user(call, monkeypatch, tmp_path):
+    def fail(*arguments: object, **options: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("pellucid.api.load", broken)
+    monkeypatch.setattr("pellucid.api.load", fail)
     (tmp_path / "a").write_text("Yes.\n", encoding="utf-8")
-    done = call("score", "model", "--source", "a", "--target", "a")
-    assert done.exit_code == 1
-    assert isinstance(done.exception, RuntimeError)
+    result = call("score", "model", "--source", "a", "--target", "a")
+    assert result.exit_code == 1
+    assert isinstance(result.exception, RuntimeError)
 
 
 def test_an_interrupted_command_ends_as_shells_expect(call, monkeypatch, tmp_path):
-    def interrupted(*arguments: object, **named: object) -> None:
+    def interrupt(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pellucid.api.load", interrupted)
+    monkeypatch.setattr("pellucid.api.load", interrupt)
     (tmp_path / "a").write_text("Yes.\n", encoding="utf-8")
-    done = call("score", "model", "--source", "a", "--target", "a")
-    assert (done.exit_code, done.stderr) == (130, "pellucid: interrupted\n")
+    result = call("score", "model", "--source", "a", "--target", "a")
+    assert (result.exit_code, result.stderr) == (130, "pellucid: interrupted\n")
 
 
 @pytest.mark.parametrize(
@@ -106,5 +107,5 @@ def test_an_interrupted_command_ends_as_shells_expect(call, monkeypatch, tmp_pat
         (ValueError(), "ValueError"),
     ],
 )
-def test_errors_are_told_as_sentences(error, words: str):
+def test_errors_are_described_as_sentences(error, words: str):
     assert describe_error(error) == words

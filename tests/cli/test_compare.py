@@ -22,51 +22,51 @@ def files(tmp_path):
 
 
 def test_two_files_are_compared(call, files):
-    done = call("compare", "a.es", "b.es.gz", "--reference", "test.es", "--samples", 50, "--seed", 3)
+    result = call("compare", "a.es", "b.es.gz", "--reference", "test.es", "--samples", 50, "--seed", 3)
     expected = compare_translations(A, B, REFERENCES, names=("a.es", "b.es.gz"), samples=50, seed=3)
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == list(comparison_as_text(expected))
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines() == list(comparison_as_text(expected))
 
 
 def test_json_is_one_object(call, files):
-    done = call("compare", "a.es", "b.es", "--reference", "test.es", "--source", "test.en", "--json", "--show", 1)
+    result = call("compare", "a.es", "b.es", "--reference", "test.es", "--source", "test.en", "--json", "--show", 1)
     expected = compare_translations(A, B, REFERENCES, SOURCES, names=("a.es", "b.es"), show=1)
-    [line] = done.stdout.splitlines()
+    [line] = result.stdout.splitlines()
     assert json.loads(line) == json.loads(json.dumps(expected.to_json()))
 
 
 def test_a_directory_is_a_model_and_translates(call, model, files):
-    done = call("compare", model, "b.es", "--reference", "test.es", "--source", "test.en", "--beam", 2, "--json")
-    texts = [each.text for each in load(model).translate(SOURCES, beam=2)]
+    result = call("compare", model, "b.es", "--reference", "test.es", "--source", "test.en", "--beam", 2, "--json")
+    texts = [translation.text for translation in load(model).translate(SOURCES, beam=2)]
     expected = compare_translations(texts, B, REFERENCES, SOURCES, names=(f"{model} (beam 2)", "b.es"))
-    assert json.loads(done.stdout) == json.loads(json.dumps(expected.to_json()))
-    assert "4 sentences translated in" in done.stderr
+    assert json.loads(result.stdout) == json.loads(json.dumps(expected.to_json()))
+    assert "4 sentences translated in" in result.stderr
 
 
-def test_case_is_left_out_of_account_if_that_is_said_or_a_model_writes_none(call, model, files, monkeypatch):
-    loud = [line.upper() for line in REFERENCES]
-    (files / "loud.es").write_text("\n".join(loud) + "\n", encoding="utf-8")
-    asked = "--reference", "loud.es", "--source", "test.en", "--json"
-    done = call("compare", "a.es", "b.es", *asked, "--lowercase")
-    expected = compare_translations(A, B, loud, SOURCES, names=("a.es", "b.es"), lowercase=True)
-    assert json.loads(done.stdout) == json.loads(json.dumps(expected.to_json()))
-    cased = call("compare", "a.es", model, *asked)
+def test_case_is_ignored_where_asked_for_or_where_a_model_writes_lower_case(call, model, files, monkeypatch):
+    upper_references = [line.upper() for line in REFERENCES]
+    (files / "loud.es").write_text("\n".join(upper_references) + "\n", encoding="utf-8")
+    options = "--reference", "loud.es", "--source", "test.en", "--json"
+    result = call("compare", "a.es", "b.es", *options, "--lowercase")
+    expected = compare_translations(A, B, upper_references, SOURCES, names=("a.es", "b.es"), lowercase=True)
+    assert json.loads(result.stdout) == json.loads(json.dumps(expected.to_json()))
+    cased = call("compare", "a.es", model, *options)
     monkeypatch.setattr(Model, "lowercase", True)
-    uncased = call("compare", "a.es", model, *asked)
+    uncased = call("compare", "a.es", model, *options)
     assert uncased.stdout != cased.stdout
-    assert uncased.stdout == call("compare", "a.es", model, *asked, "--lowercase").stdout
+    assert uncased.stdout == call("compare", "a.es", model, *options, "--lowercase").stdout
 
 
-def test_a_model_against_itself_translates_once(call, model, files):
-    done = call("compare", model, model, "--reference", "test.es", "--source", "test.en", "--beam", 1, "--json")
-    assert json.loads(done.stdout)["identical"] == 4
-    assert done.stderr.count("sentences translated") == 1
+def test_a_model_compared_with_itself_translates_once(call, model, files):
+    result = call("compare", model, model, "--reference", "test.es", "--source", "test.en", "--beam", 1, "--json")
+    assert json.loads(result.stdout)["identical"] == 4
+    assert result.stderr.count("sentences translated") == 1
 
 
-def test_rare_words_may_be_told_by_the_training_text(call, files):
+def test_the_training_text_can_decide_which_words_are_rare(call, files):
     (files / "train.es").write_text("la bola\nla casa\n", encoding="utf-8")
-    done = call("compare", "a.es", "b.es", "--reference", "test.es", "--train-target", "train.es")
-    assert done.stdout.splitlines() == list(
+    result = call("compare", "a.es", "b.es", "--reference", "test.es", "--train-target", "train.es")
+    assert result.stdout.splitlines() == list(
         comparison_as_text(
             compare_translations(A, B, REFERENCES, training=["la bola", "la casa"], names=("a.es", "b.es"))
         )
@@ -75,17 +75,17 @@ def test_rare_words_may_be_told_by_the_training_text(call, files):
 
 def test_the_page_is_written_whole_and_replaces_the_old_one(call, files):
     (files / "page.html").write_text("old", encoding="utf-8")
-    done = call("compare", "a.es", "b.es", "--reference", "test.es", "--html", "page.html")
-    assert done.exit_code == 0
+    result = call("compare", "a.es", "b.es", "--reference", "test.es", "--html", "page.html")
+    assert result.exit_code == 0
     expected = compare_translations(A, B, REFERENCES, names=("a.es", "b.es"))
     assert (files / "page.html").read_text(encoding="utf-8") == comparison_as_html(expected)
     assert sorted(path.name for path in files.iterdir() if "page" in path.name) == ["page.html"]
 
 
 def test_standard_input_may_be_one_of_the_files(shell, files):
-    done = shell("compare", "-", "b.es", "--reference", "test.es", given=(files / "a.es").read_bytes())
-    assert done.returncode == 0
-    assert done.stdout.decode().splitlines()[0] == "A: -"
+    result = shell("compare", "-", "b.es", "--reference", "test.es", stdin=(files / "a.es").read_bytes())
+    assert result.returncode == 0
+    assert result.stdout.decode().splitlines()[0] == "A: -"
 
 
 @pytest.mark.parametrize(
@@ -107,41 +107,41 @@ def test_standard_input_may_be_one_of_the_files(shell, files):
 def test_what_cannot_be_compared_is_refused(call, files, words, message: str):
     (files / "short.es").write_text("Sí.\n", encoding="utf-8")
     (files / "bad.es").write_bytes(b"S\xed.\n")
-    done = call("compare", *words, "--reference", "test.es")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.startswith("pellucid: ")
-    assert message in done.stderr
+    result = call("compare", *words, "--reference", "test.es")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("pellucid: ")
+    assert message in result.stderr
 
 
-def test_all_problems_with_the_names_are_told_at_once(call, files):
-    done = call("compare", "x", "y", "--reference", "z")
-    assert all(part in done.stderr for part in ("x is neither", "y is neither", "--reference z does not exist"))
+def test_all_problems_with_the_names_are_reported_at_once(call, files):
+    result = call("compare", "x", "y", "--reference", "z")
+    assert all(problem in result.stderr for problem in ("x is neither", "y is neither", "--reference z does not exist"))
 
 
 def test_empty_files_and_references_without_a_word_are_refused(call, files):
     (files / "empty").write_bytes(b"")
     (files / "blank").write_bytes(b"\n\n\n \n")
     assert "there is no line to compare" in call("compare", "empty", "empty", "--reference", "empty").stderr
-    done = call("compare", "a.es", "b.es", "--reference", "blank")
-    assert (done.exit_code, done.stderr) == (2, "pellucid: blank: nothing to compare: no reference has a word\n")
+    result = call("compare", "a.es", "b.es", "--reference", "blank")
+    assert (result.exit_code, result.stderr) == (2, "pellucid: blank: nothing to compare: no reference has a word\n")
 
 
 @pytest.mark.parametrize("option", ["--samples", "--seed", "--show"])
 def test_numbers_out_of_range_are_refused(call, files, option: str):
-    done = call("compare", "a.es", "b.es", "--reference", "test.es", option, -1)
-    assert done.exit_code == 2
-    assert f"Invalid value for '{option}'" in done.stderr
+    result = call("compare", "a.es", "b.es", "--reference", "test.es", option, -1)
+    assert result.exit_code == 2
+    assert f"Invalid value for '{option}'" in result.stderr
 
 
 def test_a_page_that_cannot_be_written_leaves_the_old_one(call, files, monkeypatch):
     (files / "page.html").write_text("old", encoding="utf-8")
 
-    def full(*arguments: object) -> None:
+    def fail(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pathlib.Path.replace", full)
-    done = call("compare", "a.es", "b.es", "--reference", "test.es", "--html", "page.html")
-    said = "page.html could not be written: no space left on device; what stood there is as it was"
-    assert (done.exit_code, done.stderr) == (1, f"pellucid: {said}\n")
+    monkeypatch.setattr("pathlib.Path.replace", fail)
+    result = call("compare", "a.es", "b.es", "--reference", "test.es", "--html", "page.html")
+    message = "page.html could not be written: no space left on device; what stood there is as it was"
+    assert (result.exit_code, result.stderr) == (1, f"pellucid: {message}\n")
     assert (files / "page.html").read_text(encoding="utf-8") == "old"
     assert not (files / ".page.html.new").exists()

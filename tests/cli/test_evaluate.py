@@ -17,34 +17,34 @@ def files(tmp_path):
 
 
 def test_scores_come_with_their_signatures(call, model, files):
-    done = call("evaluate", model, *files, "--beam", 2, "--json")
-    assert done.exit_code == 0
-    [line] = done.stdout.splitlines()
+    result = call("evaluate", model, *files, "--beam", 2, "--json")
+    assert result.exit_code == 0
+    [line] = result.stdout.splitlines()
     scores = json.loads(line)
     metric = BLEU()
-    texts = [each.text for each in load(model).translate(SOURCES, beam=2)]
+    texts = [translation.text for translation in load(model).translate(SOURCES, beam=2)]
     assert scores["bleu"] == {
         "score": metric.corpus_score(texts, [REFERENCES]).score,
         "signature": str(metric.get_signature()),
     }
     assert set(scores) == {"bleu", "chrf", "ter", "wer"}
-    assert all(set(each) == {"score", "signature"} for each in scores.values())
-    assert "4 sentences translated in" in done.stderr
+    assert all(set(entry) == {"score", "signature"} for entry in scores.values())
+    assert "4 sentences translated in" in result.stderr
 
 
-def test_several_references_are_named_one_after_another(call, model, files, tmp_path):
+def test_several_references_are_given_by_repeating_the_option(call, model, files, tmp_path):
     second = ["La pelota es azul.", "", "¿Dónde está?", "Claro."]
     (tmp_path / "other.es").write_text("\n".join(second) + "\n", encoding="utf-8")
-    done = call("evaluate", model, *files, "--reference", "other.es", "--beam", 1, "--json")
-    assert done.exit_code == 0, done.stderr
-    assert json.loads(done.stdout) == load(model).evaluate(SOURCES, [REFERENCES, second], beam=1)
+    result = call("evaluate", model, *files, "--reference", "other.es", "--beam", 1, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout) == load(model).evaluate(SOURCES, [REFERENCES, second], beam=1)
     (tmp_path / "other.es").write_text("Sí.\n", encoding="utf-8")
-    done = call("evaluate", model, *files, "--reference", "other.es")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert "test.en has 4 lines and other.es has 1" in done.stderr
+    result = call("evaluate", model, *files, "--reference", "other.es")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "test.en has 4 lines and other.es has 1" in result.stderr
 
 
-def test_people_get_a_line_for_each_score(call, model, files):
+def test_without_json_each_score_has_a_line(call, model, files):
     rows = [line.split() for line in call("evaluate", model, *files, "--beam", 1).stdout.splitlines()]
     assert [row[0] for row in rows] == ["BLEU", "chrF", "TER", "WER"]
     assert all(float(row[1]) >= 0 and "case:mixed" in row[2] for row in rows)
@@ -62,21 +62,21 @@ def test_people_get_a_line_for_each_score(call, model, files):
 def test_files_that_do_not_belong_together_are_refused(call, model, files, tmp_path, source, reference, message):
     (tmp_path / "test.en").write_bytes(source)
     (tmp_path / "test.es").write_bytes(reference)
-    done = call("evaluate", model, *files, "--beam", 1)
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert f"pellucid: {message}" in done.stderr
+    result = call("evaluate", model, *files, "--beam", 1)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"pellucid: {message}" in result.stderr
 
 
 def test_both_files_cannot_be_standard_input(call, model):
-    done = call("evaluate", model, "--source", "-", "--reference", "-")
-    assert done.exit_code == 2
-    assert "both files are standard input" in done.stderr
+    result = call("evaluate", model, "--source", "-", "--reference", "-")
+    assert result.exit_code == 2
+    assert "both files are standard input" in result.stderr
 
 
 def test_a_missing_option_is_named(call, model):
-    done = call("evaluate", model, "--source", "x")
-    assert done.exit_code == 2
-    assert "Missing option '--reference'" in done.stderr
+    result = call("evaluate", model, "--source", "x")
+    assert result.exit_code == 2
+    assert "Missing option '--reference'" in result.stderr
 
 
 def test_given_translations_are_scored_in_their_order(call, model, tmp_path):
@@ -84,7 +84,7 @@ def test_given_translations_are_scored_in_their_order(call, model, tmp_path):
     (tmp_path / "b").write_text("Sí.\nNo.\n\n", encoding="utf-8")
     expected = load(model).score(["Yes.", "", "The ball is blue."], ["Sí.", "No.", ""])
     plain = call("score", model, "--source", "a", "--target", "b")
-    assert plain.stdout.splitlines() == [f"{each.log_prob:.6f}" for each in expected]
+    assert plain.stdout.splitlines() == [f"{score.log_prob:.6f}" for score in expected]
     rows = [
         json.loads(line)
         for line in call("score", model, "--source", "a", "--target", "b", "--json").stdout.splitlines()

@@ -21,8 +21,8 @@ SHORTLIST = ("--shortlist-source", "dev.en", "--shortlist-target", "dev.es")
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path, monkeypatch):
-    """Dev sentences in the working directory; files that live for a while go into a folder that is looked at."""
+def dev_files(tmp_path, monkeypatch):
+    """Write dev sentences into the working directory; assert that no temporary file is left at the end."""
     write(tmp_path / "dev.en", SOURCES)
     write(tmp_path / "dev.es", REFERENCES)
     (tmp_path / "temporary").mkdir()
@@ -32,41 +32,41 @@ def place(tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def steady(tmp_path_factory):
-    """A model that int8 cannot change: it writes one piece, whatever it reads."""
+def constant_model(tmp_path_factory):
+    """Save a model that int8 cannot change: it writes one piece, whatever it reads."""
     size = small_tokenizer().source_vocabulary
-    return saved(
+    return save_model(
         tmp_path_factory, model_that_writes(small_tokenizer().target_pieces(range(size)).index("a"), size, size)
     )
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory):
-    """A model that int8 ruins in its decoder.1.ffn."""
+def outlier_model(tmp_path_factory):
+    """Save a model that int8 ruins in its decoder.1.ffn."""
     size = small_tokenizer().source_vocabulary
     model = random_model(2, size, size, d_model=32, d_ff=64, max_positions=401)
-    return saved(tmp_path_factory, with_an_outlier(model, "decoder.1.ffn"))
+    return save_model(tmp_path_factory, with_an_outlier(model, "decoder.1.ffn"))
 
 
-def saved(tmp_path_factory, model):
-    place = tmp_path_factory.mktemp("models") / "best"
-    bundle.save_bundle(place, model, small_tokenizer())
-    return place
+def save_model(tmp_path_factory, model):
+    directory = tmp_path_factory.mktemp("models") / "best"
+    bundle.save_bundle(directory, model, small_tokenizer())
+    return directory
 
 
 def write(path, lines):
     path.write_bytes("".join(line.translate(LINE_BREAKERS) + "\n" for line in lines).encode())
 
 
-def names(folder):
+def file_names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
 def test_float32_is_written_and_listed(call, model, tmp_path):
-    done = call("export", model, "out", "--to", "ctranslate2")
-    assert (done.exit_code, done.stderr) == (0, "")
+    result = call("export", model, "out", "--to", "ctranslate2")
+    assert (result.exit_code, result.stderr) == (0, "")
     size = sum(path.stat().st_size for path in (tmp_path / "out").iterdir())
-    assert done.stdout.startswith(f"out: {size:,} bytes (config.json ")
+    assert result.stdout.startswith(f"out: {size:,} bytes (config.json ")
     assert ctranslate2.contains_model(str(tmp_path / "out"))
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))
     origin = {"from": "best", "sha256": bundle.load_bundle(model).manifest["sha256"]}
@@ -76,99 +76,99 @@ def test_float32_is_written_and_listed(call, model, tmp_path):
 
 
 def test_marian_is_written_and_listed(call, model, tmp_path):
-    done = call("export", model, "out", "--to", "marian")
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout.startswith("out: ")
-    assert {"config.json", "source.spm", "model.safetensors"} <= set(names(tmp_path / "out"))
+    result = call("export", model, "out", "--to", "marian")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("out: ")
+    assert {"config.json", "source.spm", "model.safetensors"} <= set(file_names(tmp_path / "out"))
 
 
 @pytest.mark.parametrize(
     ("to", "advice"), [("ctranslate2", "this directory with --exported out"), ("marian", "pellucid import out OUT")]
 )
-def test_an_export_given_as_a_model_is_called_what_it_is(call, model, to, advice):
+def test_an_export_given_as_a_model_is_refused_as_an_export(call, model, to, advice):
     assert call("export", model, "out", "--to", to).exit_code == 0
     for command in (["translate", "out"], ["serve", "out", "--port", 0], ["explain", "out", "Yes."]):
-        done = call(*command)
-        assert done.exit_code == 2
-        assert done.stderr.startswith("pellucid: out is an export to ")
-        assert advice in done.stderr
-        assert len(done.stderr.splitlines()) == 1
+        result = call(*command)
+        assert result.exit_code == 2
+        assert result.stderr.startswith("pellucid: out is an export to ")
+        assert advice in result.stderr
+        assert len(result.stderr.splitlines()) == 1
 
 
-def test_int8_that_passes_is_written_with_its_numbers(call, steady, tmp_path):
-    done = call("export", steady, "out", "--to", "ctranslate2", "--precision", "int8", *DEV)
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert "6 dev sentences, beam 4:\n  float32 " in done.stdout
-    rows = [line.split() for line in done.stdout.splitlines() if "chrF" in line]
+def test_int8_that_passes_is_written_with_its_numbers(call, constant_model, tmp_path):
+    result = call("export", constant_model, "out", "--to", "ctranslate2", "--precision", "int8", *DEV)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "6 dev sentences, beam 4:\n  float32 " in result.stdout
+    rows = [line.split() for line in result.stdout.splitlines() if "chrF" in line]
     assert [row[0] for row in rows] == ["float32", "int8"]
     assert rows[0][1:] == rows[1][1:]
-    found = json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))["measured"]["int8"]
-    assert found["chrf_full"] == found["chrf_small"] == pytest.approx(float(rows[0][2].strip(",")), abs=0.005)
-    assert found["sentences"] == 6
+    numbers = json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))["measured"]["int8"]
+    assert numbers["chrf_full"] == numbers["chrf_small"] == pytest.approx(float(rows[0][2].strip(",")), abs=0.005)
+    assert numbers["sentences"] == 6
 
 
-def test_what_was_measured_is_what_is_written(call, model, tmp_path, monkeypatch):
+def test_the_conversion_that_is_measured_is_the_one_that_is_written(call, model, tmp_path, monkeypatch):
     monkeypatch.setattr("pellucid.evaluate.quality_gate.LARGEST_DROP", 100.0)
     monkeypatch.setattr("pellucid.evaluate.quality_gate.repetition_rate", lambda texts: 0.0)
     measured = []
 
-    def kept(*given, **options):
-        measured.append(translate_converted(*given, **options))
+    def translate_and_keep(*arguments, **options):
+        measured.append(translate_converted(*arguments, **options))
         return measured[-1]
 
-    monkeypatch.setattr("pellucid.cli.quality_gate.translate_converted", kept)
-    done = call("export", model, "out", "--to", "ctranslate2", "--precision", "int8", *DEV, *SHORTLIST)
-    assert done.exit_code == 0, done.stderr
-    found = bundle.load_bundle(model)
+    monkeypatch.setattr("pellucid.cli.quality_gate.translate_converted", translate_and_keep)
+    result = call("export", model, "out", "--to", "ctranslate2", "--precision", "int8", *DEV, *SHORTLIST)
+    assert result.exit_code == 0, result.stderr
+    original = bundle.load_bundle(model)
     assert measured[0] != measured[1] != measured[2]
-    assert translate_converted(found, tmp_path / "out", SOURCES) == measured[1]
-    assert translate_converted(found, tmp_path / "out", SOURCES, shortlist=True) == measured[2]
+    assert translate_converted(original, tmp_path / "out", SOURCES) == measured[1]
+    assert translate_converted(original, tmp_path / "out", SOURCES, shortlist=True) == measured[2]
 
 
-def test_int8_that_ruins_a_layer_is_refused_and_the_layer_named(call, hostile, tmp_path):
+def test_int8_that_ruins_a_layer_is_refused_and_the_layer_named(call, outlier_model, tmp_path):
     # What the model itself writes is right; so chrF is about 100, and can only fall.
-    write(tmp_path / "dev.es", [each.text for each in load(hostile).translate(SOURCES)])
-    done = call("export", hostile, "out", "--to", "ctranslate2", "--precision", "int8", *DEV)
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.startswith("pellucid: refused; int8: chrF falls by ")
-    assert "when only this part is int8: decoder.1.ffn +" in done.stderr
-    assert "use --precision bfloat16 or float32, or use --no-gate" in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert names(tmp_path) == ["dev.en", "dev.es", "temporary"]
+    write(tmp_path / "dev.es", [translation.text for translation in load(outlier_model).translate(SOURCES)])
+    result = call("export", outlier_model, "out", "--to", "ctranslate2", "--precision", "int8", *DEV)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("pellucid: refused; int8: chrF falls by ")
+    assert "when only this part is int8: decoder.1.ffn +" in result.stderr
+    assert "use --precision bfloat16 or float32, or use --no-gate" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert file_names(tmp_path) == ["dev.en", "dev.es", "temporary"]
 
 
-def test_a_refused_export_leaves_what_was_there(call, hostile, tmp_path):
-    call("export", hostile, "out", "--to", "ctranslate2")
+def test_a_refused_export_leaves_the_old_one(call, outlier_model, tmp_path):
+    call("export", outlier_model, "out", "--to", "ctranslate2")
     before = (tmp_path / "out" / "manifest.json").read_bytes()
-    write(tmp_path / "dev.es", [each.text for each in load(hostile).translate(SOURCES)])
-    done = call("export", hostile, "out", "--to", "ctranslate2", "--precision", "int8", *DEV)
-    assert done.exit_code == 2
+    write(tmp_path / "dev.es", [translation.text for translation in load(outlier_model).translate(SOURCES)])
+    result = call("export", outlier_model, "out", "--to", "ctranslate2", "--precision", "int8", *DEV)
+    assert result.exit_code == 2
     assert (tmp_path / "out" / "manifest.json").read_bytes() == before
 
 
-def test_bfloat16_can_be_measured_too(call, steady):
-    done = call("export", steady, "out", "--to", "ctranslate2", "--precision", "bfloat16", *DEV)
-    assert done.exit_code == 0, done.stderr
-    assert "\n  bfloat16 " in done.stdout
+def test_bfloat16_can_be_measured_too(call, constant_model):
+    result = call("export", constant_model, "out", "--to", "ctranslate2", "--precision", "bfloat16", *DEV)
+    assert result.exit_code == 0, result.stderr
+    assert "\n  bfloat16 " in result.stdout
 
 
-def test_int8_without_a_gate_says_so_here_and_in_the_manifest(call, hostile, tmp_path):
-    done = call("export", hostile, "out", "--to", "ctranslate2", "--precision", "int8", "--no-gate")
-    assert done.exit_code == 0
-    assert done.stdout.startswith("not measured: ")
+def test_int8_without_a_gate_is_noted_in_the_output_and_in_the_manifest(call, outlier_model, tmp_path):
+    result = call("export", outlier_model, "out", "--to", "ctranslate2", "--precision", "int8", "--no-gate")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("not measured: ")
     assert json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))["measured"] == "no"
 
 
-def test_a_shortlist_is_measured_and_put_beside_the_model(call, steady, tmp_path):
-    done = call("export", steady, "out", "--to", "ctranslate2", *DEV, *SHORTLIST)
-    assert done.exit_code == 0, done.stderr
-    assert "shortlist: " in done.stdout
-    assert "100.00% of the text in --dev-target" in done.stdout
-    assert "\n  float32, shortlist " in done.stdout
-    assert "vmap.txt" in names(tmp_path / "out")
-    alone = call("export", steady, "other", "--to", "ctranslate2", *SHORTLIST)
-    assert "in --shortlist-target" in alone.stdout
-    assert "not measured: " in alone.stdout
+def test_a_shortlist_is_measured_and_put_beside_the_model(call, constant_model, tmp_path):
+    result = call("export", constant_model, "out", "--to", "ctranslate2", *DEV, *SHORTLIST)
+    assert result.exit_code == 0, result.stderr
+    assert "shortlist: " in result.stdout
+    assert "100.00% of the text in --dev-target" in result.stdout
+    assert "\n  float32, shortlist " in result.stdout
+    assert "vmap.txt" in file_names(tmp_path / "out")
+    unmeasured = call("export", constant_model, "other", "--to", "ctranslate2", *SHORTLIST)
+    assert "in --shortlist-target" in unmeasured.stdout
+    assert "not measured: " in unmeasured.stdout
 
 
 @pytest.mark.parametrize(
@@ -189,10 +189,10 @@ def test_a_shortlist_is_measured_and_put_beside_the_model(call, steady, tmp_path
     ],
 )
 def test_options_that_do_not_belong_together_are_refused(call, model, tmp_path, options: str, message: str):
-    done = call("export", model, "out", "--to", "ctranslate2", *options.split())
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
+    result = call("export", model, "out", "--to", "ctranslate2", *options.split())
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
@@ -202,9 +202,9 @@ def test_the_format_must_be_named(call, model):
 
 def test_lines_too_long_for_the_model_are_named(call, model, tmp_path):
     write(tmp_path / "dev.en", [*SOURCES[:5], "ball " * 50])
-    done = call("export", model, "out", "--to", "ctranslate2", "--precision", "int8", *DEV)
-    assert done.exit_code == 2
-    assert "dev.en:6 has " in done.stderr
+    result = call("export", model, "out", "--to", "ctranslate2", "--precision", "int8", *DEV)
+    assert result.exit_code == 2
+    assert "dev.en:6 has " in result.stderr
 
 
 def test_only_an_export_of_the_same_format_is_replaced(call, model, tmp_path):
@@ -218,9 +218,9 @@ def test_only_an_export_of_the_same_format_is_replaced(call, model, tmp_path):
         "marian": "marian is not an export to ctranslate2",
         "dev.en": "dev.en is a file",
     }.items():
-        done = call("export", model, out, "--to", "ctranslate2")
-        assert (done.exit_code, done.stdout) == (2, "")
-        assert message in done.stderr
+        result = call("export", model, out, "--to", "ctranslate2")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert message in result.stderr
     assert load(tmp_path / "trained").translate(["Yes."])
     for _ in range(2):
         assert call("export", model, "out", "--to", "ctranslate2").exit_code == 0
@@ -229,19 +229,24 @@ def test_only_an_export_of_the_same_format_is_replaced(call, model, tmp_path):
 
 def test_without_ctranslate2_the_command_says_how_to_get_it(call, model, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    done = call("export", model, "out", "--to", "ctranslate2")
-    assert done.exit_code == 2
-    assert "pip install 'pellucid[ctranslate2]'" in done.stderr
+    result = call("export", model, "out", "--to", "ctranslate2")
+    assert result.exit_code == 2
+    assert "pip install 'pellucid[ctranslate2]'" in result.stderr
     assert not (tmp_path / "out").exists()
 
 
-def test_what_was_exported_is_what_is_scored(call, hostile, tmp_path):
-    assert call("export", hostile, "out", "--to", "ctranslate2", "--precision", "int8", "--no-gate").exit_code == 0
-    said = [each.text for each in load(hostile, engine="ctranslate2", exported=tmp_path / "out").translate(SOURCES)]
+def test_evaluate_scores_the_exported_model(call, outlier_model, tmp_path):
+    assert (
+        call("export", outlier_model, "out", "--to", "ctranslate2", "--precision", "int8", "--no-gate").exit_code == 0
+    )
+    texts = [
+        translation.text
+        for translation in load(outlier_model, engine="ctranslate2", exported=tmp_path / "out").translate(SOURCES)
+    ]
     scores = {}
-    for name, more in {"float32": [], "int8": ["--exported", "out"]}.items():
-        done = call("evaluate", hostile, "--source", "dev.en", "--reference", "dev.es", "--json", *more)
-        assert done.exit_code == 0, done.stderr
-        scores[name] = json.loads(done.stdout)
-    assert scores["int8"] == corpus_scores(said, [REFERENCES])
+    for name, options in {"float32": [], "int8": ["--exported", "out"]}.items():
+        result = call("evaluate", outlier_model, "--source", "dev.en", "--reference", "dev.es", "--json", *options)
+        assert result.exit_code == 0, result.stderr
+        scores[name] = json.loads(result.stdout)
+    assert scores["int8"] == corpus_scores(texts, [REFERENCES])
     assert scores["int8"] != scores["float32"]

@@ -3,6 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from pellucid.cli.inspecting.align import head_error
+from pellucid.inspect.alignment import LinkCounts, Reading, ReadingResult
+
 SOURCES = ["The ball is blue.", "Yes.", "", "The black cat."]
 TARGETS = ["La bola es azul.", "Sí.", "", "El gato negro."]
 GOLD = ["0-0 1-1 2p2 3-3 4-4", "0-0 1-1", "", "0-0 1-2 2-1 3-3"]
@@ -22,10 +25,10 @@ def align(call, model, files):
     )
 
 
-def test_the_table_has_every_layer_on_both_sides_and_what_was_chosen(align, files):
-    done = align("--gold", files["gold"], "--apart", "--heads", "2")
-    assert done.exit_code == 0, done.stderr
-    lines = done.stdout.splitlines()
+def test_the_table_has_every_layer_on_both_sides_and_the_choice(align, files):
+    result = align("--gold", files["gold"], "--apart", "--heads", "2")
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
     assert lines[0].startswith("4 sentence pairs")
     assert [line.split("  ")[0] for line in lines if ", all layers" in line and "used" not in line] == [
         f"{side} side, {kind}, all layers" for side in ("output", "input") for kind in ("norms", "weights")
@@ -37,34 +40,44 @@ def test_the_table_has_every_layer_on_both_sides_and_what_was_chosen(align, file
         "largest mean norm",
         "used",
     ]
-    assert "\x1b" not in done.stdout
+    assert "\x1b" not in result.stdout
     assert "AER" not in align().stdout
 
 
+def test_a_perfect_head_comes_first_and_one_without_links_last():
+    def head(number: int, counts: LinkCounts, disagreement: float) -> ReadingResult:
+        return ReadingResult(Reading("output", "norms", 0, number), disagreement, None, counts, counts)
+
+    fair, without_links, perfect = LinkCounts(4, 3, 3, 4), LinkCounts(0, 0, 0, 0), LinkCounts(4, 4, 4, 4)
+    heads = [head(1, fair, 0.1), head(2, without_links, 0.2), head(3, perfect, 0.3)]
+    for has_gold, order in ((True, [3, 1, 2]), (False, [1, 2, 3])):
+        assert [result.reading.head for result in sorted(heads, key=lambda each: head_error(each, has_gold))] == order
+
+
 def test_json_has_every_reading_and_the_choice(align, files):
-    done = align("--gold", files["gold"], "--apart", "--json")
-    assert done.exit_code == 0, done.stderr
-    *rows, chosen = [json.loads(line) for line in done.stdout.splitlines()]
+    result = align("--gold", files["gold"], "--apart", "--json")
+    assert result.exit_code == 0, result.stderr
+    *rows, choice = [json.loads(line) for line in result.stdout.splitlines()]
     assert len(rows) == 2 * (3 * 2 * (1 + 2) + 2)
     for row in rows:
         assert set(row) == {"side", "kind", "layer", "head", "disagreement", "mean_norm", "one_each", "mutual"}
         assert 0.0 <= row["mutual"]["aer"] <= 1.0
-    assert chosen["used"] == {"side": "output", "kind": "norms", "layer": None, "head": None}
+    assert choice["used"] == {"side": "output", "kind": "norms", "layer": None, "head": None}
     least = min(
         (row for row in rows if row["mean_norm"] and row["kind"] == "norms"), key=lambda row: row["disagreement"]
     )
-    assert chosen["least_disagreement"]["layer"] == least["layer"]
+    assert choice["least_disagreement"]["layer"] == least["layer"]
 
 
 def test_the_layer_can_be_chosen_on_other_sentences(align, files, tmp_path: Path):
     (tmp_path / "dev.en").write_text("Where is the house?\n")
     (tmp_path / "dev.es").write_text("Sí.\n")
-    alone = [json.loads(line) for line in align("--json").stdout.splitlines()]
-    done = align("--dev-source", "dev.en", "--dev-target", "dev.es", "--json")
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert rows[:-1] == alone[:-1]
-    done = align("--dev-source", "dev.en")
-    assert (done.exit_code, "belong together" in done.stderr) == (2, True)
+    rows_without_dev = [json.loads(line) for line in align("--json").stdout.splitlines()]
+    result = align("--dev-source", "dev.en", "--dev-target", "dev.es", "--json")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert rows[:-1] == rows_without_dev[:-1]
+    result = align("--dev-source", "dev.en")
+    assert (result.exit_code, "belong together" in result.stderr) == (2, True)
 
 
 def test_links_are_written_as_translate_writes_them(align, files, tmp_path: Path):
@@ -77,13 +90,13 @@ def test_links_are_written_as_translate_writes_them(align, files, tmp_path: Path
 def test_a_figure_is_drawn(align, files, tmp_path: Path):
     pytest.importorskip("matplotlib")
     for name, words in (("a.png", ["--gold", files["gold"], "--apart"]), ("b.svg", ["--sentence", "3"])):
-        done = align("--plot", name, *words)
-        assert done.exit_code == 0, done.stderr
+        result = align("--plot", name, *words)
+        assert result.exit_code == 0, result.stderr
         assert (tmp_path / name).stat().st_size > 1000
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--gold", "gold"], "gold: line 1: link 4-4 is not among 4 source and 4 target words, counted from 0; if"),
         (["--gold", "source"], "source: line 1: 'The' is no link"),
@@ -92,8 +105,8 @@ def test_a_figure_is_drawn(align, files, tmp_path: Path):
         (["--plot", "a.txt"], "a.txt: a figure is written to"),
     ],
 )
-def test_what_cannot_be_is_said(align, words: list[str], said: str):
-    done = align(*words)
-    assert done.exit_code == 2
-    assert said in done.stderr
-    assert not done.stdout
+def test_mistakes_are_reported(align, words: list[str], message: str):
+    result = align(*words)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not result.stdout

@@ -3,20 +3,20 @@ from pathlib import Path
 
 import pytest
 
-PARSED = """\
+CONLLU = """\
 1\tYes\t_\t_\t_\t_\t0\troot\t_\tSpaceAfter=No
 2\t.\t_\t_\t_\t_\t1\tpunct\t_\t_
 """
-SHORT = ["The ball.", "Yes.", "the dog drank"], ["La bola.", "Sí.", "el perro bebió"]
-FEW = ["--lines", "3", "--points", "3", "--random", "1"]
+SIDES = ["The ball.", "Yes.", "the dog drank"], ["La bola.", "Sí.", "el perro bebió"]
+QUICK = ["--lines", "3", "--points", "3", "--random", "1"]
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, str]:
     texts = {
-        "source": "\n".join(SHORT[0]) + "\n",
-        "target": "\n".join(SHORT[1]) + "\n",
-        "conllu": PARSED,
+        "source": "\n".join(SIDES[0]) + "\n",
+        "target": "\n".join(SIDES[1]) + "\n",
+        "conllu": CONLLU,
         "alignments": "0-0 1-1\n0-0\n0-0 1p1\n",
     }
     for name, text in texts.items():
@@ -27,33 +27,33 @@ def files(tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 def study(call, model, files):
     return lambda *words: call(
-        "inspect", "heads", model, "--source", files["source"], "--target", files["target"], *FEW, *words
+        "inspect", "heads", model, "--source", files["source"], "--target", files["target"], *QUICK, *words
     )
 
 
 def test_the_table_has_a_row_for_every_head(study):
-    done = study()
-    assert done.exit_code == 0, done.stderr
-    rows = [line.split() for line in done.stdout.splitlines() if line.startswith(("encoder.", "decoder."))]
+    result = study()
+    assert result.exit_code == 0, result.stderr
+    rows = [line.split() for line in result.stdout.splitlines() if line.startswith(("encoder.", "decoder."))]
     assert [row[0] for row in rows[:16]] == [
         *(f"encoder.{n}.self.{h}" for n in range(2) for h in range(2)),
-        *(f"decoder.{n}.{part}.{h}" for n in range(3) for part in ("self", "cross") for h in range(2)),
+        *(f"decoder.{n}.{attention}.{h}" for n in range(3) for attention in ("self", "cross") for h in range(2)),
     ]
-    assert "16 heads on 3 pairs" in done.stdout
-    curve = done.stdout.partition("heads kept")[2].splitlines()
+    assert "16 heads on 3 pairs" in result.stdout
+    curve = result.stdout.partition("heads kept")[2].splitlines()
     assert curve[0].split() == ["16", "8", "0"]
     assert [row.split()[0] for row in curve[1:4]] == ["ablation", "gradient", "random"]
-    assert "Silent heads cost most in " in done.stdout
-    assert "\x1b" not in done.stdout
+    assert "Silent heads cost most in " in result.stdout
+    assert "\x1b" not in result.stdout
 
 
 def test_json_has_everything(study, files):
-    done = study(
+    result = study(
         "--json", "--conllu", files["conllu"], "--alignments", files["alignments"], "--chrf", "--curve", "chrf"
     )
-    assert done.exit_code == 0, done.stderr
-    objects = [json.loads(line) for line in done.stdout.splitlines()]
-    kinds = [each["kind"] for each in objects]
+    assert result.exit_code == 0, result.stderr
+    objects = [json.loads(line) for line in result.stdout.splitlines()]
+    kinds = [row["kind"] for row in objects]
     assert kinds[0] == "study"
     assert kinds.count("head") == 16
     assert kinds.count("curve") == 3
@@ -61,8 +61,8 @@ def test_json_has_everything(study, files):
     assert (head["attention"], head["head"]) == ("encoder.0.self", 0)
     assert head["chrf"]["difference"]["score"] == head["chrf"]["b"]["score"] - head["chrf"]["a"]["score"]
     whole = head["chrf"]["a"]["score"]
-    assert [each["values"][0] for each in objects if each["kind"] == "curve"] == pytest.approx([whole] * 3)
-    assert {each["instances"] for each in objects if each["kind"] == "aligned"} == {4}
+    assert [row["values"][0] for row in objects if row["kind"] == "curve"] == pytest.approx([whole] * 3)
+    assert {row["instances"] for row in objects if row["kind"] == "aligned"} == {4}
     similarity = objects[-1]
     assert len(similarity["rows"]) == len(similarity["heads"]) == 16
     assert similarity["rows"][0][0] == pytest.approx(1.0)
@@ -70,18 +70,18 @@ def test_json_has_everything(study, files):
 
 def test_badges_are_written_for_the_page(study, tmp_path):
     assert study("--badges", tmp_path / "badges.json").exit_code == 0
-    found = json.loads((tmp_path / "badges.json").read_text(encoding="utf-8"))
-    assert found["format"] == 1
-    assert len(found["sha256"]) == 64
-    assert [(each["attention"], each["head"]) for each in found["heads"]][:3] == [
+    badges = json.loads((tmp_path / "badges.json").read_text(encoding="utf-8"))
+    assert badges["format"] == 1
+    assert len(badges["sha256"]) == 64
+    assert [(head["attention"], head["head"]) for head in badges["heads"]][:3] == [
         ("encoder.0.self", 0),
         ("encoder.0.self", 1),
         ("encoder.1.self", 0),
     ]
-    assert {"badges", "silent", "error", "gradient"} <= found["heads"][0].keys()
+    assert {"badges", "silent", "error", "gradient"} <= badges["heads"][0].keys()
 
 
-def test_the_same_call_says_the_same(study):
+def test_equal_calls_give_equal_output(study):
     assert study("--among", "cross", "--curve", "bleu").stdout == study("--among", "cross", "--curve", "bleu").stdout
 
 
@@ -106,12 +106,12 @@ def test_a_figure_is_drawn(study, tmp_path):
         (["--badges", "absent/badges.json"], "--badges absent/badges.json: absent is not a folder"),
     ],
 )
-def test_mistakes_are_named_before_the_work(study, files, tmp_path, words: list[str], message: str):
-    named = {"SOURCE": files["source"], "conllu": files["conllu"]}
+def test_mistakes_are_reported_before_any_work(study, files, tmp_path, words: list[str], message: str):
+    paths = {"SOURCE": files["source"], "conllu": files["conllu"]}
     for name, text in {"FEWER": "0-0\n\n", "BEYOND": "0-0\n0-7\n\n"}.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-        named[name] = str(tmp_path / name)
-    done = study(*(named.get(word, word) for word in words))
-    assert done.exit_code == 2
-    assert message in done.stderr
-    assert done.stdout == ""
+        paths[name] = str(tmp_path / name)
+    result = study(*(paths.get(word, word) for word in words))
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stdout == ""

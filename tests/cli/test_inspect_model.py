@@ -11,47 +11,47 @@ SOURCES = ["Yes.", "The ball is blue.", "Where is the house?"]
 TARGETS = ["Sí.", "La bola es azul.", "¿Dónde está la casa?"]
 
 
-def figure(path: Path) -> bool:
+def is_whole_figure(path: Path) -> bool:
     """Whether a figure is there, and whole."""
     data = path.read_bytes()
     return data.startswith(b"\x89PNG") if path.suffix == ".png" else data.rstrip().endswith(b"</svg>")
 
 
-def test_the_help_of_every_analysis_teaches_by_example(call):
-    done = call("inspect", "--help")
+def test_the_help_of_every_analysis_has_examples(call):
+    result = call("inspect", "--help")
     names = [
         line.split()[0]
-        for line in done.stdout.partition("Commands:\n")[2].partition("Examples:")[0].splitlines()
+        for line in result.stdout.partition("Commands:\n")[2].partition("Examples:")[0].splitlines()
         if line.strip()
     ]
     assert {"model", "similar", "neighbours", "analogy", "project", "positions", "logits", "lens", "length"} <= set(
         names
     )
     for name in names:
-        shown = call("inspect", name, "--help")
-        assert f"pellucid inspect {name} " in shown.stdout.partition("Examples:\n")[2], name
+        command_help = call("inspect", name, "--help")
+        assert f"pellucid inspect {name} " in command_help.stdout.partition("Examples:\n")[2], name
 
 
 def test_the_parameters_of_a_model_are_counted(call, model, tmp_path):
     loaded = bundle.load_bundle(model).model
-    done = call("inspect", "model", model, "--plot", "a.svg")
-    count = sum(each.numel() for each in loaded.parameters())
-    assert f"\n{count:,} parameters, trained; {2 * 31 * 6} numbers computed and fixed\n" in done.stdout
-    assert "encoder.1 has the shapes of encoder.0" in done.stdout
-    assert "decoder.1 to decoder.2 have the shapes of decoder.0" in done.stdout
-    assert figure(tmp_path / "a.svg")
+    result = call("inspect", "model", model, "--plot", "a.svg")
+    count = sum(parameter.numel() for parameter in loaded.parameters())
+    assert f"\n{count:,} parameters, trained; {2 * 31 * 6} numbers computed and fixed\n" in result.stdout
+    assert "encoder.1 has the shapes of encoder.0" in result.stdout
+    assert "decoder.1 to decoder.2 have the shapes of decoder.0" in result.stdout
+    assert is_whole_figure(tmp_path / "a.svg")
     drawn = (tmp_path / "a.svg").read_text(encoding="utf-8")
     for words in ("source embedding", "3 ×", "2 ×", "2 heads of 3", "6 → 11 → 6, relu", "memory: keys and values"):
         assert words in drawn
-    each = call("inspect", "model", model, "--each").stdout
-    assert all(f"\nencoder.{n}.self.qkv " in each for n in (0, 1))
-    found = [json.loads(line) for line in call("inspect", "model", model, "--json").stdout.splitlines()]
-    assert sum(row["numbers"] for row in found if row["trained"]) == count
+    every_array = call("inspect", "model", model, "--each").stdout
+    assert all(f"\nencoder.{n}.self.qkv " in every_array for n in (0, 1))
+    rows = [json.loads(line) for line in call("inspect", "model", model, "--json").stdout.splitlines()]
+    assert sum(row["numbers"] for row in rows if row["trained"]) == count
 
 
 @pytest.mark.article("A13", "A14", "B16", "C8")
 def test_each_printed_position_is_the_formula_of_its_piece(call, model):
-    """sin(p / 10000^(i/d)) and cos of the same, row by row; and the cosines of positions at each distance."""
+    """Check sin and cos of p / 10000^(i/d) row by row, and the mean cosines of positions at each distance."""
     text = "The ball"
     lines = call("inspect", "positions", model, "--text", text).stdout.splitlines()
     head = next(n for n, line in enumerate(lines) if line.split()[:2] == ["position", "piece"])
@@ -64,83 +64,83 @@ def test_each_printed_position_is_the_formula_of_its_piece(call, model):
         for p in range(len(ids))
     ]
     assert [row[:2] for row in rows] == [
-        [str(place), piece] for place, piece in enumerate(loaded.tokenizer.source_pieces(ids))
+        [str(position), piece] for position, piece in enumerate(loaded.tokenizer.source_pieces(ids))
     ]
     for row, numbers in zip(rows, table, strict=True):
-        assert [float(each) for each in row[2:]] == pytest.approx(numbers, abs=5.1e-5)
-    [near] = [line for line in lines if line.startswith("mean cosine of positions by distance: ")]
+        assert [float(cell) for cell in row[2:]] == pytest.approx(numbers, abs=5.1e-5)
+    [cosine_line] = [line for line in lines if line.startswith("mean cosine of positions by distance: ")]
     for distance in (1, 2, 5):
         cosine = sum(math.cos(distance / 10000 ** (2 * i / width)) for i in range(width // 2)) / (width // 2)
-        assert f"{cosine:.3f} at {distance}" in near
+        assert f"{cosine:.3f} at {distance}" in cosine_line
 
 
-def test_positions_are_shown_beside_the_wrong_code(call, model, tmp_path):
-    done = call("inspect", "positions", model, "--text", "The ball is blue.", "--plot", "a.png")
-    assert "sinusoidal positions, fixed; 6 numbers each" in done.stdout
-    assert "467 of 512 entries differ, by up to 0.70" in done.stdout
-    assert "the first is dim 2: 0.342782, and 0.245085 by the paper" in done.stdout
-    assert figure(tmp_path / "a.png")
-    [found] = map(json.loads, call("inspect", "positions", model, "--count", 5, "--json").stdout.splitlines())
-    assert found["values"][0] == [0.0, 1.0] * 3
-    assert [each["d_model"] for each in found["wrong_code"]] == [512, 6]
+def test_positions_are_compared_with_those_of_the_wrong_code(call, model, tmp_path):
+    result = call("inspect", "positions", model, "--text", "The ball is blue.", "--plot", "a.png")
+    assert "sinusoidal positions, fixed; 6 numbers each" in result.stdout
+    assert "467 of 512 entries differ, by up to 0.70" in result.stdout
+    assert "the first is dim 2: 0.342782, and 0.245085 by the paper" in result.stdout
+    assert is_whole_figure(tmp_path / "a.png")
+    [table] = map(json.loads, call("inspect", "positions", model, "--count", 5, "--json").stdout.splitlines())
+    assert table["values"][0] == [0.0, 1.0] * 3
+    assert [wrong["d_model"] for wrong in table["wrong_code"]] == [512, 6]
 
 
 def test_given_logits_become_exact_probabilities(call, tmp_path):
-    given = ["--given", "azul=40 cielo=51 El=43 es=38"]
-    done = call("inspect", "logits", *given, "--claimed", "0.005,0.973,0.015,0.007", "--plot", "a.svg")
-    assert done.stdout.splitlines()[2].split() == ["cielo", "51", "1", "0.999646", "0.973"]
-    assert done.stdout.endswith("cannot be theirs: 40 > 38, but 0.005 < 0.007; no temperature does that\n")
-    assert figure(tmp_path / "a.svg")
-    [found] = map(json.loads, call("inspect", "logits", *given, "--json").stdout.splitlines())
-    assert sum(share["probability"] for share in found["shares"]) == pytest.approx(1.0)
-    alike = call("inspect", "logits", "--given", "1 0", "--claimed", "0.731 0.269")
-    assert alike.stdout.endswith("the claimed probabilities can be theirs at some temperature\n")
+    options = ["--given", "azul=40 cielo=51 El=43 es=38"]
+    result = call("inspect", "logits", *options, "--claimed", "0.005,0.973,0.015,0.007", "--plot", "a.svg")
+    assert result.stdout.splitlines()[2].split() == ["cielo", "51", "1", "0.999646", "0.973"]
+    assert result.stdout.endswith("cannot be theirs: 40 > 38, but 0.005 < 0.007; no temperature does that\n")
+    assert is_whole_figure(tmp_path / "a.svg")
+    [distribution] = map(json.loads, call("inspect", "logits", *options, "--json").stdout.splitlines())
+    assert sum(share["probability"] for share in distribution["shares"]) == pytest.approx(1.0)
+    consistent = call("inspect", "logits", "--given", "1 0", "--claimed", "0.731 0.269")
+    assert consistent.stdout.endswith("the claimed probabilities can be theirs at some temperature\n")
 
 
 def test_the_candidates_of_a_real_step_add_up(call, model, tmp_path):
     trace = load(model).trace("Yes.")
-    found = [
+    steps = [
         json.loads(line) for line in call("inspect", "logits", model, "Yes.", "--json", "-k", 3).stdout.splitlines()
     ]
-    assert [each["chosen"]["id"] for each in found] == trace.target.ids
-    assert [len(each["top"]) for each in found] == [3] * len(trace.steps)
-    done = call("inspect", "logits", model, "Yes.", "--step", 1, "-k", 3, "--plot", "a.png")
-    assert figure(tmp_path / "a.png")
-    rows = [line.split() for line in done.stdout.splitlines()[4:]]
+    assert [step["chosen"]["id"] for step in steps] == trace.target.ids
+    assert [len(step["top"]) for step in steps] == [3] * len(trace.steps)
+    result = call("inspect", "logits", model, "Yes.", "--step", 1, "-k", 3, "--plot", "a.png")
+    assert is_whole_figure(tmp_path / "a.png")
+    rows = [line.split() for line in result.stdout.splitlines()[4:]]
     assert sum(
         float(next(cell for cell in reversed(row) if "." in cell and cell != ".")) for row in rows
     ) == pytest.approx(1.0, abs=5e-6)
 
 
 def test_the_lens_ends_with_what_was_written(call, model, tmp_path):
-    done = call("inspect", "lens", model, "Yes.", "--target", "Sí.", "--plot", "a.png")
-    lines = done.stdout.splitlines()
+    result = call("inspect", "lens", model, "Yes.", "--target", "Sí.", "--plot", "a.png")
+    lines = result.stdout.splitlines()
     assert lines[:2] == ["Yes.", "→ Sí."]
-    assert figure(tmp_path / "a.png")
+    assert is_whole_figure(tmp_path / "a.png")
     assert [line.split()[0] for line in lines if line.startswith(("input", "layer"))][:2] == ["input", "layer"]
-    found = [
+    rows = [
         json.loads(line)
         for line in call("inspect", "lens", model, "Yes.", "--target", "Sí.", "--json").stdout.splitlines()
     ]
-    assert [each["place"] for each in found][-1] == "layer 2"
-    assert found[-1]["divergence"] == 0.0
-    assert len({each["step"] for each in found}) * 4 == len(found)
+    assert [row["place"] for row in rows][-1] == "layer 2"
+    assert rows[-1]["divergence"] == 0.0
+    assert len({row["step"] for row in rows}) * 4 == len(rows)
 
 
-def test_length_measures_beyond_what_was_seen(call, model, tmp_path):
+def test_length_measures_all_sentences_by_their_length(call, model, tmp_path):
     (tmp_path / "s").write_text("\n".join(SOURCES) + "\n", encoding="utf-8")
     (tmp_path / "t").write_text("\n".join(TARGETS) + "\n", encoding="utf-8")
     files = ["--source", "s", "--target", "t", "--beam", 1]
-    done = call("inspect", "length", model, *files, "--join", 2, "--plot", "a.svg")
-    assert done.exit_code == 0
-    assert "the model directory does not say how long the sources of training were" in done.stdout
-    assert figure(tmp_path / "a.svg")
-    found = [json.loads(line) for line in call("inspect", "length", model, *files, "--json").stdout.splitlines()]
-    assert sum(each["sentences"] for each in found) == 3
+    result = call("inspect", "length", model, *files, "--join", 2, "--plot", "a.svg")
+    assert result.exit_code == 0
+    assert "the model directory does not say how long the sources of training were" in result.stdout
+    assert is_whole_figure(tmp_path / "a.svg")
+    buckets = [json.loads(line) for line in call("inspect", "length", model, *files, "--json").stdout.splitlines()]
+    assert sum(bucket["sentences"] for bucket in buckets) == 3
     scores = load(model).score(SOURCES, TARGETS)
-    by_hand = -sum(each.log_prob for each in scores) / sum(len(each.pieces) for each in scores)
+    by_hand = -sum(score.log_prob for score in scores) / sum(len(score.pieces) for score in scores)
     # Buckets are of source pieces, so their losses average to that of all lines by their target pieces.
-    assert min(each["loss"] for each in found) <= by_hand <= max(each["loss"] for each in found)
+    assert min(bucket["loss"] for bucket in buckets) <= by_hand <= max(bucket["loss"] for bucket in buckets)
 
 
 @pytest.mark.parametrize(
@@ -161,25 +161,25 @@ def test_length_measures_beyond_what_was_seen(call, model, tmp_path):
         (["model", "nowhere"], "nowhere"),
     ],
 )
-def test_mistakes_are_told_in_one_sentence(call, model, tmp_path, words: list[str], message: str):
-    done = call("inspect", *[model if word == "MODEL" else word for word in words])
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert message in done.stderr
+def test_mistakes_are_reported_in_one_sentence(call, model, tmp_path, words: list[str], message: str):
+    result = call("inspect", *[model if word == "MODEL" else word for word in words])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_figure_without_matplotlib_says_how_to_get_it(call, model, tmp_path, monkeypatch):
     import builtins
 
-    real = builtins.__import__
+    real_import = builtins.__import__
 
-    def missing(name: str, *rest):
+    def import_without_matplotlib(name: str, *arguments):
         if name.startswith("matplotlib"):
             raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
-        return real(name, *rest)
+        return real_import(name, *arguments)
 
-    monkeypatch.setattr(builtins, "__import__", missing)
-    done = call("inspect", "positions", model, "--count", 5, "--plot", "a.png")
-    assert done.exit_code == 2
-    assert "for lack of matplotlib: pip install 'pellucid[plots]'" in done.stderr
+    monkeypatch.setattr(builtins, "__import__", import_without_matplotlib)
+    result = call("inspect", "positions", model, "--count", 5, "--plot", "a.png")
+    assert result.exit_code == 2
+    assert "for lack of matplotlib: pip install 'pellucid[plots]'" in result.stderr
     assert list(tmp_path.iterdir()) == []

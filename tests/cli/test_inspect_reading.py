@@ -1,4 +1,4 @@
-"""The commands that read one sentence closely: tokens, embedding, attention, pair, probes."""
+"""The commands that look closely at one sentence: tokens, embedding, attention, pair, probes."""
 
 import csv
 import dataclasses
@@ -13,7 +13,7 @@ from pellucid import bundle
 from pellucid.api import load
 from pellucid.cli.inspecting import tokens
 from pellucid.inspect import attention
-from tests.cli.test_inspect_model import figure
+from tests.cli.test_inspect_model import is_whole_figure
 from tests.decode.models import random_model, small_tokenizer
 
 BALL = "The ball is blue."
@@ -21,73 +21,75 @@ AZUL = ["--target", "La bola es azul."]
 
 
 @pytest.fixture(scope="module")
-def roomy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model directory with room for every sentence of the gallery."""
-    place = tmp_path_factory.mktemp("runs") / "roomy" / "best"
+def gallery_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Save a model with room for every sentence of the gallery; return its directory."""
+    directory = tmp_path_factory.mktemp("runs") / "roomy" / "best"
     vocabulary = small_tokenizer().source_vocabulary
-    bundle.save_bundle(place, random_model(2, vocabulary, vocabulary), small_tokenizer(), step=0)
-    return place
+    bundle.save_bundle(directory, random_model(2, vocabulary, vocabulary), small_tokenizer(), step=0)
+    return directory
 
 
-def objects(done) -> list[dict]:
-    assert done.exit_code == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+def parse_objects(result) -> list[dict]:
+    assert result.exit_code == 0, result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def numbers(line: str) -> list[float]:
-    return [float(each) for each in line.split()[1:]]
+def row_numbers(line: str) -> list[float]:
+    return [float(cell) for cell in line.split()[1:]]
 
 
 @pytest.mark.article("A3", "A24", "B19")
 def test_a_table_of_words_has_rows_that_sum_to_one(call, model, tmp_path):
-    done = call(
+    result = call(
         "inspect", "attention", model, BALL, "--head", 1, "--plot", "a.png", "--csv", "a.csv", "--html", "a.html"
     )
-    lines = done.stdout.splitlines()
+    lines = result.stdout.splitlines()
     assert lines[0] == BALL
     assert lines[2].startswith("encoder.0.self, head 1: pattern")
     assert lines[4].split() == ["The", "ball", "is", "blue", ".", "</s>", "sum"]
-    table = [numbers(line) for line in lines[5:11]]
+    table = [row_numbers(line) for line in lines[5:11]]
     assert [row[-1] for row in table] == [1.0] * 6
     assert [sum(row[:-1]) for row in table] == pytest.approx([1.0] * 6, abs=0.004)
     assert lines[12].startswith("each row sums to 1, to within ")
-    assert figure(tmp_path / "a.png")
+    assert is_whole_figure(tmp_path / "a.png")
     head, *rows = csv.reader(io.StringIO((tmp_path / "a.csv").read_text(encoding="utf-8")))
     assert head == ["", "The", "ball", "is", "blue", ".", "</s>"]
-    for row, shown in zip(rows, table, strict=True):
-        assert [float(each) for each in row[1:]] == pytest.approx(shown[:-1], abs=5e-4)
+    for row, printed in zip(rows, table, strict=True):
+        assert [float(cell) for cell in row[1:]] == pytest.approx(printed[:-1], abs=5e-4)
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert "default-src 'none'" in page
     assert "<script" not in page
     mean = call("inspect", "attention", model, BALL).stdout.splitlines()
     assert mean[2].startswith("encoder.0.self, mean of all heads: pattern")
-    heads = [objects(call("inspect", "attention", model, BALL, "--head", n, "--json"))[0]["values"] for n in (0, 1)]
-    for line, *of_heads in zip(mean[5:11], *heads, strict=True):
-        expected = [sum(each) / 2 for each in zip(*of_heads, strict=True)]
-        assert numbers(line) == pytest.approx([*expected, 1.0], abs=5.1e-4)
-    [found] = objects(call("inspect", "attention", model, BALL, "--head", 1, "--json"))
-    assert [found["rows"][3], found["columns"][1]] == ["blue", "ball"]
-    assert found["values"][3] == pytest.approx(table[3][:-1], abs=5e-4)
+    heads = [
+        parse_objects(call("inspect", "attention", model, BALL, "--head", n, "--json"))[0]["values"] for n in (0, 1)
+    ]
+    for line, *head_rows in zip(mean[5:11], *heads, strict=True):
+        expected = [sum(weights) / 2 for weights in zip(*head_rows, strict=True)]
+        assert row_numbers(line) == pytest.approx([*expected, 1.0], abs=5.1e-4)
+    [json_table] = parse_objects(call("inspect", "attention", model, BALL, "--head", 1, "--json"))
+    assert [json_table["rows"][3], json_table["columns"][1]] == ["blue", "ball"]
+    assert json_table["values"][3] == pytest.approx(table[3][:-1], abs=5e-4)
 
 
 @pytest.mark.article("A3", "A24")
-@pytest.mark.parametrize("asked", [[], ["--html", "a.html"], ["--json"], ["--csv", "a.csv"]])
-def test_weights_that_do_not_sum_to_one_are_not_shown(call, model, tmp_path, monkeypatch, asked):
-    right = attention.attention_table
+@pytest.mark.parametrize("options", [[], ["--html", "a.html"], ["--json"], ["--csv", "a.csv"]])
+def test_weights_that_do_not_sum_to_one_are_refused(call, model, tmp_path, monkeypatch, options):
+    attention_table = attention.attention_table
 
-    def doubled(*given, **options):
-        found = right(*given, **options)
-        return dataclasses.replace(found, values=found.values * 2)
+    def double_weights(*arguments, **named_arguments):
+        table = attention_table(*arguments, **named_arguments)
+        return dataclasses.replace(table, values=table.values * 2)
 
-    monkeypatch.setattr(attention, "attention_table", doubled)
-    done = call("inspect", "attention", model, BALL, *asked)
-    assert (done.exit_code, done.stdout, list(tmp_path.iterdir())) == (2, "", [])
-    assert "encoder.0.self: a row of weights sums to 2.000000, and should sum to 1" in done.stderr
+    monkeypatch.setattr(attention, "attention_table", double_weights)
+    result = call("inspect", "attention", model, BALL, *options)
+    assert (result.exit_code, result.stdout, list(tmp_path.iterdir())) == (2, "", [])
+    assert "encoder.0.self: a row of weights sums to 2.000000, and should sum to 1" in result.stderr
 
 
 def test_a_hostile_sentence_stays_text(call, model, tmp_path):
-    done = call("inspect", "attention", model, "</td ball <img blue", "--html", "a.html", "--csv", "a.csv")
-    assert done.exit_code == 0, done.stderr
+    result = call("inspect", "attention", model, "</td ball <img blue", "--html", "a.html", "--csv", "a.csv")
+    assert result.exit_code == 0, result.stderr
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert "<img" not in page
     assert page.count("</td ball") == 0
@@ -96,24 +98,24 @@ def test_a_hostile_sentence_stays_text(call, model, tmp_path):
 
 
 @pytest.mark.article("D4")
-def test_every_stage_can_be_seen(call, model):
-    every = [
-        objects(call("inspect", "attention", model, BALL, "--head", 0, "--stage", stage, "--pieces", "--json"))[0]
+def test_every_stage_of_attention_can_be_printed(call, model):
+    stages = [
+        parse_objects(call("inspect", "attention", model, BALL, "--head", 0, "--stage", stage, "--pieces", "--json"))[0]
         for stage in ("products", "scores", "pattern")
     ]
-    raw, scaled, pattern = (each["values"] for each in every)
+    products, scaled, pattern = (table["values"] for table in stages)
     width = load(model).bundle.model.config.head_width
-    assert [value / width**0.5 for value in raw[0]] == pytest.approx(scaled[0], rel=1e-5)
+    assert [value / width**0.5 for value in products[0]] == pytest.approx(scaled[0], rel=1e-5)
     assert sum(pattern[0]) == pytest.approx(1.0)
-    shown = call("inspect", "attention", model, BALL, "--head", 0, "--stage", "scores").stdout
-    assert "piece by piece: scores of pieces do not add up" in shown
-    assert "sum" not in shown.splitlines()[4]
+    printed = call("inspect", "attention", model, BALL, "--head", 0, "--stage", "scores").stdout
+    assert "piece by piece: scores of pieces do not add up" in printed
+    assert "sum" not in printed.splitlines()[4]
 
 
 @pytest.mark.article("D10", "X30")
 def test_the_decoder_has_no_cells_for_the_future(call, model, tmp_path):
-    done = call("inspect", "attention", model, BALL, "--where", "decoder.2.self", *AZUL, "--csv", "a.csv")
-    lines = done.stdout.splitlines()
+    result = call("inspect", "attention", model, BALL, "--where", "decoder.2.self", *AZUL, "--csv", "a.csv")
+    lines = result.stdout.splitlines()
     assert lines[:2] == [BALL, "→ La bola es azul."]
     assert [len(line.split()) for line in lines[6:12]] == [3, 4, 5, 6, 7, 8]  # a label, what it may read, the sum
     _, *rows = csv.reader(io.StringIO((tmp_path / "a.csv").read_text(encoding="utf-8")))
@@ -123,81 +125,81 @@ def test_the_decoder_has_no_cells_for_the_future(call, model, tmp_path):
 @pytest.mark.article("A34", "B32", "C27", "D9")
 def test_cross_attention_has_a_row_for_each_word_written_or_read(call, model):
     cross = ["inspect", "attention", model, BALL, "--where", "decoder.0.cross", *AZUL, "--json"]
-    [written] = objects(call(*cross))
-    [read] = objects(call(*cross, "--side", "input"))
-    assert written["columns"] == read["columns"] == ["The", "ball", "is", "blue", ".", "</s>"]
-    assert written["rows"] == ["La", "bola", "es", "azul", ".", "</s>"]
-    assert read["rows"] == ["<s>", "La", "bola", "es", "azul", "."]
-    assert written["texts"] == [BALL, "La bola es azul."]
+    [output_side] = parse_objects(call(*cross))
+    [input_side] = parse_objects(call(*cross, "--side", "input"))
+    assert output_side["columns"] == input_side["columns"] == ["The", "ball", "is", "blue", ".", "</s>"]
+    assert output_side["rows"] == ["La", "bola", "es", "azul", ".", "</s>"]
+    assert input_side["rows"] == ["<s>", "La", "bola", "es", "azul", "."]
+    assert output_side["texts"] == [BALL, "La bola es azul."]
 
 
 @pytest.mark.article("D5", "D6")
-def test_a_row_is_shown_as_the_sum_it_is(call, model):
+def test_a_row_of_attention_is_printed_as_a_sum_of_terms(call, model):
     for where, word in (("encoder.1.self", "blue"), ("decoder.1.cross", "azul")):
         for head in ("mean", "1"):
-            asked = ["inspect", "attention", model, BALL, "--where", where, "--word", word, "--head", head, *AZUL]
-            [found] = objects(call(*asked, "--json"))
-            assert found["error"] < 1e-5
-            assert sum(term["share"] for term in found["terms"]) == pytest.approx(1.0)
-            lines = call(*asked).stdout.splitlines()
+            command = ["inspect", "attention", model, BALL, "--where", where, "--word", word, "--head", head, *AZUL]
+            [row_sum] = parse_objects(call(*command, "--json"))
+            assert row_sum["error"] < 1e-5
+            assert sum(term["share"] for term in row_sum["terms"]) == pytest.approx(1.0)
+            lines = call(*command).stdout.splitlines()
             [total] = [line for line in lines if line.startswith("sum ")]
-            assert total.split() == ["sum", "1.0000", f"{found['norm']:.4f}", "+1.0000"]
+            assert total.split() == ["sum", "1.0000", f"{row_sum['norm']:.4f}", "+1.0000"]
 
 
 @pytest.mark.article("C28")
-def test_rollout_and_distances_go_through_the_layers(call, model, tmp_path):
-    done = call("inspect", "attention", model, BALL, "--where", "encoder.1.self", "--rollout", "--html", "a.html")
-    assert "rollout up to encoder.1.self" in done.stdout
-    assert all(line.endswith("1.000") for line in done.stdout.splitlines()[5:11])
+def test_rollout_and_distances_cover_the_layers(call, model, tmp_path):
+    result = call("inspect", "attention", model, BALL, "--where", "encoder.1.self", "--rollout", "--html", "a.html")
+    assert "rollout up to encoder.1.self" in result.stdout
+    assert all(line.endswith("1.000") for line in result.stdout.splitlines()[5:11])
     assert "rollout" in (tmp_path / "a.html").read_text(encoding="utf-8")
-    found = objects(call("inspect", "attention", model, BALL, "--distances", "--json"))
-    assert [each["attention"] for each in found] == ["encoder.0.self", "encoder.1.self"]
-    assert all(0.0 <= each["mean"] <= each["even"] * 3 for each in found)
+    rows = parse_objects(call("inspect", "attention", model, BALL, "--distances", "--json"))
+    assert [row["attention"] for row in rows] == ["encoder.0.self", "encoder.1.self"]
+    assert all(0.0 <= row["mean"] <= row["even"] * 3 for row in rows)
     assert "even weights" in call("inspect", "attention", model, BALL, "--distances").stdout
 
 
 @pytest.mark.article("B22", "D7")
-def test_a_score_is_taken_apart(call, model, tmp_path):
-    asked = ["inspect", "pair", model, "the milk, the blue", "milk", "blue", "--where", "encoder.1.self", "--head", 1]
-    [found] = objects(call(*asked, "--json"))
-    assert found["product"] == pytest.approx(found["cosine"] * found["query_norm"] * found["key_norm"])
-    assert found["product"] == pytest.approx(sum(found["by_dimension"]))
-    done = call(*asked, "--plot", "a.svg", "-k", 2)
-    assert f"= q · k              {found['product']:+.4f}" in done.stdout
-    assert f"= score              {found['score']:+.4f}" in done.stdout
-    assert "of 3 dimensions add most: " in done.stdout
-    assert figure(tmp_path / "a.svg")
-    assert "its first is taken" in done.stdout
-    named = call("inspect", "pair", model, "the milk, the blue", "the:2", "milk").stdout
-    assert "the:2 (▁the) reads milk" in named
+def test_a_score_is_split_into_its_factors(call, model, tmp_path):
+    command = ["inspect", "pair", model, "the milk, the blue", "milk", "blue", "--where", "encoder.1.self", "--head", 1]
+    [factors] = parse_objects(call(*command, "--json"))
+    assert factors["product"] == pytest.approx(factors["cosine"] * factors["query_norm"] * factors["key_norm"])
+    assert factors["product"] == pytest.approx(sum(factors["by_dimension"]))
+    result = call(*command, "--plot", "a.svg", "-k", 2)
+    assert f"= q · k              {factors['product']:+.4f}" in result.stdout
+    assert f"= score              {factors['score']:+.4f}" in result.stdout
+    assert "of 3 dimensions add most: " in result.stdout
+    assert is_whole_figure(tmp_path / "a.svg")
+    assert "its first is taken" in result.stdout
+    second_word = call("inspect", "pair", model, "the milk, the blue", "the:2", "milk").stdout
+    assert "the:2 (▁the) reads milk" in second_word
 
 
 @pytest.mark.article("A7", "A15")
-def test_an_embedding_is_shown_whole(call, model, tmp_path):
-    done = call("inspect", "embedding", model, "the", "--at", 3, "--plot", "a.png")
-    lines = done.stdout.splitlines()
+def test_an_embedding_is_printed_whole(call, model, tmp_path):
+    result = call("inspect", "embedding", model, "the", "--at", 3, "--plot", "a.png")
+    lines = result.stdout.splitlines()
     assert lines[0].startswith("▁the, id ")
-    grids = [[float(each) for each in line.split()[1:]] for line in lines if line.lstrip().startswith("0 ")]
-    row, scaled, position, read = grids
+    grids = [[float(cell) for cell in line.split()[1:]] for line in lines if line.lstrip().startswith("0 ")]
+    row, scaled, position, added = grids
     assert len(row) == 6
     assert position == pytest.approx(
-        [f(3 / 10000 ** (i / 6)) for i in (0, 2, 4) for f in (math.sin, math.cos)], abs=1e-4
+        [wave(3 / 10000 ** (i / 6)) for i in (0, 2, 4) for wave in (math.sin, math.cos)], abs=1e-4
     )
     assert scaled == pytest.approx([value * 6**0.5 for value in row], abs=2e-4)
-    assert read == pytest.approx([a + b for a, b in zip(scaled, position, strict=True)], abs=2e-4)
-    assert figure(tmp_path / "a.png")
-    [found] = objects(call("inspect", "embedding", model, "the", "--json"))
-    assert found["row"] == pytest.approx(row, abs=1e-4)
-    assert "position" not in found
-    several = call("inspect", "embedding", model, "zebra", "--side", "target").stdout
-    assert several.startswith("zebra is cut into ")
+    assert added == pytest.approx([a + b for a, b in zip(scaled, position, strict=True)], abs=2e-4)
+    assert is_whole_figure(tmp_path / "a.png")
+    [embedding] = parse_objects(call("inspect", "embedding", model, "the", "--json"))
+    assert embedding["row"] == pytest.approx(row, abs=1e-4)
+    assert "position" not in embedding
+    spelled = call("inspect", "embedding", model, "zebra", "--side", "target").stdout
+    assert spelled.startswith("zebra is cut into ")
 
 
 @pytest.mark.article("A5", "C2")
-def test_tokens_are_shown_with_their_ids_and_the_text_again(call, model, monkeypatch):
+def test_tokens_are_printed_with_their_ids_and_the_text_they_decode_to(call, model, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    done = call("inspect", "tokens", model, "the the zebra 犬")
-    lines = done.stdout.splitlines()
+    result = call("inspect", "tokens", model, "the the zebra 犬")
+    lines = result.stdout.splitlines()
     assert [line.split()[0] for line in lines[:3]] == ["piece", "id", "word"]
     ids = lines[1].split()[1:]
     assert ids[0] == ids[1]
@@ -205,66 +207,66 @@ def test_tokens_are_shown_with_their_ids_and_the_text_again(call, model, monkeyp
     assert "back: the the zebra 犬" in lines
     assert any(line.startswith("'zebra' became ") for line in lines)
     assert lines[-1].startswith("?: a byte of a character")
-    [found] = objects(call("inspect", "tokens", model, "the the", "--json"))
-    assert found["ids"] == [int(ids[0])] * 2 + [3]
-    own = call("inspect", "tokens", model / "tokenizer.model", "the the", "--json")
-    assert objects(own)[0]["ids"] == [int(ids[0])] * 2
+    [cut] = parse_objects(call("inspect", "tokens", model, "the the", "--json"))
+    assert cut["ids"] == [int(ids[0])] * 2 + [3]
+    from_tokenizer = call("inspect", "tokens", model / "tokenizer.model", "the the", "--json")
+    assert parse_objects(from_tokenizer)[0]["ids"] == [int(ids[0])] * 2
     monkeypatch.setattr(tokens, "read_sentences", {"-": ["the es", "", "the"]}.__getitem__)  # what standard input holds
-    many = call("inspect", "tokens", model, "-")
-    pieces = 2 + len(objects(call("inspect", "tokens", model, "es", "--json"))[0]["ids"]) - 1
-    assert many.stdout.splitlines()[-1] == f"3 lines, 3 words, {pieces} pieces, {pieces / 3:.2f} a word, 0 unknown"
+    totals = call("inspect", "tokens", model, "-")
+    pieces = 2 + len(parse_objects(call("inspect", "tokens", model, "es", "--json"))[0]["ids"]) - 1
+    assert totals.stdout.splitlines()[-1] == f"3 lines, 3 words, {pieces} pieces, {pieces / 3:.2f} a word, 0 unknown"
 
 
 @pytest.mark.article("A18", "A26", "B17", "B18", "C11", "C30", "D8")
-def test_the_gallery_of_probes_is_judged(call, roomy, tmp_path):
-    done = call("inspect", "probes", roomy)
-    assert done.exit_code == 0, done.stderr
-    for rows in ("(A18)", "(A26)", "(B17)", "(B18)", "(C11)", "(C30)", "(D8)"):
-        assert rows in done.stdout
-    assert done.stdout.count("this model does") == 9
-    summary = {line.split()[0]: line.split() for line in done.stdout.splitlines()[-9:]}
-    for each in objects(call("inspect", "probes", roomy, "--json")):
-        assert ("yes" in summary[each["probe"]["name"]]) == (": more than chance" in each["verdict"])
-    asked = ["inspect", "probes", roomy, "milk-drank", "they-john-paul", "--json", "--plot", "a.png"]
-    found = objects(call(*asked))
-    assert figure(tmp_path / "a.png")
-    assert [each["probe"]["name"] for each in found] == ["milk-drank", "they-john-paul"]
-    for each in found:
-        assert len(each["weights"]["heads"]) == len(each["norms"]["heads"]) == 4
-        assert each["weights"]["count"] == sum(head["wished"] for head in each["weights"]["heads"])
-        assert f"{each['weights']['count']} of 4 heads do" in each["verdict"]
-    shown = call("inspect", "probes", roomy, "milk-drank", "--each").stdout.splitlines()
-    heads = [line.split() for line in shown if line.startswith("  encoder.")]
+def test_the_gallery_of_probes_is_judged(call, gallery_model, tmp_path):
+    result = call("inspect", "probes", gallery_model)
+    assert result.exit_code == 0, result.stderr
+    for article_row in ("(A18)", "(A26)", "(B17)", "(B18)", "(C11)", "(C30)", "(D8)"):
+        assert article_row in result.stdout
+    assert result.stdout.count("this model does") == 9
+    summary = {line.split()[0]: line.split() for line in result.stdout.splitlines()[-9:]}
+    for probe_result in parse_objects(call("inspect", "probes", gallery_model, "--json")):
+        assert ("yes" in summary[probe_result["probe"]["name"]]) == (": more than chance" in probe_result["verdict"])
+    command = ["inspect", "probes", gallery_model, "milk-drank", "they-john-paul", "--json", "--plot", "a.png"]
+    results = parse_objects(call(*command))
+    assert is_whole_figure(tmp_path / "a.png")
+    assert [probe_result["probe"]["name"] for probe_result in results] == ["milk-drank", "they-john-paul"]
+    for probe_result in results:
+        assert len(probe_result["weights"]["heads"]) == len(probe_result["norms"]["heads"]) == 4
+        assert probe_result["weights"]["count"] == sum(head["wished"] for head in probe_result["weights"]["heads"])
+        assert f"{probe_result['weights']['count']} of 4 heads do" in probe_result["verdict"]
+    lines = call("inspect", "probes", gallery_model, "milk-drank", "--each").stdout.splitlines()
+    heads = [line.split() for line in lines if line.startswith("  encoder.")]
     assert [(row[0], row[1]) for row in heads] == [(f"encoder.{n}.self", str(h)) for n in range(2) for h in range(2)]
-    shares = [head["shares"][0] for head in found[0]["weights"]["heads"]]
-    words = found[0]["words"]
+    shares = [head["shares"][0] for head in results[0]["weights"]["heads"]]
+    words = results[0]["words"]
     drank = [float(row[4]) for row in heads]
     assert drank == pytest.approx([share[words.index("drank")] for share in shares], abs=5e-4)
 
 
-def test_a_probe_that_is_too_long_keeps_nobody_else(call, model):
-    done = call("inspect", "probes", model)  # takes 31 pieces, and spells in small ones
-    assert done.exit_code == 0
-    left_out = [line for line in done.stderr.splitlines() if line.startswith("left out: probe 'they-fruits': ")]
+def test_a_probe_too_long_for_the_model_leaves_the_others_running(call, model):
+    result = call("inspect", "probes", model)  # takes 31 pieces, and spells in small ones
+    assert result.exit_code == 0
+    left_out = [line for line in result.stderr.splitlines() if line.startswith("left out: probe 'they-fruits': ")]
     assert len(left_out) == 1
-    assert done.stdout.count("this model does") + done.stderr.count("left out: ") == 9
-    asked = call("inspect", "probes", model, "they-fruits")
-    assert (asked.exit_code, asked.stdout) == (2, "")
+    assert result.stdout.count("this model does") + result.stderr.count("left out: ") == 9
+    chosen_alone = call("inspect", "probes", model, "they-fruits")
+    assert (chosen_alone.exit_code, chosen_alone.stdout) == (2, "")
 
 
-def test_a_probe_of_one_s_own_is_judged(call, model, tmp_path):
+def test_a_probe_of_the_user_is_judged(call, model, tmp_path):
     (tmp_path / "mine.toml").write_text(
         '[[probe]]\nname = "mine"\nsentence = "Yes."\nwhere = "decoder"\ntarget = "La bola es azul."\nword = "azul"\n'
         'order = ["bola", "La"]\n',
         encoding="utf-8",
     )
-    done = call("inspect", "probes", model, "--file", "mine.toml")
-    assert "azul should read bola more than La" in done.stdout
-    assert "Yes. → La bola es azul." in done.stdout
+    result = call("inspect", "probes", model, "--file", "mine.toml")
+    assert "azul should read bola more than La" in result.stdout
+    assert "Yes. → La bola es azul." in result.stdout
     (tmp_path / "mine.toml").write_text('[[probe]]\nname = "a"\n', encoding="utf-8")
-    wrong = call("inspect", "probes", model, "--file", "mine.toml")
-    assert (wrong.exit_code, wrong.stdout) == (2, "")
-    assert wrong.stderr == "pellucid: mine.toml: probe 1 (a): sentence is missing\n"
+    incomplete = call("inspect", "probes", model, "--file", "mine.toml")
+    assert (incomplete.exit_code, incomplete.stdout) == (2, "")
+    assert incomplete.stderr == "pellucid: mine.toml: probe 1 (a): sentence is missing\n"
 
 
 MISTAKES = [
@@ -281,7 +283,10 @@ MISTAKES = [
     (["attention", "MODEL", BALL, "--rollout", "--head", "0"], "--rollout does not go with --head"),
     (["attention", "MODEL", BALL, "--rollout", "--distances"], "--rollout and --distances ask for different things"),
     (["attention", "MODEL", BALL, "--rollout", "--where", "decoder.0.cross"], "decoder.0.cross joins two"),
-    (["attention", "MODEL", BALL, "--html", "a.txt"], "a.txt: a figure is written to a file that ends in .html"),
+    (
+        ["attention", "MODEL", BALL, "--html", "a.txt"],
+        "a.txt: a figure is written to a file that ends in .html",
+    ),
     (["attention", "MODEL", BALL, "--side", "left", "--where", "decoder.0.cross"], "the side is 'left'"),
     (["attention", "MODEL", " "], "there is nothing to trace"),
     (["pair", "MODEL", BALL, "blue", "red"], "'red' is not here"),
@@ -300,10 +305,10 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("words", "message"), MISTAKES)
-def test_mistakes_are_told_in_one_sentence(call, model, tmp_path, words: list[str], message: str):
-    done = call("inspect", *[model if word == "MODEL" else word for word in words])
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.startswith("pellucid: ")
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+def test_mistakes_are_reported_in_one_sentence(call, model, tmp_path, words: list[str], message: str):
+    result = call("inspect", *[model if word == "MODEL" else word for word in words])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("pellucid: ")
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
     assert list(tmp_path.iterdir()) == []

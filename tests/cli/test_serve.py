@@ -25,8 +25,8 @@ from tests.decode.models import LINES
 
 
 @contextmanager
-def started(*words: object, files: int | None = None) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
-    """The process, what it said first, and the address in it; it may open so many `files`."""
+def run_server(*words: object, files: int | None = None) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
+    """Yield the process, its first line and the address in that; the process may open only so many `files`."""
     process = subprocess.Popen(
         [sys.executable, "-m", "pellucid", "serve", *map(str, words)],
         stdout=subprocess.PIPE,
@@ -37,54 +37,56 @@ def started(*words: object, files: int | None = None) -> Iterator[tuple[subproce
     )
     assert process.stderr is not None
     try:
-        said = process.stderr.readline()
-        yield process, said, re.findall(r"http://\S+(?=;)", said)[0]
+        first_line = process.stderr.readline()
+        yield process, first_line, re.findall(r"http://\S+(?=;)", first_line)[0]
     finally:
         process.kill()
         process.communicate()
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-def test_it_says_where_it_listens_and_answers_what_is_under_way_before_it_stops(model: Path, stop: signal.Signals):
-    with started(model, "--port", 0, "--from", "en", "--to", "es", "--engine", "torch") as (process, said, address):
-        assert f"{model} is served at http://127.0.0.1:" in said
-        assert "nothing leaves this machine" in said
+def test_the_server_prints_its_address_and_answers_open_requests_before_it_stops(model: Path, stop: signal.Signals):
+    with run_server(model, "--port", 0, "--from", "en", "--to", "es", "--engine", "torch") as (process, line, address):
+        assert f"{model} is served at http://127.0.0.1:" in line
+        assert "nothing leaves this machine" in line
         with ThreadPoolExecutor(1) as pool:
-            asked = pool.submit(translated, address, [f"The ball is blue {number}." for number in range(60)])
-            while "pellucid_texts_total 60" not in read(f"{address}metrics"):
+            translations = pool.submit(
+                request_translations, address, [f"The ball is blue {number}." for number in range(60)]
+            )
+            while "pellucid_texts_total 60" not in fetch_text(f"{address}metrics"):
                 time.sleep(0.005)
             process.send_signal(stop)
-            assert len(asked.result(20)) == 60
-        output, rest = process.communicate(timeout=20)
+            assert len(translations.result(20)) == 60
+        output, messages = process.communicate(timeout=20)
         assert (process.returncode, output) == (0, "")
-        assert rest.splitlines()[-1] == "stopped"
-        assert "Traceback" not in rest
+        assert messages.splitlines()[-1] == "stopped"
+        assert "Traceback" not in messages
 
 
-def test_it_answers_however_many_connections_ask_for_nothing(model: Path):
-    with started(model, "--port", 0, "--engine", "torch", files=256) as (process, _, address):
+def test_connections_that_ask_for_nothing_do_not_keep_others_waiting(model: Path):
+    with run_server(model, "--port", 0, "--engine", "torch", files=256) as (process, _, address):
         port = int(address.rstrip("/").rpartition(":")[2])
         half_headers = [socket.create_connection(("127.0.0.1", port)) for _ in range(600)]
         for connection in half_headers:
             with suppress(OSError):  # closed already
                 connection.sendall(b"GET /hea")
-        assert translated(address, ["The ball is blue."])
+        assert request_translations(address, ["The ball is blue."])
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=20)[1]
+        messages = process.communicate(timeout=20)[1]
         for connection in half_headers:
             connection.close()
-    assert 0 < said.count("connections are open") <= 1
-    assert len(said.splitlines()) <= 4
+    assert 0 < messages.count("connections are open") <= 1
+    assert len(messages.splitlines()) <= 4
 
 
-def translated(address: str, texts: list[str]) -> list[str]:
-    """What a client gets."""
+def request_translations(address: str, texts: list[str]) -> list[str]:
+    """Return the translations that a client gets."""
     body = json.dumps({"q": texts, "source": "en", "target": "es"}).encode()
     with urlopen(Request(f"{address}translate", body, {"Content-Type": "application/json"})) as answer:
         return json.load(answer)["translatedText"]
 
 
-def read(address: str) -> str:
+def fetch_text(address: str) -> str:
     with urlopen(address) as answer:
         return answer.read().decode()
 
@@ -94,24 +96,24 @@ def test_a_taken_port_is_one_clear_sentence(call, model: Path):
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        done = call("serve", model, "--port", port)
-    assert done.exit_code == 2
-    assert f"cannot listen on 127.0.0.1 port {port}" in done.stderr
-    assert "--port" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+        result = call("serve", model, "--port", port)
+    assert result.exit_code == 2
+    assert f"cannot listen on 127.0.0.1 port {port}" in result.stderr
+    assert "--port" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
 
 
-def test_an_address_that_is_none_is_one_clear_sentence(call, model: Path):
-    done = call("serve", model, "--host", "no.such.host.invalid")
-    assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
-    assert "no.such.host.invalid" in done.stderr
+def test_an_unknown_host_is_one_clear_sentence(call, model: Path):
+    result = call("serve", model, "--host", "no.such.host.invalid")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert "no.such.host.invalid" in result.stderr
 
 
-def test_what_is_not_installed_is_one_clear_sentence(call, model: Path, monkeypatch):
+def test_a_missing_package_is_one_clear_sentence(call, model: Path, monkeypatch):
     monkeypatch.setattr("pellucid.cli.serve.find_spec", lambda name: None if name == "uvicorn" else name)
-    done = call("serve", model)
-    assert done.exit_code == 2
-    assert done.stderr == "pellucid: uvicorn is not installed; run: pip install 'pellucid[serve]'\n"
+    result = call("serve", model)
+    assert result.exit_code == 2
+    assert result.stderr == "pellucid: uvicorn is not installed; run: pip install 'pellucid[serve]'\n"
 
 
 @pytest.mark.parametrize(
@@ -128,85 +130,89 @@ def test_what_is_not_installed_is_one_clear_sentence(call, model: Path, monkeypa
         (["--port", 70000], "65535"),
     ],
 )
-def test_mistakes_are_said_before_a_model_is_loaded(call, tmp_path: Path, options, words: str):
+def test_mistakes_are_reported_before_a_model_is_loaded(call, tmp_path: Path, options, words: str):
     port = [] if "--port" in options else ["--port", 0]
-    done = call("serve", tmp_path / "no-model", *options, *port)
-    assert done.exit_code == 2
-    assert words in done.stderr
-    assert "no-model" not in done.stderr
+    result = call("serve", tmp_path / "no-model", *options, *port)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert "no-model" not in result.stderr
 
 
 @pytest.fixture
-def served(monkeypatch) -> list[dict]:
-    """What would have been served."""
-    found: list[dict] = []
-    monkeypatch.setattr("pellucid.serve.running.serve_until_stopped", lambda app, listening, limits: found.append(app))
-    return found
+def served_apps(monkeypatch) -> list[dict]:
+    """Replace the server; return the list of the apps that it would have served."""
+    apps: list[dict] = []
+    monkeypatch.setattr("pellucid.serve.running.serve_until_stopped", lambda app, listening, limits: apps.append(app))
+    return apps
 
 
-def test_an_unbuilt_page_is_one_clear_sentence(call, model: Path, monkeypatch, served):
+def test_an_unbuilt_page_is_one_clear_sentence(call, model: Path, monkeypatch, served_apps):
     monkeypatch.setattr("pellucid.page.assets.SCRIPT_PATH", Path("nowhere/pellucid.js"))
-    done = call("serve", model, "--port", 0, "--engine", "torch")
-    assert done.exit_code == 0
-    assert len([line for line in done.stderr.splitlines() if "the page is not built" in line]) == 1
-    assert served
+    result = call("serve", model, "--port", 0, "--engine", "torch")
+    assert result.exit_code == 0
+    assert len([line for line in result.stderr.splitlines() if "the page is not built" in line]) == 1
+    assert served_apps
 
 
-def test_an_export_is_served_in_place_of_a_conversion(call, model: Path, served):
+def test_an_export_is_served_in_place_of_a_conversion(call, model: Path, served_apps):
     assert call("export", model, "int8", "--to", "ctranslate2", "--precision", "int8", "--no-gate").exit_code == 0
-    done = call("serve", model, "--port", 0, "--exported", "int8")
-    assert done.exit_code == 0
-    assert "int8 translates; the page looks into the model that it was made of" in done.stderr
-    found = served[0].state.service.model
-    assert found.translator.engine.translator.compute_type.startswith("int8")
-    alone = load(model, "int8", "ctranslate2").translate(LINES[:3])
-    with TestClient(served[0], base_url="http://127.0.0.1") as client:
+    result = call("serve", model, "--port", 0, "--exported", "int8")
+    assert result.exit_code == 0
+    assert "int8 translates; the page looks into the model that it was made of" in result.stderr
+    loaded = served_apps[0].state.service.model
+    assert loaded.translator.engine.translator.compute_type.startswith("int8")
+    expected = load(model, "int8", "ctranslate2").translate(LINES[:3])
+    with TestClient(served_apps[0], base_url="http://127.0.0.1") as client:
         body = {"q": LINES[:3], "source": "auto", "target": "auto"}
-        assert client.post("/translate", json=body).json()["translatedText"] == [each.text for each in alone]
+        assert client.post("/translate", json=body).json()["translatedText"] == [
+            translation.text for translation in expected
+        ]
 
 
-def test_an_export_of_another_model_is_not_served(call, model: Path, tmp_path: Path, served):
+def test_an_export_of_another_model_is_not_served(call, model: Path, tmp_path: Path, served_apps):
     other = tmp_path / "other"
-    found = bundle.load_bundle(model)
-    bundle.save_bundle(other, found.model, found.tokenizer, step=1)
+    loaded = bundle.load_bundle(model)
+    bundle.save_bundle(other, loaded.model, loaded.tokenizer, step=1)
     assert call("export", other, "out", "--to", "ctranslate2").exit_code == 0
-    done = call("serve", model, "--port", 0, "--exported", "out")
-    assert done.exit_code == 2
-    assert f"out was not exported from {model} as it is now" in done.stderr
-    assert not served
+    result = call("serve", model, "--port", 0, "--exported", "out")
+    assert result.exit_code == 2
+    assert f"out was not exported from {model} as it is now" in result.stderr
+    assert not served_apps
 
 
-def test_who_can_reach_it_is_said(call, model: Path, served):
-    done = call("serve", model, "--port", 0, "--host", "0.0.0.0", "--engine", "torch")
-    assert "other machines can reach it" in done.stderr
-    assert "nothing leaves" not in done.stderr
+def test_a_public_address_is_announced(call, model: Path, served_apps):
+    result = call("serve", model, "--port", 0, "--host", "0.0.0.0", "--engine", "torch")
+    assert "other machines can reach it" in result.stderr
+    assert "nothing leaves" not in result.stderr
 
 
-def test_what_it_means_that_others_reach_it_is_one_sentence(call, model: Path, tmp_path: Path, served):
+def test_a_public_address_is_warned_about_in_one_sentence(call, model: Path, tmp_path: Path, served_apps):
     (tmp_path / "keys").write_text("a-key-of-24-characters--\n")
     serve = ("serve", model, "--port", 0, "--engine", "torch")
-    for words, told in (
+    for words, message in (
         (["--host", "0.0.0.0"], "anyone who reaches it may use it"),
         (["--host", "0.0.0.0", "--api-key-file", "keys"], "API keys and texts travel unencrypted"),
     ):
-        warned = [line for line in call(*serve, *words).stderr.splitlines() if "put a proxy with TLS before it" in line]
-        assert len(warned) == 1
-        assert told in warned[0]
+        warnings = [
+            line for line in call(*serve, *words).stderr.splitlines() if "put a proxy with TLS before it" in line
+        ]
+        assert len(warnings) == 1
+        assert message in warnings[0]
     assert "proxy" not in call(*serve).stderr
-    assert [bool(each.state.service.keys) for each in served] == [False, True, False]
+    assert [bool(app.state.service.keys) for app in served_apps] == [False, True, False]
 
 
-def test_the_browser_is_opened_when_asked_for(call, model: Path, monkeypatch, served):
+def test_the_browser_is_opened_on_request(call, model: Path, monkeypatch, served_apps):
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)
-    done = call("serve", model, "--port", 0, "--engine", "torch", "--open")
+    result = call("serve", model, "--port", 0, "--engine", "torch", "--open")
     assert len(opened) == 1
-    assert opened[0] in done.stderr
+    assert opened[0] in result.stderr
 
 
 def test_every_limit_is_an_option_with_its_default(call):
     from pellucid.serve.limits import Limits
 
-    shown = call("serve", "--help").stdout
+    help_text = call("serve", "--help").stdout
     for name in vars(Limits()):
-        assert f"--{name.replace('_', '-')} " in shown
+        assert f"--{name.replace('_', '-')} " in help_text

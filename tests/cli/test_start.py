@@ -29,7 +29,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def files(tmp_path: Path, model: Path) -> Path:
-    """Two files, and a run file beside them that names a copy of the model, beside it too."""
+    """Write two files of text, a copy of the model, and a run file that names all three; return their directory."""
     data = write_corpus(tmp_path, pairs=61)
     shutil.copytree(model, tmp_path / "old" / "best")
     toml = "".join(f"{key} = {Path(value).name!r}\n" for key, value in data.items())
@@ -40,11 +40,11 @@ def files(tmp_path: Path, model: Path) -> Path:
 
 def test_two_files_and_a_model_are_enough(call, files):
     words = ["--source", "source.txt", "--target", "target.txt", "--start", "old/best", "--out", "mine"]
-    done = call("train", *words, "--steps", 2, *QUICK)
-    assert (done.exit_code, done.stdout) == (0, "mine/best\n"), done.stderr
-    assert "learning rate up to 0.0005, 10 times less than a new model of this width gets" in done.stderr
-    assert "starting from old/best: its weights, its tokenizer, a new optimiser" in done.stderr
-    assert "step 0 after " in done.stderr
+    result = call("train", *words, "--steps", 2, *QUICK)
+    assert (result.exit_code, result.stdout) == (0, "mine/best\n"), result.stderr
+    assert "learning rate up to 0.0005, 10 times less than a new model of this width gets" in result.stderr
+    assert "starting from old/best: its weights, its tokenizer, a new optimiser" in result.stderr
+    assert "step 0 after " in result.stderr
     run = read_run(files / "mine/run.toml")
     assert (run.model.d_model, run.tokenizer.vocabulary, run.optim.peak) == (14, 290, 0.0005)
     assert read_manifest(files / "mine/last")["start"]["from"] == "old/best"
@@ -54,65 +54,65 @@ def test_two_files_and_a_model_are_enough(call, files):
     assert read_log(files / "mine/log.jsonl")[-1]["step"] == 4
 
 
-def test_a_run_file_goes_on_with_the_words_it_began_with_when_the_model_is_gone(call, files):
+def test_a_run_resumes_although_its_initial_model_is_gone(call, files):
     assert call("train", "small.toml").exit_code == 0
     shutil.rmtree(files / "old")
     for words in (["small.toml", "--resume"], ["--out", "runs/small", "--resume"]):
-        done = call("train", *words, "--set", "train.steps=4")
-        assert done.exit_code == 0, done.stderr
+        result = call("train", *words, "--set", "train.steps=4")
+        assert result.exit_code == 0, result.stderr
     other = call("train", "--out", "runs/small", "--resume", "--set", "model.start=other")
     assert other.exit_code == 2
     assert f"model.start: {files / 'runs/small/other'} does not exist" in other.stderr
 
 
-def test_from_python(files, monkeypatch):
+def test_python_can_start_a_run_from_a_model(files, monkeypatch):
     monkeypatch.chdir(files)
-    quick = {"train": {"steps": 2, "dev_sentences": 1}, "model": {"start": "old/best"}}
+    settings = {"train": {"steps": 2, "dev_sentences": 1}, "model": {"start": "old/best"}}
     data = {"source": "source.txt", "target": "target.txt"}
-    model = pellucid.train({"data": data, **quick}, out="mine")
+    model = pellucid.train({"data": data, **settings}, out="mine")
     assert model.manifest["start"]["from"] == "old/best"
     assert pellucid.train(source="source.txt", target="target.txt", start="old/best", steps=1, out="other").manifest
 
 
-def test_plan_and_prepare_take_the_model_s_tokenizer(call, files):
+def test_plan_and_prepare_take_the_tokenizer_of_the_initial_model(call, files):
     planned = call("plan", "small.toml", "--seconds", 0, "--json")
     assert planned.exit_code == 0, planned.stderr
-    said = json.loads(planned.stdout)
-    found = bundle.load_bundle(files / "old/best")
-    assert said["data"]["vocabulary"] == [found.tokenizer.source_vocabulary]
-    assert said["parameters"]["total"] == sum(each.numel() for each in found.model.parameters())
-    assert not any("vocabulary" in each for each in said["advice"])
+    plan = json.loads(planned.stdout)
+    initial = bundle.load_bundle(files / "old/best")
+    assert plan["data"]["vocabulary"] == [initial.tokenizer.source_vocabulary]
+    assert plan["parameters"]["total"] == sum(parameter.numel() for parameter in initial.model.parameters())
+    assert not any("vocabulary" in sentence for sentence in plan["advice"])
     stand_in = call("plan", "small.toml", "--seconds", 0, "--stand-in", 50, "--json")
-    assert json.loads(stand_in.stdout)["parameters"] == said["parameters"]
+    assert json.loads(stand_in.stdout)["parameters"] == plan["parameters"]
     prepared = call("prepare", "small.toml", "--out", "shards")
     assert prepared.exit_code == 0, prepared.stderr
     assert "learning the vocabulary" not in prepared.stderr
     assert (files / "shards/tokenizer.model").read_bytes() == (files / "old/best/tokenizer.model").read_bytes()
-    done = call("train", "small.toml", "--set", "data.shards=shards")
-    assert done.exit_code == 0, done.stderr
+    result = call("train", "small.toml", "--set", "data.shards=shards")
+    assert result.exit_code == 0, result.stderr
 
 
-def cut(files: Path) -> None:
+def truncate_weights(files: Path) -> None:
     weights = files / "old/best/model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-8])
 
 
-def other_tokenizer(files: Path) -> None:
-    """Of another model: it fits its own manifest, not these weights."""
+def change_tokenizer(files: Path) -> None:
+    """Change the tokenizer file, so that it no longer fits the manifest."""
     tokenizer = files / "old/best/tokenizer.model"
     tokenizer.write_bytes(tokenizer.read_bytes() + b" ")
 
 
 @pytest.mark.parametrize(
-    ("words", "harm", "said"),
+    ("words", "damage", "message"),
     [
         (["--set", "model.start=gone"], None, "model.start: {}/gone does not exist; a model is a directory such as"),
         (["--set", "model.start=old"], None, "model.start: {}/old is a run, not a model; did you mean {}/old/best?"),
         (["--set", "model.start=source.txt"], None, "model.start: {}/source.txt is a file; a model is a directory"),
         (["--set", "model.start=${NOWHERE}/a"], None, "needs the environment variable NOWHERE, which is not set"),
         (["--set", "model.start=7"], None, "'model.start' is 7"),
-        ([], cut, "model.start: {}/old/best is damaged: model.safetensors has "),
-        ([], other_tokenizer, "model.start: {}/old/best is damaged: tokenizer.model has "),
+        ([], truncate_weights, "model.start: {}/old/best is damaged: model.safetensors has "),
+        ([], change_tokenizer, "model.start: {}/old/best is damaged: tokenizer.model has "),
         (["--set", "model.size=base"], None, "model.d_model is 512, that model has 14; model.d_ff is 2048"),
         (
             ["--set", "tokenizer.vocabulary=999"],
@@ -127,11 +127,11 @@ def other_tokenizer(files: Path) -> None:
         ),
     ],
 )
-def test_a_start_that_cannot_be_is_refused_in_one_sentence(call, files, words, harm, said):
-    if harm:
-        harm(files)
-    done = call("train", "small.toml", *words)
-    assert (done.exit_code, done.stdout) == (2, ""), done.stderr
-    assert said.replace("{}", str(files)) in done.stderr
-    assert done.stderr.count("\n") == 1
+def test_an_impossible_initial_model_is_refused_in_one_sentence(call, files, words, damage, message):
+    if damage:
+        damage(files)
+    result = call("train", "small.toml", *words)
+    assert (result.exit_code, result.stdout) == (2, ""), result.stderr
+    assert message.replace("{}", str(files)) in result.stderr
+    assert result.stderr.count("\n") == 1
     assert not (files / "runs").exists()

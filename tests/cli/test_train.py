@@ -34,7 +34,7 @@ SETS = [word for key, value in SMALL.items() for word in ("--set", f"{key}={valu
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, str]:
-    """A corpus of numbers, and a run file beside it."""
+    """Write a corpus of numbers and run files beside it; return the paths of the corpus."""
     data = write_corpus(tmp_path, pairs=61)
     toml = "".join(f"{key} = {Path(value).name!r}\n" for key, value in data.items())
     (tmp_path / "small.toml").write_text(f"[data]\n{toml}[train]\nsteps = 3\n", encoding="utf-8")
@@ -44,13 +44,13 @@ def files(tmp_path: Path) -> dict[str, str]:
 
 
 def test_a_run_file_gives_a_run_directory_and_its_best_model(call, files, tmp_path):
-    done = call("train", "small.toml", *SETS, "--set", "optim.peak=2e-3")
-    assert (done.exit_code, done.stdout) == (0, "runs/small/best\n"), done.stderr
+    result = call("train", "small.toml", *SETS, "--set", "optim.peak=2e-3")
+    assert (result.exit_code, result.stdout) == (0, "runs/small/best\n"), result.stderr
     out = tmp_path / "runs" / "small"
     assert bundle.load_bundle(out / "best").manifest["dev"]["signatures"]["bleu"].startswith("nrefs:1")
     assert {"run.toml", "log.jsonl", "training.png", "best", "last", "average"} <= {path.name for path in out.iterdir()}
     assert read_log(out / "log.jsonl")[-1]["step"] == 3
-    assert "runs/small/training.png" in done.stderr
+    assert "runs/small/training.png" in result.stderr
 
     again = call("train", "small.toml", *SETS)
     assert (again.exit_code, again.stdout) == (2, "")
@@ -66,11 +66,11 @@ def test_a_run_file_gives_a_run_directory_and_its_best_model(call, files, tmp_pa
 
 
 def test_two_files_are_enough_and_every_choice_is_explained(call, files, tmp_path):
-    done = call("train", "--source", "source.txt", "--target", "target.txt", "--out", "mine", "--steps", 2, *SETS)
-    assert (done.exit_code, done.stdout) == (0, "mine/best\n"), done.stderr
-    [left] = re.findall(r"61 pairs read, (\d+) of them to train on", done.stderr)
-    assert f"size tiny: enough for the {left} pairs left to train on" in done.stderr
-    assert "6 pairs are held out of training" in done.stderr
+    result = call("train", "--source", "source.txt", "--target", "target.txt", "--out", "mine", "--steps", 2, *SETS)
+    assert (result.exit_code, result.stdout) == (0, "mine/best\n"), result.stderr
+    [count] = re.findall(r"61 pairs read, (\d+) of them to train on", result.stderr)
+    assert f"size tiny: enough for the {count} pairs left to train on" in result.stderr
+    assert "6 pairs are held out of training" in result.stderr
 
 
 @pytest.mark.parametrize("ending", ["tsv", "tsv.gz", "jsonl"])
@@ -80,19 +80,19 @@ def test_one_file_of_pairs_is_enough(call, files, tmp_path, ending):
         json.dumps({"source": source, "target": target}) if ending == "jsonl" else f"{source}\t{target}"
         for source, target in zip(*sides, strict=True)
     ]
-    for name, some in (("pairs", rows), ("dev", rows[:5])):
-        text = "".join(f"{row}\n" for row in some).encode()
+    for name, lines in (("pairs", rows), ("dev", rows[:5])):
+        text = "".join(f"{row}\n" for row in lines).encode()
         (tmp_path / f"{name}.{ending}").write_bytes(gzip.compress(text) if ending.endswith("gz") else text)
-    for more in ([], ["--dev-source", f"dev.{ending}"]):
-        out = f"mine{len(more)}"
-        done = call("train", "--source", f"pairs.{ending}", *more, "--out", out, "--steps", 1, *SETS)
-        assert (done.exit_code, done.stdout) == (0, f"{out}/best\n"), done.stderr
-        assert "61 pairs read" in done.stderr
+    for options in ([], ["--dev-source", f"dev.{ending}"]):
+        out = f"mine{len(options)}"
+        result = call("train", "--source", f"pairs.{ending}", *options, "--out", out, "--steps", 1, *SETS)
+        assert (result.exit_code, result.stdout) == (0, f"{out}/best\n"), result.stderr
+        assert "61 pairs read" in result.stderr
 
 
 def test_a_run_file_may_be_given_another_length(call, files, tmp_path):
-    done = call("train", "small.toml", *SETS, "--steps", 2)
-    assert (done.exit_code, done.stdout) == (0, "runs/small/best\n"), done.stderr
+    result = call("train", "small.toml", *SETS, "--steps", 2)
+    assert (result.exit_code, result.stdout) == (0, "runs/small/best\n"), result.stderr
     assert read_log(tmp_path / "runs" / "small" / "log.jsonl")[-1]["step"] == 2
     longer = call("train", "--out", "runs/small", "--resume", "--steps", 4)
     assert longer.exit_code == 0, longer.stderr
@@ -138,11 +138,11 @@ def test_a_run_file_may_be_given_another_length(call, files, tmp_path):
         (["small.toml", "--steps", "few"], "Invalid value for '--steps'"),
     ],
 )
-def test_a_run_that_cannot_be_is_refused_before_anything_is_written(call, files, tmp_path, words, message: str):
+def test_an_impossible_run_is_refused_before_anything_is_written(call, files, tmp_path, words, message: str):
     before = sorted(tmp_path.rglob("*"))
-    done = call("train", *words)
-    assert (done.exit_code, done.stdout) == (2, ""), done.stderr
-    assert message in done.stderr
+    result = call("train", *words)
+    assert (result.exit_code, result.stdout) == (2, ""), result.stderr
+    assert message in result.stderr
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -159,39 +159,39 @@ def test_a_run_that_cannot_be_is_refused_before_anything_is_written(call, files,
 )
 def test_text_that_cannot_be_trained_on_names_file_and_line(call, files, tmp_path, side, content, message: str):
     (tmp_path / f"{side}.txt").write_bytes(content)
-    done = call("train", "small.toml", *SETS)
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert message in done.stderr
+    result = call("train", "small.toml", *SETS)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_vocabulary_larger_than_the_text_allows_is_said_and_trained_with(call, files):
-    done = call("train", "small.toml", *SETS, "--set", "tokenizer.vocabulary=8000")
-    assert (done.exit_code, done.stdout) == (0, "runs/small/best\n"), done.stderr
-    [said] = [line for line in done.stderr.splitlines() if line.startswith("the joint vocabulary has ")]
-    assert said.endswith(" pieces, not 8,000: the text has no more")
+def test_a_vocabulary_larger_than_the_text_allows_is_reported_and_made_smaller(call, files):
+    result = call("train", "small.toml", *SETS, "--set", "tokenizer.vocabulary=8000")
+    assert (result.exit_code, result.stdout) == (0, "runs/small/best\n"), result.stderr
+    [note] = [line for line in result.stderr.splitlines() if line.startswith("the joint vocabulary has ")]
+    assert note.endswith(" pieces, not 8,000: the text has no more")
     again = call(
         "train", "small.toml", "--resume", "--set", "train.steps=4", *SETS, "--set", "tokenizer.vocabulary=8000"
     )
     assert again.exit_code == 0, again.stderr
 
 
-def test_dev_files_that_went_are_named_when_a_run_goes_on(call, files, tmp_path):
+def test_missing_dev_files_are_named_when_a_run_is_resumed(call, files, tmp_path):
     assert call("train", "small.toml", *SETS).exit_code == 0
     (tmp_path / "dev_source.txt").unlink()
-    done = call("train", "small.toml", "--resume", *SETS, "--set", "train.steps=4")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr == f"pellucid: {tmp_path}/dev_source.txt: no such file or directory\n"
+    result = call("train", "small.toml", "--resume", *SETS, "--set", "train.steps=4")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"pellucid: {tmp_path}/dev_source.txt: no such file or directory\n"
 
 
 def test_a_typo_is_one_clear_sentence_in_a_process_of_its_own(shell, files):
-    done = shell("train", "small.toml", "--set", "optim.warm_up=3")
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.startswith(b"pellucid: small.toml: unknown key 'optim.warm_up'; did you mean 'warmup'?")
-    assert done.stderr.count(b"\n") == 1
+    result = shell("train", "small.toml", "--set", "optim.warm_up=3")
+    assert (result.returncode, result.stdout) == (2, b"")
+    assert result.stderr.startswith(b"pellucid: small.toml: unknown key 'optim.warm_up'; did you mean 'warmup'?")
+    assert result.stderr.count(b"\n") == 1
 
 
-def test_an_interrupted_run_says_how_to_go_on_and_goes_on(shell, files, tmp_path):
+def test_an_interrupted_run_says_how_to_resume_and_resumes(shell, files, tmp_path):
     words = ["train", "small.toml", *SETS, "--set", "train.steps=100000", "--set", "train.evaluate_every=100000"]
     with subprocess.Popen(
         [sys.executable, "-m", "pellucid", *words],
@@ -210,26 +210,26 @@ def test_an_interrupted_run_says_how_to_go_on_and_goes_on(shell, files, tmp_path
     assert (process.returncode, output) == (130, b"")
     assert b"everything is saved. Resume with: pellucid train runs/small/run.toml --out runs/small --resume" in errors
     step = read_log(tmp_path / "runs" / "small" / "log.jsonl")[-1]["step"]
-    done = shell("train", "--out", "runs/small", "--resume", "--set", f"train.steps={step + 60}")
-    assert (done.returncode, done.stdout) == (0, b"runs/small/best\n"), done.stderr
+    result = shell("train", "--out", "runs/small", "--resume", "--set", f"train.steps={step + 60}")
+    assert (result.returncode, result.stdout) == (0, b"runs/small/best\n"), result.stderr
 
 
 def test_without_matplotlib_a_run_ends_with_a_hint(call, files, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
 
-    def missing(*arguments: object) -> None:
+    def fail(*arguments: object) -> None:
         raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
 
-    monkeypatch.setattr("pellucid.plots.training.draw_training_curve", missing)
-    done = call("train", "small.toml", *SETS)
-    assert (done.exit_code, done.stdout) == (0, "runs/small/best\n")
-    assert "no plot was drawn, for lack of matplotlib: pip install 'pellucid[plots]'" in done.stderr
+    monkeypatch.setattr("pellucid.plots.training.draw_training_curve", fail)
+    result = call("train", "small.toml", *SETS)
+    assert (result.exit_code, result.stdout) == (0, "runs/small/best\n")
+    assert "no plot was drawn, for lack of matplotlib: pip install 'pellucid[plots]'" in result.stderr
 
 
-def small_demo(monkeypatch) -> None:
-    """A demo of 101 pairs and a model of a few numbers."""
-    whole = phrasebook.split_phrases
-    monkeypatch.setattr(phrasebook, "split_phrases", lambda train: whole(train, dev=13, test=11))
+def shrink_demo(monkeypatch) -> None:
+    """Make the demo one of 101 pairs and a model of a few numbers."""
+    split_phrases = phrasebook.split_phrases
+    monkeypatch.setattr(phrasebook, "split_phrases", lambda train: split_phrases(train, dev=13, test=11))
     monkeypatch.setattr(demo, "DEMO_PAIRS", 101)
     recipe: dict = {}
     for key, value in SMALL.items():
@@ -239,50 +239,50 @@ def small_demo(monkeypatch) -> None:
     monkeypatch.setattr(demo, "DEMO_RECIPE", recipe)
 
 
-def test_the_demo_trains_scores_translates_and_says_what_next(call, monkeypatch, tmp_path):
-    small_demo(monkeypatch)
-    done = call("demo", "--out", "out", "--steps", 3)
-    assert done.exit_code == 0, done.stderr
-    said = done.stdout
-    assert "on 11 sentences the model has never seen (nrefs:1|case:mixed|" in said
+def test_the_demo_trains_scores_translates_and_suggests_what_to_try_next(call, monkeypatch, tmp_path):
+    shrink_demo(monkeypatch)
+    result = call("demo", "--out", "out", "--steps", 3)
+    assert result.exit_code == 0, result.stderr
+    output = result.stdout
+    assert "on 11 sentences the model has never seen (nrefs:1|case:mixed|" in output
     for phrase in phrasebook.HELD_OUT:
-        assert f"    {phrase.source}\n" in said
-        assert f"    {phrase.target}  (reference)\n" in said
-    assert said.count("  ✗ ") == 6
-    assert "out/training.png" in said
-    commands = [line.strip() for line in said.partition("Next, try:\n")[2].splitlines()]
+        assert f"    {phrase.source}\n" in output
+        assert f"    {phrase.target}  (reference)\n" in output
+    assert output.count("  ✗ ") == 6
+    assert "out/training.png" in output
+    commands = [line.strip() for line in output.partition("Next, try:\n")[2].splitlines()]
     assert len(commands) == 5
     [evaluation] = [command.split() for command in commands if " evaluate " in command]
     model, source, reference = (evaluation[i] for i in (-5, -3, -1))
     assert call("evaluate", model, "--source", source, "--reference", reference, "--beam", 1).exit_code == 0
 
     again = call("demo", "--out", "out")
-    assert (again.exit_code, again.stdout, again.stderr) == (0, said, "")
+    assert (again.exit_code, again.stdout, again.stderr) == (0, output, "")
 
 
-def test_a_demo_is_so_many_updates_on_every_machine_or_the_length_that_is_asked_for():
-    def length(**given: float) -> tuple[int | None, float | None]:
-        train = demo.demo_settings(Path("nowhere"), {"steps": None, "minutes": None, **given}).train
+def test_the_demo_has_a_fixed_number_of_updates_or_the_length_asked_for():
+    def demo_length(**options: float) -> tuple[int | None, float | None]:
+        train = demo.demo_settings(Path("nowhere"), {"steps": None, "minutes": None, **options}).train
         return train.steps, train.minutes
 
-    assert length() == (demo.DEMO_STEPS, None)
-    assert length(steps=7) == (7, None)
-    assert length(minutes=0.5) == (None, 0.5)
+    assert demo_length() == (demo.DEMO_STEPS, None)
+    assert demo_length(steps=7) == (7, None)
+    assert demo_length(minutes=0.5) == (None, 0.5)
 
 
 def test_a_demo_with_two_lengths_writes_nothing(call, tmp_path):
-    done = call("demo", "--out", "out", "--steps", 5, "--minutes", 1)
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr == "pellucid: the settings: train.steps and train.minutes are both given; name one\n"
+    result = call("demo", "--out", "out", "--steps", 5, "--minutes", 1)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "pellucid: the settings: train.steps and train.minutes are both given; name one\n"
     assert not Path("out").exists()
 
 
 def test_a_demo_that_was_killed_before_its_first_checkpoint_begins_again(call, monkeypatch):
-    small_demo(monkeypatch)
+    shrink_demo(monkeypatch)
     assert call("demo", "--out", "out", "--steps", 2).exit_code == 0
-    for gone in ("checkpoints", "best", "last", "average"):
-        shutil.rmtree(Path("out", gone))
-    done = call("demo", "--out", "out")
-    assert done.exit_code == 0, done.stderr
-    assert "out has no checkpoint yet: its run starts from the beginning\n" in done.stderr
-    assert "step 2 after" in done.stderr
+    for folder in ("checkpoints", "best", "last", "average"):
+        shutil.rmtree(Path("out", folder))
+    result = call("demo", "--out", "out")
+    assert result.exit_code == 0, result.stderr
+    assert "out has no checkpoint yet: its run starts from the beginning\n" in result.stderr
+    assert "step 2 after" in result.stderr

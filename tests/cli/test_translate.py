@@ -18,47 +18,47 @@ LINES = ["The ball is blue.", "", "Where is the house?", "Yes.", "  ", "The blac
 
 
 @pytest.fixture
-def text(tmp_path):
+def file(tmp_path):
     (tmp_path / "in.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
     return tmp_path / "in.txt"
 
 
-def test_one_line_in_is_one_line_out_in_the_same_order(call, model, text):
-    done = call("translate", model, text, "--max-extra", 5)
-    assert (done.exit_code, done.stderr) == (0, "")
-    expected = [each.text for each in load(model).translate(LINES, max_extra=5)]
-    assert done.stdout.split("\n") == [*(each.replace("\r", " ").replace("\0", " ") for each in expected), ""]
+def test_one_line_in_is_one_line_out_in_the_same_order(call, model, file):
+    result = call("translate", model, file, "--max-extra", 5)
+    assert (result.exit_code, result.stderr) == (0, "")
+    expected = [translation.text for translation in load(model).translate(LINES, max_extra=5)]
+    assert result.stdout.split("\n") == [*(text.replace("\r", " ").replace("\0", " ") for text in expected), ""]
     assert (expected[1], expected[4]) == ("", "  ")
     assert len(set(expected)) == 6
 
 
-def test_standard_input_gzip_and_a_file_give_the_same(shell, model, text, tmp_path):
-    (tmp_path / "in.gz").write_bytes(gzip.compress(text.read_bytes(), mtime=0))
+def test_standard_input_gzip_and_a_file_give_the_same_translations(shell, model, file, tmp_path):
+    (tmp_path / "in.gz").write_bytes(gzip.compress(file.read_bytes(), mtime=0))
     options = ("translate", model, "--max-extra", 5, "--beam", 2)
-    from_file, from_gzip = shell(*options, text), shell(*options, "in.gz")
-    from_input = shell(*options, given=text.read_bytes(), PYTHONIOENCODING="ascii")
+    from_file, from_gzip = shell(*options, file), shell(*options, "in.gz")
+    from_input = shell(*options, stdin=file.read_bytes(), PYTHONIOENCODING="ascii")
     assert from_file.returncode == 0
     assert from_file.stdout.count(b"\n") == 6
     assert from_file.stdout == from_gzip.stdout == from_input.stdout
     assert from_file.stderr == from_gzip.stderr == from_input.stderr == b""
 
 
-def test_json_says_why_each_translation_stopped(call, model, text):
-    done = call("translate", model, text, "--json", "--n-best", 3, "--max-extra", 5)
-    rows = [json.loads(line) for line in done.stdout.removesuffix("\n").split("\n")]
+def test_json_says_why_each_translation_stopped(call, model, file):
+    result = call("translate", model, file, "--json", "--n-best", 3, "--max-extra", 5)
+    rows = [json.loads(line) for line in result.stdout.removesuffix("\n").split("\n")]
     expected = load(model).translate(LINES, n_best=3, max_extra=5)
-    assert [row["stop"] for row in rows] == [each.stop for each in expected]
+    assert [row["stop"] for row in rows] == [translation.stop for translation in expected]
     assert rows[1] == {"text": "", "score": 0.0, "stop": "empty", "pieces": [], "notes": [], "alternatives": []}
     for row, translation in zip(rows, expected, strict=True):
         assert set(row) == {"text", "score", "stop", "pieces", "notes", "alternatives"}
         assert (row["text"], row["pieces"]) == (translation.text, translation.pieces)
-        scores = [each.score for each in translation.alternatives]
-        assert [each["score"] for each in row["alternatives"]] == pytest.approx(scores, abs=1e-4)  # another engine
+        scores = [alternative.score for alternative in translation.alternatives]
+        assert [item["score"] for item in row["alternatives"]] == pytest.approx(scores, abs=1e-4)  # another engine
 
 
-def test_n_best_lists_look_like_those_of_moses(call, model, text):
-    done = call("translate", model, text, "--n-best", 2, "--max-extra", 5)
-    rows = [line.split(" ||| ") for line in done.stdout.removesuffix("\n").split("\n")]
+def test_n_best_lists_look_like_those_of_moses(call, model, file):
+    result = call("translate", model, file, "--n-best", 2, "--max-extra", 5)
+    rows = [line.split(" ||| ") for line in result.stdout.removesuffix("\n").split("\n")]
     assert [int(row[0]) for row in rows] == [0, 0, 1, 2, 2, 3, 3, 4, 5, 5]
     assert rows[2] == ["1", "", "0.000000"]
     assert float(rows[3][2]) >= float(rows[4][2])
@@ -74,33 +74,33 @@ def test_nothing_in_a_translation_ends_a_line(capsysbinary):
             *translations_as_json([translation]),
         ]
     )
-    plain, n_best, as_object, rest = capsysbinary.readouterr().out.decode().split("\n")
+    plain, n_best, as_object, remainder = capsysbinary.readouterr().out.decode().split("\n")
     assert plain == "a b c d\u2028e\x85f"
     assert n_best == f"0 ||| {plain} ||| -1.500000"
     assert len(as_object.splitlines()) == 1
     assert json.loads(as_object)["text"] == text
-    assert rest == ""
+    assert remainder == ""
 
 
-def test_sampling_depends_on_the_seed_alone(call, model, text):
-    options = ("translate", model, text, "--method", "sample", "--max-extra", 5)
+def test_sampling_depends_on_the_seed_alone(call, model, file):
+    options = ("translate", model, file, "--method", "sample", "--max-extra", 5)
     first, again, other = (call(*options, "--seed", seed).stdout for seed in (3, 3, 4))
     assert first == again != other
 
 
-def test_bfloat16_translates_too(call, model, text):
-    done = call("translate", model, text, "--precision", "bfloat16", "--max-extra", 5)
-    assert (done.exit_code, done.stdout.count("\n")) == (0, 6)
-    assert {each.dtype for each in load(model, "bfloat16").bundle.model.parameters()} == {torch.bfloat16}
+def test_bfloat16_translates_too(call, model, file):
+    result = call("translate", model, file, "--precision", "bfloat16", "--max-extra", 5)
+    assert (result.exit_code, result.stdout.count("\n")) == (0, 6)
+    assert {parameter.dtype for parameter in load(model, "bfloat16").bundle.model.parameters()} == {torch.bfloat16}
 
 
-def test_a_long_line_is_split_or_refused(call, model, text):
-    text.write_bytes(b"Yes.\n" + b"ball " * 99 + b"\nNo.\n")
-    done = call("translate", model, "in.txt", "--too-long", "refuse")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert "in.txt: source: this model takes 31 pieces a line, line 2 has" in done.stderr
-    done = call("translate", model, "in.txt", "--json", "--max-extra", 2)
-    first, second, third = (json.loads(line)["notes"] for line in done.stdout.splitlines())
+def test_a_long_line_is_split_or_refused(call, model, file):
+    file.write_bytes(b"Yes.\n" + b"ball " * 99 + b"\nNo.\n")
+    result = call("translate", model, "in.txt", "--too-long", "refuse")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "in.txt: source: this model takes 31 pieces a line, line 2 has" in result.stderr
+    result = call("translate", model, "in.txt", "--json", "--max-extra", 2)
+    first, second, third = (json.loads(line)["notes"] for line in result.stdout.splitlines())
     assert (first, third) == ([], [])
     assert second[0].startswith("split into ")
 
@@ -114,19 +114,19 @@ def test_a_long_line_is_split_or_refused(call, model, text):
         (gzip.compress(b"Yes.\n" * 999, mtime=0)[:-9], "in.txt:"),
     ],
 )
-def test_text_that_cannot_be_read_names_file_and_line(call, model, text, content: bytes, message: str):
-    text.write_bytes(content)
-    done = call("translate", model, "in.txt")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"pellucid: {message}")
-    assert done.stderr.count("\n") == 1
+def test_text_that_cannot_be_read_names_file_and_line(call, model, file, content: bytes, message: str):
+    file.write_bytes(content)
+    result = call("translate", model, "in.txt")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"pellucid: {message}")
+    assert result.stderr.count("\n") == 1
 
 
-def test_damaged_standard_input_is_told_by_a_process_of_its_own(shell, model):
-    done = shell("translate", model, given=b"Yes.\nS\xed.\n")
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert b"-:2:2: byte 0xED is not UTF-8" in done.stderr
-    assert b"Traceback" not in done.stderr
+def test_damaged_standard_input_is_refused_by_a_process_of_its_own(shell, model):
+    result = shell("translate", model, stdin=b"Yes.\nS\xed.\n")
+    assert (result.returncode, result.stdout) == (2, b"")
+    assert b"-:2:2: byte 0xED is not UTF-8" in result.stderr
+    assert b"Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -141,13 +141,13 @@ def test_damaged_standard_input_is_told_by_a_process_of_its_own(shell, model):
         (["--bean", "2"], "No such option: --bean"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(call, model, text, options: list[str], message: str):
-    done = call("translate", model, text, *options)
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert message in done.stderr
+def test_options_that_make_no_sense_are_refused(call, model, file, options: list[str], message: str):
+    result = call("translate", model, file, *options)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
 
 
-def test_what_is_not_there_is_named(call, model, tmp_path):
+def test_a_missing_file_or_model_is_named(call, model, tmp_path):
     cases = {
         (model, "nowhere.txt"): "nowhere.txt: no such file or directory",
         (model, tmp_path): f"{tmp_path}: is a directory",
@@ -157,29 +157,29 @@ def test_what_is_not_there_is_named(call, model, tmp_path):
         (model.parent, "-"): f"is a run, not a model; did you mean {model}?",
     }
     for words, message in cases.items():
-        done = call("translate", *words)
-        assert (done.exit_code, done.stdout) == (2, ""), done.stderr
-        assert message in done.stderr
+        result = call("translate", *words)
+        assert (result.exit_code, result.stdout) == (2, ""), result.stderr
+        assert message in result.stderr
 
 
-def test_a_damaged_model_translates_nothing(shell, model, text, tmp_path):
+def test_a_damaged_model_translates_nothing(shell, model, file, tmp_path):
     shutil.copytree(model, tmp_path / "damaged")
     weights = bytearray((model / "model.safetensors").read_bytes())
     weights[-5] ^= 1
     (tmp_path / "damaged" / "model.safetensors").write_bytes(weights)
-    done = shell("translate", "damaged", text)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert b"damaged is damaged: model.safetensors was changed after it was written" in done.stderr
-    assert b"Traceback" not in done.stderr
+    result = shell("translate", "damaged", file)
+    assert (result.returncode, result.stdout) == (2, b"")
+    assert b"damaged is damaged: model.safetensors was changed after it was written" in result.stderr
+    assert b"Traceback" not in result.stderr
 
 
 def test_an_empty_file_gives_no_line(call, model, tmp_path):
     (tmp_path / "empty").write_bytes(b"")
-    done = call("translate", model, "empty")
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
+    result = call("translate", model, "empty")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
 
 
-def test_a_reader_that_stops_is_no_failure(model, tmp_path):
+def test_a_closed_pipe_is_no_failure(model, tmp_path):
     (tmp_path / "many").write_text("\n" * 300_000, encoding="utf-8")
     command = [sys.executable, "-m", "pellucid", "translate", str(model), "many"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -194,7 +194,7 @@ def test_a_reader_that_stops_is_no_failure(model, tmp_path):
         assert process.wait() == 141
 
 
-def test_what_was_printed_before_an_interruption_is_whole_lines(model, tmp_path):
+def test_only_whole_lines_are_printed_before_an_interruption(model, tmp_path):
     command = [sys.executable, "-m", "pellucid", "translate", str(model), "--block", "1", "--engine", "torch"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     (tmp_path / "many").write_text("Where is the house?\n" * 9999, encoding="utf-8")
@@ -203,77 +203,79 @@ def test_what_was_printed_before_an_interruption_is_whole_lines(model, tmp_path)
         while (tmp_path / "out").stat().st_size < 99:
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate()
+        _, messages = process.communicate()
     assert process.returncode == 130
-    assert b"Traceback" not in said
-    found = (tmp_path / "out").read_text(encoding="utf-8")
-    assert found.endswith("\n")
-    [text] = {*found.splitlines()}
+    assert b"Traceback" not in messages
+    output = (tmp_path / "out").read_text(encoding="utf-8")
+    assert output.endswith("\n")
+    [text] = {*output.splitlines()}
     assert load(model).translate(["Where is the house?"])[0].text == text
 
 
-def test_terms_prefixes_and_alignments_reach_the_search(call, model, text, tmp_path):
+def test_terms_prefixes_and_alignments_reach_the_search(call, model, file, tmp_path):
     (tmp_path / "terms.tsv").write_text("ball\tbola\nhouse\tcasa\n", encoding="utf-8")
     (tmp_path / "prefix.txt").write_text("La\n\n\nSí\n\nEl\n", encoding="utf-8")
     options = ["--terms", "terms.tsv", "--prefix", "prefix.txt", "--alignments", "align.txt"]
-    done = call("translate", model, text, *options)
-    assert (done.exit_code, done.stderr) == (0, "")
-    found = done.stdout.split("\n")[:-1]
-    assert found[0].startswith("La")
-    assert "bola" in found[0]
-    assert "casa" in found[2].lower()
-    assert (found[3][:2], found[5][:2]) == ("Sí", "El")
+    result = call("translate", model, file, *options)
+    assert (result.exit_code, result.stderr) == (0, "")
+    translations = result.stdout.split("\n")[:-1]
+    assert translations[0].startswith("La")
+    assert "bola" in translations[0]
+    assert "casa" in translations[2].lower()
+    assert (translations[3][:2], translations[5][:2]) == ("Sí", "El")
     rows = (tmp_path / "align.txt").read_text(encoding="utf-8").split("\n")[:-1]
     assert len(rows) == len(LINES)
     assert (rows[1], rows[4]) == ("", "")
-    for row, source, target in zip(rows, LINES, found, strict=True):
+    for row, source, target in zip(rows, LINES, translations, strict=True):
         for link in row.split():
             i, j = map(int, link.split("-"))
             assert i < len(source.split())
             assert j < len(target.split())
 
 
-def test_a_line_that_cannot_be_translated_as_asked_is_named_and_the_others_are_translated(call, model, tmp_path):
+def test_a_line_with_too_many_terms_is_named_and_the_other_lines_are_translated(call, model, tmp_path):
     file, terms = tmp_path / "lines", tmp_path / "terms"
     file.write_text("Yes.\nThe ball.\nYes.\n", encoding="utf-8")
     terms.write_text(f"ball\t{'bola y ' * 9}bola\n", encoding="utf-8")
-    done = call("translate", model, str(file), "--terms", str(terms), "--max-extra", "3", "--json")
-    first, odd, last = map(json.loads, done.stdout.splitlines())
-    assert done.exit_code == 0
+    result = call("translate", model, str(file), "--terms", str(terms), "--max-extra", "3", "--json")
+    first, odd, last = map(json.loads, result.stdout.splitlines())
+    assert result.exit_code == 0
     assert first == last
     assert (odd["text"], odd["stop"], odd["score"]) == ("The ball.", "failed", None)
-    assert done.stderr.startswith(f"pellucid: {file}: line 2 is not translated and stays as it is: its 1 terms take ")
-    assert done.stderr.count("\n") == 1
+    assert result.stderr.startswith(f"pellucid: {file}: line 2 is not translated and stays as it is: its 1 terms take ")
+    assert result.stderr.count("\n") == 1
 
 
-def test_a_file_of_terms_that_is_none_is_refused_and_nothing_is_written(call, model, text, tmp_path):
+def test_a_file_that_holds_no_terms_is_refused_and_nothing_is_written(call, model, file, tmp_path):
     (tmp_path / "terms.tsv").write_text("ball bola\n", encoding="utf-8")
-    done = call("translate", model, text, "--terms", "terms.tsv", "--alignments", "align.txt")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert "terms.tsv:1 has 1 columns, expected 2" in done.stderr
+    result = call("translate", model, file, "--terms", "terms.tsv", "--alignments", "align.txt")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "terms.tsv:1 has 1 columns, expected 2" in result.stderr
     assert not (tmp_path / "align.txt").exists()
     (tmp_path / "short.txt").write_text("La\n", encoding="utf-8")
-    done = call("translate", model, text, "--prefix", "short.txt")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert "short.txt has 1 lines" in done.stderr
+    result = call("translate", model, file, "--prefix", "short.txt")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "short.txt has 1 lines" in result.stderr
 
 
-def test_models_that_translate_together_need_one_vocabulary(call, model, text):
-    done = call("translate", model, text, "--with", model, "--max-extra", 5)
-    alone = call("translate", model, text, "--engine", "torch", "--max-extra", 5)
-    assert (done.exit_code, done.stdout) == (0, alone.stdout)
-    refused = call("translate", model, text, "--with", model, "--engine", "ctranslate2")
+def test_models_that_translate_together_need_one_vocabulary(call, model, file):
+    result = call("translate", model, file, "--with", model, "--max-extra", 5)
+    single = call("translate", model, file, "--engine", "torch", "--max-extra", 5)
+    assert (result.exit_code, result.stdout) == (0, single.stdout)
+    refused = call("translate", model, file, "--with", model, "--engine", "ctranslate2")
     assert refused.exit_code == 2
     assert "several models translate together with engine = 'torch' only" in refused.stderr
 
 
-def test_every_engine_gives_the_same_text(call, model, text):
-    found = {engine: call("translate", model, text, "--engine", engine) for engine in ("torch", "ctranslate2", "auto")}
-    assert {done.exit_code for done in found.values()} == {0}
-    assert len({done.stdout for done in found.values()}) == 1
-    assert call("translate", model, text, "--precision", "int8").exit_code == 0
-    assert "engine is 'onnx'" in call("translate", model, text, "--engine", "onnx").stderr
-    assert "precision is 'int8'" in call("translate", model, text, "--engine", "torch", "--precision", "int8").stderr
+def test_every_engine_gives_the_same_text(call, model, file):
+    results = {
+        engine: call("translate", model, file, "--engine", engine) for engine in ("torch", "ctranslate2", "auto")
+    }
+    assert {result.exit_code for result in results.values()} == {0}
+    assert len({result.stdout for result in results.values()}) == 1
+    assert call("translate", model, file, "--precision", "int8").exit_code == 0
+    assert "engine is 'onnx'" in call("translate", model, file, "--engine", "onnx").stderr
+    assert "precision is 'int8'" in call("translate", model, file, "--engine", "torch", "--precision", "int8").stderr
 
 
 @pytest.mark.parametrize("command", ["translate", "score", "evaluate"])
@@ -285,14 +287,14 @@ def test_every_engine_gives_the_same_text(call, model, text):
         ("cuda:1", "device is 'cuda:1', and torch finds no CUDA device here"),
     ],
 )
-def test_a_device_that_is_not_there_is_refused(call, model, text, monkeypatch, command, device, message):
+def test_a_missing_device_is_refused(call, model, file, monkeypatch, command, device, message):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    files = {"translate": [text], "score": ["--source", text, "--target", text]}
-    files["evaluate"] = ["--source", text, "--reference", text]
+    files = {"translate": [file], "score": ["--source", file, "--target", file]}
+    files["evaluate"] = ["--source", file, "--reference", file]
     refused = call(command, model, *files[command], "--device", device)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert message in " ".join(refused.stderr.split())
 
 
-def test_the_processor_is_a_device_by_name(call, model, text):
-    assert call("translate", model, text, "--device", "cpu").stdout == call("translate", model, text).stdout
+def test_the_processor_is_a_device_by_name(call, model, file):
+    assert call("translate", model, file, "--device", "cpu").stdout == call("translate", model, file).stdout

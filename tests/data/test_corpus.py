@@ -26,20 +26,20 @@ LINE = st.text(st.one_of(NASTY, PLAIN), max_size=12).filter(lambda line: not lin
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("corpus")
 
 
-def written(path: Path, data: bytes) -> Path:
+def write_file(path: Path, data: bytes) -> Path:
     path.write_bytes(data)
     return path
 
 
 @st.composite
 def files(draw: st.DrawFn, lines: list[str], end: str) -> bytes:
-    """One of the many files that say the same lines: BOM or none, a last line end or none, plain or gzip members."""
-    last = end if not lines or not lines[-1] or draw(st.booleans()) else ""
-    data = (end.join(lines) + (last if lines else "")).encode()
+    """Draw one of the many files with these lines: BOM or none, a last line end or none, plain or gzip members."""
+    last_end = end if not lines or not lines[-1] or draw(st.booleans()) else ""
+    data = (end.join(lines) + (last_end if lines else "")).encode()
     if draw(st.booleans()) or (lines and lines[0].startswith("\ufeff")):
         data = b"\xef\xbb\xbf" + data
     if not draw(st.booleans()):
@@ -50,17 +50,17 @@ def files(draw: st.DrawFn, lines: list[str], end: str) -> bytes:
 
 @law
 @given(st.data(), st.lists(LINE, max_size=7), st.sampled_from(["\n", "\r\n"]))
-def test_a_line_ends_at_a_line_feed_and_nowhere_else(place: Path, data: st.DataObject, lines: list[str], end: str):
-    path = written(place / "lines", data.draw(files(lines, end)))
+def test_a_line_ends_at_a_line_feed_and_nowhere_else(folder: Path, data: st.DataObject, lines: list[str], end: str):
+    path = write_file(folder / "lines", data.draw(files(lines, end)))
     assert list(read_lines(path)) == lines
 
 
 @law
 @given(st.data(), st.lists(LINE, max_size=7), st.sampled_from(["\n", "\r\n"]), st.integers(1, 9))
 def test_lines_are_the_same_in_blocks_of_any_size(
-    place: Path, data: st.DataObject, lines: list[str], end: str, size: int
+    folder: Path, data: st.DataObject, lines: list[str], end: str, size: int
 ):
-    path = written(place / "blocks", data.draw(files(lines, end)))
+    path = write_file(folder / "blocks", data.draw(files(lines, end)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(corpus, "_BLOCK", size)
         assert list(read_lines(path)) == lines
@@ -68,19 +68,19 @@ def test_lines_are_the_same_in_blocks_of_any_size(
 
 @law
 @given(st.data(), st.lists(st.tuples(LINE, LINE), min_size=1, max_size=7), st.sampled_from(["\n", "\r\n"]))
-def test_pairs_are_never_shifted(place: Path, data: st.DataObject, rows: list[tuple[str, str]], end: str):
-    source = written(place / "source", data.draw(files([row[0] for row in rows], "\n")))
-    target = written(place / "target", data.draw(files([row[1] for row in rows], end)))
-    kept = [
+def test_pairs_are_never_shifted(folder: Path, data: st.DataObject, rows: list[tuple[str, str]], end: str):
+    source = write_file(folder / "source", data.draw(files([row[0] for row in rows], "\n")))
+    target = write_file(folder / "target", data.draw(files([row[1] for row in rows], end)))
+    expected = [
         (i, *row) for i, row in enumerate(rows, 1) if row[0].strip() and row[1].strip() and len(max(row, key=len)) < 9
     ]
-    if not kept:
+    if not expected:
         with pytest.raises(ValueError, match=r"no sentence pair in .*source and .*target"):
             read_pairs(source, target, max_characters=8)
         return
     pairs = read_pairs(source, target, max_characters=8)
-    assert list(zip(pairs.lines, pairs.sources, pairs.targets, strict=True)) == kept
-    assert pairs.skipped.counts.total() == len(rows) - len(kept)
+    assert list(zip(pairs.lines, pairs.sources, pairs.targets, strict=True)) == expected
+    assert pairs.skipped.counts.total() == len(rows) - len(expected)
 
 
 @law
@@ -89,17 +89,17 @@ def test_pairs_are_never_shifted(place: Path, data: st.DataObject, rows: list[tu
     st.integers(0, 2),
     st.sampled_from([b"\0", b"\xff", b"\x80", b"\xed\xa0\x80", b"\xc3"]),
 )
-def test_bytes_that_are_no_text_are_named_by_file_and_line(place: Path, lines: list[str], bad: int, byte: bytes):
+def test_bytes_that_are_no_text_are_named_by_file_and_line(folder: Path, lines: list[str], bad_index: int, byte: bytes):
     raw = [line.encode() for line in lines]
-    raw[bad] += byte
-    source, target = written(place / "bad", b"\n".join(raw)), written(place / "good", b"x\n" * len(lines))
+    raw[bad_index] += byte
+    source, target = write_file(folder / "bad", b"\n".join(raw)), write_file(folder / "good", b"x\n" * len(lines))
     for pair in ((source, target), (target, source)):
-        with pytest.raises(ValueError, match=re.escape(f"{source}:{bad + 1}:")):
+        with pytest.raises(ValueError, match=re.escape(f"{source}:{bad_index + 1}:")):
             read_pairs(*pair, max_characters=100)
 
 
 def first_bad_line(data: bytes) -> int | None:
-    """What the contract says of bytes that are not gzip, computed another way."""
+    """Return the number of the first line that breaks the contract in bytes that are not gzip, or None."""
     for number, raw in enumerate(data.split(b"\n"), start=1):
         if b"\0" in raw or b"\xff" in raw or b"\xfe" in raw or "\ufffd" in raw.decode(errors="replace"):
             return number
@@ -111,9 +111,9 @@ def first_bad_line(data: bytes) -> int | None:
 @example(b"hi\n\0")
 @example(b"\xff\xfeh\0i\0\n\0")
 @example(b"\xef\xbb\xbf")
-def test_any_bytes_give_their_lines_or_a_message_with_file_and_line(place: Path, data: bytes):
+def test_any_bytes_give_their_lines_or_a_message_with_file_and_line(folder: Path, data: bytes):
     assume(not data.startswith(b"\x1f\x8b") and "\ufffd".encode() not in data)
-    path = written(place / "any", data)
+    path = write_file(folder / "any", data)
     if bad := first_bad_line(data):
         with pytest.raises(ValueError, match=re.escape(f"{path}:{bad}:")):
             list(read_lines(path))
@@ -124,33 +124,39 @@ def test_any_bytes_give_their_lines_or_a_message_with_file_and_line(place: Path,
 
 @law
 @given(st.integers(0, 9), st.integers(0, 9), st.booleans())
-def test_unequal_files_are_refused_with_both_counts(place: Path, left: int, right: int, end: bool):
-    source = written(place / "left", b"\n".join([b"a"] * left) + b"\n" * (end and left > 0))
-    target = written(place / "right", b"b\n" * right)
-    if left == right:
-        if left:
-            assert len(read_pairs(source, target, max_characters=5)) == left
+def test_unequal_files_are_refused_with_both_counts(
+    folder: Path, source_count: int, target_count: int, blank_end: bool
+):
+    source = write_file(folder / "left", b"\n".join([b"a"] * source_count) + b"\n" * (blank_end and source_count > 0))
+    target = write_file(folder / "right", b"b\n" * target_count)
+    if source_count == target_count:
+        if source_count:
+            assert len(read_pairs(source, target, max_characters=5)) == source_count
         return
-    with pytest.raises(ValueError, match=re.escape(f"{source} has {left} lines and {target} has {right}")):
+    with pytest.raises(
+        ValueError, match=re.escape(f"{source} has {source_count} lines and {target} has {target_count}")
+    ):
         read_pairs(source, target, max_characters=5)
 
 
-def test_unequal_files_come_with_a_place_to_look(tmp_path: Path):
-    target = written(tmp_path / "t", b"one\ntwo\nthree\nfour\n")
-    source = written(tmp_path / "s", "uno\ndos\u2028tres\ncuatro\n".encode())
+def test_a_message_about_unequal_files_names_a_line_to_look_at(tmp_path: Path):
+    target = write_file(tmp_path / "t", b"one\ntwo\nthree\nfour\n")
+    source = write_file(tmp_path / "s", "uno\ndos\u2028tres\ncuatro\n".encode())
     with pytest.raises(ValueError, match=r"Look at .*s:2: it has U\+2028, which some programs take for a line end"):
         read_pairs(source, target, max_characters=99)
-    source = written(tmp_path / "s", b"uno\n\ndos\ntres\ncuatro\n")
+    source = write_file(tmp_path / "s", b"uno\n\ndos\ntres\ncuatro\n")
     with pytest.raises(ValueError, match=r"Look at .*s:2: it is empty"):
         read_pairs(source, target, max_characters=99)
-    source = written(tmp_path / "s", b"uno\ndos\n")
-    with pytest.raises(ValueError, match=r"has 2 lines and .* has 4: .* Compare the last pairs"):
+    source = write_file(tmp_path / "s", b"uno\ndos\n")
+    with pytest.raises(
+        ValueError, match=r"has 2 lines and .* has 4: .* Only the counts are known: .*s ends after line 2, "
+    ):
         read_pairs(source, target, max_characters=99)
 
 
-def test_what_is_skipped_is_counted_by_reason_and_named(tmp_path: Path):
-    source = written(tmp_path / "s", "a\n\nc\nd\n \u00a0\u2028\nfffff\ng\n".encode())
-    target = written(tmp_path / "t", b"A\nB\n\nDDDDDDD\nE\nF\nG")
+def test_skipped_pairs_are_counted_by_reason_and_named(tmp_path: Path):
+    source = write_file(tmp_path / "s", "a\n\nc\nd\n \u00a0\u2028\nfffff\ng\n".encode())
+    target = write_file(tmp_path / "t", b"A\nB\n\nDDDDDDD\nE\nF\nG")
     pairs = read_pairs(source, target, max_characters=4)
     assert (pairs.sources, pairs.targets, list(pairs.lines)) == (["a", "g"], ["A", "G"], [1, 7])
     assert pairs.skipped.counts == {
@@ -167,7 +173,7 @@ def test_what_is_skipped_is_counted_by_reason_and_named(tmp_path: Path):
 
 
 def test_only_the_first_skipped_pairs_are_named(tmp_path: Path):
-    path = written(tmp_path / "p.tsv", b"\tx\n" * 11 + b"y\tz\n")
+    path = write_file(tmp_path / "p.tsv", b"\tx\n" * 11 + b"y\tz\n")
     skipped = read_pairs(path, max_characters=7).skipped
     assert skipped.counts.total() == 11
     assert len(skipped.examples) == 5
@@ -175,66 +181,69 @@ def test_only_the_first_skipped_pairs_are_named(tmp_path: Path):
 
 
 def test_messages_say_what_to_do(tmp_path: Path):
-    def message(data: bytes) -> str:
+    def read_message(data: bytes) -> str:
         with pytest.raises(ValueError, match="f:") as caught:
-            list(read_lines(written(tmp_path / "f", data)))
+            list(read_lines(write_file(tmp_path / "f", data)))
         return str(caught.value).removeprefix(str(tmp_path / "f"))
 
-    assert message("fine\ncafé\n".encode("cp1252")) == (
+    assert read_message("fine\ncafé\n".encode("cp1252")) == (
         ":2:4: byte 0xE9 is not UTF-8 (Windows-1252 would read 'é'); "
         "if that is what it is, convert the file: iconv -f WINDOWS-1252 -t UTF-8"
     )
-    assert message("hi\n".encode("utf-16")) == ":1: the file is UTF-16, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8"
-    assert "is UTF-16, not UTF-8" in message(b"\xfe\xff\0h\0i")
-    assert "is UTF-32, not UTF-8" in message("hi\n".encode("utf-32"))
-    assert message(b"a\nb\0").startswith(":2: a NUL byte; ")
+    assert (
+        read_message("hi\n".encode("utf-16"))
+        == ":1: the file is UTF-16, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8"
+    )
+    assert "is UTF-16, not UTF-8" in read_message(b"\xfe\xff\0h\0i")
+    assert "is UTF-32, not UTF-8" in read_message("hi\n".encode("utf-32"))
+    assert read_message(b"a\nb\0").startswith(":2: a NUL byte; ")
     whole = gzip.compress(b"a line\n" * 1000)
-    assert message(whole[:-9]).startswith(":")
-    assert "the gzip file is damaged or cut short" in message(whole[:-9])
-    assert "the gzip file is damaged or cut short" in message(whole[:-8] + b"\1" * 8)
-    assert "the gzip file is damaged or cut short" in message(whole[:15] + b"\xff\xff" + whole[17:])
+    assert read_message(whole[:-9]).startswith(":")
+    assert "the gzip file is damaged or cut short" in read_message(whole[:-9])
+    assert "the gzip file is damaged or cut short" in read_message(whole[:-8] + b"\1" * 8)
+    assert "the gzip file is damaged or cut short" in read_message(whole[:15] + b"\xff\xff" + whole[17:])
 
 
 def test_a_line_without_end_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(corpus, "LONGEST_LINE", 1000)
-    path = written(tmp_path / "f", gzip.compress(b"short\n" + b"x" * 1001))
+    path = write_file(tmp_path / "f", gzip.compress(b"short\n" + b"x" * 1001))
     with pytest.raises(ValueError, match=r"f:2: a line of more than 1,000 bytes"):
         list(read_lines(path))
-    assert [len(line) for line in read_lines(written(path, b"x" * 1000))] == [1000]
+    assert [len(line) for line in read_lines(write_file(path, b"x" * 1000))] == [1000]
 
 
 def test_lines_come_one_at_a_time(tmp_path: Path):
-    lines = read_lines(written(tmp_path / "f", b"first\nsecond\n\xff\n"))
+    lines = read_lines(write_file(tmp_path / "f", b"first\nsecond\n\xff\n"))
     assert (next(lines), next(lines)) == ("first", "second")
     with pytest.raises(ValueError, match="f:3:1: byte 0xFF"):
         next(lines)
 
 
 def test_a_dash_is_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def typed(data: bytes) -> None:
+    def type_input(data: bytes) -> None:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data)), encoding="cp1252"))
 
-    typed(gzip.compress("größe\r\nzwei".encode()))
+    type_input(gzip.compress("größe\r\nzwei".encode()))
     assert list(read_lines("-")) == ["größe", "zwei"]
-    typed(b"uno\tone\n")
+    type_input(b"uno\tone\n")
     assert read_pairs("-", max_characters=9).targets == ["one"]
-    typed(b"uno\ndos\n")
-    assert read_pairs("-", written(tmp_path / "t", b"one\ntwo\n"), max_characters=9).sources == ["uno", "dos"]
+    type_input(b"uno\ndos\n")
+    assert read_pairs("-", write_file(tmp_path / "t", b"one\ntwo\n"), max_characters=9).sources == ["uno", "dos"]
     with pytest.raises(ValueError, match="cannot both be standard input"):
         read_pairs("-", "-", max_characters=9)
 
 
 def test_tsv_has_two_columns_and_no_quoting(tmp_path: Path):
-    path = written(tmp_path / "p.tsv.gz", gzip.compress(b'"He said\tno"\r\nit"s\t""\n'))
+    path = write_file(tmp_path / "p.tsv.gz", gzip.compress(b'"He said\tno"\r\nit"s\t""\n'))
     pairs = read_pairs(path, max_characters=99)
     assert (pairs.sources, pairs.targets) == (['"He said', 'it"s'], ['no"', '""'])
     for row, columns in ((b"a\tb\tc", 3), (b"ab", 1), (b"", 1)):
         with pytest.raises(ValueError, match=rf"p\.tsv:2: {columns} columns, expected 2"):
-            read_pairs(written(tmp_path / "p.tsv", b"x\ty\n" + row + b"\n"), max_characters=99)
+            read_pairs(write_file(tmp_path / "p.tsv", b"x\ty\n" + row + b"\n"), max_characters=99)
 
 
 def test_jsonl_has_a_source_and_a_target(tmp_path: Path):
-    path = written(tmp_path / "p.JSONL", '{"source": "a\\tb", "id": 7, "target": "\\u00e9\u2028"}\n'.encode())
+    path = write_file(tmp_path / "p.JSONL", '{"source": "a\\tb", "id": 7, "target": "\\u00e9\u2028"}\n'.encode())
     pairs = read_pairs(path, max_characters=99)
     assert (pairs.sources, pairs.targets) == (["a\tb"], ["é\u2028"])
 
@@ -253,29 +262,31 @@ def test_jsonl_has_a_source_and_a_target(tmp_path: Path):
         ('{"source": "a", "target": "\\ud83d"}', r"U\+D83D inside a sentence"),
     ],
 )
-def test_jsonl_of_another_form_is_refused_by_file_and_line(tmp_path: Path, row: str, problem: str):
-    path = written(tmp_path / "p.jsonl", f'{{"source": "a", "target": "b"}}\n{row}\n'.encode())
+def test_unsound_jsonl_is_refused_by_file_and_line(tmp_path: Path, row: str, problem: str):
+    path = write_file(tmp_path / "p.jsonl", f'{{"source": "a", "target": "b"}}\n{row}\n'.encode())
     with pytest.raises(ValueError, match=rf"p\.jsonl:2: {problem}"):
         read_pairs(path, max_characters=99)
 
 
 def test_files_that_hold_no_pairs_are_refused(tmp_path: Path):
-    empty = written(tmp_path / "empty.tsv", b"")
+    empty = write_file(tmp_path / "empty.tsv", b"")
     with pytest.raises(ValueError, match=r"no sentence pair in .*empty\.tsv: there is no line in it"):
         read_pairs(empty, max_characters=9)
     with pytest.raises(ValueError, match=r"must be \.tsv or \.jsonl"):
         read_pairs(tmp_path / "train.en", max_characters=9)
     with pytest.raises(FileNotFoundError, match="absent"):
-        read_pairs(tmp_path / "absent", written(tmp_path / "t", b""), max_characters=9)
+        read_pairs(tmp_path / "absent", write_file(tmp_path / "t", b""), max_characters=9)
     with pytest.raises(OSError, match=str(tmp_path)):
         list(read_lines(tmp_path))
 
 
 def test_the_fingerprint_is_of_the_text_alone(tmp_path: Path):
     plain = read_pairs(
-        written(tmp_path / "s", b"a\n\nb\n"), written(tmp_path / "t.gz", gzip.compress(b"A\nx\nB")), max_characters=9
+        write_file(tmp_path / "s", b"a\n\nb\n"),
+        write_file(tmp_path / "t.gz", gzip.compress(b"A\nx\nB")),
+        max_characters=9,
     )
-    tabs = read_pairs(written(tmp_path / "p.tsv", b"a\tA\r\nb\tB\r\n"), max_characters=9)
+    tabs = read_pairs(write_file(tmp_path / "p.tsv", b"a\tA\r\nb\tB\r\n"), max_characters=9)
     assert (
         fingerprint_pairs(plain)
         == fingerprint_pairs(tabs)
@@ -285,7 +296,7 @@ def test_the_fingerprint_is_of_the_text_alone(tmp_path: Path):
     assert fingerprint_pairs(tabs) != fingerprint_pairs(SentencePairs.from_lists(["A", "B"], ["a", "b"]))
 
 
-def test_pairs_from_memory_know_their_place():
+def test_pairs_from_memory_are_named_by_their_number():
     assert SentencePairs.from_lists(["a", "b"], ["A", "B"]).file_line(1, "source") == "pair:2"
     with pytest.raises(ValueError, match="2 source and 1 target sentences do not make pairs"):
         SentencePairs.from_lists(["a", "b"], ["A"])
@@ -329,47 +340,47 @@ def test_real_corpora_keep_their_counts(pellucid_data: Path):
     "name", ["m.tmx", "M.TMX.gz", "a.xlf", "a.xliff", "a.csv", "a.po", "a.srt", "a.html", "a.json"]
 )
 def test_a_file_whose_lines_are_not_sentences_is_refused_by_its_name(tmp_path: Path, name: str):
-    path, plain = written(tmp_path / name, b"one\ntwo\n"), written(tmp_path / "plain.po.txt", b"uno\ndos\n")
-    for files in ((path, plain), (plain, path), (path, None), (path, path)):
+    path, plain = write_file(tmp_path / name, b"one\ntwo\n"), write_file(tmp_path / "plain.po.txt", b"uno\ndos\n")
+    for paths in ((path, plain), (plain, path), (path, None), (path, path)):
         with pytest.raises(ValueError, match=f"{name} is .*: its lines are not sentences; export it as plain text"):
-            read_pairs(*files, max_characters=9)
+            read_pairs(*paths, max_characters=9)
 
 
 @pytest.mark.parametrize("begin", ["\ufeff<?xml version='1.0'?>", " <!DOCTYPE html>", "<tmx version='1.4'>", "WEBVTT"])
 def test_markup_is_recognised_by_its_first_line_whatever_the_file_is_called(tmp_path: Path, begin: str):
-    path = written(tmp_path / "m.txt", gzip.compress(f"{begin}\ntwo\n".encode()))
-    plain = written(tmp_path / "p.txt", b"uno\ndos\n")
-    for files in ((path, plain), (plain, path)):
+    path = write_file(tmp_path / "m.txt", gzip.compress(f"{begin}\ntwo\n".encode()))
+    plain = write_file(tmp_path / "p.txt", b"uno\ndos\n")
+    for paths in ((path, plain), (plain, path)):
         with pytest.raises(ValueError, match=r"m\.txt:1: .* begins a file of markup: its lines are not sentences"):
-            read_pairs(*files, max_characters=99)
+            read_pairs(*paths, max_characters=99)
 
 
 def test_tags_within_sentences_are_text(tmp_path: Path):
-    path = written(tmp_path / "t.txt", b"<b>one</b>\n<?xml in the middle\n")
-    assert len(read_pairs(path, written(tmp_path / "u.txt", b"<b>uno</b>\ndos\n"), max_characters=99)) == 2
+    path = write_file(tmp_path / "t.txt", b"<b>one</b>\n<?xml in the middle\n")
+    assert len(read_pairs(path, write_file(tmp_path / "u.txt", b"<b>uno</b>\ndos\n"), max_characters=99)) == 2
 
 
 def test_an_archive_is_named(tmp_path: Path):
     with pytest.raises(ValueError, match=r"a\.txt is an archive or an office document \(ZIP\); unpack it"):
-        list(read_lines(written(tmp_path / "a.txt", b"PK\x03\x04\0\0")))
+        list(read_lines(write_file(tmp_path / "a.txt", b"PK\x03\x04\0\0")))
 
 
 def test_one_file_on_both_sides_is_refused(tmp_path: Path):
-    path = written(tmp_path / "a.txt", b"one\n")
+    path = write_file(tmp_path / "a.txt", b"one\n")
     (tmp_path / "b.txt").hardlink_to(path)
     for other in (path, str(path), tmp_path / "b.txt"):
         with pytest.raises(
             ValueError, match=r"source and target are one file, .*a\.txt; name the file of translations"
         ):
             read_pairs(path, other, max_characters=9)
-    pairs = written(tmp_path / "a.tsv", b"one\tuno\n")
+    pairs = write_file(tmp_path / "a.tsv", b"one\tuno\n")
     with pytest.raises(ValueError, match=r"a\.tsv is a file of pairs by its name; give it alone"):
         read_pairs(path, pairs, max_characters=9)
 
 
 @pytest.mark.parametrize("header", ["source\ttarget", "SRC\tTGT", "en\tes", "en-US\tde_DE", "English\tSpanish"])
 def test_a_header_is_no_pair(tmp_path: Path, header: str):
-    path = written(tmp_path / "p.tsv", f"{header}\none\tuno\n".encode())
+    path = write_file(tmp_path / "p.tsv", f"{header}\none\tuno\n".encode())
     with pytest.raises(ValueError, match=r"p\.tsv:1: .* looks like a header; remove that line"):
         read_pairs(path, max_characters=99)
 
@@ -378,45 +389,67 @@ def test_a_header_is_no_pair(tmp_path: Path, header: str):
     "pair", ["source\tfuente", "is\tes", "no\tno", "English\tinglés", "Translation.\tÜbersetzung."]
 )
 def test_a_pair_of_words_is_no_header(tmp_path: Path, pair: str):
-    assert len(read_pairs(written(tmp_path / "p.tsv", f"{pair}\n".encode()), max_characters=99)) == 1
+    assert len(read_pairs(write_file(tmp_path / "p.tsv", f"{pair}\n".encode()), max_characters=99)) == 1
 
 
 @pytest.mark.parametrize(
     ("row", "cut"), [("Go.\tVe.\tCC-BY 2.0", "1,2"), ("1276\tTry it.\t2481\tPrueba.", "2,4"), ("1\t2\t3", "1,2")]
 )
-def test_of_more_columns_the_message_offers_two(tmp_path: Path, row: str, cut: str):
+def test_a_message_about_more_columns_offers_two_of_them(tmp_path: Path, row: str, cut: str):
     with pytest.raises(ValueError, match=rf"columns, expected 2: .*: cut -f{cut}$"):
-        read_pairs(written(tmp_path / "p.tsv", f"{row}\n".encode()), max_characters=99)
+        read_pairs(write_file(tmp_path / "p.tsv", f"{row}\n".encode()), max_characters=99)
 
 
-def test_a_place_to_look_is_named_only_if_it_makes_the_difference(tmp_path: Path):
-    def hint(source: bytes, target: bytes) -> str:
+def test_a_line_to_look_at_is_named_only_if_it_explains_the_difference(tmp_path: Path):
+    def read_hint(source: bytes, target: bytes) -> str:
         with pytest.raises(ValueError, match="so nothing was read") as caught:
-            read_pairs(written(tmp_path / "s", source), written(tmp_path / "t", target), max_characters=9)
+            read_pairs(write_file(tmp_path / "s", source), write_file(tmp_path / "t", target), max_characters=9)
         return str(caught.value)
 
-    assert hint(b"a\n\nc\n", b"A\nC\n").endswith("s:2: it is empty, and some programs drop empty lines.")
-    assert "halve your way" in hint(b"a\n\nc\nd\n", b"A\n\nC\n")  # the empty lines are those of both
-    assert "halve your way" in hint("a\x85b\nc\nd\n".encode(), b"A\nC\n")
+    assert read_hint(b"a\n\nc\n", b"A\nC\n").endswith("s:2: it is empty, and some programs drop empty lines.")
+    assert "halve your way" in read_hint(b"a\n\nc\nd\n", b"A\n\nC\n")  # the empty lines are those of both
+    assert "halve your way" in read_hint("a\x85b\nc\nd\n".encode(), b"A\nC\n")
 
 
 @pytest.mark.parametrize("missing", [(150, 151), (150, 153), (297, 300)])
-def test_of_unequal_files_the_place_is_named_from_which_on_they_do_not_fit(tmp_path: Path, missing: tuple[int, int]):
-    """The empty lines of both, which are as many as are missing, are not taken for the reason."""
+def test_of_unequal_files_the_line_is_named_from_which_on_they_do_not_fit(tmp_path: Path, missing: tuple[int, int]):
+    """Empty lines in both files, as many as are missing, are not taken for the reason."""
     pairs = list(islice(generate_phrases(seed=3), 300))
-    sources, targets = [each.source for each in pairs], [each.target for each in pairs]
+    sources, targets = [phrase.source for phrase in pairs], [phrase.target for phrase in pairs]
     first, end = missing
     for i in range(end - first):
         sources[20 + i] = ""
     del targets[first:end]
     source, target = (
-        written(tmp_path / name, "".join(f"{line}\n" for line in lines).encode())
+        write_file(tmp_path / name, "".join(f"{line}\n" for line in lines).encode())
         for name, lines in (("s", sources), ("t", targets))
     )
-    with pytest.raises(ValueError, match=r"so nothing was read\. By their lengths, the lines fit") as caught:
+    with pytest.raises(
+        ValueError, match=r"so nothing was read\. By their lengths, numbers and punctuation, the"
+    ) as caught:
         read_pairs(source, target, max_characters=99)
     if end == 300:
         assert str(caught.value).endswith(f"to the end of {target}, and the last 3 lines of {source} are too many.")
     else:
         [found] = re.findall(rf"look at {re.escape(str(source))}:(\d+) ", str(caught.value))
         assert abs(int(found) - first - 1) <= 5
+
+
+def test_numbers_and_punctuation_tell_where_few_lines_of_equal_length_part(tmp_path: Path):
+    """Fourteen sentences of one length, of which the target lacks the sixth: only numbers and marks tell which."""
+    sources = [f"Is it {10 + i}?" if i % 3 else f"It is {10 + i}." for i in range(14)]
+    targets = [f"Son las {10 + i}?" if i % 3 else f"Son las {10 + i}." for i in range(14) if i != 5]
+    source, target = (
+        write_file(tmp_path / name, "".join(f"{line}\n" for line in lines).encode())
+        for name, lines in (("s", sources), ("t", targets))
+    )
+    with pytest.raises(ValueError, match=r"fit up to about line 5, .* without 1 line of .*: look at .*s:6 "):
+        read_pairs(source, target, max_characters=99)
+
+
+def test_of_texts_that_never_fitted_only_the_counts_are_said(tmp_path: Path):
+    pairs = list(islice(generate_phrases(seed=3), 119))
+    source = write_file(tmp_path / "s", "".join(f"{pair.source}\n" for pair in pairs[:60]).encode())
+    target = write_file(tmp_path / "t", "".join(f"{pair.target}\n" for pair in pairs[60:]).encode())
+    with pytest.raises(ValueError, match=r"Only the counts are known: .*t ends after line 59, and no line stands out"):
+        read_pairs(source, target, max_characters=99)

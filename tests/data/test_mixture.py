@@ -12,27 +12,27 @@ from pellucid.data.mixture import CorpusShare, count_by_corpus, epoch_pairs, ind
 law = settings(derandomize=True, deadline=None, max_examples=100)
 WEIGHTS = st.sampled_from([0.1, 0.3, 0.5, 1.0, 1.1, 2.0, 2.5, 3.0])
 SHARES = st.lists(st.tuples(st.integers(11, 37), WEIGHTS), min_size=1, max_size=3).map(
-    lambda pairs: tuple(CorpusShare(f"corpus {i}", *each) for i, each in enumerate(pairs))
+    lambda pairs: tuple(CorpusShare(f"corpus {i}", *size_and_weight) for i, size_and_weight in enumerate(pairs))
 )
 
 
 @law
 @given(SHARES, st.integers(0, 3), st.integers(1, 12))
 def test_over_any_epochs_each_pair_is_seen_as_its_weight_says_to_within_one(shares, seed: int, epochs: int):
-    seen = Counter(i for epoch in range(epochs) for i in epoch_pairs(shares, seed, epoch).tolist())
+    counts = Counter(i for epoch in range(epochs) for i in epoch_pairs(shares, seed, epoch).tolist())
     first = 0
     for share in shares:
         for i in range(first, first + share.pairs):
-            assert abs(seen[i] - epochs * share.weight) <= 1 - 1e-9
+            assert abs(counts[i] - epochs * share.weight) <= 1 - 1e-9
         first += share.pairs
-    assert max(seen) < first
+    assert max(counts) < first
 
 
 @law
 @given(SHARES, st.integers(0, 3), st.integers(1, 12))
 def test_how_many_of_each_corpus_were_seen_follows_from_the_epoch(shares, seed: int, epochs: int):
-    brute = sum(count_by_corpus(shares, epoch_pairs(shares, seed, epoch)) for epoch in range(epochs))
-    assert [share.pairs_seen(epochs) for share in shares] == np.asarray(brute).tolist()
+    expected = sum(count_by_corpus(shares, epoch_pairs(shares, seed, epoch)) for epoch in range(epochs))
+    assert [share.pairs_seen(epochs) for share in shares] == np.asarray(expected).tolist()
 
 
 def test_half_a_weight_shows_the_other_half_in_the_next_epoch():

@@ -25,12 +25,12 @@ WELCOME = "you are welcome"
 
 
 @pytest.fixture(scope="module")
-def drawn() -> list[Phrase]:
+def phrases() -> list[Phrase]:
     return list(islice(generate_phrases(seed=5), DRAWS))
 
 
 @pytest.fixture(scope="module")
-def parts():
+def split():
     return split_phrases(train=30_011, dev=101, test=307, seed=11)
 
 
@@ -38,44 +38,44 @@ def parts():
 
 
 def test_the_same_seed_draws_the_same_sentences():
-    first, again, other = (list(islice(generate_phrases(seed), 499)) for seed in (7, 7, 8))
-    assert first == again
-    assert first != other
+    phrases, same_phrases, other_phrases = (list(islice(generate_phrases(seed), 499)) for seed in (7, 7, 8))
+    assert phrases == same_phrases
+    assert phrases != other_phrases
 
 
-def test_english_to_spanish_is_a_function(drawn):
+def test_english_to_spanish_is_a_function(phrases):
     translation = {}
-    for phrase in drawn:
+    for phrase in phrases:
         assert translation.setdefault(phrase.source, phrase.target) == phrase.target, phrase.source
 
 
-def test_there_are_hundreds_of_thousands_of_sentences(drawn):
+def test_there_are_hundreds_of_thousands_of_sentences(phrases):
     # 300,000 draws gave 260,000 distinct ones when this was written; fewer draws repeat less.
-    assert len({phrase.source for phrase in drawn}) > 0.9 * DRAWS
+    assert len({phrase.source for phrase in phrases}) > 0.9 * DRAWS
 
 
-def test_there_are_several_hundred_words(drawn):
-    assert 500 < len({word for phrase in drawn for word in split_into_words(phrase.source.lower())}) < 1000
+def test_there_are_several_hundred_words(phrases):
+    assert 500 < len({word for phrase in phrases for word in split_into_words(phrase.source.lower())}) < 1000
 
 
-def test_sentences_have_four_to_twenty_five_words(drawn):
-    lengths = [len(split_into_words(phrase.source)) for phrase in drawn]
+def test_sentences_have_four_to_twenty_five_words(phrases):
+    lengths = [len(split_into_words(phrase.source)) for phrase in phrases]
     assert 4 <= min(lengths) <= max(lengths) <= 27
     assert 8 < sum(lengths) / len(lengths) < 11
 
 
-def test_the_six_are_never_drawn_not_even_inside_another_sentence(drawn):
-    for held in HELD_OUT:
-        opening = held.source.partition(".")[0].lower()
-        inside = [phrase.source for phrase in drawn if opening in phrase.source.lower()]
+def test_the_six_held_out_sentences_are_never_drawn_not_even_inside_another_sentence(phrases):
+    for sentence in HELD_OUT:
+        opening = sentence.source.partition(".")[0].lower()
+        sources = [phrase.source for phrase in phrases if opening in phrase.source.lower()]
         if opening == WELCOME:
-            assert all(source.lower() != WELCOME + "." for source in inside)
+            assert all(source.lower() != WELCOME + "." for source in sources)
         else:
-            assert not inside
+            assert not sources
 
 
-def test_the_idiom_comes_often_and_always_inside_something_longer(drawn):
-    idiom = [phrase for phrase in drawn if WELCOME in phrase.source.lower()]
+def test_the_idiom_comes_often_and_always_inside_something_longer(phrases):
+    idiom = [phrase for phrase in phrases if WELCOME in phrase.source.lower()]
     assert len(idiom) > 0.02 * DRAWS
     assert all("de nada" in phrase.target.lower() for phrase in idiom)
     assert all(len(split_into_words(phrase.source)) > 4 for phrase in idiom)
@@ -119,36 +119,36 @@ STEMS = split_into_words(
     "delicios vací llen abiert cerrad inspirad preocupad ocupad"
 )
 ADJECTIVES = [[stem + end for end in ("o", "a", "os", "as")] for stem in STEMS] + [
-    [one, one, many, many]
-    for one, many in (("azul", "azules"), ("gris", "grises"), ("verde", "verdes"), ("grande", "grandes"),
-                      ("feliz", "felices"), ("triste", "tristes"), ("dulce", "dulces"), ("marrón", "marrones"),
-                      ("joven", "jóvenes"))
+    [singular, singular, plural, plural]
+    for singular, plural in (("azul", "azules"), ("gris", "grises"), ("verde", "verdes"), ("grande", "grandes"),
+                             ("feliz", "felices"), ("triste", "tristes"), ("dulce", "dulces"), ("marrón", "marrones"),
+                             ("joven", "jóvenes"))
 ]  # fmt: skip
 IS = split_into_words("es era será está estaba estará son eran serán están estaban estarán")
 
 
 def agrees(word: str, tables: Sequence[Sequence[str]], form: int) -> bool:
-    """True of a word that has this form, or that is in none of the tables."""
+    """Return whether a word has this form, or is in none of the tables."""
     return all(word == table[form] for table in tables if word in table)
 
 
-def test_every_determiner_and_adjective_agrees_with_its_noun(drawn):
-    seen = [0, 0, 0, 0]
-    for phrase in drawn:
+def test_every_determiner_and_adjective_agrees_with_its_noun(phrases):
+    counts = [0, 0, 0, 0]
+    for phrase in phrases:
         tokens = split_into_words(phrase.target.lower())
         for before, noun, after in zip(["", *tokens], tokens, [*tokens[1:], ""], strict=False):
             if noun in FORM:
                 form = FORM[noun]
-                seen[form] += 1
+                counts[form] += 1
                 article = form - 1 if noun == "agua" and before in ("el", "al", "del") else form
                 assert agrees({"al": "el", "del": "el"}.get(before, before), AGREEING, article), phrase.target
                 assert agrees(after, ADJECTIVES, form), phrase.target
-    assert min(seen) > 1000
+    assert min(counts) > 1000
 
 
-def test_what_is_said_of_the_subject_agrees_with_it(drawn):
+def test_predicates_agree_with_their_subject(phrases):
     checked = 0
-    for phrase in drawn:
+    for phrase in phrases:
         match = re.match(rf"\w+ (\w+) (?:no )?({'|'.join(IS)}) (?:muy |demasiado |tan )?(\w+)", phrase.target)
         if match and match[1] in FORM:
             checked += 1
@@ -157,9 +157,9 @@ def test_what_is_said_of_the_subject_agrees_with_it(drawn):
     assert checked > 1000
 
 
-def test_a_pronoun_finds_its_noun_across_the_clause(drawn):
+def test_a_pronoun_agrees_with_its_noun_across_the_clause(phrases):
     because, clitics = 0, 0
-    for phrase in drawn:
+    for phrase in phrases:
         # moods of animals are told with estar, qualities of things with ser: era speaks of the word before it
         match = re.search(r"(\w+) porque (?:no )?eran? (?:muy |demasiado |tan )?(\w+)\.$", phrase.target)
         if match and match[1] in FORM and " because it was " in phrase.source:
@@ -173,20 +173,20 @@ def test_a_pronoun_finds_its_noun_across_the_clause(drawn):
     assert clitics > 100
 
 
-def test_goods_of_both_genders_are_masculine_together(drawn):
+def test_goods_of_both_genders_are_masculine_together(phrases):
     checked = 0
-    for phrase in drawn:
+    for phrase in phrases:
         match = re.search(r" (\w+) y (\w+)\. (?:Eran|Parecían) (\w+)\.$", phrase.target)
         if match and {match[1], match[2]} <= FORM.keys():
             checked += 1
-            both = 2 + (FORM[match[1]] % 2 and FORM[match[2]] % 2)
-            assert agrees(match[3], ADJECTIVES, both), phrase.target
+            form = 2 + (FORM[match[1]] % 2 and FORM[match[2]] % 2)
+            assert agrees(match[3], ADJECTIVES, form), phrase.target
     assert checked > 20
 
 
-def test_people_take_the_personal_a(drawn):
+def test_people_take_the_personal_a(phrases):
     without = re.compile(r"\b(ayud|visit|llam|busc)(ó|aron) (el|la|los|las|un|una) (niñ|hombre|mujer|médic)")
-    assert not [phrase for phrase in drawn if "?" not in phrase.target and without.search(phrase.target)]
+    assert not [phrase for phrase in phrases if "?" not in phrase.target and without.search(phrase.target)]
 
 
 @pytest.mark.parametrize(
@@ -208,32 +208,32 @@ def test_verbs_are_conjugated_as_in_the_grammar_book(infinitive, stem, tense, fo
 # ---------------------------------------------------------------- links
 
 
-def test_links_stay_inside_their_sentence(drawn):
-    for source, target, links in drawn:
+def test_links_stay_inside_their_sentence(phrases):
+    for source, target, links in phrases:
         assert links == tuple(sorted(set(links)))
         assert all(
             0 <= i < len(split_into_words(source)) and 0 <= j < len(split_into_words(target)) for i, j in links
         ), source
 
 
-def test_only_what_the_other_language_does_not_say_is_left_without_a_link(drawn):
+def test_only_words_that_the_other_language_leaves_out_have_no_link(phrases):
     english, spanish = set(), set()
-    for source, target, links in drawn:
-        left, right = {i for i, _ in links}, {j for _, j in links}
-        english |= {token.lower() for i, token in enumerate(split_into_words(source)) if i not in left}
-        spanish |= {token.lower() for j, token in enumerate(split_into_words(target)) if j not in right}
+    for source, target, links in phrases:
+        linked_english, linked_spanish = {i for i, _ in links}, {j for _, j in links}
+        english |= {token.lower() for i, token in enumerate(split_into_words(source)) if i not in linked_english}
+        spanish |= {token.lower() for j, token in enumerate(split_into_words(target)) if j not in linked_spanish}
     assert english <= {"a", "an"}
     assert spanish <= {"a", "le", "les", "se", "tan", "el", "la", "los", "las"}
 
 
-def test_punctuation_is_linked_to_punctuation(drawn):
-    for source, target, links in drawn:
-        left, right = split_into_words(source), split_into_words(target)
-        assert all(left[i].replace("'", "").isalnum() == right[j].isalnum() for i, j in links), source
+def test_punctuation_is_linked_to_punctuation(phrases):
+    for source, target, links in phrases:
+        english, spanish = split_into_words(source), split_into_words(target)
+        assert all(english[i].replace("'", "").isalnum() == spanish[j].isalnum() for i, j in links), source
 
 
-class Told(Grammar):
-    """A grammar that is told what to say."""
+class FixedGrammar(Grammar):
+    """Grammar that says the words it is given."""
 
     def the(self, noun: str, adjective: str = "", determiner: str = "the", many: bool = False):
         entry = next(n for group in nouns_of.values() for n in group if n.english[0] == noun)
@@ -249,26 +249,26 @@ class Told(Grammar):
                 return chunk
 
 
-def by_hand() -> list[tuple[Chunk, str]]:
-    say = Told(random.Random(1))
+def hand_drawn_links() -> list[tuple[Chunk, str]]:
+    grammar = FixedGrammar(random.Random(1))
     he, they = PRONOUNS["he"], PRONOUNS["they"]
-    cat, milk, girl = say.the("cat", "black"), say.the("milk"), say.the("girl")
-    apples, house = say.the("apple", "red", "this", many=True), say.the("house", determiner="our")
+    cat, milk, girl = grammar.the("cat", "black"), grammar.the("milk"), grammar.the("girl")
+    apples, house = grammar.the("apple", "red", "this", many=True), grammar.the("house", determiner="our")
     red = word_chunk("red", "rojas")
     return [
         (cat.chunk, "the-el black-negro cat-gato"),
         (apples.chunk, "these-estas red-rojas apples-manzanas"),
-        (say.act(cat, "beber", "past", milk), "the-el black-negro cat-gato drank-bebió the-la milk-leche"),
-        (say.act(they, "beber", "past"), "they-bebieron drank-bebieron"),
-        (say.act(he, "comprar", "past", milk, negative=True),
+        (grammar.act(cat, "beber", "past", milk), "the-el black-negro cat-gato drank-bebió the-la milk-leche"),
+        (grammar.act(they, "beber", "past"), "they-bebieron drank-bebieron"),
+        (grammar.act(he, "comprar", "past", milk, negative=True),
          "he-compró did-compró not-no buy-compró the-la milk-leche"),
-        (say.act(girl, "beber", "future", question=True), "will-beberá the-la girl-niña drink-beberá"),
-        (say.act(girl, "beber", "progressive"), "the-la girl-niña is-está drinking-bebiendo"),
-        (say.act(girl, "beber", "going"), "the-la girl-niña is-va going-va to-a drink-beber"),
-        (say.act(girl, "beber", "want"), "the-la girl-niña wants-quiere to-beber drink-beber"),
-        (say.act(he, "comprar", "past", clitic=("them", "las")), "he-compró bought-compró them-las"),
-        (say.act(girl, "buscar", "past", house), "the-la girl-niña looked-buscó for-buscó our-nuestra house-casa"),
-        (say.copula_clause(apples, "ser", red, "past"), "these-estas red-rojas apples-manzanas were-eran"),
+        (grammar.act(girl, "beber", "future", question=True), "will-beberá the-la girl-niña drink-beberá"),
+        (grammar.act(girl, "beber", "progressive"), "the-la girl-niña is-está drinking-bebiendo"),
+        (grammar.act(girl, "beber", "going"), "the-la girl-niña is-va going-va to-a drink-beber"),
+        (grammar.act(girl, "beber", "want"), "the-la girl-niña wants-quiere to-beber drink-beber"),
+        (grammar.act(he, "comprar", "past", clitic=("them", "las")), "he-compró bought-compró them-las"),
+        (grammar.act(girl, "buscar", "past", house), "the-la girl-niña looked-buscó for-buscó our-nuestra house-casa"),
+        (grammar.copula_clause(apples, "ser", red, "past"), "these-estas red-rojas apples-manzanas were-eran"),
         (PatternFrame("next1 to1 {x} | al1 lado1 de1 {x}")(x=cat.chunk),
          "next-al next-lado next-del to-al to-lado to-del the-del black-negro cat-gato"),
         (join_chunks(word_chunk("you are welcome", "de nada")),
@@ -277,20 +277,20 @@ def by_hand() -> list[tuple[Chunk, str]]:
 
 
 @pytest.mark.parametrize("case", range(14))
-def test_the_links_are_those_one_draws_by_hand(case):
-    chunk, links = by_hand()[case]
-    source, target, found = finish_phrase(chunk)
-    left, right = split_into_words(source.lower()), split_into_words(target.lower())
-    assert {f"{left[i]}-{right[j]}" for i, j in found} == set(links.split())
+def test_the_links_are_those_drawn_by_hand(case):
+    chunk, links = hand_drawn_links()[case]
+    source, target, phrase_links = finish_phrase(chunk)
+    english, spanish = split_into_words(source.lower()), split_into_words(target.lower())
+    assert {f"{english[i]}-{spanish[j]}" for i, j in phrase_links} == set(links.split())
 
 
-def test_the_links_of_the_six_follow_the_rules():
+def test_the_links_of_the_six_held_out_sentences_follow_the_rules():
     for source, target, links in HELD_OUT:
-        left, right = split_into_words(source), split_into_words(target)
-        assert {i for i, _ in links} == set(range(len(left)))
-        assert {j for _, j in links} == set(range(len(right)))
-    left, right = split_into_words(HELD_OUT[5].source), split_into_words(HELD_OUT[5].target)
-    pairs = {(left[i], right[j]) for i, j in HELD_OUT[5].links}
+        english, spanish = split_into_words(source), split_into_words(target)
+        assert {i for i, _ in links} == set(range(len(english)))
+        assert {j for _, j in links} == set(range(len(spanish)))
+    english, spanish = split_into_words(HELD_OUT[5].source), split_into_words(HELD_OUT[5].target)
+    pairs = {(english[i], spanish[j]) for i, j in HELD_OUT[5].links}
     assert {("I", "Fui"), ("They", "Sabían"), ("furniture", "muebles"), ("bought", "compré")} <= pairs
 
 
@@ -313,55 +313,59 @@ def test_no_noun_is_spelled_in_two_ways():
 # ---------------------------------------------------------------- the split and the files
 
 
-def test_the_parts_share_no_sentence_and_have_the_sizes_asked_for(parts):
-    sources = [{phrase.source for phrase in part} for part in parts]
-    assert [len(part) for part in sources] == [30_011, 101, 307]
+def test_the_subsets_share_no_sentence_and_have_the_sizes_asked_for(split):
+    sources = [{phrase.source for phrase in subset} for subset in split]
+    assert [len(subset) for subset in sources] == [30_011, 101, 307]
     assert len(set.union(*sources)) == 30_011 + 101 + 307
-    assert not {held.source for held in HELD_OUT} & set.union(*sources)
+    assert not {sentence.source for sentence in HELD_OUT} & set.union(*sources)
 
 
-def test_every_word_of_the_six_occurs_in_training(parts):
+def test_every_word_of_the_six_held_out_sentences_occurs_in_training(split):
     for side in ("source", "target"):
-        known = {word.lower() for phrase in parts.train for word in split_into_words(getattr(phrase, side))}
-        assert {word.lower() for held in HELD_OUT for word in split_into_words(getattr(held, side))} <= known
+        training_words = {word.lower() for phrase in split.train for word in split_into_words(getattr(phrase, side))}
+        assert {
+            word.lower() for sentence in HELD_OUT for word in split_into_words(getattr(sentence, side))
+        } <= training_words
 
 
-def test_every_held_out_sentence_has_a_combination_of_words_never_seen_in_training(parts):
+def test_every_held_out_sentence_has_a_combination_of_words_never_seen_in_training(split):
     """True of all by construction. Against 100,000 in training, 88 % have three new words in a row, and 99 % four."""
-    assert all(is_held_back(phrase.source) for phrase in (*parts.dev, *parts.test))
-    assert not any(is_held_back(phrase.source) for phrase in parts.train)
+    assert all(is_held_back(phrase.source) for phrase in (*split.dev, *split.test))
+    assert not any(is_held_back(phrase.source) for phrase in split.train)
 
-    def threes(phrase: Phrase) -> set[tuple[str, ...]]:
+    def word_triples(phrase: Phrase) -> set[tuple[str, ...]]:
         tokens = split_into_words(phrase.source.lower())
         return set(zip(tokens, tokens[1:], tokens[2:], strict=False))
 
-    known = {three for phrase in parts.train for three in threes(phrase)}
-    assert sum(bool(threes(phrase) - known) for phrase in parts.test) >= 0.9 * len(parts.test)
+    training_triples = {triple for phrase in split.train for triple in word_triples(phrase)}
+    assert sum(bool(word_triples(phrase) - training_triples) for phrase in split.test) >= 0.9 * len(split.test)
 
 
 def test_the_same_combinations_are_kept_back_whatever_the_seed():
-    assert not {p.source for p in split_phrases(503, 0, 0, seed=2).train} & {
-        p.source for p in split_phrases(0, 0, 53, seed=3).test
+    assert not {phrase.source for phrase in split_phrases(503, 0, 0, seed=2).train} & {
+        phrase.source for phrase in split_phrases(0, 0, 53, seed=3).test
     }
 
 
 def test_files_hold_one_sentence_a_line_with_links_beside(tmp_path):
-    parts = split_phrases(train=97, dev=5, test=11)
-    paths = write_split(tmp_path / "book", parts)
+    split = split_phrases(train=97, dev=5, test=11)
+    paths = write_split(tmp_path / "book", split)
     assert sorted(paths) == sorted(
-        f"{part}.{kind}" for part in ("train", "dev", "test") for kind in ("en", "es", "align")
+        f"{subset}.{kind}" for subset in ("train", "dev", "test") for kind in ("en", "es", "align")
     )
-    for name, part in parts._asdict().items():
+    for name, subset in split._asdict().items():
         lines = {kind: paths[f"{name}.{kind}"].read_bytes().decode().split("\n") for kind in ("en", "es", "align")}
         assert all(column.pop() == "" for column in lines.values())
-        assert lines["en"] == [phrase.source for phrase in part]
-        assert lines["es"] == [phrase.target for phrase in part]
-        read = [tuple(tuple(map(int, link.split("-"))) for link in line.split()) for line in lines["align"]]
-        assert read == [phrase.links for phrase in part]
+        assert lines["en"] == [phrase.source for phrase in subset]
+        assert lines["es"] == [phrase.target for phrase in subset]
+        links = [tuple(tuple(map(int, link.split("-"))) for link in line.split()) for line in lines["align"]]
+        assert links == [phrase.links for phrase in subset]
 
 
-def test_words_take_text_apart_and_nothing_is_lost():
+def test_splitting_text_into_words_loses_nothing():
     assert split_into_words('"I don\'t," she said.') == ['"', "I", "don't", ",", '"', "she", "said", "."]
     assert split_into_words("«¿Cuándo?», preguntó.") == ["«", "¿", "Cuándo", "?", "»", ",", "preguntó", "."]
-    for left, right in pairwise(HELD_OUT):
-        assert "".join(split_into_words(left.target + right.target)) == (left.target + right.target).replace(" ", "")
+    for first, second in pairwise(HELD_OUT):
+        assert "".join(split_into_words(first.target + second.target)) == (first.target + second.target).replace(
+            " ", ""
+        )

@@ -1,4 +1,4 @@
-"""Ids on the disk: parts are whole or not there, and joined they are the pairs that were written."""
+"""Shards: a part is whole or not there, and joined parts are the pairs that were written."""
 
 from pathlib import Path
 
@@ -14,15 +14,16 @@ from pellucid.data.stream import concatenate_corpora, pack_sentences
 TYPES = {"source": "<u2", "target": "<i4"}
 
 
-def some_pairs(seed: int, pairs: int) -> EncodedPairs:
+def random_pairs(seed: int, pairs: int) -> EncodedPairs:
     random = np.random.default_rng(seed)
     sources, targets = (
-        [random.integers(4, most, random.integers(1, 12)).tolist() for _ in range(pairs)] for most in (65_536, 70_001)
+        [random.integers(4, vocabulary, random.integers(1, 12)).tolist() for _ in range(pairs)]
+        for vocabulary in (65_536, 70_001)
     )
     return EncodedPairs(pack_sentences(sources, np.uint16), pack_sentences(targets, np.int32))
 
 
-def left_out(count: int) -> SkippedPairs:
+def make_skipped(count: int) -> SkippedPairs:
     skipped = SkippedPairs()
     for number in range(count):
         skipped.add("source of more than 9 pieces", f"a.en:{number}")
@@ -31,9 +32,9 @@ def left_out(count: int) -> SkippedPairs:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Three parts, the second of them empty, joined."""
+    """Folder of three parts, the second of them empty, and of the shards they were joined to."""
     for i, pairs in enumerate((13, 0, 5)):
-        write_part(tmp_path / f"{i}.npz", some_pairs(i, pairs), left_out(i))
+        write_part(tmp_path / f"{i}.npz", random_pairs(i, pairs), make_skipped(i))
     assert [(n, s.counts.total()) for n, s in join_parts(sorted(tmp_path.glob("*.npz")), tmp_path)] == [
         (13, 0),
         (0, 1),
@@ -42,53 +43,53 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_is_mapped_is_what_was_written(folder: Path):
-    expected = concatenate_corpora([some_pairs(i, n) for i, n in ((0, 13), (1, 0), (2, 5))])
-    found = map_shards(folder, 18, TYPES)
+def test_mapped_pairs_are_those_that_were_written(folder: Path):
+    expected = concatenate_corpora([random_pairs(i, n) for i, n in ((0, 13), (1, 0), (2, 5))])
+    mapped = map_shards(folder, 18, TYPES)
     for side in ("sources", "targets"):
-        one, other = getattr(expected, side), getattr(found, side)
-        assert one.ids.tolist() == other.ids.tolist()
-        assert one.starts.tolist() == other.starts.tolist()
-        assert one.lengths.tolist() == other.lengths.tolist()
+        written_side, mapped_side = getattr(expected, side), getattr(mapped, side)
+        assert written_side.ids.tolist() == mapped_side.ids.tolist()
+        assert written_side.starts.tolist() == mapped_side.starts.tolist()
+        assert written_side.lengths.tolist() == mapped_side.lengths.tolist()
     indices = np.array([17, 0, 13, 4], dtype=np.int32)
-    assert collate(found, indices).source.equal(collate(expected, indices).source)
-    assert collate(found, indices).target_out.equal(collate(expected, indices).target_out)
+    assert collate(mapped, indices).source.equal(collate(expected, indices).source)
+    assert collate(mapped, indices).target_out.equal(collate(expected, indices).target_out)
 
 
 def test_mapped_ids_lie_in_the_file_and_cannot_be_written(folder: Path):
-    found = map_shards(folder, 18, TYPES)
-    assert not found.sources.ids.flags.owndata
-    assert found.sources.ids.dtype == np.uint16
+    mapped = map_shards(folder, 18, TYPES)
+    assert not mapped.sources.ids.flags.owndata
+    assert mapped.sources.ids.dtype == np.uint16
     with pytest.raises(ValueError, match="read-only"):
-        found.sources.ids[0] = 5
+        mapped.sources.ids[0] = 5
 
 
-def test_a_part_knows_what_was_left_out(tmp_path: Path):
-    write_part(tmp_path / "0.npz", some_pairs(1, 3), left_out(7))
+def test_a_part_records_the_pairs_that_were_skipped(tmp_path: Path):
+    write_part(tmp_path / "0.npz", random_pairs(1, 3), make_skipped(7))
     _, skipped = read_part(tmp_path / "0.npz")
-    assert str(skipped) == str(left_out(7))
-    skipped.add_later(left_out(1))
+    assert str(skipped) == str(make_skipped(7))
+    skipped.add_later(make_skipped(1))
     assert skipped.counts.total() == 8
     assert len(skipped.examples) == 5
 
 
 def test_a_part_that_cannot_be_written_whole_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def full(handle: int) -> None:
+    def raise_disk_full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(shards.os, "fsync", full)
+    monkeypatch.setattr(shards.os, "fsync", raise_disk_full)
     with pytest.raises(OSError, match="No space left"):
-        write_part(tmp_path / "0.npz", some_pairs(1, 3), SkippedPairs())
+        write_part(tmp_path / "0.npz", random_pairs(1, 3), SkippedPairs())
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("keep", [0, 1, 100, -1])
 def test_a_part_that_was_cut_is_named(tmp_path: Path, keep: int):
-    place = tmp_path / "0.npz"
-    write_part(place, some_pairs(1, 30), SkippedPairs())
-    place.write_bytes(place.read_bytes()[:keep])
+    path = tmp_path / "0.npz"
+    write_part(path, random_pairs(1, 30), SkippedPairs())
+    path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(ValueError, match=r"0\.npz is damaged .* prepare again: only it is made anew"):
-        read_part(place)
+        read_part(path)
 
 
 @pytest.mark.parametrize("name", ["source.ids", "target.ids", "source.starts", "target.starts"])

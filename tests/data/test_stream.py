@@ -57,11 +57,11 @@ def test_a_stream_goes_on_where_another_stood(encoded: EncodedPairs, seed: int, 
     for _ in range(batches):
         next(stream)
     resumed = Stream(encoded, budget, *stream.position)
-    for ahead, again in itertools.islice(zip(stream, resumed, strict=False), 41):
-        assert ahead.indices.tolist() == again.indices.tolist()
-        assert ahead.source.equal(again.source)
-        assert ahead.target_in.equal(again.target_in)
-        assert ahead.target_out.equal(again.target_out)
+    for batch, resumed_batch in itertools.islice(zip(stream, resumed, strict=False), 41):
+        assert batch.indices.tolist() == resumed_batch.indices.tolist()
+        assert batch.source.equal(resumed_batch.source)
+        assert batch.target_in.equal(resumed_batch.target_in)
+        assert batch.target_out.equal(resumed_batch.target_out)
     assert stream.position == resumed.position
 
 
@@ -69,8 +69,8 @@ def test_every_epoch_has_every_pair_once(encoded: EncodedPairs):
     stream = Stream(encoded, 61, seed=2)
     for epoch in range(3):
         assert stream.position == (2, epoch, 0)
-        seen = np.concatenate([next(stream).indices for _ in range(stream.batches_per_epoch)])
-        assert sorted(seen) == list(range(31))
+        indices = np.concatenate([next(stream).indices for _ in range(stream.batches_per_epoch)])
+        assert sorted(indices) == list(range(31))
 
 
 def test_a_position_the_data_does_not_have_is_refused(encoded: EncodedPairs):
@@ -84,17 +84,20 @@ MIXTURES = [((23, 1.0), (8, 0.5)), ((23, 0.3), (8, 2.0)), ((31, 1.5),), ((11, 1.
 
 @pytest.fixture(params=MIXTURES, ids=str)
 def mixed(request: pytest.FixtureRequest, encoded: EncodedPairs) -> EncodedPairs:
-    return replace(encoded, corpora=tuple(CorpusShare(f"c{i}", *each) for i, each in enumerate(request.param)))
+    return replace(
+        encoded,
+        corpora=tuple(CorpusShare(f"c{i}", *size_and_weight) for i, size_and_weight in enumerate(request.param)),
+    )
 
 
 def test_a_mixed_stream_goes_on_from_any_position(mixed: EncodedPairs):
-    stream, positions, rest = Stream(mixed, 61, seed=3), [], []
+    stream, positions, batches = Stream(mixed, 61, seed=3), [], []
     for _ in range(41):
         positions.append(stream.position)
-        rest.append(next(stream))
+        batches.append(next(stream))
     for i, position in enumerate(positions):
         resumed = Stream(mixed, 61, *position)
-        for expected in rest[i : i + 7]:
+        for expected in batches[i : i + 7]:
             batch = next(resumed)
             assert batch.indices.tolist() == expected.indices.tolist()
             assert batch.target_out.equal(expected.target_out)
@@ -102,12 +105,12 @@ def test_a_mixed_stream_goes_on_from_any_position(mixed: EncodedPairs):
 
 def test_the_ledger_of_a_stream_is_what_counting_gives(mixed: EncodedPairs):
     ends = np.cumsum([share.pairs for share in mixed.corpora])
-    stream, seen = Stream(mixed, 61, seed=3), Counter({share.name: 0 for share in mixed.corpora})
+    stream, counts = Stream(mixed, 61, seed=3), Counter({share.name: 0 for share in mixed.corpora})
     for _ in range(97):
-        assert stream.ledger == dict(seen)
-        assert Stream(mixed, 61, *stream.position).ledger == dict(seen)
+        assert stream.ledger == dict(counts)
+        assert Stream(mixed, 61, *stream.position).ledger == dict(counts)
         for i in next(stream).indices:
-            seen[mixed.corpora[int((i >= ends).sum())].name] += 1
+            counts[mixed.corpora[int((i >= ends).sum())].name] += 1
     assert stream.epoch >= 3
 
 
@@ -118,8 +121,8 @@ def test_the_ledger_reads_as_a_sentence(encoded: EncodedPairs):
 
 def test_a_corpus_of_weight_one_is_streamed_as_if_it_had_none(encoded: EncodedPairs):
     plain, weighed = Stream(encoded, 61, 5), Stream(replace(encoded, corpora=(CorpusShare("all", 31, 1.0),)), 61, 5)
-    for one, other in itertools.islice(zip(plain, weighed, strict=False), 40):
-        assert one.indices.tolist() == other.indices.tolist()
+    for plain_batch, weighed_batch in itertools.islice(zip(plain, weighed, strict=False), 40):
+        assert plain_batch.indices.tolist() == weighed_batch.indices.tolist()
 
 
 def test_ids_take_two_bytes_where_the_vocabulary_allows(encoded: EncodedPairs):
@@ -130,8 +133,8 @@ def test_ids_take_two_bytes_where_the_vocabulary_allows(encoded: EncodedPairs):
 
 
 def test_corpora_one_after_another_keep_their_pairs(encoded: EncodedPairs):
-    both = concatenate_corpora([encoded, encoded])
-    assert len(both) == 62
+    doubled = concatenate_corpora([encoded, encoded])
+    assert len(doubled) == 62
     for i in range(31):
-        assert both.sources[i].tolist() == both.sources[i + 31].tolist() == encoded.sources[i].tolist()
-        assert both.targets[i].tolist() == both.targets[i + 31].tolist() == encoded.targets[i].tolist()
+        assert doubled.sources[i].tolist() == doubled.sources[i + 31].tolist() == encoded.sources[i].tolist()
+        assert doubled.targets[i].tolist() == doubled.targets[i + 31].tolist() == encoded.targets[i].tolist()

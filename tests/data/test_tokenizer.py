@@ -1,4 +1,4 @@
-"""Laws of cutting: what goes in comes out, no text is a command, and the same text gives the same pieces."""
+"""Laws of tokenizing: decoding restores the text, no text is a command, and the same text gives the same pieces."""
 
 import io
 import json
@@ -32,40 +32,40 @@ TEXT = st.lists(
 ).map("".join)
 
 
-def trained(**settings: object) -> Tokenizer:
+def train_tokenizer(**settings: object) -> Tokenizer:
     config = TokenizerConfig(**{"vocabulary": 347, **settings})  # pyright: ignore[reportArgumentType]
     return Tokenizer.train(ENGLISH, SPANISH, config, seed=7, max_sentences=1000)
 
 
 @pytest.fixture(scope="module", params=["bpe", "unigram", "char", "word"])
 def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
-    return trained(kind=request.param)
+    return train_tokenizer(kind=request.param)
 
 
 @pytest.fixture(scope="module")
 def lowercase() -> Tokenizer:
-    return trained(lowercase=True, joint=False)
+    return train_tokenizer(lowercase=True, joint=False)
 
 
-def spaces_joined(text: str) -> str:
-    return " ".join(part for part in text.split(" ") if part)
+def join_spaces(text: str) -> str:
+    return " ".join(word for word in text.split(" ") if word)
 
 
 @law
 @given(TEXT)
 @example("<s> </s> <pad> <unk> ▁ <0x0A>")
 @example(" ▁▁  \ufdd01 ")
-def test_what_is_encoded_is_decoded_but_for_runs_of_spaces(tokenizer: Tokenizer, text: str):
+def test_decoding_restores_a_text_but_for_runs_of_spaces(tokenizer: Tokenizer, text: str):
     [source], [target] = tokenizer.encode_source([text]), tokenizer.encode_target([text])
-    assert tokenizer.decode_source(source) == spaces_joined(text)
-    assert tokenizer.decode_target(target) == spaces_joined(text)
+    assert tokenizer.decode_source(source) == join_spaces(text)
+    assert tokenizer.decode_target(target) == join_spaces(text)
 
 
 @pytest.mark.article("A5")
 @law
 @given(TEXT)
 def test_lower_case_is_pythons(lowercase: Tokenizer, text: str):
-    assert lowercase.decode_source(lowercase.encode_source([text])[0]) == spaces_joined(text.lower())
+    assert lowercase.decode_source(lowercase.encode_source([text])[0]) == join_spaces(text.lower())
 
 
 @law
@@ -77,7 +77,7 @@ def test_no_text_becomes_a_control_piece(tokenizer: Tokenizer, text: str):
     assert max(ids) < tokenizer.target_vocabulary
 
 
-def test_decoding_leaves_out_padding_and_the_marks(tokenizer: Tokenizer):
+def test_decoding_leaves_out_the_special_tokens(tokenizer: Tokenizer):
     [ids] = tokenizer.encode_target(["El gato."])
     assert tokenizer.decode_target([BOS, *ids, PAD, PAD]) == "El gato."
     assert tokenizer.encode_source([""]) == [[EOS]]
@@ -89,16 +89,16 @@ def test_decoding_leaves_out_padding_and_the_marks(tokenizer: Tokenizer):
 @example([])
 @example([[], []])
 @example([[], [EOS], [70, EOS]])
-def test_many_sentences_are_decoded_as_each_alone(tokenizer: Tokenizer, sentences: list[list[int]]):
-    known = [[i % tokenizer.target_vocabulary for i in ids] for ids in sentences]
-    assert tokenizer.decode_targets(known) == [tokenizer.decode_target(ids) for ids in known]
+def test_sentences_are_decoded_together_as_they_are_alone(tokenizer: Tokenizer, sentences: list[list[int]]):
+    valid_ids = [[i % tokenizer.target_vocabulary for i in ids] for ids in sentences]
+    assert tokenizer.decode_targets(valid_ids) == [tokenizer.decode_target(ids) for ids in valid_ids]
 
 
 def test_a_decoded_line_is_one_line(tokenizer: Tokenizer):
     assert tokenizer.decode_target(tokenizer.encode_target(["a\nb"])[0]) == "a b"
 
 
-def test_many_lines_are_cut_as_one_line_is(tokenizer: Tokenizer):
+def test_lines_are_encoded_together_as_they_are_alone(tokenizer: Tokenizer):
     assert tokenizer.encode_source(ENGLISH) == [tokenizer.encode_source([line])[0] for line in ENGLISH]
 
 
@@ -119,40 +119,42 @@ def test_a_number_that_is_no_piece_is_an_error_and_not_another_piece(tokenizer: 
 @pytest.mark.article("A5", "A6")
 def test_words_and_characters_can_be_the_pieces():
     text = "roses are red and violets are blue"
-    word, char = (trained(kind=kind, vocabulary=2000, joint=False) for kind in ("word", "char"))
-    known = " ".join(sorted(set(" ".join(ENGLISH).split())))
-    [ids] = word.encode_source([known])
-    assert word.source_pieces(ids[:-1]) == ["▁" + each for each in known.split()]
-    [ids] = char.encode_source([ENGLISH[0]])
-    assert "".join(char.source_pieces(ids[:-1])) == "▁" + ENGLISH[0].replace(" ", "▁")
-    assert all(len(piece) == 1 for piece in char.source_pieces(ids[:-1]))
-    for each in (word, char):
-        assert each.decode_source(each.encode_source([text])[0]) == text
+    word_tokenizer, char_tokenizer = (
+        train_tokenizer(kind=kind, vocabulary=2000, joint=False) for kind in ("word", "char")
+    )
+    words = " ".join(sorted(set(" ".join(ENGLISH).split())))
+    [ids] = word_tokenizer.encode_source([words])
+    assert word_tokenizer.source_pieces(ids[:-1]) == ["▁" + word for word in words.split()]
+    [ids] = char_tokenizer.encode_source([ENGLISH[0]])
+    assert "".join(char_tokenizer.source_pieces(ids[:-1])) == "▁" + ENGLISH[0].replace(" ", "▁")
+    assert all(len(piece) == 1 for piece in char_tokenizer.source_pieces(ids[:-1]))
+    for tokenizer in (word_tokenizer, char_tokenizer):
+        assert tokenizer.decode_source(tokenizer.encode_source([text])[0]) == text
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "char", "word"])
 def test_the_same_text_gives_the_same_bytes(kind: str):
-    first, second = trained(kind=kind), trained(kind=kind)
+    first, second = train_tokenizer(kind=kind), train_tokenizer(kind=kind)
     assert first.source.serialized_model_proto() == second.source.serialized_model_proto()
 
 
 def test_separate_vocabularies_know_their_own_language():
-    separate = trained(joint=False, vocabulary=307)
+    separate = train_tokenizer(joint=False, vocabulary=307)
     assert separate.source_vocabulary == separate.target_vocabulary == 307
     assert separate.source_pieces(separate.encode_source(["¿"])[0]) == ["▁", "<0xC2>", "<0xBF>", "</s>"]
     assert separate.target_pieces(separate.encode_target(["¿"])[0])[0] == "▁¿"
 
 
-def test_at_most_so_many_lines_are_learned_from():
+def test_a_tokenizer_learns_from_at_most_max_sentences_lines():
     lines = [chr(0x3400 + i) for i in range(97)]
     config = TokenizerConfig(vocabulary=500)
 
-    def known(seed: int) -> list[str]:
+    def learned_lines(seed: int) -> list[str]:
         tokenizer = Tokenizer.train(iter(lines), iter(lines), config, seed=seed, max_sentences=5)
         return [line for line, ids in zip(lines, tokenizer.encode_source(lines), strict=True) if len(ids) < 4]
 
-    assert known(1) == known(1) != known(2)
-    assert 5 <= len(set(known(1))) <= 10
+    assert learned_lines(1) == learned_lines(1) != learned_lines(2)
+    assert 5 <= len(set(learned_lines(1))) <= 10
 
 
 def test_long_lines_are_learned_from():
@@ -199,7 +201,7 @@ def test_half_a_character_is_refused(tokenizer: Tokenizer):
 
 @pytest.mark.parametrize("joint", [True, False])
 def test_a_saved_tokenizer_is_loaded_whole(tmp_path: Path, joint: bool):
-    tokenizer = trained(joint=joint)
+    tokenizer = train_tokenizer(joint=joint)
     tokenizer.save(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(Tokenizer.files(tokenizer.config))
     loaded = Tokenizer.load(tmp_path, tokenizer.config)
@@ -207,8 +209,8 @@ def test_a_saved_tokenizer_is_loaded_whole(tmp_path: Path, joint: bool):
     assert loaded.encode_target(SPANISH) == tokenizer.encode_target(SPANISH)
 
 
-def foreign(path: Path) -> bytes:
-    """A model with SentencePiece's own numbers for the special pieces."""
+def train_foreign_model(path: Path) -> bytes:
+    """Return a model with SentencePiece's own numbers for the special tokens."""
     model = io.BytesIO()
     SentencePieceTrainer.train(
         sentence_iterator=iter(ENGLISH),
@@ -228,12 +230,12 @@ def foreign(path: Path) -> bytes:
         (lambda path: b"#!/bin/sh\n", "is not a SentencePiece model"),
         (lambda path: path.read_bytes()[:-700], "is not a SentencePiece model|is not ours|settings"),
         (lambda path: b"\n" * (33 * 2**20), "too many for a tokenizer"),
-        (foreign, "is not ours: padding, unknown, start and end must be the pieces 0, 1, 2 and 3"),
+        (train_foreign_model, "is not ours: padding, unknown, start and end must be the pieces 0, 1, 2 and 3"),
         (lambda path: path.read_bytes().replace("▁".encode(), b"\0\0\0"), "NUL|not a SentencePiece model"),
     ],
 )
 def test_a_file_that_is_no_tokenizer_is_refused_by_name(tmp_path: Path, damage: Callable[[Path], bytes], message: str):
-    tokenizer = trained()
+    tokenizer = train_tokenizer()
     tokenizer.save(tmp_path)
     path = tmp_path / "tokenizer.model"
     path.write_bytes(damage(path))
@@ -242,7 +244,7 @@ def test_a_file_that_is_no_tokenizer_is_refused_by_name(tmp_path: Path, damage: 
 
 
 def test_a_file_with_more_pieces_than_its_settings_say_is_refused(tmp_path: Path):
-    trained().save(tmp_path)
+    train_tokenizer().save(tmp_path)
     with pytest.raises(ValueError, match=r"has 347 pieces, its settings say at most 300"):
         Tokenizer.load(tmp_path, TokenizerConfig(vocabulary=300))
 
@@ -255,21 +257,21 @@ def test_every_line_of_a_real_corpus_comes_back(pellucid_data: Path):
     )
     assert tokenizer.source_vocabulary == 10007
     assert not tokenizer.notes
-    back = [tokenizer.decode_target(ids) for ids in tokenizer.encode_target(pairs.targets)]
-    assert back == [spaces_joined(line) for line in pairs.targets]
+    decoded = [tokenizer.decode_target(ids) for ids in tokenizer.encode_target(pairs.targets)]
+    assert decoded == [join_spaces(line) for line in pairs.targets]
 
 
 # Imported, with a list of its pieces beside
 
 
-def listed_beside(folder: Path, names: object) -> TokenizerConfig:
-    (folder / "tokenizer.model").write_bytes(foreign(folder))
+def write_piece_list(folder: Path, names: object) -> TokenizerConfig:
+    (folder / "tokenizer.model").write_bytes(train_foreign_model(folder))
     (folder / "tokenizer.pieces.json").write_text(json.dumps(names), encoding="utf-8")
     return TokenizerConfig(kind="marian", vocabulary=7)
 
 
 def test_a_list_gives_the_pieces_their_numbers(tmp_path: Path):
-    config = listed_beside(tmp_path, ["<pad>", "<unk>", "<s>", "</s>", "▁", ">>spa<<", "▁cat"])
+    config = write_piece_list(tmp_path, ["<pad>", "<unk>", "<s>", "</s>", "▁", ">>spa<<", "▁cat"])
     loaded = Tokenizer.load(tmp_path, config)
     assert (loaded.source_vocabulary, loaded.target_vocabulary) == (7, 7)
     assert loaded.source_pieces(range(7))[4:] == ["▁", ">>spa<<", "▁cat"]
@@ -292,8 +294,8 @@ def test_a_list_gives_the_pieces_their_numbers(tmp_path: Path):
         ([*"abcde", "f\0"], "has a piece twice, or one that is no text"),
     ],
 )
-def test_a_list_that_is_none_is_refused_by_name(tmp_path: Path, names: object, message: str):
-    config = listed_beside(tmp_path, names)
+def test_an_unsound_list_of_pieces_is_refused_by_name(tmp_path: Path, names: object, message: str):
+    config = write_piece_list(tmp_path, names)
     with pytest.raises(ValueError, match=rf"tokenizer\.pieces\.json {message}"):
         Tokenizer.load(tmp_path, config)
     (tmp_path / "tokenizer.pieces.json").write_bytes(b"[" * 100_000)
@@ -305,4 +307,4 @@ def test_an_imported_kind_is_not_learned():
     with pytest.raises(
         ValueError, match="'marian' is imported, not learned; choose 'bpe', 'unigram', 'char' or 'word'"
     ):
-        trained(kind="marian")
+        train_tokenizer(kind="marian")

@@ -52,14 +52,14 @@ def test_numbers_of_numpy_are_numbers():
 )
 def test_an_unknown_option_comes_with_the_nearest(name, meant):
     with pytest.raises(ValueError, match=rf"^unknown option '{name}'; did you mean {meant}\? \(known: method, beam, "):
-        SearchConfig.of({name: 4})
+        SearchConfig.from_options({name: 4})
 
 
 def test_every_unknown_option_is_named():
     with pytest.raises(
         ValueError, match=r"^unknown option 'xyz'; unknown option 'scor'; did you mean 'scores'\? \(kno"
     ):
-        SearchConfig.of({"xyz": 4, "scor": 1, "beam": 2})
+        SearchConfig.from_options({"xyz": 4, "scor": 1, "beam": 2})
 
 
 def test_sampling_may_draw_more_than_the_beam_is_wide():

@@ -115,5 +115,5 @@ def test_a_manifest_says_what_sources_the_model_was_trained_on(place, tmp_path):
     found = bundle.load_bundle(place)
     bundle.save_bundle(tmp_path / "short", found.model, found.tokenizer, longest_source=20)
     assert json.loads((tmp_path / "short" / "manifest.json").read_text())["longest_source"] == 20
-    assert load(tmp_path / "short").translator.lengths.trained == 20
-    assert load(place).translator.lengths.trained == 31
+    assert load(tmp_path / "short").translator.lengths.longest_trained == 20
+    assert load(place).translator.lengths.longest_trained == 31

@@ -181,7 +181,7 @@ def test_however_many_terms_a_line_has_it_takes_a_few_searches(monkeypatch, coun
         return hypotheses(self, requests, config)
 
     monkeypatch.setattr(Translator, "search_requests", counted)
-    terms = Terms.of([("ball", "bola nueva")])
+    terms = Terms.from_pairs([("ball", "bola nueva")])
     [found] = translator.translate(
         ["".join(line.format(n) for n in range(count))],
         SearchConfig(beam=1, repetition="keep", max_extra=120),
@@ -215,7 +215,7 @@ def translator() -> Translator:
     return Translator(random_model(5, tokenizer.source_vocabulary, tokenizer.target_vocabulary), tokenizer)
 
 
-TERMS = Terms.of([("ball", "bola"), ("cat", "gato"), ("dog", "casa"), ("house", "casa"), ("house", "la casa")])
+TERMS = Terms.from_pairs([("ball", "bola"), ("cat", "gato"), ("dog", "casa"), ("house", "casa"), ("house", "la casa")])
 ASKED = [*LINES, "The {name} ball is %s blue.", "See https://example.com/a or the cat, cat."]
 SHORT = SearchConfig(beam=3, n_best=3, max_extra=20)
 
@@ -244,7 +244,7 @@ def test_progress_hears_of_every_line_once(translator):
 
 
 def test_a_term_inside_a_placeholder_is_not_asked_for(translator):
-    bola = Terms.of([("ball", "bola"), ("{cat}", "{gato}")])
+    bola = Terms.from_pairs([("ball", "bola"), ("{cat}", "{gato}")])
     inside, around = translator.translate(["{ball}", "{cat}"], SHORT, terms=bola)
     assert "{ball}" in inside.text
     assert "bola" not in inside.text.lower()

@@ -13,7 +13,7 @@ from pellucid.decode.terms import Terms, TermSpan, protected_span, term_spelling
 from pellucid.decode.word_edges import EDGE
 from tests.decode.models import LINES, small_tokenizer
 
-TERMS = Terms.of(
+TERMS = Terms.from_pairs(
     [
         ("dog", "Köter"),
         ("York", "York"),
@@ -63,18 +63,18 @@ def test_what_a_sentence_asks_for(text, targets):
 
 
 def test_of_overlapping_terms_of_one_length_the_first_is_taken():
-    assert asked("a b a b a", Terms.of([("a b", "1"), ("b a", "2")])) == [("1",), ("1",)]
+    assert asked("a b a b a", Terms.from_pairs([("a b", "1"), ("b a", "2")])) == [("1",), ("1",)]
 
 
 def test_an_accent_is_the_same_however_it_is_written():
     for source in ("caf\u00e9", "cafe\u0301"):
         for text in ("Caf\u00e9!", "Cafe\u0301!"):
-            assert asked(text, Terms.of([(source, "Kaffeehaus")])) == [("Kaffeehaus",)]
-    assert asked("cafe\u0301", Terms.of([("cafe", "x")])) == []
+            assert asked(text, Terms.from_pairs([(source, "Kaffeehaus")])) == [("Kaffeehaus",)]
+    assert asked("cafe\u0301", Terms.from_pairs([("cafe", "x")])) == []
 
 
 def test_terms_are_found_where_no_spaces_are_written():
-    assert asked("我有一只狗。", Terms.of([("狗", "dog")])) == [("dog",)]
+    assert asked("我有一只狗。", Terms.from_pairs([("狗", "dog")])) == [("dog",)]
 
 
 def test_a_match_says_what_stands_in_the_source():
@@ -82,7 +82,7 @@ def test_a_match_says_what_stands_in_the_source():
 
 
 def test_places_are_those_in_single_spaces_and_composed_accents():
-    [match] = Terms.of([("dog", "Köter")]).matches("  The  cafe\u0301 dog.")
+    [match] = Terms.from_pairs([("dog", "Köter")]).matches("  The  cafe\u0301 dog.")
     assert match.span == TermSpan(9, 12)
     assert protected_span("  The  cafe\u0301 {x}.", 13, 16) == TermSpan(9, 12, protected=True)
 
@@ -92,7 +92,7 @@ def test_a_file_of_terms(tmp_path):
     text = "# animals\n\ndog\tKöter\n#tag\t#Schild\ncat \t  Katze\ndog\tHund\r\n  \n"
     path.write_bytes(text.encode())
     terms = Terms.read(path)
-    assert terms == Terms.of([("dog", "Köter"), ("#tag", "#Schild"), ("cat", "Katze"), ("dog", "Hund")])
+    assert terms == Terms.from_pairs([("dog", "Köter"), ("#tag", "#Schild"), ("cat", "Katze"), ("dog", "Hund")])
     assert asked("dog #tag cat", terms) == [("Köter", "Hund"), ("#Schild",), ("Katze",)]
     path.write_bytes(gzip.compress(text.encode()))
     assert Terms.read(path) == terms
@@ -121,39 +121,39 @@ def test_every_wrong_line_of_a_file_is_named(tmp_path):
 def test_a_comment_in_a_third_column_is_read_over(tmp_path):
     path = tmp_path / "terms.tsv"
     path.write_text("dog\tHund\tan animal\ncat\tKatze\t\n", encoding="utf-8")
-    assert Terms.read(path) == Terms.of({"dog": "Hund", "cat": "Katze"})
+    assert Terms.read(path) == Terms.from_pairs({"dog": "Hund", "cat": "Katze"})
 
 
 def test_a_mapping_is_read_as_its_pairs_and_never_by_its_letters():
-    assert Terms.of({"is": "ist", "ball": "Ball"}) == Terms.of([("is", "ist"), ("ball", "Ball")])
+    assert Terms.from_pairs({"is": "ist", "ball": "Ball"}) == Terms.from_pairs([("is", "ist"), ("ball", "Ball")])
     for wrong, words in (
         ("is", "terms are 'is', expected a mapping"),
         (["is"], "pair 1 of the terms is 'is', expected two"),
     ):
         with pytest.raises(ValueError, match=words):
-            Terms.of(wrong)  # pyright: ignore[reportArgumentType]
+            Terms.from_pairs(wrong)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="pair 1 of the terms is \\('is', 5\\), expected two texts"):
-        Terms.of([("is", 5)])  # pyright: ignore[reportArgumentType]
+        Terms.from_pairs([("is", 5)])  # pyright: ignore[reportArgumentType]
 
 
 def test_terms_of_a_request_go_before_those_of_the_server():
-    own, asked = Terms.of([("dog", "Hund"), ("cat", "Katze")]), Terms.of({"dog": "Köter"})
-    assert own.with_others(asked) == Terms.of([("dog", "Köter"), ("cat", "Katze")])
+    own, asked = Terms.from_pairs([("dog", "Hund"), ("cat", "Katze")]), Terms.from_pairs({"dog": "Köter"})
+    assert own.with_others(asked) == Terms.from_pairs([("dog", "Köter"), ("cat", "Katze")])
 
 
 def test_pairs_with_an_empty_side_are_named():
     with pytest.raises(ValueError, match=r"pair 2 has 2 columns, expected 2: .*; one is empty; pair 3 has"):
-        Terms.of([("a", "b"), (" ", "b"), ("a", "")])
+        Terms.from_pairs([("a", "b"), (" ", "b"), ("a", "")])
 
 
 def test_no_terms_ask_for_nothing():
-    assert asked("A dog.", Terms.of([])) == []
+    assert asked("A dog.", Terms.from_pairs([])) == []
 
 
 def test_a_sentence_asks_for_its_targets_in_pieces():
     tokenizer = small_tokenizer()
     bola, casa, gato = (term_spellings(tokenizer, text, capital=True) for text in ("bola", "casa", "gato"))
-    terms = Terms.of([("ball", "bola"), ("house", "casa"), ("cat", "gato"), ("cat", "casa")])
+    terms = Terms.from_pairs([("ball", "bola"), ("house", "casa"), ("cat", "gato"), ("cat", "casa")])
     found = [match.pieces(tokenizer) for match in terms.matches("The house, the ball, the house. A cat.")]
     assert found == [casa, bola, casa, (*gato, *casa)]
 

@@ -236,7 +236,7 @@ def test_a_line_that_gets_no_probability_stays_as_it_is_and_spoils_no_other(tran
 
 
 def test_terms_without_room_leave_their_line_as_it_is_and_the_others_are_translated(translator):
-    terms = Terms.of([("ball", "bola y bola y bola y bola y bola y bola y bola y bola y bola")])
+    terms = Terms.from_pairs([("ball", "bola y bola y bola y bola y bola y bola y bola y bola y bola")])
     config = dataclasses.replace(SHORT, max_extra=3)
     lines = ["Yes.", "The ball.", "Where is the house?"]
     heard: list[int] = []

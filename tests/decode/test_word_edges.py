@@ -29,7 +29,7 @@ def test_only_letters_and_digits_join():
 
 def test_pieces_of_a_vocabulary_are_told_apart():
     tokenizer = small_tokenizer()
-    words = WordEdges.of(tokenizer)
+    words = WordEdges.from_tokenizer(tokenizer)
     [ids] = tokenizer.encode_target(["blue."])
     pieces = dict(zip(tokenizer.target_pieces(ids), ids, strict=True))
     *word, stop, end = ids

@@ -1,4 +1,4 @@
-"""Sentences of a small language, and translations of them that are wrong as often as one likes."""
+"""Sentences of a small language, and translations of them with as many wrong words as a test needs."""
 
 import random
 
@@ -21,19 +21,19 @@ WORDS = [
 ]
 
 
-def references(n: int, seed: int) -> list[str]:
-    """`n` sentences of 0 to 14 words; a few are empty."""
+def make_references(n: int, seed: int) -> list[str]:
+    """Return `n` sentences of 0 to 14 words; a few are empty."""
     draw = random.Random(seed)
     return [" ".join(draw.choices(WORDS, k=draw.randint(0, 14))) for _ in range(n)]
 
 
-def translated(lines: list[str], wrong: float, seed: int) -> list[str]:
-    """The lines, each word with probability `wrong` left out, said twice or replaced."""
+def mistranslate(lines: list[str], wrong: float, seed: int) -> list[str]:
+    """Return the lines, in which each word is left out, doubled or replaced with probability `wrong`."""
     draw = random.Random(seed)
 
-    def spoilt(word: str) -> list[str]:
+    def spoil_word(word: str) -> list[str]:
         if draw.random() >= wrong:
             return [word]
         return draw.choice([[], [word, word], [draw.choice(WORDS)]])
 
-    return [" ".join(each for word in line.split() for each in spoilt(word)) for line in lines]
+    return [" ".join(spoiled for word in line.split() for spoiled in spoil_word(word)) for line in lines]

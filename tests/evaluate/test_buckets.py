@@ -1,3 +1,5 @@
+"""Groups of sentences by their length and by how rare their words are."""
+
 from collections import Counter
 
 from hypothesis import given
@@ -9,17 +11,17 @@ from pellucid.evaluate.buckets import group_by_length, group_by_lone_words, grou
 @given(lengths=st.lists(st.integers(0, 300), min_size=1, max_size=60))
 def test_every_sentence_is_in_one_group_whose_name_is_true(lengths: list[int]):
     groups = group_by_length(["w " * length for length in lengths])
-    assert sorted(i for inside in groups.values() for i in inside) == list(range(len(lengths)))
-    for name, inside in groups.items():
+    assert sorted(i for indices in groups.values() for i in indices) == list(range(len(lengths)))
+    for name, indices in groups.items():
         low, _, high = name.removesuffix("+").partition("-")
-        most = 300 if name.endswith("+") else int(high or low)
-        assert all(int(low) <= lengths[i] <= most for i in inside)
+        upper = 300 if name.endswith("+") else int(high or low)
+        assert all(int(low) <= lengths[i] <= upper for i in indices)
 
 
 @given(lengths=st.lists(st.integers(1, 300), min_size=10, max_size=60))
 def test_no_group_of_lengths_has_less_than_a_tenth(lengths: list[int]):
     groups = group_by_length(["w " * length for length in lengths])
-    assert all(len(inside) >= len(lengths) / 10 for inside in groups.values())
+    assert all(len(indices) >= len(lengths) / 10 for indices in groups.values())
 
 
 def test_groups_of_lengths_follow_the_text():

@@ -1,4 +1,4 @@
-"""The page stands alone, shows what is compared, and takes no text for markup."""
+"""Page of a comparison: it needs no other file, shows all that is compared, and takes no text for markup."""
 
 import re
 from html.parser import HTMLParser
@@ -9,17 +9,17 @@ import pytest
 from pellucid.evaluate import page
 from pellucid.evaluate.compare import compare_translations
 from pellucid.evaluate.page import comparison_as_html, mark_differences
-from tests.evaluate.sentences import references, translated
+from tests.evaluate.sentences import make_references, mistranslate
 
 HOSTILE = "</script></style><img src=x onerror=alert(1)> \"'& <svg onload=alert(2)>"
-LINES = references(40, seed=1)
-A, B = (translated(LINES, wrong, seed=2) for wrong in (0.6, 0.2))
+LINES = make_references(40, seed=1)
+A, B = (mistranslate(LINES, wrong, seed=2) for wrong in (0.6, 0.2))
 CSS = Path(page.__file__).with_name("page.css").read_text(encoding="utf-8")
 VOID = {"meta", "line", "circle", "rect"}
 
 
-class Page(HTMLParser):
-    """The tags and the text of a page; an AssertionError where tags are not closed in their order."""
+class ParsedPage(HTMLParser):
+    """Tags and text of a page; an AssertionError where tags are not closed in their order."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -47,28 +47,28 @@ class Page(HTMLParser):
 
 def test_every_tag_is_closed_and_every_number_is_there():
     comparison = compare_translations(A, B, LINES, sources=LINES, samples=97, show=3)
-    read = Page(comparison_as_html(comparison))
+    document = ParsedPage(comparison_as_html(comparison))
     for score in comparison.scores.values():
-        assert f"{score.a.score:.2f}" in read.text
-        assert score.signature in read.text
-        assert score.verdict in read.text.replace("\u00a0", " ")
-    for each in [*comparison.gained, *comparison.lost]:
-        assert f"Line {each.line} " in read.text
-        assert each.reference in read.text
-    assert len([tag for tag, _ in read.tags if tag == "svg"]) == 4 + sum(
+        assert f"{score.a.score:.2f}" in document.text
+        assert score.signature in document.text
+        assert score.verdict in document.text.replace("\u00a0", " ")
+    for change in [*comparison.gained, *comparison.lost]:
+        assert f"Line {change.line} " in document.text
+        assert change.reference in document.text
+    assert len([tag for tag, _ in document.tags if tag == "svg"]) == 4 + sum(
         len(grouping.buckets) for grouping in comparison.groupings.values()
     )
 
 
-def test_texts_of_others_stay_text():
+def test_hostile_texts_stay_text():
     lines = [HOSTILE, *LINES]
     comparison = compare_translations(
         [f"{HOSTILE} a", *A], [f"b {HOSTILE}", *B], lines, sources=lines, samples=9, show=99, names=(HOSTILE, HOSTILE)
     )
-    read = Page(comparison_as_html(comparison))
-    assert {tag for tag, _ in read.tags} & {"script", "img", "iframe", "a", "link"} == set()
-    assert [key for _, attributes in read.tags for key in attributes if key.startswith("on")] == []
-    assert read.text.count(HOSTILE) >= 4  # title and both names; the source, the reference
+    document = ParsedPage(comparison_as_html(comparison))
+    assert {tag for tag, _ in document.tags} & {"script", "img", "iframe", "a", "link"} == set()
+    assert [key for _, attributes in document.tags for key in attributes if key.startswith("on")] == []
+    assert document.text.count(HOSTILE) >= 4  # title and both names; the source, the reference
 
 
 def test_nothing_is_fetched():
@@ -87,14 +87,14 @@ def test_nothing_is_fetched():
         ("x " * 501, "y", "x " * 501, "y"),  # too long to be compared
     ],
 )
-def test_what_differs_is_marked(a: str, b: str, left: str, right: str):
+def test_differences_are_marked(a: str, b: str, left: str, right: str):
     assert mark_differences(a, b) == (left, right)
 
 
-def luminance(colour: str) -> float:
-    """WCAG 2.2: relative luminance of an sRGB colour."""
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+def relative_luminance(colour: str) -> float:
+    """Return the relative luminance of an sRGB colour, as WCAG 2.2 defines it."""
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4 for channel in channels]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
@@ -110,5 +110,5 @@ def luminance(colour: str) -> float:
 def test_every_text_has_the_contrast_wcag_aa_asks_for(theme: str, ink: str, paper: str):
     light, dark = (dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", block)) for block in CSS.split("@media")[:2])
     colours = {"light": light, "dark": dark}[theme]
-    bright, dim = sorted((luminance(colours[ink]), luminance(colours[paper])), reverse=True)
+    bright, dim = sorted((relative_luminance(colours[ink]), relative_luminance(colours[paper])), reverse=True)
     assert (bright + 0.05) / (dim + 0.05) >= 4.5

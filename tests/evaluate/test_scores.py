@@ -1,4 +1,4 @@
-"""Numbers of sacreBLEU's own tests (mjpost/sacrebleu: test/test_bleu.py, test_ter.py), and some solved by hand."""
+"""Scores: numbers of sacreBLEU's own tests (mjpost/sacrebleu: test/test_bleu.py, test_ter.py) or solved by hand."""
 
 import pytest
 from sacrebleu.metrics.bleu import BLEU
@@ -13,22 +13,22 @@ def score(metric: str, hypotheses: list[str], references: list[str]) -> float:
     return corpus_scores(hypotheses, references, metrics=[metric])[metric]["score"]
 
 
-def test_bleu_of_a_hundredth():
+def test_bleu_of_one_wrong_word_by_hand():
     # 5 words; 4 of 5 words, 3 of 4 pairs, 2 of 3 triples and 1 of 2 quadruples are right: (4/5 3/4 2/3 1/2)^(1/4)
     assert score("bleu", ["this is a new test"], ["this is a new fest"]) == pytest.approx(100 * 0.2**0.25)
 
 
-def test_bleu_is_short_of_a_brevity_penalty():
+def test_bleu_of_a_short_translation_has_the_brevity_penalty():
     # every word right, 5 of 7 of them: exp(1 - 7/5)
     assert score("bleu", ["a b c d e"], ["a b c d e f g"]) == pytest.approx(100 * 2.718281828459045 ** (1 - 7 / 5))
 
 
 @pytest.mark.article("D1")
 def test_bleu_is_sacrebleus_with_its_defaults():
-    found = corpus_scores(HYPOTHESES, REFERENCES)["bleu"]
+    bleu = corpus_scores(HYPOTHESES, REFERENCES)["bleu"]
     metric = BLEU()
-    assert found["score"] == metric.corpus_score(HYPOTHESES, [REFERENCES]).score
-    assert found["signature"] == str(metric.get_signature())
+    assert bleu["score"] == metric.corpus_score(HYPOTHESES, [REFERENCES]).score
+    assert bleu["signature"] == str(metric.get_signature())
 
 
 @pytest.mark.parametrize(
@@ -91,23 +91,25 @@ def test_case_counts_and_the_signature_says_so(metric: str):
     other = corpus_scores(["the Black cat Drank."], ["The black cat drank."], metrics=[metric])[metric]
     assert same["score"] != other["score"]
     assert "case:mixed" in same["signature"]
-    either = corpus_scores(["the Black cat Drank."], ["The black cat drank."], metrics=[metric], lowercase=True)[metric]
-    assert either["score"] == same["score"]
-    assert "case:lc" in either["signature"]
+    ignoring_case = corpus_scores(["the Black cat Drank."], ["The black cat drank."], metrics=[metric], lowercase=True)[
+        metric
+    ]
+    assert ignoring_case["score"] == same["score"]
+    assert "case:lc" in ignoring_case["signature"]
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_an_empty_translation_counts_as_an_empty_one(metric: str):
-    whole, part = score(metric, HYPOTHESES, REFERENCES), score(metric, ["", *HYPOTHESES[1:]], REFERENCES)
-    assert (part > whole) == (metric in ("ter", "wer"))
+def test_an_empty_translation_makes_the_score_worse(metric: str):
+    complete, with_empty = score(metric, HYPOTHESES, REFERENCES), score(metric, ["", *HYPOTHESES[1:]], REFERENCES)
+    assert (with_empty > complete) == (metric in ("ter", "wer"))
 
 
-def test_what_cannot_be_scored_is_refused():
+def test_lines_that_cannot_be_scored_are_refused():
     with pytest.raises(ValueError, match="3 translations and 2 references"):
         corpus_scores(HYPOTHESES, REFERENCES[:2])
-    for nothing in ([], [""], [" ", "\t"]):
+    for empty_lines in ([], [""], [" ", "\t"]):
         with pytest.raises(ValueError, match="no reference has a word"):
-            corpus_scores(nothing, nothing)
+            corpus_scores(empty_lines, empty_lines)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +136,7 @@ def test_no_texts_have_no_loops():
     assert repetition_rate([]) == 0
 
 
-SECOND = [" ".join(reversed(reference.split())) for reference in REFERENCES]
+SECOND_REFERENCES = [" ".join(reversed(reference.split())) for reference in REFERENCES]
 
 
 def test_several_references_are_scored_as_sacrebleu_scores_them():
@@ -142,16 +144,16 @@ def test_several_references_are_scored_as_sacrebleu_scores_them():
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
 
-    found = corpus_scores(HYPOTHESES, [REFERENCES, SECOND])
+    scores = corpus_scores(HYPOTHESES, [REFERENCES, SECOND_REFERENCES])
     for name, metric in {"bleu": BLEU(), "chrf": CHRF(), "ter": TER(case_sensitive=True)}.items():
-        assert found[name]["score"] == metric.corpus_score(HYPOTHESES, [REFERENCES, SECOND]).score
-        assert found[name]["signature"] == str(metric.get_signature())
-    assert all(each["signature"].startswith("nrefs:2|") for each in found.values())
+        assert scores[name]["score"] == metric.corpus_score(HYPOTHESES, [REFERENCES, SECOND_REFERENCES]).score
+        assert scores[name]["signature"] == str(metric.get_signature())
+    assert all(result["signature"].startswith("nrefs:2|") for result in scores.values())
 
 
 def test_word_errors_are_counted_to_the_nearest_reference_over_the_mean_length():
-    found = corpus_scores(["a b c", "x"], [["a b c d", "y"], ["a b", "x y z"]], metrics=["wer"])["wer"]
-    assert found["score"] == 100 * (1 + 1) / (3 + 2)
+    wer = corpus_scores(["a b c", "x"], [["a b c d", "y"], ["a b", "x y z"]], metrics=["wer"])["wer"]
+    assert wer["score"] == 100 * (1 + 1) / (3 + 2)
     assert (
         corpus_scores(
             ["a b"],

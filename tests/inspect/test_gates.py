@@ -91,14 +91,14 @@ def loss(model: Transformer) -> float:
 def test_heads_that_cost_nothing_all_stay(among: str):
     found = learned(0.0, among=among, updates=50)
     assert found.heads == list_heads(taught().config, among)
-    assert found.kept == found.heads
-    assert found.closed == []
+    assert found.kept_heads == found.heads
+    assert found.closed_heads == []
 
 
 @pytest.mark.parametrize("among", ["encoder", "all"])
 def test_heads_that_cost_more_than_they_are_worth_all_go(among: str):
     found = learned(100.0, among=among)
-    assert found.kept == []
+    assert found.kept_heads == []
     assert found.values == [0.0] * len(found.heads)
     assert found.settled == 1.0
 
@@ -106,15 +106,15 @@ def test_heads_that_cost_more_than_they_are_worth_all_go(among: str):
 @pytest.mark.article("B25")
 def test_some_heads_stay_and_the_model_still_works():
     found = some_closed()
-    assert 0 < len(found.kept) < len(found.heads)
-    assert sorted(found.kept + found.closed) == sorted(found.heads)
+    assert 0 < len(found.kept_heads) < len(found.heads)
+    assert sorted(found.kept_heads + found.closed_heads) == sorted(found.heads)
     assert found.settled >= 0.95
-    left = loss(remove_heads(found.model, found.closed))
+    left = loss(remove_heads(found.model, found.closed_heads))
     assert left < 0.5
-    assert loss(remove_heads(taught(), found.closed)) > left + 0.2  # the others have learned to do without them
+    assert loss(remove_heads(taught(), found.closed_heads)) > left + 0.2  # the others have learned to do without them
     for seed in (3, 4, 5):
         order = np.random.default_rng(seed).permutation(len(found.heads))
-        blind = remove_heads(taught(), [found.heads[n] for n in order[: len(found.closed)]])
+        blind = remove_heads(taught(), [found.heads[n] for n in order[: len(found.closed_heads)]])
         assert loss(blind) > 2 * left
 
 
@@ -129,18 +129,20 @@ def test_a_gated_model_is_one_without_the_closed_heads():
     folded = deepcopy(model)
     fold_gates(folded, dict(zip(heads, values, strict=True)))
     found = GatedModel(folded, heads, values)
-    assert len(found.closed) == len(heads) // 2
-    assert torch.allclose(remove_heads(folded, found.closed)(source, target), gated, rtol=0, atol=1e-12)
+    assert len(found.closed_heads) == len(heads) // 2
+    assert torch.allclose(remove_heads(folded, found.closed_heads)(source, target), gated, rtol=0, atol=1e-12)
     assert (gated - model(source, target)).abs().max() > 1e-3
 
 
 def test_learned_gates_are_the_model_without_the_closed_heads():
     found = some_closed()
     batch = next(batches(seed=4))
-    ones = [1.0 if head in found.kept else 0.0 for head in found.heads]
+    ones = [1.0 if head in found.kept_heads else 0.0 for head in found.heads]
     watch = gate_watcher(found.heads, torch.tensor(ones).expand(len(batch.source), -1))
     gated = found.model(batch.source, batch.target_in, watch)
-    assert torch.allclose(remove_heads(found.model, found.closed)(batch.source, batch.target_in), gated, atol=1e-4)
+    assert torch.allclose(
+        remove_heads(found.model, found.closed_heads)(batch.source, batch.target_in), gated, atol=1e-4
+    )
 
 
 def test_the_chance_of_an_open_gate_is_how_often_it_is_open():

@@ -20,7 +20,7 @@ def study_small_model(**options):
 def head_numbers(result: study.HeadStudy) -> list:
     return [
         [head.confidence, head.entropy, head.sink, head.rarest.value, *(share.value for share in head.pieces.values())]
-        for head in result.seen
+        for head in result.heads
     ]
 
 
@@ -42,7 +42,7 @@ def test_measures_equal_those_of_a_trace():
     pairs = encode_study_pairs(small_tokenizer(), model.bundle.model.config, SOURCES[:1], TARGETS[:1])
     result = study.study_patterns(model.bundle.model, small_tokenizer(), pairs, None)
     trace = model.trace(SOURCES[0], target=TARGETS[0])
-    for measures in result.seen:
+    for measures in result.heads:
         pattern = trace[f"{measures.head.attention}.pattern"].values[measures.head.number]
         encoder, causal = measures.head.attention.startswith("encoder"), measures.head.attention.endswith(".self")
         rows = pattern[:-1] if encoder else pattern[1:]
@@ -55,7 +55,7 @@ def test_measures_equal_those_of_a_trace():
 def test_only_heads_that_read_the_same_are_compared():
     result, config = study_small_model(), small_traced().bundle.model.config
     heads = list_heads(config)
-    assert [measures.head for measures in result.seen] == heads
+    assert [measures.head for measures in result.heads] == heads
     kind = {head: n for n, name in enumerate(("encoder", "decoder", "cross")) for head in list_heads(config, name)}
     for a, row in zip(heads, result.similarity, strict=True):
         for b, value in zip(heads, row, strict=True):

@@ -54,7 +54,7 @@ def test_planted_attention_is_judged_as_planted():
     result = run_probe(CATS, planted_traces({"cat": 0.4, "drank": 0.5, "and": 0.1}), MODEL.bundle.model.config)
     weights, _ = result.judged
     assert (weights.count, len(weights.heads), weights.mean.wished) == (6, 6, True)
-    assert weights.best.margin == pytest.approx(0.3)
+    assert weights.best_head.margin == pytest.approx(0.3)
     assert [result.words[n] for n in result.ordered_words] == ["cat", "drank", "and"]
     assert result.verdict.startswith("this model does in the mean of all heads")
     assert "6 of 6 heads do" in result.verdict
@@ -64,7 +64,7 @@ def test_planted_attention_is_judged_as_planted():
     assert missed.judged[0].count == 0
     assert missed.verdict.startswith("this model does not in the mean of all heads")
     assert "no more than chance explains" in missed.verdict
-    assert missed.judged[0].best.margin == pytest.approx(-0.05)
+    assert missed.judged[0].best_head.margin == pytest.approx(-0.05)
     one_head = run_probe(
         CATS, planted_traces({"cat": 0.4, "drank": 0.5, "and": 0.1}, heads=(1,)), MODEL.bundle.model.config
     )

@@ -185,7 +185,7 @@ def test_it_can_be_studied_pruned_and_aligned_again():
     assert [each.value for each in weighed.ablation] == pytest.approx([of_silent.ablation[n].value for n in places])
     assert weighed.gradient == pytest.approx([of_silent.gradient[n] for n in places])
     looked = heads.study_patterns(smaller, small_tokenizer(), pairs, None)
-    assert [each.head for each in looked.seen] == list_heads(smaller.config)
+    assert [each.head for each in looked.heads] == list_heads(smaller.config)
     assert len(looked.similarity) == len(left)
     assert [len(each.shares) for each in looked.aligned if each.attention == "decoder.1.cross"] == [0, 0]
     read = alignment.encode_alignment_pairs(small_tokenizer(), SOURCES, TARGETS)

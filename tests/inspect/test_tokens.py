@@ -31,8 +31,8 @@ def test_pieces_spell_the_text_again(text: str):
 
 def test_many_pieces_and_bytes_are_listed():
     cut = cutter_of_tokenizer(small_tokenizer())("the unquestionably 犬")
-    assert [word for word, _ in cut.many] == ["unquestionably", "犬"]
-    assert [count for _, count in cut.many] == [cut.words.count(1), cut.words.count(2)]
+    assert [word for word, _ in cut.many_piece_words] == ["unquestionably", "犬"]
+    assert [count for _, count in cut.many_piece_words] == [cut.words.count(1), cut.words.count(2)]
     unknown_pieces = [piece for piece, unknown in zip(cut.pieces, cut.unknown, strict=True) if unknown]
     assert unknown_pieces == [piece for piece in cut.pieces if piece.startswith("<0x")]
     assert unknown_pieces[-3:] == ["<0xE7>", "<0x8A>", "<0xAC>"]

@@ -20,7 +20,7 @@ from pellucid.interop.ctranslate2_library import precision_of
 from pellucid.interop.padded_heads import count_removed_heads, with_all_heads
 from pellucid.model import Transformer
 from tests.decode.models import LINES, random_model, small_tokenizer
-from tests.model.models import shaken
+from tests.model.models import add_noise
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 
@@ -40,7 +40,7 @@ OPTIONS = [
 def model_for(tokenizer: Tokenizer, **options) -> Transformer:
     """Small and random, no weight at a special value; five heads of four."""
     sizes = tokenizer.source_vocabulary, tokenizer.target_vocabulary
-    return shaken(random_model(1, *sizes, **{"d_model": 20, "heads": 5, **options}))
+    return add_noise(random_model(1, *sizes, **{"d_model": 20, "heads": 5, **options}))
 
 
 def separate_tokenizer() -> Tokenizer:
@@ -78,7 +78,7 @@ def test_every_way_of_tying_is_converted(tie, tmp_path: Path):
     tokenizer = small_tokenizer() if tie == "all" else separate_tokenizer()
     torch.manual_seed(2)
     config = model_for(tokenizer, output_bias=True).config
-    model = shaken(Transformer(replace(config, tie=tie)).eval())
+    model = add_noise(Transformer(replace(config, tie=tie)).eval())
     convert_to_ctranslate2(model, tokenizer, tmp_path / "out", "float32")
     assert difference(model, tokenizer, tmp_path / "out") < 5e-5
 
@@ -266,7 +266,7 @@ def test_heads_that_were_removed_are_zeros_there(options, precision, tmp_path: P
     tokenizer = small_tokenizer()
     torch.manual_seed(3)
     fewer = "encoder.0.self:2 decoder.0.self:0 decoder.0.cross:3"
-    model = shaken(Transformer(replace(model_for(tokenizer, **options).config, fewer_heads=fewer)).eval())
+    model = add_noise(Transformer(replace(model_for(tokenizer, **options).config, fewer_heads=fewer)).eval())
     convert_to_ctranslate2(model, tokenizer, tmp_path / "out", precision)
     filled = with_all_heads(model)
     with torch.inference_mode():

@@ -111,13 +111,13 @@ def test_words_of_the_phrasebook_find_their_translations():
 def test_any_text_can_be_copied_letter_by_letter(joint, text):
     tokenizer, short = of_lines(joint)
     [source], pieces = tokenizer.encode_source([text]), tokenizer.target_names
-    allowed = {pieces[i] for i in short.allowed(source)}
+    allowed = {pieces[i] for i in short.allowed_tokens(source)}
     for character in "".join(tokenizer.source_pieces(source[:-1])) if is_plain(tokenizer, source) else "":
         assert character in allowed or {f"<0x{b:02X}>" for b in character.encode()} <= allowed
     if not is_plain(tokenizer, source):
         assert {f"<0x{b:02X}>" for b in range(256)} <= allowed
     if joint:
-        assert set(tokenizer.encode_target([text])[0]) <= short.allowed(source)
+        assert set(tokenizer.encode_target([text])[0]) <= short.allowed_tokens(source)
 
 
 def is_plain(tokenizer: Tokenizer, source: list[int]) -> bool:
@@ -179,7 +179,7 @@ def test_ctranslate2_writes_only_what_the_shortlist_allows(tmp_path):
             translator.translate_batch(given, use_vmap=use, beam_size=3, max_decoding_length=20)
             for use in (True, False)
         )
-        allowed = set(tokenizer.target_pieces([*short.allowed(source), 1, 2]))
+        allowed = set(tokenizer.target_pieces([*short.allowed_tokens(source), 1, 2]))
         assert set(kept.hypotheses[0]) <= allowed
         others += not set(free.hypotheses[0]) <= allowed
     assert others > 0  # without it other pieces are written
@@ -201,5 +201,5 @@ def test_the_phrasebook_model_writes_the_same_with_its_shortlist(tmp_path):
         [each.hypotheses[0] for each in translator.translate_batch(lines, use_vmap=use, max_batch_size=32)]
         for use in (True, False)
     )
-    assert sum(map(len, map(short.allowed, test))) / len(test) < 0.2 * tokenizer.target_vocabulary
+    assert sum(map(len, map(short.allowed_tokens, test))) / len(test) < 0.2 * tokenizer.target_vocabulary
     assert sum(one == other for one, other in zip(kept, free, strict=True)) >= 0.99 * len(test)

@@ -1,4 +1,4 @@
-"""What a run left behind, to be compared with another; and ways to die."""
+"""Helpers that read and compare the results of runs, and that kill a run."""
 
 import json
 from itertools import count
@@ -13,41 +13,41 @@ from pellucid.train.config import RunConfig
 from pellucid.train.loop import train_run
 
 
-def weights(directory: Path) -> dict[str, torch.Tensor]:
+def read_weights(directory: Path) -> dict[str, torch.Tensor]:
     return load_file(directory / "model.safetensors")
 
 
-def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+def same_weights(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
-def timeless(out: Path) -> list[dict]:
-    """The reports of a run, without its clock."""
+def read_reports(out: Path) -> list[dict]:
+    """Return the reports of a run without their times, which differ from run to run."""
     rows = [json.loads(line) for line in (out / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     return [{key: value for key, value in row.items() if key not in ("seconds", "tokens_per_second")} for row in rows]
 
 
-def assert_same_end(one: Path, other: Path) -> None:
-    """The three models and every report of two runs are equal, to the bit."""
+def assert_same_end(first: Path, second: Path) -> None:
+    """Assert that the three models and every report of two runs are equal, to the bit."""
     for name in ("last", "average", "best"):
-        assert same(weights(one / name), weights(other / name)), name
-    assert timeless(one) == timeless(other)
+        assert same_weights(read_weights(first / name), read_weights(second / name)), name
+    assert read_reports(first) == read_reports(second)
 
 
-class Killed(BaseException):
-    """What a power cut looks like from inside: nothing after it runs."""
+class RunKilled(BaseException):
+    """Simulated power cut: a BaseException, so that no handler of the run catches it."""
 
 
 def train_until(updates: int, run: RunConfig, out: Path, monkeypatch: pytest.MonkeyPatch, resume: bool = False) -> None:
-    """Train, and die right after so many updates and one, before anything about it is written."""
-    real, made = loop.update_weights, count()
+    """Train, and die right before the update after so many updates."""
+    real_update, calls = loop.update_weights, count()
 
-    def dying(*arguments):
-        if next(made) == updates:
-            raise Killed
-        return real(*arguments)
+    def update_or_die(*arguments):
+        if next(calls) == updates:
+            raise RunKilled
+        return real_update(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "update_weights", dying)
-        with pytest.raises(Killed):
+        patch.setattr(loop, "update_weights", update_or_die)
+        with pytest.raises(RunKilled):
             train_run(run, out, resume=resume)

@@ -1,4 +1,4 @@
-"""Every pair that is read is trained on, or counted by what was said of it."""
+"""Every pair that is read is trained on, or counted by the reason why not."""
 
 import json
 import re
@@ -21,7 +21,7 @@ WORDS = ["one", "two", "three", "four", "five", "six", "seven"]
 
 
 def write_sides(folder: Path, name: str, count: int, seed: int) -> list[tuple[str, str]]:
-    """A corpus with whatever leaves training: equal pairs, equal sides, near things, empty and over-long lines."""
+    """Write a corpus with all that leaves training: repeated pairs and sides, near copies, empty and long lines."""
     random, rows = Random(seed), []
     for _ in range(count):
         words = random.choices(WORDS, k=random.randint(1, 6))
@@ -47,12 +47,12 @@ def write_sides(folder: Path, name: str, count: int, seed: int) -> list[tuple[st
     return rows
 
 
-def one_corpus(folder: Path, seed: int) -> tuple[RunConfig, list[list[tuple[str, str]]]]:
+def one_corpus_run(folder: Path, seed: int) -> tuple[RunConfig, list[list[tuple[str, str]]]]:
     rows = write_sides(folder, "a", 307, seed)
-    return run_on({"source": str(folder / "a.en"), "target": str(folder / "a.es")}, seed), [rows]
+    return make_small_run({"source": str(folder / "a.en"), "target": str(folder / "a.es")}, seed), [rows]
 
 
-def mixture(folder: Path, seed: int) -> tuple[RunConfig, list[list[tuple[str, str]]]]:
+def mixture_run(folder: Path, seed: int) -> tuple[RunConfig, list[list[tuple[str, str]]]]:
     rows = [write_sides(folder, name, count, seed + i) for i, (name, count) in enumerate((("a", 211), ("b", 89)))]
     third = [(" ".join(WORDS[: i % 7 + 1]), f"{i % 5} times") for i in range(43)]
     (folder / "c.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in third), encoding="utf-8")
@@ -60,77 +60,77 @@ def mixture(folder: Path, seed: int) -> tuple[RunConfig, list[list[tuple[str, st
         {"source": str(folder / f"{name}.en"), "target": str(folder / f"{name}.es"), "weight": weight}
         for name, weight in (("a", 1.0), ("b", 0.3))
     ]
-    return run_on({"corpus": [*corpora, {"pairs": str(folder / "c.tsv"), "weight": 2.0}]}, seed), [*rows, third]
+    return make_small_run({"corpus": [*corpora, {"pairs": str(folder / "c.tsv"), "weight": 2.0}]}, seed), [*rows, third]
 
 
-def run_on(data: dict, seed: int) -> RunConfig:
+def make_small_run(data: dict, seed: int) -> RunConfig:
     tables = {"data": {**data, "held_out": 13, "max_characters": 40, "max_pieces": 17}, "train": {"steps": 1}}
     return make_run({**tables, "tokenizer": {"vocabulary": 300}, "seed": seed})
 
 
-def dev_named(make, folder: Path, seed: int):
-    run, rows = make(folder, seed)
+def with_dev_set(make_kind, folder: Path, seed: int):
+    run, rows = make_kind(folder, seed)
     write_sides(folder, "dev", 31, seed + 7)
-    named = {"dev_source": str(folder / "dev.en"), "dev_target": str(folder / "dev.es")}
-    return replace(run, data=replace(run.data, **named)), rows
+    dev_files = {"dev_source": str(folder / "dev.en"), "dev_target": str(folder / "dev.es")}
+    return replace(run, data=replace(run.data, **dev_files)), rows
 
 
 KINDS = {
-    "one corpus": one_corpus,
-    "a mixture": mixture,
-    "one corpus, dev named": lambda folder, seed: dev_named(one_corpus, folder, seed),
-    "a mixture, dev named": lambda folder, seed: dev_named(mixture, folder, seed),
+    "one corpus": one_corpus_run,
+    "a mixture": mixture_run,
+    "one corpus, dev named": lambda folder, seed: with_dev_set(one_corpus_run, folder, seed),
+    "a mixture, dev named": lambda folder, seed: with_dev_set(mixture_run, folder, seed),
 }
 
 
-def told_in(notes: tuple[str, ...]) -> int:
-    """The pairs of the training data that the notes say are not trained on."""
+def count_noted_pairs(notes: tuple[str, ...]) -> int:
+    """Return how many pairs of the training data the notes say are not trained on."""
     counts = [
         re.match(
-            r"left out of the training data: ([\d,]+) pairs|left out: ([\d,]+) pairs|no dev set named: ([\d,]+)", each
+            r"left out of the training data: ([\d,]+) pairs|left out: ([\d,]+) pairs|no dev set named: ([\d,]+)", note
         )
-        for each in notes
+        for note in notes
     ]
     return sum(int("".join(filter(None, count.groups())).replace(",", "")) for count in counts if count)
 
 
-def shards_of(run: RunConfig, place: Path, monkeypatch: pytest.MonkeyPatch) -> TrainingData:
+def read_from_shards(run: RunConfig, folder: Path, monkeypatch: pytest.MonkeyPatch) -> TrainingData:
     monkeypatch.setattr(shard_writing, "PAIRS_PER_PART", 29)
-    shard_writing.prepare_shards(run, place, 2, lambda message: None)
-    return read_data(replace(run, data=replace(run.data, shards=str(place))))
+    shard_writing.prepare_shards(run, folder, 2, lambda message: None)
+    return read_data(replace(run, data=replace(run.data, shards=str(folder))))
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("kind", KINDS)
-def test_pairs_read_are_those_trained_on_and_those_that_were_told(kind, seed, tmp_path, monkeypatch):
+def test_every_pair_read_is_trained_on_or_counted_in_the_notes(kind, seed, tmp_path, monkeypatch):
     run, rows = KINDS[kind](tmp_path, seed)
     text = read_data(run)
-    for data in (text, shards_of(run, tmp_path / "shards", monkeypatch)):
+    for data in (text, read_from_shards(run, tmp_path / "shards", monkeypatch)):
         assert data.accounts == text.accounts
-        assert [each.read for each in data.accounts] == [len(each) for each in rows]
-        assert sum(each.trained_on for each in data.accounts) == len(data.encoded)
-        assert len(data.encoded) + told_in(data.notes) == sum(map(len, rows))
+        assert [account.read for account in data.accounts] == [len(account) for account in rows]
+        assert sum(account.trained_on for account in data.accounts) == len(data.encoded)
+        assert len(data.encoded) + count_noted_pairs(data.notes) == sum(map(len, rows))
         held_out = len(data.dev) if "dev" not in kind else 0
-        assert [each.held_out for each in data.accounts] == [held_out] + [0] * (len(rows) - 1)
-    reasons = sum((Counter(each.left_out) for each in text.accounts), Counter())
+        assert [account.held_out for account in data.accounts] == [held_out] + [0] * (len(rows) - 1)
+    reasons = sum((Counter(account.left_out) for account in text.accounts), Counter())
     assert {"empty source", "target of more than 40 characters", "source of more than 17 pieces"} <= reasons.keys()
     assert (reasons[SHARED_SENTENCE] > 20) == ("dev" not in kind)
 
 
 @pytest.mark.parametrize("kind", ["one corpus", "a mixture"])
-def test_what_shares_a_sentence_is_counted_as_a_reader_would_count_it(kind, tmp_path):
+def test_pairs_that_share_a_sentence_are_counted_as_a_reader_would_count_them(kind, tmp_path):
     run, rows = KINDS[kind](tmp_path, 5)
     data = read_data(run)
     sides = set(data.dev.sources), set(data.dev.targets)
-    held = set(data.dev.lines)
-    for number, (each, account) in enumerate(zip(rows, data.accounts, strict=True)):
+    held_out_lines = set(data.dev.lines)
+    for number, (pairs, account) in enumerate(zip(rows, data.accounts, strict=True)):
         sound = [
             (line, source, target)
-            for line, (source, target) in enumerate(each, start=1)
+            for line, (source, target) in enumerate(pairs, start=1)
             if source.strip() and target.strip() and max(len(source), len(target)) <= 40
         ]
-        others = [row for row in sound if number or row[0] not in held]
-        expected = sum(source in sides[0] or target in sides[1] for _, source, target in others)
+        candidates = [row for row in sound if number or row[0] not in held_out_lines]
+        expected = sum(source in sides[0] or target in sides[1] for _, source, target in candidates)
         assert account.left_out.get(SHARED_SENTENCE, 0) == expected
 
 
@@ -149,29 +149,29 @@ def test_size_and_schedule_follow_from_the_pairs_that_are_left(tmp_path):
     assert f"enough for the {account.trained_on:,} pairs left to train on" in reasons[0]
 
 
-def test_a_run_says_it_and_its_models_and_its_directory_know_it(tmp_path, capsys):
+def test_a_run_reports_its_pairs_and_its_models_and_directory_record_them(tmp_path, capsys):
     run = small_run(tmp_path / "data", train={"steps": 1})
     run = replace(run, data=replace(run.data, dev_source=None, dev_target=None, held_out=11))
     train_run(run, tmp_path / "out")
     [account] = bundle.load_bundle(tmp_path / "out" / "best").manifest["pairs"]
     assert account["read"] == 211 == account["trained_on"] + 11 + account["left_out"][SHARED_SENTENCE]
-    [same] = json.loads((tmp_path / "out" / "texts.json").read_text(encoding="utf-8"))["pairs"]
-    assert same == account
-    said = capsys.readouterr().err
-    assert f"211 pairs read, {account['trained_on']} of them to train on; " in said
-    assert f"{account['left_out'][SHARED_SENTENCE]} with {SHARED_SENTENCE} (" in said
-    assert "no dev set named: 11 pairs are held out of training to measure progress" in said
+    [recorded] = json.loads((tmp_path / "out" / "texts.json").read_text(encoding="utf-8"))["pairs"]
+    assert recorded == account
+    messages = capsys.readouterr().err
+    assert f"211 pairs read, {account['trained_on']} of them to train on; " in messages
+    assert f"{account['left_out'][SHARED_SENTENCE]} with {SHARED_SENTENCE} (" in messages
+    assert "no dev set named: 11 pairs are held out of training to measure progress" in messages
 
 
-def test_a_corpus_of_which_nothing_is_left_is_refused(tmp_path):
+def test_a_corpus_without_a_pair_left_is_refused(tmp_path):
     (tmp_path / "a.en").write_text("".join(f"sentence {i}\n" for i in range(40)), encoding="utf-8")
     (tmp_path / "a.es").write_text("yes\n" * 40, encoding="utf-8")
-    run = run_on({"source": str(tmp_path / "a.en"), "target": str(tmp_path / "a.es")}, seed=1)
-    for read in (
+    run = make_small_run({"source": str(tmp_path / "a.en"), "target": str(tmp_path / "a.es")}, seed=1)
+    for prepare_data in (
         read_data,
         lambda run: shard_writing.prepare_shards(run, tmp_path / "shards", 1, lambda message: None),
     ):
         with pytest.raises(
             ValueError, match="every pair shares a sentence with another; name dev_source and dev_target"
         ):
-            read(run)
+            prepare_data(run)

@@ -1,4 +1,4 @@
-"""What a search must do when a prefix or terms are given, whatever it searches."""
+"""Promises of every search that is given a prefix or terms, whatever it searches."""
 
 import random
 import re
@@ -22,7 +22,7 @@ from pellucid.decode.word_edges import WordEdges
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.decode.placed import placed
 from tests.decode.tables import Prefixes, limit, random_logits, step_from
-from tests.laws.test_search import VOCABULARY, every_sentence, same
+from tests.laws.test_search import VOCABULARY, every_sentence, same_hypotheses
 
 A, B, C = 4, 5, 6
 TERMS = {
@@ -37,14 +37,14 @@ TERMS = {
 EVERYTHING = 113  # a beam as wide as there are candidates: 108 at most
 
 
-def constrained(step, limits, terms, width, n_best=None, alpha=0.6, **others):
+def search_with_terms(step, limits, terms, width, n_best=None, alpha=0.6, **options):
     state = Prefixes(list(range(len(terms))))
     n_best = n_best or width
-    return constrained_search(step, state, limits, terms, width=width, n_best=n_best, length_penalty=alpha, **others)
+    return constrained_search(step, state, limits, terms, width=width, n_best=n_best, length_penalty=alpha, **options)
 
 
-def searches(limits, width=3):
-    """Every way to search, each a function of the step, the state and the rules."""
+def make_searches(limits, width=3):
+    """Return every search by its name, as a function of the step, the state and the rules."""
     draws = torch.tensor(np.random.default_rng(5).random((len(limits), 2, 17)), dtype=torch.float32)
     return {
         "greedy": lambda step, state, rules: greedy_search(step, state, limits, length_penalty=0.6, rules=rules),
@@ -64,34 +64,38 @@ def searches(limits, width=3):
 def test_every_translation_begins_with_its_prefix(method):
     prefixes = [(C, C), (B,), (), (A, C, C, B)]  # the first leave first
     for seed in range(5):
-        search = searches(limit(2, 5, 11, 7))[method]
-        found = search(step_from(random_logits(seed, VOCABULARY)), Prefixes([0, 1, 2, 3]), rules(prefixes))
-        for prefix, some in zip(prefixes, found, strict=True):
-            assert some
-            assert all(tuple(each.tokens[: len(prefix)]) == prefix for each in some)
+        search = make_searches(limit(2, 5, 11, 7))[method]
+        results = search(step_from(random_logits(seed, VOCABULARY)), Prefixes([0, 1, 2, 3]), make_rules(prefixes))
+        for prefix, hypotheses in zip(prefixes, results, strict=True):
+            assert hypotheses
+            assert all(tuple(hypothesis.tokens[: len(prefix)]) == prefix for hypothesis in hypotheses)
 
 
 @pytest.mark.parametrize("method", ["greedy", "beam", "sample", "constrained"])
 def test_an_empty_prefix_changes_nothing(method):
     step = step_from(random_logits(3, VOCABULARY))
-    search = searches(limit(7, 5))[method]
+    search = make_searches(limit(7, 5))[method]
     free = search(step, Prefixes([0, 1]), [forbidden_rule()])
-    assert search(step, Prefixes([0, 1]), rules([(), ()])) == free
-    assert search(step, Prefixes([0, 1]), rules([(), (C, C)]))[0] == free[0]  # nor does that of a neighbour
+    assert search(step, Prefixes([0, 1]), make_rules([(), ()])) == free
+    assert search(step, Prefixes([0, 1]), make_rules([(), (C, C)]))[0] == free[0]  # nor does that of a neighbour
 
 
-def rules(prefixes):
+def make_rules(prefixes):
     return [forbidden_rule(), prefix_rule(prefixes, WordEdges())]
 
 
 @pytest.mark.parametrize("prefix", [(), (A,), (C, A), (B, B, A, C)])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_best_with_a_prefix_is_the_best_of_all_that_begin_so(seed, prefix):
+def test_the_best_sentences_with_a_prefix_are_the_best_of_all_that_begin_with_it(seed, prefix):
     step = step_from(random_logits(seed, VOCABULARY))
-    every = [each for each in every_sentence(seed, 0, 4, 0.6) if tuple(each.tokens[: len(prefix)]) == prefix]
+    expected = [
+        hypothesis
+        for hypothesis in every_sentence(seed, 0, 4, 0.6)
+        if tuple(hypothesis.tokens[: len(prefix)]) == prefix
+    ]
     for method in ("beam", "constrained"):
-        [found] = searches(limit(4), EVERYTHING)[method](step, Prefixes([0]), rules([prefix]))
-        assert same(found, every[:EVERYTHING])
+        [hypotheses] = make_searches(limit(4), EVERYTHING)[method](step, Prefixes([0]), make_rules([prefix]))
+        assert same_hypotheses(hypotheses, expected[:EVERYTHING])
 
 
 @pytest.mark.parametrize("method", ["greedy", "beam", "sample"])
@@ -104,25 +108,27 @@ def test_a_text_begins_with_the_prefix_as_it_was_given(method):
     with torch.inference_mode():
         state = ModelState(model.encode(pad_sentences(sources, torch.device("cpu"))))
         limits = limit(*[len(prefix) + 3 for prefix in prefixes])
-        rule = prefix_rule(prefixes, WordEdges.of(tokenizer))
-        found = searches(limits)[method](model_step(model), state, [forbidden_rule(), rule])
-    for text, some in zip(texts, found, strict=True):
-        assert some
-        for each in some:
-            assert tokenizer.decode_target(each.tokens).startswith(text)
+        rule = prefix_rule(prefixes, WordEdges.from_tokenizer(tokenizer))
+        results = make_searches(limits)[method](model_step(model), state, [forbidden_rule(), rule])
+    for text, hypotheses in zip(texts, results, strict=True):
+        assert hypotheses
+        for hypothesis in hypotheses:
+            assert tokenizer.decode_target(hypothesis.tokens).startswith(text)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-def test_without_terms_it_is_beam_search(alpha):
+def test_constrained_search_without_terms_is_beam_search(alpha):
     for seed in range(5):
         step = step_from(random_logits(seed, VOCABULARY))
         for width, n_best in ((1, 1), (3, 2), (5, 5), (11, 1)):
-            plain = beam_search(
+            expected = beam_search(
                 step, Prefixes([0, 1, 2]), limit(11, 5, 2), width=width, n_best=n_best, length_penalty=alpha
             )
-            found = constrained(step, limit(11, 5, 2), [(), (), ()], width, n_best, alpha)
-            assert all(same(a, b) for a, b in zip(found, plain, strict=True))
-            assert [each[0].margin for each in found] == pytest.approx([each[0].margin for each in plain], abs=1e-5)
+            results = search_with_terms(step, limit(11, 5, 2), [(), (), ()], width, n_best, alpha)
+            assert all(same_hypotheses(a, b) for a, b in zip(results, expected, strict=True))
+            assert [hypotheses[0].margin for hypotheses in results] == pytest.approx(
+                [hypotheses[0].margin for hypotheses in expected], abs=1e-5
+            )
 
 
 @pytest.mark.parametrize("name", TERMS)
@@ -131,23 +137,23 @@ def test_a_wide_beam_finds_the_best_sentences_that_have_the_terms(name, prefix, 
     terms = TERMS[name]
     for seed in range(2):
         step = step_from(random_logits(seed, VOCABULARY))
-        every = [
-            each
-            for each in every_sentence(seed, 0, 4, alpha)
-            if placed(each.tokens, terms) and tuple(each.tokens[: len(prefix)]) == prefix
+        expected = [
+            hypothesis
+            for hypothesis in every_sentence(seed, 0, 4, alpha)
+            if placed(hypothesis.tokens, terms) and tuple(hypothesis.tokens[: len(prefix)]) == prefix
         ]
         if pieces_needed(prefix, terms, WordEdges()) > 4:
-            assert every == []
+            assert expected == []
             continue
-        assert every
-        [found] = constrained(step, limit(4), [terms], EVERYTHING, alpha=alpha, rules=rules([prefix]))
-        assert same(found, every[:EVERYTHING])
+        assert expected
+        [hypotheses] = search_with_terms(step, limit(4), [terms], EVERYTHING, alpha=alpha, rules=make_rules([prefix]))
+        assert same_hypotheses(hypotheses, expected[:EVERYTHING])
 
 
 @pytest.mark.parametrize("width", [1, 2, 5])
 def test_every_hypothesis_has_every_term(width):
     draw = random.Random(width)
-    several, stops = 0, set()
+    with_alternatives, stops = 0, set()
     for seed in range(40):
         terms = [
             tuple(tuple(draw.choices((A, B, C), k=draw.randint(1, 3))) for _ in range(draw.randint(1, 2)))
@@ -156,40 +162,42 @@ def test_every_hypothesis_has_every_term(width):
         prefix = tuple(draw.choices((A, B, C), k=draw.randint(0, 2)))
         room = max(1, pieces_needed(prefix, terms, WordEdges())) + draw.choice((0, 0, 1, 5))
         step = step_from(random_logits(seed, VOCABULARY))
-        [found] = constrained(step, limit(room), [terms], width, rules=rules([prefix]))
-        assert 1 <= len(found) <= width
-        several += len(found) > 1
-        stops |= {each.stop for each in found}
-        for each in found:
-            assert placed(each.tokens, terms)
-            assert tuple(each.tokens[: len(prefix)]) == prefix
-            assert len(each.log_probs) <= room
+        [hypotheses] = search_with_terms(step, limit(room), [terms], width, rules=make_rules([prefix]))
+        assert 1 <= len(hypotheses) <= width
+        with_alternatives += len(hypotheses) > 1
+        stops |= {hypothesis.stop for hypothesis in hypotheses}
+        for hypothesis in hypotheses:
+            assert placed(hypothesis.tokens, terms)
+            assert tuple(hypothesis.tokens[: len(prefix)]) == prefix
+            assert len(hypothesis.log_probs) <= room
     assert stops == {"eos", "length"}
-    assert several > 20 or width == 1
+    assert with_alternatives > 20 or width == 1
 
 
-def test_neighbours_change_nothing():
+def test_neighbours_in_a_batch_change_nothing_in_constrained_search():
     step = step_from(random_logits(3, VOCABULARY))
     terms = [*TERMS.values(), []]
     limits = [7, 5, 11, 4, 13, 6, 9, 5]
-    together = constrained(step, limit(*limits), terms, 3)
-    for i, some in enumerate(together):
+    together = search_with_terms(step, limit(*limits), terms, 3)
+    for i, hypotheses in enumerate(together):
         state = Prefixes([i])
-        [alone] = constrained_search(step, state, limit(limits[i]), [terms[i]], width=3, n_best=3, length_penalty=0.6)
-        assert alone == some
+        [expected] = constrained_search(
+            step, state, limit(limits[i]), [terms[i]], width=3, n_best=3, length_penalty=0.6
+        )
+        assert expected == hypotheses
 
 
-def test_on_a_model_hypotheses_have_their_terms_as_words_and_the_models_own_numbers():
+def test_hypotheses_of_a_model_have_their_terms_as_words_and_the_log_probabilities_of_scoring_them():
     tokenizer = small_tokenizer()
     model = random_model(5, tokenizer.source_vocabulary, tokenizer.target_vocabulary).double()
     texts = [["bola"], [], ["agua", "leche"], ["casa", "casa"], ["la"], ["gato negro", "gato"], ["é"]]
-    terms = [tuple(term_spellings(tokenizer, text, capital=True) for text in some) for some in texts]
+    terms = [tuple(term_spellings(tokenizer, text, capital=True) for text in words) for words in texts]
     sources = tokenizer.encode_source(LINES)
-    parts = WordEdges.of(tokenizer)
-    limits = [pieces_needed((), some, parts) + 4 for some in terms]
+    edges = WordEdges.from_tokenizer(tokenizer)
+    limits = [pieces_needed((), spellings, edges) + 4 for spellings in terms]
     newline = tokenizer.target_names.index("<0x0A>")
     with torch.inference_mode():
-        found = constrained_search(
+        results = constrained_search(
             model_step(model),
             ModelState(model.encode(pad_sentences(sources, torch.device("cpu")))),
             limit(*limits),
@@ -198,18 +206,22 @@ def test_on_a_model_hypotheses_have_their_terms_as_words_and_the_models_own_numb
             n_best=4,
             length_penalty=0.6,
             rules=[forbidden_rule((*FORBIDDEN, newline))],
-            words=parts,
+            words=edges,
         )
-        pairs = [(source, each) for source, some in zip(sources, found, strict=True) for each in some]
-        written = [[*each.tokens, EOS][: len(each.log_probs)] for _, each in pairs]
-        scored = score_targets(model, [source for source, _ in pairs], written)
-    for (_, each), expected in zip(pairs, scored, strict=True):
-        assert each.log_probs == pytest.approx(expected, abs=1e-6)
-    for some, hypotheses in zip(texts, found, strict=True):
+        pairs = [
+            (source, hypothesis)
+            for source, hypotheses in zip(sources, results, strict=True)
+            for hypothesis in hypotheses
+        ]
+        targets = [[*hypothesis.tokens, EOS][: len(hypothesis.log_probs)] for _, hypothesis in pairs]
+        scored = score_targets(model, [source for source, _ in pairs], targets)
+    for (_, hypothesis), expected in zip(pairs, scored, strict=True):
+        assert hypothesis.log_probs == pytest.approx(expected, abs=1e-6)
+    for words, hypotheses in zip(texts, results, strict=True):
         assert hypotheses
-        for each in hypotheses:
-            text = tokenizer.decode_target(each.tokens).lower()
-            for term in some:
-                assert len(re.findall(rf"(?<![^\W_]){term}(?![^\W_])", text)) >= sum(term in other for other in some), (
+        for hypothesis in hypotheses:
+            text = tokenizer.decode_target(hypothesis.tokens).lower()
+            for term in words:
+                assert len(re.findall(rf"(?<![^\W_]){term}(?![^\W_])", text)) >= sum(term in word for word in words), (
                     text
                 )

@@ -1,5 +1,4 @@
-"""Whichever write, flush or rename a disk refuses, a directory is what it was or what it was to be, and a sentence says
-so."""
+"""Whichever write, flush or rename a disk refuses, a directory is the old one or the new one, and a message says so."""
 
 import builtins
 import hashlib
@@ -23,7 +22,7 @@ from pellucid.trace import storage as traces
 from pellucid.train import shard_writing, state
 from pellucid.train.state import list_checkpoints
 from tests.decode.models import random_model, small_tokenizer
-from tests.laws.runs import same, weights
+from tests.laws.runs import read_weights, same_weights
 from tests.page.traces import built
 from tests.train.corpora import small_run
 
@@ -33,62 +32,62 @@ FULL = "No space left on device"
 
 
 class FailingDisk:
-    """Refuses the n-th call that changes the disk below a place: once, or from then on."""
+    """Disk that refuses the n-th call that changes a folder: once, or from then on."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, place: Path, refused: int, lasting: bool):
-        self.place, self.refused, self.lasting, self.calls = str(place), refused, lasting, 0
+    def __init__(self, patch: pytest.MonkeyPatch, folder: Path, refused: int, lasting: bool):
+        self.folder, self.refused, self.lasting, self.calls = str(folder), refused, lasting, 0
         # Where the operating system is called: pathlib, shutil and tempfile come down to these.
         for owner, name in (
             (os, "fsync"), (os, "rename"), (os, "replace"), (os, "mkdir"), (os, "rmdir"), (os, "unlink"),
         ):  # fmt: skip
-            patch.setattr(owner, name, self.watched(getattr(os, name)))
+            patch.setattr(owner, name, self.wrap_call(getattr(os, name)))
         for owner in (io, builtins):
-            patch.setattr(owner, "open", self.opened(io.open))
+            patch.setattr(owner, "open", self.wrap_open(io.open))
         for module in (bundle, state, marian_weights, traces):
-            patch.setattr(module, "save_file", self.saved(module.save_file))
+            patch.setattr(module, "save_file", self.wrap_save(module.save_file))
 
-    def check(self) -> None:
+    def count_call(self) -> None:
         self.calls += 1
         if self.calls == self.refused or (self.lasting and 0 < self.refused < self.calls):
             raise OSError(28, FULL)
 
-    def watched(self, call: Callable) -> Callable:
-        def watched(path, *arguments, **more):
-            if isinstance(path, int) or more.get("dir_fd") is not None or str(path).startswith(self.place):
-                self.check()
-            return call(path, *arguments, **more)
+    def wrap_call(self, call: Callable) -> Callable:
+        def checked_call(path, *arguments, **options):
+            if isinstance(path, int) or options.get("dir_fd") is not None or str(path).startswith(self.folder):
+                self.count_call()
+            return call(path, *arguments, **options)
 
-        return watched
+        return checked_call
 
-    def opened(self, call: Callable) -> Callable:
-        def opened(path, mode="r", *arguments, **more):
-            if mode in ("r", "rb") or not str(path).startswith(self.place):
-                return call(path, mode, *arguments, **more)
-            self.check()
-            file = call(path, mode, *arguments, **more)
+    def wrap_open(self, call: Callable) -> Callable:
+        def checked_open(path, mode="r", *arguments, **options):
+            if mode in ("r", "rb") or not str(path).startswith(self.folder):
+                return call(path, mode, *arguments, **options)
+            self.count_call()
+            file = call(path, mode, *arguments, **options)
             try:
-                self.check()  # half of the file is there
+                self.count_call()  # half of the file is there
             except OSError:
                 file.close()
                 raise
             return file
 
-        return opened
+        return checked_open
 
-    def saved(self, call: Callable) -> Callable:
-        def saved(tensors, path, **more):
-            call(tensors, path, **more)
+    def wrap_save(self, call: Callable) -> Callable:
+        def checked_save(tensors, path, **options):
+            call(tensors, path, **options)
             try:
-                self.check()
+                self.count_call()
             except OSError:
                 os.truncate(path, os.path.getsize(path) // 2)
                 raise SafetensorError(f"Error while serializing: I/O error: {FULL} (os error 28)") from None
 
-        return saved
+        return checked_save
 
 
-def contents(directory: Path) -> dict[str, str] | None:
-    """The files of a directory with the hash of each; None where there is none."""
+def hash_files(directory: Path) -> dict[str, str] | None:
+    """Return the hash of each file of a directory, or None if there is no directory."""
     if not directory.exists():
         return None
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in directory.iterdir()}
@@ -114,39 +113,39 @@ def export_ctranslate2(model: Path, out: Path) -> list[str]:
 
 
 def import_again(model: Path, out: Path) -> list[str]:
-    place = model.parent / f"{model.name}-marian"
-    if not place.exists():
-        assert CliRunner().invoke(app, export_marian(model, place)).exit_code == 0
-    return ["import", str(place), str(out)]
+    exported = model.parent / f"{model.name}-marian"
+    if not exported.exists():
+        assert CliRunner().invoke(app, export_marian(model, exported)).exit_code == 0
+    return ["import", str(exported), str(out)]
 
 
 @pytest.mark.parametrize("existing", [False, True])
 @pytest.mark.parametrize("command", [export_marian, export_ctranslate2, import_again])
-def test_whichever_write_a_disk_refuses_the_directory_is_old_or_new(models, tmp_path, command, existing):
+def test_whichever_write_a_disk_refuses_the_directory_is_the_old_or_the_new_one(models, tmp_path, command, existing):
     out = tmp_path / "deep" / "out"
     first, second = (command(model, out) for model in models)
 
-    def run(arguments: list[str]):
+    def run_command(arguments: list[str]):
         return CliRunner().invoke(app, arguments)
 
-    assert run(first).exit_code == 0
+    assert run_command(first).exit_code == 0
     shutil.move(out, tmp_path / "first")
-    assert run(second).exit_code == 0
-    before, after, refused = contents(tmp_path / "first") if existing else None, contents(out), 0
+    assert run_command(second).exit_code == 0
+    before, after, refused = hash_files(tmp_path / "first") if existing else None, hash_files(out), 0
     for n in range(1, 500):
         shutil.rmtree(out.parent)
         if existing:
             shutil.copytree(tmp_path / "first", out)
         with pytest.MonkeyPatch.context() as patch:
             disk = FailingDisk(patch, out.parent, n, lasting=n % 2 == 0)
-            result = run(second)
+            result = run_command(second)
         if disk.calls < n:
             assert result.exit_code == 0
             break
         refused += 1
-        assert contents(atomic.resolve_directory(out)) in (before, after)
+        assert hash_files(atomic.resolve_directory(out)) in (before, after)
         if result.exit_code == 0:  # only what was replaced could not be removed
-            assert contents(out) == after
+            assert hash_files(out) == after
         else:
             assert result.exit_code == 1, result.output
             assert isinstance(result.exception, SystemExit)
@@ -163,13 +162,13 @@ def test_whichever_write_a_disk_refuses_the_directory_is_old_or_new(models, tmp_
     assert refused > 10
 
 
-def run(*words: object) -> Result:
-    """A command, in this process."""
+def run_command(*words: object) -> Result:
+    """Run a command in this process."""
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
-def refused_at(result: Result) -> str:
-    """The sentence that a command ended with because of the disk, and nothing else but exit code 1."""
+def read_refusal(result: Result) -> str:
+    """Return the sentence with which a command ended because of the disk, after checking that its exit code is 1."""
     assert result.exit_code == 1, result.output
     assert isinstance(result.exception, SystemExit), result.exception
     line = result.stderr.splitlines()[-1]
@@ -208,12 +207,12 @@ def plot_of_positions(model: Path, file: Path) -> list[object]:
 @pytest.mark.usefixtures("built")
 @pytest.mark.parametrize("existing", [False, True])
 @pytest.mark.parametrize("command", [html_of_explain, html_of_compare, alignments, map_of_project, plot_of_positions])
-def test_whichever_write_a_disk_refuses_a_file_is_old_or_new(models, tmp_path, command, existing):
+def test_whichever_write_a_disk_refuses_a_file_is_the_old_or_the_new_one(models, tmp_path, command, existing):
     folder = tmp_path / "out"
     file = folder / ("out.png" if command is plot_of_positions else "out.html")
     folder.mkdir()
-    done = run(*command(models[0], file))
-    assert done.exit_code == 0, done.output
+    undisturbed = run_command(*command(models[0], file))
+    assert undisturbed.exit_code == 0, undisturbed.output
     end, before, refused = file.read_bytes()[-20:], {}, 0
     if existing:
         before = {file.name: hashlib.sha256(b"old").hexdigest()}
@@ -224,19 +223,21 @@ def test_whichever_write_a_disk_refuses_a_file_is_old_or_new(models, tmp_path, c
             file.write_bytes(b"old")
         with pytest.MonkeyPatch.context() as patch:
             disk = FailingDisk(patch, folder, n, lasting=n % 2 == 0)
-            result = run(*command(models[0], file))
+            result = run_command(*command(models[0], file))
         if disk.calls < n:
             assert result.exit_code == 0
             break
         refused += 1
-        found = contents(folder) or {}
+        hashes = hash_files(folder) or {}
         if result.exit_code:
-            now = "what stood there is as it was" if existing else "nothing was left behind"
-            assert refused_at(result) == f"pellucid: {file} could not be written: no space left on device; {now}"
-            assert {name: found[name] for name in found if name == file.name} == before
+            consequence = "what stood there is as it was" if existing else "nothing was left behind"
+            assert (
+                read_refusal(result) == f"pellucid: {file} could not be written: no space left on device; {consequence}"
+            )
+            assert {name: hashes[name] for name in hashes if name == file.name} == before
         else:
             assert file.read_bytes().endswith(end)  # a page says when it was made
-        left_over = found.keys() - {file.name}
+        left_over = hashes.keys() - {file.name}
         assert not left_over or n % 2 == 0  # a disk that lets nothing be removed either
     assert refused >= 4
 
@@ -244,28 +245,28 @@ def test_whichever_write_a_disk_refuses_a_file_is_old_or_new(models, tmp_path, c
 # Runs
 
 
-def every(calls: int, several: int, first: int) -> Iterator[int]:
-    """Which calls to refuse: `several` of so many, spread evenly; others for each `first`."""
-    step = max(1, calls // several)
+def spread_calls(calls: int, count: int, first: int) -> Iterator[int]:
+    """Return the numbers of about `count` calls, spread evenly over all; another `first` gives other calls."""
+    step = max(1, calls // count)
     return iter(range(1 + first % step, calls + 1, step))
 
 
 class Training:
-    """A run of six updates, undisturbed and at its middle, to be disturbed."""
+    """Run of six updates, once whole and once stopped at its middle, to be disturbed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         lengths = {"steps": 6, "save_every": 2, "evaluate_every": 3, "keep": 2, "dev_sentences": 1, "dev_beam": 1}
         (folder / "small.toml").write_text(to_toml(small_run(folder / "data", train=lengths)), encoding="utf-8")
-        assert run("train", folder / "small.toml", "--out", folder / "whole").exit_code == 0
-        assert run("train", folder / "small.toml", "--out", folder / "begun", "--steps", 3).exit_code == 0
+        assert run_command("train", folder / "small.toml", "--out", folder / "whole").exit_code == 0
+        assert run_command("train", folder / "small.toml", "--out", folder / "begun", "--steps", 3).exit_code == 0
 
-    def calls(self, command: "Callable[[Training, Path], list[object]]", out: Path) -> int:
-        """How many calls change the disk."""
+    def count_calls(self, command: "Callable[[Training, Path], list[object]]", out: Path) -> int:
+        """Return how many calls of a command change the disk."""
         words = command(self, out)
         with pytest.MonkeyPatch.context() as patch:
             disk = FailingDisk(patch, out, 0, lasting=False)
-            result = run(*words)
+            result = run_command(*words)
         assert result.exit_code == 0, result.output
         shutil.rmtree(out)
         return disk.calls
@@ -285,19 +286,19 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Training:
     return Training(tmp_path_factory.mktemp("training"))
 
 
-def disturb(training: Training, command: Callable[[Training, Path], list[object]], out: Path, n: int) -> bool:
-    """Let the n-th call fail, and go on; whether it was one of the run at all."""
+def disturb_run(training: Training, command: Callable[[Training, Path], list[object]], out: Path, n: int) -> bool:
+    """Let the n-th call fail, and go on with the run; return whether the run has that many calls."""
     words = command(training, out)
     with pytest.MonkeyPatch.context() as patch:
         disk = FailingDisk(patch, out, n, lasting=n % 2 == 0)
-        result = run(*words)
+        result = run_command(*words)
     if disk.calls < n:
         return False
-    for place in [*list_checkpoints(out), *(out / name for name in ("last", "best", "average"))]:
-        if atomic.resolve_directory(place).exists():
-            bundle.load_bundle(atomic.resolve_directory(place))  # whatever stands there is whole
+    for directory in [*list_checkpoints(out), *(out / name for name in ("last", "best", "average"))]:
+        if atomic.resolve_directory(directory).exists():
+            bundle.load_bundle(atomic.resolve_directory(directory))  # whatever stands there is whole
     if result.exit_code:
-        line = refused_at(result)
+        line = read_refusal(result)
         assert str(out) in line
         if not (out / "run.toml").exists():
             assert "nothing was left behind" in line
@@ -309,20 +310,22 @@ def disturb(training: Training, command: Callable[[Training, Path], list[object]
                 f"{out}/training.png could not be written" in line
             )
             words = ["train", training.folder / "small.toml", "--out", out, "--resume"]
-        again = run(*words)
+        again = run_command(*words)
         assert again.exit_code == 0, again.output
-    assert same(weights(atomic.resolve_directory(out / "last")), weights(training.folder / "whole" / "last"))
+    assert same_weights(
+        read_weights(atomic.resolve_directory(out / "last")), read_weights(training.folder / "whole" / "last")
+    )
     assert bundle.load_bundle(atomic.resolve_directory(out / "best")).manifest["pairs"]
     assert bundle.load_bundle(atomic.resolve_directory(out / "average")).manifest["step"] == 6
     return True
 
 
 @pytest.mark.parametrize("command", [new_run, resumed_run])
-def test_whichever_write_a_disk_refuses_a_run_goes_on_from_what_is_whole_to_the_same_bits(training, tmp_path, command):
-    calls = training.calls(command, tmp_path / "out")
+def test_whichever_write_a_disk_refuses_a_run_goes_on_from_whole_files_to_the_same_bits(training, tmp_path, command):
+    calls = training.count_calls(command, tmp_path / "out")
     assert calls > 60
-    for n in every(calls, 6, first=calls // 2):
-        assert disturb(training, command, tmp_path / "out", n)
+    for n in spread_calls(calls, 6, first=calls // 2):
+        assert disturb_run(training, command, tmp_path / "out", n)
         shutil.rmtree(tmp_path / "out")
 
 
@@ -331,7 +334,7 @@ def test_whichever_write_a_disk_refuses_a_run_goes_on_from_what_is_whole_to_the_
 def test_every_single_write_of_a_run_may_be_refused(training, tmp_path, command):
     n = 0
     for n in range(1, 1000):
-        if not disturb(training, command, tmp_path / "out", n):
+        if not disturb_run(training, command, tmp_path / "out", n):
             break
         shutil.rmtree(tmp_path / "out")
     assert n > 60
@@ -341,46 +344,46 @@ def test_every_single_write_of_a_run_may_be_refused(training, tmp_path, command)
 
 
 def disturb_prepare(folder: Path, n: int, whole: dict[str, str] | None) -> bool:
-    """Let the n-th call of `prepare` fail, and give the command again; whether it was one of its calls at all."""
-    place = folder / "shards" / "out"
-    words = ["prepare", folder / "small.toml", "--out", place, "--workers", 1]
+    """Let the n-th call of `prepare` fail, and give the command again; return whether it has that many calls."""
+    out = folder / "shards" / "out"
+    words = ["prepare", folder / "small.toml", "--out", out, "--workers", 1]
     with pytest.MonkeyPatch.context() as patch:
-        disk = FailingDisk(patch, place.parent, n, lasting=n % 2 == 0)
-        result = run(*words)
+        disk = FailingDisk(patch, out.parent, n, lasting=n % 2 == 0)
+        result = run_command(*words)
     if disk.calls < n:
         return False
-    assert contents(atomic.resolve_directory(place)) in (None, whole)
+    assert hash_files(atomic.resolve_directory(out)) in (None, whole)
     if result.exit_code:
-        line = refused_at(result)
-        assert line.startswith(f"pellucid: {place} ")
-        if f"{place}.unfinished" not in line:
+        line = read_refusal(result)
+        assert line.startswith(f"pellucid: {out} ")
+        if f"{out}.unfinished" not in line:
             assert "nothing was left behind" in line or "the disk did not confirm it" in line
-        again = run(*words)
+        again = run_command(*words)
         assert again.exit_code == 0, again.output
-    assert contents(place) == whole
-    assert run(*words).exit_code == 0
-    assert {path.name for path in place.parent.iterdir()} <= {"out", ".out.old", "out.unfinished"}
+    assert hash_files(out) == whole
+    assert run_command(*words).exit_code == 0
+    assert {path.name for path in out.parent.iterdir()} <= {"out", ".out.old", "out.unfinished"}
     return True
 
 
 @pytest.fixture
 def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[str, str]]:
-    """A folder with a run file, and what its shards are."""
+    """Folder with a run file, and the hashes of its shards."""
     monkeypatch.setattr(shard_writing, "PAIRS_PER_PART", 97)
     (tmp_path / "small.toml").write_text(to_toml(small_run(tmp_path / "data")), encoding="utf-8")
-    place = tmp_path / "shards" / "out"
-    assert run("prepare", tmp_path / "small.toml", "--out", place).exit_code == 0
-    whole = contents(place)
+    out = tmp_path / "shards" / "out"
+    assert run_command("prepare", tmp_path / "small.toml", "--out", out).exit_code == 0
+    whole = hash_files(out)
     assert whole is not None
-    shutil.rmtree(place.parent)
+    shutil.rmtree(out.parent)
     return tmp_path, whole
 
 
-@pytest.mark.parametrize("part", [0, 1])
-def test_whichever_write_a_disk_refuses_prepare_goes_on_to_the_same_shards(shards, part):
+@pytest.mark.parametrize("offset", [0, 1])
+def test_whichever_write_a_disk_refuses_prepare_goes_on_to_the_same_shards(shards, offset):
     folder, whole = shards
     n = 0
-    for n in range(1 + 3 * part, 60, 8):
+    for n in range(1 + 3 * offset, 60, 8):
         if not disturb_prepare(folder, n, whole):
             break
         shutil.rmtree(folder / "shards")
@@ -403,10 +406,10 @@ def test_every_single_write_of_prepare_may_be_refused(shards):
 
 def test_whichever_write_a_disk_refuses_no_half_of_the_demos_text_is_trained_on(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "DEMO_PAIRS", 101)
-    real = phrasebook.split_phrases
-    monkeypatch.setattr(phrasebook, "split_phrases", lambda train: real(train, dev=13, test=11))
+    real_split = phrasebook.split_phrases
+    monkeypatch.setattr(phrasebook, "split_phrases", lambda train: real_split(train, dev=13, test=11))
     demo.write_data(tmp_path / "whole")
-    whole, folder = contents(tmp_path / "whole"), tmp_path / "data"
+    whole, folder = hash_files(tmp_path / "whole"), tmp_path / "data"
     assert whole is not None
     n = 0
     for n in range(1, 200):
@@ -416,8 +419,10 @@ def test_whichever_write_a_disk_refuses_no_half_of_the_demos_text_is_trained_on(
                 demo.write_data(folder)
         if disk.calls < n:
             break
-        assert {name: each for name, each in (contents(folder) or {}).items() if name in whole}.items() <= whole.items()
+        assert {
+            name: content_hash for name, content_hash in (hash_files(folder) or {}).items() if name in whole
+        }.items() <= whole.items()
         demo.write_data(folder)
-        assert (contents(folder) or {}).items() >= whole.items()
+        assert (hash_files(folder) or {}).items() >= whole.items()
         shutil.rmtree(folder)
     assert n > 20

@@ -1,4 +1,4 @@
-"""The walls of the house: who imports whom, and what stays unloaded until it is needed."""
+"""Modules import only modules of the floors below, and heavy packages only when they are needed."""
 
 import graphlib
 import subprocess
@@ -12,7 +12,7 @@ from tools import floors
 HEAVY = {"torch", "numpy", "sentencepiece", "safetensors", "sacrebleu", "pydantic", "matplotlib", "jaxtyping"}
 
 
-def test_every_arrow_points_down():
+def test_every_import_points_down():
     assert floors.find_violations(floors.SOURCE) == []
 
 
@@ -42,7 +42,7 @@ def test_the_table_has_a_ground_floor_and_no_circle():
         ("__init__.py", "import pellucid.api", "pellucid.api"),
     ],
 )
-def test_an_arrow_that_points_up_is_named(path: str, text: str, name: str):
+def test_an_import_that_points_up_is_named(path: str, text: str, name: str):
     [problem] = floors.module_violations(Path(path), text)
     assert f"src/pellucid/{path}:{len(text.splitlines())} imports {name}; " in problem
 
@@ -61,7 +61,7 @@ def test_an_arrow_that_points_up_is_named(path: str, text: str, name: str):
         ("__init__.py", "def __getattr__(name):\n    from pellucid import api"),
     ],
 )
-def test_an_arrow_that_points_down_is_not(path: str, text: str):
+def test_an_import_that_points_down_is_allowed(path: str, text: str):
     assert floors.module_violations(Path(path), text) == []
 
 
@@ -80,6 +80,6 @@ def test_heavy_packages_wait_until_they_are_needed(code: str):
         f"{code}\n"
         f"print(*sorted({HEAVY!r} & set(sys.modules)), file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr.strip()) == (0, "")
-    assert ("Usage:" in done.stdout) == ("help_page" in code)
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stderr.strip()) == (0, "")
+    assert ("Usage:" in process.stdout) == ("help_page" in code)

@@ -1,4 +1,4 @@
-"""Lines that nobody wrote for a translator: some of every kind, through both engines and both searches."""
+"""Lines of garbage, of every kind, come through both engines and both searches undamaged."""
 
 from pathlib import Path
 
@@ -11,28 +11,28 @@ from tests.decode.models import random_model, small_tokenizer
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer = small_tokenizer()
-    made = tmp_path_factory.mktemp("garbage") / "model"
+    path = tmp_path_factory.mktemp("garbage") / "model"
     bundle.save_bundle(
-        made,
+        path,
         random_model(5, tokenizer.source_vocabulary, tokenizer.target_vocabulary, encoder_layers=1, decoder_layers=1),
         tokenizer,
     )
-    return made
+    return path
 
 
 @pytest.mark.parametrize("beam", [1, 4])
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
-def test_no_line_of_garbage_is_lost_moved_or_damaged(directory: Path, engine: str, beam: int):
-    model, lines = pellucid.load(directory, engine=engine), draw_lines(45, seed=3)
+def test_no_line_of_garbage_is_lost_moved_or_damaged(model_directory: Path, engine: str, beam: int):
+    model, lines = pellucid.load(model_directory, engine=engine), draw_lines(45, seed=3)
     assert {kind for kind, _ in lines} == {"control", *KINDS}
     expected = model.translate(CONTROL, beam=beam, max_extra=5).text
-    found = model.translate_stream((line for _, line in lines), beam=beam, max_extra=5)
-    assert [*find_problems(lines, [each.text for each in found], expected)] == []
+    translations = model.translate_stream((line for _, line in lines), beam=beam, max_extra=5)
+    assert [*find_problems(lines, [translation.text for translation in translations], expected)] == []
 
 
-def test_what_is_wrong_with_a_translation_is_seen():
+def test_differences_in_a_translation_are_found():
     assert find_differences("a {n} <b>c</b>", "x {n} <b>y</b>") == []
     assert find_differences("a {n}{n}", "x {n}") == ["{n} is lost"]
     assert find_differences("<b>a</b>", "<b>x") == ["tags differ"]

@@ -1,4 +1,4 @@
-"""A run goes on from any place it was killed at, and no number tells."""
+"""A run that was killed anywhere goes on, and none of its numbers shows it."""
 
 import json
 import shutil
@@ -12,60 +12,60 @@ import torch
 
 from benchmarks.kill import KilledRun
 from pellucid.train import log, loop, state
-from tests.laws.runs import assert_same_end, timeless
+from tests.laws.runs import assert_same_end, read_reports
 from tests.train.corpora import mixed, small_run
 
-HOUSE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 
 
-def resumed_at(places: list[int], train: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that goes on from each of some checkpoints reports the losses and ends with the weights that it had."""
+def check_resumes(steps: list[int], train: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that a run resumed from each of these steps reports the same losses and ends with the same weights."""
     monkeypatch.setattr(log, "REPORT_EVERY", 1)
-    often = {**train, "steps": 23, "evaluate_every": 23, "save_every": 1, "keep": 99, "dev_sentences": 1}
-    run = mixed(small_run(tmp_path / "data", model={"dropout": 0.2}, train=often), tmp_path / "data")
+    settings = {**train, "steps": 23, "evaluate_every": 23, "save_every": 1, "keep": 99, "dev_sentences": 1}
+    run = mixed(small_run(tmp_path / "data", model={"dropout": 0.2}, train=settings), tmp_path / "data")
     whole = tmp_path / "whole"
     loop.train_run(run, whole)
-    losses = [row["loss"] for row in timeless(whole) if "loss" in row]
+    losses = [row["loss"] for row in read_reports(whole) if "loss" in row]
     assert len(set(losses)) == 23
-    if 1 in places:
-        assert any(at_the_end_of_an_epoch(state.checkpoint_path(whole, step)) for step in places)
-    for step in places:
+    if 1 in steps:
+        assert any(is_at_end_of_epoch(state.checkpoint_path(whole, step)) for step in steps)
+    for step in steps:
         out = tmp_path / f"from-{step}"
         shutil.copytree(whole, out)
-        for place in state.list_checkpoints(out)[step:]:
-            shutil.rmtree(place)
+        for path in state.list_checkpoints(out)[step:]:
+            shutil.rmtree(path)
         assert state.list_checkpoints(out)[-1].name == f"step-{step:08d}"
         torch.manual_seed(step)
         loop.train_run(run, out, resume=True)
         assert_same_end(whole, out)
 
 
-def at_the_end_of_an_epoch(checkpoint: Path) -> bool:
+def is_at_end_of_epoch(checkpoint: Path) -> bool:
     """Whether the next update begins with the first batch of an epoch."""
     _, epoch, batch = json.loads((checkpoint / "training.json").read_text(encoding="utf-8"))["stream"]
     return epoch > 0 and batch == 0
 
 
-ONE = {"accumulate": 1, "precision": "float32"}
-THREE = {"accumulate": 3, "precision": "bfloat16"}
+ONE_BATCH = {"accumulate": 1, "precision": "float32"}
+THREE_BATCHES = {"accumulate": 3, "precision": "bfloat16"}
 
 
-@pytest.mark.parametrize(("train", "places"), [(ONE, [1, 16]), (THREE, [13])])
-def test_every_loss_of_mixed_corpora_after_a_resume_is_the_undisturbed_ones(train, places, tmp_path, monkeypatch):
-    resumed_at(places, train, tmp_path, monkeypatch)
+@pytest.mark.parametrize(("train", "steps"), [(ONE_BATCH, [1, 16]), (THREE_BATCHES, [13])])
+def test_every_loss_of_mixed_corpora_after_a_resume_is_that_of_an_undisturbed_run(train, steps, tmp_path, monkeypatch):
+    check_resumes(steps, train, tmp_path, monkeypatch)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("train", [ONE, THREE])
-def test_every_loss_after_a_resume_is_the_undisturbed_ones_from_any_of_20_places(train, tmp_path, monkeypatch):
-    resumed_at([*range(1, 21)], train, tmp_path, monkeypatch)
+@pytest.mark.parametrize("train", [ONE_BATCH, THREE_BATCHES])
+def test_every_loss_after_a_resume_from_any_of_20_steps_is_that_of_an_undisturbed_run(train, tmp_path, monkeypatch):
+    check_resumes([*range(1, 21)], train, tmp_path, monkeypatch)
 
 
-def campaign(name: str, page: Path, *more: str) -> str:
-    """The page of a short one, which finds nothing."""
-    command = [sys.executable, "-m", f"benchmarks.{name}", *more, "--page", page, "--folder", page.with_suffix("")]
-    done = subprocess.run(command, cwd=HOUSE, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+def run_campaign(name: str, page: Path, *options: str) -> str:
+    """Run a short campaign, which succeeds, and return the page it writes."""
+    command = [sys.executable, "-m", f"benchmarks.{name}", *options, "--page", page, "--folder", page.with_suffix("")]
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout + process.stderr
     return page.read_text(encoding="utf-8")
 
 
@@ -75,15 +75,15 @@ def test_a_few_kills_at_random_moments_change_nothing(tmp_path):
     rows.parent.mkdir(parents=True)
     before = "".join(json.dumps(asdict(KilledRun(workers, kills=1))) + "\n" for workers in (2, 1, 1))
     rows.write_text(f'{before}{{"workers": 2, "ki', encoding="utf-8")
-    assert "| kills | 6 |" in campaign("kill", tmp_path / "kill.md", "--kills", "6")
+    assert "| kills | 6 |" in run_campaign("kill", tmp_path / "kill.md", "--kills", "6")
     assert rows.read_text(encoding="utf-8").startswith(before)
     assert json.loads(rows.read_text(encoding="utf-8").splitlines()[3])["workers"] == 2
 
 
 def test_a_few_resumes_with_one_process_and_with_two_change_nothing(tmp_path):
     """From the end of an epoch and from inside one, from a checkpoint of as many processes and of another number."""
-    which = ("--places", "18", "21", "--data", "mixed", "--precision", "bfloat16")
-    page = campaign("resume", tmp_path / "resume.md", *which)
+    options = ("--places", "18", "21", "--data", "mixed", "--precision", "bfloat16")
+    page = run_campaign("resume", tmp_path / "resume.md", *options)
     table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if "| bfloat16 |" in line]
     processes = [[*(str(n) for n in (n, 2, 1, 1, 1, 7, 0))] for n in (1, 2)]
     assert [row[2:] for row in table] == processes, page

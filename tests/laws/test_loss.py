@@ -12,7 +12,7 @@ from pellucid.train.loss import loss_sum, r_drop_loss, smoothed_cross_entropy
 SIZES = [(37, 11), (512, 11), (1061, 101), (1, 7)]  # rows of one chunk, exactly a chunk, several and a rest, alone
 
 
-def made(rows: int, vocabulary: int, dtype: torch.dtype):
+def random_inputs(rows: int, vocabulary: int, dtype: torch.dtype):
     torch.manual_seed(1)
     states = torch.randn(rows, 13, dtype=dtype, requires_grad=True)
     weight = torch.randn(vocabulary, 13, dtype=dtype, requires_grad=True)
@@ -23,23 +23,23 @@ def made(rows: int, vocabulary: int, dtype: torch.dtype):
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize(("rows", "vocabulary"), SIZES)
 @pytest.mark.parametrize(("dtype", "relative"), [(torch.float64, 1e-12), (torch.float32, 2e-5)])
-def test_the_chunked_loss_is_the_formula_and_torchs(smoothing, rows, vocabulary, dtype, relative):
-    states, weight, targets = made(rows, vocabulary, dtype)
+def test_the_chunked_loss_equals_the_formula_and_torchs(smoothing, rows, vocabulary, dtype, relative):
+    states, weight, targets = random_inputs(rows, vocabulary, dtype)
     logits = states @ weight.T
-    three = [
+    values = [
         loss_sum(states, weight, targets, smoothing),
         smoothed_cross_entropy(logits, targets, smoothing),
         F.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing),
     ]
-    gradients = [torch.autograd.grad(3 * loss, (states, weight), retain_graph=True) for loss in three]
-    for loss, (of_states, of_weight) in zip(three[:2], gradients[:2], strict=True):
-        torch.testing.assert_close(loss, three[2], rtol=relative, atol=0)
+    gradients = [torch.autograd.grad(3 * loss, (states, weight), retain_graph=True) for loss in values]
+    for loss, (of_states, of_weight) in zip(values[:2], gradients[:2], strict=True):
+        torch.testing.assert_close(loss, values[2], rtol=relative, atol=0)
         for ours, theirs in zip((of_states, of_weight), gradients[2], strict=True):
             torch.testing.assert_close(ours, theirs, rtol=0, atol=relative * theirs.abs().max().item())
 
 
 @pytest.mark.article("B34", "X23")
-def test_the_loss_by_hand():
+def test_the_loss_of_one_token_is_that_computed_by_hand():
     """Three pieces with probabilities 1/2, 1/4, 1/4; the target is the first, 0.3 spread over all three."""
     logits = torch.tensor([[2.0, 1.0, 1.0]]).log()
     expected = 0.8 * math.log(2) + 0.1 * math.log(4) + 0.1 * math.log(4)
@@ -47,25 +47,27 @@ def test_the_loss_by_hand():
     assert loss_sum(logits, torch.eye(3), torch.tensor([0]), 0.3).item() == pytest.approx(expected, rel=1e-6)
 
 
-def test_the_gradient_is_that_of_finite_differences(monkeypatch):
+def test_the_gradient_equals_finite_differences(monkeypatch):
     monkeypatch.setattr(losses, "CHUNK", 3)
-    states, weight, targets = made(7, 5, torch.float64)
+    states, weight, targets = random_inputs(7, 5, torch.float64)
     assert torch.autograd.gradcheck(lambda s, w: loss_sum(s, w, targets, 0.1), (states, weight))
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 5, 37, 1000])
-def test_where_the_chunks_are_cut_changes_nothing(chunk, monkeypatch):
-    states, weight, targets = made(37, 11, torch.float64)
+def test_the_size_of_the_chunks_changes_nothing(chunk, monkeypatch):
+    states, weight, targets = random_inputs(37, 11, torch.float64)
     whole = loss_sum(states, weight, targets, 0.1)
     monkeypatch.setattr(losses, "CHUNK", chunk)
     cut = loss_sum(states, weight, targets, 0.1)
     torch.testing.assert_close(cut, whole, rtol=1e-13, atol=0)
-    for one, other in zip(*(torch.autograd.grad(loss, (states, weight)) for loss in (whole, cut)), strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+    for gradient_of_whole, gradient_of_cut in zip(
+        *(torch.autograd.grad(loss, (states, weight)) for loss in (whole, cut)), strict=True
+    ):
+        torch.testing.assert_close(gradient_of_whole, gradient_of_cut, rtol=0, atol=1e-12)
 
 
 def test_the_loss_under_bfloat16_is_close():
-    states, weight, targets = made(1061, 101, torch.float32)
+    states, weight, targets = random_inputs(1061, 101, torch.float32)
     exact = loss_sum(states, weight, targets, 0.1)
     with torch.autocast("cpu", torch.bfloat16):
         close = loss_sum(states, weight, targets, 0.1)
@@ -79,7 +81,7 @@ def test_the_loss_under_bfloat16_is_close():
 
 
 def test_an_unlikely_target_costs_its_distance_and_no_more():
-    """Its probability is exp(-1000), which is 0 as a float; the loss is still 1000."""
+    """The target's probability is exp(-1000), which is 0 as a float; the loss is still 1000."""
     states = torch.tensor([[1000.0, 0.0]], requires_grad=True)
     loss = loss_sum(states, torch.eye(2), torch.tensor([1]), 0.0)
     (gradient,) = torch.autograd.grad(loss, states)
@@ -87,30 +89,30 @@ def test_an_unlikely_target_costs_its_distance_and_no_more():
     assert gradient.tolist() == [[1, -1]]
 
 
-def test_without_gradients_none_are_made():
-    states, weight, targets = made(37, 11, torch.float64)
+def test_a_loss_without_gradients_has_the_value_and_no_gradient():
+    states, weight, targets = random_inputs(37, 11, torch.float64)
     with torch.no_grad():
         loss = loss_sum(states, weight, targets, 0.1)
     assert not loss.requires_grad
     torch.testing.assert_close(loss, loss_sum(states, weight, targets, 0.1).detach())
 
 
-def test_without_gradients_the_loss_is_the_same_and_none_are_made():
+def test_a_loss_without_gradients_is_equal_to_the_bit_in_float32():
     states, weight, targets = torch.randn(7, 6), torch.randn(11, 6, requires_grad=True), torch.arange(7)
     with torch.no_grad():
-        looked = loss_sum(states, weight, targets, 0.1)
-    assert torch.equal(looked, loss_sum(states, weight, targets, 0.1))
-    assert not looked.requires_grad
+        loss = loss_sum(states, weight, targets, 0.1)
+    assert torch.equal(loss, loss_sum(states, weight, targets, 0.1))
+    assert not loss.requires_grad
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize(("rows", "vocabulary"), SIZES)
-def test_the_chunked_r_drop_is_the_formula(smoothing, rows, vocabulary):
-    states, weight, targets = made(2 * rows, vocabulary, torch.float64)
+def test_the_chunked_r_drop_equals_the_formula(smoothing, rows, vocabulary):
+    states, weight, targets = random_inputs(2 * rows, vocabulary, torch.float64)
     targets = targets[:rows]
     fast = loss_sum(states, weight, targets, smoothing, alpha=5.0)
-    one, other = (states @ weight.T).split(rows)
-    slow = r_drop_loss(one, other, targets, smoothing, alpha=5.0)
+    first, second = (states @ weight.T).split(rows)
+    slow = r_drop_loss(first, second, targets, smoothing, alpha=5.0)
     torch.testing.assert_close(fast, slow, rtol=1e-12, atol=0)
     pairs = zip(*(torch.autograd.grad(3 * loss, (states, weight)) for loss in (fast, slow)), strict=True)
     for ours, formula in pairs:
@@ -120,17 +122,17 @@ def test_the_chunked_r_drop_is_the_formula(smoothing, rows, vocabulary):
 
 
 def test_two_passes_that_agree_have_the_loss_of_one_and_its_gradient():
-    states, weight, targets = made(37, 11, torch.float64)
+    states, weight, targets = random_inputs(37, 11, torch.float64)
     twice = torch.autograd.grad(loss_sum(states.repeat(2, 1), weight, targets, 0.1, alpha=5.0), (states, weight))
     once = torch.autograd.grad(loss_sum(states, weight, targets, 0.1), (states, weight))
     for ours, plain in zip(twice, once, strict=True):
         torch.testing.assert_close(ours, plain, rtol=0, atol=1e-12)
 
 
-def test_r_drop_by_hand():
+def test_r_drop_is_that_computed_by_hand():
     """One pass gives 1/2 and 1/2, the other 3/4 and 1/4; the target is the first piece, nothing is spread."""
-    one, other = torch.tensor([[1.0, 1.0]]).log(), torch.tensor([[3.0, 1.0]]).log()
+    first, second = torch.tensor([[1.0, 1.0]]).log(), torch.tensor([[3.0, 1.0]]).log()
     apart = 0.5 * math.log(2 / 3) + 0.5 * math.log(2) + 0.75 * math.log(3 / 2) + 0.25 * math.log(1 / 2)
     expected = (math.log(2) + math.log(4 / 3)) / 2 + 8 / 4 * apart
-    found = r_drop_loss(one, other, torch.tensor([0]), 0.0, alpha=8.0).item()
-    assert found == pytest.approx(expected, rel=1e-6)
+    loss = r_drop_loss(first, second, torch.tensor([0]), 0.0, alpha=8.0).item()
+    assert loss == pytest.approx(expected, rel=1e-6)

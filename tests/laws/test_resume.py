@@ -12,76 +12,76 @@ import torch
 from pellucid.train import loop, state
 from pellucid.train.config import RunConfig
 from pellucid.train.loop import train_run
-from tests.laws.runs import Killed, assert_same_end, same, train_until, weights
+from tests.laws.runs import RunKilled, assert_same_end, read_weights, same_weights, train_until
 from tests.train.corpora import small_run
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that nothing happened to."""
+def undisturbed_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Directory of a run that nothing happened to."""
     folder = tmp_path_factory.mktemp("undisturbed")
     return train_run(small_run(folder / "data", model={"dropout": 0.2}), folder / "out").out
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunConfig:
-    """The same, still to be made."""
+    """Settings of a run like the undisturbed one, for a test to carry out."""
     return small_run(tmp_path / "data", model={"dropout": 0.2})
 
 
 @pytest.mark.parametrize("step", [4, 5, 6, 7, 9, 11])
-def test_resume_is_bit_exact(step, run, undisturbed, tmp_path, monkeypatch):
+def test_resume_is_bit_exact(step, run, undisturbed_run, tmp_path, monkeypatch):
     broken = tmp_path / "broken"
     train_until(step, run, broken, monkeypatch)
     torch.manual_seed(99)  # what the generator is now must not matter
     train_run(run, broken, resume=True)
-    assert_same_end(undisturbed, broken)
+    assert_same_end(undisturbed_run, broken)
 
 
-def test_the_same_seed_trains_the_same_model_and_another_seed_another(run, undisturbed, tmp_path):
+def test_the_same_seed_trains_the_same_model_and_another_seed_another(run, undisturbed_run, tmp_path):
     train_run(run, tmp_path / "two")
-    assert (undisturbed / "last/model.safetensors").read_bytes() == (
+    assert (undisturbed_run / "last/model.safetensors").read_bytes() == (
         tmp_path / "two/last/model.safetensors"
     ).read_bytes()
     train_run(replace(run, seed=2), tmp_path / "three")
-    assert not same(weights(undisturbed / "last"), weights(tmp_path / "three/last"))
+    assert not same_weights(read_weights(undisturbed_run / "last"), read_weights(tmp_path / "three/last"))
 
 
-def test_a_crash_inside_a_save_leaves_the_checkpoint_before_it(run, undisturbed, tmp_path, monkeypatch):
+def test_a_crash_inside_a_save_leaves_the_checkpoint_before_it(run, undisturbed_run, tmp_path, monkeypatch):
     out = tmp_path / "out"
-    real = state.save_file
+    real_save = state.save_file
 
     def power_cut(tensors, path):
         if "step-00000008" in str(path):
-            raise Killed
-        return real(tensors, path)
+            raise RunKilled
+        return real_save(tensors, path)
 
     with monkeypatch.context() as patch:
         patch.setattr(state, "save_file", power_cut)
-        with pytest.raises(Killed):
+        with pytest.raises(RunKilled):
             train_run(run, out)
     assert [path.name for path in state.list_checkpoints(out)] == ["step-00000004"]
     train_run(run, out, resume=True)
-    assert_same_end(undisturbed, out)
+    assert_same_end(undisturbed_run, out)
 
 
-def test_a_run_that_was_asked_to_stop_ends_where_an_undisturbed_one_does(run, undisturbed, tmp_path, monkeypatch):
-    real = loop.update_weights
+def test_a_run_that_was_asked_to_stop_ends_where_an_undisturbed_one_does(run, undisturbed_run, tmp_path, monkeypatch):
+    real_update = loop.update_weights
 
-    def asked(*arguments):
+    def interrupt_and_update(*arguments):
         os.kill(os.getpid(), signal.SIGINT)
-        return real(*arguments)
+        return real_update(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "update_weights", asked)
+        patch.setattr(loop, "update_weights", interrupt_and_update)
         assert train_run(run, tmp_path / "out").stop == "SIGINT"
         assert train_run(run, tmp_path / "out", resume=True).stop == "SIGINT"
     assert [path.name for path in state.list_checkpoints(tmp_path / "out")] == ["step-00000002"]
     train_run(run, tmp_path / "out", resume=True)
-    assert_same_end(undisturbed, tmp_path / "out")
+    assert_same_end(undisturbed_run, tmp_path / "out")
 
 
-def test_a_run_killed_before_its_first_checkpoint_begins_again(run, undisturbed, tmp_path, monkeypatch, capsys):
+def test_a_run_killed_before_its_first_checkpoint_begins_again(run, undisturbed_run, tmp_path, monkeypatch, capsys):
     out = tmp_path / "out"
     train_until(2, run, out, monkeypatch)
     with pytest.raises(ValueError, match="already holds a run"):
@@ -90,10 +90,10 @@ def test_a_run_killed_before_its_first_checkpoint_begins_again(run, undisturbed,
         train_run(replace(run, seed=2), out, resume=True)
     train_run(run, out, resume=True)
     assert f"{out} has no checkpoint yet: its run starts from the beginning" in capsys.readouterr().err
-    assert_same_end(undisturbed, out)
+    assert_same_end(undisturbed_run, out)
 
 
-def test_what_a_crash_left_half_written_or_half_removed_is_cleared_away(tmp_path, monkeypatch):
+def test_files_that_a_crash_left_half_written_or_half_removed_are_cleared_away(tmp_path, monkeypatch):
     run, out = small_run(tmp_path / "data", train={"keep": 1}), tmp_path / "out"
     train_until(9, run, out, monkeypatch)
     shutil.copytree(out / "checkpoints/step-00000008", out / "checkpoints/.step-00000007.new")
@@ -127,49 +127,49 @@ def test_resume_needs_a_checkpoint_and_a_new_run_never_writes_over_another(tmp_p
     assert [path.name for path in out.iterdir()] == ["log.jsonl"]
 
 
-def test_more_steps_than_planned_can_follow(tmp_path):
+def test_a_resumed_run_can_make_more_steps_than_planned(tmp_path):
     train_run(small_run(tmp_path / "data", train={"steps": 8}), tmp_path / "out")
     train_run(small_run(tmp_path / "data", train={"steps": 12}), tmp_path / "out", resume=True)
     train_run(small_run(tmp_path / "data", train={"steps": 12}), tmp_path / "whole")
-    assert same(weights(tmp_path / "out" / "last"), weights(tmp_path / "whole" / "last"))
+    assert same_weights(read_weights(tmp_path / "out" / "last"), read_weights(tmp_path / "whole" / "last"))
 
 
-def test_a_damaged_checkpoint_is_said_and_the_one_before_it_taken(tmp_path, capsys):
+def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_is_taken(tmp_path, capsys):
     run, out = small_run(tmp_path / "data"), tmp_path / "out"
     train_run(run, out)
-    undisturbed = weights(out / "last")
-    place = state.list_checkpoints(out)[-1] / "training.safetensors"
-    flipped = bytearray(place.read_bytes())
+    expected = read_weights(out / "last")
+    path = state.list_checkpoints(out)[-1] / "training.safetensors"
+    flipped = bytearray(path.read_bytes())
     flipped[-5] ^= 1
-    place.write_bytes(flipped)
+    path.write_bytes(flipped)
     train_run(run, out, resume=True)
     assert "training.safetensors was changed after it was written" in capsys.readouterr().err
-    assert same(weights(out / "last"), undisturbed)
-    for each in state.list_checkpoints(out):
-        (each / "model.safetensors").unlink()
+    assert same_weights(read_weights(out / "last"), expected)
+    for checkpoint in state.list_checkpoints(out):
+        (checkpoint / "model.safetensors").unlink()
     with pytest.raises(ValueError, match=r"no checkpoint in .* is sound"):
         train_run(run, out, resume=True)
 
 
-def test_a_run_with_fewer_heads_resumes_too(tmp_path, monkeypatch):
-    """An attention without heads has matrices without numbers; the optimiser, the checkpoint and the reader know."""
+def test_a_run_with_fewer_heads_resumes_to_the_bit(tmp_path, monkeypatch):
+    """An attention without heads has empty matrices, which optimiser, checkpoint and reader must take."""
     run = small_run(tmp_path / "data", model={"fewer_heads": "encoder.0.self:1 decoder.0.self:0"})
     train_run(run, tmp_path / "undisturbed")
     train_until(6, run, tmp_path / "broken", monkeypatch)
     train_run(run, tmp_path / "broken", resume=True)
     assert_same_end(tmp_path / "undisturbed", tmp_path / "broken")
-    assert weights(tmp_path / "broken" / "last")["decoder.0.self.qkv.weight"].shape[0] == 0
+    assert read_weights(tmp_path / "broken" / "last")["decoder.0.self.qkv.weight"].shape[0] == 0
 
 
-def test_a_run_that_died_while_it_began_begins_again(run, undisturbed, tmp_path, monkeypatch):
+def test_a_run_that_died_while_it_was_set_up_begins_again(run, undisturbed_run, tmp_path, monkeypatch):
     out = tmp_path / "out"
 
     def power_cut(*arguments):
-        raise Killed
+        raise RunKilled
 
     with monkeypatch.context() as patch:
         patch.setattr(loop, "record_texts", power_cut)
-        with pytest.raises(Killed):
+        with pytest.raises(RunKilled):
             train_run(run, out)
     train_run(run, out, resume=True)
-    assert_same_end(undisturbed, out)
+    assert_same_end(undisturbed_run, out)

@@ -1,4 +1,4 @@
-"""What a search must do, whatever it searches."""
+"""Promises of every search, whatever it searches."""
 
 from itertools import product
 
@@ -19,33 +19,33 @@ VOCABULARY = 7  # the four special pieces and three others
 
 
 def every_sentence(seed: int, sentence: int, longest: int, alpha: float) -> list[Hypothesis]:
-    """All there are, scored one by one in float64: ended ones first, best first."""
+    """Return every possible sentence, scored in float64: ended ones first, best first."""
     logits = random_logits(seed, VOCABULARY)
-    found = []
+    hypotheses = []
     for length in range(1, longest + 1):
         for beginning in product(range(4, VOCABULARY), repeat=length - 1):
             ends = (EOS,) if length < longest else (EOS, *range(4, VOCABULARY))
             for end in ends:
                 pieces = (*beginning, end)
-                each = [logits(sentence, pieces[:i]).log_softmax(0)[pieces[i]].item() for i in range(length)]
-                log_prob = sum(each)
+                log_probs = [logits(sentence, pieces[:i]).log_softmax(0)[pieces[i]].item() for i in range(length)]
+                log_prob = sum(log_probs)
                 tokens, stop = (list(beginning), "eos") if end == EOS else (list(pieces), "length")
-                found.append(Hypothesis(tokens, log_prob / ((5 + length) / 6) ** alpha, log_prob, stop, each))
-    return sorted(found, key=lambda h: (h.stop != "eos", -h.score))
+                hypotheses.append(Hypothesis(tokens, log_prob / ((5 + length) / 6) ** alpha, log_prob, stop, log_probs))
+    return sorted(hypotheses, key=lambda hypothesis: (hypothesis.stop != "eos", -hypothesis.score))
 
 
 def beam(step, state, limits, width, n_best=None, alpha=0.6):
     return beam_search(step, state, limits, width=width, n_best=n_best or width, length_penalty=alpha)
 
 
-def same(left: list[Hypothesis], right: list[Hypothesis]) -> bool:
-    return [(h.tokens, h.stop) for h in left] == [(h.tokens, h.stop) for h in right] and all(
+def same_hypotheses(first: list[Hypothesis], second: list[Hypothesis]) -> bool:
+    return [(h.tokens, h.stop) for h in first] == [(h.tokens, h.stop) for h in second] and all(
         a.log_probs == pytest.approx(b.log_probs, abs=1e-4) and a.score == pytest.approx(b.score, abs=1e-4)
-        for a, b in zip(left, right, strict=True)
+        for a, b in zip(first, second, strict=True)
     )
 
 
-def test_the_example_one_can_solve_by_hand():
+def test_an_example_solved_by_hand_is_found():
     step = step_from_table({"": {"a": 0.6, "b": 0.4}, "a": {".": 0.5, "a": 0.5}, "b": {".": 0.9, "b": 0.1}})
     [[best, second]] = beam(step, Prefixes([0]), limit(2), width=2, alpha=0.0)
     assert (words(best.tokens), best.stop) == ("b", "eos")
@@ -61,21 +61,21 @@ def test_the_example_one_can_solve_by_hand():
 @pytest.mark.parametrize("seed", range(5))
 def test_a_wide_beam_finds_the_best_sentences(seed, alpha):
     step = step_from(random_logits(seed, VOCABULARY))
-    found = beam(step, Prefixes([0, 1]), limit(4, 3), width=113, alpha=alpha)  # 108 candidates at most
+    results = beam(step, Prefixes([0, 1]), limit(4, 3), width=113, alpha=alpha)  # 108 candidates at most
     for sentence, longest in enumerate((4, 3)):
         expected = every_sentence(seed, sentence, longest, alpha)
-        assert len(found[sentence]) == min(113, len(expected))
-        assert same(found[sentence], expected[:113])
+        assert len(results[sentence]) == min(113, len(expected))
+        assert same_hypotheses(results[sentence], expected[:113])
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-def test_asking_for_fewer_changes_none_of_them(alpha):
+def test_asking_for_fewer_hypotheses_changes_none_of_them(alpha):
     for seed in range(7):
         step = step_from(random_logits(seed, VOCABULARY))
         everything = beam(step, Prefixes([0, 1, 2]), limit(11, 13, 5), width=5, alpha=alpha)
         for n_best in (1, 2, 3):
             fewer = beam(step, Prefixes([0, 1, 2]), limit(11, 13, 5), width=5, n_best=n_best, alpha=alpha)
-            assert all(same(a, b[:n_best]) for a, b in zip(fewer, everything, strict=True))
+            assert all(same_hypotheses(a, b[:n_best]) for a, b in zip(fewer, everything, strict=True))
 
 
 def test_a_beam_of_one_is_greedy_search():
@@ -91,14 +91,14 @@ def test_a_beam_of_one_is_greedy_search():
 def test_the_hypotheses_of_a_sentence_are_distinct_and_sorted():
     for seed in range(7):
         step = step_from(random_logits(seed, VOCABULARY))
-        for found in beam(step, Prefixes([0, 1, 2]), limit(5, 7, 11), width=5):
-            assert len({tuple(h.tokens) for h in found}) == len(found) == 5
-            assert found == sorted(found, key=lambda h: (h.stop != "eos", -h.score))
-            assert all(h.log_prob == pytest.approx(sum(h.log_probs)) for h in found)
-            assert all(len(h.log_probs) == len(h.tokens) + (h.stop == "eos") for h in found)
+        for hypotheses in beam(step, Prefixes([0, 1, 2]), limit(5, 7, 11), width=5):
+            assert len({tuple(h.tokens) for h in hypotheses}) == len(hypotheses) == 5
+            assert hypotheses == sorted(hypotheses, key=lambda h: (h.stop != "eos", -h.score))
+            assert all(h.log_prob == pytest.approx(sum(h.log_probs)) for h in hypotheses)
+            assert all(len(h.log_probs) == len(h.tokens) + (h.stop == "eos") for h in hypotheses)
 
 
-def test_sentences_that_leave_a_table_change_nothing():
+def test_sentences_that_end_early_change_no_other_in_a_table():
     step = step_from(random_logits(3, VOCABULARY))
     limits = [7, 2, 13, 1, 5, 11]
     for search in (
@@ -106,13 +106,13 @@ def test_sentences_that_leave_a_table_change_nothing():
         lambda state, limits: beam(step, state, limits, width=3),
     ):
         together = search(Prefixes(list(range(6))), limit(*limits))
-        alone = [search(Prefixes([i]), limit(limits[i]))[0] for i in range(6)]
-        assert all(same(a, b) for a, b in zip(together, alone, strict=True))
+        expected = [search(Prefixes([i]), limit(limits[i]))[0] for i in range(6)]
+        assert all(same_hypotheses(a, b) for a, b in zip(together, expected, strict=True))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
-def test_sentences_that_leave_a_model_change_nothing(dtype, positions):
+def test_sentences_that_end_early_change_no_other_in_a_model(dtype, positions):
     model = random_model(5, 13, 11, d_model=12, positions=positions).to(dtype)
     sources = [torch.randint(4, 13, (1, length)) for length in (5, 2, 7, 3, 5, 1)]
     together = torch.zeros(6, 7, dtype=torch.int64)
@@ -126,10 +126,10 @@ def test_sentences_that_leave_a_model_change_nothing(dtype, positions):
     lengths = set()
     with torch.inference_mode():
         for width in (1, 4):
-            found = search(together, limits, width)
+            results = search(together, limits, width)
             for i, source in enumerate(sources):
-                assert same(found[i], search(source, limits[i : i + 1], width)[0])
-                lengths |= {len(h.log_probs) for h in found[i]}
+                assert same_hypotheses(results[i], search(source, limits[i : i + 1], width)[0])
+                lengths |= {len(h.log_probs) for h in results[i]}
     assert len(lengths) > 5
 
 
@@ -145,7 +145,7 @@ def test_searching_with_a_cache_equals_searching_without(norm):
     with torch.inference_mode():
         cached = beam(model_step(model), ModelState(model.encode(source)), limit(7, 11, 5), width=3)
         full = beam(step_from(whole), Prefixes([0, 1, 2]), limit(7, 11, 5), width=3)
-    assert all(same(a, b) for a, b in zip(cached, full, strict=True))
+    assert all(same_hypotheses(a, b) for a, b in zip(cached, full, strict=True))
 
 
 def test_a_hypothesis_has_the_log_probabilities_that_scoring_it_gives():
@@ -153,12 +153,17 @@ def test_a_hypothesis_has_the_log_probabilities_that_scoring_it_gives():
     sources = [[4, 7, 9, 3], [5, 3], [11, 8, 4, 12, 3]]
     with torch.inference_mode():
         state = ModelState(model.encode(pad_sentences(sources, torch.device("cpu"))))
-        found = beam(model_step(model), state, limit(7, 11, 5), width=5)
-        pairs = [(source, h) for source, some in zip(sources, found, strict=True) for h in some if h.stop == "eos"]
+        results = beam(model_step(model), state, limit(7, 11, 5), width=5)
+        pairs = [
+            (source, h)
+            for source, hypotheses in zip(sources, results, strict=True)
+            for h in hypotheses
+            if h.stop == "eos"
+        ]
         scored = score_targets(model, [source for source, _ in pairs], [[*h.tokens, EOS] for _, h in pairs])
     assert len(pairs) > 10
-    for (_, hypothesis), each in zip(pairs, scored, strict=True):
-        assert each == pytest.approx(hypothesis.log_probs, abs=1e-4)
+    for (_, hypothesis), log_probs in zip(pairs, scored, strict=True):
+        assert log_probs == pytest.approx(hypothesis.log_probs, abs=1e-4)
 
 
 def test_any_batch_gives_the_same_translations_in_the_same_order():
@@ -171,8 +176,8 @@ def test_any_batch_gives_the_same_translations_in_the_same_order():
         expected = translator.translate(lines, SearchConfig(batch=1, **config))
         assert [t.stop == "empty" for t in expected] == [not line.strip() for line in lines]
         for batch, batch_tokens in ((2, 10**6), (7, 29)):
-            found = translator.translate(lines, SearchConfig(batch=batch, batch_tokens=batch_tokens, **config))
-            assert [t.text for t in found] == [t.text for t in expected]
-            assert [t.score for t in found] == pytest.approx([t.score for t in expected])
+            translations = translator.translate(lines, SearchConfig(batch=batch, batch_tokens=batch_tokens, **config))
+            assert [t.text for t in translations] == [t.text for t in expected]
+            assert [t.score for t in translations] == pytest.approx([t.score for t in expected])
         streamed = list(translator.translate_stream(iter(lines), SearchConfig(**config), block=5))
         assert [t.text for t in streamed] == [t.text for t in expected]

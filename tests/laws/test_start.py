@@ -22,8 +22,8 @@ from pellucid.train.dev_set import Evaluation
 from pellucid.train.log import read_log
 from pellucid.train.loop import train_run
 from pellucid.train.loss import loss_sum, r_drop_loss, smoothed_cross_entropy
-from tests.laws.runs import Killed, assert_same_end, same, train_until, weights
-from tests.laws.torchrun import ended, started, train_alone, train_with
+from tests.laws.runs import RunKilled, assert_same_end, read_weights, same_weights, train_until
+from tests.laws.torchrun import collect_results, start_workers, train_alone, train_with_workers
 from tests.train.corpora import small_run, write_corpus
 
 QUICK = {"steps": 6, "batch_tokens": 257, "evaluate_every": 3, "save_every": 2, "dev_sentences": 2, "dev_beam": 1}
@@ -38,7 +38,7 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of each kind, random, its tokenizer learned from a corpus of numbers."""
+    """Folder with a random model of each kind, its tokenizer learned from a corpus of numbers."""
     folder = tmp_path_factory.mktemp("models")
     for seed, (kind, settings) in enumerate(KINDS.items()):
         run = small_run(folder / "data", model=settings)
@@ -52,8 +52,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run_from(start: Path, folder: Path, **changes: dict) -> RunConfig:
-    """A run from that model on other sentences; `changes` are laid over its sections."""
+def make_run_from(start: Path, folder: Path, **changes: dict) -> RunConfig:
+    """Return a run that starts from a model, on other sentences; `changes` are laid over its sections."""
     folder.mkdir(parents=True, exist_ok=True)
     tables = {
         "data": write_corpus(folder, seed=7),
@@ -66,36 +66,36 @@ def run_from(start: Path, folder: Path, **changes: dict) -> RunConfig:
 
 @pytest.fixture
 def run(models: Path, tmp_path: Path) -> RunConfig:
-    return run_from(models / "one matrix", tmp_path / "data", model={"dropout": 0.2})
+    return make_run_from(models / "one matrix", tmp_path / "data", model={"dropout": 0.2})
 
 
 @pytest.fixture(scope="module")
-def undisturbed(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same run, to which nothing happened."""
+def undisturbed_run(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Directory of a run from the first model that nothing happened to."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    return train_run(run_from(models / "one matrix", folder / "data", model={"dropout": 0.2}), folder / "out").out
+    return train_run(make_run_from(models / "one matrix", folder / "data", model={"dropout": 0.2}), folder / "out").out
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_first_update_begins_with_the_weights_and_the_loss_of_the_start(kind, models, tmp_path, monkeypatch):
-    run, seen = run_from(models / kind, tmp_path / "data", model={"dropout": 0.0}), []
-    real = loop.update_weights
+    run, records = make_run_from(models / kind, tmp_path / "data", model={"dropout": 0.0}), []
+    real_update = loop.update_weights
 
-    def looked_at(model, optimizer, parts, *more):
+    def record_and_die(model, optimizer, batches, *options):
         assert not optimizer.state, "nothing of Adam's came along"
-        seen.append(({name: each.detach().clone() for name, each in model.named_parameters()}, parts))
-        done = real(model, optimizer, parts, *more)
-        seen.append(done.loss)
-        raise Killed
+        records.append(({name: parameter.detach().clone() for name, parameter in model.named_parameters()}, batches))
+        result = real_update(model, optimizer, batches, *options)
+        records.append(result.loss)
+        raise RunKilled
 
-    monkeypatch.setattr(loop, "update_weights", looked_at)
-    with pytest.raises(Killed):
+    monkeypatch.setattr(loop, "update_weights", record_and_die)
+    with pytest.raises(RunKilled):
         train_run(run, tmp_path / "out")
-    (begun, [part]), loss = seen
-    start = bundle.load_bundle(models / kind)
-    assert same(begun, dict(start.model.named_parameters()))
-    logits = start.model(part.source, part.target_in)
-    formula = F.cross_entropy(logits.transpose(1, 2), part.target_out, ignore_index=PAD, label_smoothing=0.1)
+    (first_weights, [batch]), loss = records
+    initial = bundle.load_bundle(models / kind)
+    assert same_weights(first_weights, dict(initial.model.named_parameters()))
+    logits = initial.model(batch.source, batch.target_in)
+    formula = F.cross_entropy(logits.transpose(1, 2), batch.target_out, ignore_index=PAD, label_smoothing=0.1)
     assert loss == pytest.approx(formula.item(), rel=1e-5)
     for name in ("model.safetensors", "tokenizer.model"):
         assert (tmp_path / "out/best" / name).read_bytes() == (models / kind / name).read_bytes()
@@ -104,21 +104,21 @@ def test_the_first_update_begins_with_the_weights_and_the_loss_of_the_start(kind
     assert bundle.load_bundle(tmp_path / "out/best").manifest["dev"]["bleu"] == row["bleu"]
 
 
-def test_a_run_whose_steps_are_nothing_ends_where_it_began(models, tmp_path):
-    run = run_from(models / "a bias", tmp_path / "data", optim={"peak": 1e-30})
+def test_a_run_with_a_learning_rate_of_nothing_ends_where_it_began(models, tmp_path):
+    run = make_run_from(models / "a bias", tmp_path / "data", optim={"peak": 1e-30})
     out = train_run(run, tmp_path / "out").out
     for name in ("last", "average", "best"):
-        assert same(weights(out / name), weights(models / "a bias")), name
+        assert same_weights(read_weights(out / name), read_weights(models / "a bias")), name
     scores = [(row["dev_loss"], row["bleu"]) for row in read_log(out / "log.jsonl") if "bleu" in row]
     assert len(scores) == 4
     assert len(set(scores)) == 1
 
 
 @pytest.mark.parametrize("step", [0, 1, 3, 5])
-def test_it_resumes_to_the_bit_after_the_start_is_gone(step, models, undisturbed, tmp_path, monkeypatch):
+def test_a_run_resumes_to_the_bit_after_the_start_is_gone(step, models, undisturbed_run, tmp_path, monkeypatch):
     start, out = tmp_path / "start", tmp_path / "out"
     shutil.copytree(models / "one matrix", start)
-    run = run_from(start, tmp_path / "data", model={"dropout": 0.2})
+    run = make_run_from(start, tmp_path / "data", model={"dropout": 0.2})
     (tmp_path / "mine.toml").write_text(to_toml(run), encoding="utf-8")
     train_until(step, run, out, monkeypatch)
     shutil.rmtree(start)
@@ -126,37 +126,37 @@ def test_it_resumes_to_the_bit_after_the_start_is_gone(step, models, undisturbed
     assert resumed == run
     torch.manual_seed(99)  # what the generator is now must not matter
     train_run(resumed, out, resume=True)
-    assert_same_end(undisturbed, out)
+    assert_same_end(undisturbed_run, out)
     assert read_manifest(out / "last")["start"]["from"].endswith("/start")
 
 
-def test_one_that_died_before_its_first_checkpoint_begins_again(run, undisturbed, tmp_path, monkeypatch):
+def test_a_run_that_died_before_its_first_checkpoint_begins_again(run, undisturbed_run, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "try_to_write", dying_the_second_time(loop.try_to_write))
-        with pytest.raises(Killed):
+        patch.setattr(loop, "try_to_write", die_at_second_call(loop.try_to_write))
+        with pytest.raises(RunKilled):
             train_run(run, tmp_path / "out")
     assert not state.list_checkpoints(tmp_path / "out")
     assert len(read_log(tmp_path / "out/log.jsonl")) == 1
     train_run(run, tmp_path / "out", resume=True)
-    assert_same_end(undisturbed, tmp_path / "out")
+    assert_same_end(undisturbed_run, tmp_path / "out")
 
 
-def dying_the_second_time(real):
-    """best/ is written, the checkpoint after it is not."""
+def die_at_second_call(real_write):
+    """Wrap a function that writes, so that best/ is written and the run dies before the checkpoint after it."""
     calls = count()
 
-    def attempt(*arguments):
+    def write_or_die(*arguments):
         if next(calls):
-            raise Killed
-        return real(*arguments)
+            raise RunKilled
+        return real_write(*arguments)
 
-    return attempt
+    return write_or_die
 
 
-def test_the_start_must_be_there_for_one_that_begins_again(models, tmp_path, monkeypatch):
+def test_a_run_that_begins_again_needs_the_start(models, tmp_path, monkeypatch):
     start, out = tmp_path / "start", tmp_path / "out"
     shutil.copytree(models / "one matrix", start)
-    run = run_from(start, tmp_path / "data")
+    run = make_run_from(start, tmp_path / "data")
     train_until(0, run, out, monkeypatch)
     shutil.rmtree(out / "checkpoints")
     shutil.rmtree(start)
@@ -164,34 +164,36 @@ def test_the_start_must_be_there_for_one_that_begins_again(models, tmp_path, mon
         train_run(read_run(out / "run.toml", began=out), out, resume=True)
 
 
-def test_a_resume_refuses_another_start_and_needs_not_what_stands_there_now(models, undisturbed, tmp_path, monkeypatch):
+def test_a_resume_refuses_another_start_and_does_not_read_the_model_that_replaced_it(
+    models, undisturbed_run, tmp_path, monkeypatch
+):
     start, out = tmp_path / "start", tmp_path / "out"
     shutil.copytree(models / "one matrix", start)
-    run = run_from(start, tmp_path / "data", model={"dropout": 0.2})
+    run = make_run_from(start, tmp_path / "data", model={"dropout": 0.2})
     train_until(3, run, out, monkeypatch)
-    other = run_from(models / "a bias", tmp_path / "data", model={"dropout": 0.2})
-    said = rf"model\.start is '{models / 'a bias'}', it began with '{start}'; model\.output_bias is True"
-    with pytest.raises(ValueError, match=said):
+    other = make_run_from(models / "a bias", tmp_path / "data", model={"dropout": 0.2})
+    message = rf"model\.start is '{models / 'a bias'}', it began with '{start}'; model\.output_bias is True"
+    with pytest.raises(ValueError, match=message):
         train_run(other, out, resume=True)
     shutil.rmtree(start)
     shutil.copytree(models / "three matrices, norms after", start)
     tables = {"data": {key: value for key, value in vars(run.data).items() if "source" in key or "target" in key}}
     tables |= {"model": {"start": str(start), "dropout": 0.2}, "train": QUICK, "optim": {"peak": 0.003, "warmup": 5}}
     train_run(make_run(tables, began=out), out, resume=True)
-    assert_same_end(undisturbed, out)
+    assert_same_end(undisturbed_run, out)
 
 
 def test_best_never_becomes_worse_than_the_start(run, models, tmp_path, monkeypatch, capsys):
     bleu = count(50, -1)
     monkeypatch.setattr(loop, "evaluate_model", lambda *arguments: Evaluation(1.0, next(bleu), 1.0, {}))
     out = train_run(run, tmp_path / "out").out
-    assert same(weights(out / "best"), weights(models / "one matrix"))
-    assert not same(weights(out / "last"), weights(models / "one matrix"))
+    assert same_weights(read_weights(out / "best"), read_weights(models / "one matrix"))
+    assert not same_weights(read_weights(out / "last"), read_weights(models / "one matrix"))
     assert read_manifest(out / "best")["step"] == 0
     assert "no evaluation was better than that of the model this run started from" in capsys.readouterr().err
 
 
-def test_a_better_one_takes_the_place_of_the_start(run, tmp_path, monkeypatch, capsys):
+def test_a_better_model_replaces_the_start_as_best(run, tmp_path, monkeypatch, capsys):
     bleu = count(50)
     monkeypatch.setattr(loop, "evaluate_model", lambda *arguments: Evaluation(1.0, next(bleu), 1.0, {}))
     out = train_run(run, tmp_path / "out").out
@@ -199,38 +201,38 @@ def test_a_better_one_takes_the_place_of_the_start(run, tmp_path, monkeypatch, c
     assert "no evaluation was better" not in capsys.readouterr().err
 
 
-def test_models_say_what_they_started_from(undisturbed, models):
+def test_models_record_what_they_started_from(undisturbed_run, models):
     start = read_manifest(models / "one matrix")
     for name in ("best", "last", "average"):
-        found = read_manifest(undisturbed / name)
-        assert found["start"] == {
+        manifest = read_manifest(undisturbed_run / name)
+        assert manifest["start"] == {
             "from": "/".join((models / "one matrix").parts[-2:]),
             "sha256": start["files"]["model.safetensors"]["sha256"],
             "step": 0,
             "longest_source": 41,
         }
-        assert found["longest_source"] == 41, "lines that the start was taught whole are not split"
+        assert manifest["longest_source"] == 41, "lines that the start was taught whole are not split"
 
 
-def test_how_long_lines_may_be_is_unknown_where_the_start_does_not_say(models, tmp_path):
-    found = bundle.load_bundle(models / "one matrix")
-    bundle.save_bundle(tmp_path / "start", found.model, found.tokenizer)
-    out = train_run(run_from(tmp_path / "start", tmp_path / "data"), tmp_path / "out").out
+def test_how_long_lines_may_be_is_unknown_if_the_start_does_not_record_it(models, tmp_path):
+    initial = bundle.load_bundle(models / "one matrix")
+    bundle.save_bundle(tmp_path / "start", initial.model, initial.tokenizer)
+    out = train_run(make_run_from(tmp_path / "start", tmp_path / "data"), tmp_path / "out").out
     assert read_manifest(out / "last")["longest_source"] is None
 
 
-def test_averages_and_rollbacks_leave_the_start_out(run, tmp_path):
+def test_the_start_is_no_checkpoint_for_averages_and_rollbacks(run, tmp_path):
     out = train_run(replace(run, train=replace(run.train, keep=50)), tmp_path / "out").out
     assert [path.name for path in state.list_checkpoints(out)] == ["step-00000002", "step-00000004", "step-00000006"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_settings_of_a_run_are_those_of_its_start(kind, models, tmp_path):
-    run = run_from(models / kind, tmp_path / "data", model={"dropout": 0.3, "attention_dropout": 0.2})
-    found = bundle.load_bundle(models / kind)
-    assert run.tokenizer == found.tokenizer.config
-    config = run.model_config(found.tokenizer)
-    assert config == replace(found.model.config, dropout=0.3, attention_dropout=0.2)
+    run = make_run_from(models / kind, tmp_path / "data", model={"dropout": 0.3, "attention_dropout": 0.2})
+    initial = bundle.load_bundle(models / kind)
+    assert run.tokenizer == initial.tokenizer.config
+    config = run.model_config(initial.tokenizer)
+    assert config == replace(initial.model.config, dropout=0.3, attention_dropout=0.2)
     (tmp_path / "run.toml").write_text(to_toml(run), encoding="utf-8")
     assert read_run(tmp_path / "run.toml") == run
 
@@ -245,18 +247,18 @@ def test_the_start_is_looked_for_beside_the_run_file(models, tmp_path, monkeypat
 
 
 def test_a_named_size_is_that_of_the_start_or_refused(models, tmp_path):
-    found = bundle.load_bundle(models / "one matrix")
+    initial = bundle.load_bundle(models / "one matrix")
     run = small_run(tmp_path / "data", model={"size": "small", **dict.fromkeys(("d_model", "d_ff", "heads"))})
     run = replace(run, model=replace(run.model, encoder_layers=None, decoder_layers=None))
-    bundle.save_bundle(tmp_path / "small", Transformer(run.model_config(found.tokenizer)), found.tokenizer)
-    assert run_from(tmp_path / "small", tmp_path / "data").model.size == "small"
-    assert run_from(tmp_path / "small", tmp_path / "data", model={"size": "small"}).model.heads == 4
+    bundle.save_bundle(tmp_path / "small", Transformer(run.model_config(initial.tokenizer)), initial.tokenizer)
+    assert make_run_from(tmp_path / "small", tmp_path / "data").model.size == "small"
+    assert make_run_from(tmp_path / "small", tmp_path / "data", model={"size": "small"}).model.heads == 4
     with pytest.raises(ValueError, match=r"model\.d_model is 128, that model has 256; model\.d_ff is 256, that model"):
-        run_from(tmp_path / "small", tmp_path / "data", model={"size": "tiny"})
+        make_run_from(tmp_path / "small", tmp_path / "data", model={"size": "tiny"})
 
 
 @pytest.mark.parametrize(
-    ("section", "given", "said"),
+    ("section", "settings", "problem"),
     [
         ("model", {"d_model": 28}, "model.d_model is 28, that model has 14"),
         ("model", {"heads": 3}, "model.heads is 3, that model has 2"),
@@ -272,25 +274,25 @@ def test_a_named_size_is_that_of_the_start_or_refused(models, tmp_path):
         ("tokenizer", {"lowercase": True}, "tokenizer.lowercase is True, that model has False"),
     ],
 )
-def test_settings_that_contradict_the_start_are_refused_naming_both(section, given, said, models, tmp_path):
+def test_settings_that_contradict_the_start_are_refused_naming_both(section, settings, problem, models, tmp_path):
     start = models / "one matrix"
-    whole = (
-        f"{start} is not the model that the settings describe: {said}; leave these settings out, "
+    message = (
+        f"{start} is not the model that the settings describe: {problem}; leave these settings out, "
         "for the model determines them, or start from another"
     )
-    with pytest.raises(ValueError, match=f"^{re.escape(whole)}$"):
-        run_from(start, tmp_path / "data", **{section: given})
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        make_run_from(start, tmp_path / "data", **{section: settings})
 
 
-def test_settings_that_say_the_same_are_none_that_contradict(models, tmp_path):
-    given = {"d_model": 14, "norm": "pre", "fewer_heads": "decoder.1.cross:0 encoder.0.self:1"}
-    run = run_from(models / "fewer heads", tmp_path / "data", model=given, tokenizer={"vocabulary": 290})
+def test_settings_that_agree_with_the_start_are_accepted(models, tmp_path):
+    settings = {"d_model": 14, "norm": "pre", "fewer_heads": "decoder.1.cross:0 encoder.0.self:1"}
+    run = make_run_from(models / "fewer heads", tmp_path / "data", model=settings, tokenizer={"vocabulary": 290})
     assert read_data(run).tokenizer.source_vocabulary <= 290
 
 
 def test_a_start_that_has_changed_since_the_settings_were_read_is_refused(models, tmp_path):
     shutil.copytree(models / "one matrix", tmp_path / "start")
-    run = run_from(tmp_path / "start", tmp_path / "data")
+    run = make_run_from(tmp_path / "start", tmp_path / "data")
     shutil.rmtree(tmp_path / "start")
     shutil.copytree(models / "a bias", tmp_path / "start")
     with pytest.raises(ValueError, match=r"model\.output_bias is False, that model has True"):
@@ -301,7 +303,7 @@ def test_a_start_that_has_changed_since_the_settings_were_read_is_refused(models
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.model", "config.json"])
 def test_a_damaged_start_is_refused_before_anything_is_written(name, models, tmp_path):
     shutil.copytree(models / "one matrix", tmp_path / "start")
-    run = run_from(tmp_path / "start", tmp_path / "data")
+    run = make_run_from(tmp_path / "start", tmp_path / "data")
     content = bytearray((tmp_path / "start" / name).read_bytes())
     content[-3] ^= 1
     (tmp_path / "start" / name).write_bytes(content)
@@ -310,18 +312,18 @@ def test_a_damaged_start_is_refused_before_anything_is_written(name, models, tmp
     assert not (tmp_path / "out").exists()
 
 
-def with_shards(run: RunConfig, place: Path) -> RunConfig:
-    shard_writing.prepare_shards(run, place, 1, lambda message: None)
-    return replace(run, data=replace(run.data, shards=str(place)))
+def with_shards(run: RunConfig, folder: Path) -> RunConfig:
+    shard_writing.prepare_shards(run, folder, 1, lambda message: None)
+    return replace(run, data=replace(run.data, shards=str(folder)))
 
 
-def test_shards_are_cut_by_the_tokenizer_of_the_start(run, undisturbed, tmp_path):
+def test_shards_are_cut_by_the_tokenizer_of_the_start(run, undisturbed_run, tmp_path):
     sharded = with_shards(run, tmp_path / "shards")
     text, mapped = read_data(run), read_data(sharded)
     assert mapped.encoded.sources.ids.tolist() == text.encoded.sources.ids.tolist()
     assert mapped.encoded.targets.ids.tolist() == text.encoded.targets.ids.tolist()
     train_run(sharded, tmp_path / "out")
-    assert_same_end(undisturbed, tmp_path / "out")
+    assert_same_end(undisturbed_run, tmp_path / "out")
 
 
 def test_shards_of_another_tokenizer_are_refused(run, models, tmp_path):
@@ -333,39 +335,41 @@ def test_shards_of_another_tokenizer_are_refused(run, models, tmp_path):
         read_data(replace(learned, model=run.model))
     with pytest.raises(ValueError, match=rf"of start {name}None, it was made with '\w{{12}}'; run `pellucid prepare`"):
         read_data(replace(of_start, model=new.model))
-    found = bundle.load_bundle(models / "one matrix")
+    initial = bundle.load_bundle(models / "one matrix")
     tokenizer = read_data(new).tokenizer
-    assert tokenizer.source.serialized_model_proto() != found.tokenizer.source.serialized_model_proto()
+    assert tokenizer.source.serialized_model_proto() != initial.tokenizer.source.serialized_model_proto()
     model = Transformer(new.model_config(tokenizer))
     bundle.save_bundle(tmp_path / "other", model, tokenizer)
-    other = run_from(tmp_path / "other", tmp_path / "data", data={"shards": str(tmp_path / "of start")})
+    other = make_run_from(tmp_path / "other", tmp_path / "data", data={"shards": str(tmp_path / "of start")})
     with pytest.raises(ValueError, match=rf"{name}'\w{{12}}', it was made with '\w{{12}}'"):
         read_data(other)
 
 
 def test_workers_that_found_other_starts_are_named_before_anything_is_written(models, run, tmp_path):
     shutil.copytree(models / "one matrix", tmp_path / "other")
-    found = bundle.load_bundle(tmp_path / "other")
+    initial = bundle.load_bundle(tmp_path / "other")
     with torch.no_grad():
-        next(found.model.parameters()).mul_(2)
-    bundle.save_bundle(tmp_path / "other", found.model, found.tokenizer)
+        next(initial.model.parameters()).mul_(2)
+    bundle.save_bundle(tmp_path / "other", initial.model, initial.tokenizer)
     other = replace(run, model=replace(run.model, start=str(tmp_path / "other")))
     (tmp_path / "other.toml").write_text(to_toml(other), encoding="utf-8")
-    for code, _, said in ended(started(run, tmp_path / "out", 2, changed={1: str(tmp_path / "other.toml")}), 120):
+    for code, _, messages in collect_results(
+        start_workers(run, tmp_path / "out", 2, run_files={1: str(tmp_path / "other.toml")}), 120
+    ):
         assert code == 1
-        assert "worker 1 of 2 (counted from 0) found another model to start from than worker 0" in said
+        assert "worker 1 of 2 (counted from 0) found another model to start from than worker 0" in messages
     assert not (tmp_path / "out").exists()
 
 
 def test_two_workers_that_share_the_model_start_from_it_as_one_does(models, tmp_path):
-    run = run_from(models / "one matrix", tmp_path / "data", train={"accumulate": 2}, model={"dropout": 0.0})
+    run = make_run_from(models / "one matrix", tmp_path / "data", train={"accumulate": 2}, model={"dropout": 0.0})
     train_alone(run, tmp_path / "one")
-    train_with(2, replace(run, train=replace(run.train, shard_model=True)), tmp_path / "two")
-    one, two = (read_log(tmp_path / name / "log.jsonl") for name in ("one", "two"))
+    train_with_workers(2, replace(run, train=replace(run.train, shard_model=True)), tmp_path / "two")
+    single_reports, shared_reports = (read_log(tmp_path / name / "log.jsonl") for name in ("one", "two"))
     for key in ("loss", "dev_loss"):
-        mine, others = ([row[key] for row in rows if key in row] for rows in (one, two))
-        assert mine
-        assert mine == pytest.approx(others, rel=1e-5), key
+        single, shared = ([row[key] for row in rows if key in row] for rows in (single_reports, shared_reports))
+        assert single
+        assert single == pytest.approx(shared, rel=1e-5), key
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -1,4 +1,4 @@
-"""What CTranslate2 translates is translated without torch; what it cannot is translated with torch, as ever."""
+"""Translating with CTranslate2 does not import torch; what CTranslate2 cannot do is done with torch."""
 
 import subprocess
 import sys
@@ -26,8 +26,8 @@ print("torch" in sys.modules, file=sys.stderr)
 """
 
 
-def ending_model(seed: int) -> Transformer:
-    """What it writes comes to an end, and is never a close call in these tests."""
+def make_ending_model(seed: int) -> Transformer:
+    """Return a model whose translations end, and are never a close call in these tests."""
     vocabulary = small_tokenizer().source_vocabulary
     model = random_model(seed, vocabulary, vocabulary, d_model=20, heads=5, output_bias=True)
     with torch.no_grad():
@@ -36,49 +36,53 @@ def ending_model(seed: int) -> Transformer:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """A model directory that has been converted before."""
+def model_directory(tmp_path: Path) -> Path:
+    """Model directory that has been converted for CTranslate2 before."""
     directory = tmp_path / "runs" / "best"
-    bundle.save_bundle(directory, ending_model(3), small_tokenizer())
+    bundle.save_bundle(directory, make_ending_model(3), small_tokenizer())
     load(directory, engine="ctranslate2")
     return directory
 
 
-def translated(place: Path, *options: str) -> tuple[list[str], bool]:
-    """What `pellucid translate` prints in a process of its own, and whether that has imported torch."""
+def run_translate(model_directory: Path, *options: str) -> tuple[list[str], bool]:
+    """Run `pellucid translate` in a process of its own; return what it prints, and whether it has imported torch."""
     lines = "".join(line + "\n" for line in LINES)
-    done = subprocess.run(
-        [sys.executable, "-c", COMMAND, "translate", str(place), *options],
+    process = subprocess.run(
+        [sys.executable, "-c", COMMAND, "translate", str(model_directory), *options],
         input=lines.encode(),
         capture_output=True,
         check=True,
     )
-    return done.stdout.decode().splitlines(), {"True": True, "False": False}[done.stderr.decode().strip()]
+    return process.stdout.decode().splitlines(), {"True": True, "False": False}[process.stderr.decode().strip()]
 
 
-def test_ctranslate2_translates_without_torch(place: Path):
-    expected = [each.text for each in load(place).translate(LINES)]
-    assert translated(place) == (expected, False)
-    assert translated(place, "--precision", "int8")[1], "it had yet to be converted"
-    assert not translated(place, "--precision", "int8")[1]
+def test_ctranslate2_translates_without_torch(model_directory: Path):
+    expected = [translation.text for translation in load(model_directory).translate(LINES)]
+    assert run_translate(model_directory) == (expected, False)
+    assert run_translate(model_directory, "--precision", "int8")[1], "it had yet to be converted"
+    assert not run_translate(model_directory, "--precision", "int8")[1]
 
 
-def test_what_ctranslate2_cannot_do_is_done_with_torch(place: Path):
-    expected = [each.text for each in load(place).translate(LINES, method="sample", max_extra=5)]
-    assert translated(place, "--method", "sample", "--max-extra", "5") == (expected, True)
+def test_torch_does_what_ctranslate2_cannot(model_directory: Path):
+    expected = [
+        translation.text for translation in load(model_directory).translate(LINES, method="sample", max_extra=5)
+    ]
+    assert run_translate(model_directory, "--method", "sample", "--max-extra", "5") == (expected, True)
 
 
-def test_weights_read_late_are_those_that_were_there_early(place: Path):
-    drawn = {"method": "sample", "max_extra": 5}
-    expected = [each.text for each in load(place).translate(LINES, **drawn)]
-    early = load(place, engine="ctranslate2")
-    bundle.save_bundle(place, ending_model(2), small_tokenizer())
-    assert [each.text for each in early.translate(LINES, **drawn)] == expected
-    assert [each.text for each in load(place, engine="ctranslate2").translate(LINES, **drawn)] != expected
+def test_weights_read_late_are_those_of_the_moment_of_loading(model_directory: Path):
+    options = {"method": "sample", "max_extra": 5}
+    expected = [translation.text for translation in load(model_directory).translate(LINES, **options)]
+    early = load(model_directory, engine="ctranslate2")
+    bundle.save_bundle(model_directory, make_ending_model(2), small_tokenizer())
+    assert [translation.text for translation in early.translate(LINES, **options)] == expected
+    assert [
+        translation.text for translation in load(model_directory, engine="ctranslate2").translate(LINES, **options)
+    ] != expected
 
 
-def test_a_model_waits_and_is_then_the_same(place: Path):
-    waiting, loaded = load(place, engine="auto"), load(place)
+def test_a_model_loaded_late_is_the_model_loaded_at_once(model_directory: Path):
+    waiting, loaded = load(model_directory, engine="auto"), load(model_directory)
     assert waiting.manifest == loaded.manifest
     assert waiting.directory == loaded.directory
     assert waiting.score(LINES, LINES) == loaded.score(LINES, LINES)

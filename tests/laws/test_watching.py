@@ -1,4 +1,4 @@
-"""Looking changes nothing; changing is looking with a different return; the fast way is the formula."""
+"""Watching a model changes nothing, an edit returns another tensor, and the fused kernel agrees with the formula."""
 
 import pytest
 import torch
@@ -36,7 +36,7 @@ def test_fused_and_visible_attention_agree(dtype, tolerance):
 
 
 def test_fused_and_visible_attention_have_the_same_gradients():
-    """Finite, and zero for a query that may read nothing."""
+    """The gradients are finite, and zero for a query that may read nothing."""
     torch.manual_seed(1)
     q = torch.randn(3, 2, 11, 7, dtype=torch.float64, requires_grad=True)
     k, v = (torch.randn(3, 2, 5, 7, dtype=torch.float64, requires_grad=True) for _ in "kv")
@@ -54,24 +54,28 @@ def test_fused_and_visible_attention_have_the_same_gradients():
 
 
 @every_option
-@pytest.mark.usefixtures("written_out")
+@pytest.mark.usefixtures("attention_formula")
 def test_watching_changes_nothing(options):
-    """To the bit, for logits and gradients, where both take the formula."""
+    """Logits and gradients are equal to the bit where both take the formula."""
     model, record = small_model(**options), Record()
     plain, watched = model(SOURCE, TARGET), model(SOURCE, TARGET, watch=record)
     assert torch.equal(plain, watched)
     assert torch.equal(record["logits"], watched)
-    for one, other in zip(gradients(model, plain), gradients(model, watched), strict=True):
-        assert torch.equal(one, other)
+    for plain_gradient, watched_gradient in zip(
+        compute_gradients(model, plain), compute_gradients(model, watched), strict=True
+    ):
+        assert torch.equal(plain_gradient, watched_gradient)
 
 
 @every_option
-def test_watching_changes_nothing_but_rounding_where_the_kernel_stands_in(options):
+def test_watching_changes_nothing_but_rounding_where_the_fused_kernel_is_used(options):
     model = small_model(**options)
     plain, watched = model(SOURCE, TARGET), model(SOURCE, TARGET, watch=Record())
     torch.testing.assert_close(plain, watched, rtol=0, atol=1e-12)
-    for one, other in zip(gradients(model, plain), gradients(model, watched), strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+    for plain_gradient, watched_gradient in zip(
+        compute_gradients(model, plain), compute_gradients(model, watched), strict=True
+    ):
+        torch.testing.assert_close(plain_gradient, watched_gradient, rtol=0, atol=1e-10)
 
 
 def test_watching_changes_nothing_in_float32():
@@ -96,11 +100,11 @@ def test_watching_cached_decoding_changes_nothing():
         memory = model.encode(SOURCE)
         caches, record = (Cache(), Cache()), Record()
         for at in range(7):
-            one, other = (
+            plain, watched = (
                 model.decode(TARGET[:, at : at + 1], memory, cache, watch)
                 for cache, watch in zip(caches, (unseen, record), strict=True)
             )
-            torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+            torch.testing.assert_close(plain, watched, rtol=0, atol=1e-12)
         assert record["decoder.1.self.pattern"].shape == (2, 3, 1, 7)
         assert record["decoder.1.cross.pattern"].shape == (2, 3, 1, 11)
 
@@ -121,7 +125,7 @@ def test_patterns_are_distributions_over_what_may_be_read(options):
 
 
 @every_option
-@pytest.mark.usefixtures("written_out")
+@pytest.mark.usefixtures("attention_formula")
 def test_returning_the_same_value_edits_nothing(options):
     model = small_model(**options)
     edit = Edit({"*": lambda value: value})
@@ -137,7 +141,7 @@ def test_editing_a_head_to_zero_is_a_model_whose_output_matrix_ignores_it():
     assert not torch.allclose(model(SOURCE, TARGET), without(SOURCE, TARGET))
 
 
-@pytest.mark.usefixtures("written_out")
+@pytest.mark.usefixtures("attention_formula")
 def test_editing_positions_away_is_a_model_without_them():
     model, without = small_model(positions="sinusoidal"), small_model(positions="none")
     without.load_state_dict(model.state_dict())
@@ -146,7 +150,7 @@ def test_editing_positions_away_is_a_model_without_them():
 
 
 def test_editing_who_may_be_read_hides_a_source_piece():
-    """What is left is the translation of a shorter sentence, when the hidden piece is the last."""
+    """With the last token hidden, the logits are those of the sentence without it."""
     model = small_model()
     edit = Edit({"encoder.*.allowed": hide_last, "decoder.*.cross.allowed": hide_last})
     hidden = model(SOURCE[:1], TARGET[:1], watch=edit)
@@ -155,17 +159,19 @@ def test_editing_who_may_be_read_hides_a_source_piece():
 
 @pytest.mark.parametrize("norm", ["pre", "post", "rms"])
 def test_every_visible_tensor_matters(norm):
-    """Changing any one of them changes the logits: what is shown is what the model goes on with."""
+    """Changing any one of them changes the logits, so what is shown is what the model goes on with."""
     model, record = small_model(norm=norm), Record()
     plain = model(SOURCE, TARGET, watch=record)
     for name, value in record.items():
-        other = ~value if value.dtype == torch.bool else value + torch.randn_like(value)
+        changed = ~value if value.dtype == torch.bool else value + torch.randn_like(value)
         if name.endswith(".self.k"):
-            other = value * 2  # adding one vector to all keys would change nothing
-        assert not torch.equal(model(SOURCE, TARGET, watch=Edit({name: lambda _, other=other: other})), plain), name
+            changed = value * 2  # adding one vector to all keys would change nothing
+        assert not torch.equal(model(SOURCE, TARGET, watch=Edit({name: lambda _, changed=changed: changed})), plain), (
+            name
+        )
 
 
-def test_the_watchers_keep_the_protocol():
+def test_every_watcher_follows_the_protocol():
     assert all(isinstance(watch, Watch) for watch in (unseen, Record(), Edit({}), Record().within("decoder")))
 
 
@@ -173,5 +179,5 @@ def hide_last(allowed):
     return allowed & (torch.arange(allowed.shape[-1]) < allowed.shape[-1] - 1)
 
 
-def gradients(model, logits):
+def compute_gradients(model, logits):
     return torch.autograd.grad((logits.sin()).sum(), list(model.parameters()))

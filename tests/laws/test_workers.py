@@ -1,4 +1,4 @@
-"""How many workers share a run changes the time it takes, and nothing else."""
+"""The number of workers that share a run changes its time, and nothing else."""
 
 import json
 import signal
@@ -13,34 +13,34 @@ from pellucid.data.batching import EncodedPairs
 from pellucid.data.stream import Stream, pack_sentences
 from pellucid.train.config import RunConfig
 from pellucid.train.distributed import Workers, worker_batches
-from tests.laws.runs import assert_same_end, timeless
-from tests.laws.torchrun import ended, started, train_alone, train_with, wait_for
+from tests.laws.runs import assert_same_end, read_reports
+from tests.laws.torchrun import collect_results, start_workers, train_alone, train_with_workers, wait_for_file
 from tests.train.corpora import small_run
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunConfig, Path]:
-    """A run of one worker, with dropout, two batches an update."""
+def single_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunConfig, Path]:
+    """Run of one worker, with dropout and two batches an update, and its directory."""
     folder = tmp_path_factory.mktemp("alone")
     run = small_run(folder / "data", model={"dropout": 0.2}, train={"accumulate": 2, "batch_tokens": 120})
     train_alone(run, folder / "out")
     return run, folder / "out"
 
 
-def test_two_workers_train_the_same_model_as_one_to_the_bit(alone, tmp_path):
-    run, out = alone
-    said = train_with(2, run, tmp_path / "two")
-    assert "2 workers share the pairs of each update" in said
+def test_two_workers_train_the_same_model_as_one_to_the_bit(single_run, tmp_path):
+    run, out = single_run
+    messages = train_with_workers(2, run, tmp_path / "two")
+    assert "2 workers share the pairs of each update" in messages
     assert_same_end(out, tmp_path / "two")
 
 
-def test_a_run_that_two_workers_began_goes_on_with_one(alone, tmp_path):
-    run, out = alone
-    workers = started(run, tmp_path / "moved", 2)
-    wait_for(tmp_path / "moved/checkpoints/step-00000004/manifest.json", workers)
+def test_a_run_that_two_workers_began_goes_on_with_one(single_run, tmp_path):
+    run, out = single_run
+    workers = start_workers(run, tmp_path / "moved", 2)
+    wait_for_file(tmp_path / "moved/checkpoints/step-00000004/manifest.json", workers)
     for worker in workers:
         worker.kill()
-    ended(workers)
+    collect_results(workers)
     train_alone(run, tmp_path / "moved", resume=True)
     assert_same_end(out, tmp_path / "moved")
 
@@ -48,22 +48,22 @@ def test_a_run_that_two_workers_began_goes_on_with_one(alone, tmp_path):
 def test_rows_of_one_batch_shared_by_three_give_the_losses_of_one(tmp_path):
     run = small_run(tmp_path / "data", model={"dropout": 0.0}, train={"steps": 6, "batch_tokens": 97})
     train_alone(run, tmp_path / "one")
-    train_with(3, run, tmp_path / "three")
-    one, three = (timeless(tmp_path / name) for name in ("one", "three"))
+    train_with_workers(3, run, tmp_path / "three")
+    single_reports, shared_reports = (read_reports(tmp_path / name) for name in ("one", "three"))
     for key in ("loss", "gradient_norm", "dev_loss", "target_tokens"):
-        assert [row[key] for row in one if key in row] == pytest.approx(
-            [row[key] for row in three if key in row], rel=1e-5
+        assert [row[key] for row in single_reports if key in row] == pytest.approx(
+            [row[key] for row in shared_reports if key in row], rel=1e-5
         )
 
 
 def test_a_worker_that_is_killed_stops_the_others_who_name_it(tmp_path):
     run = small_run(tmp_path / "data", train={"steps": 100_000, "evaluate_every": 100_000, "save_every": 10})
-    workers = started(run, tmp_path / "out", 3)
-    wait_for(tmp_path / "out/checkpoints/step-00000010/manifest.json", workers)
+    workers = start_workers(run, tmp_path / "out", 3)
+    wait_for_file(tmp_path / "out/checkpoints/step-00000010/manifest.json", workers)
     workers[1].send_signal(signal.SIGKILL)
-    begun = time.monotonic()
-    results = ended(workers)
-    assert time.monotonic() - begun < 30
+    start = time.monotonic()
+    results = collect_results(workers)
+    assert time.monotonic() - start < 30
     assert [code for code, _, _ in results] == [1, -signal.SIGKILL, 1], results
     assert results[0][2].endswith("worker 1 of 3 (counted from 0) is gone, so all stop\n"), results[0][2]
     assert "Traceback" not in results[0][2]
@@ -76,22 +76,22 @@ def test_workers_with_other_data_are_named_before_anything_is_written(tmp_path):
     source = Path(other.data.source or "")
     source.write_text(source.read_text(encoding="utf-8").replace("one", "six", 1), encoding="utf-8")
     (tmp_path / "other.toml").write_text(to_toml(other), encoding="utf-8")
-    results = ended(started(run, tmp_path / "out", 2, changed={1: str(tmp_path / "other.toml")}))
-    for code, _, said in results:
+    results = collect_results(start_workers(run, tmp_path / "out", 2, run_files={1: str(tmp_path / "other.toml")}))
+    for code, _, messages in results:
         assert code == 1
-        assert "worker 1 of 2 (counted from 0) found another training data than worker 0" in said
+        assert "worker 1 of 2 (counted from 0) found another training data than worker 0" in messages
     assert not (tmp_path / "out").exists()
 
 
 def test_a_signal_to_one_worker_stops_all_and_everything_is_saved(tmp_path):
     run = small_run(tmp_path / "data", train={"steps": 100_000, "evaluate_every": 100_000, "save_every": 100_000})
-    workers = started(run, tmp_path / "out", 2)
+    workers = start_workers(run, tmp_path / "out", 2)
     log = tmp_path / "out/log.jsonl"
-    wait_for(log, workers)
+    wait_for_file(log, workers)
     while not log.read_text(encoding="utf-8") and workers[0].poll() is None:
         time.sleep(0.1)  # when an update is reported, all of them listen
     workers[1].send_signal(signal.SIGTERM)
-    results = ended(workers)
+    results = collect_results(workers)
     assert [code for code, _, _ in results] == [143, 143], results
     assert "SIGTERM: stopped after step" in results[0][2]
     [saved] = (tmp_path / "out/checkpoints").iterdir()
@@ -99,16 +99,18 @@ def test_a_signal_to_one_worker_stops_all_and_everything_is_saved(tmp_path):
     assert saved.name == f"step-{counts['step']:08d}"
 
 
-@pytest.mark.parametrize(("world", "batches"), [(1, 3), (2, 4), (3, 3), (2, 3), (5, 2), (97, 1)])
-def test_the_shares_of_an_update_are_its_pairs_each_once(world, batches):
+@pytest.mark.parametrize(("world_size", "batches"), [(1, 3), (2, 4), (3, 3), (2, 3), (5, 2), (97, 1)])
+def test_the_shares_of_an_update_are_its_pairs_each_once(world_size, batches):
     random = np.random.default_rng(1)
     rows = [random.integers(4, 50, size=n).tolist() for n in random.integers(1, 9, size=211)]
     encoded = EncodedPairs(pack_sentences(rows, np.uint16), pack_sentences(rows[::-1], np.uint16))
-    places = [stream.advance() for stream in [Stream(encoded, 97, seed=5)] for _ in range(batches)]
-    parts = [worker_batches(places, Workers(rank, world)) for rank in range(world)]
-    seen = [i for some in parts for part in some for i in part.indices.tolist()]
-    assert sorted(seen) == sorted(i for place in places for i in place.pairs.tolist())
-    assert len({part.seed for some in parts for part in some}) == sum(map(len, parts)), "each draws its own dropout"
-    if batches % world == 0:
-        whole = {tuple(place.pairs.tolist()) for place in places}
-        assert {tuple(part.indices.tolist()) for some in parts for part in some} == whole
+    specs = [stream.advance() for stream in [Stream(encoded, 97, seed=5)] for _ in range(batches)]
+    shares = [worker_batches(specs, Workers(rank, world_size)) for rank in range(world_size)]
+    indices = [i for batches_of_worker in shares for batch in batches_of_worker for i in batch.indices.tolist()]
+    assert sorted(indices) == sorted(i for spec in specs for i in spec.pairs.tolist())
+    assert len({batch.seed for batches_of_worker in shares for batch in batches_of_worker}) == sum(map(len, shares)), (
+        "each draws its own dropout"
+    )
+    if batches % world_size == 0:
+        whole = {tuple(spec.pairs.tolist()) for spec in specs}
+        assert {tuple(batch.indices.tolist()) for batches_of_worker in shares for batch in batches_of_worker} == whole

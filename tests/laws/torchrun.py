@@ -1,4 +1,4 @@
-"""Runs of several workers, each a process as torchrun starts it."""
+"""Helpers for runs of several workers, each a process as torchrun starts it."""
 
 import os
 import socket
@@ -14,53 +14,61 @@ from pellucid.train.config import RunConfig
 from pellucid.train.loop import train_run
 
 
-def started(run: RunConfig, out: Path, world: int, *more: str, changed: dict[int, str] | None = None) -> list:
-    """The workers of a run, each a process as torchrun starts it."""
+def start_workers(
+    run: RunConfig, out: Path, world_size: int, *options: str, run_files: dict[int, str] | None = None
+) -> list:
+    """Start the workers of a run; `run_files` names other run files for some ranks."""
     out.parent.mkdir(parents=True, exist_ok=True)
     path = out.parent / f"{out.name}.toml"
     path.write_text(to_toml(run), encoding="utf-8")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
     workers = []
-    for rank in range(world):
-        given = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", **{key: str(value) for key, value in given.items()}}
-        settings = (changed or {}).get(rank, str(path))
-        command = [sys.executable, "-m", "pellucid", "train", settings, "--out", str(out), *more]
+    for rank in range(world_size):
+        variables = {
+            "RANK": rank,
+            "WORLD_SIZE": world_size,
+            "LOCAL_RANK": rank,
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port,
+        }
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", **{key: str(value) for key, value in variables.items()}}
+        settings = (run_files or {}).get(rank, str(path))
+        command = [sys.executable, "-m", "pellucid", "train", settings, "--out", str(out), *options]
         pipe = subprocess.PIPE
         workers.append(subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True))
     return workers
 
 
-def ended(workers: list, seconds: float = 150) -> list[tuple[int, str, str]]:
-    """How each of them ended: exit code, standard output, standard error."""
+def collect_results(workers: list, seconds: float = 150) -> list[tuple[int, str, str]]:
+    """Wait for the workers; return the exit code, standard output and standard error of each."""
     try:
-        return [(w.returncode, *said) for w in workers for said in [w.communicate(timeout=seconds)]]
+        return [(worker.returncode, *output) for worker in workers for output in [worker.communicate(timeout=seconds)]]
     finally:
         for worker in workers:
             worker.kill()
 
 
-def train_with(world: int, run: RunConfig, out: Path, *more: str) -> str:
-    """What standard error says of a run that goes well."""
-    results = ended(started(run, out, world, *more))
-    assert [code for code, _, _ in results] == [0] * world, results
-    assert [said for _, said, _ in results] == [f"{out / 'best'}\n", *[""] * (world - 1)], "one speaks for all"
-    assert not any(said for _, _, said in results[1:])
+def train_with_workers(world_size: int, run: RunConfig, out: Path, *options: str) -> str:
+    """Train with several workers, all of which succeed; return the first worker's standard error."""
+    results = collect_results(start_workers(run, out, world_size, *options))
+    assert [code for code, _, _ in results] == [0] * world_size, results
+    assert [output for _, output, _ in results] == [f"{out / 'best'}\n", *[""] * (world_size - 1)], "one speaks for all"
+    assert not any(messages for _, _, messages in results[1:])
     return results[0][2]
 
 
 def train_alone(run: RunConfig, out: Path, resume: bool = False) -> None:
-    """The same in this process, with the one thread that each worker has."""
+    """Train in this process, with the one thread that each worker has."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     train_run(run, out, resume=resume)
     torch.set_num_threads(threads)
 
 
-def wait_for(path: Path, workers: list, seconds: float = 150) -> None:
-    """Until a file is there, or the workers have ended."""
+def wait_for_file(path: Path, workers: list, seconds: float = 150) -> None:
+    """Wait until a file exists or the workers have ended."""
     until = time.monotonic() + seconds
     while not path.exists() and time.monotonic() < until and any(worker.poll() is None for worker in workers):
         time.sleep(0.01)

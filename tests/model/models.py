@@ -14,24 +14,26 @@ EVERY_OPTION = [  # each formula once, each way of tying with each value of each
     {"norm": norm, "positions": positions, "activation": activation, "tie": TIES[(number + number // 3) % 3]}
     for number, (norm, positions, activation) in enumerate(FORMULAS)
 ]
-every_option = pytest.mark.parametrize("options", EVERY_OPTION, ids=[" ".join(o.values()) for o in EVERY_OPTION])
+every_option = pytest.mark.parametrize(
+    "options", EVERY_OPTION, ids=[" ".join(options.values()) for options in EVERY_OPTION]
+)
 
 
 def small_config(**options) -> ModelConfig:
-    """Every size another number; d_model is 3 heads of 10."""
+    """Return a config in which every size is another number; d_model is 3 heads of 10."""
     sizes = {"d_model": 30, "d_ff": 17, "heads": 3, "encoder_layers": 1, "decoder_layers": 2, "max_positions": 53}
     source = 29 if options.get("tie", "all") == "all" else 31
     return ModelConfig(**{"source_vocabulary": source, "target_vocabulary": 29, **sizes, **options})
 
 
 def small_model(seed: int = 1, **options) -> Transformer:
-    """In evaluation, with no weight at a special value: no norm is 1, no bias 0."""
+    """Return a random model in evaluation, with no weight at a special value: no norm is 1, no bias 0."""
     torch.manual_seed(seed)
-    return shaken(Transformer(small_config(**options)).double().eval())
+    return add_noise(Transformer(small_config(**options)).double().eval())
 
 
-def shaken(module):
-    """The same module with a little noise on every weight."""
+def add_noise(module):
+    """Add a little noise to every weight of a module, and return it."""
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.1)
@@ -39,7 +41,7 @@ def shaken(module):
 
 
 def sentences(lengths: list[int], vocabulary: int = 29, seed: int = 1) -> Tensor:
-    """Rows of random pieces, each with the end mark last, padded to the longest."""
+    """Return rows of random tokens, each with EOS last, padded to the longest."""
     torch.manual_seed(seed)
     ids = torch.zeros(len(lengths), max(lengths), dtype=torch.int64)
     for row, length in zip(ids, lengths, strict=True):

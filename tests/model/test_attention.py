@@ -6,13 +6,13 @@ from torch import nn
 
 from pellucid.model.attention import CrossAttention, SelfAttention, masked_softmax
 from pellucid.model.positions import Positions, Rotary
-from tests.model.models import shaken
+from tests.model.models import add_noise
 
 pytestmark = pytest.mark.usefixtures("both_attentions")
 
 
 def torch_attention(ours) -> nn.MultiheadAttention:
-    """torch's layer with the weights of ours."""
+    """Return torch's layer with the weights of ours."""
     d_model = ours.output.in_features
     theirs = nn.MultiheadAttention(d_model, ours.heads, batch_first=True).double()
     assert theirs.in_proj_weight is not None
@@ -28,7 +28,7 @@ def torch_attention(ours) -> nn.MultiheadAttention:
 @pytest.mark.parametrize("heads", [1, 2, 7])
 def test_self_attention_is_torchs(heads):
     torch.manual_seed(1)
-    ours = shaken(SelfAttention(14, heads, 0.0).double())
+    ours = add_noise(SelfAttention(14, heads, 0.0).double())
     x = torch.randn(3, 11, 14, dtype=torch.float64)
     allowed = torch.rand(3, 1, 11, 11) < 0.5
     allowed[..., 0] = True
@@ -40,16 +40,16 @@ def test_self_attention_is_torchs(heads):
 @pytest.mark.article("A34")
 def test_cross_attention_is_torchs():
     torch.manual_seed(1)
-    ours = shaken(CrossAttention(14, 2, 0.0).double())
+    ours = add_noise(CrossAttention(14, 2, 0.0).double())
     x, memory = torch.randn(3, 11, 14, dtype=torch.float64), torch.randn(3, 5, 14, dtype=torch.float64)
-    there = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0]]).bool()
-    theirs, _ = torch_attention(ours)(x, memory, memory, key_padding_mask=~there)
-    torch.testing.assert_close(ours(x, memory, there[:, None, None]), theirs, rtol=0, atol=1e-12)
+    token_mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0]]).bool()
+    theirs, _ = torch_attention(ours)(x, memory, memory, key_padding_mask=~token_mask)
+    torch.testing.assert_close(ours(x, memory, token_mask[:, None, None]), theirs, rtol=0, atol=1e-12)
 
 
 def test_hypotheses_of_one_sentence_side_by_side_share_its_memory():
     torch.manual_seed(1)
-    layer = shaken(CrossAttention(14, 2, 0.0).double())
+    layer = add_noise(CrossAttention(14, 2, 0.0).double())
     x, memory = torch.randn(6, 7, 14, dtype=torch.float64), torch.randn(3, 5, 14, dtype=torch.float64)
     allowed = (torch.arange(5) < torch.tensor([[5], [2], [3]]))[:, None, None]
     expanded = layer(x, memory.repeat_interleave(2, 0), allowed.repeat_interleave(2, 0))
@@ -60,28 +60,28 @@ def test_hypotheses_of_one_sentence_side_by_side_share_its_memory():
 @pytest.mark.article("A27", "B24", "C18", "C19", "E6", "E9")
 def test_heads_one_by_one_are_all_together():
     torch.manual_seed(1)
-    layer = shaken(SelfAttention(14, 2, 0.0).double())
+    layer = add_noise(SelfAttention(14, 2, 0.0).double())
     x = torch.randn(3, 11, 14, dtype=torch.float64)
     w_q, w_k, w_v = layer.qkv.weight.split(14)
     b_q, b_k, b_v = layer.qkv.bias.split(14)
     together = layer.output.bias
     for head in range(2):
-        own = slice(7 * head, 7 * head + 7)
-        q, k, v = (x @ w[own].T + b[own] for w, b in ((w_q, b_q), (w_k, b_k), (w_v, b_v)))
+        head_slice = slice(7 * head, 7 * head + 7)
+        q, k, v = (x @ w[head_slice].T + b[head_slice] for w, b in ((w_q, b_q), (w_k, b_k), (w_v, b_v)))
         pattern = (q @ k.transpose(1, 2) / 7**0.5).softmax(-1)
-        together = together + pattern @ v @ layer.output.weight[:, own].T
-    everyone = torch.ones(3, 1, 11, 11, dtype=torch.bool)
-    torch.testing.assert_close(layer(x, everyone, torch.arange(11), Positions()), together, rtol=0, atol=1e-12)
+        together = together + pattern @ v @ layer.output.weight[:, head_slice].T
+    allowed = torch.ones(3, 1, 11, 11, dtype=torch.bool)
+    torch.testing.assert_close(layer(x, allowed, torch.arange(11), Positions()), together, rtol=0, atol=1e-12)
 
 
 def test_rotary_attention_sees_distances_only():
     """Moved along by any number of positions, a sequence attends as before; in another order it does not."""
     torch.manual_seed(1)
-    layer, rotary = shaken(SelfAttention(20, 2, 0.0).double()), Rotary(20, 53, 2).double()
-    x, everyone = torch.randn(3, 11, 20, dtype=torch.float64), torch.ones(3, 1, 11, 11, dtype=torch.bool)
-    here = layer(x, everyone, torch.arange(11), rotary)
-    torch.testing.assert_close(layer(x, everyone, torch.arange(41, 52), rotary), here, rtol=0, atol=1e-6)
-    assert not torch.allclose(layer(x, everyone, torch.arange(10, -1, -1), rotary), here, rtol=0, atol=1e-2)
+    layer, rotary = add_noise(SelfAttention(20, 2, 0.0).double()), Rotary(20, 53, 2).double()
+    x, allowed = torch.randn(3, 11, 20, dtype=torch.float64), torch.ones(3, 1, 11, 11, dtype=torch.bool)
+    expected = layer(x, allowed, torch.arange(11), rotary)
+    torch.testing.assert_close(layer(x, allowed, torch.arange(41, 52), rotary), expected, rtol=0, atol=1e-6)
+    assert not torch.allclose(layer(x, allowed, torch.arange(10, -1, -1), rotary), expected, rtol=0, atol=1e-2)
 
 
 @pytest.mark.article("C26", "A24")

@@ -1,4 +1,4 @@
-"""Whether bfloat16 is built in."""
+"""Detection of native bfloat16."""
 
 import torch
 
@@ -7,7 +7,7 @@ from pellucid.model.bfloat16 import has_native_bfloat16
 CPU = torch.device("cpu")
 
 
-def test_what_is_built_in_is_asked_of_the_processor_and_of_the_library(monkeypatch):
+def test_native_bfloat16_takes_the_processor_and_the_library(monkeypatch):
     capable = torch.cpu._is_avx512_bf16_supported()
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)

@@ -57,7 +57,7 @@ def test_a_number_that_defines_no_model_is_refused(wrong, message):
         small_config(**wrong)
 
 
-def test_all_problems_are_told_at_once():
+def test_all_problems_are_reported_at_once():
     with pytest.raises(ValueError, match=r"d_ff is 0, .*; dropout is 2.0, .*; norm is 'none', "):
         small_config(d_ff=0, dropout=2.0, norm="none")
 
@@ -85,25 +85,25 @@ def test_every_number_says_what_it_means():
     )
 
 
-def test_what_is_the_same_model_is_equal():
-    one, other = (
+def test_configs_of_the_same_model_are_equal():
+    heads, same_heads = (
         "decoder.1.cross:0 encoder.0.self:2 decoder.1.self:1",
         "encoder.0.self:2  decoder.1.self:1 decoder.1.cross:0",
     )
-    found = small_config(fewer_heads=one)
-    assert found == small_config(fewer_heads=other)
-    assert hash(found) == hash(small_config(fewer_heads=other))
-    assert found.fewer_heads == "encoder.0.self:2 decoder.1.self:1 decoder.1.cross:0"
-    assert small_config(**dataclasses.asdict(found) | {"dropout": 0.2}).fewer_heads == found.fewer_heads
+    config = small_config(fewer_heads=heads)
+    assert config == small_config(fewer_heads=same_heads)
+    assert hash(config) == hash(small_config(fewer_heads=same_heads))
+    assert config.fewer_heads == "encoder.0.self:2 decoder.1.self:1 decoder.1.cross:0"
+    assert small_config(**dataclasses.asdict(config) | {"dropout": 0.2}).fewer_heads == config.fewer_heads
 
 
 def test_each_attention_has_the_heads_it_is_given():
-    found = small_config(fewer_heads="encoder.0.self:2 decoder.1.cross:0")
+    config = small_config(fewer_heads="encoder.0.self:2 decoder.1.cross:0")
     names = ("encoder.0.self", "decoder.0.self", "decoder.0.cross", "decoder.1.self", "decoder.1.cross")
-    assert [found.heads_in(name) for name in names] == [2, 3, 3, 3, 0]
-    model = Transformer(found)
+    assert [config.heads_in(name) for name in names] == [2, 3, 3, 3, 0]
+    model = Transformer(config)
     for name in names:
         attention = model.get_submodule(name)
-        assert (attention.heads, attention.width) == (found.heads_in(name), 10)
-        assert attention.get_parameter("qkv.weight").shape == (3 * 10 * found.heads_in(name), 30)
-        assert attention.get_parameter("output.weight").shape == (30, 10 * found.heads_in(name))
+        assert (attention.heads, attention.width) == (config.heads_in(name), 10)
+        assert attention.get_parameter("qkv.weight").shape == (3 * 10 * config.heads_in(name), 30)
+        assert attention.get_parameter("output.weight").shape == (30, 10 * config.heads_in(name))

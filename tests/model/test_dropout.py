@@ -1,4 +1,4 @@
-"""Dropout: the right share, the right mean, independent, repeatable from torch's generator."""
+"""Dropout: the right rate, the right mean, independent, repeatable from torch's generator."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,29 +10,29 @@ from pellucid.model.dropout import Dropout, draw_mask, seeded_dropout
 MANY = 999_983
 
 
-@pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.9])
-def test_the_mask_has_the_right_share_mean_and_variance(share):
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 0.9])
+def test_the_mask_has_the_right_rate_mean_and_variance(rate):
     torch.manual_seed(1)
-    mask = draw_mask(torch.Size([MANY]), share, torch.float64)
-    scale = 1 / (1 - share)
+    mask = draw_mask(torch.Size([MANY]), rate, torch.float64)
+    scale = 1 / (1 - rate)
     assert mask.unique().tolist() == pytest.approx([0, scale], rel=2e-4)
-    five_sigma = 5 * (share * (1 - share) / MANY) ** 0.5
-    assert (mask == 0).double().mean().item() == pytest.approx(share, abs=five_sigma + 1 / 65536)
+    five_sigma = 5 * (rate * (1 - rate) / MANY) ** 0.5
+    assert (mask == 0).double().mean().item() == pytest.approx(rate, abs=five_sigma + 1 / 65536)
     assert mask.mean().item() == pytest.approx(1, abs=five_sigma * scale)
-    assert mask.var().item() == pytest.approx(share / (1 - share), rel=0.02)
+    assert mask.var().item() == pytest.approx(rate / (1 - rate), rel=0.02)
 
 
 def test_neighbours_in_one_random_word_are_independent():
     torch.manual_seed(1)
     dropped = (draw_mask(torch.Size([MANY]), 0.3, torch.float64) == 0).double()
     for distance in (1, 2, 3, 4, 5):
-        both = (dropped[:-distance] * dropped[distance:]).mean().item()
-        assert both == pytest.approx(0.09, abs=5 * (0.09 * 0.91 / MANY) ** 0.5)
+        share_of_both = (dropped[:-distance] * dropped[distance:]).mean().item()
+        assert share_of_both == pytest.approx(0.09, abs=5 * (0.09 * 0.91 / MANY) ** 0.5)
     for lane in range(4):
         assert dropped[lane::4].mean().item() == pytest.approx(0.3, abs=5 * (0.21 / (MANY / 4)) ** 0.5)
 
 
-def test_a_share_next_to_one_leaves_the_mean_finite():
+def test_a_rate_next_to_one_leaves_the_mean_finite():
     assert draw_mask(torch.Size([7]), 0.9999999, torch.float32).isfinite().all()
 
 
@@ -42,7 +42,7 @@ def test_a_mask_has_any_shape_and_type():
         assert (list(mask.shape), mask.dtype) == (shape, torch.bfloat16)
 
 
-def test_nothing_is_dropped_in_evaluation_or_with_share_zero():
+def test_nothing_is_dropped_in_evaluation_or_at_rate_zero():
     x = torch.randn(5, 7)
     assert Dropout(0.5).eval()(x) is x
     assert Dropout(0.0).train()(x) is x
@@ -59,7 +59,7 @@ def test_the_gradient_takes_the_mask_of_the_value():
 
 
 def test_the_generators_state_is_all_the_mask_depends_on():
-    """So a checkpoint that holds torch's generator resumes to the bit."""
+    """A checkpoint that holds torch's generator therefore resumes to the bit."""
     dropout, x = Dropout(0.3), torch.ones(101)
     state = torch.get_rng_state()
     first, second = dropout(x), dropout(x)
@@ -72,15 +72,15 @@ def test_the_generators_state_is_all_the_mask_depends_on():
 def test_a_thread_with_a_generator_of_its_own_draws_from_that_alone():
     shape = torch.Size([101])
     torch.manual_seed(7)
-    wanted = draw_mask(shape, 0.3, torch.float32)
+    seeded_mask = draw_mask(shape, 0.3, torch.float32)
     torch.manual_seed(1)
     before = torch.get_rng_state()
     with seeded_dropout(7):
-        assert torch.equal(draw_mask(shape, 0.3, torch.float32), wanted)
-        with ThreadPoolExecutor(1) as other:
-            assert not torch.equal(other.submit(draw_mask, shape, 0.3, torch.float32).result(), wanted)
+        assert torch.equal(draw_mask(shape, 0.3, torch.float32), seeded_mask)
+        with ThreadPoolExecutor(1) as executor:
+            assert not torch.equal(executor.submit(draw_mask, shape, 0.3, torch.float32).result(), seeded_mask)
         torch.set_rng_state(before)
     first = draw_mask(shape, 0.3, torch.float32)
     torch.set_rng_state(before)
     assert torch.equal(draw_mask(shape, 0.3, torch.float32), first)
-    assert not torch.equal(first, wanted)
+    assert not torch.equal(first, seeded_mask)

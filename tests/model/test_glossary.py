@@ -12,7 +12,7 @@ from tests.model.models import EVERY_OPTION, every_option, sentences, small_conf
 SIZES = {"B": 2, "S": 11, "T": 7, "D": 30, "H": 3, "E": 10, "F": 17, "2F": 34, "V": 29, "1": 1}
 
 
-def shown(**options) -> Record:
+def record_model(**options) -> Record:
     record = Record()
     small_model(**options)(sentences([11, 5]), sentences([7, 3]), watch=record)
     return record
@@ -20,7 +20,7 @@ def shown(**options) -> Record:
 
 @every_option
 def test_every_visible_tensor_has_one_row_with_its_dimensions(options):
-    record = shown(**options)
+    record = record_model(**options)
     rows = glossary(small_config(**options))
     assert [row.name for row in rows] == list(record)
     for row in rows:
@@ -46,7 +46,7 @@ def test_every_row_is_made_from_rows_above_it_or_from_the_input(options):
 
 
 def parents(row: TensorRow, names: set[str]) -> list[str]:
-    """The rows named in a row's formula: in full, or without a dot for one beside it."""
+    """Return the rows named in a row's formula: in full, or by the last word for a row with the same prefix."""
     beside = row.name.rpartition(".")[0]
     words = re.findall(r"[a-z_0-9]+(?:\.[a-z_0-9]+)*", row.of)
     return [name for word in words for name in (word, f"{beside}.{word}") if name in names]
@@ -54,8 +54,8 @@ def parents(row: TensorRow, names: set[str]) -> list[str]:
 
 @pytest.mark.parametrize("norm", ["pre", "post", "rms"])
 def test_each_tensor_is_what_its_row_says(norm):
-    """Every operation once more, from the recorded tensors it names and the weights."""
-    model, record = small_model(norm=norm), shown(norm=norm)
+    """Every operation is computed again from the weights and the recorded tensors that its row names."""
+    model, record = small_model(norm=norm), record_model(norm=norm)
     recomputed = set()
     for row in glossary(model.config):
         beside, _, last = row.name.rpartition(".")
@@ -94,7 +94,7 @@ def test_each_tensor_is_what_its_row_says(norm):
 def test_weights_share_the_names_of_what_they_make(options):
     names = {row.name for row in glossary(small_config(**options))}
     prefixes = {name.rpartition(".")[0] for name in names}
-    at_the_ends = {f"{side}_{what}" for side in ("source", "target", "output") for what in ("embedding", "positions")}
+    at_the_ends = {f"{side}_{kind}" for side in ("source", "target", "output") for kind in ("embedding", "positions")}
     at_the_ends |= {"encoder_norm", "decoder_norm"}
     for name, _ in small_model(**options).named_parameters():
         assert any(name.startswith(f"{prefix}.") for prefix in prefixes - {"encoder", "decoder", ""} | at_the_ends), (

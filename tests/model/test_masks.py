@@ -1,4 +1,4 @@
-"""Masks, drawn."""
+"""Masks, written out for small sentences."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from pellucid.model.masks import causal_mask, key_mask, token_mask
 
 
 @pytest.mark.article("E11")
-def test_padding_is_not_there():
+def test_padding_is_masked():
     assert token_mask(torch.tensor([[7, 3, 0], [5, 2, 3]])).tolist() == [[True, True, False], [True, True, True]]
     assert key_mask(torch.ones(2, 3).bool()).shape == (2, 1, 1, 3)
 
@@ -15,7 +15,8 @@ def test_padding_is_not_there():
 @pytest.mark.article("A33", "B31")
 def test_a_query_reads_itself_and_the_past():
     drawing = [
-        "".join("x" if yes else "." for yes in row) for row in causal_mask(torch.arange(3), torch.arange(3))[0, 0]
+        "".join("x" if allowed else "." for allowed in row)
+        for row in causal_mask(torch.arange(3), torch.arange(3))[0, 0]
     ]
     assert drawing == ["x..", "xx.", "xxx"]
 

@@ -45,8 +45,8 @@ def test_rotary_is_a_product_with_a_complex_number():
     at = torch.arange(7, 18)
     frequencies = 10000.0 ** (-torch.arange(0, 10, 2, dtype=torch.float64) / 10)
     turn = torch.polar(torch.ones(11, 5, dtype=torch.float64), at[:, None] * frequencies)
-    for given, turned in zip((q, k), Rotary(50, 53, 5).double().rotate(q, k, at), strict=True):
-        expected = torch.view_as_real(torch.view_as_complex(given.unflatten(-1, (5, 2))) * turn).flatten(-2)
+    for vectors, turned in zip((q, k), Rotary(50, 53, 5).double().rotate(q, k, at), strict=True):
+        expected = torch.view_as_real(torch.view_as_complex(vectors.unflatten(-1, (5, 2))) * turn).flatten(-2)
         torch.testing.assert_close(turned, expected, rtol=0, atol=1e-6)  # the table is float32
 
 

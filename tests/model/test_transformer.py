@@ -1,4 +1,4 @@
-"""The whole model against torch's, its weights counted, shared and begun as the paper has them."""
+"""The whole model against torch's; its weights are counted, shared and initialised as in the paper."""
 
 import math
 from itertools import product
@@ -30,12 +30,12 @@ def test_the_whole_model_is_torchs(norm, activation):
         custom_decoder=nn.TransformerDecoder(torch_decoder_layer(ours.decoder[0], c), 3, ours.decoder_norm),
         batch_first=True,
     )
-    for stack, layers, make in (
+    for stack, layers, make_theirs in (
         (theirs.encoder, ours.encoder, torch_encoder_layer),
         (theirs.decoder, ours.decoder, torch_decoder_layer),
     ):
-        for mine, other in zip(layers, stack.layers, strict=True):
-            other.load_state_dict(make(mine, c).state_dict())
+        for our_layer, their_layer in zip(layers, stack.layers, strict=True):
+            their_layer.load_state_dict(make_theirs(our_layer, c).state_dict())
 
     source, target = sentences([11, 2, 7, 5, 3], 31), sentences([7, 5, 3, 2, 1])
     positions = sinusoids(53, 30).double()
@@ -89,7 +89,7 @@ def test_tied_embeddings_are_one_matrix():
         tie: [getattr(model, f"{name}_embedding").weight.data_ptr() for name in ("source", "target", "output")]
         for tie, model in models.items()
     }
-    assert {tie: len(set(three)) for tie, three in pointers.items()} == {"all": 1, "decoder": 2, "none": 3}
+    assert {tie: len(set(addresses)) for tie, addresses in pointers.items()} == {"all": 1, "decoder": 2, "none": 3}
     assert pointers["decoder"][1] == pointers["decoder"][2]
 
 
@@ -115,7 +115,7 @@ def test_matrices_begin_xavier_uniform_and_biases_at_zero(activation):
 
 @pytest.mark.article("A15", "A16", "X5")
 def test_embeddings_are_scaled_by_the_root_of_d_model():
-    """So that a piece and its position, sine and cosine pairs of length 1, are of one size."""
+    """A token and its position, sine and cosine pairs of length 1, are then of one size."""
     torch.manual_seed(1)
     model = Transformer(ModelConfig(997, 997, 128, 17, 2, 1, 1)).eval()
     record = Record("encoder.*")
@@ -149,6 +149,6 @@ def test_a_sequence_too_long_is_refused_with_both_numbers():
 def test_memory_keeps_the_chosen_sentences():
     model = small_model()
     memory = model.encode(sentences([3, 5, 2]))
-    chosen = memory.select(torch.tensor([2, 0]))
-    torch.testing.assert_close(chosen.states, memory.states[[2, 0]])
-    assert chosen.mask.sum(1).tolist() == [2, 3]
+    selected = memory.select(torch.tensor([2, 0]))
+    torch.testing.assert_close(selected.states, memory.states[[2, 0]])
+    assert selected.mask.sum(1).tolist() == [2, 3]

@@ -45,7 +45,7 @@ def test_requests_of_the_python_client_are_understood(server):
 
 
 def test_terms_of_the_server_and_of_a_request_apply_to_its_translation():
-    server_terms = Terms.of({LINES[0].split()[0]: "123"})
+    server_terms = Terms.from_pairs({LINES[0].split()[0]: "123"})
     with client(terms=server_terms) as server:
         plain = server.post("/translate", json=request_body(LINES[0])).json()["translatedText"]
         assert plain == small_model().translate([LINES[0]], terms=server_terms)[0].text

@@ -1,4 +1,4 @@
-"""Laws of cutting: nothing is lost, nothing that fits is cut, and what does not fit is cut where a reader would."""
+"""Laws of splitting lines: nothing is lost, and only what does not fit is cut, where a reader would cut it."""
 
 import re
 import unicodedata
@@ -25,39 +25,39 @@ PIECES = [*"ab.?!,;:–。、，!\"')(»… \t\r\u2028\u3000\u00a0\ufeff\0️‍
 TEXTS = st.lists(st.one_of(st.sampled_from(PIECES), st.characters()), max_size=80).map("".join)
 
 
-def anything(text: str) -> bool:
+def always_fits(text: str) -> bool:
     return True
 
 
-def bytes_within(limit: int):
-    """As many bytes as a tokenizer that has learned nothing would make pieces of."""
+def fits_bytes(limit: int):
+    """Return a `fits` that counts bytes, as a tokenizer that has learned nothing would."""
     return lambda text: len(text.encode("utf-8", "surrogatepass")) <= limit
 
 
-def parts(line: str, limit: int) -> list[str]:
+def list_segments(line: str, limit: int) -> list[str]:
     return list(split_line(line, lambda text: len(text) <= limit).segments)
 
 
 @law
 @given(TEXTS, st.integers(4, 90))
 @example(" \t😀 ", 4)
-def test_the_parts_joined_are_the_line(text: str, limit: int):
-    line = split_line(text, bytes_within(limit))
+def test_the_segments_joined_are_the_line(text: str, limit: int):
+    line = split_line(text, fits_bytes(limit))
     assert join_line(line, line.segments) == text
-    for part in line.segments:
-        assert part.strip() == part != ""
-        assert not set(part) & set(BREAKS)
-        assert bytes_within(limit)(part)
-        assert not OUTER_RUN.fullmatch(part)
+    for segment in line.segments:
+        assert segment.strip() == segment != ""
+        assert not set(segment) & set(BREAKS)
+        assert fits_bytes(limit)(segment)
+        assert not OUTER_RUN.fullmatch(segment)
 
 
 @law
 @given(TEXTS)
 def test_a_line_that_fits_is_cut_at_tabs_only(text: str):
-    line = split_line(text, anything)
+    line = split_line(text, always_fits)
     cells = [cell for cell in re.split(f"[{BREAKS}]", text) if not OUTER_RUN.fullmatch(cell) and cell]
     assert len(line.segments) == len(cells)
-    assert all(part in cell for part, cell in zip(line.segments, cells, strict=True))
+    assert all(segment in cell for segment, cell in zip(line.segments, cells, strict=True))
     for gap in line.gaps:
         assert gap == "" or OUTER_RUN.fullmatch(gap)
     assert describe_split(line) is None
@@ -66,8 +66,8 @@ def test_a_line_that_fits_is_cut_at_tabs_only(text: str):
 @law
 @given(TEXTS, st.integers(4, 90))
 def test_only_cells_that_do_not_fit_are_cut(text: str, limit: int):
-    whole, line = split_line(text, anything), split_line(text, bytes_within(limit))
-    assert [part for part in whole.segments if bytes_within(limit)(part)] == [
+    whole, line = split_line(text, always_fits), split_line(text, fits_bytes(limit))
+    assert [segment for segment in whole.segments if fits_bytes(limit)(segment)] == [
         p for p in line.segments if p in whole.segments
     ]
 
@@ -75,17 +75,17 @@ def test_only_cells_that_do_not_fit_are_cut(text: str, limit: int):
 @law
 @given(st.lists(TEXTS, min_size=1, max_size=5), st.integers(4, 90))
 def test_a_cell_is_cut_as_if_it_stood_alone(cells: list[str], limit: int):
-    alone = [part for cell in cells for part in split_line(cell, bytes_within(limit)).segments]
-    assert list(split_line("\t".join(cells), bytes_within(limit)).segments) == alone
+    expected = [segment for cell in cells for segment in split_line(cell, fits_bytes(limit)).segments]
+    assert list(split_line("\t".join(cells), fits_bytes(limit)).segments) == expected
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t \u00a0", "\u2028", "😀", " 👩🏽‍🚀\t🇺🇦 1️⃣ ❤️ ™️", "\ufeff\u200b", "→️"])
 def test_a_line_with_nothing_to_translate_stays_as_it_is(blank: str):
-    assert split_line(blank, anything) == SplitLine((), (blank,))
+    assert split_line(blank, always_fits) == SplitLine((), (blank,))
 
 
 @pytest.mark.parametrize(
-    ("line", "part"),
+    ("line", "segment"),
     [
         ("  The ball.  ", "The ball."),
         ("\u2028 😀😀 The ball! 👍🏽\r", "The ball!"),
@@ -102,41 +102,45 @@ def test_a_line_with_nothing_to_translate_stays_as_it_is(blank: str):
         ("می‌خواهم‌", "می‌خواهم‌"),  # a joiner shapes the letter before it
     ],
 )
-def test_white_space_and_emoji_stay_outside_and_all_else_inside(line: str, part: str):
-    found = split_line(line, anything)
-    assert found.segments == (part,)
-    assert "".join(found.gaps) == line.replace(part, "")
+def test_white_space_and_emoji_stay_outside_and_all_else_inside(line: str, segment: str):
+    split = split_line(line, always_fits)
+    assert split.segments == (segment,)
+    assert "".join(split.gaps) == line.replace(segment, "")
 
 
-def test_tabs_part_cells():
-    line = split_line("\tName \t\t 👍 the ball\t7", anything)
+def test_tabs_separate_cells():
+    line = split_line("\tName \t\t 👍 the ball\t7", always_fits)
     assert line == SplitLine(("Name", "the ball", "7"), ("\t", " \t\t 👍 ", "\t", ""))
     assert join_line(line, ["Nombre", "la bola", "7"]) == "\tNombre \t\t 👍 la bola\t7"
 
 
 def test_whole_sentences_go_together_as_long_as_they_fit():
     text = "One two. Three four! Five six? Seven."
-    assert parts(text, 37) == [text]
-    assert parts(text, 36) == ["One two. Three four! Five six?", "Seven."]
-    assert parts(text, 20) == ["One two. Three four!", "Five six? Seven."]
-    assert parts(text, 19) == ["One two.", "Three four!", "Five six? Seven."]
-    assert parts("我们走。你呢？他说“好。”再见！", 7) == ["我们走。你呢？", "他说“好。”", "再见！"]
+    assert list_segments(text, 37) == [text]
+    assert list_segments(text, 36) == ["One two. Three four! Five six?", "Seven."]
+    assert list_segments(text, 20) == ["One two. Three four!", "Five six? Seven."]
+    assert list_segments(text, 19) == ["One two.", "Three four!", "Five six? Seven."]
+    assert list_segments("我们走。你呢？他说“好。”再见！", 7) == ["我们走。你呢？", "他说“好。”", "再见！"]
 
 
 def test_a_sentence_is_cut_only_where_it_must_be():
     text = "One two. Three four, five six. Seven. Eight nine ten, eleven twelve."
-    found = split_line(text, lambda part: len(part) <= 16, lambda part: len(part) <= 22)
-    assert found.segments == ("One two.", "Three four, five six.", "Seven.", "Eight nine ten,", "eleven twelve.")
+    split = split_line(text, lambda segment: len(segment) <= 16, lambda segment: len(segment) <= 22)
+    assert split.segments == ("One two.", "Three four, five six.", "Seven.", "Eight nine ten,", "eleven twelve.")
 
 
 def test_a_sentence_that_does_not_fit_is_cut_at_clauses_then_words_then_characters():
     text = "Short. We came, we saw the whole of it; and left. End."
-    assert parts(text, 24) == ["Short.", "We came,", "we saw the whole of it;", "and left.", "End."]
-    assert parts(text, 12) == ["Short.", "We came,", "we saw the", "whole of it;", "and left.", "End."]
-    assert parts("a bcdefghij k. l", 4) == ["a", "bcde", "fghi", "j", "k. l"]
-    assert parts("e\u0301" * 5, 5) == ["e\u0301" * 2, "e\u0301" * 2, "e\u0301"]
-    assert parts("x👩🏽‍🚀" * 3, 5) == ["x", "x", "x"]  # pictures at the ends of parts stay outside
-    assert parts("a\u0301\u0302\u0303\u0304", 2) == ["a\u0301", "\u0302\u0303", "\u0304"]  # it cannot be avoided
+    assert list_segments(text, 24) == ["Short.", "We came,", "we saw the whole of it;", "and left.", "End."]
+    assert list_segments(text, 12) == ["Short.", "We came,", "we saw the", "whole of it;", "and left.", "End."]
+    assert list_segments("a bcdefghij k. l", 4) == ["a", "bcde", "fghi", "j", "k. l"]
+    assert list_segments("e\u0301" * 5, 5) == ["e\u0301" * 2, "e\u0301" * 2, "e\u0301"]
+    assert list_segments("x👩🏽‍🚀" * 3, 5) == ["x", "x", "x"]  # pictures at the ends of parts stay outside
+    assert list_segments("a\u0301\u0302\u0303\u0304", 2) == [
+        "a\u0301",
+        "\u0302\u0303",
+        "\u0304",
+    ]  # it cannot be avoided
 
 
 def test_a_single_character_is_never_lost_whatever_fits():
@@ -144,7 +148,7 @@ def test_a_single_character_is_never_lost_whatever_fits():
 
 
 @pytest.mark.parametrize(
-    "one",
+    "sentence",
     [
         "Dr. Bee and Mr. Sea met Prof. Dee.",
         "It costs 3.50 or 1.000.000 Euro.",
@@ -158,8 +162,8 @@ def test_a_single_character_is_never_lost_whatever_fits():
         "U.S.A. News",
     ],
 )
-def test_what_only_looks_like_the_end_of_a_sentence_is_none(one: str):
-    assert sentence_ends(one, 0, len(one)) == [len(one)]
+def test_what_only_looks_like_the_end_of_a_sentence_is_not_taken_for_one(sentence: str):
+    assert sentence_ends(sentence, 0, len(sentence)) == [len(sentence)]
 
 
 @pytest.mark.parametrize(
@@ -185,14 +189,14 @@ def test_sentences_end_where_a_reader_says(text: str):
 
 @law
 @given(TEXTS)
-def test_no_mark_is_parted_from_its_letter(text: str):
+def test_no_combining_mark_is_cut_from_its_letter(text: str):
     ends = character_ends(text, 0, len(text))
     for end in ends[:-1]:
         assert not unicodedata.category(text[end]).startswith("M")
         assert "\u200d" not in text[end - 1 : end + 1]
 
 
-def test_the_parts_of_flags_are_not_parted():
+def test_flags_are_not_cut():
     assert character_ends("a🇺🇦🇵🇪🇺b", 0, 7) == [1, 3, 5, 6, 7]
 
 
@@ -212,26 +216,26 @@ def test_the_parts_of_flags_are_not_parted():
         "e" + "\u0301" * 20_000,
     ],
 )
-def test_a_very_long_line_is_cut_with_few_questions(text: str):
-    asked = []
+def test_a_very_long_line_is_cut_with_few_calls(text: str):
+    lengths = []
 
-    def fits(part: str) -> bool:
-        asked.append(len(part))
-        return len(part) <= 100
+    def fits(segment: str) -> bool:
+        lengths.append(len(segment))
+        return len(segment) <= 100
 
     line = split_line(text, fits)
     assert join_line(line, line.segments) == text
-    assert all(len(part) <= 100 for part in line.segments)
-    assert len(asked) <= 30 + 40 * len(line.segments)
-    assert sum(asked) <= 10 * len(text) + 40 * 200 * len(line.segments)
+    assert all(len(segment) <= 100 for segment in line.segments)
+    assert len(lengths) <= 30 + 40 * len(line.segments)
+    assert sum(lengths) <= 10 * len(text) + 40 * 200 * len(line.segments)
 
 
-def test_what_was_split_is_said():
+def test_a_split_is_described():
     assert describe_split(split_line("One two. Three four. Five.", lambda text: len(text) < 15)) == "split into 3 parts"
     assert (
         describe_split(split_line("One two. Three\tfour. Five.", lambda text: len(text) < 12)) == "split into 3 parts"
     )
-    assert describe_split(split_line("One two.\tThree four.", anything)) is None
+    assert describe_split(split_line("One two.\tThree four.", always_fits)) is None
 
 
 def test_translations_get_a_space_only_where_their_language_has_them():

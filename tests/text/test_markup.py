@@ -1,4 +1,4 @@
-"""Laws of tags: each comes out once, nested as it was, around the words it stood around, and adds nothing."""
+"""Laws of tags: each comes out once, nested as it was, around the translations of its words, and adds nothing."""
 
 import re
 from itertools import groupby
@@ -19,22 +19,22 @@ SINGLES = st.sampled_from(["<br/>", "<br>", '<img src="a.png" alt="1 > 0" />', "
 OPENING = st.sampled_from(["<b>", "<p>", "<li>", '<a href="https://a.b/?c=d&e">', "<w:t>", "<0>"])
 
 
-def closing(tag: str) -> str:
+def closing_tag(tag: str) -> str:
     return "</" + re.match(r"<([\w:]+)", tag)[1] + ">"  # type: ignore[index]
 
 
-def well_formed(depth: int = 3) -> st.SearchStrategy[str]:
-    """Words, white space and pairs of tags, nested."""
+def well_formed_text(depth: int = 3) -> st.SearchStrategy[str]:
+    """Return a strategy for words, white space and pairs of tags, nested."""
     parts = [WORDS, SPACE, st.sampled_from(["<br/>", "<x id='7'/>"])]
     if depth:
-        inner = well_formed(depth - 1)
-        parts.append(st.tuples(OPENING, inner).map(lambda pair: pair[0] + pair[1] + closing(pair[0])))
+        inner = well_formed_text(depth - 1)
+        parts.append(st.tuples(OPENING, inner).map(lambda pair: pair[0] + pair[1] + closing_tag(pair[0])))
     return st.lists(st.one_of(parts), max_size=5).map("".join)
 
 
-def anyhow() -> st.SearchStrategy[str]:
-    """Words, white space and tags in any order."""
-    closers = OPENING.map(closing)
+def any_text() -> st.SearchStrategy[str]:
+    """Return a strategy for words, white space and tags in any order."""
+    closers = OPENING.map(closing_tag)
     return st.lists(st.one_of(WORDS, SPACE, SINGLES, OPENING, closers, st.sampled_from("<>/ =b\"'")), max_size=15).map(
         "".join
     )
@@ -43,19 +43,21 @@ def anyhow() -> st.SearchStrategy[str]:
 PLAIN = st.lists(st.one_of(WORDS, SPACE), max_size=9).map("".join)
 
 
-def some_alignment(data: st.DataObject, source: str, target: str) -> list[tuple[int, int]]:
-    read, said = len(source.split()), len(target.split())
-    if not read or not said:
+def draw_alignment(data: st.DataObject, source: str, target: str) -> list[tuple[int, int]]:
+    source_words, target_words = len(source.split()), len(target.split())
+    if not source_words or not target_words:
         return []
-    return data.draw(st.lists(st.tuples(st.integers(0, read - 1), st.integers(0, said - 1)), max_size=12))
+    return data.draw(
+        st.lists(st.tuples(st.integers(0, source_words - 1), st.integers(0, target_words - 1)), max_size=12)
+    )
 
 
-def tags_of(text: str) -> list[str]:
+def list_tags(text: str) -> list[str]:
     return [match[0] for match in TAG.finditer(text)]
 
 
-def tree(text: str):
-    """What is nested in what, in no order; None if tags are open at the end or closed in another order."""
+def nesting_tree(text: str):
+    """Return which tags are nested in which, sorted; None if tags stay open or are closed in another order."""
     above: list[list] = [[]]
     names: list[str] = []
     for match in TAG.finditer(text):
@@ -65,7 +67,7 @@ def tree(text: str):
         elif not close:
             above.append([])
             names.append(match[0])
-        elif names and closing(names[-1]) == match[0]:
+        elif names and closing_tag(names[-1]) == match[0]:
             inner = above.pop()
             above[-1].append((names.pop(), tuple(sorted(inner))))
         else:
@@ -74,52 +76,52 @@ def tree(text: str):
 
 
 @law
-@given(st.one_of(anyhow(), well_formed()), st.booleans())
+@given(st.one_of(any_text(), well_formed_text()), st.booleans())
 @example("a<br>b", True)
 @example("Hi <b> </b>", True)
 @example("<b>a</b><i>b</i>,<u>!</u>", True)
 @example("<<b>b> c", True)
-def test_what_is_not_translated_comes_back_as_it_was(text: str, aligned: bool):
+def test_text_that_is_not_translated_comes_back_as_it_was(text: str, aligned: bool):
     marked = extract_tags(text)
     alignment = [(i, i) for i in range(len(marked.text.split()))] if aligned else []
     assert restore_tags(marked, marked.text, alignment) == text
 
 
 @law
-@given(st.data(), st.one_of(anyhow(), well_formed()), PLAIN)
+@given(st.data(), st.one_of(any_text(), well_formed_text()), PLAIN)
 def test_every_tag_of_the_source_comes_out_once_and_nothing_else_changes(data, text: str, translation: str):
     marked = extract_tags(text)
-    found = restore_tags(marked, translation, some_alignment(data, marked.text, translation))
-    assert sorted(tags_of(found)) == sorted(tags_of(text)) == sorted(tag.text for tag in marked.tags)
-    assert "".join(TAG.sub("", found).split()) == "".join(translation.split())
+    restored = restore_tags(marked, translation, draw_alignment(data, marked.text, translation))
+    assert sorted(list_tags(restored)) == sorted(list_tags(text)) == sorted(tag.text for tag in marked.tags)
+    assert "".join(TAG.sub("", restored).split()) == "".join(translation.split())
     if not any(tag.before or tag.after or tag.shares_space for tag in marked.tags):
-        assert TAG.sub("", found) == translation
+        assert TAG.sub("", restored) == translation
     elif not any(tag.shares_space for tag in marked.tags):
-        assert TAG.sub("", found).split() == translation.split()
+        assert TAG.sub("", restored).split() == translation.split()
 
 
 @law
-@given(st.data(), well_formed(), PLAIN)
-def test_what_was_nested_is_nested_as_it_was(data, text: str, translation: str):
+@given(st.data(), well_formed_text(), PLAIN)
+def test_tags_stay_nested_as_they_were(data, text: str, translation: str):
     marked = extract_tags(text)
-    found = restore_tags(marked, translation, some_alignment(data, marked.text, translation))
-    assert tree(text) is not None
-    assert tree(found) == tree(text)
+    restored = restore_tags(marked, translation, draw_alignment(data, marked.text, translation))
+    assert nesting_tree(text) is not None
+    assert nesting_tree(restored) == nesting_tree(text)
 
 
 @law
 @given(st.data(), st.lists(st.sampled_from(["big", "red", "cat"]), min_size=1, max_size=7), st.integers(0, 7))
-def test_a_pair_holds_the_words_that_go_with_those_it_held_and_no_more_than_it_must(data, words, more: int):
+def test_a_pair_of_tags_holds_the_translations_of_its_words_and_no_more_than_it_must(data, words, extra_words: int):
     first = data.draw(st.integers(0, len(words) - 1))
     last = data.draw(st.integers(first, len(words) - 1))
     text = " ".join([*words[:first], "<b>" + " ".join(words[first : last + 1]) + "</b>", *words[last + 1 :]])
-    translation = " ".join(f"w{i}" for i in range(1 + more))
-    alignment = some_alignment(data, " ".join(words), translation)
-    held = [t for s, t in alignment if first <= s <= last]
-    found = restore_tags(extract_tags(text), translation, alignment)
-    inside = re.search("<b>(.*)</b>", found)[1].split()  # type: ignore[index]
-    if held:
-        assert inside == [f"w{i}" for i in range(min(held), max(held) + 1)]
+    translation = " ".join(f"w{i}" for i in range(1 + extra_words))
+    alignment = draw_alignment(data, " ".join(words), translation)
+    aligned = [t for s, t in alignment if first <= s <= last]
+    restored = restore_tags(extract_tags(text), translation, alignment)
+    inside = re.search("<b>(.*)</b>", restored)[1].split()  # type: ignore[index]
+    if aligned:
+        assert inside == [f"w{i}" for i in range(min(aligned), max(aligned) + 1)]
     elif alignment:
         assert inside == []
     else:
@@ -172,7 +174,7 @@ def test_tags_go_where_a_reader_would_put_them(source: str, translation: str, al
         ("{n<b>ame</b>} and {na<i>me</i>}", "{name} y {name}", "{n<b>ame</b>} y {na<i>me</i>}"),
     ],
 )
-def test_tags_inside_of_a_placeholder_stay_where_they_stood_in_it(source, translation, expected):
+def test_tags_inside_a_placeholder_stay_at_their_position_in_it(source, translation, expected):
     marked = extract_tags(source)
     words = range(len(translation.split()))
     for alignment in ([], [(0, 0)], [(0, n) for n in words]):
@@ -201,7 +203,7 @@ def test_tags_inside_of_a_placeholder_stay_where_they_stood_in_it(source, transl
         "<b/ >",
     ],
 )
-def test_what_is_no_tag_is_text(text: str):
+def test_text_that_is_no_tag_stays_in_the_text(text: str):
     assert extract_tags(text).text == text
     assert extract_tags(text).tags == ()
 
@@ -264,7 +266,7 @@ def test_tags_are_taken_out_and_the_words_beside_them_keep_their_spaces(tag: str
 )
 def test_hostile_text_takes_no_longer_than_other_text(text: str):
     marked = extract_tags(text)
-    assert sorted(tags_of(restore_tags(marked, "x y", []))) == sorted(tags_of(text))
+    assert sorted(list_tags(restore_tags(marked, "x y", []))) == sorted(list_tags(text))
     list_protected(text)
 
 
@@ -274,30 +276,30 @@ def test_hostile_text_takes_no_longer_than_other_text(text: str):
         "".join
     )
 )
-def test_text_without_a_sign_of_it_has_nothing_that_is_kept(text: str):
+def test_protected_text_is_what_its_pattern_finds(text: str):
     assert list_protected(text) == [match[0] for match in PROTECTED.finditer(text)]
 
 
 @law
 @given(st.data(), PLAIN, PLAIN)
 def test_words_are_linked_as_they_are_aligned(data, source: str, target: str):
-    alignment = some_alignment(data, source, target)
-    read, said, links = link_pieces(source, (), target, alignment)
-    for text, spans in ((source, read), (target, said)):
+    alignment = draw_alignment(data, source, target)
+    source_spans, target_spans, links = link_pieces(source, (), target, alignment)
+    for text, spans in ((source, source_spans), (target, target_spans)):
         assert "".join(text[start:end] for start, end in spans) == "".join(text.split())
         assert all(start < end for start, end in spans)
 
-    def numbers(text: str, spans: list[tuple[int, int]]) -> dict[int, int]:
-        """The word of each piece that has letters."""
+    def word_numbers(text: str, spans: list[tuple[int, int]]) -> dict[int, int]:
+        """Return the number of the word of each piece that has letters."""
         words = [[*run] for inside, run in groupby(range(len(text)), key=lambda i: not text[i].isspace()) if inside]
         whole = {i: n for n, run in enumerate(words) for i in run}
         return {n: whole[start] for n, (start, end) in enumerate(spans) if any(map(str.isalnum, text[start:end]))}
 
     if alignment:
-        left, right = numbers(source, read), numbers(target, said)
-        assert {(left[s], right[t]) for s, t in links if s in left and t in right} == {
-            (s, t) for s, t in alignment if s in left.values() and t in right.values()
-        }
+        source_numbers, target_numbers = word_numbers(source, source_spans), word_numbers(target, target_spans)
+        assert {
+            (source_numbers[s], target_numbers[t]) for s, t in links if s in source_numbers and t in target_numbers
+        } == {(s, t) for s, t in alignment if s in source_numbers.values() and t in target_numbers.values()}
 
 
 @pytest.mark.parametrize(
@@ -319,16 +321,16 @@ def test_words_are_linked_as_they_are_aligned(data, source: str, target: str):
         ("No @ sign; me@ home", []),
     ],
 )
-def test_what_must_not_change_is_found(text: str, expected: list[str]):
+def test_protected_text_is_found(text: str, expected: list[str]):
     assert list_protected(text) == expected
 
 
-def test_nothing_that_people_say_is_taken_for_a_placeholder(pellucid_data: Path):
+def test_no_sentence_of_real_corpora_is_taken_for_a_placeholder(pellucid_data: Path):
     import gzip
 
     for name in ("multi30k/val.en", "tatoeba_en-es/test.es", "wmt_news/newstest2009.de", "wmt_news/newstest2011.en"):
         with gzip.open(pellucid_data / f"{name}.gz", "rt", encoding="utf-8", newline="\n") as file:
             lines = file.read().split("\n")
         for line in lines:
-            assert all(re.match(r"https?://|www\.|[\w.+-]+@", each) for each in list_protected(line)), line
+            assert all(re.match(r"https?://|www\.|[\w.+-]+@", protected) for protected in list_protected(line)), line
             assert extract_tags(line).text == line

@@ -144,8 +144,8 @@ def test_greedy_search_looks_at_what_a_beam_of_one_does():
         beam_search(step, Prefixes([0]), limit(9), width=1, n_best=1, length_penalty=0.6, observe=looked.append)
         assert len(looked) == len(greedy.steps)
         for one, other in zip(looked, greedy.steps, strict=True):
-            assert torch.equal(one.pieces, other.pieces)
-            assert torch.equal(one.gains, other.gains)
+            assert torch.equal(one.tokens, other.tokens)
+            assert torch.equal(one.log_probs, other.log_probs)
             assert torch.equal(one.finished, other.finished)
             torch.testing.assert_close(one.totals, other.totals)
 

@@ -13,7 +13,7 @@ from pellucid.model import ModelConfig, Transformer
 from pellucid.trace import Trace
 from pellucid.trace.facts import SearchTree
 from tests.decode.models import small_tokenizer
-from tests.model.models import shaken
+from tests.model.models import add_noise
 
 SENTENCES = [
     "The ball is blue.",
@@ -32,7 +32,7 @@ def small_traced(seed: int = 1, *, double: bool = False, ends: float = 6.0, **op
     vocabulary = small_tokenizer().source_vocabulary
     sizes = {"d_model": 12, "d_ff": 11, "heads": 3, "encoder_layers": 2, "decoder_layers": 3, "max_positions": 97}
     given = {"tie": "none", "output_bias": True, **options}
-    model = shaken(Transformer(ModelConfig(vocabulary, vocabulary, **{**sizes, **given})).eval())
+    model = add_noise(Transformer(ModelConfig(vocabulary, vocabulary, **{**sizes, **given})).eval())
     with torch.no_grad():
         model.output_embedding.weight.mul_(4.0)
         if model.output_bias is not None:

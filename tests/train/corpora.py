@@ -1,4 +1,4 @@
-"""A corpus small enough to train on in seconds: sentences of numbers, translated digit by digit and turned round."""
+"""Corpus small enough to train on in seconds: sentences of numbers, translated word by word and reversed."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +10,7 @@ WORDS = {"one": "uno", "two": "dos", "three": "tres", "four": "cuatro", "five": 
 
 
 def write_corpus(folder: Path, pairs: int = 211, seed: int = 1) -> dict[str, str]:
-    """Files of `pairs` training and 23 dev sentences; the keys of [data] that name them."""
+    """Write files of `pairs` training and 23 dev sentences, and return the keys of [data] that name them."""
     random = Random(seed)
     files = {}
     for name, count in (("", pairs), ("dev_", 23)):
@@ -27,7 +27,7 @@ def write_corpus(folder: Path, pairs: int = 211, seed: int = 1) -> dict[str, str
 
 
 def small_run(folder: Path, **changes: dict) -> RunConfig:
-    """A run of seconds on that corpus; `changes` are laid over its sections."""
+    """Return a run of seconds on this corpus; `changes` override keys of its sections."""
     folder.mkdir(parents=True, exist_ok=True)
     tables = {
         "data": write_corpus(folder),
@@ -47,15 +47,15 @@ def small_run(folder: Path, **changes: dict) -> RunConfig:
 
 
 def mixed(run: RunConfig, folder: Path) -> RunConfig:
-    """The same run on three corpora by weight: two files, two files, and one of pairs."""
+    """Return the run on three weighted corpora instead: two of two files each, and one file of pairs."""
     files = write_corpus(folder, pairs=89)
     (folder / "more").mkdir(exist_ok=True)
-    more = write_corpus(folder / "more", pairs=67, seed=2)
+    web_files = write_corpus(folder / "more", pairs=67, seed=2)
     rows = [f"one two {'three ' * (i % 5)}six\tseis {'tres ' * (i % 5)}dos uno" for i in range(41)]
     (folder / "rows.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     corpora = [
         {"source": files["source"], "target": files["target"], "name": "clean"},
-        {"source": more["source"], "target": more["target"], "name": "web", "weight": 0.3},
+        {"source": web_files["source"], "target": web_files["target"], "name": "web", "weight": 0.3},
         {"pairs": str(folder / "rows.tsv"), "weight": 2.0},
     ]
     data = {key: value for key, value in files.items() if key.startswith("dev")}

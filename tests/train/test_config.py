@@ -1,4 +1,4 @@
-"""Run files: every key checked, every problem named, and written out so that they read back the same."""
+"""Run files: every key is checked, every problem is named, and a file that is written reads back as the same run."""
 
 import re
 
@@ -12,30 +12,30 @@ from pellucid.train.stand_in import stand_in_run
 DATA = {"source": "a.en", "target": "a.es"}
 
 
-def run(**sections):
+def make_small_run(**sections):
     return make_run({"data": DATA, "train": {"steps": 7}, **sections})
 
 
 def test_every_key_but_data_and_length_has_a_default():
-    assert run().optim == OptimConfig()
-    assert run().model.config(300, 300, joint=True).tie == "all"
-    assert run().model.config(300, 200, joint=False).tie == "decoder"
+    assert make_small_run().optim == OptimConfig()
+    assert make_small_run().model.config(300, 300, joint=True).tie == "all"
+    assert make_small_run().model.config(300, 200, joint=False).tie == "decoder"
 
 
 def test_a_typo_names_the_nearest_key():
     with pytest.raises(
         ValueError, match=r"unknown key 'optim.warm_up'; did you mean 'warmup'\? \(known: peak, warmup, "
     ):
-        run(optim={"warm_up": 3})
+        make_small_run(optim={"warm_up": 3})
     with pytest.raises(ValueError, match="unknown key 'modle'; did you mean 'model'"):
-        run(modle={})
+        make_small_run(modle={})
 
 
 def test_all_problems_are_named_at_once():
     with pytest.raises(ValueError, match="unknown key") as error:
-        run(optim={"warm_up": 3, "peak": "fast"}, model={"size": "huge"})
-    for part in ("'optim.warm_up'", "'optim.peak' is 'fast'", "'model.size' is 'huge'"):
-        assert part in str(error.value)
+        make_small_run(optim={"warm_up": 3, "peak": "fast"}, model={"size": "huge"})
+    for problem in ("'optim.warm_up'", "'optim.peak' is 'fast'", "'model.size' is 'huge'"):
+        assert problem in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_all_problems_are_named_at_once():
         ({"data": {**DATA, "source": "${PELLUCID_NOT_SET}/a"}}, "environment variable PELLUCID_NOT_SET"),
     ],
 )
-def test_what_makes_no_run_is_refused_with_the_reason(sections, message):
+def test_an_impossible_run_is_refused_with_the_reason(sections, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        run(**sections)
+        make_small_run(**sections)
 
 
 def test_a_run_file_read_back_is_the_same_run(tmp_path, monkeypatch):
@@ -75,13 +75,13 @@ def test_a_run_file_read_back_is_the_same_run(tmp_path, monkeypatch):
     assert settings.data.target == str(tmp_path / 'x "y".es')
     assert (settings.optim.peak, settings.model.norm, settings.tokenizer.lowercase) == (1e-4, "post", True)
     assert settings.model.config(300, 300, joint=True).d_ff == 96
-    again = tmp_path / "again.toml"
-    again.write_text(to_toml(settings), encoding="utf-8")
-    assert read_run(again) == settings
+    copy = tmp_path / "again.toml"
+    copy.write_text(to_toml(settings), encoding="utf-8")
+    assert read_run(copy) == settings
     assert "# learning rate at the end of the warm-up" in to_toml(settings)
 
 
-def test_a_file_that_is_no_toml_is_named(tmp_path):
+def test_a_file_that_is_not_toml_is_named(tmp_path):
     file = tmp_path / "run.toml"
     file.write_bytes(b"seed = = 3")
     with pytest.raises(ValueError, match=r"run.toml is not a TOML file: .*line 1"):
@@ -91,7 +91,22 @@ def test_a_file_that_is_no_toml_is_named(tmp_path):
         read_toml(file)
 
 
-def test_one_length_of_the_run_takes_the_place_of_the_other(tmp_path):
+def test_a_text_that_is_given_as_a_run_file_is_told_from_one(tmp_path):
+    file = tmp_path / "pairs.txt"
+    file.write_bytes(b"\xef\xbb\xbfsource\ttarget\nYes.\tS\xc3\xad.\n")
+    message = (
+        rf"^{file} is not a TOML file: .*line 1.*\. A run file holds settings, .* begins with 'source\\ttarget'\. .*"
+        rf"give --source {file} and their translations as --target; if it holds pairs .* end in \.tsv and"
+    )
+    for read in (read_run, stand_in_run):
+        with pytest.raises(ValueError, match=message):
+            read(file)
+    file = file.rename(tmp_path / "run.toml")
+    with pytest.raises(ValueError, match=r"is not a TOML file: [^.]*line 1[^.]*$"):
+        read_run(file)
+
+
+def test_an_override_of_steps_replaces_minutes_and_the_other_way_round(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text('[data]\nsource = "a.en"\ntarget = "a.es"\n[train]\nminutes = 30\n', encoding="utf-8")
     assert read_run(file).train.minutes == 30
@@ -101,8 +116,8 @@ def test_one_length_of_the_run_takes_the_place_of_the_other(tmp_path):
         (["train.steps=500", "train.minutes=4"], (None, 4)),
         (["train.minutes=4", "train.steps=500"], (500, None)),
     ]:
-        found = read_run(file, overrides).train
-        assert (found.steps, found.minutes) == length
+        train = read_run(file, overrides).train
+        assert (train.steps, train.minutes) == length
     assert stand_in_run(file, ["train.steps=7"]).train.minutes is None
     file.write_text("train = 3", encoding="utf-8")
     with pytest.raises(ValueError, match="'train' is a value, not a section"):
@@ -110,7 +125,7 @@ def test_one_length_of_the_run_takes_the_place_of_the_other(tmp_path):
 
 
 @pytest.mark.parametrize("override", ["train.steps", "=5", "train.=5", ".steps=5"])
-def test_an_override_that_is_none_says_how_one_looks(override):
+def test_a_malformed_override_is_refused_with_the_right_form(override):
     with pytest.raises(ValueError, match=r"is not section\.key=value"):
         apply_overrides({}, [override])
 

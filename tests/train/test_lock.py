@@ -1,3 +1,5 @@
+"""Lock of a run directory: two trainings never write into one."""
+
 import os
 import signal
 import subprocess
@@ -10,7 +12,7 @@ from pellucid.train.lock import LOCK_FILE, hold_run_lock
 from pellucid.train.loop import train_run
 from tests.train.corpora import small_run
 
-HOLD = """
+HOLD_SCRIPT = """
 import sys, time
 from pathlib import Path
 from pellucid.train.lock import hold_run_lock
@@ -22,8 +24,8 @@ with hold_run_lock(Path(sys.argv[1])):
 
 @pytest.fixture
 def holder(tmp_path: Path):
-    """Another process that trains, as far as the lock knows, into tmp_path / "run"."""
-    process = subprocess.Popen([sys.executable, "-c", HOLD, tmp_path / "run"], stdout=subprocess.PIPE, text=True)
+    """Another process that holds the lock of tmp_path / "run", as a training does."""
+    process = subprocess.Popen([sys.executable, "-c", HOLD_SCRIPT, tmp_path / "run"], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     yield process

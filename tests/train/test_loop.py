@@ -1,7 +1,8 @@
-"""What a run leaves behind, how it ends, and what it says."""
+"""Training runs: the files that they leave, how they end, and what they report."""
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from pellucid.train.pairs import read_corpus, split_held_out
 from pellucid.train.state import average_weights, list_checkpoints
 from tests.train.corpora import small_run, write_corpus
 
-ENDLESS = """
+ENDLESS_SCRIPT = """
 from pathlib import Path
 from pellucid.train.loop import train_run
 from tests.train.corpora import small_run
@@ -34,15 +35,15 @@ print(train_run(small_run(Path({data!r}), train=lengths), Path({out!r})).stop)
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("finished")
     outcome = train_run(small_run(folder / "data", train={"keep": 2}), folder / "out")
     assert outcome.stop == "done"
     return outcome.out
 
 
-def test_a_run_directory_holds_settings_reports_checkpoints_and_models(finished):
-    assert {path.name for path in finished.iterdir()} == {
+def test_a_run_directory_holds_settings_reports_checkpoints_and_models(finished_run):
+    assert {path.name for path in finished_run.iterdir()} == {
         "run.toml",
         "texts.json",
         "log.jsonl",
@@ -51,12 +52,21 @@ def test_a_run_directory_holds_settings_reports_checkpoints_and_models(finished)
         "best",
         "average",
     }
-    assert [path.name for path in list_checkpoints(finished)] == ["step-00000008", "step-00000012"]
-    assert read_run(finished / "run.toml").train.keep == 2
+    assert [path.name for path in list_checkpoints(finished_run)] == ["step-00000008", "step-00000012"]
+    assert read_run(finished_run / "run.toml").train.keep == 2
 
 
-def test_reports_carry_step_seconds_tokens_and_signatures(finished):
-    rows = read_log(finished / "log.jsonl")
+@pytest.mark.parametrize(("named_dev_set", "trained"), [(True, "all"), (False, r"\d+")])
+def test_the_number_of_pairs_is_said_once_where_all_of_them_are_trained_on(tmp_path, capsys, named_dev_set, trained):
+    run = small_run(tmp_path / "data", train={"steps": 1})
+    if not named_dev_set:
+        run = replace(run, data=replace(run.data, dev_source=None, dev_target=None, held_out=7))
+    train_run(run, tmp_path / "out")
+    assert re.search(rf"^211 pairs read, {trained} of them to train on; ", capsys.readouterr().err, re.MULTILINE)
+
+
+def test_reports_carry_step_seconds_tokens_and_signatures(finished_run):
+    rows = read_log(finished_run / "log.jsonl")
     assert {"step", "seconds", "target_tokens", "loss", "learning_rate"} <= rows[0].keys()
     evaluated = [row for row in rows if "bleu" in row]
     assert [row["step"] for row in evaluated] == [6, 12, 12]
@@ -64,23 +74,23 @@ def test_reports_carry_step_seconds_tokens_and_signatures(finished):
     assert [row["target_tokens"] for row in rows] == sorted(row["target_tokens"] for row in rows)
 
 
-def test_every_checkpoint_is_a_model_that_translates(finished):
-    found = bundle.load_bundle(list_checkpoints(finished)[0])
-    assert found.manifest["step"] == 8
-    assert not found.model.training
+def test_every_checkpoint_is_a_model_that_translates(finished_run):
+    checkpoint = bundle.load_bundle(list_checkpoints(finished_run)[0])
+    assert checkpoint.manifest["step"] == 8
+    assert not checkpoint.model.training
 
 
-def test_the_averaged_model_is_the_mean_of_the_kept_ones(finished):
-    kept = [bundle.load_bundle(place).model.state_dict() for place in list_checkpoints(finished)]
-    found = bundle.load_bundle(finished / "average").model.state_dict()
-    for name, value in found.items():
-        torch.testing.assert_close(value, (kept[0][name].double() + kept[1][name].double()).float() / 2)
+def test_the_averaged_model_is_the_mean_of_the_kept_checkpoints(finished_run):
+    checkpoints = [bundle.load_bundle(path).model.state_dict() for path in list_checkpoints(finished_run)]
+    average = bundle.load_bundle(finished_run / "average").model.state_dict()
+    for name, value in average.items():
+        torch.testing.assert_close(value, (checkpoints[0][name].double() + checkpoints[1][name].double()).float() / 2)
 
 
-def test_averaging_one_model_is_the_model(finished):
-    model = bundle.load_bundle(finished / "best").model
-    average_weights([finished / "last"], into=model)
-    for name, value in bundle.load_bundle(finished / "last").model.state_dict().items():
+def test_the_average_of_one_model_is_that_model(finished_run):
+    model = bundle.load_bundle(finished_run / "best").model
+    average_weights([finished_run / "last"], into=model)
+    for name, value in bundle.load_bundle(finished_run / "last").model.state_dict().items():
         assert torch.equal(model.state_dict()[name], value)
 
 
@@ -102,9 +112,9 @@ def test_minutes_end_a_run(tmp_path):
 
 
 @pytest.mark.parametrize(("number", "name"), [(signal.SIGINT, "SIGINT"), (signal.SIGTERM, "SIGTERM")])
-def test_a_signal_saves_and_says_how_to_go_on(number, name, tmp_path):
+def test_a_signal_saves_the_run_and_says_how_to_resume_it(number, name, tmp_path):
     script = tmp_path / "go.py"
-    script.write_text(ENDLESS.format(data=str(tmp_path / "data"), out=str(tmp_path / "out")), encoding="utf-8")
+    script.write_text(ENDLESS_SCRIPT.format(data=str(tmp_path / "data"), out=str(tmp_path / "out")), encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     child = subprocess.Popen(
         [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
@@ -136,7 +146,7 @@ def test_pairs_held_out_share_no_sentence_with_training(tmp_path):
     assert any("held out" in note for note in corpus.notes)
 
 
-def test_too_few_pairs_to_hold_some_out_is_said(tmp_path):
+def test_too_few_pairs_to_hold_some_out_are_refused(tmp_path):
     files = write_corpus(tmp_path, pairs=11)
     data = DataConfig(source=files["source"], target=files["target"])
     with pytest.raises(ValueError, match="11 pairs are too few to hold some out; name dev_source and dev_target"):
@@ -161,19 +171,19 @@ def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, batch
     assert choice.tables["train"] == {"minutes": 30.0, "batch_tokens": batch}
     assert make_run(choice.tables).optim.dropout_rise > 0
     assert any(f"{pairs:,} pairs" in reason for reason in choice.reasons)
-    kept = choose_settings(files, pairs, size="base", steps=9)
-    assert kept.tables["model"]["size"] == "base"
-    assert kept.tables["train"] == {"steps": 9, "batch_tokens": batch}
+    overridden = choose_settings(files, pairs, size="base", steps=9)
+    assert overridden.tables["model"]["size"] == "base"
+    assert overridden.tables["train"] == {"steps": 9, "batch_tokens": batch}
 
 
 def test_the_best_checkpoints_are_kept_and_averaged_when_asked(tmp_path, monkeypatch):
     scores = iter([30.0, 10.0, 20.0, 5.0, 1.0, 1.0])
-    real = loop.evaluate_model
+    real_evaluate = loop.evaluate_model
 
-    def scripted(*arguments):
-        return replace(real(*arguments), bleu=next(scores))
+    def evaluate_with_next_score(*arguments):
+        return replace(real_evaluate(*arguments), bleu=next(scores))
 
-    monkeypatch.setattr(loop, "evaluate_model", scripted)
+    monkeypatch.setattr(loop, "evaluate_model", evaluate_with_next_score)
     run = small_run(tmp_path / "data", train={"evaluate_every": 3, "save_every": 3, "average": "best", "keep": 2})
     train_run(run, tmp_path / "out")
     # the two best, and the newest, from which the run could go on
@@ -186,36 +196,36 @@ def test_the_best_checkpoints_are_kept_and_averaged_when_asked(tmp_path, monkeyp
 
 
 @pytest.mark.parametrize(("minutes", "sentences"), [(0.5, 100), (4, 200), (9.5, 475), (10, 500), (60, 500)])
-def test_a_short_run_spends_its_minutes_on_training(minutes, sentences, tmp_path):
+def test_a_short_run_evaluates_on_fewer_dev_sentences(minutes, sentences, tmp_path):
     choice = choose_settings(write_corpus(tmp_path), 211, minutes=minutes)
     run = make_run(choice.tables)
     assert (run.train.minutes, run.train.dev_sentences) == (minutes, sentences)
     assert any(f"{sentences} dev sentences" in reason for reason in choice.reasons) == (sentences < 500)
 
 
-@pytest.mark.parametrize(("minutes", "cost", "most"), [(1, 4.0, 3), (1, 20.0, 2), (5, 20.0, 3)])
-def test_evaluations_take_a_bounded_share_of_a_run_in_minutes(minutes, cost, most, tmp_path, monkeypatch):
-    """By a clock that goes on by three seconds an update, and by `cost` an evaluation."""
-    now, real = [0.0], {"update_weights": loop.update_weights, "evaluate_model": loop.evaluate_model}
+@pytest.mark.parametrize(("minutes", "cost", "evaluations"), [(1, 4.0, 3), (1, 20.0, 2), (5, 20.0, 3)])
+def test_evaluations_take_a_bounded_share_of_a_run_in_minutes(minutes, cost, evaluations, tmp_path, monkeypatch):
+    """A fake clock advances by three seconds for each update, and by `cost` for each evaluation."""
+    now, real_functions = [0.0], {"update_weights": loop.update_weights, "evaluate_model": loop.evaluate_model}
 
-    def lasting(name, seconds):
+    def prolong(name, seconds):
         def call(*arguments):
             now[0] += seconds
-            return real[name](*arguments)
+            return real_functions[name](*arguments)
 
         monkeypatch.setattr(loop, name, call)
 
-    lasting("update_weights", 3.0)
-    lasting("evaluate_model", cost)
+    prolong("update_weights", 3.0)
+    prolong("evaluate_model", cost)
     monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    tiny = {"steps": None, "minutes": minutes, "evaluate_every": None, "save_every": None, "batch_tokens": 17}
-    run = small_run(tmp_path / "data", train={**tiny, "dev_sentences": 1, "dev_beam": 1})
+    settings = {"steps": None, "minutes": minutes, "evaluate_every": None, "save_every": None, "batch_tokens": 17}
+    run = small_run(tmp_path / "data", train={**settings, "dev_sentences": 1, "dev_beam": 1})
     out = train_run(run, tmp_path / "out").out
     rows = [row for row in read_log(out / "log.jsonl") if "bleu" in row and "model" not in row]
-    assert len(rows) == most
+    assert len(rows) == evaluations
     assert all(row["seconds"] >= 30 + cost for row in rows)
-    between = cost * len(rows[1:-1])
-    assert between <= 0.2 * 60 * minutes
+    seconds_between = cost * len(rows[1:-1])
+    assert seconds_between <= 0.2 * 60 * minutes
     assert rows[-1]["seconds"] >= 60 * minutes  # the end is always measured
     assert len(list_checkpoints(out)) == run.train.keep  # which are saved all along
 
@@ -227,7 +237,7 @@ def test_steps_and_minutes_together_are_refused_in_the_two_file_form_too(tmp_pat
         make_run(choice.tables)
 
 
-def test_dev_pairs_that_are_left_out_are_named(tmp_path, capsys):
+def test_skipped_dev_pairs_are_named(tmp_path, capsys):
     run = small_run(tmp_path / "data", train={"steps": 1})
     dev = tmp_path / "data" / "dev_source.txt"
     dev.write_text(dev.read_text(encoding="utf-8").replace("\n", " one" * 400 + "\n", 1), encoding="utf-8")

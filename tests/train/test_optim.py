@@ -7,7 +7,7 @@ from pellucid.train.optim import learning_rate
 
 
 @pytest.mark.article("A38")
-def test_it_is_the_papers_formula_with_its_peak_named():
+def test_the_learning_rate_is_the_papers_formula_with_a_named_peak():
     d_model, warmup = 512, 4000
     c = OptimConfig(peak=(d_model * warmup) ** -0.5, warmup=warmup)
     for step in (1, 7, 3999, 4000, 4001, 100_000):
@@ -15,7 +15,7 @@ def test_it_is_the_papers_formula_with_its_peak_named():
         assert learning_rate(step - 1, 0.0, c) == pytest.approx(paper, rel=1e-12)
 
 
-def test_it_rises_in_a_straight_line_to_its_peak():
+def test_the_learning_rate_rises_in_a_straight_line_to_its_peak():
     c = OptimConfig(peak=0.7, warmup=13)
     rates = [learning_rate(step, 0.0, c) for step in range(13)]
     assert rates == pytest.approx([0.7 * (step + 1) / 13 for step in range(13)])
@@ -30,7 +30,7 @@ def test_a_linear_schedule_ends_at_zero_with_the_run():
     assert learning_rate(1000, 1.0, c) == 0.0
 
 
-def test_a_short_run_still_reaches_its_top():
+def test_a_short_run_still_warms_up_to_a_peak():
     c = OptimConfig(peak=1.0, warmup=600, schedule="linear")
     rates = [learning_rate(step, step / 50, c) for step in range(50)]
     assert max(rates) == rates[10] == pytest.approx(0.8)

@@ -1,4 +1,4 @@
-"""Text in memory and shards on the disk give the same training, and several corpora mix by their weights."""
+"""Text in memory and shards on the disk give the same training, and several corpora are mixed by their weights."""
 
 import json
 from collections import Counter
@@ -24,13 +24,13 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def quick_run(folder: Path, **changes: dict) -> RunConfig:
-    """Few updates, and hardly a look at the dev set."""
-    quick = {"steps": 7, "evaluate_every": 7, "save_every": 3, "dev_sentences": 1, "dev_beam": 1, "keep": 2}
-    return small_run(folder, **{**changes, "train": {**quick, **changes.get("train", {})}})
+    """Return a run of few updates that hardly evaluates."""
+    settings = {"steps": 7, "evaluate_every": 7, "save_every": 3, "dev_sentences": 1, "dev_beam": 1, "keep": 2}
+    return small_run(folder, **{**changes, "train": {**settings, **changes.get("train", {})}})
 
 
 def mixed_run(folder: Path, **changes: dict) -> RunConfig:
-    """The same on three corpora."""
+    """Return a quick run on three corpora."""
     return mixed(quick_run(folder, **changes), folder)
 
 
@@ -46,12 +46,13 @@ RUNS = {
 }
 
 
-def with_shards(run: RunConfig, place: Path) -> RunConfig:
-    shard_writing.prepare_shards(run, place, 2, lambda message: None)
-    return replace(run, data=replace(run.data, shards=str(place)))
+def with_shards(run: RunConfig, folder: Path) -> RunConfig:
+    shard_writing.prepare_shards(run, folder, 2, lambda message: None)
+    return replace(run, data=replace(run.data, shards=str(folder)))
 
 
-def timeless(log: Path) -> list[dict]:
+def read_reports(log: Path) -> list[dict]:
+    """Return the reports of a run without their times, which differ from run to run."""
     times = ("seconds", "tokens_per_second")
     return [{key: value for key, value in row.items() if key not in times} for row in read_log(log)]
 
@@ -67,10 +68,10 @@ def test_shards_hold_what_reading_the_text_gives(kind: str, tmp_path: Path):
     assert (list(mapped.dev.lines), mapped.dev.files) == (list(text.dev.lines), text.dev.files)
     assert mapped.tokenizer.source.serialized_model_proto() == text.tokenizer.source.serialized_model_proto()
     for side in ("sources", "targets"):
-        one, other = getattr(text.encoded, side), getattr(mapped.encoded, side)
-        assert one.ids.dtype == other.ids.dtype
-        assert np.array_equal(one.ids, other.ids)
-        assert np.array_equal(one.starts, other.starts)
+        of_text, of_shards = getattr(text.encoded, side), getattr(mapped.encoded, side)
+        assert of_text.ids.dtype == of_shards.ids.dtype
+        assert np.array_equal(of_text.ids, of_shards.ids)
+        assert np.array_equal(of_text.starts, of_shards.starts)
 
 
 def test_training_on_shards_is_training_on_the_text_to_the_bit(tmp_path: Path):
@@ -78,21 +79,21 @@ def test_training_on_shards_is_training_on_the_text_to_the_bit(tmp_path: Path):
     train_run(run, tmp_path / "text")
     train_run(with_shards(run, tmp_path / "shards"), tmp_path / "mapped")
     for name in ("last", "best", "average"):
-        one, other = (tmp_path / out / name / "model.safetensors" for out in ("text", "mapped"))
-        assert one.read_bytes() == other.read_bytes(), name
-    assert timeless(tmp_path / "text" / "log.jsonl") == timeless(tmp_path / "mapped" / "log.jsonl")
+        of_text, of_shards = (tmp_path / out / name / "model.safetensors" for out in ("text", "mapped"))
+        assert of_text.read_bytes() == of_shards.read_bytes(), name
+    assert read_reports(tmp_path / "text" / "log.jsonl") == read_reports(tmp_path / "mapped" / "log.jsonl")
 
 
-def test_a_run_begun_on_text_goes_on_with_shards_to_the_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    run, real, steps = mixed_run(tmp_path / "data", model={"dropout": 0.2}), loop.update_weights, iter(range(99))
+def test_a_run_begun_on_text_resumes_on_shards_to_the_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    run, real_update, steps = mixed_run(tmp_path / "data", model={"dropout": 0.2}), loop.update_weights, iter(range(99))
 
-    def dying(*arguments):
+    def update_or_interrupt(*arguments):
         if next(steps) == 5:
             raise KeyboardInterrupt
-        return real(*arguments)
+        return real_update(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "update_weights", dying)
+        patch.setattr(loop, "update_weights", update_or_interrupt)
         with pytest.raises(KeyboardInterrupt):
             train_run(run, tmp_path / "moved")
     train_run(with_shards(run, tmp_path / "shards"), tmp_path / "moved", resume=True)
@@ -100,19 +101,19 @@ def test_a_run_begun_on_text_goes_on_with_shards_to_the_bit(tmp_path: Path, monk
     assert (tmp_path / "moved/last/model.safetensors").read_bytes() == (
         tmp_path / "undisturbed/last/model.safetensors"
     ).read_bytes()
-    assert timeless(tmp_path / "moved/log.jsonl") == timeless(tmp_path / "undisturbed/log.jsonl")
+    assert read_reports(tmp_path / "moved/log.jsonl") == read_reports(tmp_path / "undisturbed/log.jsonl")
 
 
 def test_the_ledger_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     run = mixed_run(tmp_path / "data", train={"steps": 31, "evaluate_every": 31, "save_every": 31})
     train_run(run, tmp_path / "out")
-    seen = [row["seen"] for row in read_log(tmp_path / "out" / "log.jsonl") if "seen" in row]
+    ledgers = [row["seen"] for row in read_log(tmp_path / "out" / "log.jsonl") if "seen" in row]
     data = read_data(run)
-    stream, brute = Stream(data.encoded, run.train.batch_tokens, run.seed), Counter()
+    stream, counts = Stream(data.encoded, run.train.batch_tokens, run.seed), Counter()
     for _ in range(31):
-        brute += Counter("clean" if i < 89 else "web" if i < 156 else "rows.tsv" for i in next(stream).indices)
-    assert seen[-1] == dict(brute) == stream.ledger
-    assert f"seen in training: {brute['clean']:,} pairs of clean (" in capsys.readouterr().err
+        counts += Counter("clean" if i < 89 else "web" if i < 156 else "rows.tsv" for i in next(stream).indices)
+    assert ledgers[-1] == dict(counts) == stream.ledger
+    assert f"seen in training: {counts['clean']:,} pairs of clean (" in capsys.readouterr().err
 
 
 def test_a_vocabulary_is_learned_from_the_same_sample_either_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -127,35 +128,35 @@ def test_a_vocabulary_is_learned_from_the_same_sample_either_way(tmp_path: Path,
 def test_held_out_sentences_are_in_no_corpus(tmp_path: Path):
     run = without_dev(mixed_run(tmp_path / "data"))
     corpus = pairs.read_corpus(run.data, run.seed)
-    held = set(corpus.dev.sources), set(corpus.dev.targets)
+    held_out = set(corpus.dev.sources), set(corpus.dev.targets)
     assert corpus.dev.files[0].endswith("source.txt")
-    for each in corpus.train:
-        assert not set(each.sources) & held[0]
-        assert not set(each.targets) & held[1]
+    for train_corpus in corpus.train:
+        assert not set(train_corpus.sources) & held_out[0]
+        assert not set(train_corpus.targets) & held_out[1]
     assert len(corpus.train) == 3
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"data": {"max_pieces": 31}}, r"data\.max_pieces is 31, it was made with 256"),
         ({"tokenizer": {"vocabulary": 280}}, r"tokenizer\.vocabulary is 280, it was made with 290"),
         ({"data": {"held_out": 9, "dev_source": None, "dev_target": None}}, r"data\.held_out is 9, .* with None"),
     ],
 )
-def test_shards_of_other_settings_are_refused(change: dict, said: str, tmp_path: Path):
+def test_shards_of_other_settings_are_refused(change: dict, message: str, tmp_path: Path):
     sharded = with_shards(quick_run(tmp_path / "data"), tmp_path / "shards")
     changed = replace(sharded, **{name: replace(getattr(sharded, name), **table) for name, table in change.items()})
-    with pytest.raises(ValueError, match=rf"shards is not of this run: {said}"):
+    with pytest.raises(ValueError, match=rf"shards is not of this run: {message}"):
         read_data(changed)
 
 
-def test_the_seed_matters_only_where_something_was_drawn(tmp_path: Path):
+def test_another_seed_is_refused_only_if_the_shards_hold_pairs_out(tmp_path: Path):
     sharded = with_shards(quick_run(tmp_path / "data"), tmp_path / "shards")
     assert len(read_data(replace(sharded, seed=5)).encoded) == 211
-    drawn = with_shards(without_dev(quick_run(tmp_path / "data")), tmp_path / "drawn")
+    held_out_run = with_shards(without_dev(quick_run(tmp_path / "data")), tmp_path / "drawn")
     with pytest.raises(ValueError, match="seed is 5, it was made with 1"):
-        read_data(replace(drawn, seed=5))
+        read_data(replace(held_out_run, seed=5))
 
 
 def test_a_corpus_that_changed_is_named_and_one_that_was_only_touched_is_not(tmp_path: Path):
@@ -173,15 +174,15 @@ def test_a_corpus_that_changed_is_named_and_one_that_was_only_touched_is_not(tmp
 
 def test_other_corpora_are_refused(tmp_path: Path):
     sharded = with_shards(mixed_run(tmp_path / "data"), tmp_path / "shards")
-    fewer = replace(sharded, data=replace(sharded.data, corpus=sharded.data.corpus[:2]))
+    with_fewer_corpora = replace(sharded, data=replace(sharded.data, corpus=sharded.data.corpus[:2]))
     with pytest.raises(ValueError, match=r"files of each corpus is \[2, 2\], it was made with \[2, 2, 1\]"):
-        read_data(fewer)
+        read_data(with_fewer_corpora)
 
 
 def test_weights_may_change_without_preparing_again(tmp_path: Path):
     sharded = with_shards(mixed_run(tmp_path / "data"), tmp_path / "shards")
-    corpus = tuple(replace(each, weight=3.0) for each in sharded.data.corpus)
-    changed = read_data(replace(sharded, data=replace(sharded.data, corpus=corpus)))
+    corpora = tuple(replace(corpus, weight=3.0) for corpus in sharded.data.corpus)
+    changed = read_data(replace(sharded, data=replace(sharded.data, corpus=corpora)))
     assert [share.weight for share in changed.encoded.corpora] == [3.0] * 3
 
 
@@ -196,9 +197,9 @@ def test_damaged_shards_are_refused(tmp_path: Path):
         read_data(sharded)
     ids.write_bytes(whole)
     manifest = tmp_path / "shards" / "manifest.json"
-    said = json.loads(manifest.read_text(encoding="utf-8"))
+    contents = json.loads(manifest.read_text(encoding="utf-8"))
     for key, value in (("corpora", [{"pairs": 7}]), ("types", 5)):
-        manifest.write_text(json.dumps({**said, key: value}), encoding="utf-8")
+        manifest.write_text(json.dumps({**contents, key: value}), encoding="utf-8")
         with pytest.raises(ValueError, match=r"manifest\.json was changed"):
             read_data(sharded)
     manifest.unlink()
@@ -226,6 +227,6 @@ def test_a_mixture_reads_back_from_its_run_file(tmp_path: Path):
         ({"corpus": []}, "no sentences to train on"),
     ],
 )
-def test_corpora_that_are_none_are_refused_with_the_reason(data: dict, message: str):
+def test_malformed_corpora_are_refused_with_the_reason(data: dict, message: str):
     with pytest.raises(ValueError, match=message):
         make_run({"data": data, "train": {"steps": 1}})

@@ -24,7 +24,7 @@ def report_errors(command: Command) -> Command:
     """
 
     @wraps(command)
-    def wrapped(*arguments: Any, **options: Any) -> Any:
+    def run_and_report(*arguments: Any, **options: Any) -> Any:
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = show_warning
@@ -43,7 +43,7 @@ def report_errors(command: Command) -> Command:
             typer.echo("pellucid: interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from None
 
-    return wrapped  # pyright: ignore[reportReturnType]
+    return run_and_report  # pyright: ignore[reportReturnType]
 
 
 def show_warning(message: Warning | str, category: type[Warning], filename: str, *location: Any) -> None:

@@ -102,7 +102,7 @@ def run(
     from pellucid.serve.languages import Languages
 
     # Mistakes in the options are reported before the model is loaded.
-    Languages.of({}, source, target)
+    Languages.from_manifest({}, source, target)
     terminology = None if terms is None else Terms.read(terms)
     keys = ApiKeys() if api_key_file is None else ApiKeys.from_file(api_key_file)
     # The socket is bound before the model is loaded, so that a taken port is reported at once.
@@ -112,7 +112,7 @@ def run(
         from pellucid.serve.middleware import LOOPBACK
 
         loaded = load(model, precision, engine, exported=exported)
-        languages = Languages.of(loaded.manifest, source, target)
+        languages = Languages.from_manifest(loaded.manifest, source, target)
         names = {name.lower() for name in (host, *(allow_host or ()))}
         # Only known host names are answered, so that no web page can reach a local server by a name of its own (DNS
         # rebinding). A server for other machines without --allow-host cannot know its names: None lets all pass.

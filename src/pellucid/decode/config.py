@@ -64,7 +64,7 @@ class SearchConfig:
     scores: Annotated[bool, "say how likely the translation is; without this a greedy search is faster"] = True
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> "SearchConfig":
+    def from_options(cls, options: Mapping[str, Any]) -> "SearchConfig":
         """Make a config from options by name; ValueError for an unknown name, with the nearest known one."""
         refuse_unknown_options(options, [setting.name for setting in fields(cls)])
         return cls(**options)

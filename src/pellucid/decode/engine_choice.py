@@ -57,7 +57,7 @@ def choose_engine(
         if engine == "auto" and precision == "float32" and exported is None:
             # Without CTranslate2 torch is the normal way, and nothing to warn of.
             if find_spec("ctranslate2"):
-                warnings.warn(f"translating with torch, because {error}", stacklevel=3)
+                warnings.warn(f"translating with torch, because {error}", stacklevel=4)  # the caller of `load`
             return translator.torch
         raise
     translator.threads = chosen.threads

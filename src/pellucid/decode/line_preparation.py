@@ -19,8 +19,8 @@ from pellucid.text.markup import TaggedText, extract_tags, find_protected
 class LengthLimits:
     """Longest sources in pieces, EOS included: of those a model was trained on, and of those it takes."""
 
-    trained: int
-    most: int
+    longest_trained: int
+    longest: int
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def prepare_lines(
             return len(encoded[text])
         # No text has more pieces than bytes, but for the word-start mark of its first word and EOS. The upper bound
         # spares the tokenizer most short texts.
-        if (upper_bound := len(text.encode(errors="surrogatepass")) + 2) <= lengths.trained:
+        if (upper_bound := len(text.encode(errors="surrogatepass")) + 2) <= lengths.longest_trained:
             return upper_bound
         [ids] = tokenizer.encode_source([text])
         return len(ids)
@@ -79,7 +79,7 @@ def prepare_lines(
     encoded.update(zip(new_texts, tokenizer.encode_source(new_texts), strict=True))
     sources = [[encoded[item.text] for item in line_texts] for line_texts in tagged]
     longest = {first_line + i: max(map(len, line_sources), default=0) for i, line_sources in enumerate(sources)}
-    refuse_long_lines("source", longest, lengths.most)
+    refuse_long_lines("source", longest, lengths.longest)
 
     if terms is not None and config.method == "sample":
         raise ValueError("terms need beam or greedy search; leave them out, or take method = 'beam'")
@@ -129,11 +129,11 @@ class LengthCheck:
 
     def fits_training(self, text: str) -> bool:
         """Return whether the text is no longer than the longest source of training."""
-        return not self.split or self.count_pieces(text) <= self.lengths.trained
+        return not self.split or self.count_pieces(text) <= self.lengths.longest_trained
 
     def fits_model(self, text: str) -> bool:
         """Return whether the model has a position for every piece of the text."""
-        return not self.split or self.count_pieces(text) <= self.lengths.most
+        return not self.split or self.count_pieces(text) <= self.lengths.longest
 
 
 class RequiredTexts:

@@ -60,7 +60,7 @@ class Terms:
     """Number of parts between word edges in the source term that has most of them."""
 
     @classmethod
-    def of(cls, pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> "Terms":
+    def from_pairs(cls, pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> "Terms":
         """Make terms from a mapping of source terms to target terms, or from pairs of them.
 
         Raises ValueError, naming each, for anything that is not a pair of two texts and for an empty side.
@@ -122,7 +122,7 @@ class Terms:
     def with_others(self, others: "Terms") -> "Terms":
         """Return these terms and others; where both have a source term, its targets are those of the others."""
         exact = {**self.exact, **others.exact}
-        return Terms.of((source, target) for source, targets in exact.items() for target in targets)
+        return Terms.from_pairs((source, target) for source, targets in exact.items() for target in targets)
 
     def matches(self, text: str) -> list[TermMatch]:
         """Return the terms of one source sentence, in order; their spans count in the `normalize_text` of it."""

@@ -76,7 +76,7 @@ class Translator:
     @cached_property
     def word_edges(self) -> WordEdges:
         """Word edges of the target vocabulary, for searches with a prefix or with terms."""
-        return WordEdges.of(self.tokenizer)
+        return WordEdges.from_tokenizer(self.tokenizer)
 
     @cached_property
     def models(self) -> "list[Transformer]":
@@ -382,7 +382,7 @@ class Translator:
             raise ValueError(f"{len(sources)} sources and {len(targets)} targets: each source needs its target")
         source_ids, target_ids = self.tokenizer.encode_source(sources), self.tokenizer.encode_target(targets)
         for side, ids in (("source", source_ids), ("target", target_ids)):
-            refuse_long_lines(side, dict(enumerate(map(len, ids), 1)), self.lengths.most)
+            refuse_long_lines(side, dict(enumerate(map(len, ids), 1)), self.lengths.longest)
         sizes = {i: max(len(source_ids[i]), len(target_ids[i])) for i in range(len(source_ids))}
         scores: dict[int, Score] = {}
         with self.inference():

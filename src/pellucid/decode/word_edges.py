@@ -34,7 +34,7 @@ class WordEdges:
     """Tokens without the word-start mark: those that continue a word, punctuation, EOS."""
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer) -> "WordEdges":
+    def from_tokenizer(cls, tokenizer: Tokenizer) -> "WordEdges":
         """Return the word edges of a tokenizer's target side."""
         pieces = dict(enumerate(map(piece_character, tokenizer.target_names)))
         return cls(

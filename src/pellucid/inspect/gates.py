@@ -72,7 +72,7 @@ class GateProgress:
 
 @dataclass(frozen=True)
 class GatedModel:
-    """Model with the weights that were trained beside the gates, and without gates; take away the heads of `closed`."""
+    """Model with the weights that were trained beside the gates, but without gates; `closed_heads` can be removed."""
 
     model: Transformer
     heads: list[Head]
@@ -80,11 +80,13 @@ class GatedModel:
     """The gate of each head when nothing is left to chance; nearly all should be 0 or 1."""
 
     @property
-    def kept(self) -> list[Head]:
+    def kept_heads(self) -> list[Head]:
+        """Return the heads whose gate is open."""
         return [head for head, value in zip(self.heads, self.values, strict=True) if value > CLOSED_GATE]
 
     @property
-    def closed(self) -> list[Head]:
+    def closed_heads(self) -> list[Head]:
+        """Return the heads whose gate is 0 or nearly so."""
         return [head for head, value in zip(self.heads, self.values, strict=True) if value <= CLOSED_GATE]
 
     @property

@@ -52,10 +52,10 @@ class HeadPatterns:
 class HeadStudy:
     """Results of one pass over all pairs: every head, the similarity of heads, and how well cross-heads align.
 
-    `similarity` has a row and a column for each head, in the order of `seen`; None between heads of different kinds.
+    `similarity` has a row and a column for each head, in the order of `heads`; None between heads of different kinds.
     """
 
-    seen: list[HeadPatterns]
+    heads: list[HeadPatterns]
     similarity: list[list[float | None]]
     aligned: list[FollowedRelation]
 
@@ -286,7 +286,7 @@ def loss_curves(
 def award_badges(study: HeadStudy, followed: Sequence[FollowedRelation]) -> dict[Head, list[Badge]]:
     """Return the badges of each head; of several relations only the one that stands out most."""
     badges: dict[Head, list[Badge]] = {}
-    for patterns in study.seen:
+    for patterns in study.heads:
         by_unit = {"piece": patterns.pieces, "word": patterns.words}
         rare = roles.rare_word_badges(
             patterns.rarest, patterns.two_rarest, patterns.two_rarest_chance, patterns.two_rarest_error

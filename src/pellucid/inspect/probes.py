@@ -103,7 +103,7 @@ class JudgedHeads:
         return sum(head.wished for head in self.heads)
 
     @property
-    def best(self) -> ProbedHead:
+    def best_head(self) -> ProbedHead:
         """The head that does as wished by the largest margin."""
         return max(self.heads, key=lambda head: (head.wished, head.margin))
 

@@ -103,7 +103,7 @@ def follow_syntax(
         f"encoder.{n}.self": RelationCounts() for n in range(model.config.encoder_layers)
     }
     # rarity is not measured here
-    nothing = PieceFrequencies.of([], model.config.source_vocabulary)
+    nothing = PieceFrequencies.from_sentences([], model.config.source_vocabulary)
     device = model.output_embedding.weight.device
     for numbers in batch_numbers({n: len(ids) for n, (ids, _) in enumerate(rows)}, model.config):
         side = make_batch_side([rows[n] for n in numbers], 0, nothing, device)

@@ -33,7 +33,7 @@ class PieceFrequencies:
     common: Bool[Tensor, " V"]
 
     @classmethod
-    def of(cls, sentences: Iterable[Sequence[int]], vocabulary: int) -> "PieceFrequencies":
+    def from_sentences(cls, sentences: Iterable[Sequence[int]], vocabulary: int) -> "PieceFrequencies":
         """Count the pieces of these sentences, without special tokens."""
         pieces = Counter(i for ids in sentences for i in ids if i not in (PAD, BOS, EOS))
         counts, common = torch.zeros(vocabulary), torch.zeros(vocabulary, dtype=torch.bool)
@@ -135,8 +135,8 @@ def encode_study_pairs(
         [with_word_numbers(tokenizer.target_pieces(target_ids[n]), target_ids[n], targets[n]) for n in lines],
         lines,
         [(sources[n], targets[n]) for n in lines],
-        PieceFrequencies.of(counted_sentences, config.source_vocabulary),
-        PieceFrequencies.of([target_ids[n] for n in lines], config.target_vocabulary),
+        PieceFrequencies.from_sentences(counted_sentences, config.source_vocabulary),
+        PieceFrequencies.from_sentences([target_ids[n] for n in lines], config.target_vocabulary),
         tuple(notes),
     )
 

@@ -22,7 +22,7 @@ class CutText(TraceSide):
     back: str
 
     @property
-    def many(self) -> list[tuple[str, int]]:
+    def many_piece_words(self) -> list[tuple[str, int]]:
         """Words that were cut into more than `MANY_PIECES` pieces, and into how many."""
         texts = self.text.split()
         counts = [self.words.count(number) for number in range(len(texts))]

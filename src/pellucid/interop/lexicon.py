@@ -37,7 +37,7 @@ class Shortlist:
     always: frozenset[int]
     by_source: dict[int, frozenset[int]]
 
-    def allowed(self, source: Sequence[int]) -> frozenset[int]:
+    def allowed_tokens(self, source: Sequence[int]) -> frozenset[int]:
         """Return all target tokens that the translation of a source may contain."""
         return self.always.union(*(self.by_source.get(token, frozenset()) for token in source))
 
@@ -170,7 +170,7 @@ def measure_coverage(short: Shortlist, sources: Sentences, targets: Sentences) -
     """Measure how much of these references could be written with the shortlist of their source."""
     tokens = covered = length = 0
     for source, target in zip(sources, targets, strict=True):
-        allowed = short.allowed(source)
+        allowed = short.allowed_tokens(source)
         length += len(allowed)
         tokens += len(target)
         covered += sum(token in allowed for token in target)

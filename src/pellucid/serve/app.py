@@ -37,7 +37,9 @@ def create_app(
     all. `terms` apply to every translation, beside those of a request. With `keys`, every request must carry one,
     except those for the server's health, its languages and its settings.
     """
-    service = Service(model, limits or Limits(), languages or Languages.of(model.manifest), terms, keys or ApiKeys())
+    service = Service(
+        model, limits or Limits(), languages or Languages.from_manifest(model.manifest), terms, keys or ApiKeys()
+    )
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

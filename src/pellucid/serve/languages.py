@@ -18,7 +18,9 @@ class Languages:
     target: str = UNNAMED[1]
 
     @classmethod
-    def of(cls, manifest: Mapping[str, Any], source: str | None = None, target: str | None = None) -> "Languages":
+    def from_manifest(
+        cls, manifest: Mapping[str, Any], source: str | None = None, target: str | None = None
+    ) -> "Languages":
         """Take the given codes, or else those of the model's manifest; raise ValueError for an invalid code."""
         if (source is None) != (target is None):
             raise ValueError("one language is named; name both the source and the target: --from en --to es")

@@ -74,7 +74,7 @@ class Service:
         if not requested:
             return self.terms
         try:
-            terms = Terms.of(requested)
+            terms = Terms.from_pairs(requested)
         except ValueError as error:
             raise Refusal(422, f"terms: {error}") from None
         return terms if self.terms is None else self.terms.with_others(terms)

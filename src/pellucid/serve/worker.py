@@ -89,10 +89,10 @@ class Worker(Generic[Question, Answer]):
             self._queue.clear()
 
     def _run(self) -> None:
-        while jobs := self._next():
+        while jobs := self._take_jobs():
             self._do(jobs)
 
-    def _next(self) -> list[Job[Question, Answer]]:
+    def _take_jobs(self) -> list[Job[Question, Answer]]:
         # An empty list only after `close`: it ends the thread's loop.
         with self._changed:
             while True:

@@ -58,7 +58,7 @@ def build_search_tree(search: ObservedSearch, config: SearchConfig, piece: Calla
     live: list[int | None] = [None]  # ids of the nodes of the last step that were kept; None is the root
     for step, observed in enumerate(search.steps):
         rows = zip(
-            *(x[0].tolist() for x in (observed.parents, observed.pieces, observed.gains, observed.totals)),
+            *(x[0].tolist() for x in (observed.parents, observed.tokens, observed.log_probs, observed.totals)),
             observed.kept[0].tolist(),
             observed.finished[0].tolist(),
             strict=True,

@@ -110,7 +110,7 @@ def score_given_translation(
     else:
         ids = list(target)
         refuse_unreadable(translator, ids)
-    refuse_long_lines("target", {1: len(ids)}, translator.lengths.most)
+    refuse_long_lines("target", {1: len(ids)}, translator.lengths.longest)
     with inference_only(translator.models[0]):
         [log_probs] = score_targets(translator.models[0], [source], [ids])
     text = target if isinstance(target, str) else translator.tokenizer.decode_target(ids)

@@ -1,5 +1,6 @@
 """Settings of a training run: data, model, steps and learning rate, each default written once with its meaning."""
 
+import codecs
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -296,7 +297,23 @@ def read_run(path: Path, overrides: tuple[str, ...] | list[str] = (), began: Pat
     directory `began` has them there already. Raises ValueError, naming every problem at once, for unknown keys and
     impossible values.
     """
-    return make_run(override_run(read_toml(path), overrides), str(path), path.parent, began)
+    return make_run(override_run(read_run_tables(path), overrides), str(path), path.parent, began)
+
+
+def read_run_tables(path: Path) -> dict[str, Any]:
+    """Read the tables of a run file; ValueError for one that is not TOML, with advice where it may be a text."""
+    try:
+        return read_toml(path)
+    except ValueError as error:
+        # In a run file by its name the place of the fault is all that is wanted.
+        if path.suffix.lower() == ".toml":
+            raise
+        start = path.read_bytes()[:1000].removeprefix(codecs.BOM_UTF8).partition(b"\n")[0].decode("utf-8", "replace")
+        raise ValueError(
+            f"{error}. A run file holds settings, such as steps = 5000 under [train]; this file begins with "
+            f"{start.strip()[:40]!r}. To train on sentences, give --source {path} and their translations as --target; "
+            "if it holds pairs with a tab between source and target, let its name end in .tsv and give it as --source"
+        ) from None
 
 
 def override_run(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:

@@ -262,7 +262,7 @@ def begin_run(
     setup = RunSetup(run, out, data.tokenizer, dev, data.fingerprint, output, workers, data.accounts, lineage)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     summary = (
-        f"{sum(account.read for account in data.accounts):,} pairs read, {len(data.encoded):,} of them to train on; "
+        f"{describe_pair_counts(sum(account.read for account in data.accounts), len(data.encoded))}; "
         f"{data.tokenizer.target_vocabulary:,} pieces, {parameters / 1e6:.1f} M parameters, "
         f"{state.stream.batches_per_epoch:,} batches an epoch"
     )
@@ -284,6 +284,15 @@ def begin_run(
         write_text_whole(out / "run.toml", to_toml(run))  # first: with it, a run killed from here on can restart
         record_texts(run, data, out)
     return setup, state
+
+
+def describe_pair_counts(read: int, trained: int) -> str:
+    """Say how many pairs were read, and how many of them the run trains on.
+
+    >>> describe_pair_counts(29_000, 29_000)
+    '29,000 pairs read, all of them to train on'
+    """
+    return f"{read:,} pairs read, {'all' if trained == read else f'{trained:,}'} of them to train on"
 
 
 def resume_run(

@@ -5,10 +5,9 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 
-from pellucid.config import read_toml
 from pellucid.data.corpus import SentencePairs, fingerprint_pairs
 from pellucid.data.phrasebook import generate_phrases
-from pellucid.train.config import RunConfig, make_run, override_run
+from pellucid.train.config import RunConfig, make_run, override_run, read_run_tables
 from pellucid.train.initial_model import initial_tokenizer
 from pellucid.train.pairs import TrainingData, encode_with_note, train_tokenizer
 
@@ -21,7 +20,7 @@ DEV_PAIRS = 50
 
 def stand_in_run(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Read a run file like `read_run`, but replace the files that it names, which need not exist."""
-    tables = override_run(read_toml(path), overrides)
+    tables = override_run(read_run_tables(path), overrides)
     # In [data], file names are strings or lists of tables; all that is left are numbers.
     numbers = {key: value for key, value in tables.get("data", {}).items() if not isinstance(value, str | list)}
     tables["data"] = {**numbers, "source": "stand-in.en", "target": "stand-in.es"}

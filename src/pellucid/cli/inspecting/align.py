@@ -1,6 +1,7 @@
 """`pellucid inspect align`: word alignment read from cross-attention in every way, compared with gold links."""
 
 from collections.abc import Iterator, Sequence
+from math import inf, nan
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -195,13 +196,7 @@ def write_alignment_tables(
         heads_of_side = [
             result for result in results if result.reading.side == side and result.reading.head is not None
         ]
-        # Without links there is no AER: such a head comes last.
-        best = sorted(
-            heads_of_side,
-            key=lambda result: (
-                (rates_of_links(result.best_source_word).aer or 1.0) if has_gold else result.disagreement
-            ),
-        )
+        best = sorted(heads_of_side, key=lambda result: head_error(result, has_gold))
         write_lines(["", f"best heads, {side} side{', by AER' if has_gold else ', by disagreement'}"])
         write_table([head, *(reading_row(result, has_gold) for result in best[:heads])], sides)
     choices = (
@@ -212,6 +207,13 @@ def write_alignment_tables(
     write_lines(
         ["", *(f"{why}: {name}{describe_error_rates(by_name[name]) if has_gold else ''}" for why, name in choices)]
     )
+
+
+def head_error(result: "ReadingResult", has_gold: bool) -> float:
+    """Return the number by which heads are sorted, best first: AER where there is gold, otherwise disagreement."""
+    aer = rates_of_links(result.best_source_word).aer
+    # No AER, for lack of links, is not an AER of 0: such a head comes last, a perfect one first.
+    return result.disagreement if not has_gold else inf if aer is None else aer
 
 
 def reading_row(result: "ReadingResult", has_gold: bool) -> list[str]:
@@ -249,9 +251,15 @@ def draw_alignment(
 
     values, links = alignment_table(bundle.model, pair)
     has_gold = gold is not None
+
+    def height(result: "ReadingResult") -> float:
+        aer = rates_of_links(result.mutually_best).aer
+        # A layer without AER leaves a gap in the curve: 0 would say that it is perfect.
+        return 100 * (result.disagreement if not has_gold else nan if aer is None else aer)
+
     lines = {
         f"{side} side, {kind}": [
-            100 * ((rates_of_links(result.mutually_best).aer or 0.0) if has_gold else result.disagreement)
+            height(result)
             for result in results
             if (result.reading.side, result.reading.kind) == (side, kind)
             and result.reading.layer is not None

@@ -14,7 +14,7 @@ from pellucid.cli.inspecting.attention_tables import (
     WHERE,
     format_matrix,
     rows_as_json,
-    sentence_lines,
+    trace_heading_lines,
     trace_tensors,
 )
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
@@ -184,7 +184,7 @@ def sum_line(table: "AttentionTable") -> list[str]:
 def table_lines(table: "AttentionTable", trace: "Trace", pieces: bool) -> Iterator[str]:
     """Yield the table as lines for a terminal."""
     weights = table.stage in ("pattern", "rollout")
-    yield from sentence_lines(trace, table.attention)
+    yield from trace_heading_lines(trace, table.attention)
     yield describe_table(table)
     yield ""
     yield from format_matrix(table.rows, table.columns, table.values, 3 if weights else 2, sums=weights)
@@ -265,7 +265,7 @@ def write_sum(trace: "Trace", row_sum: "AttentionSum", where: str, head: int | N
     if json:
         write_objects([{"attention": where, "head": head, **vars(row_sum)}])
         return
-    write_lines(sentence_lines(trace, where))
+    write_lines(trace_heading_lines(trace, where))
     heads = "all heads, through W_O" if head is None else f"head {head}"
     write_lines([f"{where}, {heads}: what {row_sum.row} reads is a sum of vectors, weight × value", ""])
     values = head is not None  # the values of all heads together have no single length
@@ -295,7 +295,7 @@ def write_distances(trace: "Trace", stack: str, json: bool) -> None:
     if json:
         write_objects(distances)
         return
-    write_lines(sentence_lines(trace, stack))
+    write_lines(trace_heading_lines(trace, stack))
     # Pruned layers have fewer heads: their rows are filled up with empty cells.
     heads = max(len(layer.heads) for layer in distances)
     rows = [["", *(f"head {n}" for n in range(heads)), "mean", "even weights"]]

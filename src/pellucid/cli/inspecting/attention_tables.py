@@ -35,7 +35,7 @@ def trace_tensors(loaded: "Model", sentence: str, target: str | None, where: str
     return loaded.trace(sentence, target=forced_target, keep=names)
 
 
-def sentence_lines(trace: "Trace", where: str) -> list[str]:
+def trace_heading_lines(trace: "Trace", where: str) -> list[str]:
     """Return the lines above a table: the sentence and, for the decoder, its translation."""
     return [trace.source.text, *([] if where.startswith("encoder") else [f"→ {trace.target.text}"]), ""]
 

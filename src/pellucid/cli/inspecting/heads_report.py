@@ -45,7 +45,7 @@ class HeadReport:
     @property
     def heads(self) -> "list[Head]":
         """Return all heads, in the order of the study."""
-        return [pattern.head for pattern in self.patterns.seen]
+        return [pattern.head for pattern in self.patterns.heads]
 
     def figure(self) -> dict[str, Any]:
         """Return the arguments of `plots.heads.draw_head_study`."""
@@ -85,7 +85,7 @@ def head_report_lines(report: HeadReport) -> Iterator[str]:
         "unit",
     ]
     rows = [[*header, *([] if chrf is None else ["chrF", "p"]), "roles"]]
-    for n, pattern in enumerate(report.patterns.seen):
+    for n, pattern in enumerate(report.patterns.heads):
         change = importance.ablation[n]
         rows.append(
             [
@@ -106,7 +106,7 @@ def head_report_lines(report: HeadReport) -> Iterator[str]:
     yield ""
     yield from LEGEND
     if not any(
-        pattern.rarest.queries for pattern in report.patterns.seen if pattern.head.attention.startswith("encoder.")
+        pattern.rarest.queries for pattern in report.patterns.heads if pattern.head.attention.startswith("encoder.")
     ):
         yield "No source piece here is outside the 500 commonest of the text that was counted; try --counts FILE."
     yield ""
@@ -198,7 +198,7 @@ def head_objects(report: HeadReport) -> Iterator[dict[str, Any]]:
         "rules": RULES,
         "notes": list(report.notes),
     }
-    for n, pattern in enumerate(report.patterns.seen):
+    for n, pattern in enumerate(report.patterns.heads):
         yield {
             "kind": "head",
             **{key: value for key, value in asdict(pattern).items() if key != "head"},

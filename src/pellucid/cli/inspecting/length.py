@@ -88,7 +88,7 @@ def measure_sentences(
     """Measure each line that the model can take; return the measurements and the number of lines it cannot take."""
     from pellucid.inspect.lengths import MeasuredSentence
 
-    tokenizer, limit = loaded.bundle.tokenizer, loaded.translator.lengths.most
+    tokenizer, limit = loaded.bundle.tokenizer, loaded.translator.lengths.longest
     source_ids, target_ids = tokenizer.encode_source(sources), tokenizer.encode_target(references)
     fits = [
         n

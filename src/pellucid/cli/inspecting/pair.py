@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.inspecting.attention_tables import SIDE, TARGET, WHERE, sentence_lines, trace_tensors
+from pellucid.cli.inspecting.attention_tables import SIDE, TARGET, WHERE, trace_heading_lines, trace_tensors
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL
 
@@ -58,7 +58,7 @@ def run(
     if json:
         write_objects([pair])
         return
-    write_lines(sentence_lines(trace, where))
+    write_lines(trace_heading_lines(trace, where))
     write_lines(product_lines(pair, count))
 
 

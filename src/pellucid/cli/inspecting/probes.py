@@ -174,7 +174,7 @@ def most_read_words(result: "ProbeResult", head: "ProbedHead") -> str:
 
 def best_head_line(result: "ProbeResult", judged: "JudgedHeads") -> str:
     """Return a line on the head that comes nearest to the wish."""
-    best = judged.best
+    best = judged.best_head
     numbers = ", ".join(
         f"{escape_controls(name)} {value:.3f}"
         for name, value in zip(column_heads(result), head_values(result, best), strict=True)
@@ -205,7 +205,7 @@ def result_as_object(result: "ProbeResult") -> dict[str, Any]:
         heads.kind: {
             "count": heads.count,
             "mean": as_plain_json(heads.mean),
-            "best": as_plain_json(heads.best),
+            "best": as_plain_json(heads.best_head),
             "heads": as_plain_json(heads.heads),
         }
         for heads in result.judged

@@ -99,7 +99,7 @@ def run(
     if by == "l0":
         assert strength is not None and train_source and train_target
         gated = learn_which_heads(bundle, (train_source, train_target), strength, among, updates, batch_tokens, seed)
-        trained, removed = gated.model, gated.closed
+        trained, removed = gated.model, gated.closed_heads
     with measurement_bar("curve", len(orders) * len(counts)) as done:
         curves = removing.curves(orders, counts, done)
     if within is not None:
@@ -161,7 +161,9 @@ def ranking_and_test_pairs(
     """Pairs to rank the heads on, and other pairs to measure with."""
     from pellucid.inspect.study_pairs import encode_study_pairs, spread_evenly
 
-    def prepared(files: tuple[str, str], texts: tuple[list[str], list[str]], chosen: Sequence[int]) -> "StudyPairs":
+    def encode_chosen(
+        files: tuple[str, str], texts: tuple[list[str], list[str]], chosen: Sequence[int]
+    ) -> "StudyPairs":
         with name_file_in_errors(" and ".join(files)):
             sides = ([side[n] for n in chosen] for side in texts)
             return encode_study_pairs(bundle.tokenizer, bundle.model.config, *sides, numbers=chosen)
@@ -170,11 +172,11 @@ def ranking_and_test_pairs(
     chosen = spread_evenly(texts[0], lines)
     if rank_files is not None:
         of_ranking = read_file_pair(*rank_files)
-        ranking = prepared(rank_files, of_ranking, spread_evenly(of_ranking[0], lines))
-        return ranking, prepared(files, texts, chosen)
+        ranking = encode_chosen(rank_files, of_ranking, spread_evenly(of_ranking[0], lines))
+        return ranking, encode_chosen(files, texts, chosen)
     if len(chosen) < 2:
         raise ValueError(f"{files[0]}: one half ranks the heads, the other measures; {len(chosen)} lines are too few")
-    return prepared(files, texts, chosen[0::2]), prepared(files, texts, chosen[1::2])
+    return encode_chosen(files, texts, chosen[0::2]), encode_chosen(files, texts, chosen[1::2])
 
 
 def rank_heads(bundle: "Bundle", pairs: "StudyPairs", among: str, random: int, seed: int) -> "dict[str, list[Head]]":

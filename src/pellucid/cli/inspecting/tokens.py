@@ -52,7 +52,7 @@ def run(
     for number, line in enumerate(read_sentences("-") if text == "-" else [text]):
         cuts.append(cut_text := cut(line))
         if json:
-            write_objects([{**vars(cut_text), "many": cut_text.many}])
+            write_objects([{**vars(cut_text), "many": cut_text.many_piece_words}])
         else:
             write_lines([*[""] * (number > 0), *cut_lines(cut_text)])
     if len(cuts) > 1 and not json:
@@ -75,7 +75,7 @@ def cut_lines(cut: "CutText") -> Iterator[str]:
     # Special tokens belong to no word and are not counted.
     pieces = sum(word is not None for word in cut.words)
     yield f"{count} word{'s' * (count != 1)}, {pieces} piece{'s' * (pieces != 1)}"
-    for word, number in cut.many:
+    for word, number in cut.many_piece_words:
         yield from wrap_items(
             f"{escape_controls(word)!r} became {number} pieces, as rare words do".split(), width, gap=" "
         )
