@@ -77,9 +77,9 @@ class Transformer(nn.Module):
         """Encode source sentences, each row of which ends with EOS and is filled up with padding."""
         position_ids = self.position_range(0, source.shape[1], source.device)
         mask = masks.token_mask(source)
-        # Without padding attention needs no mask, which saves six operations an attention. A GPU would have to be waited
-        # for to know that, and a compiled graph would break here.
-        padded = mask.is_cuda or torch.compiler.is_compiling() or not bool(mask.all())
+        # Without padding attention needs no mask, which saves six operations in each. To ask is to wait for a GPU, and
+        # to break a compiled graph.
+        padded = mask.is_cuda or torch.compiler.is_compiling() or not mask.all()
         allowed = masks.key_mask(mask) if padded or watch.seeing else None
         x = self.embed(source, position_ids, self.source_embedding, self.source_positions, watch.within("encoder"))
         for number, layer in enumerate(self.encoder):
