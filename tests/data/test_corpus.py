@@ -431,11 +431,11 @@ def test_of_unequal_files_the_line_is_named_from_which_on_they_do_not_fit(tmp_pa
     if end == 300:
         assert str(caught.value).endswith(f"to the end of {target}, and the last 3 lines of {source} are too many.")
     else:
-        [found] = re.findall(rf"look at {re.escape(str(source))}:(\d+) ", str(caught.value))
-        assert abs(int(found) - first - 1) <= 5
+        [line_number] = re.findall(rf"look at {re.escape(str(source))}:(\d+) ", str(caught.value))
+        assert abs(int(line_number) - first - 1) <= 5
 
 
-def test_numbers_and_punctuation_tell_where_few_lines_of_equal_length_part(tmp_path: Path):
+def test_numbers_and_punctuation_show_the_line_from_which_on_few_equally_long_lines_do_not_fit(tmp_path: Path):
     """Fourteen sentences of one length, of which the target lacks the sixth: only numbers and marks tell which."""
     sources = [f"Is it {10 + i}?" if i % 3 else f"It is {10 + i}." for i in range(14)]
     targets = [f"Son las {10 + i}?" if i % 3 else f"Son las {10 + i}." for i in range(14) if i != 5]
@@ -447,7 +447,7 @@ def test_numbers_and_punctuation_tell_where_few_lines_of_equal_length_part(tmp_p
         read_pairs(source, target, max_characters=99)
 
 
-def test_of_texts_that_never_fitted_only_the_counts_are_said(tmp_path: Path):
+def test_of_texts_that_never_fit_only_the_counts_are_reported(tmp_path: Path):
     pairs = list(islice(generate_phrases(seed=3), 119))
     source = write_file(tmp_path / "s", "".join(f"{pair.source}\n" for pair in pairs[:60]).encode())
     target = write_file(tmp_path / "t", "".join(f"{pair.target}\n" for pair in pairs[60:]).encode())
