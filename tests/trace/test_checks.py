@@ -186,7 +186,9 @@ def test_a_scale_that_is_wrong_is_noticed(monkeypatch):
 
 def test_heads_on_the_wrong_axis_are_noticed(monkeypatch):
     monkeypatch.setattr(
-        attention.Attention, "split", lambda self, x: x.unflatten(-1, (-1, self.heads)).permute(0, 3, 1, 2)
+        attention.Attention,
+        "split",
+        lambda self, x, parts: x.view(*x.shape[:2], parts, -1, self.heads).permute(2, 0, 4, 1, 3).unbind(),
     )
     assert failed(seen_by(small_model())) == {FOLLOWS}
 

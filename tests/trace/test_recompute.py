@@ -103,7 +103,9 @@ def like(name: str, shapes: Mapping[str, torch.Size]) -> list[str]:
 
 def test_heads_split_along_the_wrong_axis_are_found_out(monkeypatch):
     monkeypatch.setattr(
-        attention.Attention, "split", lambda self, x: x.unflatten(-1, (-1, self.heads)).permute(0, 3, 1, 2)
+        attention.Attention,
+        "split",
+        lambda self, x, parts: x.view(*x.shape[:2], parts, -1, self.heads).permute(2, 0, 4, 1, 3).unbind(),
     )
     model = small_model()
     assert wrong(model, captured(model), 1e-10) == {"q", "k", "v"}

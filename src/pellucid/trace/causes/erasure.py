@@ -96,6 +96,8 @@ def log_prob_changes(
     inputs = torch.tensor([BOS, *target[:-1]], device=device).expand(rows, -1)
     with inference_only(model):
         memory = model.encode(torch.tensor(sources, device=device), watch=edit)
+        if len(sources) < rows:
+            memory = memory.select(torch.zeros(rows, dtype=torch.int64, device=device))
         states = model.decode(inputs, memory, watch=edit)
         log_probs = target_log_probs(model, states, torch.tensor(target, device=device))
         return (log_probs[1:] - log_probs[0]).cpu().numpy()
