@@ -27,7 +27,7 @@ def capture_tensors(model: Transformer) -> dict[str, np.ndarray]:
 
 def relative_error(model: Transformer, tensors: dict[str, np.ndarray], name: str, operation: Operation) -> float:
     """Distance of a tensor from the result of its operation, relative to its largest number; 1 if shapes do not fit."""
-    inputs = [tensors[name] for name in operation.inputs]
+    inputs = [tensors[input_name] for input_name in operation.inputs]
     try:
         recomputed = recompute(operation, inputs, parameters(model), IDS, tensors[name].shape)
     except (ValueError, TypeError):  # shapes that do not go together

@@ -290,7 +290,7 @@ def test_a_model_that_does_not_look_at_its_source_is_found():
     assert finding.numbers["prefix"] < -1
 
 
-def test_a_hallucination_is_not_also_counted_as_omissions():
+def test_a_hallucination_rests_on_the_prefix_and_hardly_on_the_source():
     case = make_case("The ball is blue.", "La bola")
     effects = ErasureEffects(np.ones((4, 3)), np.zeros((3, 3)), -3.9, -10.0, np.full((2, 4), 0.25))
     assert [finding.word for finding in find_omissions(case, effects)] == [0, 1, 2, 3]
