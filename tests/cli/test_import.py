@@ -4,7 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.api import load
-from tests.interop.marian_models import changed, of_transformers, quiet, written
+from tests.interop.marian_models import change_config as changed
+from tests.interop.marian_models import load_with_transformers as of_transformers
+from tests.interop.marian_models import quiet
+from tests.interop.marian_models import write_marian_model as written
 
 pytestmark = quiet
 
