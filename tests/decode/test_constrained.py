@@ -11,8 +11,8 @@ from pellucid.decode.constrained import constrained_search, share_beam
 from pellucid.decode.required_terms import RequiredTerms, Term, can_follow_any_piece, pieces_needed
 from pellucid.decode.search import forbidden_rule
 from pellucid.decode.word_edges import EDGE, WordEdges
+from tests.decode.spans import can_place_terms
 from tests.decode.tables import Prefixes, limit, random_logits, step_from, step_from_table, words
-from tests.decode.term_spans import can_place_terms
 
 A, B, C = 4, 5, 6
 

@@ -251,9 +251,8 @@ def test_which_rankings_are_sure_by_hand():
     assert rank_if_sure((7, -3.0, True), (1, -3.5, True)) == [
         0
     ]  # -3.0 / 2 beats -3.5; what was dropped has -3.5 / 2 at most
-    assert (
-        rank_if_sure((1, -1.0, True), (7, -1.9, True)) is None
-    )  # one of 7 pieces that was dropped could have -1.9 / 2 as well
+    # A dropped hypothesis of 7 pieces could have -1.9 / 2 as well.
+    assert rank_if_sure((1, -1.0, True), (7, -1.9, True)) is None
     assert rank_if_sure((1, -1.0, True), (7, -2.5, True)) == [0]
     assert rank_if_sure((1, -1.0, True), (7, -2.0001, True)) is None  # too close
     assert rank_if_sure((7, -3.0, True), (7, -3.00012, True)) == [0]  # of both the rounding is halved, too

@@ -7,7 +7,7 @@ import pytest
 
 from pellucid.decode.required_terms import RequiredTerms, Term, explain_no_room, pieces_needed
 from pellucid.decode.word_edges import EDGE, WordEdges
-from tests.decode.term_spans import can_place_terms
+from tests.decode.spans import can_place_terms
 
 A, B, C = 4, 5, 6
 

@@ -20,8 +20,8 @@ from pellucid.decode.step import ModelState, model_step, pad_sentences, score_ta
 from pellucid.decode.terms import term_spellings
 from pellucid.decode.word_edges import WordEdges
 from tests.decode.models import LINES, random_model, small_tokenizer
+from tests.decode.spans import can_place_terms as placed
 from tests.decode.tables import Prefixes, limit, random_logits, step_from
-from tests.decode.term_spans import can_place_terms as placed
 from tests.laws.test_search import VOCABULARY, every_sentence, same
 
 A, B, C = 4, 5, 6
