@@ -54,6 +54,21 @@ def test_every_visible_tensor_stands_in_the_glossary():
             assert f"| `{row.name.replace('.0.', '.N.')}` | {row.dims} |" in page, (options, row.name)
 
 
+IMPORTED = re.compile(r"^from (pellucid[\w.]*|floors) import (?:\(([^)]+)\)|(.+))$", re.MULTILINE)
+INCLUDED = re.compile(r"^```\{literalinclude\} (\S+)\n:pyobject: ([\w.]+)$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", [*sorted(ROOT.glob("docs/*/*.md")), ROOT / "README.md"], ids=lambda page: page.stem)
+def test_a_page_takes_only_names_that_the_code_has(page):
+    text = page.read_text(encoding="utf-8")
+    for module, several, line in IMPORTED.findall(text):
+        for name in re.findall(r"\w+", re.sub(r" as \w+", "", several or line)):
+            exec(f"from {module} import {name}", {})
+    for file, name in INCLUDED.findall(text):
+        code = (page.parent / file).read_text(encoding="utf-8")
+        assert re.search(rf"^ *(?:def|class) {name.split('.')[-1]}\b", code, re.MULTILINE), f"{file} has no {name}"
+
+
 def test_every_law_is_listed():
     page = pages.laws_page()
     names = re.findall(

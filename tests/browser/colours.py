@@ -1,4 +1,4 @@
-"""The colour tables of the page, out of its own source, to read pictures back with."""
+"""The colour tables of the page, taken from its source, to read pictures back with."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.page.built import WEB, with_node
+from tests.page.built import WEB, environment_with_node
 
 TABLE = (
     "import { getColourTable } from './src/colour';"
@@ -15,27 +15,29 @@ TABLE = (
 )
 
 
-def tables(into: Path) -> dict[tuple[str, bool], dict[tuple[int, int, int], float]]:
-    """For a kind of scale, and for dark or light paper: which share of the scale from 0 to 1 each colour stands for."""
+def read_colour_tables(into: Path) -> dict[tuple[str, bool], dict[tuple[int, int, int], float]]:
+    """For each kind of scale and each theme: the share of the scale from 0 to 1 that a colour stands for."""
     scales: list[dict[str, Any]] = [
         {"kind": kind, "least": least, "largest": 1, "dark": dark}
         for kind, least in (("sequential", 0), ("symmetric", -1))
         for dark in (False, True)
     ]
     script = into / "tables.mjs"
-    build = [*("node", "node_modules/esbuild/bin/esbuild", "--bundle", "--format=esm", f"--outfile={script}")]
-    define = [f"--define:SCALES={json.dumps(scales)}", "--log-level=error"]
-    run([*build, *define], TABLE)
-    found = json.loads(run(["node", str(script)], ""))
-    named = {}
-    for scale, colours in zip(scales, found, strict=True):
+    command = [*("node", "node_modules/esbuild/bin/esbuild", "--bundle", "--format=esm", f"--outfile={script}")]
+    more_arguments = [f"--define:SCALES={json.dumps(scales)}", "--log-level=error"]
+    run_node([*command, *more_arguments], TABLE)
+    colour_lists = json.loads(run_node(["node", str(script)], ""))
+    tables = {}
+    for scale, colours in zip(scales, colour_lists, strict=True):
         shares = {tuple(colour): share for colour, share in zip(colours, np.linspace(0, 1, len(colours)), strict=True)}
         assert len(shares) == len(colours), "two values have the same colour"
-        named[scale["kind"], scale["dark"]] = shares
-    return named
+        tables[scale["kind"], scale["dark"]] = shares
+    return tables
 
 
-def run(words: list[str], given: str) -> str:
-    done = subprocess.run(words, cwd=WEB, env=with_node(), input=given, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def run_node(command: list[str], text: str) -> str:
+    result = subprocess.run(
+        command, cwd=WEB, env=environment_with_node(), input=text, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout

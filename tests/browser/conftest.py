@@ -9,57 +9,57 @@ import pytest
 
 from pellucid.api import Model, load
 from pellucid.inspect.badges import badges_path
-from tests.browser.installed import installed, require_buildable, served
+from tests.browser.installed import install_wheel, require_buildable, run_server
 from tests.browser.reading import Page
-from tests.browser.small import SENTENCE, save_trained
-from tests.browser.watched import chromium, watched
-from tests.page.studied import study_of
+from tests.browser.small import SENTENCE, save_trained_model
+from tests.browser.watched import launch_chromium, watch_tab
+from tests.page.studied import make_study
 
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
-    """Closed when the last of these tests is done: its event loop is in the way of others."""
-    with chromium() as found:
-        yield found
+    """One browser for the package, closed after its last test, because its event loop is in the way of others."""
+    with launch_chromium() as chromium_browser:
+        yield chromium_browser
 
 
 @pytest.fixture(scope="package")
 def site(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package as its wheel holds it."""
+    """The folder of the package, installed from its wheel."""
     require_buildable()
-    return installed(tmp_path_factory.mktemp("installed"))
+    return install_wheel(tmp_path_factory.mktemp("installed"))
 
 
 @pytest.fixture(scope="package")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a small trained model, a made-up study of its heads beside it."""
-    place = save_trained(tmp_path_factory.mktemp("runs") / "small" / "best")
-    found = load(place)
-    badges_path(found.bundle).write_text(json.dumps(study_of(found)), encoding="utf-8")
-    return place
+    """The directory of a small trained model, with a made-up study of its heads beside it."""
+    path = save_trained_model(tmp_path_factory.mktemp("runs") / "small" / "best")
+    loaded = load(path)
+    badges_path(loaded.bundle).write_text(json.dumps(make_study(loaded)), encoding="utf-8")
+    return path
 
 
 @pytest.fixture(scope="package")
 def model(directory: Path) -> Model:
-    """The same model here."""
+    """The model of that directory, in this process."""
     return load(directory)
 
 
 @pytest.fixture(scope="package")
 def trace(model: Model) -> Any:
-    """What the page shows of `SENTENCE`, computed here."""
+    """The trace of `SENTENCE`, computed in this process."""
     return model.trace(SENTENCE)
 
 
 @pytest.fixture(scope="package")
 def home(site: Path, directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of `pellucid serve`, run from the wheel."""
-    with served(site, directory, tmp_path_factory.mktemp("elsewhere")) as address:
+    with run_server(site, directory, tmp_path_factory.mktemp("elsewhere")) as address:
         yield address
 
 
 @pytest.fixture
 def page(browser: Any, home: str) -> Iterator[Page]:
-    """A fresh tab, without any page yet."""
-    with watched(browser, home) as found:
-        yield Page(found)
+    """A fresh tab without a page."""
+    with watch_tab(browser, home) as watched_tab:
+        yield Page(watched_tab)

@@ -1,4 +1,4 @@
-"""A model whose vocabulary, name and languages are written by an enemy."""
+"""A model whose vocabulary, name and languages were written by an attacker."""
 
 import io
 from functools import cache
@@ -14,10 +14,10 @@ from tests.decode.models import LINES, random_model
 
 IMAGE = "<img/src=x/onerror=alert(1)>"
 PIECE = f"</script>{IMAGE}"
-"""Two pieces of the vocabulary; no space in them, and none is needed to run."""
+"""A piece that ends a script; it needs no space to run, and `IMAGE` is a piece too."""
 
 SENTENCE = f"The {IMAGE} ball < img src=x onerror=alert(1) is"
-"""Not markup, which would be taken out before the model reads; browsers are more forgiving."""
+"""Not markup, which is taken out before the model reads; browsers are more forgiving."""
 
 TARGET = f"La {PIECE} bola </script><img src=x onerror=alert(1)>"
 NAME = "<img src=x onerror=alert(2)>"
@@ -41,14 +41,14 @@ def hostile_tokenizer() -> Tokenizer:
         bos_id=BOS,
         eos_id=EOS,
     )
-    side = SentencePieceProcessor(model_proto=model.getvalue())
-    return Tokenizer(side, side, TokenizerConfig(kind="bpe", vocabulary=320, joint=True))
+    processor = SentencePieceProcessor(model_proto=model.getvalue())
+    return Tokenizer(processor, processor, TokenizerConfig(kind="bpe", vocabulary=320, joint=True))
 
 
 def hostile_model() -> Model:
-    """It has learned nothing."""
+    """A random model with the hostile vocabulary, language and name."""
     tokenizer = hostile_tokenizer()
     vocabulary = tokenizer.source_vocabulary
     model = random_model(3, vocabulary, vocabulary, d_model=12, heads=2, encoder_layers=1, decoder_layers=1)
-    found = Bundle(model, tokenizer, {"source_language": NAME}, Path("runs") / NAME)
-    return Model(found, Translator(model, tokenizer))
+    bundle = Bundle(model, tokenizer, {"source_language": NAME}, Path("runs") / NAME)
+    return Model(bundle, Translator(model, tokenizer))

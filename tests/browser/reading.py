@@ -1,4 +1,4 @@
-"""What a user sees and does on the page, in words: translate, go somewhere, press keys, read numbers and pixels."""
+"""The page as a user sees and uses it: open a view, press keys, read numbers and pixels."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,13 +7,13 @@ from urllib.parse import parse_qs, urlencode
 
 import numpy as np
 
-from tests.browser.watched import Watched
+from tests.browser.watched import WatchedTab
 
 VIEWS = (
     *("map", "block", "head", "cell", "tokens", "positions", "words", "output", "beam", "heads", "align", "compare"),
     *("claims", "debug", "checks", "export"),
 )
-"""Every picture there is, by its name in a link."""
+"""The names of all views, as they stand in links."""
 
 NUMBER = re.compile(r"[−-]?(?:\d+\.?\d*(?:e[−-]?\d+)?|∞)|NaN")
 
@@ -21,26 +21,26 @@ NUMBER = re.compile(r"[−-]?(?:\d+\.?\d*(?:e[−-]?\d+)?|∞)|NaN")
 class Page:
     """A tab with the page in it."""
 
-    def __init__(self, watched: Watched):
-        self.watched = watched
-        self.tab = watched.tab
+    def __init__(self, watched_tab: WatchedTab):
+        self.watched_tab = watched_tab
+        self.tab = watched_tab.tab
 
-    def open(self, **place: object) -> "Page":
-        """Opens the page at a place; the names are those of a link: s the sentence, v the picture."""
-        self.tab.goto(f"{self.watched.home}#{urlencode(place)}")
+    def open(self, **fields: object) -> "Page":
+        """Open the page at a place; the fields are those of a link: s the sentence, v the view."""
+        self.tab.goto(f"{self.watched_tab.home}#{urlencode(fields)}")
         self.tab.wait_for_selector(".centre .view")
         return self
 
-    def go(self, **place: object) -> "Page":
-        """Goes to another place of the trace that is shown."""
-        self.tab.evaluate("fragment => { location.hash = fragment }", urlencode(place))
+    def go(self, **fields: object) -> "Page":
+        """Go to another place of the trace that is shown."""
+        self.tab.evaluate("fragment => { location.hash = fragment }", urlencode(fields))
         return self
 
     def open_cell(self, name: str, index: Sequence[int]) -> "Page":
-        """Opens one number of a tensor, and waits until the page has made it again."""
-        place = ".".join(map(str, index))
-        self.go(v="cell", x=name, i=place)
-        self.tab.wait_for_selector(f'[data-cell="{name} {place}"] .cell-receipt strong')
+        """Open one number of a tensor, and wait until the page has recomputed it."""
+        joined_index = ".".join(map(str, index))
+        self.go(v="cell", x=name, i=joined_index)
+        self.tab.wait_for_selector(f'[data-cell="{name} {joined_index}"] .cell-receipt strong')
         return self
 
     def press(self, *keys: str) -> "Page":
@@ -50,23 +50,23 @@ class Page:
 
     @property
     def link(self) -> Mapping[str, str]:
-        """The parts of the address behind its #."""
+        """The fields of the address behind its #."""
         return {name: values[0] for name, values in parse_qs(self.tab.url.partition("#")[2]).items()}
 
     @property
     def view(self) -> str:
-        """The name of the picture in the middle."""
+        """The name of the view in the middle."""
         return self.tab.get_attribute(".centre .view", "class").split("view-")[1]
 
-    def until(self, function: str, given: object = None) -> "Page":
-        """Waits until a JavaScript function gives true. (A bare expression would be refused by the page's policy.)"""
-        self.tab.wait_for_function(function, arg=given)
+    def wait_until(self, function: str, argument: object = None) -> "Page":
+        """Wait until a JavaScript function returns true; the policy of the page refuses a bare expression."""
+        self.tab.wait_for_function(function, arg=argument)
         return self
 
-    def settled(self) -> "Page":
-        """Waits until every number that is looked at has come and is drawn."""
-        self.until("() => !document.querySelector('.sheet.waiting, .thumbnail.waiting')")
-        self.until("() => !document.querySelector('.centre')?.innerText.includes('Fetching the numbers')")
+    def settle(self) -> "Page":
+        """Wait until every number in view has arrived and is drawn."""
+        self.wait_until("() => !document.querySelector('.sheet.waiting, .thumbnail.waiting')")
+        self.wait_until("() => !document.querySelector('.centre')?.innerText.includes('Fetching the numbers')")
         self.tab.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         return self
 
@@ -74,13 +74,13 @@ class Page:
         return self.tab.inner_text(selector)
 
     def pictures(self) -> list[str]:
-        """Every canvas as it is painted."""
+        """Every canvas as a data URL."""
         return self.tab.evaluate("() => [...document.querySelectorAll('canvas')].map(each => each.toDataURL())")
 
     def sheet(self, label: str | None = None) -> "Sheet":
-        """The matrix with this label, or the first."""
-        named = f':has(.sheet-label:text-is("{label}"))' if label else ""
-        return Sheet(self.tab, self.tab.locator(f"figure.sheet{named}").first)
+        """The matrix with this label, or the first one."""
+        has_label = f':has(.sheet-label:text-is("{label}"))' if label else ""
+        return Sheet(self.tab, self.tab.locator(f"figure.sheet{has_label}").first)
 
 
 class Sheet:
@@ -92,36 +92,38 @@ class Sheet:
         self.cell = figure.get_by_role("gridcell")
 
     def shape(self) -> tuple[int, int]:
-        """Rows and columns, as a screen reader is told."""
+        """Rows and columns, as a screen reader gets them."""
         grid = self.figure.get_by_role("grid")
         return int(grid.get_attribute("aria-rowcount")), int(grid.get_attribute("aria-colcount"))
 
     def pixels(self, cells: list[tuple[int, int]]) -> list[tuple[int, int, int]]:
-        """The colours in the middle of these cells, read from the canvas, scrolled to each."""
+        """The colours in the middle of these cells, read from the canvas, which is scrolled to each cell."""
         return [tuple(colour) for colour in self.figure.evaluate(READ_PIXELS, [list(cell) for cell in cells])]
 
-    def outlined(self, ink: tuple[int, int, int], away: int) -> tuple[set[int], set[int]]:
-        """Rows with a line of this colour above them, and columns with one before them, seen `away` in the other."""
+    def find_outlines(self, colour: tuple[int, int, int], away: int) -> tuple[set[int], set[int]]:
+        """Rows below and columns right of a line of this colour, read at index `away` of the other axis."""
         rows, cols = self.figure.evaluate(READ_BORDERS, [away, *self.shape()])
-        above, before = ({at for at, seen in enumerate(lines) if list(ink) in seen} for lines in (rows, cols))
+        above, before = (
+            {position for position, colours in enumerate(lines) if list(colour) in colours} for lines in (rows, cols)
+        )
         return above, before
 
     def point_at(self, row: int, col: int, names: list[str]) -> str:
-        """Moves the pointer over a cell; what the readout says once it names row and column, or the one there is."""
+        """Move the pointer over a cell, and return the readout once it names these ends of row and column."""
         x, y = self.figure.evaluate(POINT_OF, [row, col])
         self.tab.mouse.move(x, y)
-        self.tab.wait_for_function(NAMED, arg=[self.figure.element_handle(), names])
+        self.tab.wait_for_function(READOUT_NAMES, arg=[self.figure.element_handle(), names])
         return self.figure.locator(".sheet-readout").inner_text()
 
 
-PLACE = """
+SCROLL_TO_CELL = """
     const frame = figure.querySelector(".sheet-frame"), canvas = figure.querySelector("canvas");
     const focus = figure.querySelector("[role=gridcell]");
     const row0 = Number(focus.parentElement.getAttribute("aria-rowindex")) - 1;
     const col0 = Number(focus.getAttribute("aria-colindex")) - 1;
     const [width, height] = [parseFloat(focus.style.width), parseFloat(focus.style.height)];
     const [left, top] = [parseFloat(focus.style.left) - col0 * width, parseFloat(focus.style.top) - row0 * height];
-    const place = async ([row, col]) => {
+    const locate = async ([row, col]) => {
         const [x, y] = [left + (col + 0.5) * width, top + (row + 0.5) * height];
         const before = [frame.scrollLeft, frame.scrollTop];
         const [wide, high] = [canvas.clientWidth, canvas.clientHeight];
@@ -134,53 +136,53 @@ PLACE = """
     };
 """
 READ_PIXELS = f"""async (figure, cells) => {{
-    {PLACE}
-    const ratio = canvas.width / canvas.clientWidth, found = [];
+    {SCROLL_TO_CELL}
+    const ratio = canvas.width / canvas.clientWidth, colours = [];
     const context = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", {{willReadFrequently: true}});
     for (const cell of cells) {{
-        const [x, y] = await place(cell);
+        const [x, y] = await locate(cell);
         context.drawImage(canvas, 0, 0);
-        found.push([...context.getImageData(Math.floor(x * ratio), Math.floor(y * ratio), 1, 1).data.slice(0, 3)]);
+        colours.push([...context.getImageData(Math.floor(x * ratio), Math.floor(y * ratio), 1, 1).data.slice(0, 3)]);
     }}
-    return found;
+    return colours;
 }}"""
 READ_BORDERS = f"""async (figure, [away, rows, cols]) => {{
-    {PLACE}
+    {SCROLL_TO_CELL}
     const ratio = canvas.width / canvas.clientWidth;
     const context = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", {{willReadFrequently: true}});
     context.drawImage(canvas, 0, 0);
-    const seen = (x, y) => [-1, 0].flatMap((dx) => [-1, 0].map((dy) =>
+    const coloursAt = (x, y) => [-1, 0].flatMap((dx) => [-1, 0].map((dy) =>
         [...context.getImageData(Math.round(x * ratio) + dx, Math.round(y * ratio) + dy, 1, 1).data.slice(0, 3)]));
     return [
-        Array.from({{length: rows}}, (_, r) => seen(left + (away + 0.5) * width, top + r * height)),
-        Array.from({{length: cols}}, (_, c) => seen(left + c * width, top + (away + 0.5) * height)),
+        Array.from({{length: rows}}, (_, r) => coloursAt(left + (away + 0.5) * width, top + r * height)),
+        Array.from({{length: cols}}, (_, c) => coloursAt(left + c * width, top + (away + 0.5) * height)),
     ];
 }}"""
 POINT_OF = f"""async (figure, cell) => {{
-    {PLACE}
+    {SCROLL_TO_CELL}
     figure.scrollIntoView({{block: "center"}});
-    const [x, y] = await place(cell);
+    const [x, y] = await locate(cell);
     const box = canvas.getBoundingClientRect();
     return [box.left + x, box.top + y];
 }}"""
-NAMED = """([figure, names]) => {
-    const said = [...figure.querySelectorAll(".sheet-readout b")].map((each) => each.textContent);
-    return said.length === names.length && said.every((name, i) => name.endsWith(names[i]));
+READOUT_NAMES = """([figure, names]) => {
+    const words = [...figure.querySelectorAll(".sheet-readout b")].map((each) => each.textContent);
+    return words.length === names.length && words.every((name, i) => name.endsWith(names[i]));
 }"""
 
 
-def number(text: str) -> np.float32:
+def parse_number(text: str) -> np.float32:
     """The one float32 that a number on the page stands for."""
     plain = text.strip().replace("−", "-").replace("∞", "inf")
     return np.float32(float(plain))
 
 
-def numbers(text: str) -> list[str]:
+def find_numbers(text: str) -> list[str]:
     """Every number in a text, as it is written."""
     return NUMBER.findall(text)
 
 
-def written(value: Any) -> str:
-    """A float32 in as few digits as tell it from every other one, as numpy finds them, with a true minus sign."""
-    plain = np.format_float_positional(np.float32(value), unique=True, trim="-")
-    return plain.replace("-", "−")
+def format_number(value: Any) -> str:
+    """Write a float32 in as few digits as distinguish it, as numpy does, with a true minus sign."""
+    text = np.format_float_positional(np.float32(value), unique=True, trim="-")
+    return text.replace("-", "−")

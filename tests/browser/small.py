@@ -1,4 +1,4 @@
-"""A model of two layers a side that has learned some lines of the phrasebook by heart, words as pieces, in seconds."""
+"""A model of two and three layers that learns some lines of the phrasebook by heart in seconds, words as pieces."""
 
 from functools import cache
 from itertools import islice
@@ -14,7 +14,7 @@ from pellucid.data.tokenizer import BOS, PAD, Tokenizer, TokenizerConfig
 from pellucid.model import ModelConfig, Transformer
 
 SENTENCE, OTHER = "Does the queen drink the coffee?", "My sister is ten years old."
-"""Two of them: 8 pieces against 9, and 9 against 8, the end marks counted."""
+"""Two sentences: 8 pieces against 9, and 9 against 8, the end marks counted."""
 
 LINES = 31
 SIZES: dict[str, Any] = {
@@ -30,18 +30,18 @@ STEPS = 60
 
 @cache
 def learned_pairs() -> list[Phrase]:
-    """Lines of 4 to 8 words; none is as long as its translation."""
+    """Pairs of 4 to 8 source words, none as long as its translation."""
 
     def fits(phrase: Phrase) -> bool:
-        words, written = len(phrase.source.split()), len(phrase.target.split())
-        return 4 <= words <= 8 and words != written
+        source_words, target_words = len(phrase.source.split()), len(phrase.target.split())
+        return 4 <= source_words <= 8 and source_words != target_words
 
     return list(islice(filter(fits, generate_phrases(seed=3)), LINES))
 
 
 @cache
 def tokenizer() -> Tokenizer:
-    """Nearly every word of those lines is one piece."""
+    """A tokenizer with one piece for nearly every word of those lines."""
     sources, targets = zip(*[(pair.source, pair.target) for pair in learned_pairs()], strict=True)
     config = TokenizerConfig(kind="bpe", vocabulary=850, joint=True)
     return Tokenizer.train(list(sources), list(targets), config, seed=1, max_sentences=2 * LINES)
@@ -49,18 +49,18 @@ def tokenizer() -> Tokenizer:
 
 @cache
 def trained_model() -> Transformer:
-    """Writes the translation of each line it has learned, then the end mark."""
+    """A model that writes the translation of each line it has learned, then the end mark."""
     torch.manual_seed(1)
     vocabulary = tokenizer().source_vocabulary
     model = Transformer(ModelConfig(vocabulary, vocabulary, dropout=0.0, **SIZES))
-    source = padded(tokenizer().encode_source(pair.source for pair in learned_pairs()))
-    target = padded(tokenizer().encode_target(pair.target for pair in learned_pairs()))
-    read = torch.cat([torch.full((LINES, 1), BOS), target[:, :-1]], dim=1)
+    source = pad_rows(tokenizer().encode_source(pair.source for pair in learned_pairs()))
+    target = pad_rows(tokenizer().encode_target(pair.target for pair in learned_pairs()))
+    decoder_inputs = torch.cat([torch.full((LINES, 1), BOS), target[:, :-1]], dim=1)
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
     for step in range(STEPS):
         for group in optimizer.param_groups:
             group["lr"] = 1e-2 * min((step + 1) / 20, 1 - step / STEPS)
-        logits = model(source, read).flatten(0, 1)
+        logits = model(source, decoder_inputs).flatten(0, 1)
         loss = cross_entropy(logits, target.flatten(), ignore_index=PAD, label_smoothing=0.05)
         optimizer.zero_grad()
         loss.backward()
@@ -68,11 +68,11 @@ def trained_model() -> Transformer:
     return model.eval()
 
 
-def padded(rows: list[list[int]]) -> torch.Tensor:
+def pad_rows(rows: list[list[int]]) -> torch.Tensor:
     return torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)
 
 
-def save_trained(place: Path) -> Path:
-    """The model as a directory."""
-    bundle.save_bundle(place, trained_model(), tokenizer(), step=STEPS)
-    return place
+def save_trained_model(directory: Path) -> Path:
+    """Save the model as a directory."""
+    bundle.save_bundle(directory, trained_model(), tokenizer(), step=STEPS)
+    return directory

@@ -1,4 +1,4 @@
-"""Sizes that are promised: of the script that a browser fetches, and of a file that somebody sends."""
+"""Promised sizes: of the script that a browser fetches, and of a file that a user sends."""
 
 import gzip
 
@@ -15,8 +15,8 @@ from tests.browser.small import learned_pairs, tokenizer
 
 
 def test_the_script_that_the_server_sends_is_at_most_120_kilobytes_compressed(page):
-    page.tab.goto(page.watched.home)
-    script = page.tab.request.get(f"{page.watched.home}pellucid.js").body()
+    page.tab.goto(page.watched_tab.home)
+    script = page.tab.request.get(f"{page.watched_tab.home}pellucid.js").body()
     assert len(gzip.compress(script, mtime=0)) <= 120_000
 
 
@@ -26,9 +26,9 @@ def test_a_file_of_maps_at_twelve_pieces_is_at_most_a_megabyte(size, tmp_path):
     torch.manual_seed(1)
     vocabulary = tokenizer().source_vocabulary
     model = Transformer(ModelConfig(vocabulary, vocabulary, **PRESETS[size])).eval()
-    found = Model(Bundle(model, tokenizer(), {}, tmp_path / "random"), Translator(model, tokenizer()))
+    api_model = Model(Bundle(model, tokenizer(), {}, tmp_path / "random"), Translator(model, tokenizer()))
     source = next(pair.source for pair in learned_pairs() if len(tokenizer().encode_source([pair.source])[0]) >= 12)
     target = next(pair.target for pair in learned_pairs() if len(tokenizer().encode_target([pair.target])[0]) >= 12)
-    trace = found.trace(source, target=target)
+    trace = api_model.trace(source, target=target)
     assert min(len(trace.source.pieces), len(trace.target.pieces)) >= 12
     assert len(trace_page(trace, "maps").encode()) <= 1_000_000

@@ -1,4 +1,4 @@
-"""Text stays text, wherever it stands: on the page, in the file, in what is saved."""
+"""Hostile text stays text everywhere: on the page, in its file, and in what it saves."""
 
 from xml.etree import ElementTree
 
@@ -7,16 +7,16 @@ import pytest
 from tests.browser.hostile import IMAGE, NAME, PIECE, SENTENCE, TARGET, hostile_model
 from tests.browser.installed import require_buildable
 from tests.browser.reading import VIEWS, Page
-from tests.browser.test_files import downloaded
-from tests.browser.watched import watched
+from tests.browser.test_files import download
+from tests.browser.watched import watch_tab
 from tests.serve.servers import running
 
-STRANGERS = """() => [...document.querySelectorAll("img, iframe, object, [onerror], [onload], base, form[action]")]
+FOREIGN_HTML = """() => [...document.querySelectorAll("img, iframe, object, [onerror], [onload], base, form[action]")]
     .map((each) => each.outerHTML)"""
 
 
 @pytest.fixture(autouse=True)
-def _built() -> None:
+def _buildable() -> None:
     require_buildable()
 
 
@@ -26,36 +26,36 @@ def test_a_piece_that_is_markup_is_harmless_on_the_page_and_in_its_file(browser,
     assert trace.source.text == SENTENCE
     assert IMAGE in trace.source.pieces
     assert PIECE in trace.target.pieces
-    with running(model) as port, watched(browser, f"http://127.0.0.1:{port}/") as found:
-        page = Page(found)
+    with running(model) as port, watch_tab(browser, f"http://127.0.0.1:{port}/") as watched_tab:
+        page = Page(watched_tab)
         page.open(s=SENTENCE, y=TARGET, v="map", f="S1", n=2)
         assert PIECE in page.text(".side")
         assert IMAGE in page.text(".side")
         assert NAME in page.text(".topbar")
-        looked_at(page)
-        page.go(v="export", x="decoder.0.cross.pattern").until("() => document.querySelector('.view-export')")
+        assert_no_foreign_elements(page)
+        page.go(v="export", x="decoder.0.cross.pattern").wait_until("() => document.querySelector('.view-export')")
         page.sheet("decoder.0.cross.pattern").figure.wait_for()
-        drawing = ElementTree.parse(downloaded(page, "button", "SVG", tmp_path)).getroot()
-        assert {each.tag.rpartition("}")[2] for each in drawing.iter()} == {"svg", "rect", "line", "text"}
-        file = downloaded(page, "link", "HTML: all and the weights", tmp_path)
+        drawing = ElementTree.parse(download(page, "button", "SVG", tmp_path)).getroot()
+        assert {element.tag.rpartition("}")[2] for element in drawing.iter()} == {"svg", "rect", "line", "text"}
+        file = download(page, "link", "HTML: all and the weights", tmp_path)
         assert not set(file.name) & set("<>/\\\"'")
-        page.open(s=SENTENCE, v="beam").settled()  # found, not given
-        assert page.tab.evaluate(STRANGERS) == []
-    with watched(browser, file.as_uri()) as found:
-        alone = Page(found)
-        alone.open(v="tokens")
-        assert PIECE in alone.text(".centre")
-        assert alone.tab.title().startswith(SENTENCE)
-        looked_at(alone)
+        page.open(s=SENTENCE, v="beam").settle()  # found, not given
+        assert page.tab.evaluate(FOREIGN_HTML) == []
+    with watch_tab(browser, file.as_uri()) as watched_tab:
+        file_page = Page(watched_tab)
+        file_page.open(v="tokens")
+        assert PIECE in file_page.text(".centre")
+        assert file_page.tab.title().startswith(SENTENCE)
+        assert_no_foreign_elements(file_page)
 
 
-def looked_at(page: Page) -> None:
-    """Every picture, as a table too, holds no element but the page's own."""
+def assert_no_foreign_elements(page: Page) -> None:
+    """Check that every view, as a table too, holds no element but the page's own."""
     for view in VIEWS:
-        place = {"x": "decoder.0.cross.pattern", "i": "0.1.1"} if view == "cell" else {"a": "decoder.0.cross"}
-        page.go(v=view, **place).until("view => document.querySelector(`.view-${view}`)", view).settled()
-        assert page.tab.evaluate(STRANGERS) == [], view
-    page.go(v="head", a="decoder.0.cross", h=1).press("t").settled()
+        fields = {"x": "decoder.0.cross.pattern", "i": "0.1.1"} if view == "cell" else {"a": "decoder.0.cross"}
+        page.go(v=view, **fields).wait_until("view => document.querySelector(`.view-${view}`)", view).settle()
+        assert page.tab.evaluate(FOREIGN_HTML) == [], view
+    page.go(v="head", a="decoder.0.cross", h=1).press("t").settle()
     page.tab.locator(".centre table").first.wait_for()
-    assert page.tab.evaluate(STRANGERS) == []
+    assert page.tab.evaluate(FOREIGN_HTML) == []
     page.press("t")

@@ -1,4 +1,4 @@
-"""A link shows what it names, in a tab and on a server that know nothing yet, or says that it does not."""
+"""A link shows what it names, in a tab and on a server that know nothing yet, or says that it cannot."""
 
 import re
 from collections.abc import Iterator
@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from pellucid import bundle
-from tests.browser.installed import served
+from tests.browser.installed import run_server
 from tests.browser.reading import Page
 from tests.browser.small import OTHER, SENTENCE, tokenizer
-from tests.browser.watched import watched
+from tests.browser.watched import watch_tab
 from tests.decode.models import random_model
 
 SILENT = {"kind": "silence", "attention": "decoder.2.cross", "head": 1}
@@ -19,52 +19,52 @@ HIDDEN = {"kind": "hide", "word": 2}
 
 
 @pytest.fixture(scope="module")
-def elsewhere(site: Path, directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Another server of the same model: it has seen no trace."""
-    with served(site, directory, tmp_path_factory.mktemp("another")) as address:
+def other_server(site: Path, directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of the same model that has seen no trace."""
+    with run_server(site, directory, tmp_path_factory.mktemp("another")) as address:
         yield address
 
 
 @pytest.fixture(scope="module")
-def stranger(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def other_model_server(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server of another model with the same pieces."""
     size = tokenizer().source_vocabulary
-    place = tmp_path_factory.mktemp("runs") / "other" / "best"
-    bundle.save_bundle(place, random_model(7, size, size, encoder_layers=1, decoder_layers=1), tokenizer(), step=1)
-    with served(site, place, tmp_path_factory.mktemp("third")) as address:
+    directory = tmp_path_factory.mktemp("runs") / "other" / "best"
+    bundle.save_bundle(directory, random_model(7, size, size, encoder_layers=1, decoder_layers=1), tokenizer(), step=1)
+    with run_server(site, directory, tmp_path_factory.mktemp("third")) as address:
         yield address
 
 
-WRITTEN = "all => all.map(each => /writes (.*), probability/.exec(each.ariaLabel)[1])"
+FIND_WRITTEN_PIECES = "all => all.map(each => /writes (.*), probability/.exec(each.ariaLabel)[1])"
 
 
 def close_to(value: float) -> Any:
-    """A number that is written with two decimals."""
+    """Compare with a number that is written with two decimals."""
     return pytest.approx(value, abs=0.00501)
 
 
 def numbers_in(text: str) -> list[float]:
-    return [float(each.replace("−", "-")) for each in re.findall(r"[−\d.]+", text)]
+    return [float(number.replace("−", "-")) for number in re.findall(r"[−\d.]+", text)]
 
 
-def facts(page: Page) -> tuple[str, str, str]:
-    """The id of what is shown, its translation, and its score as it is written."""
+def shown_facts(page: Page) -> tuple[str, str, str]:
+    """The id of the trace shown, its translation, and its score as it is written."""
     return page.link["id"], page.text(".translation"), page.text(".score")
 
 
-def posted(page: Page, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    """What the server answers."""
-    answer = page.tab.request.post(f"{page.watched.home}{path}", data=body)
+def post(page: Page, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Post a request to the server, and return its answer."""
+    answer = page.tab.request.post(f"{page.watched_tab.home}{path}", data=body)
     assert answer.ok, answer.text()
     return answer.json()
 
 
-def questions(page: Page) -> dict[str, dict[str, Any]]:
-    """Traces of every kind on this server, by what was asked."""
-    plain = posted(page, "trace", {"sentence": SENTENCE})
-    ids = plain["target"]["ids"]
-    node = next(each for each in plain["tree"]["nodes"] if each["step"] == 0 and not each["best"])
-    given = {
+def post_requests(page: Page) -> dict[str, dict[str, Any]]:
+    """Make traces of every kind on this server, by the name of the kind."""
+    plain_trace = post(page, "trace", {"sentence": SENTENCE})
+    ids = plain_trace["target"]["ids"]
+    node = next(node for node in plain_trace["tree"]["nodes"] if node["step"] == 0 and not node["best"])
+    requests = {
         "a sentence": {},
         "a narrow beam": {"beam": 1},
         "tags around": {"sentence": f"<b>{SENTENCE}</b>"},
@@ -76,33 +76,35 @@ def questions(page: Page) -> dict[str, dict[str, Any]]:
         "a beginning as text": {"edits": [{"kind": "prefix", "text": "Mi"}]},
         "everything": {"edits": [SILENT], "prefix_ids": [node["piece_id"]], "beam": 2},
     }
-    found = {name: posted(page, "trace", {"sentence": SENTENCE, **more}) for name, more in given.items()}
-    assert len({each["id"] for each in found.values()}) == len(given)
-    return found
+    traces = {
+        name: post(page, "trace", {"sentence": SENTENCE, **more_fields}) for name, more_fields in requests.items()
+    }
+    assert len({trace["id"] for trace in traces.values()}) == len(requests)
+    return traces
 
 
-def test_a_link_of_each_kind_shows_the_same_where_nobody_has_seen_it(browser: Any, page: Page, elsewhere: str):
-    page.tab.goto(page.watched.home)
-    for name, wanted in questions(page).items():
+def test_a_link_of_every_kind_shows_the_same_on_a_new_server(browser: Any, page: Page, other_server: str):
+    page.tab.goto(page.watched_tab.home)
+    for name, trace in post_requests(page).items():
         page.tab.goto("about:blank")
-        page.tab.goto(f"{page.watched.home}#v=output&id={wanted['id']}")
+        page.tab.goto(f"{page.watched_tab.home}#v=output&id={trace['id']}")
         page.tab.wait_for_selector(".translation")
-        seen, fragment = facts(page), page.tab.url.partition("#")[2]
-        assert seen[:2] == (wanted["id"], wanted["target"]["text"]), name
-        with watched(browser, elsewhere) as tab:
+        expected, fragment = shown_facts(page), page.tab.url.partition("#")[2]
+        assert expected[:2] == (trace["id"], trace["target"]["text"]), name
+        with watch_tab(browser, other_server) as tab:
             fresh = Page(tab)
-            fresh.tab.goto(f"{elsewhere}#{fragment}")
+            fresh.tab.goto(f"{other_server}#{fragment}")
             fresh.tab.wait_for_selector(".translation")
-            assert facts(fresh) == seen, name
+            assert shown_facts(fresh) == expected, name
             assert fresh.tab.get_by_role("alert").count() == 0, name
             assert fresh.tab.url.partition("#")[2] == fragment, name
-            assert fresh.tab.input_value("#pellucid-sentence") == wanted["sentence"]
-            assert fresh.tab.input_value(".beam-width select") == str(wanted["run"]["search"]["beam"])
-            gone = "the server responded with a status of 404"  # what a browser says of a trace that is made again
-            tab.complaints[:] = [each for each in tab.complaints if gone not in each]
+            assert fresh.tab.input_value("#pellucid-sentence") == trace["sentence"]
+            assert fresh.tab.input_value(".beam-width select") == str(trace["run"]["search"]["beam"])
+            not_found = "the server responded with a status of 404"  # what a browser says of a trace that is made again
+            tab.complaints[:] = [complaint for complaint in tab.complaints if not_found not in complaint]
 
 
-def test_an_edit_made_on_the_page_stands_in_its_link(browser: Any, page: Page, elsewhere: str):
+def test_an_edit_made_on_the_page_is_part_of_its_link(browser: Any, page: Page, other_server: str):
     page.open(s=SENTENCE, v="debug")
     before = page.text(".translation")
     changes = page.tab.get_by_role("region", name="Change the run")
@@ -110,33 +112,35 @@ def test_an_edit_made_on_the_page_stands_in_its_link(browser: Any, page: Page, e
     changes.get_by_role("button", name="Add").first.click()
     changes.get_by_role("checkbox").uncheck()
     changes.get_by_role("button", name="Run with this change").click()
-    page.until("before => document.querySelector('.translation').textContent !== before", before)
+    page.wait_until("before => document.querySelector('.translation').textContent !== before", before)
     fragment = page.tab.url.partition("#")[2]
-    with watched(browser, elsewhere) as tab:
+    with watch_tab(browser, other_server) as tab:
         fresh = Page(tab)
-        fresh.tab.goto(f"{elsewhere}#{fragment}")
+        fresh.tab.goto(f"{other_server}#{fragment}")
         fresh.tab.wait_for_selector(".translation")
-        assert facts(fresh) == facts(page)
+        assert shown_facts(fresh) == shown_facts(page)
         tab.complaints.clear()  # that the trace is not there yet
     page.tab.go_back()
-    page.until("before => document.querySelector('.translation').textContent === before", before)
+    page.wait_until("before => document.querySelector('.translation').textContent === before", before)
 
 
-@pytest.mark.parametrize("more", [{}, {"edits": [SILENT]}, {"target_ids": [41, 43, 3]}])
-def test_a_link_of_another_model_is_refused_by_a_sentence(browser: Any, page: Page, stranger: str, more):
-    page.tab.goto(page.watched.home)
-    made = posted(page, "trace", {"sentence": SENTENCE, **more})
+@pytest.mark.parametrize("more_fields", [{}, {"edits": [SILENT]}, {"target_ids": [41, 43, 3]}])
+def test_a_link_of_another_model_is_refused_with_a_sentence(
+    browser: Any, page: Page, other_model_server: str, more_fields
+):
+    page.tab.goto(page.watched_tab.home)
+    trace = post(page, "trace", {"sentence": SENTENCE, **more_fields})
     page.tab.goto("about:blank")
-    page.tab.goto(f"{page.watched.home}#id={made['id']}")
+    page.tab.goto(f"{page.watched_tab.home}#id={trace['id']}")
     page.tab.wait_for_selector(".translation")
     fragment = page.tab.url.partition("#")[2]
-    with watched(browser, stranger) as tab:
+    with watch_tab(browser, other_model_server) as tab:
         fresh = Page(tab)
-        fresh.tab.goto(f"{stranger}#{fragment}")
-        says = fresh.tab.get_by_role("alert")
-        fresh.until("() => document.querySelector('[role=alert]')?.innerText.includes('another model')")
-        assert made["model"]["sha256"][:12] in says.inner_text()
-        assert "other/best" in says.inner_text()
+        fresh.tab.goto(f"{other_model_server}#{fragment}")
+        alert = fresh.tab.get_by_role("alert")
+        fresh.wait_until("() => document.querySelector('[role=alert]')?.innerText.includes('another model')")
+        assert trace["model"]["sha256"][:12] in alert.inner_text()
+        assert "other/best" in alert.inner_text()
         assert fresh.tab.locator(".translation").count() == 0
         tab.complaints.clear()  # the browser's own words for both refusals
         fresh.tab.get_by_role("button", name="Translate").click()  # the sentence stands in the box
@@ -145,60 +149,60 @@ def test_a_link_of_another_model_is_refused_by_a_sentence(browser: Any, page: Pa
 
 
 def test_a_link_that_was_cut_off_or_changed_says_so(page: Page):
-    page.tab.goto(f"{page.watched.home}#s={SENTENCE}&e=%5B%7B%22kind")
+    page.tab.goto(f"{page.watched_tab.home}#s={SENTENCE}&e=%5B%7B%22kind")
     assert "its list of edits cannot be read" in page.tab.get_by_role("alert").inner_text()
     assert page.tab.locator(".translation").count() == 0
     page.open(s=SENTENCE)
     page.tab.wait_for_selector(".translation")
     link = dict(page.link)
     page.go(**{**link, "s": OTHER})
-    page.until("() => document.querySelector('[role=alert]')?.innerText.includes('names another run')")
+    page.wait_until("() => document.querySelector('[role=alert]')?.innerText.includes('names another run')")
     assert page.link["s"] == OTHER
-    page.until("text => document.querySelector('#pellucid-sentence').value === text", OTHER)
+    page.wait_until("text => document.querySelector('#pellucid-sentence').value === text", OTHER)
 
 
 def test_a_file_says_that_a_link_is_of_another_translation(browser: Any, model, tmp_path: Path):
     files = [tmp_path / "one.html", tmp_path / "other.html"]
     for file, sentence in zip(files, (SENTENCE, OTHER), strict=True):
         model.trace(sentence).save_html(file)
-    with watched(browser, files[0].as_uri()) as tab:
+    with watch_tab(browser, files[0].as_uri()) as tab:
         tab.tab.goto(f"{files[0].as_uri()}#v=output")
         tab.tab.wait_for_selector(".centre .view")
         fragment = tab.tab.url.partition("#")[2]
         assert tab.tab.get_by_role("alert").count() == 0
-    with watched(browser, files[1].as_uri()) as tab:
+    with watch_tab(browser, files[1].as_uri()) as tab:
         tab.tab.goto(f"{files[1].as_uri()}#{fragment}")
         tab.tab.wait_for_selector(".centre .view")
         assert f"another translation than this file, which holds “{OTHER}”" in tab.tab.inner_text("[role=alert]")
 
 
-def test_the_tab_is_named_by_the_sentence_and_the_model(page: Page, model):
-    page.tab.goto(page.watched.home)
+def test_the_title_of_the_tab_names_the_sentence_and_the_model(page: Page, model):
+    page.tab.goto(page.watched_tab.home)
     assert page.tab.title() == "Pellucid"
     page.open(s=SENTENCE)
     assert page.tab.title() == f"{SENTENCE} · small/best · Pellucid"
     page.tab.fill("#pellucid-sentence", OTHER)
     page.press("Enter")
-    page.until("title => document.title === title", f"{OTHER} · small/best · Pellucid")
+    page.wait_until("title => document.title === title", f"{OTHER} · small/best · Pellucid")
 
 
-def test_every_hypothesis_of_the_beam_opens_as_a_trace_of_just_it(page: Page, model):
+def test_every_hypothesis_of_the_beam_opens_as_its_own_trace(page: Page, model):
     page.open(s=SENTENCE, b=2, v="beam")
     tree = model.trace(SENTENCE, beam=2).tree
     slider = page.tab.get_by_role("slider")
     assert {node.fate for node in tree.nodes} == {"kept", "pruned", "finished"}
     for node in tree.nodes:
-        way = [node]
-        while way[0].parent is not None:
-            way.insert(0, tree.nodes[way[0].parent])
+        path = [node]
+        while path[0].parent is not None:
+            path.insert(0, tree.nodes[path[0].parent])
         slider.fill(slider.get_attribute("max"))
         page.tab.locator(f'[data-node="{node.id}"]').click()
         page.tab.get_by_role("button", name="Open the trace of this candidate").click()
         page.tab.wait_for_selector(".view-compare")
         assert page.tab.get_by_role("alert").count() == 0
-        assert page.link["w"] == ".".join(str(each.piece_id) for each in way)
-        steps = page.tab.locator(".step-line [aria-label^=Step]").evaluate_all(WRITTEN)
-        assert steps == [each.piece for each in way]
+        assert page.link["w"] == ".".join(str(ancestor.piece_id) for ancestor in path)
+        steps = page.tab.locator(".step-line [aria-label^=Step]").evaluate_all(FIND_WRITTEN_PIECES)
+        assert steps == [ancestor.piece for ancestor in path]
         log_prob, score = numbers_in(page.text(".score"))[:2]
         assert (log_prob, score) == (close_to(node.total), close_to(node.score))
         page.tab.go_back()

@@ -1,4 +1,4 @@
-"""A tab that is watched: what it asks for, what it complains of, and a picture of it at the end."""
+"""A tab that records its requests and complaints, and saves pictures of itself."""
 
 import shutil
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ WIDE = {"width": 1440, "height": 900}
 
 
 @contextmanager
-def chromium() -> Iterator[Any]:
-    """The system's browser, which finds no host but this machine; skips where there is none."""
+def launch_chromium() -> Iterator[Any]:
+    """Start the system's browser, which can reach this machine alone; skip the test if there is none."""
     api = pytest.importorskip("playwright.sync_api")
     names = ("chromium", "chromium-browser", "google-chrome")
-    program = next((found for name in names if (found := shutil.which(name))), None)
+    program = next((path for name in names if (path := shutil.which(name))), None)
     if program is None:
         pytest.skip("there is no Chromium on PATH")
     with api.sync_playwright() as playwright:
@@ -34,53 +34,55 @@ def chromium() -> Iterator[Any]:
 
 
 @dataclass
-class Watched:
-    """A tab of its own: nothing is remembered from an earlier one."""
+class WatchedTab:
+    """A tab of its own context, so that nothing is remembered from an earlier one."""
 
     tab: Any
     home: str
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
-    def picture(self, name: str) -> None:
-        """Keeps what the tab shows."""
+    def save_picture(self, name: str) -> None:
+        """Save a picture of the tab."""
         PICTURES.mkdir(exist_ok=True)
         self.tab.screenshot(path=PICTURES / f"{name}.png")
 
 
 @contextmanager
-def watched(browser: Any, home: str, **options: Any) -> Iterator[Watched]:
-    """A tab that may ask `home` alone; at the end it has asked nobody else, and complained of nothing."""
+def watch_tab(browser: Any, home: str, **options: Any) -> Iterator[WatchedTab]:
+    """Open a tab that may ask `home` alone; check at the end that it asked nobody else and complained of nothing."""
     context = browser.new_context(**{"viewport": WIDE, "reduced_motion": "reduce", **options})
-    found = Watched(context.new_page(), home)
+    watched_tab = WatchedTab(context.new_page(), home)
 
-    def ask(route: Any) -> None:
+    def route_request(route: Any) -> None:
         if belongs(route.request.url, home):
             return route.continue_()
-        found.foreign.append(route.request.url)
+        watched_tab.foreign.append(route.request.url)
         return route.abort()
 
-    context.route("**/*", ask)
-    context.on("request", lambda request: found.asked.append(request.url))
-    context.on("page", lambda other: found.complaints.append(f"another tab: {other.url}"))
-    found.tab.on("pageerror", lambda error: found.complaints.append(str(error)))
-    found.tab.on("console", lambda said: found.complaints.append(said.text) if said.type != "log" else None)
-    found.tab.on("requestfailed", lambda request: found.complaints.append(f"failed: {request.url}"))
-    found.tab.on("dialog", lambda dialog: found.complaints.append(f"dialog: {dialog.message}"))
+    context.route("**/*", route_request)
+    context.on("request", lambda request: watched_tab.requests.append(request.url))
+    context.on("page", lambda other_tab: watched_tab.complaints.append(f"another tab: {other_tab.url}"))
+    watched_tab.tab.on("pageerror", lambda error: watched_tab.complaints.append(str(error)))
+    watched_tab.tab.on(
+        "console", lambda message: watched_tab.complaints.append(message.text) if message.type != "log" else None
+    )
+    watched_tab.tab.on("requestfailed", lambda request: watched_tab.complaints.append(f"failed: {request.url}"))
+    watched_tab.tab.on("dialog", lambda dialog: watched_tab.complaints.append(f"dialog: {dialog.message}"))
     try:
-        yield found
-        assert not found.foreign, found.foreign
-        assert not found.complaints, found.complaints
+        yield watched_tab
+        assert not watched_tab.foreign, watched_tab.foreign
+        assert not watched_tab.complaints, watched_tab.complaints
     finally:
         context.close()
 
 
 def belongs(url: str, home: str) -> bool:
-    """Whether a request stays with the page: its own host, its own file, or what it made itself."""
-    asked, own = urlsplit(url), urlsplit(home)
-    if asked.scheme in ("data", "blob"):
+    """Whether a request stays with the page: its own host, its own file, or data it made itself."""
+    request, page = urlsplit(url), urlsplit(home)
+    if request.scheme in ("data", "blob"):
         return True
-    if own.scheme == "file":
+    if page.scheme == "file":
         return url.split("#")[0] == home
-    return (asked.scheme, asked.netloc) == (own.scheme, own.netloc)
+    return (request.scheme, request.netloc) == (page.scheme, page.netloc)

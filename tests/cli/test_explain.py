@@ -7,9 +7,9 @@ from pellucid.api import load
 from pellucid.cli.terminal import Terminal, escape_controls, shorten_text, text_width
 from pellucid.cli.walk import walk_trace
 from pellucid.page.html import manifest_with_answers
-from tests.page.traces import Read, built
+from tests.page.traces import Read, built_script
 
-__all__ = ["built"]
+__all__ = ["built_script"]
 
 SENTENCE = "The black cat drank."
 HEADINGS = [
@@ -208,7 +208,7 @@ def test_standard_input_holds_one_sentence(call, model, monkeypatch):
     assert json.loads(call("explain", model, "-", "--json").stdout)["source"]["text"] == SENTENCE
 
 
-@pytest.mark.usefixtures("built")
+@pytest.mark.usefixtures("built_script")
 @pytest.mark.parametrize("keep", [None, "float16", "float32", "weights"])
 def test_html_is_written_and_its_size_printed(call, model, trace, tmp_path, keep: str | None):
     result = call("explain", model, SENTENCE, "--html", "out.html", *(["--keep", keep] if keep else []))
@@ -229,7 +229,7 @@ def test_html_is_written_and_its_size_printed(call, model, trace, tmp_path, keep
         assert (values == parameters[name].detach().numpy()).all()
 
 
-@pytest.mark.usefixtures("built")
+@pytest.mark.usefixtures("built_script")
 def test_hostile_sentences_stay_text_in_the_file(call, model, tmp_path):
     hostile = "</script <img src=x <!--"
     assert call("explain", model, hostile, "--html", "out.html", "--beam", 1).exit_code == 0

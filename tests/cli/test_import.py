@@ -4,19 +4,19 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.api import load
-from tests.interop.marian_models import changed, of_transformers, quiet, written
+from tests.interop.marian_models import change_config, load_with_transformers, quiet, write_marian_model
 
 pytestmark = quiet
 
 
 def test_an_imported_model_translates_as_the_original(call: Any, tmp_path: Path):
-    original = written(tmp_path / "theirs", max_position_embeddings=41)
+    original = write_marian_model(tmp_path / "theirs", max_position_embeddings=41)
     result = call("import", original, tmp_path / "ours")
     assert (result.exit_code, result.stderr) == (0, "")
     summary, hint = result.stdout.splitlines()
     assert summary.endswith(": 0.0 million weights, 2 + 3 layers, 64 pieces to read and 64 to write")
     assert hint == f"try: pellucid translate {tmp_path / 'ours'}"
-    model, tokenizer = of_transformers(original)
+    model, tokenizer = load_with_transformers(original)
     forbidden = [[tokenizer.pad_token_id], [tokenizer.unk_token_id]]
     lines = ["The ball.", "The dog drank.", "Yes.", "no water", "price"]
     inputs = tokenizer(lines, return_tensors="pt", padding=True)
@@ -29,8 +29,8 @@ def test_an_imported_model_translates_as_the_original(call: Any, tmp_path: Path)
 
 
 def test_a_model_that_cannot_be_imported_gives_one_message_and_no_directory(call: Any, tmp_path: Path):
-    original = written(tmp_path / "theirs")
-    changed(original, scale_embedding=False, activation_function="tanh")
+    original = write_marian_model(tmp_path / "theirs")
+    change_config(original, scale_embedding=False, activation_function="tanh")
     result = call("import", original, tmp_path / "ours")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == (

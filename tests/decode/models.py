@@ -19,17 +19,17 @@ LINES = [
 
 
 def random_model(seed: int, source: int, target: int, **sizes) -> Transformer:
-    """Untrained, in evaluation; its output is scaled so that its distributions are far from even."""
+    """Return an untrained model in evaluation mode, its output scaled so that its distributions are far from even."""
     torch.manual_seed(seed)
-    numbers = {"d_model": 6, "d_ff": 11, "heads": 2, "encoder_layers": 2, "decoder_layers": 3, "max_positions": 97}
-    model = Transformer(ModelConfig(source, target, tie="none", **{**numbers, **sizes})).eval()
+    defaults = {"d_model": 6, "d_ff": 11, "heads": 2, "encoder_layers": 2, "decoder_layers": 3, "max_positions": 97}
+    model = Transformer(ModelConfig(source, target, tie="none", **{**defaults, **sizes})).eval()
     with torch.no_grad():
         model.output_embedding.weight.mul_(5.0)
     return model
 
 
 def model_that_writes(piece: int, source: int, target: int) -> Transformer:
-    """Gives one piece nearly all the probability, whatever came before."""
+    """Return a model that gives one piece nearly all the probability, whatever came before."""
     model = random_model(1, source, target)
     with torch.no_grad():
         model.get_parameter("decoder_norm.bias").fill_(1.0)

@@ -1,4 +1,4 @@
-"""Steps one can check by hand: next-piece probabilities written down, or made from the whole prefix and a seed."""
+"""Steps that can be checked by hand: next-piece probabilities from a table, or made from the prefix and a seed."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -27,7 +27,7 @@ class Prefixes:
             assert [sentence for sentence, _ in self.rows] == [s for s in self.sentences for _ in range(width)]
 
     def grow(self, ids: list[int]) -> list[tuple[int, Prefix]]:
-        """The rows with one more piece each; the first piece, the start mark, is left out."""
+        """Return the rows with one more piece each; the first piece, the start mark, is left out."""
         if self.rows is None:
             width = len(ids) // len(self.sentences)
             self.rows = [(sentence, ()) for sentence in self.sentences for _ in range(width)]
@@ -47,7 +47,10 @@ LETTERS = {".": EOS, "a": 4, "b": 5, "c": 6}
 
 
 def step_from_table(table: Mapping[str, Mapping[str, float]]) -> Callable[[Tensor, Prefixes], Tensor]:
-    """Probabilities of the next letter after each text; "." is the end mark, and all there is after other texts."""
+    """Return a step with these probabilities of the next letter after each text.
+
+    "." is the end mark, and certain after every text that the table does not have.
+    """
 
     def logits(_: int, prefix: Prefix) -> Tensor:
         row = torch.zeros(7)
@@ -59,7 +62,7 @@ def step_from_table(table: Mapping[str, Mapping[str, float]]) -> Callable[[Tenso
 
 
 def random_logits(seed: int, vocabulary: int) -> Callable[[int, Prefix], Tensor]:
-    """Logits that depend on the sentence and on everything written so far."""
+    """Return a function for logits that depend on the sentence and on everything written so far."""
     return lambda sentence, prefix: torch.tensor(
         np.random.default_rng([seed, sentence, *prefix]).normal(scale=1.5, size=vocabulary)
     )

@@ -1,4 +1,4 @@
-"""Laws of word alignments: the formula, whose piece is whose, and links that are known."""
+"""Laws of word alignments: the formula, which word each piece belongs to, and links that are known."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -46,45 +46,45 @@ def test_the_norms_are_those_of_the_vectors_written_out():
     pattern = torch.rand(2, 3, 5, 7, dtype=torch.float64)
     v = torch.randn(2, 3, 7, 4, dtype=torch.float64)
     output = torch.randn(12, 12, dtype=torch.float64)
-    found = contribution_norms(pattern, v, output)
+    norms = contribution_norms(pattern, v, output)
     for b, t, s in ((0, 0, 0), (1, 4, 6), (0, 3, 5), (1, 2, 1)):
         vector = sum(pattern[b, h, t, s] * (output[:, 4 * h : 4 * h + 4] @ v[b, h, s]) for h in range(3))
         assert isinstance(vector, Tensor)
-        assert found[b, t, s].item() == pytest.approx(vector.norm().item(), rel=1e-12)
+        assert norms[b, t, s].item() == pytest.approx(vector.norm().item(), rel=1e-12)
 
 
 @pytest.mark.parametrize("options", [{"norm": "pre"}, {"norm": "post", "positions": "rotary"}, {"tie": "none"}])
-def test_what_comes_from_all_source_positions_is_what_cross_attention_puts_out(options: dict[str, Any]):
+def test_vectors_from_all_source_positions_add_up_to_cross_attention(options: dict[str, Any]):
     model = small_model(**options)
-    found = cross_norms(model, [SOURCES[0]], [TARGETS[0]])
-    seen = Record(["decoder.*.cross.pattern", "decoder.*.cross.v", "decoder.*.cross.output"])
+    norms = cross_norms(model, [SOURCES[0]], [TARGETS[0]])
+    record = Record(["decoder.*.cross.pattern", "decoder.*.cross.v", "decoder.*.cross.output"])
     with torch.no_grad():
-        model(torch.tensor([SOURCES[0]]), torch.tensor([[BOS, *TARGETS[0][:-1]]]), watch=seen)
+        model(torch.tensor([SOURCES[0]]), torch.tensor([[BOS, *TARGETS[0][:-1]]]), watch=record)
     for layer in range(2):
-        pattern, v, out = (seen[f"decoder.{layer}.cross.{name}"] for name in ("pattern", "v", "output"))
+        pattern, v, output = (record[f"decoder.{layer}.cross.{name}"] for name in ("pattern", "v", "output"))
         weight = model.get_parameter(f"decoder.{layer}.cross.output.weight").detach()
         vectors = sum(
             pattern[0, h, :, :, None] * (v[0, h] @ weight[:, 10 * h : 10 * h + 10].T) for h in range(model.config.heads)
         )
         assert isinstance(vectors, Tensor)
         bias = model.get_parameter(f"decoder.{layer}.cross.output.bias").detach()
-        torch.testing.assert_close(vectors.sum(dim=1) + bias, out[0])
-        torch.testing.assert_close(found[layer, 0], vectors.norm(dim=2))
+        torch.testing.assert_close(vectors.sum(dim=1) + bias, output[0])
+        torch.testing.assert_close(norms[layer, 0], vectors.norm(dim=2))
 
 
 @pytest.mark.usefixtures("both_attentions")
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_neighbours_and_padding_change_nothing(dtype: torch.dtype):
     model = small_model().to(dtype)
-    together = piece_alignments(model, SOURCES, TARGETS)
-    assert [tuple(each.shape) for each in together] == [(2, 3, 5), (2, 5, 1), (2, 1, 4)]
-    assert all(bool((each > 0).all()) for each in together)
+    batched = piece_alignments(model, SOURCES, TARGETS)
+    assert [tuple(norms.shape) for norms in batched] == [(2, 3, 5), (2, 5, 1), (2, 1, 4)]
+    assert all(bool((norms > 0).all()) for norms in batched)
     for i in range(3):
-        [alone] = piece_alignments(model, SOURCES[i : i + 1], TARGETS[i : i + 1])
-        torch.testing.assert_close(together[i], alone, rtol=1e-9 if dtype == torch.float64 else 1e-4, atol=1e-9)
+        [single] = piece_alignments(model, SOURCES[i : i + 1], TARGETS[i : i + 1])
+        torch.testing.assert_close(batched[i], single, rtol=1e-9 if dtype == torch.float64 else 1e-4, atol=1e-9)
 
 
-def test_no_padding_is_moved_from():
+def test_nothing_comes_from_padding():
     norms = cross_norms(small_model(), SOURCES, TARGETS)
     assert tuple(norms.shape) == (2, 3, 6, 6)
     assert torch.equal(norms[:, 1] > 0, torch.tensor([True, True, False, False, False, False]).expand(2, 6, 6))
@@ -105,83 +105,87 @@ def test_a_target_as_long_as_the_model_takes_is_read():
     assert bool((norms > 0).all())
 
 
-def test_a_model_in_training_is_ours_to_put_right():
+def test_a_model_in_training_fails_an_assertion():
     with pytest.raises(AssertionError):
         cross_norms(small_model().train(), SOURCES, TARGETS)
 
 
 def test_each_piece_has_the_row_that_writes_it():
-    """What is known when a piece is written are those before it: the last changes no row, the first all but its own."""
+    """A piece is written from those before it: changing the last changes no row, the first all but its own."""
     model = small_model()
-    [before] = piece_alignments(model, [SOURCES[0]], [[6, 7, 4, EOS]])
-    [last] = piece_alignments(model, [SOURCES[0]], [[6, 7, 5, EOS]])
-    [first] = piece_alignments(model, [SOURCES[0]], [[8, 7, 4, EOS]])
-    assert torch.equal(before, last)
-    assert torch.equal(before[:, 0], first[:, 0])
-    assert not torch.allclose(before[:, 1:], first[:, 1:], rtol=1e-3)
+    [unchanged] = piece_alignments(model, [SOURCES[0]], [[6, 7, 4, EOS]])
+    [last_changed] = piece_alignments(model, [SOURCES[0]], [[6, 7, 5, EOS]])
+    [first_changed] = piece_alignments(model, [SOURCES[0]], [[8, 7, 4, EOS]])
+    assert torch.equal(unchanged, last_changed)
+    assert torch.equal(unchanged[:, 0], first_changed[:, 0])
+    assert not torch.allclose(unchanged[:, 1:], first_changed[:, 1:], rtol=1e-3)
 
 
 # ---------------------------------------------------------------- links
 
 
-def one(*starts: int) -> list[AlignedWord]:
-    return [AlignedWord(range(a, b)) for a, b in pairwise(starts)]
+def words_between(*boundaries: int) -> list[AlignedWord]:
+    return [AlignedWord(range(start, stop)) for start, stop in pairwise(boundaries)]
 
 
 def test_the_links_one_can_find_by_hand():
     """Both rows look most at the first column; shares of row times column: .457 .067 over .257 .267."""
     matrix = torch.tensor([[[4.0, 1.0], [3.0, 2.0]]])
-    assert link_words(matrix, one(0, 1, 2), one(0, 1, 2)) == [(0, 0), (1, 1)]
+    assert link_words(matrix, words_between(0, 1, 2), words_between(0, 1, 2)) == [(0, 0), (1, 1)]
 
 
 def test_words_of_several_pieces_add_up_on_the_source_side_and_are_averaged_on_the_target_side():
-    """As [[3, 2], [1, 2]]: rows .6 .4 / .333 .667, columns .75 .5 / .25 .5, so .45 .2 / .083 .333."""
+    """Words have [[3, 2], [1, 2]]: rows .6 .4 / .333 .667, columns .75 .5 / .25 .5, so .45 .2 / .083 .333."""
     matrix = torch.tensor([[[1.0, 2.0, 1.0], [2.0, 1.0, 3.0], [1.0, 0.0, 2.0]]])
-    assert link_words(matrix, one(0, 2, 3), one(0, 2, 3)) == [(0, 0), (1, 1)]
+    assert link_words(matrix, words_between(0, 2, 3), words_between(0, 2, 3)) == [(0, 0), (1, 1)]
 
 
 def test_a_word_can_have_several_links():
     matrix = torch.tensor([[[5.0, 5.0, 1.0], [1.0, 1.0, 5.0]]])
-    assert link_words(matrix, one(0, 1, 2, 3), one(0, 1, 2)) == [(0, 0), (1, 0), (2, 1)]
-    assert link_words(matrix.mT, one(0, 1, 2), one(0, 1, 2, 3)) == [(0, 0), (0, 1), (1, 2)]
+    assert link_words(matrix, words_between(0, 1, 2, 3), words_between(0, 1, 2)) == [(0, 0), (1, 0), (2, 1)]
+    assert link_words(matrix.mT, words_between(0, 1, 2), words_between(0, 1, 2, 3)) == [(0, 0), (0, 1), (1, 2)]
 
 
-def test_a_layer_that_looks_everywhere_says_nothing():
+def test_a_layer_that_looks_everywhere_changes_no_link():
     sharp = torch.eye(3) + 0.01
     even = torch.full((3, 3), 100.0)
-    assert link_words(torch.stack([even, sharp, even]), one(0, 1, 2, 3), one(0, 1, 2, 3)) == [(0, 0), (1, 1), (2, 2)]
+    assert link_words(torch.stack([even, sharp, even]), words_between(0, 1, 2, 3), words_between(0, 1, 2, 3)) == [
+        (0, 0),
+        (1, 1),
+        (2, 2),
+    ]
 
 
 def test_words_that_take_or_give_nothing_have_no_link():
     matrix = torch.tensor([[[0.0, 1.0], [0.0, 0.0]]])
-    assert link_words(matrix, one(0, 1, 2), one(0, 1, 2)) == [(1, 0)]
+    assert link_words(matrix, words_between(0, 1, 2), words_between(0, 1, 2)) == [(1, 0)]
     assert link_words(
         matrix, [AlignedWord(range(0)), AlignedWord(range(1, 2))], [AlignedWord(range(1)), AlignedWord(range(1, 1))]
     ) == [(1, 0)]
-    assert link_words(matrix, [], one(0, 1, 2)) == link_words(matrix, one(0, 1, 2), []) == []
+    assert link_words(matrix, [], words_between(0, 1, 2)) == link_words(matrix, words_between(0, 1, 2), []) == []
 
 
-def test_marks_go_with_marks_and_words_with_words():
-    """Without that, the largest of each row and column would be a mark of the other kind."""
+def test_punctuation_is_linked_with_punctuation_and_words_with_words():
+    """The largest number of each row and column would link a word with punctuation."""
     matrix = torch.tensor([[[1.0, 9.0], [9.0, 1.0]]])
     word, mark = AlignedWord(range(1)), AlignedWord(range(1, 2), punctuation=True)
-    assert link_words(matrix, one(0, 1, 2), one(0, 1, 2)) == [(0, 1), (1, 0)]
+    assert link_words(matrix, words_between(0, 1, 2), words_between(0, 1, 2)) == [(0, 1), (1, 0)]
     assert link_words(matrix, [word, mark], [word, mark]) == [(0, 0), (1, 1)]
     assert link_words(matrix, [word], [mark]) == []
 
 
-def test_other_marks_change_no_link_between_words():
+def test_punctuation_changes_no_link_between_words():
     torch.manual_seed(5)
     matrix = torch.rand(2, 4, 4)
     words_only = [AlignedWord(range(i, i + 1)) for i in range(3)]
     expected = link_words(matrix[:, :3, :3], words_only, words_only)
-    last = AlignedWord(range(3, 4), punctuation=True)
-    assert link_words(matrix, [*words_only, last], [*words_only, last]) == [*expected, (3, 3)]
+    mark = AlignedWord(range(3, 4), punctuation=True)
+    assert link_words(matrix, [*words_only, mark], [*words_only, mark]) == [*expected, (3, 3)]
 
 
 @law
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 10_000))
-def test_the_best_are_those_of_every_row_and_every_column(rows: int, columns: int, seed: int):
+def test_links_are_the_maxima_of_every_row_and_every_column(rows: int, columns: int, seed: int):
     values = torch.rand(rows, columns, generator=torch.Generator().manual_seed(seed)) - 0.1
     expected = [
         (i, j)
@@ -192,7 +196,7 @@ def test_the_best_are_those_of_every_row_and_every_column(rows: int, columns: in
     assert list_links(mark_row_and_column_maxima(values)) == expected
 
 
-# ---------------------------------------------------------------- whose piece is whose
+# ---------------------------------------------------------------- which word each piece belongs to
 
 TEXT = st.lists(
     st.one_of(
@@ -219,18 +223,18 @@ def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
     return Tokenizer.train(lines, lines, config, seed=1, max_sentences=100)
 
 
-def checked(pieces: list[str], text: str, spell: Callable[[range], str]) -> None:
-    """Every word has its pieces, in order, and they spell it; pieces between words are white space."""
-    found = word_piece_ranges(pieces, text)
-    assert len(found) == len(text.split())
-    for word, its in zip(text.split(), found, strict=True):
-        assert word in spell(its)
-    for before, after in pairwise(found):
+def assert_words_have_their_pieces(pieces: list[str], text: str, spell: Callable[[range], str]) -> None:
+    """Assert that every word has pieces that spell it, in order, and that pieces between words are white space."""
+    ranges = word_piece_ranges(pieces, text)
+    assert len(ranges) == len(text.split())
+    for word, span in zip(text.split(), ranges, strict=True):
+        assert word in spell(span)
+    for before, after in pairwise(ranges):
         assert 0 <= before.start < before.stop
         assert before.stop - 1 <= after.start <= before.stop
-    owned = {i for its in found for i in its}
-    assert not found or owned >= set(range(found[-1].stop))
-    assert not spell(range(found[-1].stop if found else 0, len(pieces))).split()
+    covered = {i for span in ranges for i in span}
+    assert not ranges or covered >= set(range(ranges[-1].stop))
+    assert not spell(range(ranges[-1].stop if ranges else 0, len(pieces))).split()
 
 
 @law
@@ -239,13 +243,17 @@ def checked(pieces: list[str], text: str, spell: Callable[[range], str]) -> None
 @example(" \ufdd01 ▁▁  x")
 @example("\u3000\xa0")
 def test_every_word_of_a_text_has_the_pieces_that_spell_it(tokenizer: Tokenizer, text: str):
-    as_read = text.lower() if tokenizer.config.lowercase else text
+    normalized = text.lower() if tokenizer.config.lowercase else text
     [source], [target] = tokenizer.encode_source([text]), tokenizer.encode_target([text])
-    checked(
-        tokenizer.source_pieces(source[:-1]), as_read, lambda its: tokenizer.decode_source(source[its.start : its.stop])
+    assert_words_have_their_pieces(
+        tokenizer.source_pieces(source[:-1]),
+        normalized,
+        lambda span: tokenizer.decode_source(source[span.start : span.stop]),
     )
-    checked(
-        tokenizer.target_pieces(target[:-1]), as_read, lambda its: tokenizer.decode_target(target[its.start : its.stop])
+    assert_words_have_their_pieces(
+        tokenizer.target_pieces(target[:-1]),
+        normalized,
+        lambda span: tokenizer.decode_target(target[span.start : span.stop]),
     )
     assert len(word_piece_ranges(tokenizer.source_pieces(source[:-1]), text)) == len(text.split())
 
@@ -255,10 +263,12 @@ def test_every_word_of_a_text_has_the_pieces_that_spell_it(tokenizer: Tokenizer,
     st.lists(st.one_of(st.integers(4, 330), st.integers(4, 259), st.sampled_from([4 + 0xC2, 4 + 0xA0])), max_size=15)
 )
 @example([4 + 0xE3, 4 + 0x80, 4 + 0x80, 4 + 0xE3, 4 + 0x80, 300, 4 + 0xC0, 4 + 0xA0, 4 + 0xED, 4 + 0xA0, 4 + 0x80])
-def test_so_has_every_word_a_model_writes_even_of_bytes_that_are_no_text(tokenizer: Tokenizer, ids: list[int]):
+def test_every_word_a_model_writes_has_its_pieces_even_of_bytes_that_are_no_text(tokenizer: Tokenizer, ids: list[int]):
     ids = [i for i in ids if i < tokenizer.target_vocabulary]
     text = tokenizer.decode_target(ids)
-    checked(tokenizer.target_pieces(ids), text, lambda its: tokenizer.decode_target(ids[its.start : its.stop]))
+    assert_words_have_their_pieces(
+        tokenizer.target_pieces(ids), text, lambda span: tokenizer.decode_target(ids[span.start : span.stop])
+    )
 
 
 @pytest.mark.parametrize(
@@ -274,36 +284,36 @@ def test_so_has_every_word_a_model_writes_even_of_bytes_that_are_no_text(tokeniz
     ],
 )
 def test_pieces_that_do_not_spell_the_text_are_matched_with_it(pieces: str, text: str, expected: list[range]):
-    found = word_piece_ranges(pieces.split(" "), text)
-    assert [list(each) for each in found] == [list(each) for each in expected]
+    ranges = word_piece_ranges(pieces.split(" "), text)
+    assert [list(span) for span in ranges] == [list(span) for span in expected]
 
 
 @law
 @given(TEXT)
 @example("«No», ... (¿sí?) 5% -3 don't 50 % &")
-def test_the_letters_of_a_word_have_the_pieces_that_spell_them_and_a_mark_alone_has_its_own(
-    tokenizer: Tokenizer, text: str
-):
+def test_words_without_punctuation_have_the_pieces_of_their_letters(tokenizer: Tokenizer, text: str):
     [source] = tokenizer.encode_source([text])
     pieces = tokenizer.source_pieces(source[:-1])
-    whole, found = word_piece_ranges(pieces, text), words_without_punctuation(pieces, text)
-    assert len(found) == len(whole)
-    for word, all_of_it, bare in zip(text.split(), whole, found, strict=True):
-        assert all_of_it.start <= bare.pieces.start < bare.pieces.stop <= all_of_it.stop
-        marks = [is_punctuation(letter) for letter in word]
-        assert bare.punctuation == all(marks)
-        if bare.punctuation or not (marks[0] or marks[-1]):
-            assert bare.pieces == all_of_it
-        first, last = (0, len(word)) if all(marks) else (marks.index(False), len(word) - marks[::-1].index(False))
+    ranges, bare_words = word_piece_ranges(pieces, text), words_without_punctuation(pieces, text)
+    assert len(bare_words) == len(ranges)
+    for word, span, bare in zip(text.split(), ranges, bare_words, strict=True):
+        assert span.start <= bare.pieces.start < bare.pieces.stop <= span.stop
+        are_marks = [is_punctuation(letter) for letter in word]
+        assert bare.punctuation == all(are_marks)
+        if bare.punctuation or not (are_marks[0] or are_marks[-1]):
+            assert bare.pieces == span
+        first, last = (
+            (0, len(word)) if all(are_marks) else (are_marks.index(False), len(word) - are_marks[::-1].index(False))
+        )
         letters = word[first:last].lower() if tokenizer.config.lowercase else word[first:last]
         assert letters in tokenizer.decode_source(source[bare.pieces.start : bare.pieces.stop])
 
 
 def test_punctuation_is_taken_from_words_and_a_mark_alone_stays():
-    found = words_without_punctuation(
+    words = words_without_punctuation(
         ["▁«", "No", "»,", "▁—", "▁5", "%", ".", "▁don", "'", "t", "▁("], "«No», — 5%. don't ("
     )
-    assert found == [
+    assert words == [
         AlignedWord(range(1, 2)),
         AlignedWord(range(3, 4), punctuation=True),
         AlignedWord(range(4, 6)),
@@ -323,14 +333,16 @@ def test_sentences_are_aligned_from_end_to_end():
         ["The black\u3000cat.", "Where?", "Yes.", "The ball"],
         ["El gato negro.", "", "Sí", "La\tbola es"],
     )
-    read, written = tokenizer.encode_source(sources), tokenizer.encode_target(targets)
-    found = align_sentences(model, tokenizer, read, written, sources, targets)
-    for source, target, drawn in zip(sources, targets, found, strict=True):
-        assert drawn == sorted(set(drawn))
-        assert {j for _, j in drawn} == set(range(len(target.split())))
-        assert {i for i, _ in drawn} == (set(range(len(source.split()))) if target else set())
-    alone = [align_sentences(model, tokenizer, read[i:], written[i:], sources[i:], targets[i:])[0] for i in range(4)]
-    assert alone == found
+    source_ids, target_ids = tokenizer.encode_source(sources), tokenizer.encode_target(targets)
+    alignments = align_sentences(model, tokenizer, source_ids, target_ids, sources, targets)
+    for source, target, links in zip(sources, targets, alignments, strict=True):
+        assert links == sorted(set(links))
+        assert {j for _, j in links} == set(range(len(target.split())))
+        assert {i for i, _ in links} == (set(range(len(source.split()))) if target else set())
+    one_by_one = [
+        align_sentences(model, tokenizer, source_ids[i:], target_ids[i:], sources[i:], targets[i:])[0] for i in range(4)
+    ]
+    assert one_by_one == alignments
     assert align_sentences(model, tokenizer, [], [], [], []) == []
 
 
@@ -339,8 +351,8 @@ def test_sentences_are_aligned_from_end_to_end():
 VOCABULARY = 17
 
 
-def swapped(source: list[int]) -> list[int]:
-    """The order of places, in which each word of some kinds has changed its own with the next, of the other kinds."""
+def swapped_order(source: list[int]) -> list[int]:
+    """Return the indices in an order where each word of some kinds changed places with the next of the other kinds."""
     order, i = [], 0
     while i < len(source):
         step = 2 if source[i] < 9 and any(piece >= 9 for piece in source[i + 1 : i + 2]) else 1
@@ -349,29 +361,29 @@ def swapped(source: list[int]) -> list[int]:
     return order
 
 
-TASKS = {  # for each target piece the place of its source piece, and what becomes of the piece
+TASKS = {  # for each target piece the index of its source piece, and what becomes of that piece
     "copy": (lambda source: list(range(len(source))), lambda piece: piece),
     "reverse": (lambda source: list(range(len(source)))[::-1], lambda piece: piece),
-    "lexicon with swaps": (swapped, lambda piece: 4 + 5 * piece % 13),
+    "lexicon with swaps": (swapped_order, lambda piece: 4 + 5 * piece % 13),
 }
 
 
-def drawn(task: str, count: int, generator: torch.Generator) -> tuple[list[list[int]], list[list[int]], list[set]]:
-    """Sentences of four to seven pieces, their translations, and the links."""
-    order, word = TASKS[task]
+def draw_pairs(task: str, count: int, generator: torch.Generator) -> tuple[list[list[int]], list[list[int]], list[set]]:
+    """Draw sentences of four to seven pieces, and return them with their translations and the links."""
+    order, translate = TASKS[task]
     lengths = torch.randint(4, 8, (count,), generator=generator).tolist()
     sources = [torch.randint(4, VOCABULARY, (length,), generator=generator).tolist() for length in lengths]
-    targets = [[word(source[i]) for i in order(source)] for source in sources]
-    known = [{(i, j) for j, i in enumerate(order(source))} for source in sources]
-    return [[*source, EOS] for source in sources], [[*target, EOS] for target in targets], known
+    targets = [[translate(source[i]) for i in order(source)] for source in sources]
+    gold = [{(i, j) for j, i in enumerate(order(source))} for source in sources]
+    return [[*source, EOS] for source in sources], [[*target, EOS] for target in targets], gold
 
 
-def rows(sentences: list[list[int]]) -> Tensor:
+def pad_rows(sentences: list[list[int]]) -> Tensor:
     return torch.nn.utils.rnn.pad_sequence([torch.tensor(ids) for ids in sentences], batch_first=True)
 
 
 @pytest.mark.parametrize(("task", "norm"), [("copy", "post"), ("reverse", "pre"), ("lexicon with swaps", "post")])
-def test_what_a_tiny_model_learned_is_seen_in_its_links(task: str, norm: str):
+def test_the_links_of_a_tiny_model_show_what_it_learned(task: str, norm: str):
     torch.manual_seed(1)
     generator = torch.Generator().manual_seed(2)
     config = ModelConfig(VOCABULARY, VOCABULARY, 32, 64, 2, 1, 2, dropout=0.0, norm=norm)  # pyright: ignore[reportArgumentType]
@@ -381,33 +393,38 @@ def test_what_a_tiny_model_learned_is_seen_in_its_links(task: str, norm: str):
     for step in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = 5e-3 * min((step + 1) / 50, 1 - step / steps)
-        sources, targets, _ = drawn(task, 32, generator)
-        asked = rows(targets)
-        states = model.decode(rows([[BOS, *ids[:-1]] for ids in targets]), model.encode(rows(sources)))
-        loss = loss_sum(states.flatten(0, 1), model.output_embedding.weight, asked.flatten(), 0.1) / asked.numel()
+        sources, targets, _ = draw_pairs(task, 32, generator)
+        labels = pad_rows(targets)
+        states = model.decode(pad_rows([[BOS, *ids[:-1]] for ids in targets]), model.encode(pad_rows(sources)))
+        loss = loss_sum(states.flatten(0, 1), model.output_embedding.weight, labels.flatten(), 0.1) / labels.numel()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
 
-    sources, targets, known = drawn(task, 101, torch.Generator().manual_seed(3))
-    found = []
+    sources, targets, gold = draw_pairs(task, 101, torch.Generator().manual_seed(3))
+    links = []
     for source, target, norms in zip(sources, targets, piece_alignments(model.eval(), sources, targets), strict=True):
-        found.append(set(link_words(norms, one(*range(len(source))), one(*range(len(target))))))
-    rate = alignment_rates(found, GoldLinks(known, known)).aer
+        links.append(set(link_words(norms, words_between(*range(len(source))), words_between(*range(len(target))))))
+    rate = alignment_rates(links, GoldLinks(gold, gold)).aer
     assert rate is not None
     assert rate <= 0.05
 
 
 def error_rate(model: Path, pairs: AlignedPairs) -> float:
-    found = bundle.load_bundle(model)
-    read, written = found.tokenizer.encode_source(pairs.sources), found.tokenizer.encode_target(pairs.targets)
-    every = align_sentences(found.model, found.tokenizer, read, written, pairs.source_words, pairs.target_words)
-    rate = alignment_rates([set(each) for each in every], pairs.gold).aer
+    loaded = bundle.load_bundle(model)
+    source_ids, target_ids = (
+        loaded.tokenizer.encode_source(pairs.sources),
+        loaded.tokenizer.encode_target(pairs.targets),
+    )
+    alignments = align_sentences(
+        loaded.model, loaded.tokenizer, source_ids, target_ids, pairs.source_words, pairs.target_words
+    )
+    rate = alignment_rates([set(links) for links in alignments], pairs.gold).aer
     assert rate is not None
     return rate
 
 
-def test_the_demo_model_knows_what_it_translated():
+def test_the_demo_model_aligns_its_phrases():
     model = Path(__file__).parents[2] / "runs" / "demo" / "best"
     if not model.exists():
         pytest.skip("there is no runs/demo/best; `make demo` trains it")

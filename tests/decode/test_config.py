@@ -1,3 +1,5 @@
+"""Settings of a search: the defaults, and what is refused."""
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ def test_the_defaults_are_the_papers():
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("settings", "message"),
     [
         ({"method": "beams"}, "method is 'beams', it must be beam, greedy or sample"),
         ({"beam": 0, "n_best": 0}, "beam is 0, it must be 1 or more; n_best is 0"),
@@ -30,15 +32,17 @@ def test_the_defaults_are_the_papers():
         ({"method": ["beam"]}, "method is ..beam.., it must be beam, greedy or sample"),
     ],
 )
-def test_a_setting_that_makes_no_search_is_named(given, message):
+def test_invalid_settings_are_named(settings, message):
     with pytest.raises(ValueError, match=message):
-        SearchConfig(**given)
+        SearchConfig(**settings)
 
 
-@pytest.mark.parametrize("given", [{"beam": 0}, {"beam": -3, "n_best": 2}])
-def test_a_beam_that_is_none_is_the_only_problem(given):
-    with pytest.raises(ValueError, match=f"^invalid search settings: beam is {given['beam']}, it must be 1 or more$"):
-        SearchConfig(**given)
+@pytest.mark.parametrize("settings", [{"beam": 0}, {"beam": -3, "n_best": 2}])
+def test_an_invalid_beam_is_the_only_problem(settings):
+    with pytest.raises(
+        ValueError, match=f"^invalid search settings: beam is {settings['beam']}, it must be 1 or more$"
+    ):
+        SearchConfig(**settings)
 
 
 def test_numbers_of_numpy_are_numbers():
@@ -47,11 +51,13 @@ def test_numbers_of_numpy_are_numbers():
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"),
+    ("name", "suggestion"),
     [("num_beams", "'beam'"), ("beams", "'beam'"), ("nbest", "'n_best'"), ("topk", "'top_k'"), ("Beam", "'beam'")],
 )
-def test_an_unknown_option_comes_with_the_nearest(name, meant):
-    with pytest.raises(ValueError, match=rf"^unknown option '{name}'; did you mean {meant}\? \(known: method, beam, "):
+def test_an_unknown_option_comes_with_the_nearest(name, suggestion):
+    with pytest.raises(
+        ValueError, match=rf"^unknown option '{name}'; did you mean {suggestion}\? \(known: method, beam, "
+    ):
         SearchConfig.from_options({name: 4})
 
 

@@ -23,21 +23,21 @@ SOURCES = [[4, 7, 9, 3], [5, 3], [11, 8, 4, 12, 3]]
 LIMITS = limit(7, 11, 5)
 
 
-def together(models: list[Transformer]) -> tuple[Step, SearchState]:
-    read = pad_sentences(SOURCES, torch.device("cpu"))
-    states = [ModelState(model.encode(read)) for model in models]
+def make_ensemble(models: list[Transformer]) -> tuple[Step, SearchState]:
+    source_ids = pad_sentences(SOURCES, torch.device("cpu"))
+    states = [ModelState(model.encode(source_ids)) for model in models]
     return ensemble_step([model_step(model) for model in models]), EnsembleState(states)
 
 
-def searched(step: Step, state: SearchState, width: int) -> list[list[Hypothesis]]:
+def run_search(step: Step, state: SearchState, width: int) -> list[list[Hypothesis]]:
     with torch.inference_mode():
         if width == 1:
             return greedy_search(step, state, LIMITS, length_penalty=0.6)
         return beam_search(step, state, LIMITS, width=width, n_best=width, length_penalty=0.6)
 
 
-def same(left: list[list[Hypothesis]], right: list[list[Hypothesis]]) -> bool:
-    pairs = [(a, b) for x, y in zip(left, right, strict=True) for a, b in zip(x, y, strict=True)]
+def same_hypotheses(first: list[list[Hypothesis]], second: list[list[Hypothesis]]) -> bool:
+    pairs = [(a, b) for x, y in zip(first, second, strict=True) for a, b in zip(x, y, strict=True)]
     return all(
         (a.tokens, a.stop) == (b.tokens, b.stop) and a.log_probs == pytest.approx(b.log_probs, abs=1e-5)
         for a, b in pairs
@@ -46,52 +46,56 @@ def same(left: list[list[Hypothesis]], right: list[list[Hypothesis]]) -> bool:
 
 @pytest.mark.parametrize("width", [1, 4])
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_a_model_and_itself_translate_as_the_model(count: int, width: int):
+def test_a_model_repeated_translates_as_the_model(count: int, width: int):
     model = random_model(3, 13, 11, d_model=14)
-    step, state = together([model])
-    alone = searched(model_step(model), ModelState(model.encode(pad_sentences(SOURCES, torch.device("cpu")))), width)
-    assert same(searched(*together([model] * count), width), alone)
-    assert same(searched(step, state, width), alone)
+    step, state = make_ensemble([model])
+    expected = run_search(
+        model_step(model), ModelState(model.encode(pad_sentences(SOURCES, torch.device("cpu")))), width
+    )
+    assert same_hypotheses(run_search(*make_ensemble([model] * count), width), expected)
+    assert same_hypotheses(run_search(step, state, width), expected)
 
 
 def test_the_example_one_can_solve_by_hand():
     """(.5 + .1) / 2 = .3 for b is more than (.4 + .0) / 2 = .2 for c, and less than (.1 + .9) / 2 = .5 for a."""
-    one = step_from_table({"": {"a": 0.1, "b": 0.5, "c": 0.4}})
-    other = step_from_table({"": {"a": 0.9, "b": 0.1}})
+    first_step = step_from_table({"": {"a": 0.1, "b": 0.5, "c": 0.4}})
+    second_step = step_from_table({"": {"a": 0.9, "b": 0.1}})
     state = EnsembleState([Prefixes([0]), Prefixes([0])])
-    [found] = beam_search(ensemble_step([one, other]), state, limit(2), width=3, n_best=3, length_penalty=0.0)
-    assert [words(each.tokens) for each in found] == ["a", "b", "c"]
-    assert [exp(each.log_probs[0]) for each in found] == pytest.approx([0.5, 0.3, 0.2])
+    [hypotheses] = beam_search(
+        ensemble_step([first_step, second_step]), state, limit(2), width=3, n_best=3, length_penalty=0.0
+    )
+    assert [words(hypothesis.tokens) for hypothesis in hypotheses] == ["a", "b", "c"]
+    assert [exp(hypothesis.log_probs[0]) for hypothesis in hypotheses] == pytest.approx([0.5, 0.3, 0.2])
 
 
 def test_the_order_of_the_models_changes_nothing():
     models = [random_model(seed, 13, 11) for seed in (1, 2, 3)]
-    assert same(searched(*together(models), 4), searched(*together(models[::-1]), 4))
+    assert same_hypotheses(run_search(*make_ensemble(models), 4), run_search(*make_ensemble(models[::-1]), 4))
 
 
-def best_of_all(seeds: list[int], sentence: int, longest: int) -> tuple[list[int], float]:
-    """Every sentence of a vocabulary of seven, each piece with the mean of its probabilities."""
+def find_best_sentence(seeds: list[int], sentence: int, longest: int) -> tuple[list[int], float]:
+    """Search every sentence of a vocabulary of seven, each piece with the mean of its probabilities."""
     tables = [random_logits(seed, 7) for seed in seeds]
-    found = []
+    candidates = []
     for length in range(1, longest + 1):
         for beginning in product(range(4, 7), repeat=length - 1):
             pieces = (*beginning, EOS)
-            each = [
+            probabilities = [
                 sum(table(sentence, pieces[:i]).softmax(0)[pieces[i]].item() for table in tables) / len(tables)
                 for i in range(length)
             ]
-            found.append((sum(map(log, each)), list(beginning)))
-    log_prob, tokens = max(found)
+            candidates.append((sum(map(log, probabilities)), list(beginning)))
+    log_prob, tokens = max(candidates)
     return tokens, log_prob
 
 
 @pytest.mark.parametrize("seeds", [[1, 2], [3, 4, 5], [7, 7, 8]])
-def test_a_wide_beam_finds_what_the_models_together_think_best(seeds: list[int]):
+def test_a_wide_beam_finds_the_best_sentence_of_the_ensemble(seeds: list[int]):
     step = ensemble_step([step_from(random_logits(seed, 7)) for seed in seeds])
     state = EnsembleState([Prefixes([0, 1]) for _ in seeds])
-    found = beam_search(step, state, limit(4, 3), width=113, n_best=1, length_penalty=0.0)
-    for sentence, ([best], longest) in enumerate(zip(found, (4, 3), strict=True)):
-        tokens, log_prob = best_of_all(seeds, sentence, longest)
+    results = beam_search(step, state, limit(4, 3), width=113, n_best=1, length_penalty=0.0)
+    for sentence, ([best], longest) in enumerate(zip(results, (4, 3), strict=True)):
+        tokens, log_prob = find_best_sentence(seeds, sentence, longest)
         assert best.tokens == tokens
         assert best.log_prob == pytest.approx(log_prob)
 
@@ -102,20 +106,29 @@ def test_models_of_several_sizes_give_the_mean_of_their_probabilities():
         random_model(2, 13, 11, d_model=6, decoder_layers=1, norm="post"),
         random_model(3, 13, 11, d_model=12, positions="rotary").double(),
     ]
-    found = searched(*together(models), 4)
-    ended = [(s, h.tokens + [EOS] * (h.stop == "eos"), h) for s, some in zip(SOURCES, found, strict=True) for h in some]
+    results = run_search(*make_ensemble(models), 4)
+    ended = [
+        (s, h.tokens + [EOS] * (h.stop == "eos"), h)
+        for s, hypotheses in zip(SOURCES, results, strict=True)
+        for h in hypotheses
+    ]
     assert len(ended) == 12
     with torch.inference_mode():
-        scored = [score_targets(model, [s for s, _, _ in ended], [t for _, t, _ in ended]) for model in models]
+        scores_of_models = [
+            score_targets(model, [s for s, _, _ in ended], [t for _, t, _ in ended]) for model in models
+        ]
     for i, (_, _, hypothesis) in enumerate(ended):
-        means = [log(sum(map(exp, each)) / 3) for each in zip(*(one[i] for one in scored), strict=True)]
+        means = [
+            log(sum(map(exp, log_probs)) / 3)
+            for log_probs in zip(*(scores[i] for scores in scores_of_models), strict=True)
+        ]
         assert hypothesis.log_probs == pytest.approx(means, abs=1e-5)
-        assert mean_log_probs(scored)[i] == pytest.approx(means, abs=1e-9)
+        assert mean_log_probs(scores_of_models)[i] == pytest.approx(means, abs=1e-9)
 
 
-def test_models_that_are_each_sure_of_something_else_are_sure_of_neither():
-    sure = [torch.full((1, 7), -200.0).index_fill_(1, torch.tensor([piece]), 0.0) for piece in (4, 5)]
-    steps: list[Step] = [lambda ids, state, logits=logits: logits for logits in sure]
+def test_two_pieces_that_one_model_each_is_sure_of_have_half_the_probability():
+    sure_logits = [torch.full((1, 7), -200.0).index_fill_(1, torch.tensor([piece]), 0.0) for piece in (4, 5)]
+    steps: list[Step] = [lambda ids, state, logits=logits: logits for logits in sure_logits]
     state = EnsembleState([Prefixes([0]), Prefixes([0])])
     log_probs = ensemble_step(steps)(torch.tensor([2]), state)[0]
     assert log_probs[4:6].tolist() == pytest.approx([log(0.5)] * 2)
@@ -126,39 +139,47 @@ def test_models_that_are_each_sure_of_something_else_are_sure_of_neither():
 # ---------------------------------------------------------------- one vocabulary
 
 
-def bundle(name: str, tokenizer: Tokenizer) -> Bundle:
+def make_bundle(name: str, tokenizer: Tokenizer) -> Bundle:
     sizes = tokenizer.source_vocabulary, tokenizer.target_vocabulary
     return Bundle(random_model(1, *sizes), tokenizer, {}, Path("runs") / name)
 
 
-def learned(lines: list[str], **settings) -> Tokenizer:
+def train_tokenizer(lines: list[str], **settings) -> Tokenizer:
     config = TokenizerConfig(**{"vocabulary": 307, "joint": False, **settings})
     return Tokenizer.train(LINES, lines, config, seed=1, max_sentences=100)
 
 
-def test_the_same_tokenizer_learned_twice_is_one():
-    again = Tokenizer.train(LINES, LINES, small_tokenizer().config, seed=2, max_sentences=100)
-    require_one_vocabulary([bundle("a", small_tokenizer()), bundle("b", again)])
-    require_one_vocabulary([bundle("a", small_tokenizer())])
+def test_the_same_tokenizer_learned_twice_counts_as_one():
+    learned_again = Tokenizer.train(LINES, LINES, small_tokenizer().config, seed=2, max_sentences=100)
+    require_one_vocabulary([make_bundle("a", small_tokenizer()), make_bundle("b", learned_again)])
+    require_one_vocabulary([make_bundle("a", small_tokenizer())])
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("make_tokenizer", "problem"),
     [
-        (lambda: learned(LINES[:-1]), r"runs/odd \(target pieces\)"),
-        (lambda: learned(LINES, kind="unigram"), r"runs/odd \(source pieces, target pieces\)"),
-        (lambda: learned([line.lower() for line in LINES], lowercase=True), r"runs/odd \(.*lowercase True\)"),
+        (lambda: train_tokenizer(LINES[:-1]), r"runs/odd \(target pieces\)"),
+        (lambda: train_tokenizer(LINES, kind="unigram"), r"runs/odd \(source pieces, target pieces\)"),
+        (lambda: train_tokenizer([line.lower() for line in LINES], lowercase=True), r"runs/odd \(.*lowercase True\)"),
     ],
 )
-def test_the_directory_with_another_tokenizer_is_named(other: Callable[[], Tokenizer], said: str):
-    first = learned(LINES)
-    some = [bundle("first", first), bundle("good", learned(LINES)), bundle("odd", other())]
-    with pytest.raises(ValueError, match=rf"another than runs/first: {said}; train them on the same pairs"):
-        require_one_vocabulary(some)
+def test_the_directory_with_another_tokenizer_is_named(make_tokenizer: Callable[[], Tokenizer], problem: str):
+    tokenizer = train_tokenizer(LINES)
+    bundles = [
+        make_bundle("first", tokenizer),
+        make_bundle("good", train_tokenizer(LINES)),
+        make_bundle("odd", make_tokenizer()),
+    ]
+    with pytest.raises(ValueError, match=rf"another than runs/first: {problem}; train them on the same pairs"):
+        require_one_vocabulary(bundles)
 
 
 def test_every_directory_with_another_tokenizer_is_named():
-    other = learned(LINES, kind="unigram")
-    some = [bundle("first", learned(LINES)), bundle("odd", other), bundle("odder", other)]
+    tokenizer = train_tokenizer(LINES, kind="unigram")
+    bundles = [
+        make_bundle("first", train_tokenizer(LINES)),
+        make_bundle("odd", tokenizer),
+        make_bundle("odder", tokenizer),
+    ]
     with pytest.raises(ValueError, match=r"runs/odd \(.*\); runs/odder \("):
-        require_one_vocabulary(some)
+        require_one_vocabulary(bundles)

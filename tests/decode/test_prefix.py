@@ -12,21 +12,21 @@ from tests.decode.models import small_tokenizer
 INF = torch.inf
 
 
-def ruled(rule, written: list[list[int]], sentences: list[int]) -> torch.Tensor:
+def apply_rule(rule, tokens: list[list[int]], sentences: list[int]) -> torch.Tensor:
     log_probs = torch.arange(7.0).repeat(len(sentences), 1)
-    rule(log_probs, torch.tensor(written, dtype=torch.int64).view(len(sentences), -1), torch.tensor(sentences))
+    rule(log_probs, torch.tensor(tokens, dtype=torch.int64).view(len(sentences), -1), torch.tensor(sentences))
     return log_probs
 
 
 def test_each_row_follows_the_prefix_of_its_own_sentence():
     rule = prefix_rule([(4, 5), (), (6,)], WordEdges())
-    first = ruled(rule, [[]] * 5, [0, 0, 1, 2, 2])
+    at_start = apply_rule(rule, [[]] * 5, [0, 0, 1, 2, 2])
     for row, piece in enumerate([4, 4, None, 6, 6]):
         expected = [float(i) if piece in (i, None) else -INF for i in range(7)]
-        assert first[row].tolist() == expected
-    second = ruled(rule, [[4], [1], [6]], [0, 1, 2])
-    assert second[0].tolist() == [-INF] * 5 + [5.0, -INF]
-    assert second[1:].tolist() == [list(map(float, range(7)))] * 2
+        assert at_start[row].tolist() == expected
+    after_one_piece = apply_rule(rule, [[4], [1], [6]], [0, 1, 2])
+    assert after_one_piece[0].tolist() == [-INF] * 5 + [5.0, -INF]
+    assert after_one_piece[1:].tolist() == [list(map(float, range(7)))] * 2
 
 
 def test_what_another_rule_forbids_stays_forbidden():
@@ -37,7 +37,7 @@ def test_what_another_rule_forbids_stays_forbidden():
 
 def test_a_new_word_is_any_piece_that_starts_one():
     rule = prefix_rule([(4, NEW_WORD), (4,)], WordEdges(without_space_mark=frozenset({0, 1, 2, EOS, 5})))
-    assert ruled(rule, [[4], [4]], [0, 1]).tolist() == [[-INF] * 4 + [4.0, -INF, 6.0], list(map(float, range(7)))]
+    assert apply_rule(rule, [[4], [4]], [0, 1]).tolist() == [[-INF] * 4 + [4.0, -INF, 6.0], list(map(float, range(7)))]
 
 
 def test_an_edge_is_any_piece_that_does_not_go_on_with_the_word():
@@ -45,13 +45,15 @@ def test_an_edge_is_any_piece_that_does_not_go_on_with_the_word():
         [(4, EDGE), (4,)], WordEdges(begins_with_letter=frozenset({2, 5}), without_space_mark=frozenset({2, EOS, 5}))
     )
     expected = [0.0, 1.0, -INF, 3.0, 4.0, -INF, 6.0]
-    assert ruled(rule, [[4], [4]], [0, 1]).tolist() == [expected, list(map(float, range(7)))]
+    assert apply_rule(rule, [[4], [4]], [0, 1]).tolist() == [expected, list(map(float, range(7)))]
 
 
 def test_no_prefix_at_all_forbids_nothing():
     for prefixes in ([()], [(), ()]):
         assert (
-            ruled(prefix_rule(prefixes, WordEdges()), [[]] * len(prefixes), list(range(len(prefixes)))).isfinite().all()
+            apply_rule(prefix_rule(prefixes, WordEdges()), [[]] * len(prefixes), list(range(len(prefixes))))
+            .isfinite()
+            .all()
         )
 
 

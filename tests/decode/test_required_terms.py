@@ -7,13 +7,13 @@ import pytest
 
 from pellucid.decode.required_terms import RequiredTerms, Term, explain_no_room, pieces_needed
 from pellucid.decode.word_edges import EDGE, WordEdges
-from tests.decode.placed import placed
+from tests.decode.spans import can_place_terms
 
 A, B, C = 4, 5, 6
 
 
-def lacking(text: Sequence[int], terms: Sequence[Term], words: WordEdges | None = None) -> int:
-    required = RequiredTerms(terms, words or WordEdges())
+def count_lacking(text: Sequence[int], terms: Sequence[Term], word_edges: WordEdges | None = None) -> int:
+    required = RequiredTerms(terms, word_edges or WordEdges())
     readings, before = required.start, None
     for piece in text:
         readings, before = required.advance(readings, before, piece), piece
@@ -21,26 +21,26 @@ def lacking(text: Sequence[int], terms: Sequence[Term], words: WordEdges | None 
 
 
 @pytest.mark.parametrize(
-    ("terms", "text", "left"),
+    ("terms", "text", "expected"),
     [
         ([((A, B),)], [A, B], 0),
         ([((A, B),)], [A, A], 1),
-        ([((A, B),)], [A, C], 2),  # what was begun is lost
+        ([((A, B),)], [A, C], 2),  # a term that was begun is lost
         ([((A, A, B),)], [A, A, A, B], 0),
-        ([((A,),), ((A,),)], [A, B], 1),  # twice asked, twice there
-        ([((A, B),), ((B, C),)], [A, B, C], 1 + 1),  # places do not overlap: one of them is there
+        ([((A,),), ((A,),)], [A, B], 1),  # a term that is required twice must stand there twice
+        ([((A, B),), ((B, C),)], [A, B, C], 1 + 1),  # spans may not overlap: only one of the terms is there
         ([((A, B),), ((B, C),)], [A, B, B, C], 0),
-        ([((A, B),), ((A,),)], [A, B], 1),  # one inside the other needs a place of its own
+        ([((A, B),), ((A,),)], [A, B], 1),  # a term inside another needs a span of its own
         ([((A, B),), ((A,),)], [A, B, A], 0),
         ([((A,),), ((A, B),)], [A, B, A], 0),
         ([((A, B), (C,))], [C], 0),  # any spelling will do
-        ([((A, B), (C,))], [], 1),  # and the shortest is what must fit
+        ([((A, B), (C,))], [], 1),  # and only the shortest must fit
         ([((A, A),), ((A,),)], [A, A], 1),  # one of the two readings is complete but for the single one
         ([((A, A),), ((A,),)], [A, A, A], 0),
     ],
 )
-def test_terms_by_hand(terms, text, left):
-    assert lacking(text, terms) == left
+def test_terms_by_hand(terms, text, expected):
+    assert count_lacking(text, terms) == expected
 
 
 @pytest.mark.parametrize("seed", range(7))
@@ -53,29 +53,29 @@ def test_nothing_is_lacking_exactly_when_all_terms_can_be_placed(seed):
             for _ in range(draw.randint(0, 3))
         ]
         text = draw.choices((A, B, C), k=draw.randint(0, 8))
-        found = placed(text, terms)
-        counts[found] += 1
-        assert (lacking(text, terms) == 0) == found, (terms, text)
+        can_be_placed = can_place_terms(text, terms)
+        counts[can_be_placed] += 1
+        assert (count_lacking(text, terms) == 0) == can_be_placed, (terms, text)
     assert min(counts) > 30
 
 
 def test_no_letter_touches_the_edge_of_a_term():
     # 4 is " x", 5 is "y", 6 is ","; the term is the word "x", or "y" behind something that is no letter
-    words = WordEdges(
+    word_edges = WordEdges(
         ends_in_letter=frozenset({4, 5}), begins_with_letter=frozenset({5}), without_space_mark=frozenset({5, 6})
     )
     terms = [((EDGE, 4, EDGE), (EDGE, 5, EDGE))]
-    for text, left in (
+    for text, expected in (
         ([4], 0), ([4, 6], 0), ([4, 4], 0), ([4, 5], 1), ([6, 5], 0), ([5], 0), ([5, 5], 1), ([4, 5, 6, 5, 4], 0),
     ):  # fmt: skip
-        assert lacking(text, terms, words) == left, text
+        assert count_lacking(text, terms, word_edges) == expected, text
 
 
 def test_a_spelling_without_edges_may_be_touched():
-    words = WordEdges(
+    word_edges = WordEdges(
         ends_in_letter=frozenset({4, 5}), begins_with_letter=frozenset({5}), without_space_mark=frozenset({5, 6})
     )
-    assert lacking([4, 5, 5], [((4, 5), (5,))], words) == 0
+    assert count_lacking([4, 5, 5], [((4, 5), (5,))], word_edges) == 0
 
 
 def test_a_term_that_could_not_always_be_written_is_our_mistake():
@@ -87,9 +87,9 @@ def test_pieces_that_begin_a_term_or_go_on_with_it_are_offered():
     required = RequiredTerms([((EDGE, A, B, EDGE), (C, A)), ((B,),)], WordEdges())
     assert required.next_pieces(required.start) == {A, B, C}
     assert required.next_pieces(required.advance(required.start, None, B)) == {A, C}
-    done = required.advance(required.advance(required.advance(required.start, None, B), B, A), A, B)
-    assert required.pieces_lacking(done) == 0
-    assert required.next_pieces(required.advance(done, B, C)) == set()
+    readings = required.advance(required.advance(required.advance(required.start, None, B), B, A), A, B)
+    assert required.pieces_lacking(readings) == 0
+    assert required.next_pieces(required.advance(readings, B, C)) == set()
 
 
 def test_room_is_what_the_prefix_leaves():
@@ -105,5 +105,5 @@ def test_room_is_what_the_prefix_leaves():
 
 def test_many_equal_terms_take_no_time():
     terms = [((A, B), (A,)) for _ in range(23)] + [((B, A), (A, A, A)) for _ in range(23)]
-    assert lacking([A, B] * 200, terms) == 0
-    assert lacking([A] * 30, terms) > 0
+    assert count_lacking([A, B] * 200, terms) == 0
+    assert count_lacking([A] * 30, terms) > 0

@@ -1,3 +1,5 @@
+"""Parts that all searches share: the length penalty, rules, the largest values of a row, finished hypotheses."""
+
 import pytest
 import torch
 
@@ -34,11 +36,11 @@ def test_forbidden_ids_get_nothing_and_the_others_keep_what_they_had():
 
 
 @pytest.mark.parametrize(
-    ("given", "computed"),
+    ("logits_dtype", "expected"),
     [(torch.bfloat16, torch.float32), (torch.float32, torch.float32), (torch.float64, torch.float64)],
 )
-def test_log_probabilities_are_at_least_single_precision(given, computed):
-    assert log_probabilities(torch.zeros(1, 3, dtype=given)).dtype == computed
+def test_log_probabilities_are_at_least_single_precision(logits_dtype, expected):
+    assert log_probabilities(torch.zeros(1, 3, dtype=logits_dtype)).dtype == expected
 
 
 def test_the_largest_are_those_a_stable_sort_puts_first():
@@ -54,23 +56,23 @@ def test_the_largest_are_those_a_stable_sort_puts_first():
 
 
 @pytest.mark.parametrize("vocabulary", [64 * 23, 64 * 23 + 17, 64 * 23 - 1])
-def test_the_largest_of_long_rows_too(vocabulary):
+def test_the_largest_of_long_rows_are_those_a_stable_sort_puts_first(vocabulary):
     generator = torch.Generator().manual_seed(1)
     for values in (torch.randn(13, vocabulary, generator=generator), torch.randint(0, 999, (13, vocabulary)).float()):
         values[2, 5:] = -torch.inf
         values[3, -1] = 1e9  # behind the last whole block
         for k in (1, 2, 9):
             expected = values.sort(dim=1, descending=True, stable=True)
-            found = stable_topk(values, k)
-            possible = found[0] != -torch.inf
-            assert torch.equal(found[0], expected.values[:, :k])
-            assert torch.equal(found[1][possible], expected.indices[:, :k][possible])
+            top = stable_topk(values, k)
+            possible = top[0] != -torch.inf
+            assert torch.equal(top[0], expected.values[:, :k])
+            assert torch.equal(top[1][possible], expected.indices[:, :k][possible])
 
 
 def test_ended_hypotheses_rank_before_cut_ones_then_by_score_then_as_they_came():
     cut = Hypothesis([4], -0.1, -0.1, "length", [-0.1])
-    low, high, again = (Hypothesis([i], s, s, "eos", [s]) for i, s in ((5, -2.0), (6, -1.0), (7, -1.0)))
-    assert rank_hypotheses([cut, low, high, again]) == [high, again, low, cut]
+    low, high, tied = (Hypothesis([i], s, s, "eos", [s]) for i, s in ((5, -2.0), (6, -1.0), (7, -1.0)))
+    assert rank_hypotheses([cut, low, high, tied]) == [high, tied, low, cut]
 
 
 def test_finished_hypotheses_come_back_by_sentence():
@@ -88,11 +90,11 @@ def test_finished_hypotheses_come_back_by_sentence():
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("-inf"), float("inf")])
-def test_a_log_probability_that_is_none_is_refused(number):
+def test_a_log_probability_that_is_not_finite_is_refused(number):
     with pytest.raises(ValueError, match=r"line 3 the log-probability .*, where a finite number is expected"):
         require_finite(number, "line 3")
 
 
-def test_what_a_step_gives_nan_has_no_hypothesis():
+def test_a_step_that_gives_nan_leaves_no_hypothesis():
     step = step_from(lambda sentence, prefix: torch.full((7,), torch.nan))
     assert greedy_search(step, Prefixes([0]), limit(3), length_penalty=0.6) == [[]]

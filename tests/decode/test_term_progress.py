@@ -1,4 +1,4 @@
-"""States in tables: they say of every text what reading it piece by piece says."""
+"""The tables of term progress agree with reading a text piece by piece."""
 
 import random
 
@@ -16,10 +16,10 @@ WORDS = WordEdges(
 TERMS = [[((EDGE, 4, 5, EDGE), (EDGE, 6, EDGE)), ((4, 7),)], [], [((6,),), ((6,),)]]
 
 
-def following(progress: TermProgress, state: int, piece: int) -> int:
-    after, named, after_named = progress.advance(torch.tensor([state]), torch.tensor([[piece]]))
-    if piece in named[0]:
-        return int(after_named[0, named[0].tolist().index(piece)])
+def next_state(progress: TermProgress, state: int, piece: int) -> int:
+    after, term_pieces, after_term_pieces = progress.advance(torch.tensor([state]), torch.tensor([[piece]]))
+    if piece in term_pieces[0]:
+        return int(after_term_pieces[0, term_pieces[0].tolist().index(piece)])
     return int(after[0, 0])
 
 
@@ -27,23 +27,23 @@ def following(progress: TermProgress, state: int, piece: int) -> int:
 def test_a_state_lacks_what_the_text_lacks(number):
     progress, required = TermProgress(TERMS, WORDS, CPU), RequiredTerms(TERMS[number], WORDS)
     draw = random.Random(number)
-    seen = set()
+    counts = set()
     for _ in range(60):
         state, readings, before = int(progress.start[number]), required.start, None
         for piece in draw.choices(range(3, 10), k=9):
-            state, readings = following(progress, state, piece), required.advance(readings, before, piece)
+            state, readings = next_state(progress, state, piece), required.advance(readings, before, piece)
             before = piece
             lacking = int(progress.pieces_lacking(torch.tensor(state)))
             assert lacking == required.pieces_lacking(readings)
-            seen.add(lacking)
-    assert len(seen) == 1 + required.pieces_lacking(required.start)
+            counts.add(lacking)
+    assert len(counts) == 1 + required.pieces_lacking(required.start)
 
 
-def test_what_begins_a_term_is_named_and_rows_are_filled_up():
+def test_pieces_that_begin_a_term_are_listed_and_rows_are_padded():
     progress = TermProgress(TERMS, WORDS, CPU)
-    _, named, after = progress.advance(progress.start, torch.zeros(3, 1, dtype=torch.int64))
-    assert named.tolist() == [[4, 6], [NO_PIECE] * 2, [6, NO_PIECE]]
-    assert progress.pieces_lacking(after)[named != NO_PIECE].tolist() == [2, 2, 1]
+    _, term_pieces, after = progress.advance(progress.start, torch.zeros(3, 1, dtype=torch.int64))
+    assert term_pieces.tolist() == [[4, 6], [NO_PIECE] * 2, [6, NO_PIECE]]
+    assert progress.pieces_lacking(after)[term_pieces != NO_PIECE].tolist() == [2, 2, 1]
 
 
 def test_sentences_with_the_same_terms_share_their_states():

@@ -30,7 +30,7 @@ TERMS = Terms.from_pairs(
 )
 
 
-def asked(text: str, terms: Terms = TERMS) -> list[tuple[str, ...]]:
+def matched_targets(text: str, terms: Terms = TERMS) -> list[tuple[str, ...]]:
     return [match.targets for match in terms.matches(text)]
 
 
@@ -58,30 +58,30 @@ def asked(text: str, terms: Terms = TERMS) -> list[tuple[str, ...]]:
         ("STRASSE", [("road",)]),
     ],
 )
-def test_what_a_sentence_asks_for(text, targets):
-    assert asked(text) == targets
+def test_the_terms_of_a_sentence(text, targets):
+    assert matched_targets(text) == targets
 
 
 def test_of_overlapping_terms_of_one_length_the_first_is_taken():
-    assert asked("a b a b a", Terms.from_pairs([("a b", "1"), ("b a", "2")])) == [("1",), ("1",)]
+    assert matched_targets("a b a b a", Terms.from_pairs([("a b", "1"), ("b a", "2")])) == [("1",), ("1",)]
 
 
 def test_an_accent_is_the_same_however_it_is_written():
     for source in ("caf\u00e9", "cafe\u0301"):
         for text in ("Caf\u00e9!", "Cafe\u0301!"):
-            assert asked(text, Terms.from_pairs([(source, "Kaffeehaus")])) == [("Kaffeehaus",)]
-    assert asked("cafe\u0301", Terms.from_pairs([("cafe", "x")])) == []
+            assert matched_targets(text, Terms.from_pairs([(source, "Kaffeehaus")])) == [("Kaffeehaus",)]
+    assert matched_targets("cafe\u0301", Terms.from_pairs([("cafe", "x")])) == []
 
 
 def test_terms_are_found_where_no_spaces_are_written():
-    assert asked("我有一只狗。", Terms.from_pairs([("狗", "dog")])) == [("dog",)]
+    assert matched_targets("我有一只狗。", Terms.from_pairs([("狗", "dog")])) == [("dog",)]
 
 
 def test_a_match_says_what_stands_in_the_source():
     assert [match.source for match in TERMS.matches("A DOG in New  York")] == ["DOG", "New York"]
 
 
-def test_places_are_those_in_single_spaces_and_composed_accents():
+def test_spans_count_single_spaces_and_composed_accents():
     [match] = Terms.from_pairs([("dog", "Köter")]).matches("  The  cafe\u0301 dog.")
     assert match.span == TermSpan(9, 12)
     assert protected_span("  The  cafe\u0301 {x}.", 13, 16) == TermSpan(9, 12, protected=True)
@@ -93,7 +93,7 @@ def test_a_file_of_terms(tmp_path):
     path.write_bytes(text.encode())
     terms = Terms.read(path)
     assert terms == Terms.from_pairs([("dog", "Köter"), ("#tag", "#Schild"), ("cat", "Katze"), ("dog", "Hund")])
-    assert asked("dog #tag cat", terms) == [("Köter", "Hund"), ("#Schild",), ("Katze",)]
+    assert matched_targets("dog #tag cat", terms) == [("Köter", "Hund"), ("#Schild",), ("Katze",)]
     path.write_bytes(gzip.compress(text.encode()))
     assert Terms.read(path) == terms
 
@@ -109,8 +109,8 @@ def test_every_wrong_line_of_a_file_is_named(tmp_path):
     path.write_text("x\n" * 7, encoding="utf-8")
     with pytest.raises(ValueError, match=r"terms.tsv:5 has 1 columns[^;]+; and 2 more$"):
         Terms.read(path)
-    for nothing in ("", "# nothing\n\n"):
-        path.write_text(nothing, encoding="utf-8")
+    for empty in ("", "# nothing\n\n"):
+        path.write_text(empty, encoding="utf-8")
         with pytest.raises(ValueError, match=r"terms.tsv has no terms; expected lines of"):
             Terms.read(path)
     path.write_bytes(b"dog\tK\xf6ter\n")
@@ -126,19 +126,22 @@ def test_a_comment_in_a_third_column_is_read_over(tmp_path):
 
 def test_a_mapping_is_read_as_its_pairs_and_never_by_its_letters():
     assert Terms.from_pairs({"is": "ist", "ball": "Ball"}) == Terms.from_pairs([("is", "ist"), ("ball", "Ball")])
-    for wrong, words in (
+    for wrong, message in (
         ("is", "terms are 'is', expected a mapping"),
         (["is"], "pair 1 of the terms is 'is', expected two"),
     ):
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=message):
             Terms.from_pairs(wrong)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="pair 1 of the terms is \\('is', 5\\), expected two texts"):
         Terms.from_pairs([("is", 5)])  # pyright: ignore[reportArgumentType]
 
 
 def test_terms_of_a_request_go_before_those_of_the_server():
-    own, asked = Terms.from_pairs([("dog", "Hund"), ("cat", "Katze")]), Terms.from_pairs({"dog": "Köter"})
-    assert own.with_others(asked) == Terms.from_pairs([("dog", "Köter"), ("cat", "Katze")])
+    server_terms, request_terms = (
+        Terms.from_pairs([("dog", "Hund"), ("cat", "Katze")]),
+        Terms.from_pairs({"dog": "Köter"}),
+    )
+    assert server_terms.with_others(request_terms) == Terms.from_pairs([("dog", "Köter"), ("cat", "Katze")])
 
 
 def test_pairs_with_an_empty_side_are_named():
@@ -147,38 +150,38 @@ def test_pairs_with_an_empty_side_are_named():
 
 
 def test_no_terms_ask_for_nothing():
-    assert asked("A dog.", Terms.from_pairs([])) == []
+    assert matched_targets("A dog.", Terms.from_pairs([])) == []
 
 
 def test_a_sentence_asks_for_its_targets_in_pieces():
     tokenizer = small_tokenizer()
     bola, casa, gato = (term_spellings(tokenizer, text, capital=True) for text in ("bola", "casa", "gato"))
     terms = Terms.from_pairs([("ball", "bola"), ("house", "casa"), ("cat", "gato"), ("cat", "casa")])
-    found = [match.pieces(tokenizer) for match in terms.matches("The house, the ball, the house. A cat.")]
-    assert found == [casa, bola, casa, (*gato, *casa)]
+    spellings = [match.pieces(tokenizer) for match in terms.matches("The house, the ball, the house. A cat.")]
+    assert spellings == [casa, bola, casa, (*gato, *casa)]
 
 
 def test_targets_without_pieces_are_named(monkeypatch):
     tokenizer = small_tokenizer()
     TERMS.refuse_unwritable(tokenizer)
-    whole = Tokenizer.encode_target
+    encode = Tokenizer.encode_target
 
-    def unknown(self: Tokenizer, lines: list[str]) -> list[list[int]]:
-        return [[UNK, EOS] if "ö" in line else ids for line, ids in zip(lines, whole(self, lines), strict=True)]
+    def encode_with_unknown(self: Tokenizer, lines: list[str]) -> list[list[int]]:
+        return [[UNK, EOS] if "ö" in line else ids for line, ids in zip(lines, encode(self, lines), strict=True)]
 
-    monkeypatch.setattr(Tokenizer, "encode_target", unknown)
-    shown = Tokenizer.decode_target  # of an imported tokenizer it is a text that may be asked for
-    monkeypatch.setattr(Tokenizer, "decode_target", lambda self, ids: "Köter" if UNK in ids else shown(self, ids))
+    monkeypatch.setattr(Tokenizer, "encode_target", encode_with_unknown)
+    decode = Tokenizer.decode_target  # of an imported tokenizer it is a text that may be asked for
+    monkeypatch.setattr(Tokenizer, "decode_target", lambda self, ids: "Köter" if UNK in ids else decode(self, ids))
     with pytest.raises(ValueError, match=r"^the term 'Köter' cannot be written by this model$"):
         TERMS.refuse_unwritable(tokenizer)
 
 
 TEXT = st.lists(st.sampled_from(["la", "bola", "{", "}", "x", "1", ".", "é", "犬", "(", "a", " b"]), min_size=1)
-around = st.lists(st.integers(4, 306), max_size=4)
+NEIGHBOURS = st.lists(st.integers(4, 306), max_size=4)
 
 
 @settings(derandomize=True, deadline=None, max_examples=300)
-@given(TEXT.map("".join).map(str.strip), around, around)
+@given(TEXT.map("".join).map(str.strip), NEIGHBOURS, NEIGHBOURS)
 def test_whatever_stands_around_a_spelling_the_text_has_the_term(text, before, after):
     tokenizer = small_tokenizer()
     for spelling in term_spellings(tokenizer, text, touching=True):
@@ -197,19 +200,19 @@ def test_a_term_is_spelled_with_a_word_start_and_without():
 def test_a_term_has_edges_unless_it_may_be_touched():
     tokenizer = small_tokenizer()
     edged = term_spellings(tokenizer, "{x}")
-    assert all(each[0] == each[-1] == EDGE for each in edged)
-    assert tuple(each[1:-1] for each in edged) == term_spellings(tokenizer, "{x}", touching=True)
+    assert all(spelling[0] == spelling[-1] == EDGE for spelling in edged)
+    assert tuple(spelling[1:-1] for spelling in edged) == term_spellings(tokenizer, "{x}", touching=True)
 
 
 def test_small_letters_may_be_capital_at_the_start():
     tokenizer = small_tokenizer()
-    texts = lambda text: {tokenizer.decode_target(each[1:-1]) for each in term_spellings(tokenizer, text, capital=True)}  # noqa: E731
+    texts = lambda text: {tokenizer.decode_target(ids[1:-1]) for ids in term_spellings(tokenizer, text, capital=True)}  # noqa: E731
     assert texts("bola azul") == {"bola azul", "Bola azul"}
     for fixed in ("Bola", "https://a.b", "{x}", "x1", "1"):
         assert texts(fixed) == {fixed}
 
 
-def test_a_capital_is_never_what_the_search_insists_on():
+def test_the_shortest_spelling_adds_no_capital():
     lines = ["Q Q Q Q Qx Qx Qx"] * 3 + LINES
     tokenizer = Tokenizer.train(lines, lines, TokenizerConfig(vocabulary=320), seed=1, max_sentences=100)
     for text in ("qx", "la"):
@@ -218,16 +221,16 @@ def test_a_capital_is_never_what_the_search_insists_on():
 
 
 @cache
-def lower() -> Tokenizer:
+def lowercase_tokenizer() -> Tokenizer:
     config = TokenizerConfig(vocabulary=300, lowercase=True)
     return Tokenizer.train(LINES, LINES, config, seed=1, max_sentences=100)
 
 
 def test_a_tokenizer_without_capitals_writes_terms_in_small_letters():
-    assert lower().decode_target(term_spellings(lower(), "La Bola")[0][1:-1]) == "la bola"
+    assert lowercase_tokenizer().decode_target(term_spellings(lowercase_tokenizer(), "La Bola")[0][1:-1]) == "la bola"
 
 
 @pytest.mark.parametrize("text", ["a\nb", "a  b", " a", "a ", "", " "])
-def test_what_no_pieces_write_is_refused(text):
+def test_a_term_that_no_pieces_write_is_refused(text):
     with pytest.raises(ValueError, match=re.escape(f"the term {text!r} cannot be written by this model")):
         term_spellings(small_tokenizer(), text)

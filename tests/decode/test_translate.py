@@ -1,3 +1,5 @@
+"""Translating lines: batches, splitting, alternatives, draws, progress, scores and refusals."""
+
 import dataclasses
 import math
 
@@ -22,31 +24,31 @@ def translator():
 
 @pytest.mark.article("A31", "B4")
 def test_a_translation_says_what_was_written_and_why_it_stopped(translator):
-    for line, found in zip(LINES, translator.translate(LINES, SHORT), strict=True):
+    for line, translation in zip(LINES, translator.translate(LINES, SHORT), strict=True):
         [source] = translator.tokenizer.encode_source([line])
-        assert found.source_pieces == translator.tokenizer.source_pieces(source)
-        assert len(found.pieces) == len(found.piece_log_probs) <= len(source) - 1 + 5
-        assert found.log_prob == pytest.approx(sum(found.piece_log_probs))
-        assert found.score == pytest.approx(found.log_prob / ((5 + len(found.pieces)) / 6) ** 0.6)
-        assert found.stop == ("eos" if found.pieces[-1] == "</s>" else "length")
-        assert found.alternatives == []
+        assert translation.source_pieces == translator.tokenizer.source_pieces(source)
+        assert len(translation.pieces) == len(translation.piece_log_probs) <= len(source) - 1 + 5
+        assert translation.log_prob == pytest.approx(sum(translation.piece_log_probs))
+        assert translation.score == pytest.approx(translation.log_prob / ((5 + len(translation.pieces)) / 6) ** 0.6)
+        assert translation.stop == ("eos" if translation.pieces[-1] == "</s>" else "length")
+        assert translation.alternatives == []
 
 
 def test_a_translation_that_is_cut_has_all_the_pieces_it_may_have(translator):
-    found = translator.translate(LINES, dataclasses.replace(SHORT, method="greedy"))
-    cut = [(line, t) for line, t in zip(LINES, found, strict=True) if t.stop == "length"]
+    translations = translator.translate(LINES, dataclasses.replace(SHORT, method="greedy"))
+    cut = [(line, t) for line, t in zip(LINES, translations, strict=True) if t.stop == "length"]
     assert cut
     for line, translation in cut:
         assert len(translation.pieces) == len(translator.tokenizer.encode_source([line])[0]) - 1 + 5
 
 
 def test_alternatives_are_the_others_best_first(translator):
-    for found in translator.translate(LINES, dataclasses.replace(SHORT, n_best=3)):
-        assert len(found.alternatives) == 2
-        some = [found, *found.alternatives]
-        assert some == sorted(some, key=lambda t: (t.stop != "eos", -t.score))
-        assert len({tuple(t.pieces) for t in some}) == 3
-        assert all(other.alternatives == [] for other in found.alternatives)
+    for translation in translator.translate(LINES, dataclasses.replace(SHORT, n_best=3)):
+        assert len(translation.alternatives) == 2
+        candidates = [translation, *translation.alternatives]
+        assert candidates == sorted(candidates, key=lambda t: (t.stop != "eos", -t.score))
+        assert len({tuple(t.pieces) for t in candidates}) == 3
+        assert all(alternative.alternatives == [] for alternative in translation.alternatives)
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t \u00a0", "\u2028"])
@@ -57,21 +59,23 @@ def test_a_blank_line_stays_as_it_is(translator, blank):
 
 
 def test_equal_lines_are_searched_once_and_drawn_each_time(translator, monkeypatch):
-    lines, asked, done = ["Yes.", "The ball.", "Yes.", "", "Yes."], [], []
+    lines, numbers, counts = ["Yes.", "The ball.", "Yes.", "", "Yes."], [], []
     search_all = translator.engine.search_all
 
-    def counting(batches, config):
-        asked.extend(request.number for batch in batches for request in batch)
+    def record_numbers(batches, config):
+        numbers.extend(request.number for batch in batches for request in batch)
         return search_all(batches, config)
 
-    monkeypatch.setattr(translator.engine, "search_all", counting)
-    found = translator.translate(lines, SHORT, done.append)
-    assert sorted(asked) == [1, 2]
-    assert done == [2, 3, 4, 5]
-    assert [each.text for each in found] == [translator.translate([line], SHORT)[0].text for line in lines]
-    asked.clear()
+    monkeypatch.setattr(translator.engine, "search_all", record_numbers)
+    translations = translator.translate(lines, SHORT, counts.append)
+    assert sorted(numbers) == [1, 2]
+    assert counts == [2, 3, 4, 5]
+    assert [translation.text for translation in translations] == [
+        translator.translate([line], SHORT)[0].text for line in lines
+    ]
+    numbers.clear()
     translator.translate(lines, SearchConfig(method="sample", max_extra=5))
-    assert sorted(asked) == [1, 2, 3, 5]
+    assert sorted(numbers) == [1, 2, 3, 5]
 
 
 def test_no_lines_give_no_translations(translator):
@@ -94,8 +98,8 @@ def test_the_model_never_ends_a_line(translator):
         assert not any(
             "\n" in t.text for t in Translator(model, tokenizer).translate(["The ball.", "Is blue."], config)
         )
-    [found] = translator.translate(["The ball.\n\nIs blue."], SHORT)
-    assert found.text.count("\n") == 2  # those of a caller stay where they are
+    [translation] = translator.translate(["The ball.\n\nIs blue."], SHORT)
+    assert translation.text.count("\n") == 2  # those of a caller stay where they are
 
 
 def test_a_seed_draws_the_same_again_and_another_draws_others(translator):
@@ -108,30 +112,30 @@ def test_a_seed_draws_the_same_again_and_another_draws_others(translator):
 
 
 def test_progress_counts_the_lines_that_are_done(translator):
-    seen = []
-    translator.translate([*LINES, ""], dataclasses.replace(SHORT, batch=3), progress=seen.append)
-    assert seen == [2, 3, 4, 5, 6, 7, 8]  # the blank one is done from the start
+    counts = []
+    translator.translate([*LINES, ""], dataclasses.replace(SHORT, batch=3), progress=counts.append)
+    assert counts == [2, 3, 4, 5, 6, 7, 8]  # the blank one is done from the start
 
 
 def test_a_stream_is_read_no_further_than_it_must_be(translator):
-    read = []
+    lines_read = []
 
-    def lines():
+    def yield_lines():
         for line in LINES * 3:
-            read.append(line)
+            lines_read.append(line)
             yield line
 
-    stream = translator.translate_stream(lines(), SHORT, block=5)
+    stream = translator.translate_stream(yield_lines(), SHORT, block=5)
     next(stream)
-    assert len(read) == 5
+    assert len(lines_read) == 5
     assert len(list(stream)) == 20
 
 
 def test_lines_the_model_cannot_take_are_named_before_anything_is_translated(translator):
-    long, seen, refuse = "a b " * 97, [], dataclasses.replace(SHORT, too_long="refuse")
+    long, counts, refuse = "a b " * 97, [], dataclasses.replace(SHORT, too_long="refuse")
     with pytest.raises(ValueError, match=r"source: .* takes 97 pieces a line, line 2 has \d+, line 3 has \d+; split"):
-        translator.translate(["Yes.", long, long], refuse, progress=seen.append)
-    assert seen == []
+        translator.translate(["Yes.", long, long], refuse, progress=counts.append)
+    assert counts == []
     with pytest.raises(ValueError, match="line 7 has"):
         list(translator.translate_stream(["Yes."] * 6 + [long], refuse, block=5))
     with pytest.raises(ValueError, match=r"line 5 has \d+, and 2 more lines are too long; split"):
@@ -140,15 +144,17 @@ def test_lines_the_model_cannot_take_are_named_before_anything_is_translated(tra
         translator.score(["Yes.", "Yes."], ["Sí.", long], batch=2)
 
 
-def test_or_else_they_are_split_at_sentence_ends_and_say_so(translator):
+def test_long_lines_are_split_at_sentence_ends_with_a_note(translator):
     sentences = [f"{word} is the house?" * 3 for word in ("Where", "There", "That", "This", "What")]
-    [found] = translator.translate(["  ".join(sentences) + " 😀"], SHORT)
-    assert found.notes == ("split into 3 parts",)
-    assert found.text.endswith(" 😀")
-    assert found.pieces.count("</s>") == 3 * (found.stop == "eos") or found.stop == "length"
-    parts = ["  ".join(sentences[:2]), "  ".join(sentences[2:4]), sentences[4]]
-    assert found.text == "  ".join(each.text for each in translator.translate(parts, SHORT)) + " 😀"
-    assert found.log_prob == pytest.approx(sum(each.log_prob for each in translator.translate(parts, SHORT)))
+    [translation] = translator.translate(["  ".join(sentences) + " 😀"], SHORT)
+    assert translation.notes == ("split into 3 parts",)
+    assert translation.text.endswith(" 😀")
+    assert translation.pieces.count("</s>") == 3 * (translation.stop == "eos") or translation.stop == "length"
+    segments = ["  ".join(sentences[:2]), "  ".join(sentences[2:4]), sentences[4]]
+    assert translation.text == "  ".join(segment.text for segment in translator.translate(segments, SHORT)) + " 😀"
+    assert translation.log_prob == pytest.approx(
+        sum(segment.log_prob for segment in translator.translate(segments, SHORT))
+    )
 
 
 @pytest.mark.article("B15", "X17")
@@ -167,23 +173,23 @@ def test_a_line_as_long_as_the_model_takes_is_translated(translator):
     line = "x" + "☃" * 31  # three bytes each
     [ids] = translator.tokenizer.encode_source([line])
     assert 93 < len(ids) <= 97
-    [found] = translator.translate([line], SearchConfig(beam=2))
-    assert len(found.pieces) <= 97
+    [translation] = translator.translate([line], SearchConfig(beam=2))
+    assert len(translation.pieces) <= 97
 
 
 def test_scores_are_the_models_log_probabilities(translator):
     sources, targets = LINES[0::2], [*LINES[1::2], ""]
     for batch in (1, 2, 64):
         for source, target, score in zip(sources, targets, translator.score(sources, targets, batch), strict=True):
-            [read], [written] = (
+            [source_ids], [target_ids] = (
                 translator.tokenizer.encode_source([source]),
                 translator.tokenizer.encode_target([target]),
             )
-            logits = translator.models[0](torch.tensor([read]), torch.tensor([[BOS, *written[:-1]]]))[0]
-            expected = logits.log_softmax(1)[torch.arange(len(written)), written]
+            logits = translator.models[0](torch.tensor([source_ids]), torch.tensor([[BOS, *target_ids[:-1]]]))[0]
+            expected = logits.log_softmax(1)[torch.arange(len(target_ids)), target_ids]
             assert score.per_piece == pytest.approx(expected.tolist(), abs=1e-4)
             assert score.log_prob == pytest.approx(sum(score.per_piece))
-            assert score.pieces == translator.tokenizer.target_pieces(written)
+            assert score.pieces == translator.tokenizer.target_pieces(target_ids)
     assert translator.score(["Yes."], [""], batch=1)[0].pieces == ["</s>"]
 
 
@@ -207,8 +213,8 @@ def test_a_damaged_model_is_refused_not_believed():
         translator.score(["Yes."], ["Sí."], batch=1)
 
 
-def spoiled_by(translator: Translator, piece: str) -> Translator:
-    """As a model that computes no number for a source with this piece, but does for all others."""
+def translator_spoiled_by(translator: Translator, piece: str) -> Translator:
+    """Return a translator whose model computes no number for a source with this piece, but does for all others."""
     tokenizer = translator.tokenizer
     model = random_model(5, tokenizer.source_vocabulary, tokenizer.target_vocabulary)
     with torch.no_grad():
@@ -217,41 +223,41 @@ def spoiled_by(translator: Translator, piece: str) -> Translator:
 
 
 @pytest.mark.parametrize("method", ["beam", "greedy", "sample"])
-def test_a_line_that_gets_no_probability_stays_as_it_is_and_spoils_no_other(translator, method):
+def test_a_line_that_gets_no_probability_stays_as_it_is_and_spoils_no_other_line(translator, method):
     config = dataclasses.replace(SHORT, method=method, n_best=1)
     lines = ["The ball is blue.", "It costs \\ 3.", "Yes."]
     [piece] = {*translator.tokenizer.source_pieces(translator.tokenizer.encode_source(["\\"])[0])} - {"▁", "</s>"}
-    heard: list[int] = []
-    one, odd, other = spoiled_by(translator, piece).translate(lines, config, heard.append)
-    assert (odd.text, odd.stop, odd.notes) == (
+    counts: list[int] = []
+    first, failed, last = translator_spoiled_by(translator, piece).translate(lines, config, counts.append)
+    assert (failed.text, failed.stop, failed.notes) == (
         lines[1],
         "failed",
         ("the model gives no translation of it a probability",),
     )
-    whole = translator.translate(lines, config)
-    assert [one.text, other.text] == [whole[0].text, whole[2].text]
-    assert heard == [1, 2, 3]
+    expected = translator.translate(lines, config)
+    assert [first.text, last.text] == [expected[0].text, expected[2].text]
+    assert counts == [1, 2, 3]
     with pytest.raises(ValueError, match="the model gives line 2 the log-probability nan, where a finite number is"):
-        spoiled_by(translator, piece).score(lines, lines, batch=0)
+        translator_spoiled_by(translator, piece).score(lines, lines, batch=0)
 
 
 def test_terms_without_room_leave_their_line_as_it_is_and_the_others_are_translated(translator):
     terms = Terms.from_pairs([("ball", "bola y bola y bola y bola y bola y bola y bola y bola y bola")])
     config = dataclasses.replace(SHORT, max_extra=3)
     lines = ["Yes.", "The ball.", "Where is the house?"]
-    heard: list[int] = []
-    one, odd, other = translator.translate(lines, config, heard.append, terms=terms)
-    assert (odd.text, odd.stop) == ("The ball.", "failed")
-    assert "its 1 terms take" in odd.notes[0]
-    assert [one, other] == translator.translate([lines[0], lines[2]], config)
-    assert sorted(heard) == [1, 2, 3]
+    counts: list[int] = []
+    first, failed, last = translator.translate(lines, config, counts.append, terms=terms)
+    assert (failed.text, failed.stop) == ("The ball.", "failed")
+    assert "its 1 terms take" in failed.notes[0]
+    assert [first, last] == translator.translate([lines[0], lines[2]], config)
+    assert sorted(counts) == [1, 2, 3]
 
 
 def test_a_model_in_training_translates_without_dropout_and_trains_on(translator):
     tokenizer = small_tokenizer()
     model = random_model(5, tokenizer.source_vocabulary, tokenizer.target_vocabulary, dropout=0.5).train()
-    found = Translator(model, tokenizer).translate(LINES, SHORT)
-    assert found == translator.translate(LINES, SHORT)
+    translations = Translator(model, tokenizer).translate(LINES, SHORT)
+    assert translations == translator.translate(LINES, SHORT)
     assert model.training
     assert all(module.training for module in model.modules())
     with pytest.raises(ValueError, match="split them"):
@@ -262,15 +268,15 @@ def test_a_model_in_training_translates_without_dropout_and_trains_on(translator
 def test_batches_hold_what_they_may_and_lose_nothing():
     lengths = {i: 1 + i * 7 % 13 for i in range(29)}
     for sentences, tokens in ((1, 100), (3, 17), (64, 1), (64, 10**6)):
-        made = list(batch_by_length(lengths, sentences, tokens))
-        assert sorted(i for some in made for i in some) == list(range(29))
-        for some in made:
-            assert len(some) <= sentences
-            assert len(some) == 1 or len(some) * max(lengths[i] for i in some) <= tokens
+        batches = list(batch_by_length(lengths, sentences, tokens))
+        assert sorted(i for batch in batches for i in batch) == list(range(29))
+        for batch in batches:
+            assert len(batch) <= sentences
+            assert len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= tokens
 
 
-def test_the_end_mark_may_be_all_there_is():
+def test_a_translation_may_be_only_the_end_mark():
     tokenizer = small_tokenizer()
     model = model_that_writes(EOS, tokenizer.source_vocabulary, tokenizer.target_vocabulary)
-    [found] = Translator(model, tokenizer).translate(["Yes."], SHORT)
-    assert (found.text, found.stop, found.pieces) == ("", "eos", ["</s>"])
+    [translation] = Translator(model, tokenizer).translate(["Yes."], SHORT)
+    assert (translation.text, translation.stop, translation.pieces) == ("", "eos", ["</s>"])

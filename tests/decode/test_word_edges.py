@@ -1,4 +1,4 @@
-"""Where words begin and go on, between the pieces of a real vocabulary."""
+"""Edges of words: where words begin and go on, between the pieces of a real vocabulary."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.decode.models import small_tokenizer
 
 
 @pytest.mark.parametrize(
-    ("text", "places"),
+    ("text", "positions"),
     [
         ("", [0]),
         ("dog", [0, 3]),
@@ -18,8 +18,8 @@ from tests.decode.models import small_tokenizer
         ("犬です", [0, 1, 2, 3]),  # no spaces between words, so a word may end anywhere
     ],
 )
-def test_edges_are_the_places_that_are_not_inside_a_word(text, places):
-    assert edge_positions(text) == places
+def test_edges_are_the_positions_that_are_not_inside_a_word(text, positions):
+    assert edge_positions(text) == positions
 
 
 def test_only_letters_and_digits_join():
@@ -27,7 +27,7 @@ def test_only_letters_and_digits_join():
     assert not any(map(joins_word, " .,-'\"{(▁犬アไ😀"))
 
 
-def test_pieces_of_a_vocabulary_are_told_apart():
+def test_pieces_of_a_vocabulary_are_classified():
     tokenizer = small_tokenizer()
     words = WordEdges.from_tokenizer(tokenizer)
     [ids] = tokenizer.encode_target(["blue."])

@@ -17,7 +17,7 @@ from pellucid.trace.edits import Silence, attention_names
 from tests.decode.models import small_tokenizer
 from tests.inspect.studied import SOURCES, TARGETS, small_pairs
 from tests.model.models import EVERY_OPTION, every_option, sentences, small_model
-from tests.trace.traced import model_of, small_traced
+from tests.trace.traced import make_model, small_traced
 
 SOME = [
     Head("encoder.0.self", 1),
@@ -151,7 +151,7 @@ def test_every_step_of_a_search_is_that_of_the_whole_model(norm, positions):
 def test_a_trace_of_it_is_a_trace_and_its_checks_pass(tmp_path):
     whole = small_traced(double=True)
     out = [Head("decoder.0.self", n) for n in range(3)] + [Head("decoder.1.cross", 1), Head("encoder.0.self", 0)]
-    smaller = model_of(remove_heads(whole.bundle.model, out))
+    smaller = make_model(remove_heads(whole.bundle.model, out))
     trace = smaller.trace("The ball is blue.", beam=3)
     assert all(check.passed for check in trace.checks()), [each for each in trace.checks() if not each.passed]
     edits = [Silence(head.attention, head.number) for head in out]

@@ -1,4 +1,4 @@
-"""A model that int8 ruins in one place only."""
+"""A model that int8 ruins in one sublayer only."""
 
 import torch
 
@@ -6,7 +6,7 @@ from pellucid.model import Transformer
 
 
 def with_an_outlier(model: Transformer, ffn: str) -> Transformer:
-    """One huge weight in every row of the feed-forward's outer matrix; what it is multiplied with is always zero.
+    """Set a huge weight in every row of the feed-forward's outer matrix; what it is multiplied with is always zero.
 
     In float32 the model computes what it computed before. In int8 a row's steps are as wide as its largest weight
     asks for, and all the others become zero.

@@ -31,8 +31,8 @@ quiet = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
 
 
 @cache
-def sentencepiece(side: str, size: int = 71) -> bytes:
-    """As the models of OPUS-MT: unigram pieces, text normalised by nmt_nfkc, no bytes."""
+def train_sentencepiece(side: str, size: int = 71) -> bytes:
+    """Train a model like those of OPUS-MT: unigram pieces, text normalised by nmt_nfkc, no bytes."""
     lines = {"source": SOURCES, "target": TARGETS, "joint": SOURCES + TARGETS}[side]
     model = io.BytesIO()
     SentencePieceTrainer.train(
@@ -47,16 +47,16 @@ def sentencepiece(side: str, size: int = 71) -> bytes:
     return model.getvalue()
 
 
-def pieces(*models: bytes) -> dict[str, int]:
-    """Marian's numbers: end and unknown first, padding last; every seventh piece of the models is not among them."""
+def marian_vocabulary(*models: bytes) -> dict[str, int]:
+    """Return Marian's ids: end and unknown first, padding last; every seventh piece of the models is left out."""
     sides = [SentencePieceProcessor(model_proto=model) for model in models]
     names = dict.fromkeys(side.id_to_piece(i) for side in sides for i in range(3, side.vocab_size()))
-    known = [name for number, name in enumerate(names) if number % 7]
-    return {name: i for i, name in enumerate(["</s>", "<unk>", *known, ">>spa<<", "<pad>"])}
+    included = [name for number, name in enumerate(names) if number % 7]
+    return {name: i for i, name in enumerate(["</s>", "<unk>", *included, ">>spa<<", "<pad>"])}
 
 
-def written(
-    place: Path,
+def write_marian_model(
+    directory: Path,
     kind: str = "marian",
     seed: int = 1,
     separate: bool = False,
@@ -64,31 +64,33 @@ def written(
     end: float = 0.0,
     **settings: Any,
 ) -> Path:
-    """A directory as transformers would fill it; `noise` is on every weight, and `end` the bias of the end mark."""
-    place.mkdir(parents=True)
-    source, target = sentencepiece("source", 61), sentencepiece("target", 71)
-    vocabularies = [pieces(source), pieces(target)] if separate else [pieces(source, target)] * 2
-    (place / "source.spm").write_bytes(source)
-    (place / "target.spm").write_bytes(target)
-    write(place / "vocab.json", vocabularies[0])
+    """Write a directory as transformers would, `noise` on every weight, and `end` the bias of the end mark."""
+    directory.mkdir(parents=True)
+    source, target = train_sentencepiece("source", 61), train_sentencepiece("target", 71)
+    vocabularies = (
+        [marian_vocabulary(source), marian_vocabulary(target)] if separate else [marian_vocabulary(source, target)] * 2
+    )
+    (directory / "source.spm").write_bytes(source)
+    (directory / "target.spm").write_bytes(target)
+    write_json(directory / "vocab.json", vocabularies[0])
     if separate:
-        write(place / "target_vocab.json", vocabularies[1])
-    write(place / "tokenizer_config.json", {"tokenizer_class": "MarianTokenizer", "separate_vocabs": separate})
-    made = model(kind, seed, vocabularies, settings)
+        write_json(directory / "target_vocab.json", vocabularies[1])
+    write_json(directory / "tokenizer_config.json", {"tokenizer_class": "MarianTokenizer", "separate_vocabs": separate})
+    transformer = make_model(kind, seed, vocabularies, settings)
     with torch.no_grad():
-        for name, parameter in made.named_parameters():
+        for name, parameter in transformer.named_parameters():
             if "embed_positions" not in name:
                 parameter.add_(torch.randn_like(parameter), alpha=noise)
-        made.final_logits_bias.normal_()
-        made.final_logits_bias[0, 0] = end
-        for side, vocabulary in zip((made.model.encoder, made.model.decoder), vocabularies, strict=True):
+        transformer.final_logits_bias.normal_()
+        transformer.final_logits_bias[0, 0] = end
+        for side, vocabulary in zip((transformer.model.encoder, transformer.model.decoder), vocabularies, strict=True):
             side.embed_tokens.weight[vocabulary["<pad>"]] = 0.0
-    made.save_pretrained(place)
-    return place
+    transformer.save_pretrained(directory)
+    return directory
 
 
-def model(kind: str, seed: int, vocabularies: list[dict[str, int]], settings: dict[str, Any]) -> Any:
-    """A model of transformers, as it begins."""
+def make_model(kind: str, seed: int, vocabularies: list[dict[str, int]], settings: dict[str, Any]) -> Any:
+    """Return an untrained model of transformers."""
     sizes: dict[str, Any] = {"d_model": 14, "encoder_layers": 2, "decoder_layers": 3, "max_position_embeddings": 61}
     sizes |= {f"{side}_ffn_dim": 11 for side in ("encoder", "decoder")}
     sizes |= {f"{side}_attention_heads": 2 for side in ("encoder", "decoder")}
@@ -102,24 +104,26 @@ def model(kind: str, seed: int, vocabularies: list[dict[str, int]], settings: di
     return getattr(transformers, CLASSES[kind])(config).eval()
 
 
-def write(place: Path, table: Any) -> None:
-    place.write_text(json.dumps(table, ensure_ascii=False), encoding="utf-8")
+def write_json(path: Path, table: Any) -> None:
+    path.write_text(json.dumps(table, ensure_ascii=False), encoding="utf-8")
 
 
-def changed(place: Path, **changes: Any) -> None:
-    """Other values in config.json; None takes a key out."""
-    config = json.loads((place / "config.json").read_text(encoding="utf-8"))
-    write(place / "config.json", {key: value for key, value in {**config, **changes}.items() if value is not None})
+def change_config(directory: Path, **changes: Any) -> None:
+    """Change values in config.json; None takes a key out."""
+    config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    write_json(
+        directory / "config.json", {key: value for key, value in {**config, **changes}.items() if value is not None}
+    )
 
 
-def of_transformers(place: Path) -> tuple[Any, Any]:
-    """The model and the tokenizer as any user would load them."""
-    found = transformers.AutoModelForSeq2SeqLM.from_pretrained(place, dtype=torch.float32).eval()
-    return found, transformers.AutoTokenizer.from_pretrained(place)
+def load_with_transformers(directory: Path) -> tuple[Any, Any]:
+    """Load the model and the tokenizer as any user of transformers would."""
+    transformer = transformers.AutoModelForSeq2SeqLM.from_pretrained(directory, dtype=torch.float32).eval()
+    return transformer, transformers.AutoTokenizer.from_pretrained(directory)
 
 
-def filled(sentences: list[list[int]], padding: int) -> tuple[Tensor, Tensor]:
-    """Rows of one length, and which of their positions hold a piece."""
+def pad_rows(sentences: list[list[int]], padding: int) -> tuple[Tensor, Tensor]:
+    """Pad sentences to one length, and return them with the mask of the positions that hold a piece."""
     width = max(map(len, sentences))
     ids = torch.tensor([row + [padding] * (width - len(row)) for row in sentences])
     return ids, torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in sentences])

@@ -1,4 +1,4 @@
-"""A model and its conversion are the same function; what cannot be converted is refused; what was converted is kept."""
+"""Conversion to CTranslate2: the same function as the model, refusals, and the cache of conversions."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +12,7 @@ from pellucid import bundle
 from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
 from pellucid.decode.step import score_targets
-from pellucid.interop import conversion_cache as keeping
+from pellucid.interop import conversion_cache
 from pellucid.interop import ctranslate2 as conversion
 from pellucid.interop.conversion_cache import converted_directory
 from pellucid.interop.ctranslate2 import convert_to_ctranslate2
@@ -38,7 +38,7 @@ OPTIONS = [
 
 
 def model_for(tokenizer: Tokenizer, **options) -> Transformer:
-    """Small and random, no weight at a special value; five heads of four."""
+    """Return a small random model with no weight at a special value and five heads of width four."""
     sizes = tokenizer.source_vocabulary, tokenizer.target_vocabulary
     return add_noise(random_model(1, *sizes, **{"d_model": 20, "heads": 5, **options}))
 
@@ -49,8 +49,8 @@ def separate_tokenizer() -> Tokenizer:
     )
 
 
-def difference(model: Transformer, tokenizer: Tokenizer, directory: Path) -> float:
-    """How far the log-probabilities of the pieces of some translations are from the model's own, at most."""
+def largest_difference(model: Transformer, tokenizer: Tokenizer, directory: Path) -> float:
+    """Return the largest difference between log-probabilities of the conversion and of the model."""
     sources, targets = tokenizer.encode_source(LINES), tokenizer.encode_target(LINES[::-1])
     scored = ctranslate2.Translator(str(directory), intra_threads=1, compute_type="float32").score_batch(
         [tokenizer.source_pieces(ids) for ids in sources],
@@ -58,10 +58,12 @@ def difference(model: Transformer, tokenizer: Tokenizer, directory: Path) -> flo
         max_input_length=0,
     )
     with torch.inference_mode():
-        own = score_targets(model, sources, targets)
-    assert [len(each.log_probs) for each in scored] == [len(each) for each in own]
+        expected = score_targets(model, sources, targets)
+    assert [len(scores.log_probs) for scores in scored] == [len(row) for row in expected]
     return max(
-        abs(a - b) for each, row in zip(scored, own, strict=True) for a, b in zip(each.log_probs, row, strict=True)
+        abs(a - b)
+        for scores, row in zip(scored, expected, strict=True)
+        for a, b in zip(scores.log_probs, row, strict=True)
     )
 
 
@@ -70,7 +72,7 @@ def test_a_converted_model_gives_each_piece_the_same_probability(options, tmp_pa
     tokenizer = small_tokenizer()
     model = model_for(tokenizer, **options)
     convert_to_ctranslate2(model, tokenizer, tmp_path / "out", "float32")
-    assert difference(model, tokenizer, tmp_path / "out") < 5e-5
+    assert largest_difference(model, tokenizer, tmp_path / "out") < 5e-5
 
 
 @pytest.mark.parametrize("tie", ["all", "decoder", "none"])
@@ -80,7 +82,7 @@ def test_every_way_of_tying_is_converted(tie, tmp_path: Path):
     config = model_for(tokenizer, output_bias=True).config
     model = add_noise(Transformer(replace(config, tie=tie)).eval())
     convert_to_ctranslate2(model, tokenizer, tmp_path / "out", "float32")
-    assert difference(model, tokenizer, tmp_path / "out") < 5e-5
+    assert largest_difference(model, tokenizer, tmp_path / "out") < 5e-5
 
 
 def test_odd_pieces_keep_their_numbers(tmp_path: Path):
@@ -94,13 +96,13 @@ def test_odd_pieces_keep_their_numbers(tmp_path: Path):
     tokenizer = Tokenizer.train(odd, odd, TokenizerConfig(vocabulary=360), seed=1, max_sentences=9)
     model = model_for(tokenizer, max_positions=400)
     convert_to_ctranslate2(model, tokenizer, tmp_path / "out", "float32")
-    every = [*range(4, tokenizer.source_vocabulary), EOS]
+    all_ids = [*range(4, tokenizer.source_vocabulary), EOS]
     [scored] = ctranslate2.Translator(str(tmp_path / "out"), intra_threads=1).score_batch(
-        [tokenizer.source_pieces(every)], [tokenizer.target_pieces(every[:80])], max_input_length=0
+        [tokenizer.source_pieces(all_ids)], [tokenizer.target_pieces(all_ids[:80])], max_input_length=0
     )
     with torch.inference_mode():
-        [own] = score_targets(model, [every], [[*every[:80], EOS]])
-    assert scored.log_probs == pytest.approx(own, abs=5e-5)
+        [expected] = score_targets(model, [all_ids], [[*all_ids[:80], EOS]])
+    assert scored.log_probs == pytest.approx(expected, abs=5e-5)
 
 
 def test_a_smaller_precision_makes_a_smaller_file_and_a_larger_difference(tmp_path: Path):
@@ -110,7 +112,7 @@ def test_a_smaller_precision_makes_a_smaller_file_and_a_larger_difference(tmp_pa
     for precision in ("float32", "bfloat16", "int8"):
         convert_to_ctranslate2(model, tokenizer, tmp_path / precision, precision)
         sizes[precision] = (tmp_path / precision / "model.bin").stat().st_size
-        differences[precision] = difference(model, tokenizer, tmp_path / precision)
+        differences[precision] = largest_difference(model, tokenizer, tmp_path / precision)
         assert precision_of(tmp_path / precision) == precision
     assert sizes["int8"] < 0.7 * sizes["float32"] > sizes["bfloat16"]
     assert differences["float32"] < 1e-4 < differences["bfloat16"] < differences["int8"] < 3.0
@@ -166,7 +168,7 @@ def test_a_directory_of_something_else_is_no_conversion(tmp_path: Path):
 
 @pytest.fixture
 def model(tmp_path: Path) -> Bundle:
-    return saved(tmp_path / "run" / "best", seed=1)
+    return save_model(tmp_path / "run" / "best", seed=1)
 
 
 @pytest.fixture(autouse=True)
@@ -174,7 +176,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def saved(directory: Path, seed: int) -> Bundle:
+def save_model(directory: Path, seed: int) -> Bundle:
     tokenizer = small_tokenizer()
     bundle.save_bundle(
         directory, random_model(seed, tokenizer.source_vocabulary, tokenizer.target_vocabulary), tokenizer
@@ -183,48 +185,48 @@ def saved(directory: Path, seed: int) -> Bundle:
 
 
 def test_a_conversion_is_kept_beside_the_model_and_found_again(model: Bundle):
-    place = converted_directory(model, "float32")
-    assert place.parent == model.directory.parent / ".best.ctranslate2"
-    assert difference(model.model, model.tokenizer, place) < 5e-5
-    written = (place / "model.bin").stat().st_mtime_ns
-    assert converted_directory(bundle.load_bundle(model.directory), "float32") == place
-    assert (place / "model.bin").stat().st_mtime_ns == written
+    directory = converted_directory(model, "float32")
+    assert directory.parent == model.directory.parent / ".best.ctranslate2"
+    assert largest_difference(model.model, model.tokenizer, directory) < 5e-5
+    written_at = (directory / "model.bin").stat().st_mtime_ns
+    assert converted_directory(bundle.load_bundle(model.directory), "float32") == directory
+    assert (directory / "model.bin").stat().st_mtime_ns == written_at
 
 
 @pytest.mark.parametrize("damage", ["changed", "cut off", "missing", "no manifest"])
 def test_a_damaged_conversion_is_made_anew(model: Bundle, damage: str):
-    place = converted_directory(model, "float32")
-    whole = (place / "model.bin").read_bytes()
+    directory = converted_directory(model, "float32")
+    content = (directory / "model.bin").read_bytes()
     if damage == "changed":
-        (place / "model.bin").write_bytes(whole[:-9] + b"\x55" + whole[-8:])
+        (directory / "model.bin").write_bytes(content[:-9] + b"\x55" + content[-8:])
     elif damage == "cut off":
-        (place / "model.bin").write_bytes(whole[:-1])
+        (directory / "model.bin").write_bytes(content[:-1])
     else:
-        (place / ("model.bin" if damage == "missing" else "manifest.json")).unlink()
-    assert converted_directory(model, "float32") == place
-    assert (place / "model.bin").read_bytes() == whole
-    assert [each.name for each in place.parent.iterdir()] == [place.name]
+        (directory / ("model.bin" if damage == "missing" else "manifest.json")).unlink()
+    assert converted_directory(model, "float32") == directory
+    assert (directory / "model.bin").read_bytes() == content
+    assert [path.name for path in directory.parent.iterdir()] == [directory.name]
 
 
-def test_another_model_at_the_same_place_gets_a_conversion_of_its_own(model: Bundle):
+def test_another_model_in_the_same_directory_gets_a_conversion_of_its_own(model: Bundle):
     first, other_precision = converted_directory(model, "float32"), converted_directory(model, "int8")
-    trained = saved(model.directory, seed=2)
-    second = converted_directory(trained, "float32")
+    retrained = save_model(model.directory, seed=2)
+    second = converted_directory(retrained, "float32")
     assert second != first
-    assert difference(trained.model, trained.tokenizer, second) < 5e-5
-    assert {each.name for each in second.parent.iterdir()} == {second.name, other_precision.name}
+    assert largest_difference(retrained.model, retrained.tokenizer, second) < 5e-5
+    assert {path.name for path in second.parent.iterdir()} == {second.name, other_precision.name}
     assert converted_directory(model, "float32") == first  # a process that still holds the old model goes on with it
 
 
-def test_a_place_that_cannot_be_written_is_replaced_by_the_next(model: Bundle, tmp_path: Path):
+def test_a_folder_that_cannot_be_written_is_replaced_by_the_next(model: Bundle, tmp_path: Path):
     (model.directory.parent / ".best.ctranslate2").write_text("a file where a folder should be")
-    place = converted_directory(model, "float32")
-    assert place.parent.parent == tmp_path / "cache" / "pellucid"
-    assert converted_directory(model, "float32") == place
+    directory = converted_directory(model, "float32")
+    assert directory.parent.parent == tmp_path / "cache" / "pellucid"
+    assert converted_directory(model, "float32") == directory
 
 
 @pytest.mark.parametrize("home", ["cannot be written", "does not exist"])
-def test_without_any_place_it_goes_when_the_program_ends(
+def test_without_any_folder_a_conversion_is_removed_when_the_program_ends(
     model: Bundle, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     (model.directory.parent / ".best.ctranslate2").write_text("a file")
@@ -233,48 +235,51 @@ def test_without_any_place_it_goes_when_the_program_ends(
     else:
         monkeypatch.setenv("XDG_CACHE_HOME", "~nobody-of-this-name/cache")
     at_exit = []
-    monkeypatch.setattr(keeping.atexit, "register", lambda *call, **named: at_exit.append((call, named)))
-    place = converted_directory(model, "float32")
-    assert difference(model.model, model.tokenizer, place) < 5e-5
-    ((remove, *what), named) = at_exit[0]
-    remove(*what, **named)
-    assert not place.exists()
+    monkeypatch.setattr(
+        conversion_cache.atexit, "register", lambda *arguments, **options: at_exit.append((arguments, options))
+    )
+    directory = converted_directory(model, "float32")
+    assert largest_difference(model.model, model.tokenizer, directory) < 5e-5
+    ((remove, *remove_arguments), options) = at_exit[0]
+    remove(*remove_arguments, **options)
+    assert not directory.exists()
 
 
-def test_many_at_once_do_not_break_each_other(model: Bundle):
+def test_conversions_at_the_same_time_do_not_break_each_other(model: Bundle):
     with ThreadPoolExecutor(8) as threads:
-        places = set(threads.map(lambda _: converted_directory(model, "float32"), range(16)))
-    (place,) = places
-    assert [each.name for each in place.parent.iterdir()] == [place.name]
-    assert difference(model.model, model.tokenizer, place) < 5e-5
+        directories = set(threads.map(lambda _: converted_directory(model, "float32"), range(16)))
+    (directory,) = directories
+    assert [path.name for path in directory.parent.iterdir()] == [directory.name]
+    assert largest_difference(model.model, model.tokenizer, directory) < 5e-5
 
 
-def test_what_a_crash_left_is_removed_a_day_later(model: Bundle, monkeypatch: pytest.MonkeyPatch):
+def test_remains_of_a_crash_are_removed_a_day_later(model: Bundle, monkeypatch: pytest.MonkeyPatch):
     folder = model.directory.parent / ".best.ctranslate2"
     (folder / "new-crashed").mkdir(parents=True)
     converted_directory(model, "float32")
     assert (folder / "new-crashed").exists()
-    tomorrow = keeping.time.time() + 25 * 3600
-    monkeypatch.setattr(keeping.time, "time", lambda: tomorrow)
+    tomorrow = conversion_cache.time.time() + 25 * 3600
+    monkeypatch.setattr(conversion_cache.time, "time", lambda: tomorrow)
     converted_directory(model, "int8")
     assert not (folder / "new-crashed").exists()
 
 
 @pytest.mark.parametrize("options", [OPTIONS[0], OPTIONS[3], OPTIONS[4]], ids=["sines", "learned", "rotary"])
 @pytest.mark.parametrize("precision", ["float32", "int8"])
-def test_heads_that_were_removed_are_zeros_there(options, precision, tmp_path: Path):
+def test_heads_that_were_removed_are_zeros_in_the_conversion(options, precision, tmp_path: Path):
     tokenizer = small_tokenizer()
     torch.manual_seed(3)
     fewer = "encoder.0.self:2 decoder.0.self:0 decoder.0.cross:3"
     model = add_noise(Transformer(replace(model_for(tokenizer, **options).config, fewer_heads=fewer)).eval())
     convert_to_ctranslate2(model, tokenizer, tmp_path / "out", precision)
-    filled = with_all_heads(model)
+    full_model = with_all_heads(model)
     with torch.inference_mode():
         ids = torch.tensor([[5, 6, 7, EOS]])
-        torch.testing.assert_close(filled(ids, ids), model(ids, ids), rtol=0, atol=1e-5)
-    assert filled.config == replace(model.config, fewer_heads="")
+        torch.testing.assert_close(full_model(ids, ids), model(ids, ids), rtol=0, atol=1e-5)
+    assert full_model.config == replace(model.config, fewer_heads="")
     assert count_removed_heads(model.config) == 3 + 5 + 2
     if precision == "float32":
-        assert difference(model, tokenizer, tmp_path / "out") < 5e-5
+        assert largest_difference(model, tokenizer, tmp_path / "out") < 5e-5
     else:
-        assert difference(model, tokenizer, tmp_path / "out") < 5.0  # it translates; how well, the gate measures
+        # It translates; how well, the gate measures.
+        assert largest_difference(model, tokenizer, tmp_path / "out") < 5.0

@@ -1,3 +1,5 @@
+"""The lexicon of shortlists: IBM model 1 against plain loops, what a shortlist allows, and its file."""
+
 from collections import defaultdict
 from itertools import islice, pairwise
 from math import log
@@ -29,21 +31,21 @@ from tests.decode.models import LINES, random_model, small_tokenizer
 DEMO = Path(__file__).parents[2] / "runs" / "demo"
 
 
-def as_dict(table: Lexicon) -> dict[tuple[int, int], float]:
+def make_dict(table: Lexicon) -> dict[tuple[int, int], float]:
     return {(s, t): p for s, t, p in zip(table.source.tolist(), table.target.tolist(), table.probability, strict=True)}
 
 
-def by_loops(sources, targets, iterations):
+def train_by_loops(sources, targets, iterations):
     """Model 1 with dictionaries."""
     p: dict[tuple[int, int], float] = defaultdict(lambda: 1.0)
     for _ in range(iterations):
         counts, totals = defaultdict(float), defaultdict(float)
         for source, target in zip(sources, targets, strict=True):
             for t in target[:-1]:
-                whole = sum(p[s, t] for s in source)
+                total = sum(p[s, t] for s in source)
                 for s in source:
-                    counts[s, t] += p[s, t] / whole
-                    totals[s] += p[s, t] / whole
+                    counts[s, t] += p[s, t] / total
+                    totals[s] += p[s, t] / total
         p = defaultdict(float, {(s, t): count / totals[s] for (s, t), count in counts.items()})
     return dict(p)
 
@@ -56,8 +58,8 @@ def test_two_iterations_come_out_as_by_hand():
     # 5 is written 7, twice; 6 is written 8; the end mark (3) is the empty word. First all are shared in halves, so
     # p(7|3) = 2/3 and p(8|3) = 1/3. Then 7 is shared as 1 : 2/3 and 8 as 1 : 1/3, so the empty word gets
     # 2 * 2/5 = 4/5 of 7 and 1/4 of 8: p(7|3) = 16/21 and p(8|3) = 5/21.
-    found = as_dict(train_lexicon([[5, 3], [6, 3], [5, 3]], [[7, 3], [8, 3], [7, 3]], iterations=2))
-    assert found == {(5, 7): 1.0, (6, 8): 1.0, (3, 7): pytest.approx(16 / 21), (3, 8): pytest.approx(5 / 21)}
+    table = make_dict(train_lexicon([[5, 3], [6, 3], [5, 3]], [[7, 3], [8, 3], [7, 3]], iterations=2))
+    assert table == {(5, 7): 1.0, (6, 8): 1.0, (3, 7): pytest.approx(16 / 21), (3, 8): pytest.approx(5 / 21)}
 
 
 @settings(max_examples=60, deadline=None)
@@ -66,8 +68,8 @@ def test_the_table_is_that_of_plain_loops_whatever_the_chunks(corpus, chunk):
     sources, targets = [s for s, _ in corpus], [t for _, t in corpus]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_LINKS_AT_ONCE", chunk)
-        found = as_dict(train_lexicon(sources, targets, iterations=3))
-    assert found == pytest.approx(by_loops(sources, targets, iterations=3))
+        table = make_dict(train_lexicon(sources, targets, iterations=3))
+    assert table == pytest.approx(train_by_loops(sources, targets, iterations=3))
 
 
 @settings(max_examples=30, deadline=None)
@@ -76,20 +78,20 @@ def test_each_iteration_makes_the_corpus_likelier(corpus):
     sources, targets = [s for s, _ in corpus], [t for _, t in corpus]
     likelihoods = []
     for n in range(1, 6):
-        p = as_dict(train_lexicon(sources, targets, iterations=n))
-        likelihoods.append(sum(log(sum(p[s, t] for s in read)) for read, written in corpus for t in written[:-1]))
+        p = make_dict(train_lexicon(sources, targets, iterations=n))
+        likelihoods.append(sum(log(sum(p[s, t] for s in source)) for source, target in corpus for t in target[:-1]))
     assert all(later >= earlier - 1e-9 for earlier, later in pairwise(likelihoods))
 
 
 def test_of_a_large_corpus_every_nth_pair_is_read():
     draw = np.random.default_rng(1)
     sources, targets = ([[*draw.integers(4, 30, size=5).tolist(), EOS] for _ in range(40)] for _ in range(2))
-    some = train_lexicon(sources, targets, most_links=400)  # 40 pairs of 6 * 5 links: every third is read
-    assert as_dict(some) == as_dict(train_lexicon(sources[::3], targets[::3]))
+    lexicon = train_lexicon(sources, targets, most_links=400)  # 40 pairs of 6 * 5 links: every third is read
+    assert make_dict(lexicon) == make_dict(train_lexicon(sources[::3], targets[::3]))
 
 
 def test_no_pair_at_all_makes_an_empty_table():
-    assert as_dict(train_lexicon([[EOS]], [[EOS]])) == {}
+    assert make_dict(train_lexicon([[EOS]], [[EOS]])) == {}
     assert likeliest_targets(train_lexicon([], []), 3) == {}
 
 
@@ -109,7 +111,7 @@ def test_words_of_the_phrasebook_find_their_translations():
 @settings(max_examples=60, deadline=None)
 @given(text=st.text(max_size=20))
 def test_any_text_can_be_copied_letter_by_letter(joint, text):
-    tokenizer, short = of_lines(joint)
+    tokenizer, short = make_shortlist_of_lines(joint)
     [source], pieces = tokenizer.encode_source([text]), tokenizer.target_names
     allowed = {pieces[i] for i in short.allowed_tokens(source)}
     for character in "".join(tokenizer.source_pieces(source[:-1])) if is_plain(tokenizer, source) else "":
@@ -124,12 +126,12 @@ def is_plain(tokenizer: Tokenizer, source: list[int]) -> bool:
     return not any(piece.startswith("<0x") for piece in tokenizer.source_pieces(source))
 
 
-def of_lines(joint: bool) -> tuple[Tokenizer, Shortlist]:
-    tokenizer = small_tokenizer() if joint else separate()
+def make_shortlist_of_lines(joint: bool) -> tuple[Tokenizer, Shortlist]:
+    tokenizer = small_tokenizer() if joint else separate_tokenizer()
     return tokenizer, make_shortlist(train_lexicon([], []), [], tokenizer)
 
 
-def separate(tokenizers: list[Tokenizer] = []) -> Tokenizer:  # noqa: B006  (made once)
+def separate_tokenizer(tokenizers: list[Tokenizer] = []) -> Tokenizer:  # noqa: B006  (made once)
     if not tokenizers:
         config = TokenizerConfig(vocabulary=300, joint=False)
         tokenizers.append(Tokenizer.train(LINES[::2], LINES[1::2], config, seed=1, max_sentences=100))
@@ -138,8 +140,8 @@ def separate(tokenizers: list[Tokenizer] = []) -> Tokenizer:  # noqa: B006  (mad
 
 def test_coverage_counts_the_pieces_of_references():
     short = Shortlist(frozenset({EOS, 4}), {5: frozenset({6, 7}), 8: frozenset({7})})
-    found = measure_coverage(short, [[5, EOS], [8, EOS]], [[6, 4, EOS], [6, 9, EOS]])
-    assert (found.share, found.pieces) == (4 / 6, (4 + 3) / 2)
+    coverage = measure_coverage(short, [[5, EOS], [8, EOS]], [[6, 4, EOS], [6, 9, EOS]])
+    assert (coverage.share, coverage.pieces) == (4 / 6, (4 + 3) / 2)
 
 
 def test_the_file_says_what_the_shortlist_says(tmp_path):
@@ -165,41 +167,43 @@ def test_pieces_that_the_file_cannot_hold_are_named_and_their_targets_always_off
 def test_ctranslate2_writes_only_what_the_shortlist_allows(tmp_path):
     tokenizer = small_tokenizer()
     size = tokenizer.source_vocabulary
-    some = {i: frozenset({7 * i % 290 + 10, 5 * i % 290 + 10}) for i in range(4, size)}
-    short = Shortlist(frozenset({EOS}), some)
+    by_source = {i: frozenset({7 * i % 290 + 10, 5 * i % 290 + 10}) for i in range(4, size)}
+    short = Shortlist(frozenset({EOS}), by_source)
     write_vmap(tmp_path / "vmap.txt", short, tokenizer)
     convert_to_ctranslate2(
         random_model(3, size, size), tokenizer, tmp_path / "out", "float32", vmap=tmp_path / "vmap.txt"
     )
     translator = ctranslate2.Translator(str(tmp_path / "out"), intra_threads=1)
-    others = 0
+    not_allowed = 0
     for source in tokenizer.encode_source(LINES):
-        given = [tokenizer.source_pieces(source)]
-        [kept], [free] = (
-            translator.translate_batch(given, use_vmap=use, beam_size=3, max_decoding_length=20)
+        batch = [tokenizer.source_pieces(source)]
+        [limited], [free] = (
+            translator.translate_batch(batch, use_vmap=use, beam_size=3, max_decoding_length=20)
             for use in (True, False)
         )
         allowed = set(tokenizer.target_pieces([*short.allowed_tokens(source), 1, 2]))
-        assert set(kept.hypotheses[0]) <= allowed
-        others += not set(free.hypotheses[0]) <= allowed
-    assert others > 0  # without it other pieces are written
+        assert set(limited.hypotheses[0]) <= allowed
+        not_allowed += not set(free.hypotheses[0]) <= allowed
+    assert not_allowed > 0  # without it other pieces are written
 
 
 @pytest.mark.skipif(not (DEMO / "best").is_dir(), reason="no model of `pellucid demo` is here")
 def test_the_phrasebook_model_writes_the_same_with_its_shortlist(tmp_path):
-    found = load_bundle(DEMO / "best")
-    tokenizer = found.tokenizer
-    read = tokenizer.encode_source(list(read_lines(DEMO / "data" / "train.en"))[:8_000])
-    written = tokenizer.encode_target(list(read_lines(DEMO / "data" / "train.es"))[:8_000])
-    short = make_shortlist(train_lexicon(read, written), written, tokenizer)
+    loaded = load_bundle(DEMO / "best")
+    tokenizer = loaded.tokenizer
+    source_ids = tokenizer.encode_source(list(read_lines(DEMO / "data" / "train.en"))[:8_000])
+    target_ids = tokenizer.encode_target(list(read_lines(DEMO / "data" / "train.es"))[:8_000])
+    short = make_shortlist(train_lexicon(source_ids, target_ids), target_ids, tokenizer)
     write_vmap(tmp_path / "vmap.txt", short, tokenizer)
-    convert_to_ctranslate2(found.model, tokenizer, tmp_path / "out", "float32", vmap=tmp_path / "vmap.txt")
+    convert_to_ctranslate2(loaded.model, tokenizer, tmp_path / "out", "float32", vmap=tmp_path / "vmap.txt")
     translator = ctranslate2.Translator(str(tmp_path / "out"), intra_threads=1)
     test = tokenizer.encode_source(list(read_lines(DEMO / "data" / "test.en"))[:200])
     lines = [tokenizer.source_pieces(source) for source in test]
-    kept, free = (
-        [each.hypotheses[0] for each in translator.translate_batch(lines, use_vmap=use, max_batch_size=32)]
+    limited, free = (
+        [result.hypotheses[0] for result in translator.translate_batch(lines, use_vmap=use, max_batch_size=32)]
         for use in (True, False)
     )
     assert sum(map(len, map(short.allowed_tokens, test))) / len(test) < 0.2 * tokenizer.target_vocabulary
-    assert sum(one == other for one, other in zip(kept, free, strict=True)) >= 0.99 * len(test)
+    assert sum(
+        limited_pieces == free_pieces for limited_pieces, free_pieces in zip(limited, free, strict=True)
+    ) >= 0.99 * len(test)

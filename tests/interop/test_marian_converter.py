@@ -15,7 +15,7 @@ from pellucid.api import load
 from pellucid.data.tokenizer import BOS, PAD, Tokenizer, TokenizerConfig
 from pellucid.interop.marian import export_marian, read_json_files
 from pellucid.model import ModelConfig, Transformer
-from tests.interop.marian_models import filled, of_transformers, quiet
+from tests.interop.marian_models import load_with_transformers, pad_rows, quiet
 
 pytestmark = quiet
 ctranslate2 = pytest.importorskip("ctranslate2")
@@ -25,14 +25,14 @@ BOOK = dict(zip(ENGLISH, SPANISH, strict=True))
 
 
 def phrases(count: int, seed: int) -> tuple[list[str], list[str]]:
-    """Lines of a few words, and the same word for word in the other language."""
+    """Draw lines of a few words, and translate them word for word."""
     draw = random.Random(seed)
     lines = [[draw.choice(list(BOOK)) for _ in range(draw.randint(1, 7))] for _ in range(count)]
     return [" ".join(line) for line in lines], [" ".join(BOOK[word] for word in line) for line in lines]
 
 
-def trained(place: Path, norm: Literal["pre", "post"]) -> None:
-    """A model that has learned part of the phrase book."""
+def train_model(directory: Path, norm: Literal["pre", "post"]) -> None:
+    """Train a model on part of the phrase book, and save it."""
     sources, targets = phrases(600, seed=1)
     tokenizer = Tokenizer.train(sources, targets, TokenizerConfig(vocabulary=300), seed=1, max_sentences=1000)
     torch.manual_seed(1)
@@ -47,38 +47,38 @@ def trained(place: Path, norm: Literal["pre", "post"]) -> None:
     config = ModelConfig(tokenizer.source_vocabulary, tokenizer.target_vocabulary, norm=norm, dropout=0.0, **sizes)
     model = Transformer(config).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    read, said = tokenizer.encode_source(sources), tokenizer.encode_target(targets)
+    source_ids, target_ids = tokenizer.encode_source(sources), tokenizer.encode_target(targets)
     for step in range(250):
         rows = range(step * 40 % 600, step * 40 % 600 + 40)
-        ids, _ = filled([read[i] for i in rows], PAD)
-        begun, _ = filled([[BOS, *said[i][:-1]] for i in rows], PAD)
-        wanted, _ = filled([said[i] for i in rows], PAD)
-        logits = model(ids, begun)
-        loss = cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=PAD)
+        ids, _ = pad_rows([source_ids[i] for i in rows], PAD)
+        decoder_ids, _ = pad_rows([[BOS, *target_ids[i][:-1]] for i in rows], PAD)
+        labels, _ = pad_rows([target_ids[i] for i in rows], PAD)
+        logits = model(ids, decoder_ids)
+        loss = cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PAD)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    bundle.save_bundle(place, model.eval(), tokenizer)
+    bundle.save_bundle(directory, model.eval(), tokenizer)
 
 
-def assert_same_text(place: Path, folder: Path, lines: list[str]) -> None:
-    """Ours, transformers and CTranslate2 write the same for every line."""
-    export_marian(bundle.load_bundle(place), folder / "hf")
+def assert_same_text(directory: Path, folder: Path, lines: list[str]) -> None:
+    """Assert that this program, transformers and CTranslate2 write the same translation of every line."""
+    export_marian(bundle.load_bundle(directory), folder / "hf")
     converter = Path(sys.executable).with_name("ct2-transformers-converter")
     command = [converter, "--model", folder / "hf", "--output_dir", folder / "ct2"]
     subprocess.run(command, check=True, capture_output=True)
-    theirs, tokenizer = of_transformers(folder / "hf")
+    theirs, tokenizer = load_with_transformers(folder / "hf")
     batch = tokenizer(lines, return_tensors="pt", padding=True)
-    found = theirs.generate(**batch, num_beams=1, max_length=61)
+    transformers_ids = theirs.generate(**batch, num_beams=1, max_length=61)
     names = [tokenizer.convert_ids_to_tokens(tokenizer(line).input_ids) for line in lines]
     engine = ctranslate2.Translator(str(folder / "ct2"))
     results = engine.translate_batch(names, beam_size=1, max_decoding_length=60)
-    served = [tokenizer.convert_tokens_to_ids(each.hypotheses[0]) for each in results]
+    ctranslate2_ids = [tokenizer.convert_tokens_to_ids(result.hypotheses[0]) for result in results]
     ours = [
-        each.text.strip()
-        for each in load(place).translate(lines, beam=1, max_extra=99, repetition="keep", markup="text")
+        translation.text.strip()
+        for translation in load(directory).translate(lines, beam=1, max_extra=99, repetition="keep", markup="text")
     ]
-    for ids in (found, served):
+    for ids in (transformers_ids, ctranslate2_ids):
         texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
         assert [text.strip() for text in texts] == ours  # a line that was cut off may end with a space
     assert len(set(ours)) > len(set(lines)) // 3, "the model says something of its own for most lines"
@@ -86,11 +86,11 @@ def assert_same_text(place: Path, folder: Path, lines: list[str]) -> None:
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_the_real_converter_and_transformers_write_what_we_write(tmp_path: Path, norm: Literal["pre", "post"]):
-    trained(tmp_path / "ours", norm)
+    train_model(tmp_path / "ours", norm)
     assert_same_text(tmp_path / "ours", tmp_path, phrases(200, seed=2)[0])
 
 
-def test_the_demo_model_is_the_same_there(tmp_path: Path):
+def test_the_demo_model_translates_the_same_everywhere(tmp_path: Path):
     demo = Path("runs/demo/best")
     if not demo.is_dir():
         pytest.skip("the demo model is not trained here")
@@ -103,6 +103,6 @@ def test_the_demo_model_is_the_same_there(tmp_path: Path):
 
 @pytest.mark.parametrize("name", ["opus-mt-en-es", "Helsinki-NLP/opus-mt-en-es"])
 def test_a_name_of_the_hub_is_answered_with_how_to_fetch_it(name: str):
-    wanted = "hf download Helsinki-NLP/opus-mt-en-es --local-dir opus-mt-en-es"
-    with pytest.raises(ValueError, match=wanted):
+    advice = "hf download Helsinki-NLP/opus-mt-en-es --local-dir opus-mt-en-es"
+    with pytest.raises(ValueError, match=advice):
         read_json_files(Path(name))

@@ -1,4 +1,4 @@
-"""What cannot be held is refused with every reason, before anything is written; hostile files are not believed."""
+"""Models that cannot be held are refused with every reason before anything is written; no file is trusted."""
 
 import json
 import os
@@ -15,21 +15,21 @@ from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.interop.marian import export_marian, import_marian
 from pellucid.model import ModelConfig, Transformer
 from tests.decode.models import LINES, random_model, small_tokenizer
-from tests.interop.marian_models import changed, quiet, write, written
+from tests.interop.marian_models import change_config, quiet, write_json, write_marian_model
 
 pytestmark = quiet
 
 
 @pytest.fixture
 def theirs(tmp_path: Path) -> Path:
-    return written(tmp_path / "theirs")
+    return write_marian_model(tmp_path / "theirs")
 
 
-def refused(place: Path, message: str) -> None:
-    out = place.parent / "ours"
+def assert_refused(directory: Path, message: str) -> None:
+    out = directory.parent / "ours"
     with pytest.raises(ValueError, match=message):
-        import_marian(place, out)
-    assert [path.name for path in place.parent.iterdir()] == [place.name]
+        import_marian(directory, out)
+    assert [path.name for path in directory.parent.iterdir()] == [directory.name]
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def refused(place: Path, message: str) -> None:
     ],
 )
 def test_a_config_that_cannot_be_held_is_refused(theirs: Path, changes: dict[str, Any], message: str):
-    changed(theirs, **changes)
-    refused(theirs, rf"cannot be imported: .*{re.escape(message)}")
+    change_config(theirs, **changes)
+    assert_refused(theirs, rf"cannot be imported: .*{re.escape(message)}")
 
 
 @pytest.mark.parametrize(
@@ -100,14 +100,16 @@ def test_a_config_that_cannot_be_held_is_refused(theirs: Path, changes: dict[str
     ],
 )
 def test_weights_of_other_sizes_are_refused_before_memory_is_taken(theirs: Path, changes: dict[str, Any], message: str):
-    changed(theirs, **changes)
-    refused(theirs, message)
+    change_config(theirs, **changes)
+    assert_refused(theirs, message)
 
 
-def test_everything_that_is_wrong_is_told_at_once(theirs: Path):
-    changed(theirs, scale_embedding=False, activation_function="tanh", decoder_ffn_dim=13, decoder_start_token_id=200)
-    write(theirs / "tokenizer_config.json", {"tokenizer_class": "T5Tokenizer", "unk_token": "??"})
-    refused(
+def test_every_problem_is_named_at_once(theirs: Path):
+    change_config(
+        theirs, scale_embedding=False, activation_function="tanh", decoder_ffn_dim=13, decoder_start_token_id=200
+    )
+    write_json(theirs / "tokenizer_config.json", {"tokenizer_class": "T5Tokenizer", "unk_token": "??"})
+    assert_refused(
         theirs,
         "decoder_ffn_dim 13.*scale_embedding is not true.*activation_function is 'tanh'.*T5Tokenizer.*unk_token is '??'"
         ".*decoder_start_token_id is 200".replace("??", r"\?\?"),
@@ -152,23 +154,25 @@ def test_everything_that_is_wrong_is_told_at_once(theirs: Path):
 )
 def test_a_tokenizer_with_other_rules_is_refused(theirs: Path, name: str, table: dict[str, Any], message: str):
     (theirs / name).write_text(json.dumps(table), encoding="utf-8")
-    refused(theirs, re.escape(message))
+    assert_refused(theirs, re.escape(message))
 
 
 def test_a_pickle_is_not_opened(theirs: Path):
     (theirs / "model.safetensors").rename(theirs / "pytorch_model.bin")
-    refused(theirs, r"model\.safetensors is missing, and pytorch_model\.bin is a pickle, .* convert it with python -c")
+    assert_refused(
+        theirs, r"model\.safetensors is missing, and pytorch_model\.bin is a pickle, .* convert it with python -c"
+    )
 
 
 def test_weights_in_several_files_are_refused(theirs: Path):
     (theirs / "model.safetensors").rename(theirs / "model.safetensors.index.json")
-    refused(theirs, "its weights are in several files; load it with transformers and save it as one")
+    assert_refused(theirs, "its weights are in several files; load it with transformers and save it as one")
 
 
 def test_all_missing_files_are_named_at_once(theirs: Path):
     for path in theirs.iterdir():
         path.unlink()
-    refused(
+    assert_refused(
         theirs, "config.json is missing; vocab.json is missing; source.spm is missing; target.spm is missing; model.s"
     )
     with pytest.raises(ValueError, match="nowhere is not a directory with a model of Hugging Face"):
@@ -177,28 +181,28 @@ def test_all_missing_files_are_named_at_once(theirs: Path):
 
 @pytest.mark.parametrize("name", ["config.json", "vocab.json", "tokenizer_config.json"])
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, '{"vocab_size": 1' + "0" * 5000 + "}"])
-def test_json_that_is_none_is_refused_by_name(theirs: Path, name: str, text: str):
+def test_a_file_that_is_not_json_is_refused_by_name(theirs: Path, name: str, text: str):
     (theirs / name).write_text(text, encoding="utf-8")
-    refused(theirs, re.escape(name))
+    assert_refused(theirs, re.escape(name))
 
 
 def test_json_too_large_is_not_read(theirs: Path):
     with (theirs / "vocab.json").open("wb") as file:
         os.truncate(file.fileno(), 2**40)
-    refused(theirs, r"vocab\.json has 1,099,511,627,776 bytes; it should have less than")
+    assert_refused(theirs, r"vocab\.json has 1,099,511,627,776 bytes; it should have less than")
 
 
 @pytest.mark.parametrize("name", ["source.spm", "target.spm", "model.safetensors"])
 @pytest.mark.parametrize("content", [b"", b"#!/bin/sh\n", b"\xff" * 64])
-def test_a_binary_file_that_is_none_is_refused_by_name(theirs: Path, name: str, content: bytes):
+def test_a_binary_file_of_another_kind_is_refused_by_name(theirs: Path, name: str, content: bytes):
     (theirs / name).write_bytes(content)
-    refused(theirs, rf"{re.escape(name)} is not a (SentencePiece model|safetensors file)")
+    assert_refused(theirs, rf"{re.escape(name)} is not a (SentencePiece model|safetensors file)")
 
 
 def test_a_link_to_something_endless_is_no_file(theirs: Path):
     (theirs / "source.spm").unlink()
     (theirs / "source.spm").symlink_to("/dev/zero")
-    refused(theirs, r"source\.spm is missing")
+    assert_refused(theirs, r"source\.spm is missing")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -206,21 +210,21 @@ def test_weights_that_are_no_numbers_are_refused(theirs: Path, value: float):
     weights = load_file(theirs / "model.safetensors")
     weights["model.decoder.layers.1.fc1.bias"][2] = value
     save_file(weights, theirs / "model.safetensors")
-    refused(theirs, r"infinite or not a number, in model\.decoder\.layers\.1\.fc1\.bias")
+    assert_refused(theirs, r"infinite or not a number, in model\.decoder\.layers\.1\.fc1\.bias")
 
 
 def test_numbers_of_several_kinds_are_refused(theirs: Path):
     weights = load_file(theirs / "model.safetensors")
     weights["final_logits_bias"] = weights["final_logits_bias"].double()
     save_file(weights, theirs / "model.safetensors")
-    refused(theirs, "the numbers are F32, F64; they should be one of F32, F16, BF16")
+    assert_refused(theirs, "the numbers are F32, F64; they should be one of F32, F16, BF16")
 
 
 def test_a_marian_model_has_no_other_positions_than_sines(theirs: Path):
     weights = load_file(theirs / "model.safetensors")
     weights["model.encoder.embed_positions.weight"] = torch.zeros(61, 14)
     save_file(weights, theirs / "model.safetensors")
-    refused(theirs, "has a table of positions that are not sines and cosines, which a Marian model cannot have")
+    assert_refused(theirs, "has a table of positions that are not sines and cosines, which a Marian model cannot have")
 
 
 def test_nothing_but_a_model_is_replaced(theirs: Path, tmp_path: Path):
@@ -237,7 +241,7 @@ def test_nothing_but_a_model_is_replaced(theirs: Path, tmp_path: Path):
         import_marian(tmp_path / "exported", tmp_path / "exported")
 
 
-# Ours there
+# Our models in transformers
 
 
 SEPARATE = TokenizerConfig(kind="unigram", vocabulary=293, joint=False)
@@ -284,22 +288,22 @@ def test_a_model_that_neither_format_holds_is_refused(
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda kept: kept["files"].update({"../evil.json": {}}), "does not hold the files of a model"),
-        (lambda kept: kept.update(files=[]), "does not hold the files of a model"),
-        (lambda kept: kept["files"].pop("config.json"), "model_type is None"),
-        (lambda kept: kept["files"].pop("vocab.json"), "vocab.json is missing"),
-        (lambda kept: kept["files"]["config.json"].update(d_model=28), "does not describe the model beside it"),
-        (lambda kept: kept["tensors"].append("evil"), "the model has no weights called evil"),
-        (lambda kept: kept.update(tensors=[["x"]]), "does not say how the weights were stored"),
-        (lambda kept: kept.update(dtype=["F32"]), "does not say how the weights were stored"),
-        (lambda kept: kept.update(dtype="F16"), "F16 cannot hold the numbers of"),
+        (lambda record: record["files"].update({"../evil.json": {}}), "does not hold the files of a model"),
+        (lambda record: record.update(files=[]), "does not hold the files of a model"),
+        (lambda record: record["files"].pop("config.json"), "model_type is None"),
+        (lambda record: record["files"].pop("vocab.json"), "vocab.json is missing"),
+        (lambda record: record["files"]["config.json"].update(d_model=28), "does not describe the model beside it"),
+        (lambda record: record["tensors"].append("evil"), "the model has no weights called evil"),
+        (lambda record: record.update(tensors=[["x"]]), "does not say how the weights were stored"),
+        (lambda record: record.update(dtype=["F32"]), "does not say how the weights were stored"),
+        (lambda record: record.update(dtype="F16"), "F16 cannot hold the numbers of"),
     ],
 )
-def test_a_memory_of_the_import_that_is_not_true_is_refused(theirs: Path, tmp_path: Path, damage: Any, message: str):
+def test_a_false_record_of_the_import_is_refused(theirs: Path, tmp_path: Path, damage: Any, message: str):
     import_marian(theirs, tmp_path / "ours")
-    kept = json.loads((tmp_path / "ours" / "marian.json").read_text(encoding="utf-8"))
-    damage(kept)
-    write(tmp_path / "ours" / "marian.json", kept)
+    record = json.loads((tmp_path / "ours" / "marian.json").read_text(encoding="utf-8"))
+    damage(record)
+    write_json(tmp_path / "ours" / "marian.json", record)
     (tmp_path / "ours" / "manifest.json").unlink()
     atomic.write_manifest(tmp_path / "ours", {})
     with pytest.raises(ValueError, match=re.escape(message)):

@@ -1,4 +1,4 @@
-"""A model that was imported is trained on here, and is still a model of transformers afterwards."""
+"""An imported model that is fine-tuned here is still a model of transformers afterwards."""
 
 import json
 import shutil
@@ -16,17 +16,25 @@ from pellucid.train import shard_writing
 from pellucid.train.config import RunConfig, make_run, read_run
 from pellucid.train.data import read_data
 from pellucid.train.loop import train_run
-from tests.interop.marian_models import SOURCES, TARGETS, filled, of_transformers, quiet, write, written
-from tests.interop.test_marian import numbers
+from tests.interop.marian_models import (
+    SOURCES,
+    TARGETS,
+    load_with_transformers,
+    pad_rows,
+    quiet,
+    write_json,
+    write_marian_model,
+)
+from tests.interop.test_marian import marian_ids
 
 pytestmark = quiet
 
 
 @pytest.fixture(params=[False, True], ids=["one vocabulary", "two vocabularies"])
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> RunConfig:
-    """A few updates on sentences of its own language."""
+    """A run of a few updates that starts from an imported model, on sentences of its languages."""
     options: dict[str, Any] = {"share_encoder_decoder_embeddings": False} if request.param else {}
-    import_marian(written(tmp_path / "theirs", separate=request.param, **options), tmp_path / "start")
+    import_marian(write_marian_model(tmp_path / "theirs", separate=request.param, **options), tmp_path / "start")
     for name, lines in (("source", SOURCES), ("target", TARGETS)):
         (tmp_path / name).write_text("\n".join(lines * 5) + "\n", encoding="utf-8")
     files = {key: str(tmp_path / key.removeprefix("dev_")) for key in ("source", "target", "dev_source", "dev_target")}
@@ -39,43 +47,43 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> RunConfig:
     )
 
 
-def test_an_imported_model_is_trained_on_and_exported_again(run, tmp_path):
+def test_an_imported_model_is_fine_tuned_and_exported_again(run, tmp_path):
     out = train_run(run, tmp_path / "out").out
-    found = bundle.load_bundle(out / "last")
+    tuned = bundle.load_bundle(out / "last")
     assert read_run(out / "run.toml") == run
-    assert found.tokenizer.encode_target(TARGETS) == bundle.load_bundle(tmp_path / "start").tokenizer.encode_target(
+    assert tuned.tokenizer.encode_target(TARGETS) == bundle.load_bundle(tmp_path / "start").tokenizer.encode_target(
         TARGETS
     )
-    biases = [each.model.get_parameter("output_bias") for each in (found, bundle.load_bundle(tmp_path / "start"))]
+    biases = [loaded.model.get_parameter("output_bias") for loaded in (tuned, bundle.load_bundle(tmp_path / "start"))]
     assert not torch.equal(*biases), "theirs has one, and it learns too"
-    export_marian(found, tmp_path / "again")
-    theirs, tokenizer = of_transformers(tmp_path / "again")
-    ids = found.tokenizer.encode_source(SOURCES)
-    sources, targets = numbers(tmp_path / "again", found)
+    export_marian(tuned, tmp_path / "again")
+    theirs, tokenizer = load_with_transformers(tmp_path / "again")
+    ids = tuned.tokenizer.encode_source(SOURCES)
+    sources, targets = marian_ids(tmp_path / "again", tuned)
     assert tokenizer(SOURCES).input_ids == [[sources[i] for i in row] for row in ids]
-    said = [[BOS, *row[:-1]] for row in found.tokenizer.encode_target(TARGETS)]
-    source, there = filled(ids, PAD)
-    target, _ = filled(said, UNK)
+    decoder_ids = [[BOS, *row[:-1]] for row in tuned.tokenizer.encode_target(TARGETS)]
+    source, mask = pad_rows(ids, PAD)
+    target, _ = pad_rows(decoder_ids, UNK)
     pieces = [i for i in range(len(targets)) if i not in (PAD, BOS)]
     with torch.no_grad():
         logits = theirs(
             input_ids=torch.tensor(sources)[source],
-            attention_mask=there,
+            attention_mask=mask,
             decoder_input_ids=torch.tensor(targets)[target],
         ).logits[..., [targets[i] for i in pieces]]
-        shares = found.model(source, target)[..., pieces].log_softmax(-1)
-        torch.testing.assert_close(shares, logits.log_softmax(-1), rtol=0, atol=1e-4)
+        log_probs = tuned.model(source, target)[..., pieces].log_softmax(-1)
+        torch.testing.assert_close(log_probs, logits.log_softmax(-1), rtol=0, atol=1e-4)
 
 
 def test_shards_of_other_numbers_for_the_same_pieces_are_refused(run, tmp_path):
-    """The models that cut are the same, the list of pieces is not."""
+    """The SentencePiece models stay the same, two pieces change their numbers."""
     shard_writing.prepare_shards(run, tmp_path / "shards", 1, lambda message: None)
     sharded = replace(run, data=replace(run.data, shards=str(tmp_path / "shards")))
     assert read_data(sharded).encoded.targets.ids.tolist() == read_data(run).encoded.targets.ids.tolist()
     for path in (tmp_path / "theirs").glob("*vocab.json"):
         ids = json.loads(path.read_text(encoding="utf-8"))
         first, second = (name for name, number in ids.items() if number in (5, 6))
-        write(path, {**ids, first: ids[second], second: ids[first]})
+        write_json(path, {**ids, first: ids[second], second: ids[first]})
     shutil.rmtree(tmp_path / "start")
     import_marian(tmp_path / "theirs", tmp_path / "start")
     with pytest.raises(ValueError, match=r"tokenizer of model\.start is '\w{12}', it was made with '\w{12}'"):

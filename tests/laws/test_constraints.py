@@ -20,7 +20,7 @@ from pellucid.decode.step import ModelState, model_step, pad_sentences, score_ta
 from pellucid.decode.terms import term_spellings
 from pellucid.decode.word_edges import WordEdges
 from tests.decode.models import LINES, random_model, small_tokenizer
-from tests.decode.placed import placed
+from tests.decode.spans import can_place_terms
 from tests.decode.tables import Prefixes, limit, random_logits, step_from
 from tests.laws.test_search import VOCABULARY, every_sentence, same_hypotheses
 
@@ -140,7 +140,7 @@ def test_a_wide_beam_finds_the_best_sentences_that_have_the_terms(name, prefix, 
         expected = [
             hypothesis
             for hypothesis in every_sentence(seed, 0, 4, alpha)
-            if placed(hypothesis.tokens, terms) and tuple(hypothesis.tokens[: len(prefix)]) == prefix
+            if can_place_terms(hypothesis.tokens, terms) and tuple(hypothesis.tokens[: len(prefix)]) == prefix
         ]
         if pieces_needed(prefix, terms, WordEdges()) > 4:
             assert expected == []
@@ -167,7 +167,7 @@ def test_every_hypothesis_has_every_term(width):
         with_alternatives += len(hypotheses) > 1
         stops |= {hypothesis.stop for hypothesis in hypotheses}
         for hypothesis in hypotheses:
-            assert placed(hypothesis.tokens, terms)
+            assert can_place_terms(hypothesis.tokens, terms)
             assert tuple(hypothesis.tokens[: len(prefix)]) == prefix
             assert len(hypothesis.log_probs) <= room
     assert stops == {"eos", "length"}

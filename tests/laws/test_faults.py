@@ -23,10 +23,10 @@ from pellucid.train import shard_writing, state
 from pellucid.train.state import list_checkpoints
 from tests.decode.models import random_model, small_tokenizer
 from tests.laws.runs import read_weights, same_weights
-from tests.page.traces import built
+from tests.page.traces import built_script
 from tests.train.corpora import small_run
 
-__all__ = ["built"]
+__all__ = ["built_script"]
 
 FULL = "No space left on device"
 
@@ -204,7 +204,7 @@ def plot_of_positions(model: Path, file: Path) -> list[object]:
     return ["inspect", "positions", model, "--plot", file.with_suffix(".png")]
 
 
-@pytest.mark.usefixtures("built")
+@pytest.mark.usefixtures("built_script")
 @pytest.mark.parametrize("existing", [False, True])
 @pytest.mark.parametrize("command", [html_of_explain, html_of_compare, alignments, map_of_project, plot_of_positions])
 def test_whichever_write_a_disk_refuses_a_file_is_the_old_or_the_new_one(models, tmp_path, command, existing):

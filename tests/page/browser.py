@@ -1,4 +1,4 @@
-"""Chromium for tests of the page: the system's own, without a network."""
+"""The Chromium of the system, without a network, for tests of the page."""
 
 import shutil
 from collections.abc import Iterator
@@ -9,8 +9,8 @@ import pytest
 
 
 @contextmanager
-def page(**options: Any) -> Iterator[Any]:
-    """An empty tab; errors on its console and requests that fail end the test. Skips where there is no browser."""
+def open_tab(**options: Any) -> Iterator[Any]:
+    """Open an empty tab, or skip the test if there is no browser; console errors and failed requests end the test."""
     api = pytest.importorskip("playwright.sync_api")
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
@@ -22,7 +22,7 @@ def page(**options: Any) -> Iterator[Any]:
             complaints: list[str] = []
             tab = browser.new_page(**options)
             tab.on("pageerror", lambda error: complaints.append(str(error)))
-            tab.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+            tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
             tab.on("requestfailed", lambda request: complaints.append(f"failed: {request.url}"))
             yield tab
             assert complaints == []

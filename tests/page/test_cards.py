@@ -1,4 +1,4 @@
-"""The cards of claims against a running server: every number on them is what numpy makes of the same run."""
+"""The numbers on the cards of claims are those that numpy computes for the same run; read from a running server."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,12 +12,12 @@ from pellucid.inspect.embeddings import embedding_table
 from pellucid.inspect.positions import compare_with_wrong_table, position_vectors
 from pellucid.inspect.word_maps import cosine_table
 from pellucid.trace.trace import Trace
-from tests.page.studied import SENTENCE, TARGET, Reader, served, studied, study_of
+from tests.page.studied import SENTENCE, TARGET, Reader, make_studied_model, make_study, open_reader
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Model:
-    return studied(tmp_path_factory.mktemp("runs"))
+    return make_studied_model(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="module")
@@ -27,13 +27,13 @@ def trace(model) -> Trace:
 
 @pytest.fixture(scope="module")
 def reader(model) -> Iterator[Reader]:
-    with served(model) as found:
-        yield found
+    with open_reader(model) as page_reader:
+        yield page_reader
 
 
 @pytest.fixture(autouse=True)
-def shown(reader) -> None:
-    """The cards; the same tab throughout."""
+def cards_page(reader) -> None:
+    """Open the view of the cards before each test, in the same tab."""
     reader.open("claims")
 
 
@@ -49,9 +49,9 @@ def test_softmax_is_exact_beside_what_the_article_prints_and_of_scores_one_types
     assert rows == ["0.005", "0.973", "0.015", "0.007"]
     assert reader.numbers("softmax", "tbody") == pytest.approx([1.67e-5, 0.99965, 3.35e-4, 2.26e-6], rel=3e-3)
     first, second = trace.steps[0].top[:2]
-    own = reader.numbers("softmax")[4:]
-    assert own[:4] == pytest.approx([first.logit, first.prob, second.logit, second.prob], rel=1e-6)
-    assert own[4] == pytest.approx(own[5], rel=1e-4)
+    model_numbers = reader.numbers("softmax")[4:]
+    assert model_numbers[:4] == pytest.approx([first.logit, first.prob, second.logit, second.prob], rel=1e-6)
+    assert model_numbers[4] == pytest.approx(model_numbers[5], rel=1e-4)
     card.get_by_role("textbox", name="Scores").fill("1, 2.5 −3")
     assert reader.numbers("softmax", "tbody") == pytest.approx(softmax([1, 2.5, -3]).tolist())
     card.get_by_role("textbox", name="Scores").fill("one, two")
@@ -69,37 +69,44 @@ def test_both_exponents_are_those_of_numpy_and_the_models_own_positions_are_the_
     card.get_by_role("combobox", name="width").select_option("12")
     card.get_by_role("slider", name="position").fill("4")
     card.get_by_role("slider", name="dimension").fill("5")
-    own = position_vectors(model.bundle.model, 30).values
-    found = reader.numbers("exponent")
-    assert found[:2] == pytest.approx([own[4, 5], np.cos(4 / 10000 ** (2 * 4 / 12))], rel=1e-6)
-    assert found[5] == pytest.approx(6**0.5)
-    assert found[-2] <= 1e-6
-    assert found[-1] == pytest.approx(own[4, 5], rel=1e-6)
+    vectors = position_vectors(model.bundle.model, 30).values
+    numbers = reader.numbers("exponent")
+    assert numbers[:2] == pytest.approx([vectors[4, 5], np.cos(4 / 10000 ** (2 * 4 / 12))], rel=1e-6)
+    assert numbers[5] == pytest.approx(6**0.5)
+    assert numbers[-2] <= 1e-6
+    assert numbers[-1] == pytest.approx(vectors[4, 5], rel=1e-6)
     assert card.get_by_role("img").count() == 2
 
 
 @pytest.mark.article("B16")
 def test_the_cosine_of_positions_by_their_distance_is_that_of_the_table(reader, model):
-    by = position_vectors(model.bundle.model, 97).by_distance()
-    assert reader.numbers("nearness") == pytest.approx([by[far] for far in (1, 2, 5, 10, 20, 50)], rel=1e-6)
+    by_distance = position_vectors(model.bundle.model, 97).by_distance()
+    assert reader.numbers("nearness") == pytest.approx(
+        [by_distance[distance] for distance in (1, 2, 5, 10, 20, 50)], rel=1e-6
+    )
 
 
 @pytest.mark.article("A35", "X14")
 def test_the_diagonal_of_this_sentence_and_of_another_order(reader, model, trace):
     card = reader.card("diagonal")
-    own = cross_attention_diagonals(trace)
+    diagonals = cross_attention_diagonals(trace)
     table = f'[aria-label="Weight on the diagonal: {SENTENCE} → {TARGET}"]'
     assert reader.numbers("diagonal", table) == pytest.approx(
-        [value for each in own["attentions"] for value in each["written"]], rel=1e-5
+        [value for attention in diagonals["attentions"] for value in attention["written"]], rel=1e-5
     )
     card.get_by_role("textbox", name="Against another order").fill("blue is ball The")
     card.get_by_role("button", name="Measure").click()
-    reader.settled()
+    reader.settle()
     card.locator("table").nth(1).wait_for()
     card.get_by_role("combobox").select_option("read")
-    other = cross_attention_diagonals(model.trace("blue is ball The"))
-    wanted = [value for found in (own, other) for each in found["attentions"] for value in each["read"]]
-    assert reader.numbers("diagonal", "table") == pytest.approx(wanted, rel=1e-5, abs=1e-9)
+    other_diagonals = cross_attention_diagonals(model.trace("blue is ball The"))
+    expected = [
+        value
+        for measured in (diagonals, other_diagonals)
+        for attention in measured["attentions"]
+        for value in attention["read"]
+    ]
+    assert reader.numbers("diagonal", "table") == pytest.approx(expected, rel=1e-5, abs=1e-9)
 
 
 @pytest.mark.article("X10", "E7")
@@ -117,25 +124,25 @@ def test_shapes_are_those_of_the_captured_tensors(reader, trace):
 def test_another_divisor_gives_the_softmax_of_the_products_so_divided(reader, trace):
     card = reader.card("width")
     card.get_by_role("combobox", name="Attention").select_option("decoder.1.cross")
-    reader.settled()
+    reader.settle()
     card.get_by_role("slider").fill("9")
     products = trace["decoder.1.cross.products"].values.astype(np.float64)
     assert f"d_k is the width of a head: {trace.config.head_width}" in card.inner_text()
-    for by in (1, 9, 4):
-        pattern = softmax(products / by**0.5).reshape(-1, products.shape[-1])
+    for divisor in (1, 9, 4):
+        pattern = softmax(products / divisor**0.5).reshape(-1, products.shape[-1])
         slopes = [np.linalg.norm(np.diag(p) - np.outer(p, p)) for p in pattern]
-        shown = reader.numbers("width", f"[data-divided='{by}']")
-        assert shown == pytest.approx([pattern.max(axis=1).mean(), np.mean(slopes)], rel=1e-4)
+        numbers = reader.numbers("width", f"[data-divided='{divisor}']")
+        assert numbers == pytest.approx([pattern.max(axis=1).mean(), np.mean(slopes)], rel=1e-4)
 
 
 @pytest.mark.article("B31", "X13", "X22")
 def test_the_run_with_kept_keys_beside_the_one_without_a_mask(reader, trace):
-    wanted = compare_masking(trace)
-    found = np.array(reader.numbers("inference", "tbody")).reshape(-1, 2)
-    assert found[:, 0] == pytest.approx(wanted["kept"], abs=1e-5 * wanted["size"])
-    assert found[:, 1] == pytest.approx(wanted["unmasked"], rel=1e-4)
-    assert found[:, 0].max() < 1e-5 * wanted["size"] < found[:, 1].max()
-    assert reader.numbers("inference")[-1] == wanted["parted"]
+    expected = compare_masking(trace)
+    differences = np.array(reader.numbers("inference", "tbody")).reshape(-1, 2)
+    assert differences[:, 0] == pytest.approx(expected["kept"], abs=1e-5 * expected["size"])
+    assert differences[:, 1] == pytest.approx(expected["unmasked"], rel=1e-4)
+    assert differences[:, 0].max() < 1e-5 * expected["size"] < differences[:, 1].max()
+    assert reader.numbers("inference")[-1] == expected["parted"]
 
 
 @pytest.mark.article("C26")
@@ -144,23 +151,23 @@ def test_infinity_hides_the_same_on_either_side_of_the_division_and_thirty_does_
     reader.card("scaling").get_by_role("combobox").select_option(label="−10")
     products = trace["decoder.0.self.products"].values[0].astype(np.float64)
     future, root = np.triu(np.ones(products.shape), 1), trace.config.head_width**0.5
-    none = softmax(np.where(future, -np.inf, products / root))
+    exact = softmax(np.where(future, -np.inf, products / root))
     before, after = softmax((products - 10 * future) / root), softmax(products / root - 10 * future)
     leaks = [(weights * future).max() for weights in (before, after)]
-    apart = [np.abs(weights - none).max() for weights in (before, after)]
-    assert reader.numbers("scaling") == pytest.approx([*leaks, *apart, np.abs(before - after).max()], rel=1e-4)
+    errors = [np.abs(weights - exact).max() for weights in (before, after)]
+    assert reader.numbers("scaling") == pytest.approx([*leaks, *errors, np.abs(before - after).max()], rel=1e-4)
 
 
 @pytest.mark.article("B25")
 def test_roles_are_counted_and_heads_laid_on_each_other(reader, model, trace):
-    study = study_of(model)
-    named = sum(bool(head["badges"]) for head in study["heads"])
+    study = make_study(model)
+    with_role = sum(bool(head["badges"]) for head in study["heads"])
     costs = [head["silent"] for head in study["heads"]]
-    wanted = [named, len(costs) - named, max(costs), min(costs), sum(cost <= 0 for cost in costs)]
-    assert reader.numbers("roles") == pytest.approx(wanted)
+    expected = [with_role, len(costs) - with_role, max(costs), min(costs), sum(cost <= 0 for cost in costs)]
+    assert reader.numbers("roles") == pytest.approx(expected)
     assert "On 1\u202f031 pairs" in reader.card("roles").inner_text()
     reader.card("roles").get_by_role("combobox").select_option("decoder.1.self")
-    reader.settled()
+    reader.settle()
     reader.tab.evaluate("document.activeElement.blur()")
     reader.tab.keyboard.press("t")
     cells = reader.card("roles").locator(".sheet-table tbody td").all_inner_texts()
@@ -175,16 +182,16 @@ def test_cosines_of_words_are_those_of_the_embedding_matrix(reader, model):
     card = reader.card("similar")
     card.get_by_role("textbox", name="Words").fill("red blue")
     card.get_by_role("button", name="Compare").click()
-    reader.settled()
-    wanted = cosine_table(embedding_table(model.bundle, "source"), ["red", "blue"])
+    reader.settle()
+    expected = cosine_table(embedding_table(model.bundle, "source"), ["red", "blue"])
     reader.tab.evaluate("document.activeElement.blur()")
     reader.tab.keyboard.press("t")
     cells = card.locator(".sheet-table tbody td").all_inner_texts()
     reader.tab.keyboard.press("t")
     assert [float(cell.replace("−", "-")) for cell in cells] == pytest.approx(
-        np.ravel(wanted["cosines"]).tolist(), rel=1e-6
+        np.ravel(expected["cosines"]).tolist(), rel=1e-6
     )
-    assert reader.numbers("similar") == pytest.approx([wanted["chance"]["mean"], wanted["chance"]["deviation"]])
+    assert reader.numbers("similar") == pytest.approx([expected["chance"]["mean"], expected["chance"]["deviation"]])
 
 
 @pytest.mark.article("B11", "X15")
@@ -196,18 +203,18 @@ def test_an_analogy_is_answered_with_the_words_of_the_question_left_out_and_let_
     card.locator("table").first.wait_for()
     table = embedding_table(model.bundle, "source")
     b, plus, minus = (table.vectors[list(table.word(word).ids)].mean(axis=0) for word in ("▁b", "e", "l"))
-    directions = [each / np.linalg.norm(each) for each in (b, plus, minus)]
+    directions = [vector / np.linalg.norm(vector) for vector in (b, plus, minus)]
     cosines = table.directions @ (directions[0] + directions[1] - directions[2])
     cosines /= np.linalg.norm(directions[0] + directions[1] - directions[2])
     inputs = {i for word in ("▁b", "l", "e") for i in table.word(word).ids}
-    free = [i for i in np.argsort(-cosines) if i not in inputs][:8]
-    shown = reader.numbers("analogy", "table")
-    assert shown[:8] == pytest.approx(cosines[free].tolist(), rel=1e-4)
-    assert shown[8:] == pytest.approx(np.sort(cosines)[::-1][:8].tolist(), rel=1e-4)
+    allowed = [i for i in np.argsort(-cosines) if i not in inputs][:8]
+    numbers = reader.numbers("analogy", "table")
+    assert numbers[:8] == pytest.approx(cosines[allowed].tolist(), rel=1e-4)
+    assert numbers[8:] == pytest.approx(np.sort(cosines)[::-1][:8].tolist(), rel=1e-4)
 
 
 def test_a_wrong_number_that_is_planted_is_shown_and_found(reader, trace):
-    """Negative control: what stands on a card is what came, not what should have come."""
+    """Negative control: a card shows the numbers that arrived, not the ones that should have arrived."""
     wrong = trace["decoder.1.cross.pattern"].values.copy()
     wrong[0, 1, 1] += 0.25
     body = wrong.astype("<f4").tobytes()
@@ -219,12 +226,14 @@ def test_a_wrong_number_that_is_planted_is_shown_and_found(reader, trace):
     try:
         reader.tab.goto("about:blank")
         reader.open("claims")
-        own = [value for each in cross_attention_diagonals(trace)["attentions"] for value in each["written"]]
-        found = reader.numbers("diagonal", "table")
+        expected = [
+            value for attention in cross_attention_diagonals(trace)["attentions"] for value in attention["written"]
+        ]
+        numbers = reader.numbers("diagonal", "table")
         rows = min(wrong.shape[1:])
-        differ = [i for i, pair in enumerate(zip(found, own, strict=True)) if abs(pair[0] - pair[1]) > 1e-4]
+        differ = [i for i, pair in enumerate(zip(numbers, expected, strict=True)) if abs(pair[0] - pair[1]) > 1e-4]
         assert differ == [3]
-        assert found[3] - own[3] == pytest.approx(0.25 / rows, rel=1e-3)
+        assert numbers[3] - expected[3] == pytest.approx(0.25 / rows, rel=1e-3)
         assert reader.numbers("inference")[-1] == 12345.678
     finally:
         reader.tab.unroute("**/t/decoder.1.cross.pattern")

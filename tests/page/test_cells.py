@@ -1,4 +1,4 @@
-"""The page makes every number of a real trace again from its inputs, in a language that Python's numbers never saw."""
+"""The page recomputes every number of a real trace from its inputs, in TypeScript instead of Python."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pellucid.trace.trace import Trace
-from tests.page.built import WEB, with_node
+from tests.page.built import WEB, environment_with_node
 from tests.trace.traced import small_traced
 
 KINDS = {
@@ -25,57 +25,59 @@ SIZES: dict[str, Any] = {"d_model": 12, "d_ff": 7, "heads": 3, "encoder_layers":
 @pytest.fixture(scope="module")
 def script(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("cells") / "cells.mjs"
-    words = ["test/explain_cells.ts", "--bundle", "--platform=node", "--format=esm", f"--outfile={path}"]
-    words.append("--log-level=warning")
-    run(str(WEB / "node_modules" / "esbuild" / "bin" / "esbuild"), *words)
+    arguments = ["test/explain_cells.ts", "--bundle", "--platform=node", "--format=esm", f"--outfile={path}"]
+    arguments.append("--log-level=warning")
+    run_program(str(WEB / "node_modules" / "esbuild" / "bin" / "esbuild"), *arguments)
     return path
 
 
 @pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
-def test_the_page_makes_every_cell_of_a_trace_again_from_its_inputs(options, script, tmp_path):
-    trace = traced(**options)
-    write(trace, tmp_path)
-    found = json.loads(run("node", str(script), str(tmp_path)))
-    assert found["failed"] == []
-    assert found["cells"] == sum(trace[name].values.size for name in trace.names)
-    assert {"lookup", "norm", "linear", "dot", "scale", "softmax", "mix", "activation", "causal"} <= set(found["kinds"])
+def test_the_page_recomputes_every_cell_of_a_trace_from_its_inputs(options, script, tmp_path):
+    trace = make_trace(**options)
+    write_trace(trace, tmp_path)
+    report = json.loads(run_program("node", str(script), str(tmp_path)))
+    assert report["failed"] == []
+    assert report["cells"] == sum(trace[name].values.size for name in trace.names)
+    assert {"lookup", "norm", "linear", "dot", "scale", "softmax", "mix", "activation", "causal"} <= set(
+        report["kinds"]
+    )
 
 
-def test_every_walk_back_ends_at_a_learned_number_or_at_a_place(script, tmp_path):
-    trace = traced()
-    write(trace, tmp_path)
-    ends = set(json.loads(run("node", str(script), str(tmp_path)))["ends"])
+def test_every_walk_to_the_inputs_ends_at_a_parameter_or_a_position(script, tmp_path):
+    trace = make_trace()
+    write_trace(trace, tmp_path)
+    ends = set(json.loads(run_program("node", str(script), str(tmp_path)))["ends"])
     learned = {row["name"] for row in trace.manifest()["parameters"]}
     assert "source_embedding.weight" in ends
     assert all(end in learned or end.endswith(("positions", "allowed")) for end in ends)
 
 
-def test_a_number_that_was_planted_and_what_is_made_of_it_are_found_out(script, tmp_path):
-    trace = traced()
-    write(trace, tmp_path)
+def test_a_planted_number_and_the_cells_computed_from_it_are_found_out(script, tmp_path):
+    trace = make_trace()
+    write_trace(trace, tmp_path)
     path = tmp_path / "decoder.0.cross.scores.bin"
     scores = np.fromfile(path, "<f4").reshape(trace["decoder.0.cross.scores"].shape)
     scores[1, 2, 0] += 3.0
     scores.tofile(path)
-    failed = json.loads(run("node", str(script), str(tmp_path)))["failed"]
+    failed = json.loads(run_program("node", str(script), str(tmp_path)))["failed"]
     assert {"name": "decoder.0.cross.scores", "index": [1, 2, 0]}.items() <= failed[0].items()
     others = {(cell["name"], *cell["index"][:2]) for cell in failed[1:]}
     assert others == {("decoder.0.cross.pattern", 1, 2)}
 
 
 @pytest.mark.parametrize("options", [KINDS["pre"], KINDS["post"]], ids=["pre", "post"])
-def test_numbers_stored_as_float16_are_made_again_within_their_rounding(options, script, tmp_path):
-    write(traced(**options), tmp_path, stored="<f2")
-    assert json.loads(run("node", str(script), str(tmp_path)))["failed"] == []
+def test_numbers_stored_as_float16_are_recomputed_within_their_rounding(options, script, tmp_path):
+    write_trace(make_trace(**options), tmp_path, stored="<f2")
+    assert json.loads(run_program("node", str(script), str(tmp_path)))["failed"] == []
 
 
-def traced(**options) -> Trace:
-    """Source and target of different lengths; the target is given, so that it is short."""
+def make_trace(**options) -> Trace:
+    """Trace a sentence whose source and given target differ in length; the target keeps it short."""
     return small_traced(**{**SIZES, **options}).trace("The ball is blue.", target="Yes.")
 
 
-def write(trace: Trace, directory: Path, stored: str = "<f4") -> None:
-    """The manifest, and a file of numbers for each tensor and parameter, tensors as precise as `stored`."""
+def write_trace(trace: Trace, directory: Path, stored: str = "<f4") -> None:
+    """Write the manifest, and one file of numbers for each tensor, stored as `stored`, and each parameter."""
     manifest: dict[str, Any] = trace.manifest()
     manifest["run"]["capture"] = {"<f2": "float16", "<f4": "float32"}[stored]
     (directory / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
@@ -85,7 +87,7 @@ def write(trace: Trace, directory: Path, stored: str = "<f4") -> None:
         trace.parameter(row["name"]).astype("<f4").tofile(directory / f"{row['name']}.bin")
 
 
-def run(*words: str) -> str:
-    done = subprocess.run(words, cwd=WEB, env=with_node(), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+def run_program(*command: str) -> str:
+    result = subprocess.run(command, cwd=WEB, env=environment_with_node(), capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout

@@ -1,3 +1,5 @@
+"""The HTML file of a trace holds its numbers bit by bit, runs no text, and is refused where it cannot be written."""
+
 import hashlib
 import json
 import re
@@ -9,44 +11,44 @@ import pytest
 from pellucid.page import assets
 from pellucid.page.blocks import array_block, script_json, script_text
 from pellucid.page.html import KEEP_CHOICES, estimate_size, page_html, save_html, trace_page
-from tests.page.traces import HOSTILE, PARAMETERS, SCRIPT, SHAPES, HandMade, Read, built
+from tests.page.traces import HOSTILE, PARAMETERS, SCRIPT, SHAPES, HandMadeTrace, Read, built_script
 
-__all__ = ["built"]
+__all__ = ["built_script"]
 
-pytestmark = pytest.mark.usefixtures("built")
+pytestmark = pytest.mark.usefixtures("built_script")
 
 
 @pytest.mark.parametrize("keep", ["float32", "weights"])
 def test_every_block_gives_back_the_numbers_of_the_trace(keep: str):
-    trace = HandMade()
-    read = Read(trace_page(trace, keep)).arrays("tensor")
-    assert list(read) == list(SHAPES)
-    for name, values in read.items():
+    trace = HandMadeTrace()
+    arrays = Read(trace_page(trace, keep)).arrays("tensor")
+    assert list(arrays) == list(SHAPES)
+    for name, values in arrays.items():
         assert np.array_equal(values, trace.tensor(name)), name
 
 
-def test_weights_come_with_weights_only():
-    trace = HandMade()
+def test_only_a_file_with_weights_holds_parameters():
+    trace = HandMadeTrace()
     assert all(not Read(trace_page(trace, keep)).blocks("parameter") for keep in KEEP_CHOICES if keep != "weights")
     page = Read(trace_page(trace, "weights"))
-    read = page.arrays("parameter")
-    assert list(read) == list(PARAMETERS)
-    assert all(np.array_equal(values, trace.parameter(name)) for name, values in read.items())
+    arrays = page.arrays("parameter")
+    assert list(arrays) == list(PARAMETERS)
+    assert all(np.array_equal(values, trace.parameter(name)) for name, values in arrays.items())
     assert all(row["captured"] for row in page.manifest["parameters"])
 
 
-def test_maps_keep_what_attention_read_and_say_of_the_rest_that_it_was_not_captured():
-    page = Read(trace_page(HandMade(), "maps"))
-    kept = [name for name in SHAPES if name.endswith((".pattern", ".allowed"))]
-    assert list(page.arrays("tensor")) == kept
+def test_a_file_of_maps_keeps_patterns_and_marks_the_rest_as_not_captured():
+    page = Read(trace_page(HandMadeTrace(), "maps"))
+    maps = [name for name in SHAPES if name.endswith((".pattern", ".allowed"))]
+    assert list(page.arrays("tensor")) == maps
     for row in page.manifest["tensors"]:
-        assert row["captured"] == (row["name"] in kept)
+        assert row["captured"] == (row["name"] in maps)
         assert ("least" in row) == ("largest" in row) == ("sha256" in row) == row["captured"]
 
 
 @pytest.mark.parametrize("keep", KEEP_CHOICES)
 def test_the_hash_of_each_block_stands_in_its_row(keep: str):
-    page = Read(trace_page(HandMade(), keep))
+    page = Read(trace_page(HandMadeTrace(), keep))
     for kind in ("tensor", "parameter"):
         rows = {row["name"]: row for row in page.manifest[f"{kind}s"] if row["captured"]}
         blocks = page.blocks(kind)
@@ -56,7 +58,7 @@ def test_the_hash_of_each_block_stands_in_its_row(keep: str):
 
 
 def test_a_file_of_float16_says_so_and_is_rounded_to_it():
-    trace = HandMade()
+    trace = HandMadeTrace()
     page = Read(trace_page(trace, "float16"))
     manifest = page.manifest
     assert manifest["run"]["capture"] == "float16"
@@ -74,13 +76,13 @@ def test_a_file_of_float16_says_so_and_is_rounded_to_it():
 
 @pytest.mark.parametrize("keep", ["maps", "float32", "weights"])
 def test_no_other_file_says_float16(keep: str):
-    manifest = Read(trace_page(HandMade(), keep)).manifest
+    manifest = Read(trace_page(HandMadeTrace(), keep)).manifest
     assert manifest["run"]["capture"] == "float32"
     assert manifest["notes"] == ["a note"]
 
 
 def test_a_number_beyond_float16_is_refused_by_name():
-    trace = HandMade()
+    trace = HandMadeTrace()
     trace.tensors["logits"][1, 2] = -70000.0
     with pytest.raises(ValueError, match=r"logits holds -70000, and float16 ends at 65504; keep float32"):
         trace_page(trace, "float16")
@@ -88,37 +90,39 @@ def test_a_number_beyond_float16_is_refused_by_name():
     assert np.isinf(Read(trace_page(trace, "float16")).arrays("tensor")["logits"][1, 2])
 
 
-def test_what_was_not_captured_stays_so():
-    page = Read(trace_page(HandMade(missing=("logits",)), "float32"))
+def test_tensors_that_were_not_captured_stay_so():
+    page = Read(trace_page(HandMadeTrace(missing=("logits",)), "float32"))
     assert "logits" not in page.blocks("tensor")
     assert not page.manifest["tensors"][-1]["captured"]
 
 
 def test_a_file_says_how_many_bytes_of_numbers_it_holds():
-    page = Read(trace_page(HandMade(), "weights"))
+    page = Read(trace_page(HandMadeTrace(), "weights"))
     assert page.manifest["run"]["bytes"] == sum(
         len(data) for kind in ("tensor", "parameter") for data in page.blocks(kind).values()
     )
 
 
 def test_hostile_text_is_only_text():
-    trace = HandMade()
+    trace = HandMadeTrace()
     page = trace_page(trace)
-    read = Read(page)
+    parsed = Read(page)
     elements = {"html", "head", "meta", "link", "title", "style", "body", "div", "noscript", "p", "script"}
-    assert set(read.tags) == elements
-    assert read.title.startswith(f"a {HOSTILE} b")
-    assert read.manifest["source"] == trace.manifest()["source"]
-    assert not [name for name, _ in read.attributes if name.startswith("on") or name == "src"]
-    assert [value for name, value in read.attributes if name == "href"] == ["data:,"]
-    assert [text for attributes, text in read.scripts if "type" not in attributes] == []
+    assert set(parsed.tags) == elements
+    assert parsed.title.startswith(f"a {HOSTILE} b")
+    assert parsed.manifest["source"] == trace.manifest()["source"]
+    assert not [name for name, _ in parsed.attributes if name.startswith("on") or name == "src"]
+    assert [value for name, value in parsed.attributes if name == "href"] == ["data:,"]
+    assert [text for attributes, text in parsed.scripts if "type" not in attributes] == []
     assert "\u2028" not in page.partition('<script type="application/json"')[2]
 
 
 def test_nothing_runs_but_the_script_of_the_page_and_nothing_is_fetched():
-    read = Read(trace_page(HandMade()))
-    policy = dict(part.strip().split(" ", 1) for part in str(read.meta["Content-Security-Policy"]).split(";"))
-    digest = b64encode(hashlib.sha256(read.module.encode()).digest()).decode()
+    parsed = Read(trace_page(HandMadeTrace()))
+    policy = dict(
+        directive.strip().split(" ", 1) for directive in str(parsed.meta["Content-Security-Policy"]).split(";")
+    )
+    digest = b64encode(hashlib.sha256(parsed.module.encode()).digest()).decode()
     assert policy == {
         "default-src": "'none'",
         "script-src": f"'sha256-{digest}'",
@@ -129,8 +133,8 @@ def test_nothing_runs_but_the_script_of_the_page_and_nothing_is_fetched():
     }
 
 
-def test_the_script_is_whole_though_it_says_what_ends_a_script():
-    module = Read(trace_page(HandMade())).module
+def test_a_script_that_contains_an_end_tag_is_embedded_whole():
+    module = Read(trace_page(HandMadeTrace())).module
     assert module == SCRIPT.replace("</script><!--", r"\x3c/script>\x3c!--")
 
 
@@ -143,7 +147,7 @@ def test_escaped_json_is_the_same_json_without_markup(value: str):
     assert not re.search("[<>&\u2028\u2029]", text)
 
 
-def test_what_json_cannot_say_is_null_and_half_a_character_is_no_error():
+def test_json_has_null_for_nan_and_escapes_lone_surrogates():
     assert script_json([float("nan"), {"a": float("-inf")}, 1e300]) == '[null,{"a":null},1e+300]'
     assert script_json("a\udc80").encode() == b'"a\\udc80"'
 
@@ -153,41 +157,41 @@ def test_no_script_ends_early(module: str):
     assert not re.search("</script|<!--", script_text(module), re.IGNORECASE)
 
 
-def test_a_script_is_else_left_alone():
+def test_a_script_without_end_tags_is_left_as_it_is():
     assert script_text("for(i=0;i<scripts;i++)x<y/z") == "for(i=0;i<scripts;i++)x<y/z"
 
 
 def test_numbers_are_stored_little_endian_with_the_last_axis_fastest():
     values = np.arange(6, dtype=">f8").reshape(3, 2).T
-    read = Read(array_block("tensor", 'a"<', values, "float32").html)
-    assert read.blocks("tensor") == {'a"<': np.array([0, 2, 4, 1, 3, 5], "<f4").tobytes()}
+    parsed = Read(array_block("tensor", 'a"<', values, "float32").html)
+    assert parsed.blocks("tensor") == {'a"<': np.array([0, 2, 4, 1, 3, 5], "<f4").tobytes()}
 
 
 @pytest.mark.parametrize("keep", KEEP_CHOICES)
-def test_the_size_is_said_before_the_file_is_written_and_holds(keep: str, tmp_path):
+def test_the_size_is_announced_before_the_file_is_written_and_kept(keep: str, tmp_path):
     path = tmp_path / "out.html"
-    said = []
-    trace = HandMade()
-    written = save_html(trace, path, keep, say=lambda words: said.append((words, path.exists())))
-    [(words, there)] = said
-    assert not there
+    messages = []
+    trace = HandMadeTrace()
+    size = save_html(trace, path, keep, say=lambda words: messages.append((words, path.exists())))
+    [(words, exists)] = messages
+    assert not exists
     assert re.fullmatch(rf"{re.escape(str(path))} will have at most \d+ kB", words)
-    most = estimate_size({**trace.manifest(), **trace.answers(), **trace.model_answers()}, keep)
-    assert path.stat().st_size == written <= most < 1.6 * written
+    estimate = estimate_size({**trace.manifest(), **trace.answers(), **trace.model_answers()}, keep)
+    assert path.stat().st_size == size <= estimate < 1.6 * size
     assert path.read_text(encoding="utf-8") == trace_page(trace, keep)
 
 
-def test_words_and_claims_stand_in_the_file_packed_and_rounded():
-    found = Read(trace_page(HandMade()))
-    assert set(found.blocks("answer")) == {"accounts", "verdict", "words", "masking"}
-    [words] = found.manifest["words"]
+def test_words_and_claims_are_packed_and_rounded_in_the_file():
+    page = Read(trace_page(HandMadeTrace()))
+    assert set(page.blocks("answer")) == {"accounts", "verdict", "words", "masking"}
+    [words] = page.manifest["words"]
     assert words["near"] == {"4": [{"piece": HOSTILE, "id": 7, "cosine": 0.123457}]}
-    assert found.manifest["masking"] == {"kept": [0.0]}
-    assert HOSTILE not in found.page
+    assert page.manifest["masking"] == {"kept": [0.0]}
+    assert HOSTILE not in page.page
 
 
-def test_the_answers_stand_in_the_file_with_six_digits():
-    page = trace_page(HandMade())
+def test_answers_have_six_digits_in_the_file():
+    page = trace_page(HandMadeTrace())
     manifest = Read(page).manifest
     account = {"piece": HOSTILE, "logit": 3.14159, "sum": None, "parts": []}
     assert manifest["accounts"] == {"chosen": [account], "against": [None]}
@@ -195,19 +199,19 @@ def test_the_answers_stand_in_the_file_with_six_digits():
 
 
 def test_the_same_trace_gives_the_same_bytes():
-    assert trace_page(HandMade(), "weights") == trace_page(HandMade(), "weights")
+    assert trace_page(HandMadeTrace(), "weights") == trace_page(HandMadeTrace(), "weights")
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     path = tmp_path / "out.html"
     path.write_text("before", encoding="utf-8")
-    trace = HandMade()
+    trace = HandMadeTrace()
     del trace.tensors["encoder.input"]
-    trace.row = HandMade().row
+    trace.row = HandMadeTrace().row
     with pytest.raises(KeyError):
         save_html(trace, path, "float32")
     assert path.read_text(encoding="utf-8") == "before"
-    assert [each.name for each in tmp_path.iterdir() if each.suffix == ".html"] == ["out.html"]
+    assert [file.name for file in tmp_path.iterdir() if file.suffix == ".html"] == ["out.html"]
     assert not list(tmp_path.glob(".*"))
 
 
@@ -219,34 +223,34 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
         ("", "maps", "it is a folder"),
     ],
 )
-def test_what_cannot_be_written_is_said(tmp_path, name: str, keep: str, words: str):
+def test_files_that_cannot_be_written_are_refused(tmp_path, name: str, keep: str, words: str):
     with pytest.raises(ValueError, match=re.escape(words)):
-        save_html(HandMade(), tmp_path / name, keep)
+        save_html(HandMadeTrace(), tmp_path / name, keep)
 
 
 def test_weights_of_a_trace_without_a_model_are_refused():
     with pytest.raises(ValueError, match=r"no weights at hand.*keep float32"):
-        trace_page(HandMade(weights=False), "weights")
+        trace_page(HandMadeTrace(weights=False), "weights")
 
 
-def test_more_than_a_browser_opens_is_refused_before_anything_is_read():
-    manifest = HandMade().manifest()
+def test_a_file_too_large_for_browsers_is_refused_before_anything_is_read():
+    manifest = HandMadeTrace().manifest()
     manifest["parameters"][0]["shape"] = [200_000, 1024]
 
-    def unread(name: str) -> np.ndarray:
+    def fail_to_read(name: str) -> np.ndarray:
         raise AssertionError(name)
 
     with pytest.raises(
         ValueError, match=r"1092\.\d MB, browsers open 536\.9 MB at most; keep less: maps, float16, float32"
     ):
-        page_html(manifest, unread, unread, "weights")
+        page_html(manifest, fail_to_read, fail_to_read, "weights")
 
 
-def test_a_page_that_was_not_built_says_how(built):
+def test_without_a_built_page_the_message_says_how_to_build_it(built_script):
     assert assets.script_fingerprint() == "5e" * 32
-    built.write_text("nothing", encoding="utf-8")
+    built_script.write_text("nothing", encoding="utf-8")
     with pytest.raises(ValueError, match="make page"):
         assets.script_fingerprint()
-    built.unlink()
+    built_script.unlink()
     with pytest.raises(ValueError, match=r"the page is not built: .*run `make page`"):
-        trace_page(HandMade())
+        trace_page(HandMadeTrace())

@@ -1,4 +1,4 @@
-"""The file, the frame and the widget as a browser shows them; skipped where there is none, or the page is not built."""
+"""The file, the frame and the widget in a browser; skipped if there is no browser, or the page is not built."""
 
 import base64
 import json
@@ -13,33 +13,33 @@ from pellucid.page.html import KEEP_CHOICES, manifest_with_answers, page_html, s
 from pellucid.page.widget import PageQuestions, frame_html
 from pellucid.trace.page_api import perform_act
 from tests.decode.models import random_model, small_tokenizer
-from tests.page.browser import page
+from tests.page.browser import open_tab
 
 HOSTILE = "</script><img src=x onerror=window.harmed=1>"
 
 INFLATED = """async () => {
-  const found = {};
+  const digests = {};
   for (const block of document.querySelectorAll("script[data-tensor], script[data-parameter]")) {
     const packed = Uint8Array.from(atob(block.textContent.trim()), (letter) => letter.charCodeAt(0));
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
     const digest = await crypto.subtle.digest("SHA-256", await new Response(stream).arrayBuffer());
     const name = block.dataset.tensor ?? block.dataset.parameter;
-    found[name] = [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    digests[name] = [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
   }
-  return found;
+  return digests;
 }"""
 
 REACHES_OUT = "() => { try { return parent.document.body.innerText } catch (error) { return error.name } }"
 
 HOSTED = """async (text) => {
   const module = await import(URL.createObjectURL(new Blob([text], { type: "text/javascript" })));
-  const heard = [];
+  const listeners = [];
   const view = (text) => new DataView(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
   const model = {
-    on: (event, listener) => heard.push(listener),
+    on: (event, listener) => listeners.push(listener),
     send: async (content) => {
-      const [said, buffers] = await window.python(content);
-      for (const listener of heard) listener(said, buffers.map(view));
+      const [answer, buffers] = await window.python(content);
+      for (const listener of listeners) listener(answer, buffers.map(view));
     },
   };
   window.leave = module.default.render({ model, el: document.body });
@@ -51,18 +51,18 @@ def trace(tmp_path_factory):
     if not SCRIPT_PATH.exists():
         pytest.skip("the page is not built: `make page` builds it")
     vocabulary = small_tokenizer().source_vocabulary
-    place = tmp_path_factory.mktemp("runs") / "best"
-    save_bundle(place, random_model(1, vocabulary, vocabulary), small_tokenizer(), step=0)
-    found = load_bundle(place)
-    translator = Translator(found.model, found.tokenizer)
-    return Model(found, translator).trace("The black cat drank the milk.", target="El gato negro bebió la leche.")
+    directory = tmp_path_factory.mktemp("runs") / "best"
+    save_bundle(directory, random_model(1, vocabulary, vocabulary), small_tokenizer(), step=0)
+    bundle = load_bundle(directory)
+    translator = Translator(bundle.model, bundle.tokenizer)
+    return Model(bundle, translator).trace("The black cat drank the milk.", target="El gato negro bebió la leche.")
 
 
 def test_every_file_opens_without_a_network_and_its_blocks_are_those_of_its_manifest(trace, tmp_path):
-    with page() as tab:
-        asked = []
+    with open_tab() as tab:
+        urls = []
         tab.context.set_offline(True)
-        tab.on("request", lambda request: asked.append(request.url))
+        tab.on("request", lambda request: urls.append(request.url))
         for keep in KEEP_CHOICES:
             path = tmp_path / f"{keep}.html"
             save_html(trace, path, keep)
@@ -71,11 +71,11 @@ def test_every_file_opens_without_a_network_and_its_blocks_are_those_of_its_mani
             manifest = json.loads(tab.locator("#pellucid-manifest").text_content())
             rows = [row for row in (*manifest["tensors"], *manifest["parameters"]) if row["captured"]]
             assert tab.evaluate(INFLATED) == {row["name"]: row["sha256"] for row in rows}
-        ours = ("data:", *((tmp_path / f"{keep}.html").as_uri() for keep in KEEP_CHOICES))
-        assert [url for url in asked if not url.startswith(ours)] == []
+        own_urls = ("data:", *((tmp_path / f"{keep}.html").as_uri() for keep in KEEP_CHOICES))
+        assert [url for url in urls if not url.startswith(own_urls)] == []
 
 
-def test_hostile_pieces_and_sentences_do_nothing_to_a_file_nor_to_the_notebook_around_it(trace, tmp_path):
+def test_hostile_text_is_harmless_in_a_file_and_in_the_notebook_around_it(trace, tmp_path):
     manifest = json.loads(json.dumps(manifest_with_answers(trace)))
     for side in ("source", "target"):
         manifest[side] |= {"text": f"a {HOSTILE}", "normalised": HOSTILE}
@@ -84,36 +84,36 @@ def test_hostile_pieces_and_sentences_do_nothing_to_a_file_nor_to_the_notebook_a
     manifest["notes"] = [HOSTILE]
     text = page_html(manifest, trace.tensor, trace.parameter, "float32")
     (tmp_path / "out.html").write_text(text, encoding="utf-8")
-    with page() as tab:
+    with open_tab() as tab:
         tab.goto((tmp_path / "out.html").as_uri())
-        harmless(tab)
+        assert_harmless(tab)
         tab.set_content(f"<!doctype html><body><p>a notebook</p>{frame_html(text)}")
-        [_, inside] = tab.frames
-        harmless(inside)
+        [_, frame] = tab.frames
+        assert_harmless(frame)
         assert tab.locator("img").count() == 0
-        assert inside.evaluate(REACHES_OUT) == "SecurityError"
+        assert frame.evaluate(REACHES_OUT) == "SecurityError"
 
 
-def harmless(shown) -> None:
-    """Walk through views that show pieces: they are there, as text."""
-    shown.get_by_text(HOSTILE).first.wait_for()
+def assert_harmless(frame) -> None:
+    """Walk through views that show pieces, and find the hostile text there as text."""
+    frame.get_by_text(HOSTILE).first.wait_for()
     for name in ("Pieces", "Output", "Alignment"):
-        shown.get_by_text(name, exact=True).first.click()
-        shown.wait_for_timeout(100)
-    assert shown.evaluate("window.harmed") is None
-    assert shown.locator("img").count() == 0
+        frame.get_by_text(name, exact=True).first.click()
+        frame.wait_for_timeout(100)
+    assert frame.evaluate("window.harmed") is None
+    assert frame.locator("img").count() == 0
 
 
 def test_a_widget_gets_its_numbers_from_python_and_can_ask_for_another_sentence(trace):
-    asked = PageQuestions(trace, perform_act)
+    page_questions = PageQuestions(trace, perform_act)
     questions = []
 
     def python(content):
         questions.append(content)
-        said, buffers = asked(content)
-        return [said, [base64.b64encode(each).decode() for each in buffers]]
+        answer, buffers = page_questions(content)
+        return [answer, [base64.b64encode(buffer).decode() for buffer in buffers]]
 
-    with page() as tab:
+    with open_tab() as tab:
         tab.expose_function("python", python)
         tab.set_content("<!doctype html><body>")
         tab.evaluate(HOSTED, read_script())
@@ -122,8 +122,8 @@ def test_a_widget_gets_its_numbers_from_python_and_can_ask_for_another_sentence(
         tab.get_by_role("button", name="Translate").first.click()
         tab.wait_for_timeout(100)
         tab.get_by_text("▁Yes").first.wait_for()
-        new = [each["trace"] for each in questions if each["trace"]]
-        assert new
-        assert {"manifest", "tensor", "act"} <= {each["ask"] for each in questions}
+        new_traces = [question["trace"] for question in questions if question["trace"]]
+        assert new_traces
+        assert {"manifest", "tensor", "act"} <= {question["ask"] for question in questions}
         tab.evaluate("window.leave()")
         assert tab.locator("body").inner_text().strip() == ""

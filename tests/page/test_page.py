@@ -1,4 +1,4 @@
-"""The page as a whole in Chromium, opened from one file: its words, numbers and keys, and names for every control."""
+"""The whole page in Chromium, opened from one file: words, numbers and keys, and a name for every control."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.page.browser import page
+from tests.page.browser import open_tab
 from tests.trace.traced import small_traced
 
 VIEWS = ["map", "tokens", "positions", "words", "heads", "output", "beam", "align", "compare", "claims", "debug"]
@@ -26,32 +26,32 @@ def trace() -> Any:
 def tab(trace: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     file = tmp_path_factory.mktemp("page") / "trace.html"
     trace.save_html(file, keep="float32")
-    with page(viewport={"width": 1440, "height": 900}) as tab:
+    with open_tab(viewport={"width": 1440, "height": 900}) as tab:
         tab.goto(Path(file).as_uri())
         tab.wait_for_selector(".scrubber")
         yield tab
 
 
-def go(tab: Any, fragment: str) -> None:
-    """To a place, with nothing left over from the test before."""
+def go_to(tab: Any, fragment: str) -> None:
+    """Go to a place of the page, so that nothing is left over from the test before."""
     tab.evaluate("fragment => { location.hash = fragment }", fragment)
     tab.wait_for_timeout(120)
 
 
-def test_the_sentence_is_shown_as_text_and_nothing_of_it_runs(tab: Any, trace: Any):
+def test_a_hostile_sentence_is_shown_as_text_and_does_not_run(tab: Any, trace: Any):
     assert tab.inner_text(".asked") == trace.source.text
     assert tab.title() != "owned"
     assert tab.locator(".pellucid img").count() == 0
-    shown = tab.locator(".side section").first.locator("button").all_inner_texts()
-    assert [text.strip() for text in shown] == [piece.strip() for piece in trace.source.pieces]
+    pieces = tab.locator(".side section").first.locator("button").all_inner_texts()
+    assert [text.strip() for text in pieces] == [piece.strip() for piece in trace.source.pieces]
 
 
-def test_every_number_of_a_head_stands_in_its_table_as_numpy_has_it(tab: Any, trace: Any):
-    go(tab, f"v=head&a={SECTION}&h=1")
+def test_the_tables_of_a_head_hold_every_number_of_numpy(tab: Any, trace: Any):
+    go_to(tab, f"v=head&a={SECTION}&h=1")
     tab.wait_for_selector(".sheet-canvas")
     tab.keyboard.press("t")
     tab.wait_for_selector(".sheet-table")
-    shown = [
+    tables = [
         [[float(cell.replace("−", "-")) for cell in row] for row in table]
         for table in tab.evaluate(
             """() => [...document.querySelectorAll('.sheet-table table')].map(table =>
@@ -60,37 +60,39 @@ def test_every_number_of_a_head_stands_in_its_table_as_numpy_has_it(tab: Any, tr
         )
     ]
     tab.keyboard.press("t")
-    assert sum(len(row) for table in shown for row in table) >= 200
-    wanted = [
-        (part, trace.tensor(f"{SECTION}.{part}")[1])
-        for part in ("q", "products", "scores", "pattern", "v", "head_output")
+    assert sum(len(row) for table in tables for row in table) >= 200
+    expected = [
+        (name, trace.tensor(f"{SECTION}.{name}")[1])
+        for name in ("q", "products", "scores", "pattern", "v", "head_output")
     ]
-    found = [np.array(table, dtype=np.float32) for table in shown]
-    for part, values in wanted:
-        assert any(np.array_equal(each, values) for each in found), part
-    assert any(np.array_equal(each, trace.tensor(f"{SECTION}.k")[1].T) for each in found)
+    arrays = [np.array(table, dtype=np.float32) for table in tables]
+    for name, values in expected:
+        assert any(np.array_equal(array, values) for array in arrays), name
+    assert any(np.array_equal(array, trace.tensor(f"{SECTION}.k")[1].T) for array in arrays)
 
 
-def test_the_focused_cell_is_said_in_a_sentence_and_arrows_move_it(tab: Any, trace: Any):
-    go(tab, f"v=head&a={SECTION}&h=0")
+def test_the_focused_cell_is_described_in_a_sentence_and_arrow_keys_move_it(tab: Any, trace: Any):
+    go_to(tab, f"v=head&a={SECTION}&h=0")
     grid = tab.locator("figure:has(.sheet-label:text-is('pattern')) [role=gridcell]")
     grid.focus()
     tab.keyboard.press("ArrowDown")
     tab.keyboard.press("ArrowRight")
-    said = grid.get_attribute("aria-label")
+    label = grid.get_attribute("aria-label")
     values = trace.tensor(f"{SECTION}.pattern")[0]
-    found = re.fullmatch(r"row (.+), column (.+), value ([\d.e−]+), (?:(\d+)\w\w )?largest of (\d+), masked none", said)
-    assert found, said
-    assert found[1] == trace.inputs.pieces[1]
-    assert found[2] == trace.source.pieces[1]
-    assert np.float32(found[3].replace("−", "-")) == values[1, 1]
-    assert int(found[4] or 1) == 1 + (values[1] > values[1, 1]).sum()
-    assert int(found[5]) == len(values[1])
+    match = re.fullmatch(
+        r"row (.+), column (.+), value ([\d.e−]+), (?:(\d+)\w\w )?largest of (\d+), masked none", label
+    )
+    assert match, label
+    assert match[1] == trace.inputs.pieces[1]
+    assert match[2] == trace.source.pieces[1]
+    assert np.float32(match[3].replace("−", "-")) == values[1, 1]
+    assert int(match[4] or 1) == 1 + (values[1] > values[1, 1]).sum()
+    assert int(match[5]) == len(values[1])
 
 
-def test_enter_opens_the_number_and_escape_goes_out_the_way_one_came_in(tab: Any):
-    go(tab, "v=map")
-    go(tab, f"v=head&a={SECTION}&h=0")
+def test_enter_opens_a_number_and_escape_goes_back(tab: Any):
+    go_to(tab, "v=map")
+    go_to(tab, f"v=head&a={SECTION}&h=0")
     grid = tab.locator("figure:has(.sheet-label:text-is('scores')) [role=gridcell]")
     grid.focus()
     tab.keyboard.press("Enter")
@@ -103,8 +105,8 @@ def test_enter_opens_the_number_and_escape_goes_out_the_way_one_came_in(tab: Any
     tab.wait_for_selector(".view-map")
 
 
-def test_a_followed_piece_is_marked_by_shape_and_word_and_let_go_by_escape(tab: Any):
-    go(tab, "v=map")
+def test_a_followed_piece_is_marked_and_escape_unfollows_it(tab: Any):
+    go_to(tab, "v=map")
     button = tab.locator(".side section").first.locator("button").nth(1)
     button.click()
     assert button.get_attribute("aria-pressed") == "true"
@@ -116,7 +118,7 @@ def test_a_followed_piece_is_marked_by_shape_and_word_and_let_go_by_escape(tab: 
 
 
 def test_steps_modes_and_help_have_keys(tab: Any, trace: Any):
-    go(tab, "v=map")
+    go_to(tab, "v=map")
     tab.locator("h2").first.click()
     tab.keyboard.press(".")
     assert tab.locator("[aria-current=step]").inner_text().strip() == trace.steps[1].chosen.piece
@@ -134,27 +136,27 @@ def test_steps_modes_and_help_have_keys(tab: Any, trace: Any):
     assert tab.get_by_role("dialog").count() == 0
 
 
-def test_every_control_of_every_picture_has_a_name_and_every_picture_fits_its_width(tab: Any):
+def test_every_control_of_every_view_has_a_name_and_every_view_fits_its_width(tab: Any):
     session = tab.context.new_cdp_session(tab)
-    places = [f"v={view}" for view in VIEWS]
-    places += [f"v=block&a={SECTION}", f"v=head&a={SECTION}&h=1", f"v=cell&x={SECTION}.scores&i=1.0.0", "v=map&n=7"]
+    fragments = [f"v={view}" for view in VIEWS]
+    fragments += [f"v=block&a={SECTION}", f"v=head&a={SECTION}&h=1", f"v=cell&x={SECTION}.scores&i=1.0.0", "v=map&n=7"]
     problems = []
-    for place in places:
-        go(tab, place)
+    for fragment in fragments:
+        go_to(tab, fragment)
         nodes = session.send("Accessibility.getFullAXTree")["nodes"]
-        problems += [f"{place}: a {role} without a name" for role in map(nameless, nodes) if role]
+        problems += [f"{fragment}: a {role} without a name" for role in map(unnamed_role, nodes) if role]
         for width in (900, 1440):
             tab.set_viewport_size({"width": width, "height": 900})
-            across = tab.evaluate("document.documentElement.scrollWidth")
-            problems += [f"{place}: {across} pixels across of {width}"] if across > width else []
+            page_width = tab.evaluate("document.documentElement.scrollWidth")
+            problems += [f"{fragment}: {page_width} pixels across of {width}"] if page_width > width else []
     assert problems == []
 
 
 CONTROLS = ["button", "link", "textbox", "combobox", "slider", "checkbox", "radio", "gridcell", "grid", "spinbutton"]
 
 
-def nameless(node: dict[str, Any]) -> str | None:
-    """The role of a node of the accessibility tree that one can act on but not call."""
+def unnamed_role(node: dict[str, Any]) -> str | None:
+    """The role of a node of the accessibility tree that is a control without a name."""
     role = node.get("role", {}).get("value")
-    named = node.get("ignored") or node.get("name", {}).get("value")
-    return role if role in CONTROLS and not named else None
+    has_name = node.get("ignored") or node.get("name", {}).get("value")
+    return role if role in CONTROLS and not has_name else None

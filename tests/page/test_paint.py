@@ -1,3 +1,5 @@
+"""Pictures of the page show their values as colours, and are painted fast enough."""
+
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -5,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.page.browser import page
-from tests.page.built import WEB, with_node
+from tests.page.browser import open_tab
+from tests.page.built import WEB, environment_with_node
 
 SCALES = [
     {"kind": kind, "least": least, "largest": largest, "dark": dark}
@@ -17,41 +19,45 @@ SCALES = [
 
 @pytest.fixture(scope="module")
 def harness(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """web/test/browser_pictures.ts as a plain script."""
+    """The script web/test/browser_pictures.ts, bundled for a browser."""
     script = tmp_path_factory.mktemp("harness") / "browser.js"
     esbuild = ["node", "node_modules/esbuild/bin/esbuild", "test/browser_pictures.ts", "--bundle", "--format=iife"]
-    done = subprocess.run(
-        [*esbuild, f"--outfile={script}", "--log-level=error"], cwd=WEB, env=with_node(), capture_output=True, text=True
+    result = subprocess.run(
+        [*esbuild, f"--outfile={script}", "--log-level=error"],
+        cwd=WEB,
+        env=environment_with_node(),
+        capture_output=True,
+        text=True,
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     return script
 
 
 def test_values_are_read_back_from_pixels_within_a_255th_of_the_range(harness: Path):
     rng = np.random.default_rng(17)
-    with page() as tab:
+    with open_tab() as tab:
         tab.add_script_tag(path=str(harness))
         for scale in SCALES:
             span = scale["largest"] - scale["least"]
             values = rng.uniform(scale["least"], scale["largest"], size=(11, 13))
-            for found in (
-                call(tab, "sheetReadBack", values.ravel().tolist(), 11, 13, scale, 1),
-                call(tab, "sheetReadBack", values.ravel().tolist(), 11, 13, scale, 2),
-                call(tab, "thumbnailReadBack", values.ravel().tolist(), 11, 13, scale),
+            for read_back in (
+                call_harness(tab, "sheetReadBack", values.ravel().tolist(), 11, 13, scale, 1),
+                call_harness(tab, "sheetReadBack", values.ravel().tolist(), 11, 13, scale, 2),
+                call_harness(tab, "thumbnailReadBack", values.ravel().tolist(), 11, 13, scale),
             ):
-                assert np.abs(np.array(found, dtype=float).reshape(11, 13) - values).max() <= span / 255
-            transposed = call(tab, "sheetReadBack", values.T.ravel().tolist(), 13, 11, scale, 1)
+                assert np.abs(np.array(read_back, dtype=float).reshape(11, 13) - values).max() <= span / 255
+            transposed = call_harness(tab, "sheetReadBack", values.T.ravel().tolist(), 13, 11, scale, 1)
             assert np.abs(np.array(transposed, dtype=float).reshape(11, 13) - values).max() > span / 10  # axes matter
 
 
 def test_144_maps_of_40_by_40_are_painted_within_a_tenth_of_a_second(harness: Path):
-    with page() as tab:
+    with open_tab() as tab:
         tab.add_script_tag(path=str(harness))
-        took = min(call(tab, "paintMany", 144, 40) for _ in range(3))
-        print(f"144 maps of 40 x 40: {took:.0f} ms")
-        assert took < 100
+        milliseconds = min(call_harness(tab, "paintMany", 144, 40) for _ in range(3))
+        print(f"144 maps of 40 x 40: {milliseconds:.0f} ms")
+        assert milliseconds < 100
 
 
-def call(tab: Any, name: str, *arguments: Any) -> Any:
-    """What a function of the harness gives."""
-    return tab.evaluate(f"given => {name}(...given)", list(arguments))
+def call_harness(tab: Any, name: str, *arguments: Any) -> Any:
+    """Call a function of the harness in the tab, and return its result."""
+    return tab.evaluate(f"args => {name}(...args)", list(arguments))

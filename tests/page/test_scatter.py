@@ -1,3 +1,5 @@
+"""A map of words holds every word at its point, as text, and needs nothing from elsewhere."""
+
 import json
 import re
 
@@ -10,13 +12,13 @@ HOSTILE = ["</script><script>alert(1)</script>", "{{title}}", "<!--", "a & b", "
 
 
 @pytest.mark.parametrize("dims", [2, 3])
-def test_a_map_holds_each_word_at_its_place(dims: int):
-    places = np.random.default_rng(1).standard_normal((5, dims))
-    page = scatter_html(places, HOSTILE, title="<b>map</b>", says="5 & no more")
+def test_a_map_holds_each_word_at_its_point(dims: int):
+    points = np.random.default_rng(1).standard_normal((5, dims))
+    page = scatter_html(points, HOSTILE, title="<b>map</b>", says="5 & no more")
     [data] = re.findall(r'<script id="data" type="application/json">(.*?)</script>', page)
-    found = json.loads(data)
-    assert found["labels"] == HOSTILE
-    assert np.array(found["points"]) == pytest.approx(places, rel=1e-6)
+    map_data = json.loads(data)
+    assert map_data["labels"] == HOSTILE
+    assert np.array(map_data["points"]) == pytest.approx(points, rel=1e-6)
     assert page.count("<title>&lt;b&gt;map&lt;/b&gt;</title>") == 1
     assert "5 &amp; no more" in page
     assert page.count("<script") == 2

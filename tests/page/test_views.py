@@ -1,4 +1,4 @@
-"""The pictures of the page against a running server: the story by keyboard, accounts, beam, heads, edits and files."""
+"""The views of the page against a running server: the story by keyboard, accounts, beam, heads, edits and files."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 
 from pellucid.data.tokenizer import EOS
 from pellucid.trace.trace import Trace
-from tests.page.browser import page
+from tests.page.browser import open_tab
 from tests.serve.servers import running
 from tests.trace.traced import small_traced
 
@@ -23,39 +23,40 @@ def trace() -> Trace:
 
 @pytest.fixture(scope="module")
 def tab() -> Iterator[Any]:
-    with running(small_traced(**SIZES)) as port, page(viewport={"width": 1440, "height": 900}) as tab:
+    with running(small_traced(**SIZES)) as port, open_tab(viewport={"width": 1440, "height": 900}) as tab:
         tab.goto(f"http://127.0.0.1:{port}/")
         tab.set_default_timeout(8000)
         yield tab
 
 
 @pytest.fixture(autouse=True)
-def fresh(tab: Any, trace: Trace) -> None:
-    """The sentence's own trace, in its first step, with nothing hidden and no story told."""
+def fresh_tab(tab: Any, trace: Trace) -> None:
+    """Bring the tab back to the sentence's own trace, at its first step, without edits or story."""
     if f"id={trace.id}&" not in tab.url:
         tab.fill("#pellucid-sentence", SENTENCE)
         tab.locator(".ask select").select_option(str(BEAM))
         tab.get_by_role("button", name="Translate").click()
-        until(tab, lambda: f"id={trace.id}&" in tab.url)
+        wait_until(tab, lambda: f"id={trace.id}&" in tab.url)
     tab.get_by_role("button", name="Learn", exact=True).click()
     tab.locator(".scrubber button").first.click()
     tab.evaluate("document.activeElement.blur()")
 
 
-def go(tab: Any, view: str) -> None:
+def go_to(tab: Any, view: str) -> None:
     tab.locator(".tabs").get_by_role("button", name=view, exact=True).click()
 
 
-def until(tab: Any, fact: Callable[[], bool]) -> None:
-    """Waits from outside: the page's policy lets no test put a condition into it."""
+def wait_until(tab: Any, condition: Callable[[], bool]) -> None:
+    """Wait until a condition holds."""
+    # polled from outside, because the policy of the page lets no test put a condition into it
     for _ in range(160):
-        if fact():
+        if condition():
             return
         tab.wait_for_timeout(50)
     raise AssertionError("it never came about")
 
 
-def number(text: str) -> float:
+def parse_number(text: str) -> float:
     return float(text.replace("−", "-").replace("\u202f", ""))
 
 
@@ -67,7 +68,7 @@ def test_the_story_is_walked_by_keyboard_and_every_stop_moves_the_picture(tab: A
     titles, views = [], []
     for stop in range(1, 15):
         tab.wait_for_selector(f".story-panel[aria-label='Story, stop {stop} of 14']")
-        until(tab, lambda: len(tab.inner_text(".story-text").strip()) > 20)
+        wait_until(tab, lambda: len(tab.inner_text(".story-text").strip()) > 20)
         titles.append(tab.inner_text(".story-panel h2"))
         views.append(tab.evaluate("new URLSearchParams(location.hash.slice(1)).get('v')"))
         assert tab.locator(".story-panel math").count() >= 1
@@ -80,9 +81,9 @@ def test_the_story_is_walked_by_keyboard_and_every_stop_moves_the_picture(tab: A
     assert tab.locator(".story-panel").count() == 0
 
 
-def test_values_wait_for_the_space_bar_when_presenting(tab: Any):
+def test_values_are_hidden_by_the_space_bar_when_presenting(tab: Any):
     tab.get_by_role("button", name="Teach", exact=True).click()
-    go(tab, "Output")
+    go_to(tab, "Output")
     tab.evaluate("document.activeElement.blur()")
     tab.keyboard.press(" ")
     tab.wait_for_selector(".bars .value-hidden")
@@ -93,90 +94,90 @@ def test_values_wait_for_the_space_bar_when_presenting(tab: Any):
 
 
 def test_the_account_shown_is_that_of_the_trace(tab: Any, trace: Trace):
-    go(tab, "Output")
+    go_to(tab, "Output")
     tab.keyboard.press("t")
     tab.wait_for_selector(".bars-exact.bars-signed")
     account = trace.account(0)
     rows = tab.locator("section[aria-label='What adds to the logit'] table").first.locator("tr").all()
-    shown = [number(row.locator("td").last.inner_text()) for row in rows]
+    numbers = [parse_number(row.locator("td").last.inner_text()) for row in rows]
     groups = list(dict.fromkeys(part.group for part in account.parts))
-    wanted = [sum(part.value for part in account.parts if part.group == group) for group in groups]
-    np.testing.assert_allclose(sorted(shown), sorted(wanted), rtol=1e-9, atol=1e-12)
-    assert sum(shown) == pytest.approx(account.logit, rel=1e-4)
+    expected = [sum(part.value for part in account.parts if part.group == group) for group in groups]
+    np.testing.assert_allclose(sorted(numbers), sorted(expected), rtol=1e-9, atol=1e-12)
+    assert sum(numbers) == pytest.approx(account.logit, rel=1e-4)
     tab.keyboard.press("t")
 
 
-def test_the_candidates_and_the_rest_make_one(tab: Any, trace: Trace):
-    go(tab, "Output")
+def test_the_probabilities_of_the_candidates_and_the_others_add_up_to_one(tab: Any, trace: Trace):
+    go_to(tab, "Output")
     tab.keyboard.press("t")
     tab.wait_for_selector(".bars-exact")
     rows = tab.locator("section[aria-label='What could come next'] tr td:last-child").all_inner_texts()
-    shown = [number(text) for text in rows]
+    numbers = [parse_number(text) for text in rows]
     logits = trace["logits"].values[0].astype(np.float64)
     probabilities = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
-    np.testing.assert_allclose(shown[:-1], np.sort(probabilities)[::-1][: len(shown) - 1], rtol=1e-5)
-    assert sum(shown) == pytest.approx(1.0, abs=1e-6)
+    np.testing.assert_allclose(numbers[:-1], np.sort(probabilities)[::-1][: len(numbers) - 1], rtol=1e-5)
+    assert sum(numbers) == pytest.approx(1.0, abs=1e-6)
     tab.keyboard.press("t")
 
 
-def test_every_candidate_of_the_search_is_a_node_and_a_pruned_one_opens_its_trace(tab: Any, trace: Trace):
+def test_every_candidate_is_a_node_and_the_search_continues_from_a_pruned_one(tab: Any, trace: Trace):
     assert trace.tree is not None
-    go(tab, "Beam")
+    go_to(tab, "Beam")
     tab.locator(".beam-body input[type=range]").fill("4")
     nodes = len(trace.tree.nodes)
-    until(tab, lambda: tab.locator(".beam-node").count() == nodes)
+    wait_until(tab, lambda: tab.locator(".beam-node").count() == nodes)
     for fate in ("kept", "pruned", "finished"):
-        wanted = sum(node.fate == fate for node in trace.tree.nodes)
-        assert tab.locator(f".beam-node.beam-{fate}").count() == wanted
+        expected = sum(node.fate == fate for node in trace.tree.nodes)
+        assert tab.locator(f".beam-node.beam-{fate}").count() == expected
     first_pieces = [node for node in trace.tree.nodes if node.parent is None and node.piece_id != EOS]
     pruned = next(node for node in first_pieces if node.fate == "pruned")
     tab.locator(f"[data-node='{pruned.id}']").click()
     tab.get_by_role("button", name="Continue the search from here").click()
     first = tab.locator(".scrubber .piece").nth(1)
-    until(tab, lambda: first.inner_text().startswith(pruned.piece))
-    go(tab, "Compare")
+    wait_until(tab, lambda: first.inner_text().startswith(pruned.piece))
+    go_to(tab, "Compare")
     assert tab.locator("section[aria-label='Before and after'] tbody tr").count() >= len(trace.steps)
 
 
 def test_entropy_and_largest_weight_of_every_head_are_those_of_numpy(tab: Any, trace: Trace):
-    go(tab, "Heads")
+    go_to(tab, "Heads")
     names = [name for name in trace.names if name.endswith(".pattern")]
-    until(tab, lambda: tab.locator(".heads-measured .value-shown").count() == 2 * 3 * len(names))
-    shown = [number(text) for text in tab.locator(".heads-measured .value-shown").all_inner_texts()]
-    wanted = []
+    wait_until(tab, lambda: tab.locator(".heads-measured .value-shown").count() == 2 * 3 * len(names))
+    numbers = [parse_number(text) for text in tab.locator(".heads-measured .value-shown").all_inner_texts()]
+    expected = []
     for name in names:
         for weights in trace[name].values:
             logs = np.log(weights, out=np.zeros_like(weights), where=weights > 0)
-            wanted += [weights.max(axis=1).mean(), -(weights * logs).sum(axis=1).mean()]
-    np.testing.assert_allclose(shown, wanted, atol=0.0051)
+            expected += [weights.max(axis=1).mean(), -(weights * logs).sum(axis=1).mean()]
+    np.testing.assert_allclose(numbers, expected, atol=0.0051)
 
 
-def test_a_hidden_word_is_laid_beside_the_run_that_read_it(tab: Any, trace: Trace):
-    go(tab, "Verdict")
+def test_hiding_a_word_shows_both_runs_side_by_side(tab: Any, trace: Trace):
+    go_to(tab, "Verdict")
     tab.get_by_label("Hide the word").select_option("1")
     tab.locator("section[aria-label='Change the run']").get_by_role("button", name="Add", exact=True).first.click()
     tab.get_by_role("button", name="Run with this change").click()
     rows = tab.locator("section[aria-label='Before and after'] tbody tr")
     rows.first.wait_for()
-    shown = [number(text) for text in rows.locator("td:last-child").all_inner_texts()]
+    numbers = [parse_number(text) for text in rows.locator("td:last-child").all_inner_texts()]
     hidden = trace.edited({"kind": "hide", "word": 1}, keep_target=True)
-    wanted = [
+    expected = [
         after.chosen.log_prob - before.chosen.log_prob for before, after in zip(trace.steps, hidden.steps, strict=True)
     ]
-    np.testing.assert_allclose(shown, wanted, atol=0.0051)
+    np.testing.assert_allclose(numbers, expected, atol=0.0051)
     tab.get_by_role("button", name="Undo all changes").click()
     tab.wait_for_selector("text=Run with these changes")
 
 
 def test_a_tensor_is_saved_as_numpy_reads_it(tab: Any, trace: Trace, tmp_path):
-    go(tab, "Export")
+    go_to(tab, "Export")
     tab.locator("section[aria-label='One tensor'] select").first.select_option("decoder.1.cross.pattern")
-    with tab.expect_download() as saved:
+    with tab.expect_download() as download:
         tab.get_by_role("button", name="NPZ for numpy").click()
-    saved.value.save_as(tmp_path / "one.npz")
+    download.value.save_as(tmp_path / "one.npz")
     with np.load(tmp_path / "one.npz", allow_pickle=False) as arrays:
         np.testing.assert_array_equal(arrays["decoder.1.cross.pattern"], trace.tensor("decoder.1.cross.pattern"))
-    with tab.expect_download() as saved:
+    with tab.expect_download() as download:
         tab.get_by_role("button", name="PNG").click()
-    saved.value.save_as(tmp_path / "one.png")
+    download.value.save_as(tmp_path / "one.png")
     assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")

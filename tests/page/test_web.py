@@ -1,20 +1,24 @@
+"""The tests of the page's own sources pass, and their types are right."""
+
 import subprocess
 
-from tests.page.built import WEB, with_node
+from tests.page.built import WEB, environment_with_node
 
 
 def test_the_tests_of_the_page_pass():
-    said = run("test/run.mjs")
-    assert "# fail 0" in said or "fail 0" in said, said
+    output = run_node("test/run.mjs")
+    assert "# fail 0" in output or "fail 0" in output, output
 
 
 def test_the_types_of_the_page_fit():
     compiler = WEB / "node_modules" / "typescript" / "bin" / "tsc"
-    run(str(compiler), "--noEmit")
+    run_node(str(compiler), "--noEmit")
 
 
-def run(*words: str) -> str:
-    """Node's output; a failure is shown whole."""
-    done = subprocess.run(["node", *words], cwd=WEB, env=with_node(), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+def run_node(*arguments: str) -> str:
+    """Run Node and return its output; a failure is shown whole."""
+    result = subprocess.run(
+        ["node", *arguments], cwd=WEB, env=environment_with_node(), capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout

@@ -1,3 +1,5 @@
+"""The widget and the frame of a notebook answer every question of the page, and fall back to the file."""
+
 import logging
 import sys
 from html import unescape
@@ -12,61 +14,63 @@ from pellucid.page import widget as module
 from pellucid.page.html import trace_page
 from pellucid.page.widget import TRACES_REMEMBERED, PageFrame, PageQuestions, frame_html, show_in_notebook
 from pellucid.trace import page_api
-from tests.page.traces import HOSTILE, SCRIPT, HandMade, built
+from tests.page.traces import HOSTILE, SCRIPT, HandMadeTrace, built_script
 from tests.trace.traced import small_traced
 
-__all__ = ["built"]
+__all__ = ["built_script"]
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 
 
-def act(trace, verb, args):
-    """Says what it was asked, makes a trace of another name, or fails in two ways."""
+def fake_act(trace, verb, args):
+    """Answer an act: make a trace of another name, return a table, or fail in one of two ways."""
     if verb == "trace":
-        return HandMade(args["sentence"])
+        return HandMadeTrace(args["sentence"])
     if verb == "account":
         return {"of": trace.name, "step": args["step"], "value": float("nan")}
     raise {"verdict": ValueError("no verdict on this"), "edit": RuntimeError("a bug")}[verb]
 
 
-def ask(asked: PageQuestions, **content) -> list[Any]:
-    answer, buffers = asked({"id": 7, "trace": None, **content})
+def ask(questions: PageQuestions, **content) -> list[Any]:
+    answer, buffers = questions({"id": 7, "trace": None, **content})
     assert answer.pop("id") == 7
     return [answer, *(np.frombuffer(buffer, "<f4") for buffer in buffers)]
 
 
-def test_a_page_is_told_the_manifest_first():
-    trace = HandMade()
-    assert ask(PageQuestions(trace, act), ask="manifest") == [{"value": trace.manifest()}]
+def test_the_manifest_is_sent_on_request():
+    trace = HandMadeTrace()
+    assert ask(PageQuestions(trace, fake_act), ask="manifest") == [{"value": trace.manifest()}]
 
 
-def test_a_tensor_comes_as_float32_beside_the_message():
-    trace = HandMade()
+def test_a_tensor_is_sent_as_float32_beside_the_message():
+    trace = HandMadeTrace()
     for name, values in trace.tensors.items():
-        answer, numbers = ask(PageQuestions(trace, act), ask="tensor", name=name)
+        answer, numbers = ask(PageQuestions(trace, fake_act), ask="tensor", name=name)
         assert answer == {}
         assert np.array_equal(numbers, values.ravel())
 
 
-def test_a_parameter_comes_by_rows():
-    trace = HandMade()
-    asked = PageQuestions(trace, act)
+def test_a_parameter_is_sent_by_rows():
+    trace = HandMadeTrace()
+    questions = PageQuestions(trace, fake_act)
     matrix, vector = trace.parameters.values()
     names = list(trace.parameters)
-    assert np.array_equal(ask(asked, ask="parameter", name=names[0], first=3, end=6)[1], matrix[3:6].ravel())
-    assert np.array_equal(ask(asked, ask="parameter", name=names[1], first=1, end=3)[1], vector[1:3])
-    assert ask(asked, ask="parameter", name=names[0], first=4, end=4)[1].size == 0
+    assert np.array_equal(ask(questions, ask="parameter", name=names[0], first=3, end=6)[1], matrix[3:6].ravel())
+    assert np.array_equal(ask(questions, ask="parameter", name=names[1], first=1, end=3)[1], vector[1:3])
+    assert ask(questions, ask="parameter", name=names[0], first=4, end=4)[1].size == 0
 
 
-def test_a_verb_is_answered_with_what_it_gives():
-    given = {"of": "a1", "step": 2, "value": None}
-    assert ask(PageQuestions(HandMade(), act), ask="act", verb="account", args={"step": 2}) == [{"value": given}]
+def test_an_act_is_answered_with_its_value():
+    value = {"of": "a1", "step": 2, "value": None}
+    assert ask(PageQuestions(HandMadeTrace(), fake_act), ask="act", verb="account", args={"step": 2}) == [
+        {"value": value}
+    ]
 
 
 def test_the_words_and_the_claims_of_a_model_are_asked_like_everything_else():
     trace = small_traced().trace("Yes.", target="Si.")
-    asked = {"words": {"side": "source"}, "masking": {}, "heads": {}}
-    for verb, args in asked.items():
+    arguments = {"words": {"side": "source"}, "masking": {}, "heads": {}}
+    for verb, args in arguments.items():
         [answer] = ask(PageQuestions(trace, page_api.perform_act), ask="act", verb=verb, args=args)
         assert answer == {"value": page_api.perform_act(trace, verb, args)}
     [answer] = ask(PageQuestions(trace, page_api.perform_act), ask="act", verb="words", args={"side": "left"})
@@ -74,26 +78,26 @@ def test_the_words_and_the_claims_of_a_model_are_asked_like_everything_else():
 
 
 def test_a_new_trace_can_be_asked_about_beside_the_first():
-    asked = PageQuestions(HandMade("first"), act)
-    [answer] = ask(asked, ask="act", verb="trace", args={"sentence": "the second one"})
-    assert answer["value"] == HandMade("the second one").manifest()
+    questions = PageQuestions(HandMadeTrace("first"), fake_act)
+    [answer] = ask(questions, ask="act", verb="trace", args={"sentence": "the second one"})
+    assert answer["value"] == HandMadeTrace("the second one").manifest()
     for name in ("first", "the second one"):
         assert np.array_equal(
-            ask(asked, ask="tensor", name="logits", trace=name)[1], HandMade(name).tensors["logits"].ravel()
+            ask(questions, ask="tensor", name="logits", trace=name)[1], HandMadeTrace(name).tensors["logits"].ravel()
         )
-    [answer] = ask(asked, ask="act", verb="account", args={"step": 0}, trace="the second one")
+    [answer] = ask(questions, ask="act", verb="account", args={"step": 0}, trace="the second one")
     assert answer["value"]["of"] == "the second one"
 
 
 def test_a_widget_keeps_the_first_trace_and_the_newest():
-    asked = PageQuestions(HandMade("first"), act)
+    questions = PageQuestions(HandMadeTrace("first"), fake_act)
     for number in range(20):
-        ask(asked, ask="act", verb="trace", args={"sentence": f"number {number}"})
-    kept = [f"number {number}" for number in range(20 - (TRACES_REMEMBERED - 1), 20)]
-    for name in ["first", *kept]:
-        assert ask(asked, ask="manifest", trace=name)[0]["value"]["id"] == name
+        ask(questions, ask="act", verb="trace", args={"sentence": f"number {number}"})
+    kept_names = [f"number {number}" for number in range(20 - (TRACES_REMEMBERED - 1), 20)]
+    for name in ["first", *kept_names]:
+        assert ask(questions, ask="manifest", trace=name)[0]["value"]["id"] == name
     for number in range(20 - (TRACES_REMEMBERED - 1)):
-        assert "is no longer kept" in ask(asked, ask="manifest", trace=f"number {number}")[0]["problem"]
+        assert "is no longer kept" in ask(questions, ask="manifest", trace=f"number {number}")[0]["problem"]
 
 
 @pytest.mark.parametrize(
@@ -109,47 +113,47 @@ def test_a_widget_keeps_the_first_trace_and_the_newest():
         ({"ask": "parameter", "name": "source_embedding.weight"}, "rows None to None"),
     ],
 )
-def test_what_cannot_be_answered_is_a_sentence(content, words: str):
-    [answer] = ask(PageQuestions(HandMade(), act), **content)
+def test_questions_that_cannot_be_answered_get_a_sentence(content, words: str):
+    [answer] = ask(PageQuestions(HandMadeTrace(), fake_act), **content)
     assert list(answer) == ["problem"]
     assert words in answer["problem"]
 
 
-def test_a_failure_of_ours_is_told_to_the_page_and_to_the_log(caplog):
+def test_a_failure_in_python_is_reported_to_the_page_and_to_the_log(caplog):
     with caplog.at_level(logging.ERROR, "pellucid"):
-        [answer] = ask(PageQuestions(HandMade(), act), ask="act", verb="edit", args={})
+        [answer] = ask(PageQuestions(HandMadeTrace(), fake_act), ask="act", verb="edit", args={})
     assert answer == {"problem": "Python failed with RuntimeError: a bug"}
     assert "a bug" in str(caplog.records[0].exc_info)
 
 
-def test_without_anywidget_the_file_stands_in_a_frame(built, monkeypatch):
+def test_without_anywidget_the_file_stands_in_a_frame(built_script, monkeypatch):
     monkeypatch.setitem(sys.modules, "anywidget", None)
     monkeypatch.setattr(module, "widget_class", module.widget_class.__wrapped__)
-    shown = show_in_notebook(HandMade(), act)
-    assert isinstance(shown, PageFrame)
-    assert shown._repr_html_() == frame_html(trace_page(HandMade()))
+    frame = show_in_notebook(HandMadeTrace(), fake_act)
+    assert isinstance(frame, PageFrame)
+    assert frame._repr_html_() == frame_html(trace_page(HandMadeTrace()))
 
 
-@pytest.mark.parametrize("asks", [True, False])
-def test_a_notebook_that_a_program_runs_gets_the_frame_alone(built, monkeypatch, asks: bool):
+@pytest.mark.parametrize("allows_input", [True, False])
+def test_a_notebook_run_by_a_program_gets_only_the_frame(built_script, monkeypatch, allows_input: bool):
     pytest.importorskip("anywidget")
-    shell = SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=asks))
+    shell = SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=allows_input))
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
-    monkeypatch.setattr(module, "widget_class", lambda: lambda trace, act: "the widget")
-    shown = show_in_notebook(HandMade(), act)
-    assert shown == "the widget" if asks else isinstance(shown, PageFrame)
+    monkeypatch.setattr(module, "widget_class", lambda: lambda trace, fake_act: "the widget")
+    display = show_in_notebook(HandMadeTrace(), fake_act)
+    assert display == "the widget" if allows_input else isinstance(display, PageFrame)
 
 
 def test_a_frame_holds_the_whole_page_and_reaches_nothing_around_it():
     page = f"<!doctype html><p title='a'>{HOSTILE}</p>&lt;&#39;"
-    seen = []
+    elements = []
 
-    class Reader(HTMLParser):
+    class ElementReader(HTMLParser):
         def handle_starttag(self, tag, attrs):
-            seen.append((tag, dict(attrs)))
+            elements.append((tag, dict(attrs)))
 
-    Reader().feed(frame_html(page))
-    [(tag, attributes)] = seen
+    ElementReader().feed(frame_html(page))
+    [(tag, attributes)] = elements
     assert tag == "iframe"
     assert attributes["srcdoc"] == page
     assert str(attributes["sandbox"]).split() == ["allow-scripts", "allow-downloads"]
@@ -157,36 +161,36 @@ def test_a_frame_holds_the_whole_page_and_reaches_nothing_around_it():
 
 
 @pytest.fixture
-def widget(built, monkeypatch):
-    """The widget of a trace, and what it sends."""
+def widget(built_script, monkeypatch):
+    """The widget of a trace, and the messages it sends."""
     pytest.importorskip("anywidget")
     monkeypatch.setattr(module, "widget_class", module.widget_class.__wrapped__)
-    shown = show_in_notebook(HandMade(), act)
+    page_widget = show_in_notebook(HandMadeTrace(), fake_act)
     sent = []
-    monkeypatch.setattr(shown, "send", lambda content, buffers=None: sent.append((content, buffers)))
-    return shown, sent
+    monkeypatch.setattr(page_widget, "send", lambda content, buffers=None: sent.append((content, buffers)))
+    return page_widget, sent
 
 
 def test_the_widget_has_one_copy_of_the_script_and_no_numbers(widget):
-    shown, _ = widget
-    state = shown.get_state()
+    page_widget, _ = widget
+    state = page_widget.get_state()
     assert state["_esm"] == SCRIPT
-    mentioned = {key: value for key, value in state.items() if not key.startswith("_")}
-    assert set(mentioned) <= {"layout", "tabbable", "tooltip"}
+    public_state = {key: value for key, value in state.items() if not key.startswith("_")}
+    assert set(public_state) <= {"layout", "tabbable", "tooltip"}
 
 
 def test_the_widget_answers_messages_with_numbers_beside_them(widget):
-    shown, sent = widget
-    shown._handle_custom_msg({"id": 3, "trace": None, "ask": "tensor", "name": "logits"}, [])
-    shown._handle_custom_msg({"id": 4, "trace": None, "ask": "act", "verb": "account", "args": {"step": 1}}, [])
-    (first, [numbers]), (second, none) = sent
-    assert (first, none) == ({"id": 3}, [])
-    assert np.array_equal(np.frombuffer(numbers, "<f4"), HandMade().tensors["logits"].ravel())
+    page_widget, sent = widget
+    page_widget._handle_custom_msg({"id": 3, "trace": None, "ask": "tensor", "name": "logits"}, [])
+    page_widget._handle_custom_msg({"id": 4, "trace": None, "ask": "act", "verb": "account", "args": {"step": 1}}, [])
+    (first, [numbers]), (second, no_buffers) = sent
+    assert (first, no_buffers) == ({"id": 3}, [])
+    assert np.array_equal(np.frombuffer(numbers, "<f4"), HandMadeTrace().tensors["logits"].ravel())
     assert second == {"id": 4, "value": {"of": "a1", "step": 1, "value": None}}
 
 
 def test_a_displayed_widget_carries_the_file_for_programs_without_a_kernel(widget):
-    shown, _ = widget
-    data, _ = shown._repr_mimebundle_()
-    assert data[VIEW]["model_id"] == shown.model_id
-    assert unescape(data["text/html"].partition("srcdoc='")[2].rpartition("'")[0]) == trace_page(HandMade())
+    page_widget, _ = widget
+    data, _ = page_widget._repr_mimebundle_()
+    assert data[VIEW]["model_id"] == page_widget.model_id
+    assert unescape(data["text/html"].partition("srcdoc='")[2].rpartition("'")[0]) == trace_page(HandMadeTrace())

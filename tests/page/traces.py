@@ -1,4 +1,4 @@
-"""A trace made by hand, with hostile text in it, a script to stand for the built page, and a reader of HTML files."""
+"""A trace made by hand with hostile text in it, a script that stands for the built page, and a reader of HTML files."""
 
 import base64
 import gzip
@@ -28,17 +28,17 @@ SIZES = {"S": S, "T": T, "D": D, "H": H, "V": V, "1": 1}
 PARAMETERS = {"source_embedding.weight": (V, D), "encoder.0.self.output.bias": (D,)}
 
 
-class HandMade:
-    """What the page needs of a trace."""
+class HandMadeTrace:
+    """A trace that has what the page needs, and no model behind it."""
 
     def __init__(self, name: str = "a1", weights: bool = True, missing: tuple[str, ...] = ()):
-        random = np.random.default_rng(len(name))
+        rng = np.random.default_rng(len(name))
         self.name, self.weights = name, weights
         self.tensors = {}
         for tensor, (dims, kind) in SHAPES.items():
-            values = random.normal(size=[SIZES[letter] for letter in dims.split()]).astype(np.float32)
+            values = rng.normal(size=[SIZES[letter] for letter in dims.split()]).astype(np.float32)
             self.tensors[tensor] = np.float32(values > 0) if kind in ("present", "causal") else values
-        self.parameters = {name: random.normal(size=shape).astype(np.float32) for name, shape in PARAMETERS.items()}
+        self.parameters = {name: rng.normal(size=shape).astype(np.float32) for name, shape in PARAMETERS.items()}
         self.missing = missing
 
     def tensor(self, name: str) -> np.ndarray:
@@ -86,7 +86,7 @@ class HandMade:
 
 @dataclass
 class Read(HTMLParser):
-    """A page as a browser's parser sees it: the elements, and what stands in the scripts."""
+    """A page as the parser of a browser sees it: its elements, and the text of its scripts."""
 
     page: str
     tags: list[str] = field(default_factory=list)
@@ -138,20 +138,20 @@ class Read(HTMLParser):
         }
 
     def arrays(self, kind: str) -> dict[str, np.ndarray]:
-        """The numbers, as their rows of the manifest say."""
+        """The arrays of the page, with the types and shapes of the manifest."""
         rows = {row["name"]: row for row in self.manifest[f"{kind}s"]}
         types = {"float32": "<f4", "float16": "<f2", "bool": "|b1"}
-        found = {}
+        arrays = {}
         for name, data in self.blocks(kind).items():
             values = np.frombuffer(data, types[rows[name].get("dtype", "float32")])
             assert values.size == prod(rows[name]["shape"])
-            found[name] = values.reshape(rows[name]["shape"])
-        return found
+            arrays[name] = values.reshape(rows[name]["shape"])
+        return arrays
 
 
 @pytest.fixture
-def built(tmp_path, monkeypatch):
-    """A script where the built page would be."""
+def built_script(tmp_path, monkeypatch):
+    """The path of a small script that stands in for the built page."""
     path = tmp_path / "pellucid.js"
     path.write_text(SCRIPT, encoding="utf-8")
     monkeypatch.setattr("pellucid.page.assets.SCRIPT_PATH", path)

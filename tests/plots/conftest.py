@@ -3,8 +3,8 @@ from matplotlib.figure import Figure
 
 
 @pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
-    """The figures, caught when they are saved."""
+def saved_figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """Every figure that a test saves."""
     figures, save = [], Figure.savefig
     monkeypatch.setattr(
         Figure, "savefig", lambda figure, *to, **how: (figures.append(figure), save(figure, *to, **how))

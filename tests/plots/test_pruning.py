@@ -4,13 +4,13 @@ from pellucid.plots.heads import draw_head_study
 from pellucid.plots.pruning import draw_pruning_curves
 
 
-def test_chance_is_a_band_and_the_rest_are_lines(tmp_path, drawn):
+def test_random_orders_are_a_band_and_the_others_are_lines(tmp_path, saved_figures):
     bleu = {"ablation": [9.0, 8.0, 1.0], "random 1": [9.0, 5.0, 1.0], "random 2": [9.0, 3.0, 1.0]}
-    loss = {name: [-each for each in values] for name, values in bleu.items()}
+    loss = {name: [-value for value in values] for name, values in bleu.items()}
     draw_pruning_curves(
         [4, 2, 0], {"BLEU": bleu, "loss": loss}, tmp_path / "a.png", learned=(1, {"BLEU": 7.0, "loss": -7.0})
     )
-    [figure] = drawn
+    [figure] = saved_figures
     for axes, sign in zip(figure.axes, (1, -1), strict=True):
         lines = {line.get_label(): np.asarray(line.get_xydata()).tolist() for line in axes.lines}
         assert lines == {
@@ -24,13 +24,13 @@ def test_chance_is_a_band_and_the_rest_are_lines(tmp_path, drawn):
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_attentions_may_have_fewer_heads(tmp_path, drawn):
+def test_attentions_may_have_different_numbers_of_heads(tmp_path, saved_figures):
     alike = [[1.0, None, None], [None, 1.0, 0.5], [None, 0.5, 1.0]]
     curves = {"ablation": ([3, 0], [1.0, 2.0])}
     draw_head_study(["a", "b"], [[0.1], [0.2, -0.3]], [["A"], ["", "S"]], alike, curves, "loss", tmp_path / "a.png")
-    silent, similar = drawn[0].axes[:2]
-    cells = np.ma.filled(np.ma.asarray(silent.images[0].get_array()), np.nan)
+    importance_axes, similarity_axes = saved_figures[0].axes[:2]
+    cells = np.ma.filled(np.ma.asarray(importance_axes.images[0].get_array()), np.nan)
     np.testing.assert_array_equal(cells, [[0.1, np.nan], [0.2, -0.3]])
-    assert [text.get_text() for text in silent.texts] == ["A", "", "S"]
-    assert similar.get_yticks().tolist() == [0, 1]
-    assert silent.images[0].cmap.get_bad()[3] == 0.0  # a head that is not there is not drawn
+    assert [text.get_text() for text in importance_axes.texts] == ["A", "", "S"]
+    assert similarity_axes.get_yticks().tolist() == [0, 1]
+    assert importance_axes.images[0].cmap.get_bad()[3] == 0.0  # a head that is not there is not drawn

@@ -8,39 +8,39 @@ from pellucid.plots.probes import ProbePanel, draw_probe_panels
 from pellucid.plots.spectrum import draw_spectrum
 
 
-def test_what_cannot_be_is_hatched_and_a_mistake_is_magenta(drawn, tmp_path: Path):
+def test_absent_values_are_hatched_and_unexpected_nan_is_magenta(saved_figures, tmp_path: Path):
     values = np.array([[1.0, np.nan], [0.5, 0.5]])
     for absent in (True, False):
         draw_heat_map(values, tmp_path / "a.png", absent=absent)
-    colours = [figure.axes[0].images[0].cmap(np.ma.masked_invalid([np.nan]))[0].tolist() for figure in drawn]
+    colours = [figure.axes[0].images[0].cmap(np.ma.masked_invalid([np.nan]))[0].tolist() for figure in saved_figures]
     assert colours == [[0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 1.0, 1.0]]
-    assert [figure.axes[0].patch.get_hatch() for figure in drawn] == ["///", None]
+    assert [figure.axes[0].patch.get_hatch() for figure in saved_figures] == ["///", None]
 
 
-def test_arrows_end_where_their_vectors_do(drawn, tmp_path: Path):
+def test_arrows_end_where_their_vectors_do(saved_figures, tmp_path: Path):
     groups = {
         "queries": (np.array([[1.0, 2.0], [-1.0, 0.5]]), ["a", "$b"]),
         "keys": (np.array([[0.0, -3.0]]), ["c"]),
     }
     draw_arrows(groups, tmp_path / "a.svg", title="t", marked={"queries": 1, "keys": 0})
-    axes = drawn[0].axes[0]
-    ends = [each.xy for each in axes.texts if each.arrow_patch is not None]
+    axes = saved_figures[0].axes[0]
+    ends = [text.xy for text in axes.texts if text.arrow_patch is not None]
     assert [tuple(map(float, end)) for end in ends] == [(1.0, 2.0), (-1.0, 0.5), (0.0, -3.0)]
-    named = {each.get_text(): each.get_fontweight() for each in axes.texts if each.get_text()}
-    assert named == {"a": "normal", r"\$b": "bold", "c": "bold"}
-    assert [each.get_text() for each in axes.get_legend().get_texts()] == ["queries", "keys"]
+    weights = {text.get_text(): text.get_fontweight() for text in axes.texts if text.get_text()}
+    assert weights == {"a": "normal", r"\$b": "bold", "c": "bold"}
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["queries", "keys"]
 
 
-def test_every_number_of_a_vector_is_a_bar(drawn, tmp_path: Path):
+def test_every_number_of_a_vector_is_a_bar(saved_figures, tmp_path: Path):
     panels = {"one": np.array([0.5, -1.5, 0.0]), "two": np.array([2.0, 1.0, -1.0])}
     draw_spectrum(panels, tmp_path / "a.png", title="t")
-    for axes, (name, vector) in zip(drawn[0].axes, panels.items(), strict=True):
+    for axes, (name, vector) in zip(saved_figures[0].axes, panels.items(), strict=True):
         assert axes.get_title() == name
         assert [float(bar.get_height()) for bar in axes.patches] == vector.tolist()
 
 
-def test_each_probe_has_a_panel_with_its_heads_and_ranks(drawn, tmp_path: Path):
-    one = ProbePanel(
+def test_each_probe_has_a_panel_with_its_heads_and_ranks(saved_figures, tmp_path: Path):
+    first_panel = ProbePanel(
         "b more than a",
         ["x 0", "x 1"],
         ["a", "b", "</s>"],
@@ -48,10 +48,10 @@ def test_each_probe_has_a_panel_with_its_heads_and_ranks(drawn, tmp_path: Path):
         [True, False],
         [[1], [0]],
     )
-    two = ProbePanel("$each", ["y 0"], ["c"], [[1.0]], [False], [])
-    draw_probe_panels([one, two], tmp_path / "a.png")
-    first, second = [axes for axes in drawn[0].axes if axes.images and axes.get_title()]
-    np.testing.assert_allclose(first.images[0].get_array(), one.values)
+    second_panel = ProbePanel("$each", ["y 0"], ["c"], [[1.0]], [False], [])
+    draw_probe_panels([first_panel, second_panel], tmp_path / "a.png")
+    first, second = [axes for axes in saved_figures[0].axes if axes.images and axes.get_title()]
+    np.testing.assert_allclose(first.images[0].get_array(), first_panel.values)
     assert [label.get_text() for label in first.get_yticklabels()] == ["✓ x 0", "x 1"]
     assert [label.get_text() for label in first.get_xticklabels()] == ["a (2)", "b (1)", "</s>"]
     assert second.get_title() == r"\$each"

@@ -16,8 +16,8 @@ LOG = [
 ]
 
 
-def drawn(log: list[dict], path: Path, monkeypatch: pytest.MonkeyPatch) -> Figure:
-    """The figure, caught when it is saved."""
+def draw_figure(log: list[dict], path: Path, monkeypatch: pytest.MonkeyPatch) -> Figure:
+    """Draw the training curve, and return its figure."""
     figures, save = [], Figure.savefig
     monkeypatch.setattr(
         Figure, "savefig", lambda figure, *to, **how: (figures.append(figure), save(figure, *to, **how))
@@ -28,7 +28,7 @@ def drawn(log: list[dict], path: Path, monkeypatch: pytest.MonkeyPatch) -> Figur
 
 
 def test_each_curve_is_drawn_against_minutes(tmp_path, monkeypatch):
-    losses, scores = drawn(LOG, tmp_path / "training.png", monkeypatch).axes
+    losses, scores = draw_figure(LOG, tmp_path / "training.png", monkeypatch).axes
     lines = {
         line.get_label(): np.asarray(line.get_xydata()).tolist() for axes in (losses, scores) for line in axes.lines
     }
@@ -46,7 +46,7 @@ def test_each_curve_is_drawn_against_minutes(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("log", [[], LOG[:1]])
 def test_a_run_stopped_early_is_drawn_too(log, tmp_path, monkeypatch):
-    assert len(drawn(log, tmp_path / "training.svg", monkeypatch).axes) == 2
+    assert len(draw_figure(log, tmp_path / "training.svg", monkeypatch).axes) == 2
     assert b"<svg" in (tmp_path / "training.svg").read_bytes()
 
 

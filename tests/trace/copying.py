@@ -1,4 +1,4 @@
-"""A model that copies, learned in a second or two: what each word of its translations rests on is known."""
+"""A small model that learns to copy in a second or two, so that the cause of every word it writes is known."""
 
 from functools import cache
 from itertools import pairwise
@@ -10,14 +10,14 @@ from pellucid.data.tokenizer import BOS, EOS, Tokenizer, TokenizerConfig
 from pellucid.model import ModelConfig, Transformer
 
 WORDS = ["kima", "lopu", "tesa", "runo", "vadi", "behu", "goxi", "cyze", "mewo", "fajy"]
-"""Words of no language, each of them one piece."""
+"""Words of no language; the tokenizer has one piece for each."""
 
 LENGTHS = range(2, 7)
 
 
 @cache
 def word_tokenizer() -> Tokenizer:
-    """Has a piece for each word."""
+    """A tokenizer with one piece for each word of `WORDS`."""
     lines = [f"{a} {b}" for a, b in pairwise([*WORDS, *WORDS[::-1]])]
     config = TokenizerConfig(kind="bpe", vocabulary=340, joint=True)
     tokenizer = Tokenizer.train(lines, lines, config, seed=1, max_sentences=100)
@@ -27,7 +27,7 @@ def word_tokenizer() -> Tokenizer:
 
 @cache
 def copying_model() -> Transformer:
-    """In evaluation, on sentences of two to six words, no word twice."""
+    """A model in evaluation mode that copies sentences of two to six different words."""
     tokenizer = word_tokenizer()
     words = torch.tensor([ids[0] for ids in tokenizer.encode_source(WORDS)])
     with torch.random.fork_rng():
@@ -44,8 +44,8 @@ def copying_model() -> Transformer:
             ids[:, :length] = words[torch.rand(24, len(words)).argsort(dim=1)[:, :length]]
             ids[:, length] = EOS
             ids = ids[:, : length + 1]
-            read = torch.cat([torch.full((24, 1), BOS), ids[:, :-1]], dim=1)
-            states = model.decode(read, model.encode(ids))
+            decoder_inputs = torch.cat([torch.full((24, 1), BOS), ids[:, :-1]], dim=1)
+            states = model.decode(decoder_inputs, model.encode(ids))
             loss = F.cross_entropy(model.logits(states).flatten(0, 1), ids.flatten())
             optimizer.zero_grad()
             loss.backward()

@@ -1,4 +1,4 @@
-"""The operations: a row for every row of the glossary, made from rows above it, with weights that are there."""
+"""Every row of the glossary has an operation, made from tensors above it and from weights of the model."""
 
 import re
 from pathlib import Path
@@ -11,20 +11,20 @@ from pellucid.model.glossary import glossary
 from pellucid.trace.checks.graph import Kind, Operation, operations
 from tests.model.models import EVERY_OPTION, every_option, small_config, small_model
 
-EVERY = [*EVERY_OPTION, {"activation": "silu", "output_bias": True}, {"tie": "none", "output_bias": True}]
-every = pytest.mark.parametrize("options", EVERY, ids=[" ".join(map(str, o.values())) for o in EVERY])
+OPTIONS = [*EVERY_OPTION, {"activation": "silu", "output_bias": True}, {"tie": "none", "output_bias": True}]
+with_all_options = pytest.mark.parametrize("options", OPTIONS, ids=[" ".join(map(str, o.values())) for o in OPTIONS])
 TYPES = Path(__file__).parents[2] / "web" / "src" / "types.ts"
 NORM = nn.LayerNorm | nn.RMSNorm
 LEAVES = {"lookup", "sinusoid", "row", "present", "causal"}
 
 
-@every
+@with_all_options
 def test_every_row_of_the_glossary_has_its_operation_in_the_same_order(options):
     config = small_config(**options)
     assert list(operations(config)) == [row.name for row in glossary(config)]
 
 
-@every
+@with_all_options
 def test_every_operation_reads_tensors_above_it_or_nothing(options):
     above = set()
     for name, operation in operations(small_config(**options)).items():
@@ -33,16 +33,16 @@ def test_every_operation_reads_tensors_above_it_or_nothing(options):
         above.add(name)
 
 
-@every
+@with_all_options
 def test_every_tensor_but_the_logits_is_read_by_a_later_one(options):
-    found = operations(small_config(**options))
-    read = {each for operation in found.values() for each in operation.inputs}
-    assert set(found) - read == {"logits"}
+    graph = operations(small_config(**options))
+    read_names = {name for operation in graph.values() for name in operation.inputs}
+    assert set(graph) - read_names == {"logits"}
 
 
-@every
-def test_every_weight_is_used_and_no_other(options):
-    """Under the name it has among the parameters: a matrix that is shared is listed there once."""
+@with_all_options
+def test_the_operations_use_exactly_the_weights_of_the_model(options):
+    """A weight that several operations share is listed once, under its name among the parameters."""
     used = {
         name
         for operation in operations(small_config(**options)).values()
@@ -52,7 +52,7 @@ def test_every_weight_is_used_and_no_other(options):
     assert used == {name for name, _ in small_model(**options).named_parameters()}
 
 
-@every
+@with_all_options
 def test_norms_have_the_epsilon_of_the_model(options):
     model = small_model(**options)
     norms = {name: op for name, op in operations(model.config).items() if op.kind == "norm"}
@@ -63,52 +63,55 @@ def test_norms_have_the_epsilon_of_the_model(options):
     assert len(norms) == sum(isinstance(module, NORM) for module in model.modules())
 
 
-def test_operations_know_the_numbers_of_the_config():
-    found = operations(small_config(positions="rotary", norm="post"))
-    assert found["decoder.embedding"].scale ** 2 == pytest.approx(30)
-    assert found["decoder.1.cross.scores"].divisor ** 2 == pytest.approx(10)
-    assert [found[f"decoder.1.self.{name}"].first for name in "qkv"] == [0, 30, 60]
-    assert [found[f"decoder.1.self.{name}"].turned for name in "qkv"] == [True, True, False]
-    assert not any(found[f"decoder.1.cross.{name}"].turned for name in "qkv")
-    assert found["memory"] == Operation("same", ("encoder.0.ffn_residual.norm",))
+def test_operations_have_the_numbers_of_the_config():
+    graph = operations(small_config(positions="rotary", norm="post"))
+    assert graph["decoder.embedding"].scale ** 2 == pytest.approx(30)
+    assert graph["decoder.1.cross.scores"].divisor ** 2 == pytest.approx(10)
+    assert [graph[f"decoder.1.self.{name}"].first for name in "qkv"] == [0, 30, 60]
+    assert [graph[f"decoder.1.self.{name}"].turned for name in "qkv"] == [True, True, False]
+    assert not any(graph[f"decoder.1.cross.{name}"].turned for name in "qkv")
+    assert graph["memory"] == Operation("same", ("encoder.0.ffn_residual.norm",))
 
 
 @pytest.fixture(scope="module")
-def described() -> dict[str, dict[str, bool]]:
-    """Of each kind of `Op` in types.ts its fields, and whether each must be there."""
+def op_fields() -> dict[str, dict[str, bool]]:
+    """The fields of each kind of `Op` in types.ts, and whether a field must be there."""
     text = TYPES.read_text(encoding="utf-8")
     union = text[text.index("export type Op =") : text.index("export interface TensorRow")]
     union = re.sub(r"/\*.*?\*/", "", union, flags=re.DOTALL)
     shapes = re.findall(r"\{(.*?)\}", union, flags=re.DOTALL)
     fields = [dict(re.findall(r"(\w+)(\??):", shape)) for shape in shapes]
     kinds = [re.findall(r'kind: "(\w+)"', shape)[0] for shape in shapes]
-    return {kind: {f: not mark for f, mark in of.items()} for kind, of in zip(kinds, fields, strict=True)}
+    return {
+        kind: {field: not optional for field, optional in kind_fields.items()}
+        for kind, kind_fields in zip(kinds, fields, strict=True)
+    }
 
 
-def test_the_page_knows_every_kind_and_no_other(described):
-    assert set(described) == set(get_args(Kind))
+def test_the_page_knows_exactly_the_kinds_of_operation(op_fields):
+    assert set(op_fields) == set(get_args(Kind))
 
 
 @every_option
-def test_as_json_has_the_fields_that_the_page_reads(options, described):
+def test_as_json_has_the_fields_that_the_page_reads(options, op_fields):
     for name, operation in operations(small_config(**options)).items():
-        said, fields = operation.as_json(), described[operation.kind]
-        assert set(said) <= set(fields), name
-        assert {field for field, needed in fields.items() if needed} <= set(said), name
-        assert said.get("inputs", []) == list(operation.inputs)
-        assert all(said[field] is True for field in said if not fields[field])
+        row, fields = operation.as_json(), op_fields[operation.kind]
+        assert set(row) <= set(fields), name
+        assert {field for field, needed in fields.items() if needed} <= set(row), name
+        assert row.get("inputs", []) == list(operation.inputs)
+        assert all(row[field] is True for field in row if not fields[field])
 
 
-def test_as_json_says_what_stands_in_the_description():
-    found = operations(small_config(tie="all", positions="rotary"))
-    assert found["logits"].as_json() == {
+def test_as_json_holds_the_fields_of_the_operation():
+    graph = operations(small_config(tie="all", positions="rotary"))
+    assert graph["logits"].as_json() == {
         "kind": "linear",
         "inputs": ["states"],
         "weight": "source_embedding.weight",
         "bias": None,
         "first": 0,
     }
-    assert found["encoder.0.self.k"].as_json() == {
+    assert graph["encoder.0.self.k"].as_json() == {
         "kind": "linear",
         "inputs": ["encoder.0.self_residual.norm"],
         "weight": "encoder.0.self.qkv.weight",
@@ -117,5 +120,5 @@ def test_as_json_says_what_stands_in_the_description():
         "split": True,
         "turned": True,
     }
-    assert found["decoder.embedding"].as_json()["side"] == "target"
-    assert found["decoder.0.self.allowed"].as_json() == {"kind": "causal"}
+    assert graph["decoder.embedding"].as_json()["side"] == "target"
+    assert graph["decoder.0.self.allowed"].as_json() == {"kind": "causal"}

@@ -1,3 +1,5 @@
+"""A page gets from a trace what the trace itself computes, and hostile arguments are refused."""
+
 import json
 import re
 from pathlib import Path
@@ -14,57 +16,62 @@ def trace() -> Trace:
     return small_model().trace("The ball is blue.")
 
 
-def table(found) -> dict:
-    assert isinstance(found, dict)
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
-    return found
+def as_table(result) -> dict:
+    assert isinstance(result, dict)
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+    return result
 
 
-def made(found) -> Trace:
-    assert isinstance(found, Trace)
-    return found
+def as_trace(result) -> Trace:
+    assert isinstance(result, Trace)
+    return result
 
 
 def test_an_account_is_that_of_the_trace(trace):
     piece = trace.steps[2].top[0].id
-    assert table(perform_act(trace, "account", {"step": 2, "piece": piece})) == trace.account(2, piece).as_json()
+    assert as_table(perform_act(trace, "account", {"step": 2, "piece": piece})) == trace.account(2, piece).as_json()
     assert (
-        table(perform_act(trace, "account", {"step": 2, "piece": piece, "other": 7}))
+        as_table(perform_act(trace, "account", {"step": 2, "piece": piece, "other": 7}))
         == trace.account(2, piece, 7).as_json()
     )
 
 
 def test_a_verdict_is_that_of_the_trace(trace):
-    assert table(perform_act(trace, "verdict", {})) == trace.verdict().as_json()
-    assert table(perform_act(trace, "verdict", {"reference": "Sí."})) == trace.verdict("Sí.").as_json()
+    assert as_table(perform_act(trace, "verdict", {})) == trace.verdict().as_json()
+    assert as_table(perform_act(trace, "verdict", {"reference": "Sí."})) == trace.verdict("Sí.").as_json()
 
 
 def test_another_sentence_is_traced_by_the_same_model(trace):
-    found = made(perform_act(trace, "trace", {"sentence": "Yes.", "beam": 2}))
-    assert found.model is trace.model
-    assert (found.source.text, found.manifest()["run"]["search"]["beam"]) == ("Yes.", 2)
-    found = made(perform_act(trace, "trace", {"sentence": "Yes.", "target": "Sí.", "prefix_ids": None, "beam": None}))
-    assert (found.target.text, found.forced) == ("Sí.", True)
-    assert made(perform_act(trace, "trace", {"sentence": "Yes.", "prefix_ids": [11, 12]})).target.ids[:2] == [11, 12]
+    other = as_trace(perform_act(trace, "trace", {"sentence": "Yes.", "beam": 2}))
+    assert other.model is trace.model
+    assert (other.source.text, other.manifest()["run"]["search"]["beam"]) == ("Yes.", 2)
+    other = as_trace(
+        perform_act(trace, "trace", {"sentence": "Yes.", "target": "Sí.", "prefix_ids": None, "beam": None})
+    )
+    assert (other.target.text, other.forced) == ("Sí.", True)
+    other = as_trace(perform_act(trace, "trace", {"sentence": "Yes.", "prefix_ids": [11, 12]}))
+    assert other.target.ids[:2] == [11, 12]
 
 
-def test_edits_are_made_as_they_are_said(trace):
+def test_edits_are_made_as_requested(trace):
     values = [0.0] * len(trace.source.pieces)
     values[1] = 1
     edits = [
         {"kind": "hide", "word": 2},
         {"kind": "pattern", "attention": "decoder.0.cross", "head": 0, "row": 1, "values": values},
     ]
-    found = made(perform_act(trace, "edit", {"edits": edits, "keep_target": True}))
-    assert found.target.ids == trace.target.ids
-    assert found.manifest()["edits"] == edits
-    assert found["decoder.0.cross.pattern"].values[0, 1].tolist() == values
-    assert made(perform_act(trace, "edit", {"edits": [], "keep_target": True})).edits == []
+    edited = as_trace(perform_act(trace, "edit", {"edits": edits, "keep_target": True}))
+    assert edited.target.ids == trace.target.ids
+    assert edited.manifest()["edits"] == edits
+    assert edited["decoder.0.cross.pattern"].values[0, 1].tolist() == values
+    assert as_trace(perform_act(trace, "edit", {"edits": [], "keep_target": True})).edits == []
 
 
 def test_a_prefix_begins_the_translation(trace):
-    found = made(perform_act(trace, "edit", {"edits": [{"kind": "prefix", "text": "El gato"}], "keep_target": False}))
-    assert found.target.text.startswith("El gato")
+    edited = as_trace(
+        perform_act(trace, "edit", {"edits": [{"kind": "prefix", "text": "El gato"}], "keep_target": False})
+    )
+    assert edited.target.text.startswith("El gato")
 
 
 HIDE = {"kind": "hide", "word": 0}
@@ -126,9 +133,9 @@ def test_hostile_arguments_are_refused_with_a_sentence(trace, verb: str, argumen
     assert len(str(caught.value)) < 300
 
 
-def test_the_verbs_are_those_that_the_page_knows():
+def test_the_verbs_and_their_arguments_are_those_of_the_page():
     types = (Path(__file__).parents[2] / "web" / "src" / "types.ts").read_text(encoding="utf-8")
     acts = types.partition("export interface Acts {")[2].partition("\n}")[0]
     for verb, (_, names) in VERBS.items():
         arguments = acts.partition(f"  {verb}: {{ args: {{ ")[2].partition(" }; gives")[0]
-        assert {each.partition(":")[0].rstrip("?") for each in arguments.split("; ")} == set(names)
+        assert {argument.partition(":")[0].rstrip("?") for argument in arguments.split("; ")} == set(names)

@@ -1,4 +1,4 @@
-"""Every tensor follows from its inputs, and a formula that is wrong somewhere is found out."""
+"""Every tensor follows from its inputs, and a wrong formula anywhere is found out."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,68 +18,68 @@ SOURCE, TARGET = sentences([11]), sentences([7], seed=2)
 IDS = {"source": SOURCE[0].tolist(), "target": TARGET[0].tolist()}
 
 
-def captured(model: Transformer) -> dict[str, np.ndarray]:
+def capture_tensors(model: Transformer) -> dict[str, np.ndarray]:
     record = Record()
     with torch.inference_mode():
         model(SOURCE, TARGET, watch=record)
     return {name: (x if name.endswith(".positions") else x[0]).numpy() for name, x in record.items()}
 
 
-def off(model: Transformer, tensors: dict[str, np.ndarray], name: str, operation: Operation) -> float:
-    """How far a tensor is from what the operation says, relative to its largest number; 1 where it cannot be so."""
-    inputs = [tensors[each] for each in operation.inputs]
+def relative_error(model: Transformer, tensors: dict[str, np.ndarray], name: str, operation: Operation) -> float:
+    """Distance of a tensor from the result of its operation, relative to its largest number; 1 if shapes do not fit."""
+    inputs = [tensors[input_name] for input_name in operation.inputs]
     try:
-        again = recompute(operation, inputs, parameters(model), IDS, tensors[name].shape)
+        recomputed = recompute(operation, inputs, parameters(model), IDS, tensors[name].shape)
     except (ValueError, TypeError):  # shapes that do not go together
         return 1.0
-    return float(np.abs(again - tensors[name]).max() / np.abs(tensors[name]).max())
+    return float(np.abs(recomputed - tensors[name]).max() / np.abs(tensors[name]).max())
 
 
 def parameters(model: Transformer):
     return lambda name: model.get_parameter(name).detach().numpy()
 
 
-def wrong(model: Transformer, tensors: dict[str, np.ndarray], limit: float) -> set[str]:
-    """The last part of the names of the tensors that do not follow from their inputs."""
-    found = operations(model.config).items()
-    return {name.rpartition(".")[2] for name, op in found if not off(model, tensors, name, op) <= limit}
+def wrong_tensors(model: Transformer, tensors: dict[str, np.ndarray], limit: float) -> set[str]:
+    """Last parts of the names of the tensors that do not follow from their inputs."""
+    graph = operations(model.config).items()
+    return {name.rpartition(".")[2] for name, op in graph if not relative_error(model, tensors, name, op) <= limit}
 
 
 @every_option
 @pytest.mark.parametrize(("dtype", "limit"), [(torch.float64, 1e-12), (torch.float32, 1e-5)], ids=str)
 def test_every_tensor_follows_from_its_inputs(options, dtype, limit):
     model = small_model(**options).to(dtype)
-    assert wrong(model, captured(model), limit) == set()
+    assert wrong_tensors(model, capture_tensors(model), limit) == set()
 
 
 @pytest.mark.parametrize("options", [{"activation": "silu"}, {"output_bias": True, "tie": "decoder", "norm": "post"}])
-def test_so_it_does_with_the_options_that_are_rare(options):
+def test_every_tensor_follows_from_its_inputs_with_rare_options(options):
     model = small_model(**options)
-    assert wrong(model, captured(model), 1e-12) == set()
+    assert wrong_tensors(model, capture_tensors(model), 1e-12) == set()
 
 
 @pytest.mark.parametrize("norm", ["pre", "post", "rms"])
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
-def test_an_operation_with_anything_else_in_it_is_found_out(norm, positions):
-    """Each field of each operation in turn is given another value; no tensor still follows from its inputs."""
+def test_every_change_to_an_operation_is_found_out(norm, positions):
+    """Each field of each operation is changed in turn, and the tensor no longer follows from its inputs."""
     model = small_model(norm=norm, positions=positions, activation="gelu", tie="none", output_bias=True)
-    tensors = captured(model)
-    found = operations(model.config)
+    tensors = capture_tensors(model)
+    graph = operations(model.config)
     tried = 0
-    for name, operation in found.items():
-        for mutant in mutants(operation, model):
-            assert off(model, tensors, name, mutant) > 1e-6, (name, operation, mutant)
+    for name, operation in graph.items():
+        for mutant in mutate_operation(operation, model):
+            assert relative_error(model, tensors, name, mutant) > 1e-6, (name, operation, mutant)
             tried += 1
-    assert tried > 3 * len(found)
+    assert tried > 3 * len(graph)
 
 
-def mutants(operation: Operation, model: Transformer) -> list[Operation]:
-    """The same with one thing changed: another weight or none, another block, another number, a flag turned."""
-    said = operation.as_json()
-    shapes = {name: each.shape for name, each in model.named_parameters()}
+def mutate_operation(operation: Operation, model: Transformer) -> list[Operation]:
+    """Copies of an operation with one change: another weight or none, another block, another number, a flag turned."""
+    fields = operation.as_json()
+    shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
     changes: dict[str, list[Any]] = {
-        **{field: like(said[field], shapes) for field in ("weight", "bias", "table") if said.get(field)},
-        **{field: [said[field] ** 2, 1.0] for field in ("scale", "divisor") if field in said},
+        **{field: similar_weights(fields[field], shapes) for field in ("weight", "bias", "table") if fields.get(field)},
+        **{field: [fields[field] ** 2, 1.0] for field in ("scale", "divisor") if field in fields},
         "eps": [1e-3],
         "first": [block for block in (0, 30, 60) if block != operation.first] if operation.split else [],
         "split": [False] if operation.split else [],
@@ -87,17 +87,20 @@ def mutants(operation: Operation, model: Transformer) -> list[Operation]:
         "turned": [not operation.turned] if operation.split else [],
         "side": ["target" if operation.side == "source" else "source"],
         "function": ["relu", "silu"],
-        "inputs": [(each,) for each in operation.inputs] if operation.kind == "add" else [],
+        "inputs": [(tensor_name,) for tensor_name in operation.inputs] if operation.kind == "add" else [],
     }
-    known = {"split", "merged", "turned", *said}
-    found = [
-        replace(operation, **{field: value}) for field, some in changes.items() if field in known for value in some
+    field_names = {"split", "merged", "turned", *fields}
+    changed = [
+        replace(operation, **{field: value})
+        for field, values in changes.items()
+        if field in field_names
+        for value in values
     ]
-    return [*found, replace(operation, bias=None)] if said.get("bias") and operation.kind == "linear" else found
+    return [*changed, replace(operation, bias=None)] if fields.get("bias") and operation.kind == "linear" else changed
 
 
-def like(name: str, shapes: Mapping[str, torch.Size]) -> list[str]:
-    """Three other weights of the same shape, where there are so many."""
+def similar_weights(name: str, shapes: Mapping[str, torch.Size]) -> list[str]:
+    """Up to three other weights of the same shape."""
     return [other for other in shapes if other != name and shapes[other] == shapes[name]][:3]
 
 
@@ -108,7 +111,7 @@ def test_heads_split_along_the_wrong_axis_are_found_out(monkeypatch):
         lambda self, x, parts: x.view(*x.shape[:2], parts, -1, self.heads).permute(2, 0, 4, 1, 3).unbind(),
     )
     model = small_model()
-    assert wrong(model, captured(model), 1e-10) == {"q", "k", "v"}
+    assert wrong_tensors(model, capture_tensors(model), 1e-10) == {"q", "k", "v"}
 
 
 def test_heads_merged_along_the_wrong_axis_are_found_out(monkeypatch):
@@ -118,30 +121,30 @@ def test_heads_merged_along_the_wrong_axis_are_found_out(monkeypatch):
         lambda self, z, watch: watch("output", self.output(z.permute(0, 2, 3, 1).flatten(2))),
     )
     model = small_model()
-    assert wrong(model, captured(model), 1e-10) == {"output"}
+    assert wrong_tensors(model, capture_tensors(model), 1e-10) == {"output"}
 
 
-def test_queries_and_keys_that_changed_places_are_found_out():
+def test_swapped_queries_and_keys_are_found_out():
     model = small_model()
-    tensors = captured(model)
+    tensors = capture_tensors(model)
     name = "encoder.0.self.products"  # as long as it is wide: its shape says nothing
     tensors[name] = tensors[name].swapaxes(1, 2)
-    assert wrong(model, tensors, 1e-10) == {"products", "scores"}
+    assert wrong_tensors(model, tensors, 1e-10) == {"products", "scores"}
 
 
 def test_a_scale_that_is_wrong_is_found_out():
     model = small_model()
-    tensors = captured(model)
+    tensors = capture_tensors(model)
     for name in tensors:
         if name.endswith(".scores"):
             tensors[name] = tensors[name] * 10**0.5 / 30**0.5
-    assert wrong(model, tensors, 1e-10) == {"scores", "pattern"}
+    assert wrong_tensors(model, tensors, 1e-10) == {"scores", "pattern"}
 
 
 def test_a_mask_that_is_missing_is_found_out(monkeypatch):
     monkeypatch.setattr(attention, "masked_softmax", lambda scores, allowed: scores.softmax(dim=-1))
     model = small_model()
-    assert wrong(model, captured(model), 1e-10) == {"pattern"}
+    assert wrong_tensors(model, capture_tensors(model), 1e-10) == {"pattern"}
 
 
 def test_a_mask_that_lets_the_future_through_is_found_out(monkeypatch):
@@ -149,7 +152,7 @@ def test_a_mask_that_lets_the_future_through_is_found_out(monkeypatch):
         "pellucid.model.masks.causal_mask", lambda q, k: torch.ones(1, 1, len(q), len(k), dtype=torch.bool)
     )
     model = small_model()
-    assert wrong(model, captured(model), 1e-10) == {"allowed"}
+    assert wrong_tensors(model, capture_tensors(model), 1e-10) == {"allowed"}
 
 
 def test_sinusoids_are_those_of_the_paper():
@@ -165,7 +168,7 @@ def test_softmax_is_exact_where_the_scores_are_large_and_where_nothing_may_be_re
     np.testing.assert_allclose(recompute_softmax(scores, allowed), [[0.25, 0.75, 0.0], [0.0, 0.0, 0.0]], atol=1e-12)
 
 
-def test_activations_at_points_that_can_be_checked_by_hand():
+def test_activations_have_the_values_computed_by_hand():
     x = np.array([-1.0, 0.0, 2.0])
     assert ACTIVATIONS["relu"](x).tolist() == [0.0, 0.0, 2.0]
     np.testing.assert_allclose(ACTIVATIONS["gelu"](x), [-0.15865525393, 0.0, 1.9544997361], atol=1e-10)  # normal table

@@ -1,4 +1,4 @@
-"""Watchers: what is kept, what is changed, and what is said when a name is wrong."""
+"""Tests of watchers: which tensors are recorded, which are edited, and the messages about unknown names."""
 
 import re
 
@@ -11,19 +11,19 @@ from tests.model.models import sentences, small_model
 SOURCE, TARGET = sentences([11, 5]), sentences([7, 3])
 
 
-def test_a_record_keeps_what_fits_a_pattern():
+def test_a_record_keeps_the_tensors_that_match_a_pattern():
     model = small_model()
     record = Record(only="decoder.*.cross.pattern")
     model(SOURCE, TARGET, watch=record)
     assert list(record) == ["decoder.0.cross.pattern", "decoder.1.cross.pattern"]
     assert len(record) == 2
     assert "logits" not in record
-    both = Record(only=("logits", "memory"))
-    model(SOURCE, TARGET, watch=both)
-    assert list(both) == ["memory", "logits"]
+    outputs = Record(only=("logits", "memory"))
+    model(SOURCE, TARGET, watch=outputs)
+    assert list(outputs) == ["memory", "logits"]
 
 
-def test_a_record_is_its_own_copy():
+def test_a_record_copies_its_tensors():
     model = small_model()
     record = Record()
     logits = model(SOURCE, TARGET, watch=record)
@@ -33,14 +33,14 @@ def test_a_record_is_its_own_copy():
     assert torch.equal(record["logits"], expected)
 
 
-def test_a_name_said_again_replaces_its_value():
+def test_recording_a_name_again_replaces_its_value():
     record = Record()
     record("logits", torch.zeros(2))
     record("logits", torch.ones(3))
     assert record["logits"].tolist() == [1, 1, 1]
 
 
-def test_a_name_that_was_not_recorded_is_met_with_the_nearest():
+def test_a_name_that_was_not_recorded_is_answered_with_the_nearest():
     record = Record()
     small_model()(SOURCE, TARGET, watch=record)
     with pytest.raises(
@@ -51,14 +51,14 @@ def test_a_name_that_was_not_recorded_is_met_with_the_nearest():
         record["qqqq"]
 
 
-def test_an_edit_that_fits_nothing_is_met_with_the_nearest():
+def test_an_edit_that_matches_nothing_is_answered_with_the_nearest():
     edit = Edit({"decoder.0.self.v": torch.zeros_like, "decoder.7.cross.pattern": torch.zeros_like, "qqqq": torch.sin})
     small_model()(SOURCE, TARGET, watch=edit)
     with pytest.raises(ValueError, match=re.escape("did you mean 'decoder.1.cross.pattern'?; 'qqqq' fits nothing")):
         edit.require_used()
 
 
-def test_an_edit_that_fits_is_used():
+def test_an_edit_that_matches_is_used():
     edit = Edit({"encoder.*.head_output": torch.zeros_like})
     small_model()(SOURCE, TARGET, watch=edit)
     edit.require_used()
@@ -72,7 +72,7 @@ def test_an_edit_keeps_the_shape_and_the_type():
         small_model()(SOURCE, TARGET, watch=Edit({"memory": lambda x: x[:, 1:].float()}))
 
 
-def test_a_chain_records_what_an_edit_leads_to():
+def test_a_chain_records_the_effects_of_an_edit():
     model = small_model()
     before, after, plain = Record(), Record(), Record()
     edit = Edit({"decoder.0.self_residual.sum": lambda x: -x})

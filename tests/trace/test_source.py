@@ -1,4 +1,4 @@
-"""The line shown for a tensor is the line of the installed source that shows it."""
+"""The source line shown for a tensor is the line of the installed package that shows it to `watch`."""
 
 import ast
 import re
@@ -17,8 +17,8 @@ PACKAGE = Path(pellucid.__file__).parent
 
 
 @cache
-def calls(file: str) -> dict[tuple[str, int], str]:
-    """For each name given to `watch` in a file and each line it is given at, the class or function around it."""
+def watch_calls(file: str) -> dict[tuple[str, int], str]:
+    """The class or function around each call of `watch` in a file, by the name it gives and its line."""
     tree = ast.parse((PACKAGE / file).read_text(encoding="utf-8"))
     return {
         (call.args[0].value, call.lineno): top.name
@@ -39,7 +39,7 @@ def test_every_tensor_has_the_line_that_names_it(options):
         last = row.name.rpartition(".")[2]
         assert text.strip() == code.text, row.name
         assert f'watch("{last}"' in code.text, row.name
-        assert (last, code.line) in calls(code.file), row.name
+        assert (last, code.line) in watch_calls(code.file), row.name
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_every_tensor_has_the_line_that_names_it(options):
 )
 def test_the_line_stands_in_the_class_that_computes_it(options, name, owner):
     code = source_line_of(name, small_config(**options))
-    assert calls(code.file)[name.rpartition(".")[2], code.line] == owner
+    assert watch_calls(code.file)[name.rpartition(".")[2], code.line] == owner
 
 
 def test_a_norm_before_and_a_norm_after_are_two_lines():
@@ -68,24 +68,26 @@ def test_a_norm_before_and_a_norm_after_are_two_lines():
     assert "sublayer(x)" in after.text
 
 
-def test_every_place_that_shows_something_is_the_line_of_some_tensor():
-    """None of the model's calls of `watch` is missed by all configurations."""
-    found = set()
+def test_every_call_of_watch_is_the_line_of_some_tensor():
+    """All configurations together use every call of `watch` in the model."""
+    shown_lines = set()
     for norm in ("pre", "post"):
         for positions in ("sinusoidal", "learned"):
             config = small_config(norm=norm, positions=positions)
-            found |= {(code.file, code.line) for code in (source_line_of(row.name, config) for row in glossary(config))}
+            shown_lines |= {
+                (code.file, code.line) for code in (source_line_of(row.name, config) for row in glossary(config))
+            }
     files = [path.relative_to(PACKAGE).as_posix() for path in (PACKAGE / "model").glob("*.py")]
-    assert found == {(file, line) for file in files for _, line in calls(file)}
+    assert shown_lines == {(file, line) for file in files for _, line in watch_calls(file)}
 
 
-def test_asking_draws_nothing():
+def test_finding_a_line_draws_no_random_numbers():
     state = torch.get_rng_state()
     source_line_of("logits", small_config(d_ff=19, activation="swiglu", norm="post", tie="none"))
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_layers_and_names_that_are_not_there_are_refused():
+def test_unknown_layers_and_names_are_refused():
     with pytest.raises(KeyError, match=re.escape("'decoder.2.self.q': the decoder has 2 layers")):
         source_line_of("decoder.2.self.q", small_config())
     with pytest.raises(KeyError, match=r"decoder\.0\.self\.nothing"):

@@ -1,4 +1,4 @@
-"""A trace on disk: what was saved comes back, and what is not a trace is refused with one sentence."""
+"""A saved trace is loaded unchanged, and anything that is not a trace is refused with one sentence."""
 
 import json
 import re
@@ -18,7 +18,7 @@ FACTS, TENSORS = "trace.json", "tensors.safetensors"
 
 
 @pytest.fixture
-def place(tmp_path):
+def directory(tmp_path):
     ball().save(tmp_path / "ball")
     return tmp_path / "ball"
 
@@ -49,16 +49,16 @@ def test_what_was_saved_is_loaded(tmp_path):
             assert (loaded[name].dims, loaded[name].labels) == (trace[name].dims, trace[name].labels)
 
 
-def test_the_page_of_a_loaded_trace_is_that_of_the_trace_without_weights(place):
-    before, after = ball().manifest(), Trace.load(place).manifest()
+def test_the_page_of_a_loaded_trace_is_that_of_the_trace_without_weights(directory):
+    before, after = ball().manifest(), Trace.load(directory).manifest()
     assert {key for key in before if before[key] != after[key]} == {"parameters", "checks"}
     assert [{**row, "captured": True} for row in after["parameters"]] == before["parameters"]
     assert not any(row["captured"] for row in after["parameters"])
     json.dumps(after, allow_nan=False)
 
 
-def test_a_loaded_trace_cannot_be_run_again(place):
-    loaded = Trace.load(place)
+def test_a_loaded_trace_cannot_be_run_again(directory):
+    loaded = Trace.load(directory)
     assert loaded.model is loaded.tokenizer is None
     for ask in (lambda: loaded.edited(Hide(0)), lambda: loaded.again("Yes.")):
         with pytest.raises(ValueError, match="loaded from disk and has no model to run"):
@@ -69,41 +69,41 @@ def test_a_loaded_trace_cannot_be_run_again(place):
         loaded["logits"].values[0] = 0
 
 
-def test_a_loaded_trace_can_be_saved_again(place, tmp_path):
-    Trace.load(place).save(tmp_path / "again")
+def test_a_loaded_trace_can_be_saved_again(directory, tmp_path):
+    Trace.load(directory).save(tmp_path / "again")
     for name in (FACTS, TENSORS):
-        assert (tmp_path / "again" / name).read_bytes() == (place / name).read_bytes()
+        assert (tmp_path / "again" / name).read_bytes() == (directory / name).read_bytes()
 
 
-def test_a_trace_takes_the_place_of_a_trace_and_of_nothing_else(place, tmp_path):
+def test_saving_replaces_another_trace_and_nothing_else(directory, tmp_path):
     other = small_traced(max_positions=37).trace("Yes.", beam=1)
-    other.save(place)
-    assert Trace.load(place).id == other.id
+    other.save(directory)
+    assert Trace.load(directory).id == other.id
     model = tmp_path / "model"
     bundle.save_bundle(model, small_traced().bundle.model, small_tokenizer())
     files = tmp_path / "files"
     files.mkdir()
     (files / "letter.txt").write_text("Dear", encoding="utf-8")
-    for taken in (model, files):
-        before = sorted(taken.iterdir())
+    for occupied in (model, files):
+        before = sorted(occupied.iterdir())
         with pytest.raises(ValueError, match="holds other things than a trace and is not replaced"):
-            other.save(taken)
-        assert sorted(taken.iterdir()) == before
+            other.save(occupied)
+        assert sorted(occupied.iterdir()) == before
     with pytest.raises(ValueError, match="is a file; a trace needs a directory"):
         other.save(files / "letter.txt")
 
 
-def test_nothing_is_left_where_saving_failed(tmp_path, monkeypatch):
-    def full(*_):
+def test_a_failed_save_leaves_nothing_behind(tmp_path, monkeypatch):
+    def raise_disk_full(*_):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("pellucid.trace.storage.save_file", full)
+    monkeypatch.setattr("pellucid.trace.storage.save_file", raise_disk_full)
     with pytest.raises(OSError, match="no space"):
         ball().save(tmp_path / "ball")
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_no_trace_is_refused(tmp_path):
+def test_directories_that_are_not_traces_are_refused(tmp_path):
     model = tmp_path / "model"
     bundle.save_bundle(model, small_traced().bundle.model, small_tokenizer())
     (tmp_path / "file").write_text("", encoding="utf-8")
@@ -116,39 +116,39 @@ def test_what_is_no_trace_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", [FACTS, TENSORS, MANIFEST])
-def test_a_file_that_was_changed_cut_or_lost_is_noticed(place, name):
-    whole = (place / name).read_bytes()
+def test_a_changed_truncated_or_missing_file_is_noticed(directory, name):
+    whole = (directory / name).read_bytes()
     middle = len(whole) // 2
     for broken in (whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :], whole[:middle], b""):
-        (place / name).write_bytes(broken)
-        refused(place, str(place))
-    (place / name).unlink()
-    refused(place, str(place))
+        (directory / name).write_bytes(broken)
+        assert_refused(directory, str(directory))
+    (directory / name).unlink()
+    assert_refused(directory, str(directory))
 
 
-def test_a_folder_that_another_replaced_half_way_is_found(place):
-    """A crash between the two renames of a replacement leaves the new one beside."""
-    place.rename(place.with_name(f".{place.name}.old"))
-    assert Trace.load(place).id == ball().id
+def test_a_trace_is_loaded_after_a_crash_while_it_was_replaced(directory):
+    """A crash between the two renames of a replacement leaves the trace beside its place."""
+    directory.rename(directory.with_name(f".{directory.name}.old"))
+    assert Trace.load(directory).id == ball().id
 
 
-def change(place, path, value):
-    """Write a value at a path of trace.json, and seal the directory anew, as a forger would."""
-    said = json.loads((place / FACTS).read_text(encoding="utf-8"))
-    table = said
+def change_facts(directory, path, value):
+    """Write a value at a path of trace.json and renew the manifest, as a forger would."""
+    facts = json.loads((directory / FACTS).read_text(encoding="utf-8"))
+    table = facts
     for key in path[:-1]:
         table = table[key]
     if value is DELETE:
         del table[path[-1]]
     else:
         table[path[-1]] = value(table[path[-1]]) if callable(value) else value
-    (place / FACTS).write_text(json.dumps(said), encoding="utf-8")
-    seal(place)
+    (directory / FACTS).write_text(json.dumps(facts), encoding="utf-8")
+    write_new_manifest(directory)
 
 
-def seal(place):
-    (place / MANIFEST).unlink()
-    write_manifest(place, {"trace": 1})
+def write_new_manifest(directory):
+    (directory / MANIFEST).unlink()
+    write_manifest(directory, {"trace": 1})
 
 
 DELETE = object()
@@ -207,9 +207,9 @@ FORGED = [
 
 
 @pytest.mark.parametrize(("path", "value", "message"), FORGED, ids=[f"{n} {f[0][-1]}" for n, f in enumerate(FORGED)])
-def test_facts_that_cannot_be_are_refused(place, path, value, message):
-    change(place, path, value)
-    refused(place, message)
+def test_forged_facts_are_refused(directory, path, value, message):
+    change_facts(directory, path, value)
+    assert_refused(directory, message)
 
 
 @pytest.mark.parametrize(
@@ -224,33 +224,33 @@ def test_facts_that_cannot_be_are_refused(place, path, value, message):
     ],
     ids=["shorter", "turned", "double", "number", "layer", "name"],
 )
-def test_tensors_that_are_not_of_this_trace_are_refused(place, forge, message):
-    save_file(forge(load_file(place / TENSORS)), place / TENSORS)
-    seal(place)
-    refused(place, message)
+def test_tensors_that_are_not_of_this_trace_are_refused(directory, forge, message):
+    save_file(forge(load_file(directory / TENSORS)), directory / TENSORS)
+    write_new_manifest(directory)
+    assert_refused(directory, message)
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"\xff" * 99, (2**60).to_bytes(8, "little") + b"{}", b"\x02" + b"\0" * 7 + b"{}"]
 )
-def test_what_is_no_safetensors_file_is_refused(place, content):
-    (place / TENSORS).write_bytes(content)
-    seal(place)
+def test_a_malformed_safetensors_file_is_refused(directory, content):
+    (directory / TENSORS).write_bytes(content)
+    write_new_manifest(directory)
     if content.endswith(b"{}") and content[0] == 2:
-        assert Trace.load(place).names == []  # a trace of which nothing was kept
+        assert Trace.load(directory).names == []  # a trace of which nothing was kept
     else:
-        refused(place, "not a safetensors file")
+        assert_refused(directory, "not a safetensors file")
 
 
 @pytest.mark.parametrize("content", ["", "[]", "[" * 100_000, '{"trace": 1}', "null"])
-def test_what_is_no_json_is_refused(place, content):
-    (place / FACTS).write_text(content, encoding="utf-8")
-    seal(place)
-    refused(place, str(place / FACTS) if content != '{"trace": 1}' else "config: expected an object")
+def test_malformed_json_is_refused(directory, content):
+    (directory / FACTS).write_text(content, encoding="utf-8")
+    write_new_manifest(directory)
+    assert_refused(directory, str(directory / FACTS) if content != '{"trace": 1}' else "config: expected an object")
 
 
-def test_a_number_that_is_none_can_be_saved_and_shown(tmp_path):
-    """What a model computed is shown as it is: a tensor may hold infinite numbers, and no range is said of them."""
+def test_infinities_and_nan_can_be_saved_and_shown(tmp_path):
+    """A tensor may hold infinite numbers; the manifest then gives no range for it."""
     values = {name: ball()[name].values.copy() for name in ball()}
     values["memory"][:] = np.inf
     values["encoder.0.self.scores"][0] = np.nan
@@ -261,16 +261,16 @@ def test_a_number_that_is_none_can_be_saved_and_shown(tmp_path):
     assert "least" not in row
 
 
-def refused(place, message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)) as refusal:
-        Trace.load(place)
-    said = str(refusal.value)
-    assert "\n" not in said
-    assert "another model" not in said
-    assert len(said) < 2000
+def assert_refused(directory, expected: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(expected)) as caught:
+        Trace.load(directory)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert "another model" not in message
+    assert len(message) < 2000
 
 
-def test_the_facts_are_what_the_manifest_says(place):
-    said = json.loads((place / FACTS).read_text(encoding="utf-8"))
-    assert said["facts"]["steps"] == ball().manifest()["steps"]
-    assert said["config"] == asdict(ball().config)
+def test_the_saved_facts_are_those_of_the_manifest(directory):
+    saved = json.loads((directory / FACTS).read_text(encoding="utf-8"))
+    assert saved["facts"]["steps"] == ball().manifest()["steps"]
+    assert saved["config"] == asdict(ball().config)

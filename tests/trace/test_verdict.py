@@ -1,4 +1,4 @@
-"""Each cause is found where it was planted, and not where it was not; the numbers are those of the model."""
+"""Each cause is found where it was planted and nowhere else, and its numbers are those of the model."""
 
 import json
 import random
@@ -38,19 +38,19 @@ from tests.trace.traced import ball, small_traced
 
 
 def copier() -> Model:
-    found = Bundle(copying_model(), word_tokenizer(), {}, Path("runs/copy/best"))
-    return Model(found, Translator(found.model, found.tokenizer))
+    bundle = Bundle(copying_model(), word_tokenizer(), {}, Path("runs/copy/best"))
+    return Model(bundle, Translator(bundle.model, bundle.tokenizer))
 
 
-def kinds(verdict):
+def finding_kinds(verdict):
     return [finding.kind for finding in verdict.findings]
 
 
 def table_model(table: dict[str, dict[str, float]]) -> Model:
-    """Writes words with these probabilities after each word; "" is the beginning, "." the end mark.
+    """A model that writes words with these probabilities after each word; "" is the beginning, "." the end mark.
 
-    A vector with a single one for each piece; no attention and no feed-forward; the last norm gives that vector back;
-    and the output embedding holds the logarithms.
+    Each piece is embedded as a vector with a single one; attention and feed-forward add nothing; the last norm gives
+    that vector back; and the output embedding holds the logarithms.
     """
     tokenizer = word_tokenizer()
     size, ids = tokenizer.target_vocabulary, {"": BOS, ".": EOS}
@@ -68,20 +68,26 @@ def table_model(table: dict[str, dict[str, float]]) -> Model:
         for last, following in table.items():
             for word, probability in following.items():
                 model.output_embedding.weight[ids[word], ids[last]] = log(probability)
-    found = Bundle(model, tokenizer, {}, Path("runs/table/best"))
-    return Model(found, Translator(model, tokenizer))
+    bundle = Bundle(model, tokenizer, {}, Path("runs/table/best"))
+    return Model(bundle, Translator(model, tokenizer))
 
 
 GARDEN = {"": {"kima": 0.6, "lopu": 0.4}, "kima": {".": 0.5, "tesa": 0.2, "runo": 0.3}, "lopu": {".": 0.9, "runo": 0.1}}
 
 
-def case_of(text: str, translation: str, tokenizer: Tokenizer | None = None, **options) -> TranslationCase:
+def make_case(text: str, translation: str, tokenizer: Tokenizer | None = None, **options) -> TranslationCase:
     tokenizer = tokenizer or small_tokenizer()
     [source], [target] = tokenizer.encode_source([text]), tokenizer.encode_target([translation])
     unknown = [piece.startswith("<0x") for piece in tokenizer.source_pieces(source)]
-    given = {"unknown": unknown, "searched": True, "beam": 3, "length_penalty": 0.6, **options}
+    settings = {"unknown": unknown, "searched": True, "beam": 3, "length_penalty": 0.6, **options}
     return TranslationCase(
-        ball().require_origin().bundle.model, tokenizer, text, source, translation=translation, target=target, **given
+        ball().require_origin().bundle.model,
+        tokenizer,
+        text,
+        source,
+        translation=translation,
+        target=target,
+        **settings,
     )
 
 
@@ -90,9 +96,9 @@ def case_of(text: str, translation: str, tokenizer: Tokenizer | None = None, **o
 
 def test_a_search_that_cannot_see_ahead_is_to_blame():
     """kima is likelier than lopu, .6 to .4, and "kima" .30 less likely than "lopu" .36: a beam of 1 takes it."""
-    found = table_model(GARDEN).trace("kima lopu", beam=1)
-    assert found.target.text == "kima"
-    finding = found.verdict("lopu").findings[0]
+    trace = table_model(GARDEN).trace("kima lopu", beam=1)
+    assert trace.target.text == "kima"
+    finding = trace.verdict("lopu").findings[0]
     assert (finding.kind, finding.step) == ("search", 0)
     assert finding.numbers["score"] == pytest.approx(log(0.30) / (7 / 6) ** 0.6, abs=1e-5)
     assert finding.numbers["reference_score"] == pytest.approx(log(0.36) / (7 / 6) ** 0.6, abs=1e-5)
@@ -103,9 +109,9 @@ def test_a_search_that_cannot_see_ahead_is_to_blame():
 
 
 def test_the_model_is_to_blame_for_what_no_search_would_choose():
-    found = table_model(GARDEN).trace("kima lopu", beam=2)
-    assert found.target.text == "lopu"
-    finding = found.verdict("kima").findings[0]
+    trace = table_model(GARDEN).trace("kima lopu", beam=2)
+    assert trace.target.text == "lopu"
+    finding = trace.verdict("kima").findings[0]
     assert (finding.kind, finding.step) == ("model", 0)
     assert finding.numbers["reference_score"] == pytest.approx(log(0.30) / (7 / 6) ** 0.6, abs=1e-5)
     assert finding.numbers["log_prob"] == pytest.approx(log(0.4), abs=1e-5)
@@ -115,96 +121,102 @@ def test_the_model_is_to_blame_for_what_no_search_would_choose():
     assert later.numbers["reference_log_prob"] == pytest.approx(log(0.2), abs=1e-5)
 
 
-@pytest.mark.parametrize("options", EVERY_OPTION[::5], ids=[" ".join(each.values()) for each in EVERY_OPTION[::5]])
+@pytest.mark.parametrize(
+    "options", EVERY_OPTION[::5], ids=[" ".join(options.values()) for options in EVERY_OPTION[::5]]
+)
 def test_the_better_score_decides(options):
     """Scores are made of `Model.score` and the formula, for any two texts."""
-    model, seen = small_traced(max_positions=43, **options), set()
+    model, blamed = small_traced(max_positions=43, **options), set()
     texts = ["La bola es azul.", "Yes.", "¿Dónde está la casa?", "The"]
     for ours, theirs in permutations(texts, 2):
         scores = [s.log_prob / ((5 + len(s.pieces)) / 6) ** 0.6 for s in model.score(["Yes."] * 2, [ours, theirs])]
         for searched in (True, False):
-            case = replace(case_of("Yes.", ours, searched=searched), model=model.bundle.model)
-            found = compare_with_reference(case, theirs)
+            case = replace(make_case("Yes.", ours, searched=searched), model=model.bundle.model)
+            findings = compare_with_reference(case, theirs)
             better = ["search"] if searched else []
-            assert [each.kind for each in found] == (better if scores[1] > scores[0] else ["model"])
-            for each in found:
-                assert [each.numbers["score"], each.numbers["reference_score"]] == pytest.approx(scores, abs=1e-4)
-                seen.add(each.kind)
-    assert seen == {"search", "model"}
+            assert [finding.kind for finding in findings] == (better if scores[1] > scores[0] else ["model"])
+            for finding in findings:
+                assert [finding.numbers["score"], finding.numbers["reference_score"]] == pytest.approx(scores, abs=1e-4)
+                blamed.add(finding.kind)
+    assert blamed == {"search", "model"}
 
 
 def test_the_tree_says_where_a_search_dropped_the_reference():
-    """Width 1: "a" is kept, "b" is second, "c" is not among the candidates; under "a" the end comes first."""
+    """In a search of width 1, piece 5 is kept, 6 is second and 7 is no candidate; under 5 the end mark comes first."""
     tree = SearchTree(
         1,
         0.6,
         "",
         2,
-        [node(0, None, 0, 5, 1, "kept"), node(1, None, 0, 6, 2, "pruned"), node(2, 0, 1, EOS, 1, "finished")],
+        [
+            make_node(0, None, 0, 5, 1, "kept"),
+            make_node(1, None, 0, 6, 2, "pruned"),
+            make_node(2, 0, 1, EOS, 1, "finished"),
+        ],
     )
-    case = case_of("Yes.", "Yes.", tree=tree)
+    case = make_case("Yes.", "Yes.", tree=tree)
     assert where_search_lost(case, [6, EOS]) == (
         0,
-        f"It was dropped at piece 1, {quoted(6)}, which was number 2 of 2 candidates, of which the beam keeps 1.",
+        f"It was dropped at piece 1, {quote(6)}, which was number 2 of 2 candidates, of which the beam keeps 1.",
     )
     assert where_search_lost(case, [7, EOS]) == (
         0,
-        f"It was dropped at piece 1, {quoted(7)}, which was not among the 2 candidates, of which the beam keeps 1.",
+        f"It was dropped at piece 1, {quote(7)}, which was not among the 2 candidates, of which the beam keeps 1.",
     )
     assert where_search_lost(case, [5, 8, EOS]) == (
         1,
-        f"It was dropped at piece 2, {quoted(8)}, which was not among the 2 candidates, of which the beam keeps 1.",
+        f"It was dropped at piece 2, {quote(8)}, which was not among the 2 candidates, of which the beam keeps 1.",
     )
     assert where_search_lost(case, [5, EOS]) == (1, "The search finished it as well.")
-    kept = replace(tree, nodes=[*tree.nodes[:2], node(2, 0, 1, 9, 1, "kept")])
-    assert where_search_lost(replace(case, tree=kept), [5, 9, 9, EOS]) == (
+    kept_tree = replace(tree, nodes=[*tree.nodes[:2], make_node(2, 0, 1, 9, 1, "kept")])
+    assert where_search_lost(replace(case, tree=kept_tree), [5, 9, 9, EOS]) == (
         2,
-        f"The search was over before piece 3 of it, {quoted(9)}.",
+        f"The search was over before piece 3 of it, {quote(9)}.",
     )
 
 
-def test_the_model_is_blamed_at_the_first_piece_in_which_the_two_part():
+def test_the_model_is_blamed_at_the_first_piece_where_the_texts_differ():
     trace = copier().trace("kima lopu tesa runo")
     verdict = trace.verdict("kima lopu goxi runo")
     [finding] = verdict.findings
     assert (finding.kind, finding.step, verdict.reference) == ("model", 2, "kima lopu goxi runo")
-    log_probs = {each.piece: each.log_prob for each in trace.steps[2].top}
+    log_probs = {candidate.piece: candidate.log_prob for candidate in trace.steps[2].top}
     assert finding.numbers["log_prob"] == pytest.approx(log_probs["▁tesa"], abs=1e-4)
     assert finding.numbers["reference_log_prob"] < -1
     assert "“▁tesa”" in finding.says
     assert "“▁goxi”" in finding.says
 
 
-def test_a_reference_that_is_what_was_found_is_against_nobody():
+def test_a_reference_equal_to_the_translation_blames_nobody():
     trace = copier().trace("kima lopu tesa runo")
-    assert kinds(trace.verdict("kima lopu tesa runo")) == ["fine"]
+    assert finding_kinds(trace.verdict("kima lopu tesa runo")) == ["fine"]
 
 
-def test_no_search_is_blamed_for_what_was_given_or_had_to_begin_so():
+def test_the_search_is_not_blamed_for_a_given_target_or_prefix():
     model = copier()
-    assert "search" not in kinds(model.trace("kima lopu", target="vadi").verdict("kima lopu"))
+    assert "search" not in finding_kinds(model.trace("kima lopu", target="vadi").verdict("kima lopu"))
     prefix = model.trace("kima lopu").edited(Prefix("vadi"))
-    assert "search" not in kinds(prefix.verdict("kima lopu"))
+    assert "search" not in finding_kinds(prefix.verdict("kima lopu"))
     [other] = model.bundle.tokenizer.encode_target(["vadi"])
-    assert "search" not in kinds(model.trace("kima lopu", prefix_ids=other[:1]).verdict("kima lopu"))
+    assert "search" not in finding_kinds(model.trace("kima lopu", prefix_ids=other[:1]).verdict("kima lopu"))
 
 
-def test_a_translation_that_was_cut_off_is_the_search_s():
+def test_the_search_is_blamed_for_a_translation_that_was_cut_off():
     trace = small_traced(ends=-50.0, max_positions=23).trace("Yes.")
     assert trace.stop == "length"
-    finding = next(each for each in trace.verdict("La bola").findings if each.kind == "search")
+    finding = next(finding for finding in trace.verdict("La bola").findings if finding.kind == "search")
     assert f"cut off at {len(trace.steps)} pieces" in finding.says
     assert finding.step == len(trace.steps) - 1
 
 
-def test_a_reference_with_unknown_pieces_is_not_the_search_s():
-    case = case_of("Yes.", "Yes.")
+def test_a_reference_with_unknown_pieces_is_a_matter_of_tokens():
+    case = make_case("Yes.", "Yes.")
     tokenizer = SimpleNamespace(encode_target=lambda _: [[9, UNK, UNK, EOS]], decode_target=str)
     [finding] = compare_with_reference(replace(case, tokenizer=tokenizer), "犬")
     assert (finding.kind, finding.numbers) == ("tokens", {"pieces": 4, "unknown": 2})
 
 
-def test_a_reference_that_cannot_be_read_is_refused():
+def test_blank_and_long_references_are_refused():
     with pytest.raises(ValueError, match="the reference is blank"):
         ball().verdict("  ")
     with pytest.raises(ValueError, match=r"the reference has \d+ pieces, this model takes 97"):
@@ -215,73 +227,73 @@ def test_a_reference_that_cannot_be_read_is_refused():
 
 
 def test_rare_characters_and_words_in_splinters_are_found():
-    case = case_of("kima amikupolaset 犬 lopu", "kima", word_tokenizer())
-    found = {finding.word: finding for finding in find_odd_pieces(case)}
-    assert set(found) == {1, 2}
-    assert all(finding.kind == "tokens" for finding in found.values())
-    assert found[1].numbers["unknown"] == 0
-    assert found[1].numbers["pieces"] >= 4
-    assert found[1].numbers["letters_per_piece"] < 2.5
-    assert found[2].numbers["unknown"] == 3
-    assert "“amikupolaset”" in found[1].says
-    assert "“犬”" in found[2].says
+    case = make_case("kima amikupolaset 犬 lopu", "kima", word_tokenizer())
+    findings = {finding.word: finding for finding in find_odd_pieces(case)}
+    assert set(findings) == {1, 2}
+    assert all(finding.kind == "tokens" for finding in findings.values())
+    assert findings[1].numbers["unknown"] == 0
+    assert findings[1].numbers["pieces"] >= 4
+    assert findings[1].numbers["letters_per_piece"] < 2.5
+    assert findings[2].numbers["unknown"] == 3
+    assert "“amikupolaset”" in findings[1].says
+    assert "“犬”" in findings[2].says
 
 
-def test_words_with_a_piece_of_their_own_digits_and_scripts_without_letters_are_not():
-    assert not find_odd_pieces(case_of(" ".join(WORDS), "kima", word_tokenizer()))
+def test_whole_word_pieces_digits_and_other_scripts_are_not_odd():
+    assert not find_odd_pieces(make_case(" ".join(WORDS), "kima", word_tokenizer()))
     text = "1234567 日本語日本語"
-    assert not find_odd_pieces(case_of(text, "kima", word_tokenizer(), unknown=[False] * 99))
+    assert not find_odd_pieces(make_case(text, "kima", word_tokenizer(), unknown=[False] * 99))
 
 
 # ---------------------------------------------------------------- omission and hallucination
 
 
 def sentences_to_copy(count: int, least: int = 3):
-    draw = random.Random(3)
-    return [draw.sample(WORDS, draw.randrange(least, 7)) for _ in range(count)]
+    rng = random.Random(3)
+    return [rng.sample(WORDS, rng.randrange(least, 7)) for _ in range(count)]
 
 
 def test_a_copy_is_fine():
     model = copier()
     for words in sentences_to_copy(12):
         verdict = model.trace(" ".join(words)).verdict()
-        assert kinds(verdict) == ["fine"]
+        assert finding_kinds(verdict) == ["fine"]
         assert verdict.findings[0].numbers["least"] < 0
         assert verdict.findings[0].numbers["source"] < verdict.findings[0].numbers["least"]
 
 
 def test_a_word_left_out_is_found():
-    """And hardly another."""
-    model, found = copier(), []
+    """Hardly any other word is reported."""
+    model, omissions = copier(), []
     for words in sentences_to_copy(10, least=4):
-        for out in (len(words) - 1, len(words) - 2):
-            target = " ".join(words[:out] + words[out + 1 :])
+        for removed in (len(words) - 1, len(words) - 2):
+            target = " ".join(words[:removed] + words[removed + 1 :])
             findings = model.trace(" ".join(words), target=target).verdict().findings
-            found += [(out, each) for each in findings if each.kind != "fine"]
-            for each in findings:
-                if each.word is not None:
-                    assert each.numbers["change"] >= each.numbers["limit"]
-                    assert f"“{words[each.word]}”" in each.says
-    assert {each.kind for _, each in found} == {"omission"}
-    assert sum(out == each.word for out, each in found) >= 19
-    assert len(found) <= 25
+            omissions += [(removed, finding) for finding in findings if finding.kind != "fine"]
+            for finding in findings:
+                if finding.word is not None:
+                    assert finding.numbers["change"] >= finding.numbers["limit"]
+                    assert f"“{words[finding.word]}”" in finding.says
+    assert {finding.kind for _, finding in omissions} == {"omission"}
+    assert sum(removed == finding.word for removed, finding in omissions) >= 19
+    assert len(omissions) <= 25
 
 
 def test_a_model_that_does_not_look_at_its_source_is_found():
-    """It writes from its table: nothing changes when the source is hidden, and much when the piece before is."""
+    """The model writes from its table: hiding the source changes nothing, hiding the piece before changes much."""
     table = {"": {"goxi": 1.0}, "goxi": {"cyze": 0.99, ".": 0.01}, "cyze": {".": 1.0}}
-    found = table_model(table).trace("kima lopu").verdict()
-    [finding] = found.findings
-    assert np.abs(found.erasure_source).max() < 1e-6
+    verdict = table_model(table).trace("kima lopu").verdict()
+    [finding] = verdict.findings
+    assert np.abs(verdict.erasure_source).max() < 1e-6
     assert finding.kind == "hallucination"
     assert finding.numbers["source"] == pytest.approx(0, abs=1e-6)
     assert finding.numbers["prefix"] < -1
 
 
-def test_where_all_is_owed_to_itself_words_are_not_counted_as_left_out():
-    case = case_of("The ball is blue.", "La bola")
+def test_a_hallucination_rests_on_the_prefix_and_hardly_on_the_source():
+    case = make_case("The ball is blue.", "La bola")
     effects = ErasureEffects(np.ones((4, 3)), np.zeros((3, 3)), -3.9, -10.0, np.full((2, 4), 0.25))
-    assert [each.word for each in find_omissions(case, effects)] == [0, 1, 2, 3]
+    assert [finding.word for finding in find_omissions(case, effects)] == [0, 1, 2, 3]
     [finding] = find_hallucination(effects)
     assert "falls by 3.90" in finding.says
     assert "falls by 10.00" in finding.says
@@ -290,7 +302,7 @@ def test_where_all_is_owed_to_itself_words_are_not_counted_as_left_out():
     assert find_hallucination(replace(effects, whole_source=0.1, whole_prefix=2.0))
 
 
-def test_nothing_written_is_found():
+def test_an_empty_translation_is_found():
     [finding] = copier().trace("kima lopu", target="").verdict().findings
     assert finding.kind == "omission"
     assert finding.says.startswith("Nothing was written")
@@ -300,32 +312,32 @@ def test_nothing_written_is_found():
 # ---------------------------------------------------------------- repetition
 
 
-def test_the_same_words_from_the_same_words_are_found():
-    case = case_of("The ball is blue.", "La bola es la bola, azul.")
+def test_words_written_twice_from_the_same_source_words_are_found():
+    case = make_case("The ball is blue.", "La bola es la bola, azul.")
     same, elsewhere = np.eye(4)[[0, 1, 2, 0, 1, 3]], np.eye(4)[[0, 1, 2, 2, 3, 3]]
-    [finding] = find_repetitions(case, effects(same))
+    [finding] = find_repetitions(case, make_effects(same))
     assert finding.numbers | {"limit": 0.6} == {"first": 0, "second": 3, "words": 2, "share": 1.0, "limit": 0.6}
     assert case.target_words[3].start == finding.step
     assert "“la bola,”" in finding.says
     assert "100%" in finding.says
-    assert not find_repetitions(case, effects(elsewhere))
-    assert find_repetitions(case, effects(0.7 * same + 0.3 * elsewhere))
-    assert not find_repetitions(case, effects(0.5 * same + 0.5 * elsewhere))
+    assert not find_repetitions(case, make_effects(elsewhere))
+    assert find_repetitions(case, make_effects(0.7 * same + 0.3 * elsewhere))
+    assert not find_repetitions(case, make_effects(0.5 * same + 0.5 * elsewhere))
 
 
-def test_what_the_source_repeats_may_be_repeated():
+def test_words_that_the_source_repeats_may_be_repeated():
     attention = np.full((4, 4), 0.25)
-    assert find_repetitions(case_of("It is blue and", "es muy muy azul"), effects(attention))
-    assert not find_repetitions(case_of("It is very very", "es muy muy azul"), effects(attention))
+    assert find_repetitions(make_case("It is blue and", "es muy muy azul"), make_effects(attention))
+    assert not find_repetitions(make_case("It is very very", "es muy muy azul"), make_effects(attention))
 
 
 def test_a_translation_in_circles_is_found():
-    """Even inside a word, and where cross-attention is elsewhere each time."""
+    """A translation in circles is found inside a word too, and where cross-attention is elsewhere each time."""
     text = "a" * 31
-    case = case_of("The ball is blue.", text)
-    [finding] = find_repetitions(case, effects(np.full((1, 4), 0.25)))
+    case = make_case("The ball is blue.", text)
+    [finding] = find_repetitions(case, make_effects(np.full((1, 4), 0.25)))
     assert finding.kind == "repetition"
-    assert not find_repetitions(case_of(text, text), effects(np.full((1, 1), 1.0)))
+    assert not find_repetitions(make_case(text, text), make_effects(np.full((1, 1), 1.0)))
 
 
 @pytest.mark.parametrize(
@@ -339,14 +351,14 @@ def test_a_translation_in_circles_is_found():
         ("", []),
     ],
 )
-def test_repeated_words_are_those_one_finds_by_hand(text, expected):
+def test_repeated_runs_are_those_found_by_hand(text, expected):
     assert list(repeated_runs(text.split())) == expected
 
 
 # ---------------------------------------------------------------- the whole
 
 
-def test_the_matrices_are_those_of_erasure_word_by_word():
+def test_the_matrices_are_those_of_erasing_word_by_word():
     trace = ball()
     verdict, model = trace.verdict(), trace.require_origin().bundle.model
     source, target = trace.source.ids, trace.target.ids
@@ -360,14 +372,14 @@ def test_the_matrices_are_those_of_erasure_word_by_word():
 
 
 def test_a_verdict_is_ready_for_the_page():
-    said = json.loads(json.dumps(ball().verdict("La bola es azul.").as_json(), allow_nan=False))
-    assert list(said) == ["findings", "reference", "erasure_source", "erasure_prefix"]
-    for finding in said["findings"]:
+    table = json.loads(json.dumps(ball().verdict("La bola es azul.").as_json(), allow_nan=False))
+    assert list(table) == ["findings", "reference", "erasure_source", "erasure_prefix"]
+    for finding in table["findings"]:
         assert {"kind", "says", "numbers"} <= set(finding) <= {"kind", "says", "numbers", "step", "word"}
         assert all(isinstance(value, int | float) for value in finding["numbers"].values())
 
 
-def test_a_run_that_was_changed_and_a_trace_from_disk_are_not_judged(tmp_path):
+def test_edited_and_loaded_traces_get_no_verdict(tmp_path):
     with pytest.raises(ValueError, match="ask the trace without edits"):
         ball().edited(Hide(1)).verdict()
     ball().save(tmp_path / "ball")
@@ -375,14 +387,14 @@ def test_a_run_that_was_changed_and_a_trace_from_disk_are_not_judged(tmp_path):
         Trace.load(tmp_path / "ball").verdict()
 
 
-def effects(attention) -> ErasureEffects:
+def make_effects(attention) -> ErasureEffects:
     return ErasureEffects(np.zeros((0, 0)), np.zeros((0, 0)), 0.0, 0.0, attention)
 
 
-def node(number, parent, step, piece, rank, fate) -> TreeNode:
+def make_node(number, parent, step, piece, rank, fate) -> TreeNode:
     return TreeNode(number, parent, step, str(piece), piece, -1.0, -1.0, -1.0, rank, fate, False)
 
 
-def quoted(piece: int) -> str:
+def quote(piece: int) -> str:
     [name] = small_tokenizer().target_pieces([piece])
     return f"“{name}”"

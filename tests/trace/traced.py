@@ -31,29 +31,29 @@ def small_traced(seed: int = 1, *, double: bool = False, ends: float = 6.0, **op
     torch.manual_seed(seed)
     vocabulary = small_tokenizer().source_vocabulary
     sizes = {"d_model": 12, "d_ff": 11, "heads": 3, "encoder_layers": 2, "decoder_layers": 3, "max_positions": 97}
-    given = {"tie": "none", "output_bias": True, **options}
-    model = add_noise(Transformer(ModelConfig(vocabulary, vocabulary, **{**sizes, **given})).eval())
+    settings = {"tie": "none", "output_bias": True, **options}
+    model = add_noise(Transformer(ModelConfig(vocabulary, vocabulary, **{**sizes, **settings})).eval())
     with torch.no_grad():
         model.output_embedding.weight.mul_(4.0)
         if model.output_bias is not None:
             model.output_bias[EOS] = ends
-    return model_of(model.double() if double else model)
+    return make_model(model.double() if double else model)
 
 
-def model_of(model: Transformer) -> Model:
-    """As `pellucid.load` would give it."""
-    found = Bundle(model, small_tokenizer(), {}, Path("runs/small/best"))
-    return Model(found, Translator(model, found.tokenizer))
+def make_model(model: Transformer) -> Model:
+    """Return the model as `pellucid.load` would."""
+    bundle = Bundle(model, small_tokenizer(), {}, Path("runs/small/best"))
+    return Model(bundle, Translator(model, bundle.tokenizer))
 
 
 @cache
 def ball() -> Trace:
-    """One trace that nobody changes."""
+    """A trace that is made once and that no test changes."""
     return small_traced().trace("The ball is blue.", beam=3)
 
 
 def tree_of_ball() -> SearchTree:
-    """What its search looked at."""
+    """The search tree of `ball()`."""
     tree = ball().tree
     assert tree is not None
     return tree
