@@ -124,6 +124,8 @@ class Cache:
 
     def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"] | None = None) -> None:
         """Keep these hypotheses, sentence by sentence; and only these sentences if some are finished."""
+        if not self.length:  # sampling selects before its first step: there is nothing to select among yet
+            return
         before = self._sentences
         self._sentences = before if sentences is None else len(sentences)
         # The first time that a sentence has several hypotheses: so far its only one descended from all tokens.
