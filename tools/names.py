@@ -39,9 +39,14 @@ RIDDLE = re.compile(r"(The same|As|What|Those|That)\b")
 
 def main() -> int:
     """Print every fault of a name or a docstring; exit status 1 where there is one."""
-    problems = [*repeated_names(), *(problem for path in python_files() for problem in file_problems(path))]
+    problems = find_problems()
     print("\n".join(problems) or "names: each says what it is", file=sys.stderr if problems else sys.stdout)
     return 1 if problems else 0
+
+
+def find_problems() -> list[str]:
+    """Return one sentence for each name and each docstring of the project that is at fault."""
+    return [*repeated_names(), *(problem for path in python_files() for problem in file_problems(path))]
 
 
 def python_files() -> Iterator[Path]:

@@ -1,9 +1,10 @@
 import json
+from math import inf
 from pathlib import Path
 
 import pytest
 
-from pellucid.cli.inspecting.align import head_error
+from pellucid.cli.inspecting.align import reading_error
 from pellucid.inspect.alignment import LinkCounts, Reading, ReadingResult
 
 SOURCES = ["The ball is blue.", "Yes.", "", "The black cat."]
@@ -51,7 +52,8 @@ def test_a_perfect_head_comes_first_and_one_without_links_last():
     fair, without_links, perfect = LinkCounts(4, 3, 3, 4), LinkCounts(0, 0, 0, 0), LinkCounts(4, 4, 4, 4)
     heads = [head(1, fair, 0.1), head(2, without_links, 0.2), head(3, perfect, 0.3)]
     for has_gold, order in ((True, [3, 1, 2]), (False, [1, 2, 3])):
-        assert [result.reading.head for result in sorted(heads, key=lambda each: head_error(each, has_gold))] == order
+        ranked = sorted(heads, key=lambda result: reading_error(result, result.best_source_word, has_gold, missing=inf))
+        assert [result.reading.head for result in ranked] == order
 
 
 def test_json_has_every_reading_and_the_choice(align, files):

@@ -8,10 +8,7 @@ from tools import names
 
 
 def test_every_name_is_defined_once_and_says_what_it_is():
-    assert [
-        *names.repeated_names(),
-        *(fault for path in names.python_files() for fault in names.file_problems(path)),
-    ] == []
+    assert names.find_problems() == []
 
 
 @pytest.mark.parametrize(

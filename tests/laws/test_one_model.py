@@ -11,6 +11,7 @@ from torch import nn
 import pellucid
 from pellucid import bundle
 from pellucid.api import Model
+from pellucid.decode import packed_model
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.packed_model import LARGE, ModelPacker, PackedWeight, can_pack
 from pellucid.decode.request import SearchRequest
@@ -235,6 +236,24 @@ def test_a_weight_that_has_changed_is_packed_again_and_no_other(wide_model):
     with torch.inference_mode():
         source, target = pad_sentences(SOURCES, torch.device("cpu")), torch.randint(4, 1700, (3, 5))
         torch.testing.assert_close(changed(source, target), wide_model(source, target), rtol=0, atol=1e-4)
+
+
+def test_a_copy_begun_while_another_is_made_packs_nothing_again(wide_model, monkeypatch):
+    packer = ModelPacker(wide_model)
+    first = copied_weights(packer.copy_model())
+    others: list[dict[str, torch.Tensor]] = []
+    real = packed_model.can_call_directly
+
+    def copy_meanwhile(module: nn.Module) -> bool:
+        if not others and module is wide_model.decoder[1]:
+            others.append({})  # once only: the copy made here comes by this module too
+            others[0] = copied_weights(packer.copy_model())
+        return real(module)
+
+    monkeypatch.setattr(packed_model, "can_call_directly", copy_meanwhile)
+    outer = copied_weights(packer.copy_model())
+    for name, weight in first.items():
+        assert outer[name] is others[0][name] is weight
 
 
 def copied_weights(model: Transformer) -> dict[str, torch.Tensor]:

@@ -98,39 +98,40 @@ class ModelPacker:
 
     def copy_model(self) -> Transformer:
         """Return the model in evaluation, with packed matrices and without what surrounds a call of an nn.Module."""
-        known, self._packed = self._packed, {}  # what the model no longer has is dropped
-        copies: dict[nn.Module, nn.Module] = {}
-        model = self._copy_module(self.model, copies, known)
+        packed: dict[int, tuple[Tensor, int, int, Tensor]] = {}
+        model = self._copy_module(self.model, {}, packed)
         # Of tied embeddings the output alone is multiplied by: it becomes a copy apart, and the tables stay plain.
-        output = self._copy_module(self.model.output_embedding, {}, known)
-        output.__dict__["weight"] = self._pack(self.model.output_embedding.weight, known)
+        output = self._copy_module(self.model.output_embedding, {}, packed)
+        output.__dict__["weight"] = self._pack(self.model.output_embedding.weight, packed)
         model.__dict__["output_embedding"] = model._modules["output_embedding"] = output
+        # At the end and at once: other threads may be copying too. What the model no longer has is dropped here.
+        self._packed = packed
         return model
 
-    def _copy_module(self, module: Any, copies: dict[nn.Module, nn.Module], known: dict[int, Any]) -> Any:
+    def _copy_module(self, module: Any, copies: dict[nn.Module, nn.Module], packed: dict[int, Any]) -> Any:
         if module is None:
             return None
         if module in copies:  # one module under two names, such as tied embeddings
             return copies[module]
         copied = copies[module] = object.__new__(type(module))
-        children = {name: self._copy_module(child, copies, known) for name, child in module._modules.items()}
+        children = {name: self._copy_module(child, copies, packed) for name, child in module._modules.items()}
         # Children and tensors become plain attributes: nn.Module.__getattr__, which would look them up, costs a tenth
         # of a greedy search with a tiny model.
         copied.__dict__.update(vars(module) | module._parameters | module._buffers | children)
         copied.__dict__.update(training=False, _modules=children)
         if isinstance(module, nn.Linear):
-            copied.__dict__["weight"] = self._pack(module.weight, known)
+            copied.__dict__["weight"] = self._pack(module.weight, packed)
         if can_call_directly(module):
             copied.__class__ = called_directly(type(module), isinstance(copied.__dict__.get("weight"), PackedWeight))
         return copied
 
-    def _pack(self, weight: Tensor, known: dict[int, tuple[Tensor, int, int, Tensor]]) -> Tensor:
+    def _pack(self, weight: Tensor, packed: dict[int, tuple[Tensor, int, int, Tensor]]) -> Tensor:
         """Return the packed weight that is known from an earlier copy, or a new one if the weight has changed since."""
         state = weight.data_ptr(), weight._version  # what changes when a weight is replaced or written to
-        entry = self._packed.get(id(weight)) or known.get(id(weight))
+        entry = packed.get(id(weight)) or self._packed.get(id(weight))
         if entry is None or entry[1:3] != state:
             entry = weight, *state, pack_weight(weight)
-        self._packed[id(weight)] = entry  # which holds the weight itself, so that no other tensor gets its id
+        packed[id(weight)] = entry  # which holds the weight itself, so that no other tensor gets its id
         return entry[3]
 
 

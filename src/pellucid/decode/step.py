@@ -20,11 +20,9 @@ class ModelState:
     def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"]) -> None:
         """Keep the given old rows of the cache and the given old sentences of the memory, in this order."""
         # Copying the memory costs time, and an equal count means equal sentences (`SearchState.select`).
-        if len(sentences) == len(self.memory.states):
-            self.cache.select(rows)
-        else:
+        if len(sentences) != len(self.memory.states):
             self.memory = self.memory.select(sentences)
-            self.cache.select(rows, sentences)
+        self.cache.select(rows, sentences)
 
 
 def model_step(model: Transformer) -> Step:

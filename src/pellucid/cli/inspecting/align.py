@@ -196,7 +196,10 @@ def write_alignment_tables(
         heads_of_side = [
             result for result in results if result.reading.side == side and result.reading.head is not None
         ]
-        best = sorted(heads_of_side, key=lambda result: head_error(result, has_gold))
+        # No AER, for lack of links, is not an AER of 0: such a head comes last, a perfect one first.
+        best = sorted(
+            heads_of_side, key=lambda result: reading_error(result, result.best_source_word, has_gold, missing=inf)
+        )
         write_lines(["", f"best heads, {side} side{', by AER' if has_gold else ', by disagreement'}"])
         write_table([head, *(reading_row(result, has_gold) for result in best[:heads])], sides)
     choices = (
@@ -209,11 +212,12 @@ def write_alignment_tables(
     )
 
 
-def head_error(result: "ReadingResult", has_gold: bool) -> float:
-    """Return the number by which heads are sorted, best first: AER where there is gold, otherwise disagreement."""
-    aer = rates_of_links(result.best_source_word).aer
-    # No AER, for lack of links, is not an AER of 0: such a head comes last, a perfect one first.
-    return result.disagreement if not has_gold else inf if aer is None else aer
+def reading_error(result: "ReadingResult", links: "LinkCounts", has_gold: bool, missing: float) -> float:
+    """Return the AER of links where there is gold, `missing` if they have none; otherwise the disagreement."""
+    if not has_gold:
+        return result.disagreement
+    aer = rates_of_links(links).aer
+    return missing if aer is None else aer
 
 
 def reading_row(result: "ReadingResult", has_gold: bool) -> list[str]:
@@ -251,15 +255,10 @@ def draw_alignment(
 
     values, links = alignment_table(bundle.model, pair)
     has_gold = gold is not None
-
-    def height(result: "ReadingResult") -> float:
-        aer = rates_of_links(result.mutually_best).aer
-        # A layer without AER leaves a gap in the curve: 0 would say that it is perfect.
-        return 100 * (result.disagreement if not has_gold else nan if aer is None else aer)
-
+    # A layer without AER leaves a gap in the curve: 0 would say that it is perfect.
     lines = {
         f"{side} side, {kind}": [
-            height(result)
+            100 * reading_error(result, result.mutually_best, has_gold, missing=nan)
             for result in results
             if (result.reading.side, result.reading.kind) == (side, kind)
             and result.reading.layer is not None
