@@ -17,6 +17,7 @@ from pellucid.decode.assemble import Translation
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.terms import Terms
 from pellucid.serve.app import create_app
+from pellucid.serve.keys import ApiKeys
 from pellucid.serve.languages import Languages
 from pellucid.serve.limits import Limits
 from pellucid.serve.running import bind_socket, make_server
@@ -73,10 +74,10 @@ class HeldTranslator:
 
 
 @contextmanager
-def running(model: Model, **limits: Any) -> Iterator[int]:
+def running(model: Model, keys: ApiKeys | None = None, **limits: Any) -> Iterator[int]:
     """Run a real server on a free port, and yield the port."""
     server_limits = Limits(**limits)
-    server = make_server(create_app(model, server_limits, languages=EN_ES), server_limits)
+    server = make_server(create_app(model, server_limits, languages=EN_ES, keys=keys), server_limits)
     with bind_socket("127.0.0.1", 0) as listener:
         thread = Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

@@ -9,10 +9,10 @@ from contextlib import suppress
 
 import pytest
 
-from pellucid.serve.connections import Connections, most_open_files
+from pellucid.serve.connections import CHUNK_BYTES, SMALL_CHUNKS, Connections, most_open_files
 from pellucid.serve.limits import Limits
 from tests.decode.models import LINES
-from tests.serve.servers import running, small_model
+from tests.serve.servers import request_body, running, small_model
 from tests.serve.test_running import read_path, translate
 
 HEADER = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -74,7 +74,8 @@ def test_silent_connections_give_way_to_requests():
 
 
 def test_one_connection_too_many_is_refused_while_all_are_busy():
-    body = b"POST /translate HTTP/1.1\r\nHost: 127.0.0.1\r\nExpect: 100-continue\r\nContent-Length: 99\r\n\r\n"
+    body = b"Content-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: 99\r\n\r\n"
+    body = b"POST /translate HTTP/1.1\r\nHost: 127.0.0.1\r\n" + body
     with running(small_model(), connections=3) as port:
         busy = [connect(port, body) for _ in range(3)]
         assert [connection.recv(12) for connection in busy] == [b"HTTP/1.1 100"] * 3
@@ -101,6 +102,24 @@ def test_invalid_http_is_refused_with_json_and_not_logged(sent: bytes, capfd):
     assert b"content-length: %d\r\n" % len(body) in head
     assert list(json.loads(body)) == ["error"]
     assert capfd.readouterr().err == ""
+
+
+def test_a_body_in_too_many_small_chunks_is_refused():
+    header = b"POST /translate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    header += b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    text = json.dumps(request_body("Yes.")).encode()
+
+    def send_chunks(size: int, length: int) -> bytes:
+        parts = [text.ljust(length)[i : i + size] for i in range(0, length, size)]
+        chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts)
+        with running(small_model()) as port, connect(port, header + chunks + b"0\r\n\r\n") as connection:
+            return connection.makefile("rb").read()
+
+    assert b"HTTP/1.1 200" in send_chunks(size=1, length=SMALL_CHUNKS)
+    assert b"HTTP/1.1 200" in send_chunks(size=CHUNK_BYTES, length=3 * SMALL_CHUNKS * CHUNK_BYTES)
+    answer = send_chunks(size=1, length=SMALL_CHUNKS + 1)
+    assert b"HTTP/1.1 413" in answer
+    assert b"send larger chunks" in answer
 
 
 def test_a_request_sent_before_the_stop_is_answered(monkeypatch):

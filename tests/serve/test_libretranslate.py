@@ -159,7 +159,8 @@ def test_the_settings_are_those_that_libretranslates_page_asks_for(server):
     [
         (b"", "not JSON"),
         (b"{", "not JSON"),
-        (b'"q"', "expected an object"),
+        (b'"q"', "the body is 'q', expected an object"),
+        (b"[" + b"1," * 10_000 + b"1]", "the body is a list of 10,001 values, expected an object"),
         (b"[" * 100_000, "nested too deeply"),
         (b"9" * 5000, "a whole number of 5,000 digits"),
         (b'{"q": "a\\u0000b", "source": "en", "target": "es"}', "a NUL"),

@@ -1,8 +1,9 @@
 """Translation with the API of LibreTranslate: its paths, names and forms."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
@@ -95,6 +96,11 @@ def libretranslate_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["LibreTranslate"])
     limits, languages = service.limits, service.languages
 
+    def check_table(request: Request, table: Mapping[str, Any]) -> None:
+        # First of all checks: a client without a key learns nothing else about the server, and costs it little.
+        service.keys.check(request, table.get("api_key"))
+        refuse_many_texts(table.get("q"), limits)
+
     @router.post(
         "/translate",
         response_model_exclude_none=True,
@@ -104,9 +110,7 @@ def libretranslate_routes(service: Service) -> APIRouter:
     )
     async def translate(request: Request) -> Translated:
         """Translate a text or several; translations come in the order of the texts."""
-        form = await read_body(request, TranslateRequest, forms=True)
-        # First of all checks: a client without a key learns nothing else about the server.
-        service.keys.check(request, form.api_key)
+        form = await read_body(request, TranslateRequest, forms=True, check=partial(check_table, request))
         problem = languages.problem(form.source, form.target)
         if problem:
             raise Refusal(422, problem)
@@ -137,8 +141,7 @@ def libretranslate_routes(service: Service) -> APIRouter:
     )
     async def detect(request: Request) -> list[Detected]:
         """Return the language this model reads; nothing is measured, hence the confidence of 0."""
-        form = await read_body(request, DetectRequest, forms=True)
-        service.keys.check(request, form.api_key)
+        form = await read_body(request, DetectRequest, forms=True, check=partial(check_table, request))
         texts_within_limits(form.q, limits)
         return [Detected(language=languages.source, confidence=0.0)]
 
@@ -206,11 +209,15 @@ def make_answer(results: Sequence[TextResult], form: TranslateRequest, detected:
     return Translated(**{name: value and value[0] for name, value in answer})
 
 
+def refuse_many_texts(q: Any, limits: Limits) -> None:
+    """Raise `Refusal` for a list of more items than the limits allow texts."""
+    if isinstance(q, list) and len(q) > limits.texts:
+        raise Refusal(413, f"{len(q):,} texts, this server takes {limits.texts:,} at a time")
+
+
 def texts_within_limits(q: str | list[str], limits: Limits) -> list[str]:
-    """Return the texts as a list; raise `Refusal` for more of them than the limits allow."""
+    """Return the texts as a list; raise `Refusal` for more characters than the limits allow."""
     texts = [q] if isinstance(q, str) else q
-    if len(texts) > limits.texts:
-        raise Refusal(413, f"{len(texts)} texts, this server takes {limits.texts} at a time")
     characters = sum(map(len, texts))
     if characters > limits.characters:
         raise Refusal(413, f"{characters:,} characters, this server takes {limits.characters:,} at a time")

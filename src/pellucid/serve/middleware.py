@@ -125,7 +125,7 @@ def host_name(host: str) -> str:
 
 
 class LimitRequests:
-    """Reads the whole body before a route sees the request; refuses bodies too large or slow, and too many requests."""
+    """Reads the whole body when a route asks for it; refuses bodies too large or slow, and too many requests."""
 
     def __init__(self, app: ASGIApp, limits: Limits):
         self.app = app
@@ -137,8 +137,7 @@ class LimitRequests:
             return await self.app(scope, receive, send)
         try:
             with self.count_open((scope.get("client") or ("", 0))[0]):
-                body = await self.read_whole_body(receive)
-                await self.app(scope, replay_body(body, receive), send)
+                await self.app(scope, self.read_body_when_asked(receive), send)
         except Refusal as refusal:
             await problem_response(refusal.status, str(refusal))(scope, receive, send)
 
@@ -158,6 +157,21 @@ class LimitRequests:
             self.open[address] -= 1
             self.open += Counter()  # adding drops counts of 0, so the table does not grow with every address
 
+    def read_body_when_asked(self, receive: Receive) -> Receive:
+        """Make the `receive` of a route: the body in one message, then whatever follows on the connection."""
+        was_read = False
+
+        async def receive_whole() -> Message:
+            nonlocal was_read
+            if was_read:
+                # Passed on, since `Service.answer` waits here for the client's disconnect.
+                return await receive()
+            # Not before a route asks: one that refuses the key in the header never reads the body.
+            was_read = True
+            return {"type": "http.request", "body": await self.read_whole_body(receive), "more_body": False}
+
+        return receive_whole
+
     async def read_whole_body(self, receive: Receive) -> bytes:
         """Return the whole body; raise `Refusal` for one that is too large or too slow."""
         body, size = bytearray(), 0
@@ -166,31 +180,18 @@ class LimitRequests:
                 more = True
                 while more:
                     message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise Refusal(499, "the client went away")  # seen only in the metrics
                     chunk = message.get("body", b"")
                     size += len(chunk)
                     # The rest of a body that is too large is read and dropped: a client that still sends would not
                     # read why it was refused.
                     if size <= self.limits.body:
                         body += chunk
-                    more = message["type"] == "http.request" and message.get("more_body", False)
+                    more = message.get("more_body", False)
         except TimeoutError:
             if size <= self.limits.body:
                 raise Refusal(408, f"the request did not arrive completely within {self.limits.arrival:g} s") from None
         if size > self.limits.body:
             raise Refusal(413, f"the body has more than {self.limits.body:,} bytes, as many as this server reads")
         return bytes(body)
-
-
-def replay_body(body: bytes, receive: Receive) -> Receive:
-    """Make the `receive` of a route: the body in one message, then whatever follows on the connection."""
-    replayed = False
-
-    async def receive_again() -> Message:
-        nonlocal replayed
-        if replayed:
-            # Passed on, since `Service.answer` waits here for the client's disconnect.
-            return await receive()
-        replayed = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return receive_again
