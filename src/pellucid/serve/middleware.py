@@ -52,7 +52,10 @@ class AnswerHead:
 
 
 class AddHeaders:
-    """Adds the security headers to every answer, and answers an unexpected error with status 500."""
+    """Adds the security headers to every answer, and answers an unexpected error with status 500.
+
+    An answer that is given before the whole body was read says that the connection ends with it.
+    """
 
     def __init__(self, app: ASGIApp):
         self.app = app
@@ -61,19 +64,29 @@ class AddHeaders:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         started = False
+        request_headers = Headers(scope=scope)
+        is_unread = request_headers.get("content-length", "0") != "0" or "transfer-encoding" in request_headers
+
+        async def receive_and_note_end() -> Message:
+            nonlocal is_unread
+            message = await receive()
+            is_unread = is_unread and message.get("more_body", False)
+            return message
 
         async def send_with_headers(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
                 headers = MutableHeaders(scope=message)
+                if is_unread:
+                    headers["Connection"] = "close"
                 for name, value in SECURITY_HEADERS.items():
                     # A route may set one of these headers itself.
                     headers.setdefault(name, value)
             await send(message)
 
         try:
-            await self.app(scope, receive, send_with_headers)
+            await self.app(scope, receive_and_note_end, send_with_headers)
         except Exception:
             logging.getLogger("pellucid.serve").exception("a request failed")
             # Once the status line is sent there is no way to send another.
@@ -137,7 +150,7 @@ class LimitRequests:
             return await self.app(scope, receive, send)
         try:
             with self.count_open((scope.get("client") or ("", 0))[0]):
-                await self.app(scope, self.read_body_when_asked(receive), send)
+                await self.app(scope, self.read_body_when_asked(Headers(scope=scope), receive), send)
         except Refusal as refusal:
             await problem_response(refusal.status, str(refusal))(scope, receive, send)
 
@@ -157,7 +170,7 @@ class LimitRequests:
             self.open[address] -= 1
             self.open += Counter()  # adding drops counts of 0, so the table does not grow with every address
 
-    def read_body_when_asked(self, receive: Receive) -> Receive:
+    def read_body_when_asked(self, headers: Headers, receive: Receive) -> Receive:
         """Make the `receive` of a route: the body in one message, then whatever follows on the connection."""
         was_read = False
 
@@ -168,13 +181,16 @@ class LimitRequests:
                 return await receive()
             # Not before a route asks: one that refuses the key in the header never reads the body.
             was_read = True
+            length = headers.get("content-length", "")
+            if length.isdecimal() and int(length) > self.limits.body:
+                raise self.describe_large_body()
             return {"type": "http.request", "body": await self.read_whole_body(receive), "more_body": False}
 
         return receive_whole
 
     async def read_whole_body(self, receive: Receive) -> bytes:
         """Return the whole body; raise `Refusal` for one that is too large or too slow."""
-        body, size = bytearray(), 0
+        body = bytearray()
         try:
             async with asyncio.timeout(self.limits.arrival):
                 more = True
@@ -182,16 +198,15 @@ class LimitRequests:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise Refusal(499, "the client went away")  # seen only in the metrics
-                    chunk = message.get("body", b"")
-                    size += len(chunk)
-                    # The rest of a body that is too large is read and dropped: a client that still sends would not
-                    # read why it was refused.
-                    if size <= self.limits.body:
-                        body += chunk
+                    body += message.get("body", b"")
+                    # `Connection` drops the rest.
+                    if len(body) > self.limits.body:
+                        raise self.describe_large_body()
                     more = message.get("more_body", False)
         except TimeoutError:
-            if size <= self.limits.body:
-                raise Refusal(408, f"the request did not arrive completely within {self.limits.arrival:g} s") from None
-        if size > self.limits.body:
-            raise Refusal(413, f"the body has more than {self.limits.body:,} bytes, as many as this server reads")
+            raise Refusal(408, f"the request did not arrive completely within {self.limits.arrival:g} s") from None
         return bytes(body)
+
+    def describe_large_body(self) -> Refusal:
+        """Make the refusal of a body that is too large."""
+        return Refusal(413, f"the body has more than {self.limits.body:,} bytes, as many as this server reads")
