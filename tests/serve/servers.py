@@ -1,12 +1,13 @@
 """A small model that writes nonsense, a client of a server for it, and a translator that waits until it is released."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Thread
+from time import sleep
 from typing import Any
 
 from fastapi import FastAPI
@@ -62,7 +63,9 @@ class HeldTranslator:
         self.begun = Event()
         self.translated: list[list[str]] = []
 
-    def translate(self, lines: Sequence[str], config: SearchConfig, *, terms: Terms | None) -> list[Translation]:
+    def translate(
+        self, lines: Sequence[str], config: SearchConfig, *, terms: Terms | None, check_wanted: Callable[[], None]
+    ) -> list[Translation]:
         self.translated.append(list(lines))
         self.begun.set()
         assert self.go.wait(60)  # for a test that fails: one that passes always sets it
@@ -72,6 +75,29 @@ class HeldTranslator:
     def model(self) -> Model:
         """The small model with this translator."""
         return replace(small_model(), translator=self)  # pyright: ignore[reportArgumentType]
+
+
+class EndlessTranslator(HeldTranslator):
+    """The small model's translator, which has no end for the text "Endless." until nobody waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stopped = Event()
+        self.go.set()
+
+    def translate(
+        self, lines: Sequence[str], config: SearchConfig, *, terms: Terms | None, check_wanted: Callable[[], None]
+    ) -> list[Translation]:
+        self.begun.set()
+        try:
+            # Not quite without end, so that a test that fails ends too.
+            for _ in range(2000 if "Endless." in lines else 0):
+                check_wanted()
+                sleep(0.01)
+        except Exception:
+            self.stopped.set()
+            raise
+        return super().translate(lines, config, terms=terms, check_wanted=check_wanted)
 
 
 @contextmanager

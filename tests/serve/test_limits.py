@@ -1,10 +1,12 @@
+import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from pellucid.serve.limits import Limits
-from tests.serve.servers import HeldTranslator, client, request_body
+from tests.serve.servers import EndlessTranslator, HeldTranslator, client, request_body
 
 JSON = {"Content-Type": "application/json"}
 
@@ -38,6 +40,24 @@ def test_texts_up_to_the_limit_are_accepted():
     with client(texts=3) as server:
         assert server.post("/translate", json=request_body(["a"] * 3)).status_code == 200
         assert "4 texts" in refusal_sentence(server.post("/translate", json=request_body(["a"] * 4)), 413)
+
+
+def test_terms_up_to_the_limits_are_accepted():
+    with client(request_terms=3, term_characters=5) as server:
+
+        def translate(terms: dict[str, str]) -> list[Any]:
+            return [
+                server.post("/translate", json=request_body("a", terms=terms)),
+                server.post("/translate", data=request_body("a", terms=json.dumps(terms))),
+            ]
+
+        for answer in translate({"1": "x", "2": "x" * 5, "3" * 5: "x"}):
+            assert answer.status_code == 200
+        for answer in translate({str(number): "x" for number in range(4)}):
+            assert "4 terms, this server takes 3 at a time" in refusal_sentence(answer, 413)
+        for terms in ({"1": "x" * 6}, {"x" * 6: "1"}):
+            for answer in translate(terms):
+                assert "a term of 6 characters, this server takes terms of 5" in refusal_sentence(answer, 413)
 
 
 @pytest.mark.parametrize("path", ["/translate", "/detect"])
@@ -100,6 +120,14 @@ def test_a_request_that_takes_too_long_is_given_up_and_others_are_answered():
         "One.",
         "Three.",
     }  # nobody waited for the second
+
+
+def test_a_request_that_was_given_up_does_not_keep_the_model_busy():
+    translator = EndlessTranslator()
+    with client(translator.model, seconds=0.3) as server:
+        refusal_sentence(server.post("/translate", json=request_body("Endless.")), 504)
+        assert translator.stopped.wait(10)
+        wait_until(lambda: server.post("/translate", json=request_body("Yes.")).status_code == 200)
 
 
 def test_a_full_queue_refuses_and_says_when_to_retry():

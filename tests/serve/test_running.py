@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from pellucid.serve.app import create_app
 from tests.decode.models import LINES
-from tests.serve.servers import HeldTranslator, request_body, running, small_model
+from tests.serve.servers import EndlessTranslator, HeldTranslator, request_body, running, small_model
 
 HEADER_OF_A_FORM = b"POST /translate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded\r\n"
 
@@ -69,6 +69,18 @@ def test_a_client_that_goes_away_holds_up_nobody():
         assert all(request.result(10) for request in (first, third))
         assert 'path="/translate",status="499"} 1.0' in read_path(port, "/metrics")
     assert translator.translated == [["One."], ["Three."]]
+
+
+def test_a_client_that_goes_away_does_not_keep_the_model_busy():
+    translator = EndlessTranslator()
+    with running(translator.model) as port:
+        leaving = http.client.HTTPConnection("127.0.0.1", port)
+        body = json.dumps(request_body("Endless.")).encode()
+        leaving.request("POST", "/translate", body, {"Content-Type": "application/json"})
+        assert translator.begun.wait(10)
+        leaving.close()
+        assert translator.stopped.wait(10)
+        assert translate(port, "Yes.")
 
 
 def test_slow_clients_hold_up_nobody():

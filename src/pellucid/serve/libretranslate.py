@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from starlette.concurrency import run_in_threadpool
 
 from pellucid.decode.assemble import Translation
 from pellucid.decode.config import SearchConfig
@@ -100,6 +101,14 @@ def libretranslate_routes(service: Service) -> APIRouter:
         # First of all checks: a client without a key learns nothing else about the server, and costs it little.
         service.keys.check(request, table.get("api_key"))
         refuse_many_texts(table.get("q"), limits)
+        refuse_large_terms(table.get("terms"), limits)
+
+    def make_job(form: TranslateRequest, pages: Sequence[Sequence[str | HtmlText]]) -> TranslationJob:
+        ranks = 1 + form.alternatives
+        # A search gives as many alternatives as its beam holds; the default beam stays where that suffices.
+        search = SearchConfig(beam=max(BEAM, ranks), n_best=ranks)
+        texts = (segment.text for page in pages for segment in page if not isinstance(segment, str))
+        return TranslationJob(tuple(texts), search, service.terms_with(form.terms))
 
     @router.post(
         "/translate",
@@ -118,17 +127,13 @@ def libretranslate_routes(service: Service) -> APIRouter:
         if form.alternatives > limits.alternatives:
             raise Refusal(422, f"alternatives: this server gives {limits.alternatives} at most")
         pages = [split_html(text) if form.format == "html" else [HtmlText(text)] for text in texts]
-        ranks = 1 + form.alternatives
-        # A search gives as many alternatives as its beam holds; the default beam stays where that suffices.
-        search = SearchConfig(beam=max(BEAM, ranks), n_best=ranks)
-        job = TranslationJob(
-            tuple(segment.text for page in pages for segment in page if not isinstance(segment, str)),
-            search,
-            service.terms_with(form.terms),
-        )
+        # In a thread: the terms of a request are added to those of the server, which may be many.
+        job = await run_in_threadpool(make_job, form, pages)
         translations = iter(await service.answer(request, service.translation_worker, job))
         results = [
-            assemble_text(page, [next(translations) for segment in page if not isinstance(segment, str)], ranks)
+            assemble_text(
+                page, [next(translations) for segment in page if not isinstance(segment, str)], job.search.n_best
+            )
             for page in pages
         ]
         return make_answer(results, form, Detected(language=languages.source, confidence=0.0))
@@ -215,6 +220,23 @@ def refuse_many_texts(q: Any, limits: Limits) -> None:
         raise Refusal(413, f"{len(q):,} texts, this server takes {limits.texts:,} at a time")
 
 
+def refuse_large_terms(terms: Any, limits: Limits) -> None:
+    """Raise `Refusal` for more terms, or longer ones, than the limits allow; what is no table is left to others."""
+    try:
+        table = terms_from_form(terms)
+    except ValueError:
+        return
+    if not isinstance(table, Mapping):
+        return
+    if len(table) > limits.request_terms:
+        raise Refusal(413, f"{len(table):,} terms, this server takes {limits.request_terms:,} at a time")
+    longest = max((len(side) for pair in table.items() for side in pair if isinstance(side, str)), default=0)
+    if longest > limits.term_characters:
+        raise Refusal(
+            413, f"a term of {longest:,} characters, this server takes terms of {limits.term_characters:,} at most"
+        )
+
+
 def texts_within_limits(q: str | list[str], limits: Limits) -> list[str]:
     """Return the texts as a list; raise `Refusal` for more characters than the limits allow."""
     texts = [q] if isinstance(q, str) else q
@@ -242,6 +264,11 @@ def describe_form(form: type[BaseModel], service: Service, fewest: int) -> dict[
     text = {"type": "string", "maxLength": limits.characters}
     fields["q"]["anyOf"] = [text, {"type": "array", "items": text, "minItems": fewest, "maxItems": limits.texts}]
     fields["api_key"]["description"] = KEY if service.keys else NO_KEY
+    if "terms" in fields:
+        table, _ = fields["terms"]["anyOf"]
+        table["maxProperties"] = limits.request_terms
+        for side in ("propertyNames", "additionalProperties"):
+            table[side] = {**table.get(side, {}), "maxLength": limits.term_characters}
     if "alternatives" in fields:
         fields["alternatives"]["maximum"] = limits.alternatives
     if "source" in fields and languages.are_named:

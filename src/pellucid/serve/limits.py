@@ -12,6 +12,8 @@ class Limits:
     characters: Annotated[int, "characters in all texts of a request together"] = 5000
     texts: Annotated[int, "texts in a request"] = 64
     alternatives: Annotated[int, "other translations of a text"] = 7
+    request_terms: Annotated[int, "terms in a request"] = 200
+    term_characters: Annotated[int, "characters of a source term or a target term in a request"] = 200
     body: Annotated[int, "bytes in the body of a request"] = 2**20
     waiting: Annotated[int, "requests that wait for the model; one more is told to come again (503)"] = 64
     connections: Annotated[
