@@ -42,6 +42,20 @@ def test_a_header_that_does_not_arrive_is_given_up(sent: bytes):
     assert b'{"error":"the header of the request did not arrive completely within 0.2 s"}' in received
 
 
+@pytest.mark.parametrize("address", ["http://127.0.0.1", "HTTP://localhost:5000", "https://127.0.0.1:1"])
+def test_a_whole_address_in_the_request_line_is_answered_like_its_path(address: str):
+    with running(small_model()) as port:
+        for path, status in (("/health", b"200"), ("/languages?x=/", b"200"), ("/nothing", b"404")):
+            line = f"GET {address}{path} HTTP/1.1\r\nHost: other.example\r\n\r\n".encode()
+            assert read_status(port, line) == status
+        # The address counts, not the Host header.
+        other = b"GET http://other.example/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        assert read_status(port, other) == b"421"
+        assert read_status(port, b"GET http://a@127.0.0.1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") == b"421"
+        # Without a path it is that of the page, which may not be built.
+        assert read_status(port, f"GET {address} HTTP/1.1\r\nHost: a\r\n\r\n".encode()) in (b"200", b"503")
+
+
 def test_a_header_that_comes_byte_by_byte_has_no_more_time():
     with running(small_model(), arrival=0.3) as port, connect(port) as connection:
         began = time.monotonic()

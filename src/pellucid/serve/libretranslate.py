@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from pellucid.decode.assemble import Translation
 from pellucid.decode.config import SearchConfig
+from pellucid.decode.known_words import measure_known_words
 from pellucid.serve.html import HtmlText, fill_translations, split_html
 from pellucid.serve.languages import language_name
 from pellucid.serve.limits import Limits
@@ -58,10 +59,10 @@ class TranslateRequest(BaseModel):
 
 
 class Detected(BaseModel):
-    """A language and the confidence in it: 0, because this model reads one language and detects none."""
+    """The language that this model reads, whatever the text is, and how much of the text the model knows."""
 
     language: str
-    confidence: float
+    confidence: float = Field(ge=0, le=100, description="percent of the words that the model's vocabulary knows")
 
 
 class Translated(BaseModel):
@@ -103,6 +104,10 @@ def libretranslate_routes(service: Service) -> APIRouter:
         refuse_many_texts(table.get("q"), limits)
         refuse_large_terms(table.get("terms"), limits)
 
+    def detect_language(texts: Sequence[str]) -> Detected:
+        known = measure_known_words(service.model.lazy_bundle.tokenizer, texts)
+        return Detected(language=languages.source, confidence=known)
+
     def make_job(form: TranslateRequest, pages: Sequence[Sequence[str | HtmlText]]) -> TranslationJob:
         ranks = 1 + form.alternatives
         # A search gives as many alternatives as its beam holds; the default beam stays where that suffices.
@@ -136,7 +141,8 @@ def libretranslate_routes(service: Service) -> APIRouter:
             )
             for page in pages
         ]
-        return make_answer(results, form, Detected(language=languages.source, confidence=0.0))
+        detected = await run_in_threadpool(lambda: [detect_language([text]) for text in texts if form.source == "auto"])
+        return make_answer(results, form, detected)
 
     @router.post(
         "/detect",
@@ -145,10 +151,9 @@ def libretranslate_routes(service: Service) -> APIRouter:
         **service.keys.in_body(),
     )
     async def detect(request: Request) -> list[Detected]:
-        """Return the language this model reads; nothing is measured, hence the confidence of 0."""
+        """Return the language this model reads, with the percentage of words that the model knows as confidence."""
         form = await read_body(request, DetectRequest, forms=True, check=partial(check_table, request))
-        texts_within_limits(form.q, limits)
-        return [Detected(language=languages.source, confidence=0.0)]
+        return [await run_in_threadpool(detect_language, texts_within_limits(form.q, limits))]
 
     @router.get("/languages", responses=documented_responses())
     def list_languages() -> list[Language]:
@@ -198,13 +203,13 @@ def assemble_text(page: Sequence[str | HtmlText], translations: Sequence[Transla
     return TextResult(list(dict.fromkeys(texts))[:ranks], stop, list(dict.fromkeys(notes)))
 
 
-def make_answer(results: Sequence[TextResult], form: TranslateRequest, detected: Detected) -> Translated:
+def make_answer(results: Sequence[TextResult], form: TranslateRequest, detected: list[Detected]) -> Translated:
     """Make the answer: lists for a list of texts, alternatives and a detected language where they were asked for."""
     is_list = isinstance(form.q, list)
     answer = Translated(
         translatedText=[result.texts[0] for result in results],
         alternatives=[result.texts[1:] for result in results] if form.alternatives else None,
-        detectedLanguage=[detected] * len(results) if form.source == "auto" else None,
+        detectedLanguage=detected if form.source == "auto" else None,
         stop=[result.stop for result in results],
         notes=[result.notes for result in results],
     )

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from urllib.parse import unquote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -31,6 +32,28 @@ HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:@/?#\[\]]+))(?::\d*)?")
 
 ALWAYS_ANSWERED = ("/health", "/metrics")
 """Paths outside the limits: monitoring needs them most when the server is overloaded."""
+
+
+class ReadAbsoluteForm:
+    """Answers a request line that has the whole address ("GET http://host/health HTTP/1.1") like one with its path."""
+
+    def __init__(self, app: ASGIApp):
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        target: bytes = scope.get("raw_path") or b"" if scope["type"] == "http" else b""
+        scheme, mark, address = target.partition(b"://")
+        if mark and scheme.lower() in (b"http", b"https"):
+            host, _, path = address.partition(b"/")
+            # The Host header counts for nothing beside an address (RFC 9112, section 3.2.2).
+            headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
+            scope = {
+                **scope,
+                "headers": [(b"host", host), *headers],
+                "path": unquote(f"/{path.decode('ascii')}"),
+                "raw_path": b"/" + path,
+            }
+        await self.app(scope, receive, send)
 
 
 class AnswerHead:
