@@ -1,7 +1,9 @@
 """Terminology: what a file says, what a sentence asks for, and how a term is written in pieces."""
 
 import gzip
+import random
 import re
+import time
 from functools import cache
 
 import pytest
@@ -10,8 +12,9 @@ from hypothesis import strategies as st
 
 from pellucid.data.tokenizer import EOS, UNK, Tokenizer, TokenizerConfig
 from pellucid.decode.terms import Terms, TermSpan, protected_span, term_spellings
-from pellucid.decode.word_edges import EDGE
+from pellucid.decode.word_edges import EDGE, edge_positions
 from tests.decode.models import LINES, small_tokenizer
+from tests.growth import assert_linear
 
 TERMS = Terms.from_pairs(
     [
@@ -234,3 +237,53 @@ def test_a_tokenizer_without_capitals_writes_terms_in_small_letters():
 def test_a_term_that_no_pieces_write_is_refused(text):
     with pytest.raises(ValueError, match=re.escape(f"the term {text!r} cannot be written by this model")):
         term_spellings(small_tokenizer(), text)
+
+
+def choose_plainly(terms: Terms, text: str) -> list[str]:
+    """Return the terms of a text as the docstring of `Terms` says it, by trying every span."""
+    edges = edge_positions(text)
+    spans = [(start, end) for i, start in enumerate(edges) for end in edges[i + 1 :] if terms.targets(text[start:end])]
+    chosen: list[tuple[int, int]] = []
+    for start, end in sorted(spans, key=lambda span: (span[0] - span[1], span[0])):
+        if all(end <= other_start or other_end <= start for other_start, other_end in chosen):
+            chosen.append((start, end))
+    return [text[start:end] for start, end in sorted(chosen)]
+
+
+def test_the_terms_found_are_the_longest_and_of_equally_long_ones_the_first():
+    generator = random.Random(3)
+    words = ["a", "b", "A", "ab", "AB", "-", "."]
+
+    def draw_text(most: int) -> str:
+        return " ".join("".join(generator.choices(words, k=generator.randint(1, 2))) for _ in range(most))
+
+    for _ in range(500):
+        terms = Terms.from_pairs({draw_text(generator.randint(1, 5)): "x" for _ in range(generator.randint(1, 12))})
+        text = draw_text(generator.randint(0, 20))
+        assert [match.source for match in terms.matches(text)] == choose_plainly(terms, text)
+
+
+def nested_terms(words: list[str]) -> dict[str, str]:
+    """Return terms of one word, two words and so on, with as many words in all as are given."""
+    return {" ".join(words[:size]): "x" for size in range(1, int((2 * len(words)) ** 0.5))}
+
+
+GROWING = {
+    "one long term": lambda n: ({" ".join(f"w{i}" for i in range(n)): "x"}, [f"w{i}" for i in range(n)]),
+    "one word again and again": lambda n: ({" ".join(["a"] * n): "x"}, ["a"] * n),
+    "a term that nearly stands there": lambda n: ({" ".join(["a"] * (n // 2) + ["b"]): "x"}, ["a"] * n),
+    "many terms": lambda n: ({f"w{i}": "x" for i in range(n)}, [f"w{i}" for i in range(n)]),
+    "nested terms": lambda n: (nested_terms(["a"] * n), ["a"] * n),
+    "nested terms of many words": lambda n: (nested_terms([f"w{i}" for i in range(n)]), [f"w{i}" for i in range(n)]),
+}
+
+
+@pytest.mark.parametrize("growing", GROWING)
+def test_finding_terms_takes_linear_time(growing: str):
+    def measure_seconds(words: int) -> float:
+        terms, text = GROWING[growing](words)
+        start = time.process_time()
+        Terms.from_pairs(terms).matches(" ".join(text))
+        return time.process_time() - start
+
+    assert_linear(measure_seconds, 2_400)

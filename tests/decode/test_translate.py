@@ -280,3 +280,31 @@ def test_a_translation_may_be_only_the_end_mark():
     model = model_that_writes(EOS, tokenizer.source_vocabulary, tokenizer.target_vocabulary)
     [translation] = Translator(model, tokenizer).translate(["Yes."], SHORT)
     assert (translation.text, translation.stop, translation.pieces) == ("", "eos", ["</s>"])
+
+
+@pytest.mark.parametrize("terms", [None, Terms.from_pairs({"ball": "123"})])
+@pytest.mark.parametrize("method", ["beam", "greedy"])
+def test_a_translation_that_nobody_wants_any_more_stops_between_two_steps(translator, method: str, terms):
+    class Unwanted(Exception):
+        pass
+
+    def count_checks(most: float) -> int:
+        checks = 0
+
+        def check_wanted() -> None:
+            nonlocal checks
+            checks += 1
+            if checks > most:
+                raise Unwanted
+
+        try:
+            config = dataclasses.replace(SHORT, method=method)
+            translator.translate(["The ball is blue."], config, terms=terms, check_wanted=check_wanted)
+        except Unwanted:
+            assert checks == most + 1
+        return checks
+
+    # Once for the line, once for its batch, and once for each piece, of which there are several.
+    whole = count_checks(math.inf)
+    assert whole > 5
+    assert [count_checks(most) for most in range(0, whole, 7)] == [most + 1 for most in range(0, whole, 7)]

@@ -1,14 +1,16 @@
 """A small model that writes nonsense, a client of a server for it, and a translator that waits until it is released."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Thread
+from time import sleep
 from typing import Any
 
+from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from pellucid import bundle
@@ -17,6 +19,7 @@ from pellucid.decode.assemble import Translation
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.terms import Terms
 from pellucid.serve.app import create_app
+from pellucid.serve.keys import ApiKeys
 from pellucid.serve.languages import Languages
 from pellucid.serve.limits import Limits
 from pellucid.serve.running import bind_socket, make_server
@@ -60,10 +63,12 @@ class HeldTranslator:
         self.begun = Event()
         self.translated: list[list[str]] = []
 
-    def translate(self, lines: Sequence[str], config: SearchConfig, *, terms: Terms | None) -> list[Translation]:
+    def translate(
+        self, lines: Sequence[str], config: SearchConfig, *, terms: Terms | None, check_wanted: Callable[[], None]
+    ) -> list[Translation]:
         self.translated.append(list(lines))
         self.begun.set()
-        assert self.go.wait(5)
+        assert self.go.wait(60)  # for a test that fails: one that passes always sets it
         return small_model().translator.translate(lines, config, terms=terms)
 
     @property
@@ -72,11 +77,41 @@ class HeldTranslator:
         return replace(small_model(), translator=self)  # pyright: ignore[reportArgumentType]
 
 
+class EndlessTranslator(HeldTranslator):
+    """The small model's translator, which has no end for the text "Endless." until nobody waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stopped = Event()
+        self.go.set()
+
+    def translate(
+        self, lines: Sequence[str], config: SearchConfig, *, terms: Terms | None, check_wanted: Callable[[], None]
+    ) -> list[Translation]:
+        self.begun.set()
+        try:
+            # Not quite without end, so that a test that fails ends too.
+            for _ in range(2000 if "Endless." in lines else 0):
+                check_wanted()
+                sleep(0.01)
+        except Exception:
+            self.stopped.set()
+            raise
+        return super().translate(lines, config, terms=terms, check_wanted=check_wanted)
+
+
 @contextmanager
-def running(model: Model, **limits: Any) -> Iterator[int]:
+def running(model: Model, keys: ApiKeys | None = None, **limits: Any) -> Iterator[int]:
     """Run a real server on a free port, and yield the port."""
     server_limits = Limits(**limits)
-    server = make_server(create_app(model, server_limits, languages=EN_ES), server_limits)
+    with running_app(create_app(model, server_limits, languages=EN_ES, keys=keys), server_limits) as port:
+        yield port
+
+
+@contextmanager
+def running_app(app: FastAPI, limits: Limits) -> Iterator[int]:
+    """Run the server of an application on a free port, and yield the port."""
+    server = make_server(app, limits)
     with bind_socket("127.0.0.1", 0) as listener:
         thread = Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

@@ -9,10 +9,11 @@ from contextlib import suppress
 
 import pytest
 
-from pellucid.serve.connections import Connections, most_open_files
+from pellucid.serve.app import create_app
+from pellucid.serve.connections import CHUNK_BYTES, SMALL_CHUNKS, Connections, most_open_files
 from pellucid.serve.limits import Limits
 from tests.decode.models import LINES
-from tests.serve.servers import running, small_model
+from tests.serve.servers import EN_ES, HeldTranslator, request_body, running, running_app, small_model
 from tests.serve.test_running import read_path, translate
 
 HEADER = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -39,6 +40,20 @@ def test_a_header_that_does_not_arrive_is_given_up(sent: bytes):
     assert received.count(b"HTTP/1.1 200") == sent.count(HEADER)
     assert received.count(b"HTTP/1.1 408 Request Timeout") == 1
     assert b'{"error":"the header of the request did not arrive completely within 0.2 s"}' in received
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1", "HTTP://localhost:5000", "https://127.0.0.1:1"])
+def test_a_whole_address_in_the_request_line_is_answered_like_its_path(address: str):
+    with running(small_model()) as port:
+        for path, status in (("/health", b"200"), ("/languages?x=/", b"200"), ("/nothing", b"404")):
+            line = f"GET {address}{path} HTTP/1.1\r\nHost: other.example\r\n\r\n".encode()
+            assert read_status(port, line) == status
+        # The address counts, not the Host header.
+        other = b"GET http://other.example/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        assert read_status(port, other) == b"421"
+        assert read_status(port, b"GET http://a@127.0.0.1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") == b"421"
+        # Without a path it is that of the page, which may not be built.
+        assert read_status(port, f"GET {address} HTTP/1.1\r\nHost: a\r\n\r\n".encode()) in (b"200", b"503")
 
 
 def test_a_header_that_comes_byte_by_byte_has_no_more_time():
@@ -74,14 +89,80 @@ def test_silent_connections_give_way_to_requests():
 
 
 def test_one_connection_too_many_is_refused_while_all_are_busy():
-    body = b"POST /translate HTTP/1.1\r\nHost: 127.0.0.1\r\nExpect: 100-continue\r\nContent-Length: 99\r\n\r\n"
-    with running(small_model(), connections=3) as port:
-        busy = [connect(port, body) for _ in range(3)]
-        assert [connection.recv(12) for connection in busy] == [b"HTTP/1.1 100"] * 3
+    body = json.dumps(request_body("Yes.")).encode()
+    translator = HeldTranslator()
+    limits = Limits(connections=3)
+    app = create_app(translator.model, limits, languages=EN_ES)
+    with running_app(app, limits) as port:
+        busy = [connect(port, post_header("/translate", len(body)), body)]
+        assert translator.begun.wait(30)
+        busy += [connect(port, post_header("/translate", len(body)), body) for _ in range(2)]
+        wait_until(lambda: app.state.service.translation_worker.waiting_jobs == 2)
         assert read_status(port) == b"503"
+        translator.go.set()
+        assert [connection.recv(12) for connection in busy] == [b"HTTP/1.1 200"] * 3
         for connection in busy:
             connection.close()
         wait_until(lambda: read_status(port, HEADER) == b"200")
+
+
+def post_header(path: str, length: int) -> bytes:
+    """Return the header of a request with a JSON body of that length."""
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {length}\r\n\r\n".encode()
+
+
+HALF_BODIES = {
+    "awaited": post_header("/translate", 10**6) + b"{",
+    "refused before it was read": post_header("/nothing", 10**6) + b"{",
+    "too large": post_header("/translate", 10**7) + b"{",
+    "of no interest": HEADER[:-2] + b"Content-Length: 1000000\r\n\r\na",
+}
+
+
+@pytest.mark.parametrize("kind", HALF_BODIES)
+def test_connections_with_half_a_body_give_way_to_requests(kind: str):
+    with running(small_model(), connections=8) as port:
+        half_bodies = [connect(port, HALF_BODIES[kind]) for _ in range(8)]
+        for connection in half_bodies if kind != "awaited" else ():
+            assert connection.recv(9) == b"HTTP/1.1 "
+        for _ in range(3):
+            assert read_status(port, HEADER) == b"200"
+            for connection in half_bodies:
+                with suppress(OSError):  # closed already
+                    connection.sendall(b" ")
+        for connection in half_bodies:
+            connection.close()
+
+
+@pytest.mark.parametrize("kind", HALF_BODIES)
+def test_a_connection_with_half_a_body_is_answered_and_then_closed(kind: str):
+    with running(small_model(), arrival=0.4) as port, connect(port, HALF_BODIES[kind]) as connection:
+        answer = connection.makefile("rb").read()  # ends when the server sends no more
+        assert answer.startswith(b"HTTP/1.1 200" if kind == "of no interest" else b"HTTP/1.1 4")
+        assert b"\r\nconnection: close\r\n" in answer.lower()
+        # A byte now and then does not keep it open.
+        with pytest.raises(ConnectionError):
+            send_forever(connection, b" ", seconds_between=0.02)
+
+
+def test_a_connection_goes_on_after_a_body_that_was_read():
+    with running(small_model()) as port:
+        connection = http.client.HTTPConnection("127.0.0.1", port)
+        for path, status in (("/translate", 200), ("/detect", 422), ("/translate", 200)):
+            connection.request("POST", path, json.dumps(request_body("Yes.")), {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            assert (answer.status, answer.getheader("Connection"), bool(answer.read())) == (status, None, True)
+        connection.close()
+
+
+def test_a_server_that_stops_does_not_wait_for_half_bodies():
+    with running(small_model()) as port:
+        connection = connect(port, HALF_BODIES["too large"])
+        assert connection.recv(12) == b"HTTP/1.1 413"
+        began = time.monotonic()
+    assert time.monotonic() - began < Limits().arrival / 2
+    connection.close()
 
 
 @pytest.mark.parametrize(
@@ -101,6 +182,25 @@ def test_invalid_http_is_refused_with_json_and_not_logged(sent: bytes, capfd):
     assert b"content-length: %d\r\n" % len(body) in head
     assert list(json.loads(body)) == ["error"]
     assert capfd.readouterr().err == ""
+
+
+def test_a_body_in_too_many_small_chunks_is_refused():
+    header = b"POST /translate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    header += b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    text = json.dumps(request_body("Yes.")).encode()
+
+    def send_chunks(size: int, length: int) -> bytes:
+        parts = [text.ljust(length)[i : i + size] for i in range(0, length, size)]
+        chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts)
+        with running(small_model()) as port, connect(port, header + chunks + b"0\r\n\r\n") as connection:
+            return connection.makefile("rb").read()
+
+    assert b"HTTP/1.1 200" in send_chunks(size=1, length=SMALL_CHUNKS)
+    assert b"HTTP/1.1 200" in send_chunks(size=CHUNK_BYTES, length=3 * SMALL_CHUNKS * CHUNK_BYTES)
+    answer = send_chunks(size=1, length=SMALL_CHUNKS + 1)
+    assert b"HTTP/1.1 413" in answer
+    assert b"send larger chunks" in answer
+    assert send_chunks(size=1, length=250_000) == answer
 
 
 def test_a_request_sent_before_the_stop_is_answered(monkeypatch):
@@ -153,15 +253,17 @@ def test_there_are_fewer_connections_than_files():
     assert Connections(Limits(connections=5)).limit == min(5, most_open_files() // 2)
 
 
-def send_forever(connection: socket.socket, data: bytes) -> None:
-    """Send until sending fails."""
-    while True:
+def send_forever(connection: socket.socket, data: bytes, seconds_between: float = 0.0) -> None:
+    """Send until sending fails, for 20 seconds at most."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
         connection.sendall(data)
+        time.sleep(seconds_between)
 
 
 def wait_until(condition) -> None:
     """Wait until the condition holds."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)

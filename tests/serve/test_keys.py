@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from pellucid.serve.keys import ApiKeys
-from tests.serve.servers import client, request_body
+from tests.serve.servers import client, request_body, running, small_model
+from tests.serve.test_connections import read_status
 
 KEY, OTHER = "a-key-of-24-characters--", "another-key-of-some-more-characters"
 
@@ -68,6 +69,27 @@ def test_without_a_key_the_page_is_refused_so_that_a_browser_asks_for_one(server
         assert (response.status_code, list(response.json())) == (401, ["error"])
         assert response.headers["WWW-Authenticate"].startswith("Basic realm=")
         assert "traces are kept" not in response.text
+
+
+def test_a_key_in_the_header_is_checked_before_the_body_is_read():
+    with running(small_model(), ApiKeys([KEY]), arrival=0.5) as port:
+        statuses = {
+            key: read_status(
+                port,
+                f"POST /trace HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {key}\r\n"
+                "Content-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{".encode(),
+            )
+            for key in (KEY[:-1], KEY)
+        }
+    # With a key the server waits for the rest of the body, and says that it has not come.
+    assert statuses == {KEY[:-1]: b"401", KEY: b"408"}
+
+
+@pytest.mark.parametrize("key", [None, "x", "\ud800", 5, [KEY]])
+def test_a_key_in_the_body_is_checked_before_the_rest_of_it(server, key: object):
+    fields = {"q": list(range(100)), "unknown": "\0", "api_key": key}
+    response = server.post("/translate", content=json.dumps(fields), headers={"Content-Type": "application/json"})
+    assert (response.status_code, "key" in response.json()["error"]) == (403, True)
 
 
 def test_public_routes_need_no_key(server):

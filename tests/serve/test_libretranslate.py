@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.decode.assemble import Translation
+from pellucid.decode.known_words import measure_known_words
 from pellucid.decode.terms import Terms
 from pellucid.serve.libretranslate import STOP_ORDER
-from tests.decode.models import LINES
+from tests.decode.models import LINES, small_tokenizer
 from tests.serve.servers import client, request_body, small_model
 
 
@@ -39,7 +40,8 @@ def test_requests_of_the_python_client_are_understood(server):
     response = server.post("/translate", content=urlencode(fields).encode(), headers=form)
     assert json.loads(response.text)["translatedText"] == translate_alone(LINES[0]).text
     response = server.post("/detect", content=urlencode({"q": LINES[0]}).encode(), headers=form)
-    assert response.json() == [{"language": "en", "confidence": 0.0}]
+    [detected] = response.json()
+    assert detected == {"language": "en", "confidence": measure_known_words(small_tokenizer(), [LINES[0]])}
     response = server.request("GET", "/languages", content=b"", headers=form)
     assert [language["code"] for language in response.json()] == ["en", "es"]
 
@@ -117,12 +119,15 @@ def test_alternatives_are_the_next_best_translations(server):
     assert single["translatedText"] not in single["alternatives"]
 
 
-def test_source_auto_reports_the_language_with_confidence_zero(server):
-    detected = {"language": "en", "confidence": 0.0}
-    response = server.post("/translate", json=request_body("Yes.", source="auto")).json()
-    assert response["detectedLanguage"] == detected
-    response = server.post("/translate", json=request_body(["Yes.", "No."], source="auto")).json()
-    assert response["detectedLanguage"] == [detected, detected]
+def test_source_auto_reports_the_language_with_the_percentage_of_known_words(server):
+    known, unknown = {"language": "en", "confidence": 100.0}, {"language": "en", "confidence": 0.0}
+    for text, detected in (("the the", known), ("мяч", unknown), ("", unknown)):
+        response = server.post("/translate", json=request_body(text, source="auto")).json()
+        assert response["detectedLanguage"] == detected
+        assert server.post("/detect", json={"q": text}).json() == [detected]
+    response = server.post("/translate", json=request_body(["the the", "мяч"], source="auto")).json()
+    assert response["detectedLanguage"] == [known, unknown]
+    assert server.post("/detect", json={"q": ["the the", "мяч"]}).json() == [{"language": "en", "confidence": 66.7}]
 
 
 @pytest.mark.parametrize(("source", "target"), [("es", "en"), ("en", "fr"), ("de", "es"), ("", "es"), ("en", "auto")])
@@ -159,7 +164,8 @@ def test_the_settings_are_those_that_libretranslates_page_asks_for(server):
     [
         (b"", "not JSON"),
         (b"{", "not JSON"),
-        (b'"q"', "expected an object"),
+        (b'"q"', "the body is 'q', expected an object"),
+        (b"[" + b"1," * 10_000 + b"1]", "the body is a list of 10,001 values, expected an object"),
         (b"[" * 100_000, "nested too deeply"),
         (b"9" * 5000, "a whole number of 5,000 digits"),
         (b'{"q": "a\\u0000b", "source": "en", "target": "es"}', "a NUL"),

@@ -1,10 +1,12 @@
+import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from pellucid.serve.limits import Limits
-from tests.serve.servers import HeldTranslator, client, request_body
+from tests.serve.servers import EndlessTranslator, HeldTranslator, client, request_body
 
 JSON = {"Content-Type": "application/json"}
 
@@ -40,6 +42,45 @@ def test_texts_up_to_the_limit_are_accepted():
         assert "4 texts" in refusal_sentence(server.post("/translate", json=request_body(["a"] * 4)), 413)
 
 
+def test_terms_up_to_the_limits_are_accepted():
+    with client(request_terms=3, term_characters=5) as server:
+
+        def translate(terms: dict[str, str]) -> list[Any]:
+            return [
+                server.post("/translate", json=request_body("a", terms=terms)),
+                server.post("/translate", data=request_body("a", terms=json.dumps(terms))),
+            ]
+
+        for answer in translate({"1": "x", "2": "x" * 5, "3" * 5: "x"}):
+            assert answer.status_code == 200
+        for answer in translate({str(number): "x" for number in range(4)}):
+            assert "4 terms, this server takes 3 at a time" in refusal_sentence(answer, 413)
+        for terms in ({"1": "x" * 6}, {"x" * 6: "1"}):
+            for answer in translate(terms):
+                assert "a term of 6 characters, this server takes terms of 5" in refusal_sentence(answer, 413)
+
+
+@pytest.mark.parametrize("path", ["/translate", "/detect"])
+def test_a_list_is_counted_before_its_items_are_validated(path: str):
+    with client() as server:
+        answer = server.post(path, json={"q": [1] * 500_000})
+        assert "500,000 texts, this server takes 64" in refusal_sentence(answer, 413)
+
+
+def test_one_invalid_id_of_a_trace_is_reported_however_many_there_are():
+    with client() as server:
+        for name in ("target_ids", "prefix_ids"):
+            answer = server.post("/trace", json={"sentence": "Yes.", name: ["x"] * 10_000})
+            assert refusal_sentence(answer, 422).count("valid integer") == 1
+
+
+def test_a_body_with_too_many_fields_is_refused():
+    with client() as server:
+        for path in ("/translate", "/trace", "/detect"):
+            answer = server.post(path, json={f"name{number}": 1 for number in range(1001)})
+            assert "1,001 fields, this server reads 1,000" in refusal_sentence(answer, 422)
+
+
 def test_alternatives_up_to_the_limit_are_accepted():
     with client(alternatives=1) as server:
         assert server.post("/translate", json=request_body("a", alternatives=1)).status_code == 200
@@ -52,7 +93,8 @@ def test_alternatives_up_to_the_limit_are_accepted():
 def test_a_body_too_large_is_refused_with_or_without_a_declared_length():
     with client(body=1000) as server:
         assert "1,000 bytes" in refusal_sentence(server.post("/translate", content=b" " * 1001, headers=JSON), 413)
-        assert "1,000 bytes" in refusal_sentence(server.post("/nothing", content=iter([b" " * 600] * 2)), 413)
+        parts = iter([b" " * 600] * 2)
+        assert "1,000 bytes" in refusal_sentence(server.post("/translate", content=parts, headers=JSON), 413)
         fitting = b'{"q": "a", "source": "en", "target": "es"}'.ljust(1000)
         assert server.post("/translate", content=fitting, headers=JSON).status_code == 200
 
@@ -78,6 +120,14 @@ def test_a_request_that_takes_too_long_is_given_up_and_others_are_answered():
         "One.",
         "Three.",
     }  # nobody waited for the second
+
+
+def test_a_request_that_was_given_up_does_not_keep_the_model_busy():
+    translator = EndlessTranslator()
+    with client(translator.model, seconds=0.3) as server:
+        refusal_sentence(server.post("/translate", json=request_body("Endless.")), 504)
+        assert translator.stopped.wait(10)
+        wait_until(lambda: server.post("/translate", json=request_body("Yes.")).status_code == 200)
 
 
 def test_a_full_queue_refuses_and_says_when_to_retry():

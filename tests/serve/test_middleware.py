@@ -103,7 +103,7 @@ def test_every_answer_has_the_headers_whatever_its_status(server, monkeypatch):
         server.post("/translate", json={}),
     ]
     translator = HeldTranslator()
-    monkeypatch.setattr(translator, "translate", lambda lines, config, terms: 1 // 0)
+    monkeypatch.setattr(translator, "translate", lambda lines, config, **options: 1 // 0)
     with client(translator.model) as broken:
         answers.append(broken.post(**TRANSLATE))
     assert [answer.status_code for answer in answers] == [200, 404, 405, 421, 422, 500]
@@ -116,7 +116,7 @@ def test_every_answer_has_the_headers_whatever_its_status(server, monkeypatch):
 
 def test_an_internal_error_is_logged_and_answered_without_a_traceback(monkeypatch, caplog):
     translator = HeldTranslator()
-    monkeypatch.setattr(translator, "translate", lambda lines, config, terms: 1 // 0)
+    monkeypatch.setattr(translator, "translate", lambda lines, config, **options: 1 // 0)
     with client(translator.model) as server:
         response = server.post(**TRANSLATE)
         assert (response.status_code, list(response.json())) == (500, ["error"])

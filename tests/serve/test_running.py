@@ -11,7 +11,9 @@ from starlette.testclient import TestClient
 
 from pellucid.serve.app import create_app
 from tests.decode.models import LINES
-from tests.serve.servers import HeldTranslator, request_body, running, small_model
+from tests.serve.servers import EndlessTranslator, HeldTranslator, request_body, running, small_model
+
+HEADER_OF_A_FORM = b"POST /translate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded\r\n"
 
 
 def translate(port: int, q: str | list[str]) -> Any:
@@ -69,11 +71,23 @@ def test_a_client_that_goes_away_holds_up_nobody():
     assert translator.translated == [["One."], ["Three."]]
 
 
+def test_a_client_that_goes_away_does_not_keep_the_model_busy():
+    translator = EndlessTranslator()
+    with running(translator.model) as port:
+        leaving = http.client.HTTPConnection("127.0.0.1", port)
+        body = json.dumps(request_body("Endless.")).encode()
+        leaving.request("POST", "/translate", body, {"Content-Type": "application/json"})
+        assert translator.begun.wait(10)
+        leaving.close()
+        assert translator.stopped.wait(10)
+        assert translate(port, "Yes.")
+
+
 def test_slow_clients_hold_up_nobody():
     with running(small_model(), arrival=0.3) as port:
         slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(40)]
         for connection in slow[:30]:
-            connection.sendall(b"POST /translate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99\r\n\r\nq=")
+            connection.sendall(HEADER_OF_A_FORM + b"Content-Length: 99\r\n\r\nq=")
         for connection in slow[30:]:
             connection.sendall(b"POST /trans")
         assert translate(port, LINES[0]) == small_model().translate(LINES[:1])[0].text
@@ -88,7 +102,8 @@ def test_a_client_that_sends_too_much_is_told_why(chunked: bool):
         connection = http.client.HTTPConnection("127.0.0.1", port)
         parts = (b"a" * 100_000 for _ in range(50))
         body = parts if chunked else b"".join(parts)
-        connection.request("POST", "/translate", body=body, encode_chunked=chunked)
+        headers = {"Content-Type": "application/json"}
+        connection.request("POST", "/translate", body, headers, encode_chunked=chunked)
         answer = connection.getresponse()
         assert (answer.status, list(json.load(answer))) == (413, ["error"])
         connection.close()

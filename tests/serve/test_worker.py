@@ -1,10 +1,11 @@
+from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Event, Thread
 
 import pytest
 
 from pellucid.decode.config import SearchConfig
-from pellucid.serve.worker import QueueFull, TranslationJob, Worker, fit_together
+from pellucid.serve.worker import NobodyWaits, QueueFull, TranslationJob, Worker, fit_together
 
 
 class DoublingWorker:
@@ -16,10 +17,11 @@ class DoublingWorker:
         self.batches: list[list[int]] = []
         self.worker = Worker[int, int](self.answer, waiting, lambda batch, candidate: sum(batch) + candidate <= 10)
 
-    def answer(self, numbers: list[int]) -> list[int]:
+    def answer(self, numbers: list[int], check_wanted: Callable[[], None]) -> list[int]:
         self.batches.append(numbers)
         self.begun.set()
         assert self.go.wait(10)
+        check_wanted()
         if 0 in numbers:
             raise ValueError("nothing to double")
         return [2 * number for number in numbers]
@@ -55,6 +57,39 @@ def test_cancelled_jobs_are_skipped():
     doubling.go.set()
     assert (futures[1].result(10), futures[3].result(10)) == (2, 6)
     assert doubling.batches == [[7], [1, 3]]
+
+
+def test_a_job_that_has_begun_is_stopped_when_nobody_waits_for_it_or_any_other_of_its_batch():
+    doubling = DoublingWorker()
+    futures = doubling.submit_all(7, 1, 2)
+    for future in futures[:2]:
+        assert not future.cancel() or future is futures[1]
+    doubling.go.set()
+    assert futures[2].result(10) == 4
+    with pytest.raises(NobodyWaits):
+        futures[0].result(10)
+    assert doubling.batches == [[7], [2]]
+
+
+def test_a_job_goes_on_while_somebody_waits_for_another_of_its_batch():
+    doubling = DoublingWorker()
+    futures = doubling.submit_all(10, 1, 2)
+    steps: list[str] = []
+
+    def answer(numbers: list[int], check_wanted: Callable[[], None]) -> list[int]:
+        futures[1].cancel()
+        check_wanted()
+        steps.append("one goes on")
+        futures[2].cancel()
+        check_wanted()
+        steps.append("none goes on")
+        return numbers
+
+    doubling.worker._answer = answer
+    doubling.go.set()
+    with pytest.raises(NobodyWaits):
+        futures[2].result(10)
+    assert steps == ["one goes on"]
 
 
 def test_an_error_reaches_only_its_own_job():

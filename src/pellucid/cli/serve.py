@@ -67,6 +67,8 @@ def run(
     characters: Annotated[int, limit_option("characters")] = limit_default("characters"),
     texts: Annotated[int, limit_option("texts")] = limit_default("texts"),
     alternatives: Annotated[int, limit_option("alternatives")] = limit_default("alternatives"),
+    request_terms: Annotated[int, limit_option("request_terms")] = limit_default("request_terms"),
+    term_characters: Annotated[int, limit_option("term_characters")] = limit_default("term_characters"),
     body: Annotated[int, limit_option("body")] = limit_default("body"),
     waiting: Annotated[int, limit_option("waiting")] = limit_default("waiting"),
     connections: Annotated[int, limit_option("connections")] = limit_default("connections"),
@@ -93,8 +95,8 @@ def run(
     from pellucid.serve.limits import Limits
 
     limits = Limits(
-        characters, texts, alternatives, body, waiting, connections, open_, each, seconds, arrival, beam, traces,
-        trace_bytes, trace_minutes,
+        characters, texts, alternatives, request_terms, term_characters, body, waiting, connections, open_, each,
+        seconds, arrival, beam, traces, trace_bytes, trace_minutes,
     )  # fmt: skip
     from pellucid.decode.terms import Terms
     from pellucid.serve import running as runner

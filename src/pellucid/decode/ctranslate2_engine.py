@@ -132,6 +132,8 @@ class CTranslate2Engine:
             )
 
         def finish() -> list[list[Hypothesis]]:
+            for request in requests:
+                request.check_wanted()
             decided = {i: self.decide(answers[i].result(), query, limits[i], config) for i in limits}
             if self.can_truncate(config):
                 # Without repeats CTranslate2 scores by changed probabilities, so those texts are scored again too.

@@ -7,7 +7,7 @@ from functools import cache, partial
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.prefix import prefix_pieces
-from pellucid.decode.request import SearchRequest
+from pellucid.decode.request import SearchRequest, continue_always
 from pellucid.decode.required_terms import Term
 from pellucid.decode.terms import Terms, TermSpan, protected_span, term_spellings
 from pellucid.decode.word_edges import joins_word
@@ -50,6 +50,7 @@ def prepare_lines(
     config: SearchConfig,
     terms: Terms | None,
     prefixes: Sequence[str] | None,
+    check_wanted: Callable[[], None] = continue_always,
 ) -> list[PreparedLine]:
     """Return each line with its requests; ValueError, naming the lines, for any that cannot be translated as asked."""
 
@@ -90,6 +91,7 @@ def prepare_lines(
     for i, (line, line_split, line_texts, line_sources) in enumerate(
         zip(lines, split_lines, tagged, sources, strict=True)
     ):
+        check_wanted()
         prefix = prefix_pieces(tokenizer, prefixes[i]) if prefixes is not None and line_texts else ()
         segments, notes = [], [describe_split(line_split)]
         for tagged_text, source in zip(line_texts, line_sources, strict=True):
@@ -97,7 +99,12 @@ def prepare_lines(
             notes += problems
             # The prefix is that of the line, so only its first segment begins with it.
             request = SearchRequest(
-                source, first_line + i, () if segments else prefix, tuple(terms_by_span.values()), segment=len(segments)
+                source,
+                first_line + i,
+                () if segments else prefix,
+                tuple(terms_by_span.values()),
+                segment=len(segments),
+                check_wanted=check_wanted,
             )
             segments.append(Segment(tagged_text, request, tuple(terms_by_span)))
         prepared.append(PreparedLine(line, line_split, tuple(segments), tuple(note for note in notes if note)))

@@ -1,7 +1,7 @@
 """Search requests, the bounds of a search, and the `Engine` protocol that every translation engine follows."""
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from pellucid.decode.config import SearchConfig
@@ -9,6 +9,10 @@ from pellucid.decode.hypothesis import Hypothesis
 
 CLOSE_CALL = 1e-4
 """Difference in log-probability below which float32 rounding may decide: several times the largest that was seen."""
+
+
+def continue_always() -> None:
+    """Let a search go on; who wants to stop one gives its request a function that raises an exception instead."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,8 @@ class SearchRequest:
     terms: tuple[tuple[tuple[int, ...], ...], ...] = ()
     no_repeat: int = 0
     segment: int = 0
+    check_wanted: Callable[[], None] = field(default=continue_always, compare=False, repr=False)
+    """Called before each batch and between the steps of a search; what it raises ends the whole translation."""
 
     @property
     def search_key(self) -> Hashable:

@@ -3,11 +3,14 @@
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 from pellucid.data.corpus import read_lines
 from pellucid.data.tokenizer import UNK, Tokenizer
 from pellucid.decode.required_terms import Spelling, Term
+from pellucid.decode.term_matching import TermTrie
 from pellucid.decode.word_edges import EDGE, edge_positions
 
 
@@ -56,8 +59,6 @@ class Terms:
 
     exact: dict[str, tuple[str, ...]] = field(default_factory=dict)
     any_case: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    parts: int = 0
-    """Number of parts between word edges in the source term that has most of them."""
 
     @classmethod
     def from_pairs(cls, pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> "Terms":
@@ -117,34 +118,27 @@ class Terms:
             if not is_acronym(source):
                 key = source.casefold()
                 any_case[key] = tuple(dict.fromkeys((*any_case.get(key, ()), *targets)))
-        return cls(exact, any_case, max((len(edge_positions(source)) - 1 for source in exact), default=0))
+        return cls(exact, any_case)
 
     def with_others(self, others: "Terms") -> "Terms":
         """Return these terms and others; where both have a source term, its targets are those of the others."""
         exact = {**self.exact, **others.exact}
         return Terms.from_pairs((source, target) for source, targets in exact.items() for target in targets)
 
+    @cached_property
+    def trie(self) -> TermTrie:
+        """All source terms, as a trie that finds them in a text; made when the first text is searched."""
+        return TermTrie(split_at_edges(source, edge_positions(source)) for source in self.exact)
+
     def matches(self, text: str) -> list[TermMatch]:
         """Return the terms of one source sentence, in order; their spans count in the `normalize_text` of it."""
         text = normalize_text(text)
         edges = edge_positions(text)
-        # A term begins and ends at an edge, so looking up the few texts between edges is enough, however many terms
-        # there are.
-        candidates = [
-            (start, end)
-            for i, start in enumerate(edges)
-            for end in edges[i + 1 : i + 1 + self.parts]
-            if self.targets(text[start:end])
-        ]
-        matches: list[tuple[int, int]] = []
-        # The longest first, of equally long ones the first.
-        for start, end in sorted(candidates, key=lambda span: (span[0] - span[1], span[0])):
-            if all(end <= other_start or other_end <= start for other_start, other_end in matches):
-                matches.append((start, end))
-        return [
-            TermMatch(text[start:end], self.targets(text[start:end]), TermSpan(start, end))
-            for start, end in sorted(matches)
-        ]
+        # A term begins and ends at an edge. The trie knows no case: "us" is no "US", and only `targets` says so.
+        spans = self.trie.choose_terms(
+            split_at_edges(text, edges), edges, lambda start, end: bool(self.targets(text[start:end]))
+        )
+        return [TermMatch(text[start:end], self.targets(text[start:end]), TermSpan(start, end)) for start, end in spans]
 
     def targets(self, source: str) -> tuple[str, ...]:
         """Return the targets of a text in the form of `normalize_text`; () when it is no term."""
@@ -167,6 +161,11 @@ def term_columns(pair: object, number: int) -> list[str]:
     if isinstance(pair, Sequence) and not isinstance(pair, str) and all(isinstance(text, str) for text in pair):
         return list(pair)
     raise ValueError(f"pair {number} of the terms is {pair!r:.60}, expected two texts: a source term and its target")
+
+
+def split_at_edges(text: str, edges: Sequence[int]) -> list[str]:
+    """Return the parts of a text between its edges, in the form in which case does not matter."""
+    return [text[start:end].casefold() for start, end in pairwise(edges)]
 
 
 def is_blank_or_comment(line: str) -> bool:

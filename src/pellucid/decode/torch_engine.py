@@ -73,8 +73,14 @@ class TorchEngine:
         """Search for all requests in one batch; only beam and greedy search without terms call the observer."""
         limits = [self.limit(request, config) for request in requests]
         step, state = self.begin_step(pad_sentences([request.source for request in requests], self.device))
+
+        def step_while_wanted(tokens: Int[Tensor, " R"], state: SearchState) -> Float[Tensor, "R V"]:
+            for request in requests:
+                request.check_wanted()
+            return step(tokens, state)
+
         arguments = {
-            "step": step,
+            "step": step_while_wanted,
             "state": state,
             "limits": torch.tensor(limits, device=self.device),
             "length_penalty": config.length_penalty,

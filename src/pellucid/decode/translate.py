@@ -16,7 +16,7 @@ from pellucid.decode.hypothesis import FORBIDDEN, Hypothesis, require_finite
 from pellucid.decode.line_preparation import LengthLimits, PreparedLine, Segment, prepare_lines, refuse_long_lines
 from pellucid.decode.prefix import refuse_long_prefixes
 from pellucid.decode.repetition_retry import choose_retried, forbid_repeats, needs_retry
-from pellucid.decode.request import Engine, SearchBounds, SearchRequest
+from pellucid.decode.request import Engine, SearchBounds, SearchRequest, continue_always
 from pellucid.decode.required_terms import explain_no_room
 from pellucid.decode.terms import Terms
 from pellucid.decode.word_edges import Links, WordEdges
@@ -114,6 +114,7 @@ class Translator:
         *,
         terms: Terms | None = None,
         prefixes: Sequence[str] | None = None,
+        check_wanted: Callable[[], None] = continue_always,
     ) -> list[Translation]:
         """Return one translation for each line, in order; a blank line is returned as it is, with stop = "empty".
 
@@ -123,9 +124,10 @@ class Translator:
         `progress` is called with the number of lines done. Lines are counted from `first_line`: that number is what an
         error names, and what the draws of sampling depend on together with the seed. The translation of a line has what
         `terms` ask of it (`search_with_terms` says where), and begins with its text of `prefixes`. Raises ValueError,
-        naming the lines, for lines that the model cannot take, and for weights that are infinite or NaN.
+        naming the lines, for lines that the model cannot take, and for weights that are infinite or NaN. `check_wanted`
+        is called again and again while it translates, and stops it by an exception, which is passed on.
         """
-        return self.begin_translation(lines, config, progress, first_line, terms, prefixes)()
+        return self.begin_translation(lines, config, progress, first_line, terms, prefixes, check_wanted)()
 
     def begin_translation(
         self,
@@ -135,13 +137,14 @@ class Translator:
         first_line: int,
         terms: Terms | None,
         prefixes: Sequence[str] | None,
+        check_wanted: Callable[[], None] = continue_always,
     ) -> Callable[[], list[Translation]]:
         """Prepare the lines and start the engine; the function returned waits and gives what `translate` returns."""
         if prefixes is not None and len(prefixes) != len(lines):
             raise ValueError(
                 f"{len(lines)} lines and {len(prefixes)} prefixes: each line needs a prefix, which may be empty"
             )
-        prepared = prepare_lines(lines, first_line, self.tokenizer, self.lengths, config, terms, prefixes)
+        prepared = prepare_lines(lines, first_line, self.tokenizer, self.lengths, config, terms, prefixes, check_wanted)
         segments = [segment for line in prepared for segment in line.segments]
         limit = partial(self.bounds.max_pieces, config=config)
         requests = [segment.request for segment in segments]
@@ -271,6 +274,7 @@ class Translator:
         def finish() -> list[list[Hypothesis]]:
             results: dict[int, list[Hypothesis]] = {}
             for batch, output in zip(batches, outputs, strict=True):
+                requests[groups[batch[0]][0]].check_wanted()
                 by_request = {i: hypotheses for n, hypotheses in zip(batch, output, strict=True) for i in groups[n]}
                 on_batch(by_request)
                 results |= by_request

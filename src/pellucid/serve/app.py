@@ -16,7 +16,14 @@ from pellucid.serve.keys import ApiKeys
 from pellucid.serve.languages import Languages
 from pellucid.serve.limits import Limits
 from pellucid.serve.metrics import CountRequests
-from pellucid.serve.middleware import LOOPBACK, AddHeaders, AnswerHead, CheckHostAndOrigin, LimitRequests
+from pellucid.serve.middleware import (
+    LOOPBACK,
+    AddHeaders,
+    AnswerHead,
+    CheckHostAndOrigin,
+    LimitRequests,
+    ReadAbsoluteForm,
+)
 from pellucid.serve.problems import Problem, Refusal, install_error_handlers
 from pellucid.serve.service import Service
 
@@ -99,8 +106,10 @@ def make_middleware(service: Service, hosts: Collection[str] | None, origins: Co
     cors = Middleware(
         CORSMiddleware, allow_origins=list(origins), allow_methods=["GET", "POST"], allow_headers=["Authorization"]
     )
-    # HEAD first: all below then sees GET. The counter stands outside what refuses, so that it counts refusals too.
+    # Path and HEAD first: all below then sees a path, and GET. The counter stands outside what refuses, so that it
+    # counts refusals too.
     return [
+        Middleware(ReadAbsoluteForm),
         Middleware(AnswerHead),
         Middleware(CountRequests, metrics=service.metrics),
         Middleware(AddHeaders),

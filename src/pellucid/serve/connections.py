@@ -5,7 +5,7 @@ import errno
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -25,20 +25,26 @@ ACCEPTED_AT_ONCE = 64
 """Connections that the event loop accepts in one turn, before it serves the first of them."""
 
 
-class Connections:
-    """The connections of one server: how many there may be, and which of them have no complete request header.
+SMALL_CHUNKS = 1000
+"""Chunks of a body of which no size is asked; beyond these, all must have `CHUNK_BYTES` on average."""
 
-    When there are too many, the one that has waited longest for its header is closed. A client that connects and sends
-    its request at once is therefore answered, however many others hold connections open.
+CHUNK_BYTES = 64
+
+
+class Connections:
+    """The connections of one server: how many there may be, and which of them have no complete request.
+
+    When there are too many, the one whose header or body has been awaited longest is closed. A client that connects and
+    sends its request at once is therefore answered, however many others hold connections open.
     """
 
     def __init__(self, limits: Limits):
         # Half of the files: traces, the log and the connections not yet accepted need some too.
         self.limit = min(limits.connections, most_open_files() // 2)
-        self.header_seconds = limits.arrival
+        self.arrival_seconds = limits.arrival
         self.reading_seconds = limits.seconds
         # A dict as an ordered set: its first key has waited longest.
-        self.without_header: dict[Connection, None] = {}
+        self.incomplete: dict[Connection, None] = {}
         self._complained: dict[str, float] = {}
 
     def open_protocol(self, **arguments: Any) -> "Connection":
@@ -60,18 +66,63 @@ class Connections:
             loop.default_exception_handler(dict(context))
 
 
+class ChunkCounter(h11.Connection):
+    """The parser of a connection, which refuses bodies that are cut into a great many tiny chunks."""
+
+    def __init__(self) -> None:
+        super().__init__(h11.SERVER)
+        self.chunks = self.bytes = 0
+
+    @property
+    def are_too_small(self) -> bool:
+        """Whether the chunks of the body so far are too many for its size."""
+        return self.chunks > SMALL_CHUNKS and self.bytes < CHUNK_BYTES * self.chunks
+
+    def next_event(self) -> Any:
+        """Return the next event; raise `h11.RemoteProtocolError` where the chunks of a body are too small."""
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self.chunks = self.bytes = 0
+        elif isinstance(event, h11.Data):
+            self.chunks += event.chunk_end
+            self.bytes += len(event.data)
+            # A chunk takes 6 microseconds, of one byte or of a thousand, and one read of the socket may hold 43,000.
+            if self.are_too_small:
+                raise h11.RemoteProtocolError("the chunks of the body are too small")
+        return event
+
+
+class ClosingTransport:
+    """A transport whose `close` is the function given, and which is otherwise the one it is made of."""
+
+    def __init__(self, transport: asyncio.Transport, close: Callable[[], None]):
+        self.transport = transport
+        self.close = close
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.transport, name)
+
+
 class Connection(H11Protocol):
-    """A connection that is closed when a header takes too long to arrive, or nobody reads the answer."""
+    """A connection that is closed when a header takes too long to arrive, or nobody reads the answer.
+
+    Where an answer is given before the whole body has arrived, the rest of the body is dropped for a limited time, so
+    that a client that still sends can read the answer; then the connection is closed.
+    """
 
     def __init__(self, all_connections: Connections, **arguments: Any):
         super().__init__(**arguments)
+        self.conn = self.parser = ChunkCounter()
         self.server_connections = all_connections
         self._header_timer: asyncio.TimerHandle | None = None
         self._reading_timer: asyncio.TimerHandle | None = None
+        self._dropping_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for a header; where there are too many connections, close the oldest without one, or refuse this one."""
-        super().connection_made(transport)
+        """Wait for a header; with too many connections, close the oldest that is incomplete, or refuse this one."""
+        # uvicorn closes its transport after the last byte of an answer, whether the body has arrived or not.
+        super().connection_made(ClosingTransport(transport, self.close))  # pyright: ignore[reportArgumentType]
+        self._socket_transport = transport
         self._wait_for_header()
         self._check_reader()
         if len(self.connections) > self.server_connections.limit:
@@ -79,8 +130,8 @@ class Connection(H11Protocol):
                 f"{self.server_connections.limit} connections are open, as many as may be; those that wait "
                 "longest are closed"
             )
-            oldest = next(iter(self.server_connections.without_header))
-            # Only this one is without a header: all others are being answered, so it must go.
+            oldest = next(iter(self.server_connections.incomplete))
+            # Only this one is incomplete: all others are being answered, so it must go.
             if oldest is self:
                 self._refuse(
                     503, f"{self.server_connections.limit} connections are open already, which is as many as may be"
@@ -98,52 +149,87 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._stop_waiting()
-        if self._reading_timer:
-            self._reading_timer.cancel()
+        for timer in (self._reading_timer, self._dropping_timer):
+            if timer:
+                timer.cancel()
         super().connection_lost(exc)
+
+    def close(self) -> None:
+        """Close the connection; where a body is still arriving, drop the rest of it first, for a limited time."""
+        if self._dropping_timer or self.transport.is_closing():
+            return
+        if self.conn.their_state is not h11.SEND_BODY:
+            self._socket_transport.close()
+            return
+        # The system resets a connection that is closed with data unread, and the client would lose its answer.
+        if self.cycle and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.server_connections.incomplete.setdefault(self)
+        self._dropping_timer = self.loop.call_later(self.server_connections.arrival_seconds, self.transport.abort)
+        self.transport.write_eof()
+        self.transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
         """Read data; a header that has begun has a limited time to become complete."""
+        if self._dropping_timer:
+            return
         super().data_received(data)
-        self._watch_header()
+        self._watch_request()
 
     def on_response_complete(self) -> None:
         """Wait for the next header, or read it if it has arrived."""
-        super().on_response_complete()
-        self._watch_header()
+        if self._dropping_timer is None:
+            super().on_response_complete()
+            self._watch_request()
 
     def shutdown(self) -> None:
         """Stop after the requests under way, and those sent before the client could know, are answered."""
+        if self._dropping_timer:
+            self.transport.abort()
         self.loop.call_later(ON_ITS_WAY, lambda: self.transport.is_closing() or super(Connection, self).shutdown())
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP, with the same JSON as every other refusal."""
+        """Refuse what is not HTTP, or comes in too small chunks, with the same JSON as every other refusal."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            self._refuse(400, "this is not a valid HTTP/1.1 request")
+            if self.parser.are_too_small:
+                self._refuse(
+                    413,
+                    f"the body comes in more than {SMALL_CHUNKS:,} chunks of less than {CHUNK_BYTES} bytes each on "
+                    "average; send larger chunks",
+                )
+            else:
+                self._refuse(400, "this is not a valid HTTP/1.1 request")
         else:  # in the middle of an answer, nothing else can be sent
             self.transport.close()
 
-    def _watch_header(self) -> None:
+    def _watch_request(self) -> None:
+        if self._dropping_timer:
+            return
+        has_half_body = self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing()
         # IDLE also while a header has arrived in part: h11 leaves it only with a complete one.
         if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
             self._wait_for_header()
-        else:
+        # Not with every byte of a body: a client that sends one now and then keeps its place in the queue.
+        elif self._header_timer or not has_half_body:
             self._stop_waiting()
+        if has_half_body:
+            self.server_connections.incomplete.setdefault(self)
 
     def _wait_for_header(self) -> None:
         # A timer that runs is not set again: a client that sends a byte now and then gains no time.
         if self._header_timer is None:
-            self.server_connections.without_header[self] = None
+            self.server_connections.incomplete[self] = None
             self._header_timer = self.loop.call_later(
-                self.server_connections.header_seconds,
+                self.server_connections.arrival_seconds,
                 self._refuse,
                 408,
                 f"the header of the request did not arrive completely "
-                f"within {self.server_connections.header_seconds:g} s",
+                f"within {self.server_connections.arrival_seconds:g} s",
             )
 
     def _stop_waiting(self) -> None:
-        self.server_connections.without_header.pop(self, None)
+        self.server_connections.incomplete.pop(self, None)
         if self._header_timer:
             self._header_timer.cancel()
             self._header_timer = None

@@ -75,11 +75,14 @@ class ApiKeys:
         responses = {401: {"model": Problem, "description": STATUS_MEANINGS[401]}}
         return {"dependencies": [Depends(remember_key), Depends(self.check_header)], "responses": responses}
 
-    def check(self, request: Request, field: str | None) -> None:
-        """Raise `Refusal` for a request without a valid key, as LibreTranslate does; `field` goes before the header."""
+    def check(self, request: Request, field: object) -> None:
+        """Raise `Refusal` for a request without a valid key, as LibreTranslate does.
+
+        `field` is what the body has for a key, which may be anything; a text goes before the key of the header.
+        """
         if not self:
             return
-        key = field or request.state.key
+        key = field if isinstance(field, str) and field else request.state.key
         if not key or not self.has_key(key):
             raise Refusal(403, WRONG_KEY if key else MISSING_KEY)
 
@@ -102,4 +105,5 @@ async def remember_key(
 
 def digest_key(key: str) -> bytes:
     """Hash a key; `compare_digest` would reveal the lengths of the keys themselves."""
-    return hashlib.sha256(key.encode()).digest()
+    # JSON can escape half of a surrogate pair, which strict UTF-8 refuses to encode.
+    return hashlib.sha256(key.encode(errors="surrogatepass")).digest()

@@ -1,15 +1,18 @@
 """Translation with the API of LibreTranslate: its paths, names and forms."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from starlette.concurrency import run_in_threadpool
 
 from pellucid.decode.assemble import Translation
 from pellucid.decode.config import SearchConfig
+from pellucid.decode.known_words import measure_known_words
 from pellucid.serve.html import HtmlText, fill_translations, split_html
 from pellucid.serve.languages import language_name
 from pellucid.serve.limits import Limits
@@ -56,10 +59,10 @@ class TranslateRequest(BaseModel):
 
 
 class Detected(BaseModel):
-    """A language and the confidence in it: 0, because this model reads one language and detects none."""
+    """The language that this model reads, whatever the text is, and how much of the text the model knows."""
 
     language: str
-    confidence: float
+    confidence: float = Field(ge=0, le=100, description="percent of the words that the model's vocabulary knows")
 
 
 class Translated(BaseModel):
@@ -95,6 +98,23 @@ def libretranslate_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["LibreTranslate"])
     limits, languages = service.limits, service.languages
 
+    def check_table(request: Request, table: Mapping[str, Any]) -> None:
+        # First of all checks: a client without a key learns nothing else about the server, and costs it little.
+        service.keys.check(request, table.get("api_key"))
+        refuse_many_texts(table.get("q"), limits)
+        refuse_large_terms(table.get("terms"), limits)
+
+    def detect_language(texts: Sequence[str]) -> Detected:
+        known = measure_known_words(service.model.lazy_bundle.tokenizer, texts)
+        return Detected(language=languages.source, confidence=known)
+
+    def make_job(form: TranslateRequest, pages: Sequence[Sequence[str | HtmlText]]) -> TranslationJob:
+        ranks = 1 + form.alternatives
+        # A search gives as many alternatives as its beam holds; the default beam stays where that suffices.
+        search = SearchConfig(beam=max(BEAM, ranks), n_best=ranks)
+        texts = (segment.text for page in pages for segment in page if not isinstance(segment, str))
+        return TranslationJob(tuple(texts), search, service.terms_with(form.terms))
+
     @router.post(
         "/translate",
         response_model_exclude_none=True,
@@ -104,9 +124,7 @@ def libretranslate_routes(service: Service) -> APIRouter:
     )
     async def translate(request: Request) -> Translated:
         """Translate a text or several; translations come in the order of the texts."""
-        form = await read_body(request, TranslateRequest, forms=True)
-        # First of all checks: a client without a key learns nothing else about the server.
-        service.keys.check(request, form.api_key)
+        form = await read_body(request, TranslateRequest, forms=True, check=partial(check_table, request))
         problem = languages.problem(form.source, form.target)
         if problem:
             raise Refusal(422, problem)
@@ -114,20 +132,17 @@ def libretranslate_routes(service: Service) -> APIRouter:
         if form.alternatives > limits.alternatives:
             raise Refusal(422, f"alternatives: this server gives {limits.alternatives} at most")
         pages = [split_html(text) if form.format == "html" else [HtmlText(text)] for text in texts]
-        ranks = 1 + form.alternatives
-        # A search gives as many alternatives as its beam holds; the default beam stays where that suffices.
-        search = SearchConfig(beam=max(BEAM, ranks), n_best=ranks)
-        job = TranslationJob(
-            tuple(segment.text for page in pages for segment in page if not isinstance(segment, str)),
-            search,
-            service.terms_with(form.terms),
-        )
+        # In a thread: the terms of a request are added to those of the server, which may be many.
+        job = await run_in_threadpool(make_job, form, pages)
         translations = iter(await service.answer(request, service.translation_worker, job))
         results = [
-            assemble_text(page, [next(translations) for segment in page if not isinstance(segment, str)], ranks)
+            assemble_text(
+                page, [next(translations) for segment in page if not isinstance(segment, str)], job.search.n_best
+            )
             for page in pages
         ]
-        return make_answer(results, form, Detected(language=languages.source, confidence=0.0))
+        detected = await run_in_threadpool(lambda: [detect_language([text]) for text in texts if form.source == "auto"])
+        return make_answer(results, form, detected)
 
     @router.post(
         "/detect",
@@ -136,11 +151,9 @@ def libretranslate_routes(service: Service) -> APIRouter:
         **service.keys.in_body(),
     )
     async def detect(request: Request) -> list[Detected]:
-        """Return the language this model reads; nothing is measured, hence the confidence of 0."""
-        form = await read_body(request, DetectRequest, forms=True)
-        service.keys.check(request, form.api_key)
-        texts_within_limits(form.q, limits)
-        return [Detected(language=languages.source, confidence=0.0)]
+        """Return the language this model reads, with the percentage of words that the model knows as confidence."""
+        form = await read_body(request, DetectRequest, forms=True, check=partial(check_table, request))
+        return [await run_in_threadpool(detect_language, texts_within_limits(form.q, limits))]
 
     @router.get("/languages", responses=documented_responses())
     def list_languages() -> list[Language]:
@@ -190,13 +203,13 @@ def assemble_text(page: Sequence[str | HtmlText], translations: Sequence[Transla
     return TextResult(list(dict.fromkeys(texts))[:ranks], stop, list(dict.fromkeys(notes)))
 
 
-def make_answer(results: Sequence[TextResult], form: TranslateRequest, detected: Detected) -> Translated:
+def make_answer(results: Sequence[TextResult], form: TranslateRequest, detected: list[Detected]) -> Translated:
     """Make the answer: lists for a list of texts, alternatives and a detected language where they were asked for."""
     is_list = isinstance(form.q, list)
     answer = Translated(
         translatedText=[result.texts[0] for result in results],
         alternatives=[result.texts[1:] for result in results] if form.alternatives else None,
-        detectedLanguage=[detected] * len(results) if form.source == "auto" else None,
+        detectedLanguage=detected if form.source == "auto" else None,
         stop=[result.stop for result in results],
         notes=[result.notes for result in results],
     )
@@ -206,11 +219,32 @@ def make_answer(results: Sequence[TextResult], form: TranslateRequest, detected:
     return Translated(**{name: value and value[0] for name, value in answer})
 
 
+def refuse_many_texts(q: Any, limits: Limits) -> None:
+    """Raise `Refusal` for a list of more items than the limits allow texts."""
+    if isinstance(q, list) and len(q) > limits.texts:
+        raise Refusal(413, f"{len(q):,} texts, this server takes {limits.texts:,} at a time")
+
+
+def refuse_large_terms(terms: Any, limits: Limits) -> None:
+    """Raise `Refusal` for more terms, or longer ones, than the limits allow; what is no table is left to others."""
+    try:
+        table = terms_from_form(terms)
+    except ValueError:
+        return
+    if not isinstance(table, Mapping):
+        return
+    if len(table) > limits.request_terms:
+        raise Refusal(413, f"{len(table):,} terms, this server takes {limits.request_terms:,} at a time")
+    longest = max((len(side) for pair in table.items() for side in pair if isinstance(side, str)), default=0)
+    if longest > limits.term_characters:
+        raise Refusal(
+            413, f"a term of {longest:,} characters, this server takes terms of {limits.term_characters:,} at most"
+        )
+
+
 def texts_within_limits(q: str | list[str], limits: Limits) -> list[str]:
-    """Return the texts as a list; raise `Refusal` for more of them than the limits allow."""
+    """Return the texts as a list; raise `Refusal` for more characters than the limits allow."""
     texts = [q] if isinstance(q, str) else q
-    if len(texts) > limits.texts:
-        raise Refusal(413, f"{len(texts)} texts, this server takes {limits.texts} at a time")
     characters = sum(map(len, texts))
     if characters > limits.characters:
         raise Refusal(413, f"{characters:,} characters, this server takes {limits.characters:,} at a time")
@@ -235,6 +269,11 @@ def describe_form(form: type[BaseModel], service: Service, fewest: int) -> dict[
     text = {"type": "string", "maxLength": limits.characters}
     fields["q"]["anyOf"] = [text, {"type": "array", "items": text, "minItems": fewest, "maxItems": limits.texts}]
     fields["api_key"]["description"] = KEY if service.keys else NO_KEY
+    if "terms" in fields:
+        table, _ = fields["terms"]["anyOf"]
+        table["maxProperties"] = limits.request_terms
+        for side in ("propertyNames", "additionalProperties"):
+            table[side] = {**table.get(side, {}), "maxLength": limits.term_characters}
     if "alternatives" in fields:
         fields["alternatives"]["maximum"] = limits.alternatives
     if "source" in fields and languages.are_named:

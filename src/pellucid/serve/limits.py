@@ -12,11 +12,13 @@ class Limits:
     characters: Annotated[int, "characters in all texts of a request together"] = 5000
     texts: Annotated[int, "texts in a request"] = 64
     alternatives: Annotated[int, "other translations of a text"] = 7
+    request_terms: Annotated[int, "terms in a request"] = 200
+    term_characters: Annotated[int, "characters of a source term or a target term in a request"] = 200
     body: Annotated[int, "bytes in the body of a request"] = 2**20
     waiting: Annotated[int, "requests that wait for the model; one more is told to come again (503)"] = 64
-    connections: Annotated[int, "connections open at the same time; those that ask for nothing give way to others"] = (
-        512
-    )
+    connections: Annotated[
+        int, "connections open at the same time; those without a complete request give way to others"
+    ] = 512
     open_requests: Annotated[int, "requests open at the same time"] = 256
     each: Annotated[int, "requests open at the same time from one address (429); 0: as many as from all"] = 32
     seconds: Annotated[float, "until a request that is not answered is given up (504)"] = 30.0

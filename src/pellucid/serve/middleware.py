@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from urllib.parse import unquote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -33,6 +34,28 @@ ALWAYS_ANSWERED = ("/health", "/metrics")
 """Paths outside the limits: monitoring needs them most when the server is overloaded."""
 
 
+class ReadAbsoluteForm:
+    """Answers a request line that has the whole address ("GET http://host/health HTTP/1.1") like one with its path."""
+
+    def __init__(self, app: ASGIApp):
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        target: bytes = scope.get("raw_path") or b"" if scope["type"] == "http" else b""
+        scheme, mark, address = target.partition(b"://")
+        if mark and scheme.lower() in (b"http", b"https"):
+            host, _, path = address.partition(b"/")
+            # The Host header counts for nothing beside an address (RFC 9112, section 3.2.2).
+            headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
+            scope = {
+                **scope,
+                "headers": [(b"host", host), *headers],
+                "path": unquote(f"/{path.decode('ascii')}"),
+                "raw_path": b"/" + path,
+            }
+        await self.app(scope, receive, send)
+
+
 class AnswerHead:
     """Answers HEAD like GET, without the body."""
 
@@ -52,7 +75,10 @@ class AnswerHead:
 
 
 class AddHeaders:
-    """Adds the security headers to every answer, and answers an unexpected error with status 500."""
+    """Adds the security headers to every answer, and answers an unexpected error with status 500.
+
+    An answer that is given before the whole body was read says that the connection ends with it.
+    """
 
     def __init__(self, app: ASGIApp):
         self.app = app
@@ -61,19 +87,29 @@ class AddHeaders:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         started = False
+        request_headers = Headers(scope=scope)
+        is_unread = request_headers.get("content-length", "0") != "0" or "transfer-encoding" in request_headers
+
+        async def receive_and_note_end() -> Message:
+            nonlocal is_unread
+            message = await receive()
+            is_unread = is_unread and message.get("more_body", False)
+            return message
 
         async def send_with_headers(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
                 headers = MutableHeaders(scope=message)
+                if is_unread:
+                    headers["Connection"] = "close"
                 for name, value in SECURITY_HEADERS.items():
                     # A route may set one of these headers itself.
                     headers.setdefault(name, value)
             await send(message)
 
         try:
-            await self.app(scope, receive, send_with_headers)
+            await self.app(scope, receive_and_note_end, send_with_headers)
         except Exception:
             logging.getLogger("pellucid.serve").exception("a request failed")
             # Once the status line is sent there is no way to send another.
@@ -125,7 +161,7 @@ def host_name(host: str) -> str:
 
 
 class LimitRequests:
-    """Reads the whole body before a route sees the request; refuses bodies too large or slow, and too many requests."""
+    """Reads the whole body when a route asks for it; refuses bodies too large or slow, and too many requests."""
 
     def __init__(self, app: ASGIApp, limits: Limits):
         self.app = app
@@ -137,8 +173,7 @@ class LimitRequests:
             return await self.app(scope, receive, send)
         try:
             with self.count_open((scope.get("client") or ("", 0))[0]):
-                body = await self.read_whole_body(receive)
-                await self.app(scope, replay_body(body, receive), send)
+                await self.app(scope, self.read_body_when_asked(Headers(scope=scope), receive), send)
         except Refusal as refusal:
             await problem_response(refusal.status, str(refusal))(scope, receive, send)
 
@@ -158,39 +193,43 @@ class LimitRequests:
             self.open[address] -= 1
             self.open += Counter()  # adding drops counts of 0, so the table does not grow with every address
 
+    def read_body_when_asked(self, headers: Headers, receive: Receive) -> Receive:
+        """Make the `receive` of a route: the body in one message, then whatever follows on the connection."""
+        was_read = False
+
+        async def receive_whole() -> Message:
+            nonlocal was_read
+            if was_read:
+                # Passed on, since `Service.answer` waits here for the client's disconnect.
+                return await receive()
+            # Not before a route asks: one that refuses the key in the header never reads the body.
+            was_read = True
+            length = headers.get("content-length", "")
+            if length.isdecimal() and int(length) > self.limits.body:
+                raise self.describe_large_body()
+            return {"type": "http.request", "body": await self.read_whole_body(receive), "more_body": False}
+
+        return receive_whole
+
     async def read_whole_body(self, receive: Receive) -> bytes:
         """Return the whole body; raise `Refusal` for one that is too large or too slow."""
-        body, size = bytearray(), 0
+        body = bytearray()
         try:
             async with asyncio.timeout(self.limits.arrival):
                 more = True
                 while more:
                     message = await receive()
-                    chunk = message.get("body", b"")
-                    size += len(chunk)
-                    # The rest of a body that is too large is read and dropped: a client that still sends would not
-                    # read why it was refused.
-                    if size <= self.limits.body:
-                        body += chunk
-                    more = message["type"] == "http.request" and message.get("more_body", False)
+                    if message["type"] == "http.disconnect":
+                        raise Refusal(499, "the client went away")  # seen only in the metrics
+                    body += message.get("body", b"")
+                    # `Connection` drops the rest.
+                    if len(body) > self.limits.body:
+                        raise self.describe_large_body()
+                    more = message.get("more_body", False)
         except TimeoutError:
-            if size <= self.limits.body:
-                raise Refusal(408, f"the request did not arrive completely within {self.limits.arrival:g} s") from None
-        if size > self.limits.body:
-            raise Refusal(413, f"the body has more than {self.limits.body:,} bytes, as many as this server reads")
+            raise Refusal(408, f"the request did not arrive completely within {self.limits.arrival:g} s") from None
         return bytes(body)
 
-
-def replay_body(body: bytes, receive: Receive) -> Receive:
-    """Make the `receive` of a route: the body in one message, then whatever follows on the connection."""
-    replayed = False
-
-    async def receive_again() -> Message:
-        nonlocal replayed
-        if replayed:
-            # Passed on, since `Service.answer` waits here for the client's disconnect.
-            return await receive()
-        replayed = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return receive_again
+    def describe_large_body(self) -> Refusal:
+        """Make the refusal of a body that is too large."""
+        return Refusal(413, f"the body has more than {self.limits.body:,} bytes, as many as this server reads")

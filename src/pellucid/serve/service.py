@@ -62,12 +62,12 @@ class Service:
         """Whether both worker threads are running."""
         return self.translation_worker.alive and self.trace_worker.alive
 
-    def translate(self, jobs: list[TranslationJob]) -> list[list[Translation]]:
+    def translate(self, jobs: list[TranslationJob], check_wanted: Callable[[], None]) -> list[list[Translation]]:
         """Translate several requests together; each gets the same translations as alone."""
         self.metrics.together.observe(len(jobs))
         self.metrics.texts.inc(sum(len(job.texts) for job in jobs))
         self.metrics.characters.inc(sum(job.characters for job in jobs))
-        return translate_together(self.model.translator.translate, jobs)
+        return translate_together(self.model.translator.translate, jobs, check_wanted)
 
     def terms_with(self, requested: Mapping[str, str] | None) -> Terms | None:
         """Combine a request's terms, which go first, with the server's; raise `Refusal` for invalid ones."""
@@ -102,7 +102,8 @@ class Service:
         except ValueError as error:
             raise Refusal(422, str(error)) from None
         finally:
-            # Also cancels the worker's future: a job that nobody waits for any more is skipped when its turn comes.
+            # Also cancels the worker's future: a job that nobody waits for any more is skipped when its turn comes,
+            # and stopped between two steps when it has begun.
             answer.cancel()
             gone.cancel()
 
@@ -143,9 +144,13 @@ class Service:
         )
 
 
-def call_functions(functions: list[Callable[[], Any]]) -> list[Any]:
+def call_functions(functions: list[Callable[[], Any]], check_wanted: Callable[[], None]) -> list[Any]:
     """Return the result of each function."""
-    return [function() for function in functions]
+    results = []
+    for function in functions:
+        check_wanted()
+        results.append(function())
+    return results
 
 
 async def wait_for_disconnect(request: Request) -> None:

@@ -43,10 +43,14 @@ class TraceRequest(BaseModel):
     sentence: Annotated[str, Field(description="the sentence to translate and trace")]
     target: Annotated[str | None, Field(description="a translation to look at instead of the search's own")] = None
     beam: Annotated[int, Field(ge=1, description="hypotheses kept at each step")] = 4
+    # Only the first invalid id is reported: each of 500,000 errors would take a kilobyte.
     target_ids: Annotated[
-        list[int] | None, Field(description="the target as ids of its pieces, with or without the end mark")
+        list[int] | None,
+        Field(description="the target as ids of its pieces, with or without the end mark", fail_fast=True),
     ] = None
-    prefix_ids: Annotated[list[int] | None, Field(description="pieces the translation begins with")] = None
+    prefix_ids: Annotated[list[int] | None, Field(fail_fast=True, description="pieces the translation begins with")] = (
+        None
+    )
     edits: Annotated[list[Any] | None, Field(description="changes to the run, as those of {identity}/edit")] = None
     model: Annotated[
         str | None,

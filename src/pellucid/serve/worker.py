@@ -22,24 +22,40 @@ class QueueFull(Exception):
     """Raised when the queue holds as many jobs as it may."""
 
 
+class NobodyWaits(Exception):
+    """Raised in the midst of jobs whose answers nobody waits for any more."""
+
+
+class JobAnswer(Future[Answer]):
+    """The answer to come of a job; it knows whether somebody still waits for it."""
+
+    is_wanted = True
+
+    def cancel(self) -> bool:
+        """Say that nobody waits any more, which stops a job that has begun too."""
+        self.is_wanted = False
+        return super().cancel()
+
+
 @dataclass(eq=False)
 class Job(Generic[Question, Answer]):
     """A question and the future that will hold its answer; a job cancelled before its turn is skipped."""
 
     question: Question
-    answer: Future[Answer] = field(default_factory=Future)
+    answer: JobAnswer[Answer] = field(default_factory=JobAnswer)
 
 
 class Worker(Generic[Question, Answer]):
     """One thread that answers jobs in the order they came, batching those that `together` allows.
 
     `answer` returns one answer for each question of its list. Where it raises for several jobs, each job is tried
-    alone, so that an error reaches only the job that caused it.
+    alone, so that an error reaches only the job that caused it. It is also given a function to call between its steps,
+    which raises `NobodyWaits` once all jobs of its list are cancelled.
     """
 
     def __init__(
         self,
-        answer: Callable[[list[Question]], Sequence[Answer]],
+        answer: Callable[[list[Question], Callable[[], None]], Sequence[Answer]],
         waiting: int,
         together: Callable[[Sequence[Question], Question], bool] = lambda batch, candidate: False,
     ):
@@ -109,8 +125,12 @@ class Worker(Generic[Question, Answer]):
                 self._changed.wait()
 
     def _do(self, jobs: Sequence[Job[Question, Answer]]) -> None:
+        def check_wanted() -> None:
+            if not any(job.answer.is_wanted for job in jobs):
+                raise NobodyWaits
+
         try:
-            answers = self._answer([job.question for job in jobs])
+            answers = self._answer([job.question for job in jobs], check_wanted)
         except Exception as error:
             # One unusable text fails the whole call, so find its job by asking one at a time.
             if len(jobs) > 1:
@@ -148,9 +168,10 @@ def fit_together(batch: Sequence[TranslationJob], candidate: TranslationJob) -> 
 
 
 def translate_together(
-    translate: Callable[..., list[Translation]], jobs: Sequence[TranslationJob]
+    translate: Callable[..., list[Translation]], jobs: Sequence[TranslationJob], check_wanted: Callable[[], None]
 ) -> list[list[Translation]]:
     """Translate the texts of all requests in one call; return the translations request by request."""
-    translations = translate([text for job in jobs for text in job.texts], jobs[0].search, terms=jobs[0].terms)
+    texts = [text for job in jobs for text in job.texts]
+    translations = translate(texts, jobs[0].search, terms=jobs[0].terms, check_wanted=check_wanted)
     remaining = iter(translations)
     return [[next(remaining) for _ in job.texts] for job in jobs]
