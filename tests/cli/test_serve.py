@@ -54,8 +54,8 @@ def test_it_says_where_it_listens_and_answers_what_is_under_way_before_it_stops(
             while "pellucid_texts_total 60" not in read(f"{address}metrics"):
                 time.sleep(0.005)
             process.send_signal(stop)
-            assert len(asked.result(20)) == 60
-        output, rest = process.communicate(timeout=20)
+            assert len(asked.result(120)) == 60
+        output, rest = process.communicate(timeout=120)
         assert (process.returncode, output) == (0, "")
         assert rest.splitlines()[-1] == "stopped"
         assert "Traceback" not in rest
@@ -70,11 +70,13 @@ def test_it_answers_however_many_connections_ask_for_nothing(model: Path):
                 connection.sendall(b"GET /hea")
         assert translated(address, ["The ball is blue."])
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=20)[1]
+        said = process.communicate(timeout=120)[1]
         for connection in half_headers:
             connection.close()
-    assert 0 < said.count("connections are open") <= 1
-    assert len(said.splitlines()) <= 4
+    # At most one line a minute, however many they are; the files suffice for all that are being accepted.
+    assert "128 connections are open" in said
+    assert "too many open files" not in said
+    assert len(said.splitlines()) <= 5
 
 
 def translated(address: str, texts: list[str]) -> list[str]:
