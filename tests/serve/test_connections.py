@@ -249,7 +249,9 @@ def test_a_lack_of_files_is_logged_once(caplog):
 
 
 def test_there_are_fewer_connections_than_files():
-    assert Connections(Limits(connections=10**9)).limit <= most_open_files() // 2
+    connections = Connections(Limits(connections=10**9))
+    assert connections.limit <= most_open_files() // 2
+    assert 1 <= connections.accepted_at_once <= max(1, most_open_files() // 16)
     assert Connections(Limits(connections=5)).limit == min(5, most_open_files() // 2)
 
 

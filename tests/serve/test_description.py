@@ -8,7 +8,17 @@ from pellucid.serve.app import create_app
 from pellucid.serve.limits import Limits
 from tests.serve.servers import EN_ES, client, small_model
 
-APP = create_app(small_model(), Limits(characters=20, texts=3, alternatives=2), languages=EN_ES, hosts=None)
+# The time limits are no part of the description: a trace may take long beside other busy processes.
+LIMITS = Limits(characters=20, texts=3, alternatives=2, seconds=600, arrival=600)
+APP = create_app(small_model(), LIMITS, languages=EN_ES, hosts=None)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def built_page():
+    """Serve a script also where none is built, or where it is just being built."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pellucid.serve.page_routes.read_script", lambda: "export default 1;")
+        yield
 
 
 async def serve_requests_only(scope, receive, send):

@@ -1,12 +1,18 @@
+import asyncio
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
+from pellucid.serve.keys import ApiKeys
 from pellucid.serve.limits import Limits
-from tests.serve.servers import EndlessTranslator, HeldTranslator, client, request_body
+from pellucid.serve.problems import Refusal
+from pellucid.serve.service import Service
+from pellucid.serve.worker import JobAnswer
+from tests.serve.servers import EN_ES, EndlessTranslator, HeldTranslator, client, request_body, small_model
 
 JSON = {"Content-Type": "application/json"}
 
@@ -106,42 +112,61 @@ def test_a_beam_of_a_trace_has_a_limit():
 
 def test_a_request_that_takes_too_long_is_given_up_and_others_are_answered():
     translator = HeldTranslator()
-    with client(translator.model, seconds=0.3) as server, ThreadPoolExecutor(3) as pool:
+    with client(translator.model, seconds=2) as server, ThreadPoolExecutor(3) as pool:
         first = pool.submit(server.post, "/translate", json=request_body("One."))
-        assert translator.begun.wait(10)
+        assert translator.begun.wait(60)
         second = pool.submit(server.post, "/translate", json=request_body("Two."))
-        assert "0.3 s" in refusal_sentence(first.result(10), 504)
-        refusal_sentence(second.result(10), 504)
+        assert "within 2 s" in refusal_sentence(first.result(60), 504)
+        refusal_sentence(second.result(60), 504)
         translator.go.set()
-        wait_until(
-            lambda: server.post("/translate", json=request_body("Three.")).status_code == 200
-        )  # a busy machine may need two
-    assert {text for texts in translator.translated for text in texts} == {
-        "One.",
-        "Three.",
-    }  # nobody waited for the second
+        # A blank text needs no search, which may take longer than the limit beside other busy processes.
+        assert server.post("/translate", json=request_body(" ")).status_code == 200
+    # Nobody waited for the second.
+    assert {text for texts in translator.translated for text in texts} == {"One.", " "}
 
 
 def test_a_request_that_was_given_up_does_not_keep_the_model_busy():
     translator = EndlessTranslator()
-    with client(translator.model, seconds=0.3) as server:
+    with client(translator.model, seconds=2) as server:
         refusal_sentence(server.post("/translate", json=request_body("Endless.")), 504)
-        assert translator.stopped.wait(10)
-        wait_until(lambda: server.post("/translate", json=request_body("Yes.")).status_code == 200)
+        assert server.post("/translate", json=request_body(" ")).status_code == 200
+        assert translator.stopped.is_set()
+
+
+def test_a_request_is_cancelled_before_its_client_is_told_so():
+    job_answer: JobAnswer[str] = JobAnswer()
+
+    class IdleWorker:
+        def submit(self, question: str) -> JobAnswer[str]:
+            return job_answer
+
+    async def receive_nothing() -> dict[str, Any]:
+        await asyncio.sleep(60)
+        return {}
+
+    async def give_up(service: Service) -> None:
+        request = Request({"type": "http"}, receive_nothing)
+        with pytest.raises(Refusal, match="not done within"):
+            await service.answer(request, IdleWorker(), "Yes.")  # pyright: ignore[reportArgumentType]
+        assert job_answer.cancelled()
+
+    service = Service(small_model(), Limits(seconds=0.01), EN_ES, None, ApiKeys())
+    asyncio.run(give_up(service))
+    asyncio.run(service.close())
 
 
 def test_a_full_queue_refuses_and_says_when_to_retry():
     translator = HeldTranslator()
     with client(translator.model, waiting=1) as server, ThreadPoolExecutor(2) as pool:
         first = pool.submit(server.post, "/translate", json=request_body("One."))
-        assert translator.begun.wait(10)
+        assert translator.begun.wait(60)
         second = pool.submit(server.post, "/translate", json=request_body("Two."))
         wait_until(lambda: "pellucid_texts_waiting 1.0" in server.get("/metrics").text)
         response = server.post("/translate", json=request_body("Three."))
         assert "1 requests wait" in refusal_sentence(response, 503)
         assert int(response.headers["Retry-After"]) > 0
         translator.go.set()
-        assert (first.result(10).status_code, second.result(10).status_code) == (200, 200)
+        assert (first.result(60).status_code, second.result(60).status_code) == (200, 200)
 
 
 @pytest.mark.parametrize(("limits", "status"), [({"each": 2}, 429), ({"open_requests": 2}, 503)])
@@ -149,7 +174,7 @@ def test_too_many_open_requests_are_refused_but_health_is_answered(limits, statu
     translator = HeldTranslator()
     with client(translator.model, **limits) as server, ThreadPoolExecutor(2) as pool:
         requests = [pool.submit(server.post, "/translate", json=request_body("One."))]
-        assert translator.begun.wait(10)
+        assert translator.begun.wait(60)
         requests.append(pool.submit(server.post, "/translate", json=request_body("One.")))
         wait_until(lambda: "pellucid_texts_waiting 1.0" in server.get("/metrics").text)
         assert "open" in refusal_sentence(server.post("/translate", json=request_body("Two.")), status)
@@ -157,13 +182,13 @@ def test_too_many_open_requests_are_refused_but_health_is_answered(limits, statu
         refusal_sentence(server.get("/languages", headers=forged), status)
         assert server.get("/health").status_code == 200
         translator.go.set()
-        assert [request.result(10).status_code for request in requests] == [200, 200]
+        assert [request.result(60).status_code for request in requests] == [200, 200]
         assert server.get("/languages").status_code == 200
 
 
 def wait_until(condition) -> None:
     """Wait until the condition holds."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)

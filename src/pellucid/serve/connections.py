@@ -22,7 +22,7 @@ ON_ITS_WAY = 0.2
 """Seconds during which a stopping server still reads requests that were sent before."""
 
 ACCEPTED_AT_ONCE = 64
-"""Connections that the event loop accepts in one turn, before it serves the first of them."""
+"""Most connections that the event loop accepts in one turn, before it serves the first of them."""
 
 
 SMALL_CHUNKS = 1000
@@ -41,6 +41,9 @@ class Connections:
     def __init__(self, limits: Limits):
         # Half of the files: traces, the log and the connections not yet accepted need some too.
         self.limit = min(limits.connections, most_open_files() // 2)
+        # asyncio accepts in three more turns before a connection that gives way is closed, and with a file too many it
+        # stops accepting for a second: what is on its way may take a quarter of the files.
+        self.accepted_at_once = min(ACCEPTED_AT_ONCE, max(1, most_open_files() // 16))
         self.arrival_seconds = limits.arrival
         self.reading_seconds = limits.seconds
         # A dict as an ordered set: its first key has waited longest.

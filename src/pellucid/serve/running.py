@@ -50,7 +50,7 @@ def make_server(app: ASGIApp, limits: Limits) -> "uvicorn.Server":
     """Make the uvicorn server of an application, with limits on its connections."""
     import uvicorn
 
-    from pellucid.serve.connections import ACCEPTED_AT_ONCE, Connections
+    from pellucid.serve.connections import Connections
 
     connections = Connections(limits)
 
@@ -68,7 +68,7 @@ def make_server(app: ASGIApp, limits: Limits) -> "uvicorn.Server":
         uvicorn.Config(
             app,
             http=connections.open_protocol,  # pyright: ignore[reportArgumentType]  # a class, or what is called like one
-            backlog=ACCEPTED_AT_ONCE,  # asyncio also accepts this many in one turn of its loop
+            backlog=connections.accepted_at_once,  # asyncio also accepts this many in one turn of its loop
             log_level="error",  # clients cause its warnings, and one client could fill the log with them
             access_log=False,
             server_header=False,

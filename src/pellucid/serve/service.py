@@ -102,8 +102,9 @@ class Service:
         except ValueError as error:
             raise Refusal(422, str(error)) from None
         finally:
-            # Also cancels the worker's future: a job that nobody waits for any more is skipped when its turn comes,
-            # and stopped between two steps when it has begun.
+            # A job that nobody waits for any more is skipped when its turn comes, and stopped between two steps when it
+            # has begun. Before the client has its answer: asyncio's future would pass it on in its loop's next turn.
+            future.cancel()
             answer.cancel()
             gone.cancel()
 
