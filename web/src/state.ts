@@ -1,7 +1,7 @@
 // The state of one page: the trace it shows, the current place, and functions that fetch numbers. One object per mount.
 import { batch, type Signal, signal } from "@preact/signals";
 import { findFileAnswer, OF_MODEL } from "./file_answers";
-import { findTensorRow } from "./tensor_graph";
+import { findTensorRow } from "./network";
 import type { Acts, HeadStudyAnswer, Manifest, ParameterRow, TensorRow, TraceSource } from "./types";
 
 export type View =
@@ -39,7 +39,7 @@ export interface Tensor {
 }
 
 /** Rows `first` to `end` of a parameter, the last dimension running fastest; of a vector, its numbers. */
-export interface Parameter {
+interface Parameter {
   row: ParameterRow;
   first: number;
   values: Float32Array;
