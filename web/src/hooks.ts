@@ -2,7 +2,8 @@
 import { signal } from "@preact/signals";
 import { createContext, type RefObject } from "preact";
 import { useContext, useEffect, useRef, useState } from "preact/hooks";
-import { type App, describeError, type Tensor } from "./state";
+import { type App, describeError } from "./state";
+import type { Tensor } from "./trace_cache";
 
 export const AppContext = createContext<App | null>(null);
 

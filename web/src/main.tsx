@@ -4,7 +4,7 @@ import { render as draw } from "preact";
 import { Page } from "./app";
 import { AppContext } from "./hooks";
 import { applyLink, openLink, readLink, syncAddress } from "./permalink";
-import { type App, type Host, makeApp } from "./state";
+import { App, type Host } from "./state";
 import { fileSource, httpSource, type WidgetModel, widgetSource } from "./trace_source";
 import type { TraceSource } from "./types";
 import network from "./network.css";
@@ -19,7 +19,7 @@ export { fileSource, httpSource, widgetSource };
 /** Draws the page into `root`; gives back a function that removes it. */
 export function mount(root: HTMLElement | ShadowRoot, source: TraceSource, options: { host: Host }): () => void {
   const link = options.host === "widget" ? null : readLink(location.hash);
-  const app = makeApp(source, options.host);
+  const app = new App(source, options.host);
   if (link) applyLink(app, link);
   if (app.story.value === null && !location.hash && options.host !== "widget") app.story.value = 1;
   const removeStyle = adoptStyle(root);

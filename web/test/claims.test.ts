@@ -1,7 +1,7 @@
 // Measures of the claim cards, against numbers that can be worked out by hand or another way.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { findFileAnswer } from "../src/file_answers";
+import { findFileAnswer } from "../src/trace_cache";
 import {
   computeMaskedWeights,
   cosineAtDistance,

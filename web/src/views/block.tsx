@@ -16,7 +16,8 @@ import {
 } from "../network";
 import { getLastName } from "../operands";
 import { Loading, Missing, Strip, Value } from "../parts";
-import type { App, Tensor } from "../state";
+import type { App } from "../state";
+import type { Tensor } from "../trace_cache";
 import type { Manifest, Op, TensorRow } from "../types";
 import { HeadsRow } from "./head_roles";
 

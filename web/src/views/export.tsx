@@ -10,7 +10,8 @@ import { listAttentions } from "../network";
 import { HeadMenu, Missing } from "../parts";
 import { makeLink, writeLink } from "../permalink";
 import { findMask, makePicture } from "../picture";
-import { type App, describeError, type Tensor } from "../state";
+import { type App, describeError } from "../state";
+import type { Tensor } from "../trace_cache";
 import type { Manifest, TensorRow } from "../types";
 
 export function ExportView() {

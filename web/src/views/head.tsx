@@ -6,7 +6,8 @@ import { computeContributionNorms, getHeadWeights, makePattern, type Pattern } f
 import { type AttentionParts, describeSection, findBlock, findTensorRow, listAttentions, listLabels } from "../network";
 import { readNumber } from "../operands";
 import { Loading, Missing, Value } from "../parts";
-import type { App, Tensor } from "../state";
+import type { App } from "../state";
+import type { Tensor } from "../trace_cache";
 import type { Manifest } from "../types";
 import { HeadRole, HeadsRow } from "./head_roles";
 
