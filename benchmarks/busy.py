@@ -46,7 +46,8 @@ def main() -> None:
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        return work(*options.worker)
+        work(*options.worker)
+        return
     began = time.monotonic()
     rows = []
     for job in (name for name in JOBS if options.only in name):
@@ -224,11 +225,11 @@ def page_head(options: argparse.Namespace, took: float) -> Iterator[str]:
     yield "# Beside busy programs\n"
     yield f"    python -m benchmarks.busy --rounds {options.rounds} --seconds {options.seconds:g}\n"
     yield f"{machine()}, {torch.get_num_threads()} threads; {time.strftime('%Y-%m-%d')}, {took / 60:.0f} minutes."
-    yield "Target tokens a second of training, sentences a second of translation, alone and beside programs that take all"
-    yield f"the processor they can get; medians of {options.rounds} rounds of {options.seconds:g} seconds. *ours*:"
+    yield "Target tokens a second of training, sentences a second of translation, alone and beside programs that take"
+    yield f"all the processor they can get; medians of {options.rounds} rounds of {options.seconds:g} seconds. *ours*:"
     yield "Pellucid is imported first and asks OpenMP's threads to sleep while they wait; *as it comes*: torch and"
-    yield "CTranslate2 are imported first, and their threads spin. Beside two programs a fair share of two processors is"
-    yield "50 %, beside six 25 %.\n"
+    yield "CTranslate2 are imported first, and their threads spin. Beside two programs a fair share of two processors"
+    yield "is 50 %, beside six 25 %.\n"
     yield f"| job | threads | alone | {' | '.join(f'beside {busy}' for busy in BUSY_PROGRAMS[1:])} |"
     yield f"|---|---|{'---|' * len(BUSY_PROGRAMS)}"
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 __all__ = ["Model", "load", "train"]
 
 # OpenMP's threads spin at the end of every product. Beside other programs they spin while the thread that they wait for
-# is not running, and training loses two thirds of its speed: benchmarks/results/busy.md. OpenMP reads this variable when
-# torch is loaded, so it is set here, before that; whoever has set it keeps what they have set.
+# is not running, and training loses two thirds of its speed: benchmarks/results/busy.md. OpenMP reads this variable
+# when torch is loaded, so it is set here, before that; whoever has set it keeps what they have set.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 

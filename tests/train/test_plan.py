@@ -260,7 +260,13 @@ def test_advice_names_a_precision_that_the_processor_does_not_have(plan, monkeyp
 
 def test_other_programs_on_the_machine_are_noticed(plan):
     busy_plan = replace(plan, trial=replace(plan.trial, share=0.4, threads=2))
-    assert any("had 40% of the time of 2 threads" in sentence for sentence in list_advice(busy_plan))
+    assert any(
+        "ran for 40% of the time in which it could have run, and takes about 2.5 times as long" in sentence
+        for sentence in list_advice(busy_plan)
+    )
+    assert list_advice(replace(plan, trial=replace(plan.trial, share=None))) == [
+        sentence for sentence in list_advice(busy_plan) if "other programs" not in sentence
+    ]
 
 
 def test_a_large_model_for_few_pairs_is_advised_against(plan):
