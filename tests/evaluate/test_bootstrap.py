@@ -7,8 +7,14 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest
 
-from pellucid.evaluate.bootstrap import FEWEST_SENTENCES, PairedScore, compare_metric, resample_sums
-from pellucid.evaluate.statistics import COMPARED_METRICS, sentence_counts
+from pellucid.evaluate.compare import (
+    COMPARED_METRICS,
+    FEWEST_SENTENCES,
+    PairedScore,
+    compare_metric,
+    resample_sums,
+    sentence_counts,
+)
 from tests.evaluate.sentences import make_references, mistranslate
 
 LINES = make_references(83, seed=1)

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics.chrf import CHRF
 
+from pellucid.evaluate.compare import COMPARED_METRICS, metric_signature, sentence_counts
 from pellucid.evaluate.scores import METRICS, corpus_scores
-from pellucid.evaluate.statistics import COMPARED_METRICS, metric_signature, sentence_counts
 from tests.evaluate.sentences import make_references, mistranslate
 
 LINES = make_references(61, seed=1)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pellucid.bundle import Bundle
-    from pellucid.evaluate.quality_gate import GateVerdict
+    from pellucid.evaluate.scores import GateVerdict
 
 GATE_BEAM = 4
 PAIRS_FOR_COSTS = 200
@@ -22,7 +22,7 @@ def judge_forms(
     bundle: "Bundle", folder: Path, precision: str, vmap: Path | None, dev: DevPairs
 ) -> dict[str, "GateVerdict"]:
     """Return a verdict for each smaller form: its translations of the dev sentences beside those in float32."""
-    from pellucid.evaluate.quality_gate import judge_smaller_model
+    from pellucid.evaluate.scores import judge_smaller_model
     from pellucid.interop.ctranslate2 import convert_to_ctranslate2
 
     # Both sides run in CTranslate2, so that the precision, or the shortlist, is all that differs.

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from pellucid.evaluate.bootstrap import Interval, PairedScore
-from pellucid.evaluate.compare import ChangedSentence, Comparison, ScoredBucket
+from pellucid.evaluate.compare import ChangedSentence, Comparison, Interval, PairedScore, ScoredBucket
 
 
 def comparison_as_text(comparison: Comparison) -> Iterator[str]:
