@@ -3,13 +3,61 @@
 import unicodedata
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from pellucid.evaluate.scores import METRICS, bleu_metric, edit_distance, ter_metric
+from pellucid.evaluate.scores import ERROR_RATES, METRICS, corpus_scores, make_metric
+
+FEWEST_SENTENCES = 30
+"""Sentences below which resampling is not trusted: of one sentence, every sample is the same."""
+
+_SIGNIFICANCE_LEVEL = 0.05
+"""p-value below which a difference counts as significant."""
+
+_BUCKET_ENDS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100, 200)
+"""Lengths in words at which a group may end."""
+
+_SMALLEST_BUCKET = 0.1
+"""Smallest share of the sentences that a group of lengths has."""
+
+_FREQUENCY_ENDS = (0, 9, 99)
+"""Last count of each group by occurrences in the training text, except for the last group."""
+_LONE_WORD_ENDS = (0, 1, 2)
+"""Last count of each group by number of lone words, except for the last group."""
+
+Groups = dict[str, list[int]]
+"""Names of groups with the indices of their sentences; no group is empty."""
+
+CountRows = np.ndarray
+"""Array with a row for each sentence or sum of sentences, and a column for each count."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A score and the 95 % confidence interval around it."""
+
+    score: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class PairedScore:
+    """One metric of A and of B, their difference B minus A, and how certain it is."""
+
+    title: str
+    a: Interval
+    b: Interval
+    difference: Interval
+    p_value: float
+    better: str | None
+    """ "A" or "B" where the samples can tell them apart, otherwise None."""
+    verdict: str
+    signature: str
+    lower_is_better: bool
 
 
 @dataclass(frozen=True)
@@ -92,18 +140,16 @@ def compare_translations(
     in the references. `samples` test sets are drawn, and at most `show` sentences kept in each direction. Raises
     ValueError for unequal numbers of lines, for references without a word, and for numbers out of range.
     """
-    refuse_incomparable(a, b, references, sources, samples, seed, show)
+    _refuse_incomparable(a, b, references, sources, samples, seed, show)
     # Counted once: scores, groups and changed sentences are all made from sums of these rows.
     counts = {
         name: (sentence_counts(name, a, references, lowercase), sentence_counts(name, b, references, lowercase))
-        for name in COMPARED_METRICS
+        for name in METRICS
     }
-    gained, lost = changed_sentences(
-        a, b, references, sources, *(COMPARED_METRICS["chrf"].score(rows) for rows in counts["chrf"])
-    )
+    gained, lost = _changed_sentences(a, b, references, sources, *(score_sums("chrf", rows) for rows in counts["chrf"]))
     groups = {
-        "length": length_groups(references, sources),
-        "rare_words": rare_word_groups(references, training, lowercase),
+        "length": _length_groups(references, sources),
+        "rare_words": _rare_word_groups(references, training, lowercase),
     }
     return Comparison(
         *names,
@@ -111,20 +157,20 @@ def compare_translations(
         identical=sum(text_a == text_b for text_a, text_b in zip(a, b, strict=True)),
         samples=samples,
         seed=seed,
-        scores={name: compare_metric(name, *counts[name], samples, seed, lowercase) for name in COMPARED_METRICS},
-        groupings={name: Grouping(title, score_groups(members, counts)) for name, (title, members) in groups.items()},
+        scores={name: compare_metric(name, *counts[name], samples, seed, lowercase) for name in METRICS},
+        groupings={name: Grouping(title, _score_groups(members, counts)) for name, (title, members) in groups.items()},
         gained=gained[:show],
         lost=lost[:show],
     )
 
 
-def length_groups(references: Sequence[str], sources: Sequence[str] | None) -> tuple[str, Groups]:
+def _length_groups(references: Sequence[str], sources: Sequence[str] | None) -> tuple[str, Groups]:
     """Group by the length of the sources if they are given, otherwise by that of the references; with a title."""
     side, texts = ("reference", references) if sources is None else ("source", sources)
     return f"length of the {side}, in words", group_by_length(texts)
 
 
-def rare_word_groups(
+def _rare_word_groups(
     references: Sequence[str], training: Iterable[str] | None, lowercase: bool = False
 ) -> tuple[str, Groups]:
     """Group by rare words, counted in the training text if it is given, otherwise in the references; with a title."""
@@ -138,7 +184,7 @@ def rare_word_groups(
     return title, group_by_rarest_word(references, training)
 
 
-def refuse_incomparable(
+def _refuse_incomparable(
     a: Sequence[str],
     b: Sequence[str],
     references: Sequence[str],
@@ -167,7 +213,7 @@ def refuse_incomparable(
         raise ValueError(f"nothing to compare: {'; '.join(problems)}")
 
 
-def changed_sentences(
+def _changed_sentences(
     a: Sequence[str],
     b: Sequence[str],
     references: Sequence[str],
@@ -188,13 +234,13 @@ def changed_sentences(
     return gained, lost
 
 
-def score_groups(groups: Groups, counts: dict[str, tuple[CountRows, CountRows]]) -> list[ScoredBucket]:
+def _score_groups(groups: Groups, counts: dict[str, tuple[CountRows, CountRows]]) -> list[ScoredBucket]:
     """Return BLEU and chrF of the sentences of each group."""
 
     def score_pair(metric: str, members: list[int]) -> tuple[float, float]:
         a, b = (
             # Counts are summed before they are scored: BLEU of a group is no mean of its sentences.
-            float(COMPARED_METRICS[metric].score(rows[members].sum(axis=0, keepdims=True))[0])
+            float(score_sums(metric, rows[members].sum(axis=0, keepdims=True))[0])
             for rows in counts[metric]
         )
         return a, b
@@ -205,71 +251,49 @@ def score_groups(groups: Groups, counts: dict[str, tuple[CountRows, CountRows]])
     ]
 
 
-FEWEST_SENTENCES = 30
-"""Sentences below which resampling is not trusted: of one sentence, every sample is the same."""
-
-SIGNIFICANCE_LEVEL = 0.05
-"""p-value below which a difference counts as significant."""
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A score and the 95 % confidence interval around it."""
-
-    score: float
-    low: float
-    high: float
+def sentence_counts(
+    metric: str, hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False
+) -> CountRows:
+    """Return the counts of every sentence; the sum of some rows is scored as those sentences together."""
+    # What sacrebleu.significance calls. Its own PairedTest has no interval of the difference and no ends of the others,
+    # takes its seed from the environment, and finds two equal translations different (p is never 1).
+    return np.array(make_metric(metric, lowercase)._extract_corpus_statistics(hypotheses, [references]), np.float64)
 
 
-@dataclass(frozen=True)
-class PairedScore:
-    """One metric of A and of B, their difference B minus A, and how certain it is."""
-
-    title: str
-    a: Interval
-    b: Interval
-    difference: Interval
-    p_value: float
-    better: str | None
-    """ "A" or "B" where the samples can tell them apart, otherwise None."""
-    verdict: str
-    signature: str
-    lower_is_better: bool
-
-
-def resample_sums(stats: CountRows, samples: int, seed: int) -> CountRows:
-    """Return the sums of `samples` test sets of equal size, drawn with replacement from the sentences of this one."""
-    generator, n = np.random.default_rng(seed), len(stats)
-    # How often each sentence was drawn: the sum of a sample is then one product with all rows.
-    weights = (np.bincount(generator.integers(n, size=n), minlength=n) for _ in range(samples))
-    return np.stack([row @ stats for row in weights])
+def score_sums(metric: str, sums: CountRows) -> CountRows:
+    """Return the score of each row of sums, in per cent."""
+    # Case and all else is in the counts.
+    score = make_metric(metric)._compute_score_from_stats
+    # Lists, as sacreBLEU takes numbers of numpy one by one, which is slow.
+    return np.array([score(row).score for row in sums.tolist()])
 
 
 def compare_metric(
     metric: str, a: CountRows, b: CountRows, samples: int, seed: int, lowercase: bool = False
 ) -> PairedScore:
     """Compare A and B by one metric, from the counts of every sentence; `lowercase` says how these were made."""
-    score, width = COMPARED_METRICS[metric].score, a.shape[1]
+    width = a.shape[1]
     sums = resample_sums(np.hstack([a, b]), samples, seed)  # one draw for both: that is what pairs them
-    drawn_a, drawn_b = score(sums[:, :width]), score(sums[:, width:])
-    [score_a], [score_b] = score(a.sum(axis=0, keepdims=True)), score(b.sum(axis=0, keepdims=True))
-    difference = confidence_interval(score_b - score_a, drawn_b - drawn_a)
+    drawn_a, drawn_b = score_sums(metric, sums[:, :width]), score_sums(metric, sums[:, width:])
+    [score_a], [score_b] = (score_sums(metric, rows.sum(axis=0, keepdims=True)) for rows in (a, b))
+    difference = _confidence_interval(score_b - score_a, drawn_b - drawn_a)
     p = p_value(difference.score, drawn_b - drawn_a)
-    better = find_winner(difference, p, len(a), COMPARED_METRICS[metric].lower_is_better)
+    better = _find_winner(difference, p, len(a), metric in ERROR_RATES)
     return PairedScore(
-        title=COMPARED_METRICS[metric].title,
-        a=confidence_interval(score_a, drawn_a),
-        b=confidence_interval(score_b, drawn_b),
+        title=METRICS[metric],
+        a=_confidence_interval(score_a, drawn_a),
+        b=_confidence_interval(score_b, drawn_b),
         difference=difference,
         p_value=p,
         better=better,
-        verdict=describe_winner(better, difference, p, samples, len(a)),
-        signature=metric_signature(metric, lowercase),
-        lower_is_better=COMPARED_METRICS[metric].lower_is_better,
+        verdict=_describe_winner(better, difference, p, samples, len(a)),
+        # The same for any texts, but it exists only after some were scored.
+        signature=corpus_scores(["a"], ["a"], [metric], lowercase)[metric]["signature"],
+        lower_is_better=metric in ERROR_RATES,
     )
 
 
-def confidence_interval(score: float, sample_scores: CountRows) -> Interval:
+def _confidence_interval(score: float, sample_scores: CountRows) -> Interval:
     """Return the score with the interval that leaves out a fortieth of the samples at each end."""
     ordered, cut = np.sort(sample_scores), len(sample_scores) // 40
     return Interval(float(score), float(ordered[cut]), float(ordered[len(sample_scores) - 1 - cut]))
@@ -284,15 +308,15 @@ def p_value(difference: float, sample_differences: CountRows) -> float:
     return (by_chance + 1) / (len(sample_differences) + 1)
 
 
-def find_winner(difference: Interval, p: float, sentences: int, lower_is_better: bool) -> str | None:
+def _find_winner(difference: Interval, p: float, sentences: int, lower_is_better: bool) -> str | None:
     """Return which is better, A or B, where p and the interval of the difference agree; otherwise None."""
     # Both are asked: this p counts one side once the samples agree on it, and alone would name a winner too often.
-    if sentences < FEWEST_SENTENCES or p >= SIGNIFICANCE_LEVEL or difference.low <= 0 <= difference.high:
+    if sentences < FEWEST_SENTENCES or p >= _SIGNIFICANCE_LEVEL or difference.low <= 0 <= difference.high:
         return None
     return "B" if (difference.score > 0) != lower_is_better else "A"
 
 
-def describe_winner(better: str | None, difference: Interval, p: float, samples: int, sentences: int) -> str:
+def _describe_winner(better: str | None, difference: Interval, p: float, samples: int, sentences: int) -> str:
     """Return the verdict in words."""
     p_text = f"p = {p:.3f}" if p >= 0.0005 else "p < 0.001"
     if better:
@@ -301,133 +325,17 @@ def describe_winner(better: str | None, difference: Interval, p: float, samples:
         return f"no difference, {p_text}"
     if sentences < FEWEST_SENTENCES:
         return f"{sentences:,} sentences are too few to tell, {p_text}"
-    if p < SIGNIFICANCE_LEVEL:
+    if p < _SIGNIFICANCE_LEVEL:
         return f"too close to call: {p_text}, but the interval of the difference has 0 in it"
     return f"no difference that {samples:,} samples can tell, {p_text}"
 
 
-CountRows = np.ndarray
-"""Array with a row for each sentence or sum of sentences, and a column for each count."""
-
-CHRF_ORDERS = 6
-"""Characters of the longest n-grams of chrF."""
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A metric computed from sums over sentences only, so that any resampled test set is scored from its sums."""
-
-    title: str
-    counts: Callable[[str, str], Sequence[float]]
-    """Function from a translation and its reference to their counts."""
-    score: Callable[[CountRows], CountRows]
-    """Function from rows of sums to the score of each row, in per cent."""
-    lower_is_better: bool = False
-
-
-def sentence_counts(
-    metric: str, hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False
-) -> CountRows:
-    """Return the counts of every sentence; `lowercase` ignores case, as in `corpus_scores`."""
-    count, normalise = COMPARED_METRICS[metric].counts, str.lower if lowercase else str
-    pairs = zip(map(normalise, hypotheses), map(normalise, references), strict=True)
-    return np.array([count(*pair) for pair in pairs], dtype=np.float64)
-
-
-def metric_signature(metric: str, lowercase: bool = False) -> str:
-    """Return how a score is computed, as a signature of sacreBLEU."""
-    # The signature does not depend on the texts, but exists only after scoring some.
-    return METRICS[metric](["a"], [["a"]], lowercase)["signature"]
-
-
-def bleu_counts(hypothesis: str, reference: str) -> list[float]:
-    """Return the lengths of both in words, then the matching and all n-grams of the hypothesis, for n from 1 to 4."""
-    score = bleu_metric().corpus_score([hypothesis], [[reference]])
-    return [score.sys_len, score.ref_len, *score.counts, *score.totals]
-
-
-def bleu_from_counts(sums: CountRows) -> CountRows:
-    """Return brevity penalty times geometric mean of the precisions (Papineni et al. 2002, 2.3)."""
-    hypothesis_words, reference_words, matches, total = sums[:, 0], sums[:, 1], sums[:, 2:6], sums[:, 6:10]
-    # sacreBLEU's "exp": the first order without a match counts as half a match, the next such as a quarter.
-    smoothed = np.where(matches == 0, 0.5 ** np.cumsum(matches == 0, axis=1), matches)
-    precision = smoothed / np.maximum(total, 1)
-    penalty = np.exp(np.minimum(0, 1 - reference_words / np.maximum(hypothesis_words, 1)))
-    # Without any match, or with a hypothesis shorter than four words, BLEU is 0.
-    defined = matches.any(axis=1) & total.all(axis=1)
-    return np.where(defined, 100 * penalty * np.exp(np.log(precision).mean(axis=1)), 0.0)
-
-
-def chrf_counts(hypothesis: str, reference: str) -> list[float]:
-    """Return the n-grams of the hypothesis, of the reference and of both, for n from 1 to 6, without spaces."""
-    sides = "".join(hypothesis.split()), "".join(reference.split())
-    counts = []
-    for n in range(1, CHRF_ORDERS + 1):
-        hypothesis_ngrams, reference_ngrams = (
-            Counter(side[i : i + n] for i in range(len(side) - n + 1)) for side in sides
-        )
-        # Orders that the reference is too short for are left out, as sacreBLEU does.
-        counts += [
-            hypothesis_ngrams.total() if reference_ngrams else 0,
-            reference_ngrams.total(),
-            (hypothesis_ngrams & reference_ngrams).total(),
-        ]
-    return counts
-
-
-def chrf_from_counts(sums: CountRows) -> CountRows:
-    """Return F2 of mean precision and mean recall, over the orders that both sides have (Popović 2015)."""
-    hypothesis_ngrams, reference_ngrams, matches = (sums[:, i::3] for i in range(3))
-    used = (hypothesis_ngrams > 0) & (reference_ngrams > 0)
-    orders = np.maximum(used.sum(axis=1), 1)
-    precision = np.where(used, matches / np.maximum(hypothesis_ngrams, 1), 0).sum(axis=1) / orders
-    recall = np.where(used, matches / np.maximum(reference_ngrams, 1), 0).sum(axis=1) / orders
-    # F2 = (1 + 2^2) P R / (2^2 P + R).
-    weighted = 4 * precision + recall
-    return 100 * 5 * precision * recall / np.where(weighted > 0, weighted, 1)
-
-
-def ter_counts(hypothesis: str, reference: str) -> list[float]:
-    """Return the edits and shifts, and the words of the reference."""
-    score = ter_metric().corpus_score([hypothesis], [[reference]])
-    return [score.num_edits, score.ref_length]
-
-
-def wer_counts(hypothesis: str, reference: str) -> list[float]:
-    """Return the edits, and the words of the reference."""
-    words = reference.split()
-    return [edit_distance(hypothesis.split(), words), len(words)]
-
-
-def error_rate_from_counts(sums: CountRows) -> CountRows:
-    """Return edits in per cent of words."""
-    edits, words = sums[:, 0], sums[:, 1]
-    # Against no words at all, any edit is 100 %, as in sacreBLEU's TER.
-    return 100 * np.where(words > 0, edits / np.maximum(words, 1), edits > 0)
-
-
-COMPARED_METRICS: dict[str, Metric] = {
-    "bleu": Metric("BLEU", bleu_counts, bleu_from_counts),
-    "chrf": Metric("chrF", chrf_counts, chrf_from_counts),
-    "ter": Metric("TER", ter_counts, error_rate_from_counts, lower_is_better=True),
-    "wer": Metric("WER", wer_counts, error_rate_from_counts, lower_is_better=True),
-}
-"""Metrics of a comparison by name."""
-
-
-BUCKET_ENDS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100, 200)
-"""Lengths in words at which a group may end."""
-
-SMALLEST_BUCKET = 0.1
-"""Smallest share of the sentences that a group of lengths has."""
-
-FREQUENCY_ENDS = (0, 9, 99)
-"""Last count of each group by occurrences in the training text, except for the last group."""
-LONE_WORD_ENDS = (0, 1, 2)
-"""Last count of each group by number of lone words, except for the last group."""
-
-Groups = dict[str, list[int]]
-"""Names of groups with the indices of their sentences; no group is empty."""
+def resample_sums(stats: CountRows, samples: int, seed: int) -> CountRows:
+    """Return the sums of `samples` test sets of equal size, drawn with replacement from the sentences of this one."""
+    generator, n = np.random.default_rng(seed), len(stats)
+    # How often each sentence was drawn: the sum of a sample is then one product with all rows.
+    weights = (np.bincount(generator.integers(n, size=n), minlength=n) for _ in range(samples))
+    return np.stack([row @ stats for row in weights])
 
 
 def group_by_length(texts: Sequence[str]) -> Groups:
@@ -437,16 +345,16 @@ def group_by_length(texts: Sequence[str]) -> Groups:
     {'1': [1], '2-3': [0], '4-5': [3, 4], '6+': [2]}
     """
     lengths = {i: len(text.split()) for i, text in enumerate(texts)}
-    return group_by_value(lengths, length_edges(list(lengths.values())), first=min(lengths.values()))
+    return _group_by_value(lengths, _length_edges(list(lengths.values())), first=min(lengths.values()))
 
 
-def length_edges(lengths: Sequence[int]) -> list[int]:
-    """Return where groups end: the first of `BUCKET_ENDS` that leave neither a group nor the remainder too small."""
+def _length_edges(lengths: Sequence[int]) -> list[int]:
+    """Return where groups end: the first of `_BUCKET_ENDS` that leave neither a group nor the remainder too small."""
     edges: list[int] = []
-    for edge in BUCKET_ENDS:
+    for edge in _BUCKET_ENDS:
         inside = sum((edges[-1] if edges else -1) < length <= edge for length in lengths)
         beyond = sum(length > edge for length in lengths)
-        if min(inside, beyond) >= max(1, SMALLEST_BUCKET * len(lengths)):
+        if min(inside, beyond) >= max(1, _SMALLEST_BUCKET * len(lengths)):
             edges.append(edge)
     return edges
 
@@ -463,7 +371,7 @@ def group_by_rarest_word(references: Sequence[str], training: Iterable[str]) -> 
     counts = Counter(word for line in training for word in plain_words(line) if word in reference_words)
     rarest = {i: min(counts[word] for word in sentence) for i, sentence in enumerate(words) if sentence}
     wordless = [i for i, sentence in enumerate(words) if not sentence]
-    return {**group_by_value(rarest, FREQUENCY_ENDS, first=0), **({"no word": wordless} if wordless else {})}
+    return {**_group_by_value(rarest, _FREQUENCY_ENDS, first=0), **({"no word": wordless} if wordless else {})}
 
 
 def group_by_lone_words(references: Sequence[str]) -> Groups:
@@ -475,10 +383,10 @@ def group_by_lone_words(references: Sequence[str]) -> Groups:
     words = [plain_words(reference) for reference in references]
     counts = Counter(word for sentence in words for word in sentence)
     lone = {i: sum(counts[word] == 1 for word in sentence) for i, sentence in enumerate(words)}
-    return group_by_value(lone, LONE_WORD_ENDS, first=0)
+    return _group_by_value(lone, _LONE_WORD_ENDS, first=0)
 
 
-def group_by_value(values: Mapping[int, int], ends: Sequence[int], first: int) -> Groups:
+def _group_by_value(values: Mapping[int, int], ends: Sequence[int], first: int) -> Groups:
     """Group indices by their value: from `first` to the first end, from there to the second, and so on."""
     begins = [first, *(end + 1 for end in ends)]
     names = [str(begin) if begin == end else f"{begin}-{end}" for begin, end in zip(begins, ends, strict=False)]
@@ -496,10 +404,10 @@ def plain_words(text: str) -> list[str]:
     ["don't", 'said', 'the', '3-year-old', 'twice']
     """
     # casefold and not lower: it makes the German sharp s equal to ss.
-    return [word for word in map(strip_symbols, text.casefold().split()) if word]
+    return [word for word in map(_strip_symbols, text.casefold().split()) if word]
 
 
-def strip_symbols(word: str) -> str:
+def _strip_symbols(word: str) -> str:
     """Remove the punctuation and the symbols around a word."""
     # Unicode's categories P (punctuation) and S (symbols).
     kept_indices = [i for i, character in enumerate(word) if unicodedata.category(character)[0] not in "PS"]
