@@ -75,7 +75,7 @@ def tensor_row(trace: "Trace", row: TensorRow, size: dict[str, int], op: dict[st
     entry = {
         "name": row.name,
         "dims": list(dims),
-        "shape": tensor_shape(row, trace.config, size),
+        "shape": tensor_shape(row, size),
         "means": row.means,
         "of": row.of,
         "op": op,
