@@ -221,7 +221,7 @@ def head_objects(report: HeadReport) -> Iterator[dict[str, Any]]:
 def badges_for_page(report: HeadReport, bundle: "Bundle") -> dict[str, Any]:
     """Return roles and importance of every head as the page reads them, with the hash of their model."""
     from pellucid.inspect.roles import RULES
-    from pellucid.trace.provenance import model_facts
+    from pellucid.trace.facts import model_facts
 
     facts = model_facts(bundle)
     # The hash says which weights were measured.

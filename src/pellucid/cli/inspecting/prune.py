@@ -239,7 +239,7 @@ def write_pruned_model(
 ) -> None:
     """The model directory, whole or not at all; its manifest says what it was made from, and how."""
     from pellucid.bundle import save_bundle
-    from pellucid.trace.provenance import model_facts
+    from pellucid.trace.facts import model_facts
 
     of = model_facts(bundle)
     kept = {key: value for key, value in bundle.manifest.items() if key in ("data", "step", "imported")}
