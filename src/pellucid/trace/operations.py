@@ -1,4 +1,4 @@
-"""The operation that makes each visible tensor from others, and its formula in NumPy, sharing nothing with the model."""
+"""The operation that makes each visible tensor, and its formula in NumPy, which shares nothing with the model."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
