@@ -8,7 +8,7 @@ from pellucid.cli.inspecting.output import align_columns, as_plain_json
 
 if TYPE_CHECKING:
     from pellucid.bundle import Bundle
-    from pellucid.evaluate.bootstrap import PairedScore
+    from pellucid.evaluate.compare import PairedScore
     from pellucid.inspect.heads import HeadImportance, HeadPatterns, HeadStudy
     from pellucid.inspect.importance import Head, ScoreCurve
     from pellucid.inspect.relations import FollowedRelation

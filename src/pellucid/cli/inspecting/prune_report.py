@@ -9,7 +9,7 @@ from pellucid.cli.inspecting.output import align_columns
 
 if TYPE_CHECKING:
     from pellucid.cli.inspecting.pruning_measurer import PruningCurve, PruningPoint, Speed
-    from pellucid.evaluate.bootstrap import PairedScore
+    from pellucid.evaluate.compare import PairedScore
     from pellucid.inspect.importance import Head
     from pellucid.model import Transformer
 

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from pellucid.bundle import Bundle
-    from pellucid.evaluate.bootstrap import PairedScore
+    from pellucid.evaluate.compare import PairedScore
     from pellucid.inspect.importance import Head
     from pellucid.inspect.study_pairs import StudyPairs
     from pellucid.model import Transformer
@@ -127,8 +127,7 @@ class PruningMeasurer:
 
     def scores(self, after: "Transformer", samples: int, seed: int) -> "list[PairedScore]":
         """BLEU and chrF of the whole model (A) and of another (B), with paired bootstrap."""
-        from pellucid.evaluate.bootstrap import compare_metric
-        from pellucid.evaluate.statistics import sentence_counts
+        from pellucid.evaluate.compare import compare_metric, sentence_counts
 
         before, written = self.translations(self.bundle.model), self.translations(after)
         found = []
