@@ -13,7 +13,7 @@ from torch import Tensor
 from pellucid.data.tokenizer import BOS, EOS, PAD, Tokenizer
 from pellucid.model import ModelConfig
 from pellucid.trace.edits import attention_names
-from pellucid.trace.provenance import make_side
+from pellucid.trace.facts import make_side
 
 NUMBERS_PER_BATCH = 2**25
 """Most numbers in all the patterns of a batch, or in its logits: 128 MB of either."""

@@ -8,7 +8,7 @@ from pellucid.cli.inspecting.output import align_columns, as_plain_json
 
 if TYPE_CHECKING:
     from pellucid.bundle import Bundle
-    from pellucid.evaluate.bootstrap import PairedScore
+    from pellucid.evaluate.compare import PairedScore
     from pellucid.inspect.heads import HeadImportance, HeadPatterns, HeadStudy
     from pellucid.inspect.importance import Head, ScoreCurve
     from pellucid.inspect.relations import FollowedRelation
@@ -219,7 +219,7 @@ def head_objects(report: HeadReport) -> Iterator[dict[str, Any]]:
 def badges_for_page(report: HeadReport, bundle: "Bundle") -> dict[str, Any]:
     """Return roles and importance of every head as the page reads them, with the hash of their model."""
     from pellucid.inspect.roles import RULES
-    from pellucid.trace.provenance import model_facts
+    from pellucid.trace.facts import model_facts
 
     facts = model_facts(bundle)
     # The hash says which weights were measured.
