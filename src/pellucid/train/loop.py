@@ -128,7 +128,8 @@ def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence
 def run_updates(setup: RunSetup, state: TrainState) -> Outcome:
     """Update the weights until the run is over or a signal asks to stop, then save everything."""
     out, output, workers = setup.out, setup.output, setup.workers
-    log = RunLog(out / "log.jsonl" if workers.is_first else None, state.counts, output)
+    path, on_cpu = out / "log.jsonl" if workers.is_first else None, workers.device.type == "cpu"
+    log = RunLog(path, state.counts, output, on_cpu)
     signals = ("", "SIGINT", "SIGTERM")
     if note := explain_float32(setup.run.train.precision, workers.device):
         output.say(note)
@@ -376,15 +377,12 @@ def save_checkpoint(setup: RunSetup, state: TrainState, planned: bool = True) ->
         return
     with explain_failed_write(checkpoint, size=12 * state.parameters):  # weights and Adam's two means
         if not checkpoint.exists():
-            manifest = {"data": setup.fingerprint, "step": counts.step, "score": counts.dev_score, "good": is_good}
+            manifest = {"data": setup.fingerprint, "step": counts.step, "good": is_good}
             manifest |= {"start": setup.initial_model} if setup.initial_model else {}
             save_state(state, setup.tokenizer, checkpoint, **manifest)
         prune_checkpoints(setup.out, keep=set(checkpoints_to_average(setup)))
 
 
 def checkpoints_to_average(setup: RunSetup) -> list[Path]:
-    """Return the checkpoints to average: the newest good ones, or those with the best dev scores."""
-    checkpoints = [path for path in list_checkpoints(setup.out) if is_good_checkpoint(path)]
-    if setup.run.train.average == "best":
-        checkpoints.sort(key=lambda path: read_manifest(path).get("score") or float("-inf"))
-    return checkpoints[-setup.run.train.keep :]
+    """Return the checkpoints to average: the newest good ones."""
+    return [path for path in list_checkpoints(setup.out) if is_good_checkpoint(path)][-setup.run.train.keep :]
