@@ -20,7 +20,7 @@ comma := ,
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo page serve screenshots docs articles mutants test check fix coverage reproduce bench-cuda bench-recurrent bench-train bench-translate campaign-batches campaign-garbage campaign-kill campaign-resume campaign-serve clean
+.PHONY: help demo page serve screenshots docs articles mutants test check fix coverage reproduce bench-busy bench-cuda bench-recurrent bench-train bench-translate campaign-batches campaign-garbage campaign-kill campaign-resume campaign-serve clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ bench-translate: .venv/.installed-dev ## time translation beside its peers (a qu
 
 bench-train: .venv/.installed-dev ## time training beside its peers (a quarter of an hour on a quiet machine; needs PELLUCID_DATA)
 	@$(BIN)/python -m benchmarks.train $(ARGS)
+
+bench-busy: .venv/.installed-dev ## time training and translation beside programs that take all the processor (20 minutes on an otherwise quiet machine; needs runs/demo)
+	@$(BIN)/python -m benchmarks.busy $(ARGS)
 
 bench-cuda: .venv/.installed-dev ## time training on a CUDA device beside torch.nn.Transformer (under eight minutes; needs no data)
 	@$(BIN)/python -m benchmarks.train_cuda $(ARGS)

@@ -25,10 +25,9 @@ from benchmarks.quality import HOUSE, machine
 from benchmarks.translate_setup import make_environment
 from pellucid.data.batching import EncodedPairs
 from pellucid.model import PRESETS, ModelConfig
-from pellucid.train.config import RunConfig, read_run
+from pellucid.train.config import read_run
 from pellucid.train.costs import training_flops
 from pellucid.train.data import read_data
-from pellucid.train.pairs import TrainingData, encode_with_note
 
 RECIPE, VOCABULARY, BATCH = HOUSE / "recipes/multi30k-en-de.toml", 8000, 4096
 PACKAGES = {
@@ -109,12 +108,10 @@ def main() -> None:
 
 def prepare_data(folder: Path) -> tuple[dict[str, Any], tuple[float, float]]:
     """Write Multi30k as ids to files that every row reads; return the task, and the mean lengths of the two sides."""
-    run, data = read_multi30k()
+    data = read_data(read_run(RECIPE, [f"tokenizer.vocabulary={VOCABULARY}"]))
     write_pairs(folder / "pairs.npz", data.encoded)
-    write_pairs(folder / "dev.npz", encode_with_note(data.dev, data.tokenizer, run)[0])
     task = {
         "pairs": str(folder / "pairs.npz"),
-        "dev": str(folder / "dev.npz"),
         "scratch": str(folder / "scratch"),
         "vocabulary": data.tokenizer.target_vocabulary,
         "batch_tokens": BATCH,
@@ -122,12 +119,6 @@ def prepare_data(folder: Path) -> tuple[dict[str, Any], tuple[float, float]]:
     }
     sides = data.encoded.sources, data.encoded.targets
     return task, (float(sides[0].lengths.mean()), float(sides[1].lengths.mean()))
-
-
-def read_multi30k() -> tuple[RunConfig, TrainingData]:
-    """Read the recipe with the vocabulary of these benchmarks, and its pairs."""
-    run = read_run(RECIPE, [f"tokenizer.vocabulary={VOCABULARY}"])
-    return run, read_data(run)
 
 
 def write_pairs(path: Path, encoded: EncodedPairs) -> None:
@@ -192,7 +183,7 @@ def make_page(
         f"{' and '.join(f'{peak / 1e9:,.0f} ({kind})' for kind, peak in peaks.items())} GFLOP/s here. *first*:",
         "from the start of the process to the end of the first update, the pairs cut into pieces before.",
         "",
-        "That the fast ways learn as much in an update: [train-curves.md](train-curves.md). What each of them gives:",
+        "The fast ways learn as much in an update: [train-curves.md](train-curves.md). How much each of them gives:",
         "[train-levers.md](train-levers.md).",
         "",
     ]

@@ -1,15 +1,12 @@
 """Benchmarks of training: the compared programs do the same work, and the pages say what was measured."""
 
-import math
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from benchmarks import train, train_curves, train_levers, train_peers, train_row
-from benchmarks.train_curves_row import Curve, begin_with
+from benchmarks import train, train_row
 from pellucid.data.batching import EncodedPairs, PackedSentences
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.dropout import Dropout
@@ -22,7 +19,7 @@ def make_sentences(number: int, vocabulary: int, seed: int) -> PackedSentences:
     random = np.random.default_rng(seed)
     starts = np.concatenate([[0], random.integers(2, 12, number).cumsum()])
     ids = random.integers(4, vocabulary, starts[-1])
-    ids[starts[1:] - 1] = train_peers.END
+    ids[starts[1:] - 1] = train_row.END
     return PackedSentences(ids, starts)
 
 
@@ -30,37 +27,55 @@ def make_pairs(number: int, vocabulary: int) -> EncodedPairs:
     return EncodedPairs(make_sentences(number, vocabulary, 1), make_sentences(number, vocabulary, 2))
 
 
+ENCODER = {
+    "self.qkv": "self_attn.in_proj",
+    "self.output": "self_attn.out_proj",
+    "self_residual.norm": "norm1",
+    "ffn.inner": "linear1",
+    "ffn.outer": "linear2",
+    "ffn_residual.norm": "norm2",
+}
+CROSS = {"cross.qkv": "multihead_attn.in_proj", "cross.output": "multihead_attn.out_proj"}
+DECODER = ENCODER | CROSS | {"cross_residual.norm": "norm2", "ffn_residual.norm": "norm3"}
+
+
+def rename_weights(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Our weights by the names that torch's own network has for them."""
+    renamed = {"table.weight": weights["output_embedding.weight"]}
+    for name, weight in weights.items():
+        stack, _, rest = name.partition(".")
+        module, _, kind = rest.rpartition(".")
+        layer, _, part = module.partition(".")
+        if name.startswith(("encoder_norm.", "decoder_norm.")):
+            renamed[f"inner.{stack.removesuffix('_norm')}.norm.{kind}"] = weight
+        elif stack in ("encoder", "decoder"):
+            theirs = (ENCODER if stack == "encoder" else DECODER)[part]
+            renamed[f"inner.{stack}.layers.{layer}.{theirs}{'_' if theirs.endswith('in_proj') else '.'}{kind}"] = weight
+    return renamed
+
+
 @pytest.fixture
 def task(tmp_path) -> dict:
-    """Task of a row of the benchmark: thirty-one pairs to train on and to measure with."""
+    """Task of a row of the benchmark: thirty-one pairs to train on."""
     train.write_pairs(tmp_path / "pairs.npz", make_pairs(31, VOCABULARY))
     path = str(tmp_path / "pairs.npz")
-    numbers = {
-        "vocabulary": VOCABULARY,
-        "batch_tokens": 64,
-        "seed": 1,
-        "every": 2,
-        "updates": 4,
-        "peak": 0.01,
-        "warmup": 2,
-    }
-    return numbers | {"peer": "any", "pairs": path, "dev": path, "start": "", "size": SIZE, "precision": "float32"}
+    return {"vocabulary": VOCABULARY, "batch_tokens": 64, "seed": 1, "pairs": path}
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 def test_torchs_own_network_begins_as_the_same_model():
     torch.manual_seed(1)
     ours = Transformer(ModelConfig(VOCABULARY, VOCABULARY, **SIZE)).eval()
-    theirs = train_peers.Plain(VOCABULARY, SIZE).eval()
+    theirs = train_row.Plain(VOCABULARY, SIZE).eval()
     for parameter in ours.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
-    begin_with(theirs, ours.state_dict())
+    theirs.load_state_dict(rename_weights(ours.state_dict()) | {"positions": theirs.positions})
     source, target = (
-        torch.from_numpy(train_peers.pad([side[i] for i in range(5)]))
+        torch.from_numpy(train_row.pad([side[i] for i in range(5)]))
         for side in (make_sentences(5, VOCABULARY, 3), make_sentences(5, VOCABULARY, 4))
     )
-    target_in = train_peers.shift_right(target)
-    is_token = target != train_peers.PADDING
+    target_in = train_row.shift_right(target)
+    is_token = target != train_row.PADDING
     torch.testing.assert_close(
         theirs(source, target_in)[is_token], ours(source, target_in)[is_token], rtol=0, atol=1e-4
     )
@@ -68,37 +83,19 @@ def test_torchs_own_network_begins_as_the_same_model():
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 def test_torchs_own_network_has_dropout_where_ours_has_it():
-    theirs = train_peers.Plain(VOCABULARY, SIZE).modules()
+    theirs = train_row.Plain(VOCABULARY, SIZE).modules()
     their_dropouts = [module for module in theirs if isinstance(module, torch.nn.Dropout) and module.p > 0]
     ours = Transformer(ModelConfig(VOCABULARY, VOCABULARY, **SIZE, dropout=0.1))
     our_dropouts = [module for module in ours.modules() if isinstance(module, Dropout) and module.rate > 0]
     assert len(their_dropouts) == len(our_dropouts) == 1 + 2 * SIZE["encoder_layers"] + 3 * SIZE["decoder_layers"]
 
 
-@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
-@pytest.mark.parametrize("peer", ["pellucid", "nn_transformer"])
-def test_a_curve_is_of_held_out_pairs_before_and_between_updates(task, peer):
-    torch.manual_seed(1)
-    curve = Curve(task)
-    train_row.ROWS[peer](task, curve)
-    assert (curve.updates, len(curve.losses)) == (4, 3)
-    assert curve.losses[2] < curve.losses[0]
-
-
-def test_the_loss_of_a_curve_is_the_cross_entropy_of_a_piece(task):
-    curve = Curve(task)
-    model = torch.nn.Identity()
-    curve.takes(model, lambda source, target_in: torch.zeros(*target_in.shape, VOCABULARY))
-    assert curve.losses == [pytest.approx(math.log(VOCABULARY))]
-    assert [curve.rate(n) for n in (0, 1, 7)] == [0.005, 0.01, pytest.approx(0.005)]
-
-
 def test_every_pair_is_in_one_batch_of_an_epoch_and_none_is_too_large(task):
-    sources, targets = train_peers.read_pairs(task)
+    sources, targets = train_row.read_pairs(task)
     pairs, pieces = 0, 0
-    for source, target in train_peers.make_batches(task):
+    for source, target in train_row.make_batches(task):
         assert target.numel() <= task["batch_tokens"]
-        pairs, pieces = pairs + len(source), pieces + int((target != train_peers.PADDING).sum())
+        pairs, pieces = pairs + len(source), pieces + int((target != train_row.PADDING).sum())
         if pairs >= len(sources):
             break
     assert (pairs, pieces) == (31, sum(map(len, targets)))
@@ -125,37 +122,3 @@ def test_ratios_are_to_the_fastest_peer_of_each_round_and_a_failure_is_named():
     assert "| Pellucid | bfloat16 | 120 (80-160) | 4.00 | 2.00 | 15% | 3.0 | 2.00 |" in lines
     assert any(line.startswith(f"| {failing.name} | bfloat16 | failed |") for line in lines)
     assert lines[-1].endswith("`RuntimeError: no kernel`")
-
-
-def test_the_page_of_curves_compares_seed_by_seed():
-    *ours, peer, _ = train_curves.RUNS
-    ends = {peer: (4.0, 5.0), ours[0]: (4.25, 4.5), ours[1]: (4.0, 5.0)}
-    curves = {(name, seed): {"losses": [9.0, end[seed - 1]]} for name, end in ends.items() for seed in (1, 2)}
-    assert train_curves.apart(curves) == [
-        f"After the last update, {ours[0]} is -0.125 from {peer}.",
-        f"After the last update, {ours[1]} is +0.000 from {peer}.",
-    ]
-
-
-def test_a_lever_changes_what_an_update_costs_and_not_what_it_does():
-    batch = None
-    losses = []
-    exact_levers = [
-        lever
-        for lever in train_levers.LEVERS
-        if not any(word in lever.name for word in ("bfloat16", "alike", "like", "masks"))
-    ]
-    assert len(exact_levers) == 5
-    for lever in (None, *exact_levers):
-        training = train_levers.Training("tiny", make_pairs(31, 100), dropout=0.0)
-        batch = batch or next(training.alike)
-        with ExitStack() as stack:
-            stack.enter_context(train_levers.float32(training))
-            if lever:
-                stack.enter_context(lever.without(training))
-            training.step(batch)
-            result = train_levers.update.update_weights(
-                training.model, training.optimizer, [batch], 1e-4, training.c, "float32"
-            )
-        losses.append(result.loss)
-    assert losses == [pytest.approx(losses[0], rel=1e-5)] * 6

@@ -108,8 +108,8 @@ def test_int8_that_passes_is_written_with_its_numbers(call, constant_model, tmp_
 
 
 def test_the_conversion_that_is_measured_is_the_one_that_is_written(call, model, tmp_path, monkeypatch):
-    monkeypatch.setattr("pellucid.evaluate.quality_gate.LARGEST_DROP", 100.0)
-    monkeypatch.setattr("pellucid.evaluate.quality_gate.repetition_rate", lambda texts: 0.0)
+    monkeypatch.setattr("pellucid.evaluate.scores.LARGEST_DROP", 100.0)
+    monkeypatch.setattr("pellucid.evaluate.scores.repetition_rate", lambda texts: 0.0)
     measured = []
 
     def translate_and_keep(*arguments, **options):

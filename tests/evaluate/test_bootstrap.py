@@ -7,8 +7,8 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest
 
-from pellucid.evaluate.bootstrap import FEWEST_SENTENCES, PairedScore, compare_metric, resample_sums
-from pellucid.evaluate.statistics import COMPARED_METRICS, sentence_counts
+from pellucid.evaluate.compare import FEWEST_SENTENCES, PairedScore, compare_metric, resample_sums, sentence_counts
+from pellucid.evaluate.scores import METRICS
 from tests.evaluate.sentences import make_references, mistranslate
 
 LINES = make_references(83, seed=1)
@@ -36,13 +36,13 @@ def test_scores_intervals_and_p_values_are_sacrebleus(monkeypatch: pytest.Monkey
         assert ours.p_value == pytest.approx(theirs[name][1].p_value)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-@pytest.mark.parametrize("metric", COMPARED_METRICS)
+@pytest.mark.parametrize("metric", METRICS)
 def test_the_better_system_is_named(metric: str):
     assert (compare_outputs(metric, BAD, GOOD).better, compare_outputs(metric, GOOD, BAD).better) == ("B", "A")
     assert compare_outputs(metric, GOOD, BAD).verdict == "A is better, p = 0.010"  # 1 of 97 + 1
 
 
-@pytest.mark.parametrize("metric", COMPARED_METRICS)
+@pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("outputs", [BAD, LIKE_GOOD])
 def test_exchanged_sides_change_signs_and_nothing_else(metric: str, outputs: list[str]):
     score, exchanged = compare_outputs(metric, outputs, GOOD), compare_outputs(metric, GOOD, outputs)
@@ -56,7 +56,7 @@ def test_exchanged_sides_change_signs_and_nothing_else(metric: str, outputs: lis
     assert score.better == {"A": "B", "B": "A", None: None}[exchanged.better]
 
 
-@pytest.mark.parametrize("metric", COMPARED_METRICS)
+@pytest.mark.parametrize("metric", METRICS)
 def test_nothing_differs_from_itself(metric: str):
     score = compare_outputs(metric, GOOD, GOOD)
     assert (score.difference.score, score.difference.low, score.difference.high) == (0, 0, 0)
@@ -64,7 +64,7 @@ def test_nothing_differs_from_itself(metric: str):
 
 
 def test_scores_and_their_difference_lie_in_their_intervals():
-    for metric in COMPARED_METRICS:
+    for metric in METRICS:
         score = compare_outputs(metric, BAD, GOOD)
         for side in (score.a, score.b, score.difference):
             assert side.low < side.score < side.high

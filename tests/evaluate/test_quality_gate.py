@@ -3,7 +3,7 @@
 import pytest
 from sacrebleu.metrics.chrf import CHRF
 
-from pellucid.evaluate.quality_gate import GateVerdict, judge_smaller_model
+from pellucid.evaluate.scores import GateVerdict, judge_smaller_model
 
 REFERENCES = ["La bola es azul.", "¿Dónde está la casa?", "El gato negro bebió la leche."]
 WORSE = ["La bola es azul.", "¿Dónde está el caso?", "El gato negro bebe leche."]

@@ -14,12 +14,12 @@ from pellucid.bundle import Bundle
 from pellucid.decode.translate import Translator
 from pellucid.model import Transformer, attention
 from pellucid.trace import Chain, Edit, Record
+from pellucid.trace import checks as checks_runs
+from pellucid.trace import number_checks as checks_numbers
+from pellucid.trace.attribution import AccountPart, LogitAccount, LogitQuestion, account_for_logits
 from pellucid.trace.capture import decoding_steps
-from pellucid.trace.causes.logit_accounts import AccountPart, LogitAccount, LogitQuestion, account_for_logits
-from pellucid.trace.checks import number_checks as checks_numbers
-from pellucid.trace.checks import rerun_checks as checks_runs
-from pellucid.trace.checks.all_checks import check_captured_run, check_trace, make_captured_run
-from pellucid.trace.checks.captured_run import CapturedRun, Check
+from pellucid.trace.checks import check_captured_run, check_trace, make_captured_run
+from pellucid.trace.number_checks import CapturedRun, Check
 from pellucid.trace.trace import Trace
 from pellucid.trace.tracing import trace_sentence
 from tests.decode.models import random_model, small_tokenizer

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pellucid.trace import Edit, Record
-from pellucid.trace.causes.logit_accounts import (
+from pellucid.trace.attribution import (
     LogitAccount,
     LogitQuestion,
     OtherPiece,

@@ -16,7 +16,7 @@ from pellucid.decode.translate import Translator
 from pellucid.model.glossary import glossary
 from pellucid.trace import Record
 from pellucid.trace import capture as capture_module
-from pellucid.trace.provenance import make_side
+from pellucid.trace.facts import make_side
 from pellucid.trace.tracing import trace_sentence
 from tests.model.models import every_option
 from tests.trace.traced import SENTENCES, ball, make_model, small_traced, tree_of_ball

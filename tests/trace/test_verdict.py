@@ -17,9 +17,10 @@ from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import BOS, EOS, UNK, Tokenizer
 from pellucid.decode.translate import Translator
 from pellucid.model import ModelConfig, Transformer
-from pellucid.trace.causes.case import ErasureEffects, TranslationCase
-from pellucid.trace.causes.erasure import erase_prefix, erase_source
-from pellucid.trace.causes.findings import (
+from pellucid.trace.attribution import erase_prefix, erase_source
+from pellucid.trace.diagnosis import (
+    ErasureEffects,
+    TranslationCase,
     compare_with_reference,
     find_hallucination,
     find_odd_pieces,

@@ -60,12 +60,12 @@ def run(
 
     search = {"beam": beam, "batch": batch, "length_penalty": length_penalty, "scores": False}
     SearchConfig(**search)  # refuses impossible numbers before a file or a model is read
-    check_files((a, b), source, reference, train_target, html)
+    _check_files((a, b), source, reference, train_target, html)
     # Everything that is a file is read first: a wrong line count shows before a model spends minutes translating.
-    texts = read_equal_files([path for path in (source, reference, a, b) if path and not Path(path).is_dir()])
+    texts = _read_equal_files([path for path in (source, reference, a, b) if path and not Path(path).is_dir()])
     for side in dict.fromkeys((a, b)):  # a model that stands on both sides translates once
         if side not in texts:
-            texts[side], lowercase_model = translate_with_model(
+            texts[side], lowercase_model = _translate_with_model(
                 side, str(source), texts[str(source)], (precision, engine), search
             )
             lowercase = lowercase or lowercase_model  # case it does not write would count as wrong
@@ -76,7 +76,7 @@ def run(
             texts[reference],
             texts[source] if source else None,
             training=read_sentences(train_target) if train_target else None,
-            names=(describe_side(a, beam), describe_side(b, beam)),
+            names=(_describe_side(a, beam), _describe_side(b, beam)),
             samples=samples,
             seed=seed,
             show=show,
@@ -88,7 +88,7 @@ def run(
     write_lines([json_line(comparison.to_json())] if json else comparison_as_text(comparison))
 
 
-def check_files(
+def _check_files(
     sides: tuple[str, str], source: str | None, reference: str, train_target: str | None, html: str | None
 ) -> None:
     """Raise ValueError, before anything is read, for files that are missing or of the wrong kind."""
@@ -114,7 +114,7 @@ def check_files(
         raise ValueError("; ".join(problems))
 
 
-def read_equal_files(paths: Sequence[str]) -> dict[str, list[str]]:
+def _read_equal_files(paths: Sequence[str]) -> dict[str, list[str]]:
     """Return the lines of each file; raise ValueError if their numbers differ or there are no lines."""
     texts = {path: list(read_sentences(path)) for path in dict.fromkeys(paths)}
     numbers = {path: len(lines) for path, lines in texts.items()}
@@ -126,7 +126,7 @@ def read_equal_files(paths: Sequence[str]) -> dict[str, list[str]]:
     return texts
 
 
-def translate_with_model(
+def _translate_with_model(
     model: str, source: str, sources: list[str], precision_and_engine: tuple[str, str], search: dict[str, Any]
 ) -> tuple[list[str], bool]:
     """Return a model's translations of the sentences, and whether it writes lower case only."""
@@ -141,6 +141,6 @@ def translate_with_model(
     return texts, loaded.lowercase
 
 
-def describe_side(side: str, beam: int) -> str:
+def _describe_side(side: str, beam: int) -> str:
     """Return the name of one side for the report: a file as it is, a model with its beam."""
     return f"{side} (beam {beam})" if Path(side).is_dir() else side

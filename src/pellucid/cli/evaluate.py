@@ -14,8 +14,6 @@ EXAMPLES = """\
   pellucid evaluate runs/demo/best --source test.en.gz --reference test.es.gz --beam 1 --json
   pellucid evaluate runs/demo/best --exported demo-int8 --source test.en --reference test.es"""
 
-METRIC_TITLES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "wer": "WER"}
-
 
 def run(
     model: Annotated[str, MODEL],
@@ -47,7 +45,7 @@ def run(
     """
     from pellucid.api import load
     from pellucid.decode.config import SearchConfig
-    from pellucid.evaluate.scores import corpus_scores
+    from pellucid.evaluate.scores import METRICS, corpus_scores
 
     search = {"beam": beam, "batch": batch, "length_penalty": length_penalty, "scores": False}
     SearchConfig(**search)  # refuses impossible numbers before a file or the model is read
@@ -65,5 +63,5 @@ def run(
         write_lines([json_line(scores)])
     else:
         write_lines(
-            f"{METRIC_TITLES[name]:5}{result['score']:6.2f}  {result['signature']}" for name, result in scores.items()
+            f"{METRICS[name]:5}{result['score']:6.2f}  {result['signature']}" for name, result in scores.items()
         )

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pellucid.bundle import Bundle
-    from pellucid.evaluate.quality_gate import GateVerdict
+    from pellucid.evaluate.scores import GateVerdict
 
-GATE_BEAM = 4
-PAIRS_FOR_COSTS = 200
+_GATE_BEAM = 4
+_PAIRS_FOR_COSTS = 200
 """Sentence pairs that measure the cost of int8 in each part of a refused model."""
 
-COSTS_SHOWN = 5  # in the message that refuses a model
+_COSTS_SHOWN = 5  # in the message that refuses a model
 
 # Dev sentences and their references, line by line.
 DevPairs = tuple[list[str], list[str]]
@@ -22,7 +22,7 @@ def judge_forms(
     bundle: "Bundle", folder: Path, precision: str, vmap: Path | None, dev: DevPairs
 ) -> dict[str, "GateVerdict"]:
     """Return a verdict for each smaller form: its translations of the dev sentences beside those in float32."""
-    from pellucid.evaluate.quality_gate import judge_smaller_model
+    from pellucid.evaluate.scores import judge_smaller_model
     from pellucid.interop.ctranslate2 import convert_to_ctranslate2
 
     # Both sides run in CTranslate2, so that the precision, or the shortlist, is all that differs.
@@ -49,7 +49,7 @@ def translate_converted(bundle: "Bundle", directory: Path, lines: Sequence[str],
     sources = tokenizer.encode_source(lines)
     results = load_translator(directory, count_processors(), 1).translate_batch(
         [tokenizer.source_pieces(source) for source in sources],
-        beam_size=GATE_BEAM,
+        beam_size=_GATE_BEAM,
         max_batch_size=32,
         max_input_length=0,  # no limit: otherwise CTranslate2 cuts long sentences without a word
         # One limit for all sentences, the longest one's; in Pellucid's own search it follows each source.
@@ -67,7 +67,7 @@ def gate_table(verdicts: Mapping[str, "GateVerdict"]) -> list[str]:
     rows = [("float32", first.chrf_full, first.repetition_full)]
     rows += [(name, verdict.chrf_small, verdict.repetition_small) for name, verdict in verdicts.items()]
     return [
-        f"{first.sentences:,} dev sentences, beam {GATE_BEAM}:",
+        f"{first.sentences:,} dev sentences, beam {_GATE_BEAM}:",
         *(f"  {name:20} chrF {chrf:6.2f}, {loops:.2%} run in a loop" for name, chrf, loops in rows),
     ]
 
@@ -79,7 +79,7 @@ def refuse_failed_forms(bundle: "Bundle", precision: str, verdicts: Mapping[str,
         return
     reasons = [f"{name}: {' and '.join(verdict.reasons)}" for name, verdict in refused.items()]
     if precision == "int8" and precision in refused:  # not if only the shortlist failed
-        costliest = ", ".join(f"{name} {cost:+.3f}" for name, cost in rank_costs(bundle, dev)[:COSTS_SHOWN])
+        costliest = ", ".join(f"{name} {cost:+.3f}" for name, cost in _rank_costs(bundle, dev)[:_COSTS_SHOWN])
         reasons.append(
             f"the parts that cost most, in log-probability per piece when only this part is int8: {costliest}"
         )
@@ -87,13 +87,13 @@ def refuse_failed_forms(bundle: "Bundle", precision: str, verdicts: Mapping[str,
     raise ValueError(f"refused; {'; '.join(reasons)}; {advice}, or use --no-gate to export it all the same")
 
 
-def rank_costs(bundle: "Bundle", dev: DevPairs) -> list[tuple[str, float]]:
+def _rank_costs(bundle: "Bundle", dev: DevPairs) -> list[tuple[str, float]]:
     """Return each part of the model with the log-probability per reference piece that int8 there costs."""
     from pellucid.decode.translate import Translator
     from pellucid.interop.int8 import rank_int8_losses
 
     # Each part needs a pass over all pairs, so a sample spread over the dev set has to do.
-    step = -(-len(dev[0]) // PAIRS_FOR_COSTS)
+    step = -(-len(dev[0]) // _PAIRS_FOR_COSTS)
     sources, targets = dev[0][::step], dev[1][::step]
     translator = Translator(bundle.model, bundle.tokenizer)
 

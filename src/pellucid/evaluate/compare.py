@@ -1,14 +1,63 @@
 """Comparison of two translations of a test set: which is better, how certainly, where, and in which sentences."""
 
-from collections.abc import Iterable, Sequence
+import unicodedata
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from pellucid.evaluate.bootstrap import PairedScore, compare_metric
-from pellucid.evaluate.buckets import Groups, group_by_length, group_by_lone_words, group_by_rarest_word
-from pellucid.evaluate.statistics import COMPARED_METRICS, CountRows, sentence_counts
+from pellucid.evaluate.scores import ERROR_RATES, METRICS, corpus_scores, make_metric
+
+FEWEST_SENTENCES = 30
+"""Sentences below which resampling is not trusted: of one sentence, every sample is the same."""
+
+_SIGNIFICANCE_LEVEL = 0.05
+"""p-value below which a difference counts as significant."""
+
+_BUCKET_ENDS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100, 200)
+"""Lengths in words at which a group may end."""
+
+_SMALLEST_BUCKET = 0.1
+"""Smallest share of the sentences that a group of lengths has."""
+
+_FREQUENCY_ENDS = (0, 9, 99)
+"""Last count of each group by occurrences in the training text, except for the last group."""
+_LONE_WORD_ENDS = (0, 1, 2)
+"""Last count of each group by number of lone words, except for the last group."""
+
+Groups = dict[str, list[int]]
+"""Names of groups with the indices of their sentences; no group is empty."""
+
+CountRows = np.ndarray
+"""Array with a row for each sentence or sum of sentences, and a column for each count."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A score and the 95 % confidence interval around it."""
+
+    score: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class PairedScore:
+    """One metric of A and of B, their difference B minus A, and how certain it is."""
+
+    title: str
+    a: Interval
+    b: Interval
+    difference: Interval
+    p_value: float
+    better: str | None
+    """ "A" or "B" where the samples can tell them apart, otherwise None."""
+    verdict: str
+    signature: str
+    lower_is_better: bool
 
 
 @dataclass(frozen=True)
@@ -91,18 +140,16 @@ def compare_translations(
     in the references. `samples` test sets are drawn, and at most `show` sentences kept in each direction. Raises
     ValueError for unequal numbers of lines, for references without a word, and for numbers out of range.
     """
-    refuse_incomparable(a, b, references, sources, samples, seed, show)
+    _refuse_incomparable(a, b, references, sources, samples, seed, show)
     # Counted once: scores, groups and changed sentences are all made from sums of these rows.
     counts = {
         name: (sentence_counts(name, a, references, lowercase), sentence_counts(name, b, references, lowercase))
-        for name in COMPARED_METRICS
+        for name in METRICS
     }
-    gained, lost = changed_sentences(
-        a, b, references, sources, *(COMPARED_METRICS["chrf"].score(rows) for rows in counts["chrf"])
-    )
+    gained, lost = _changed_sentences(a, b, references, sources, *(score_sums("chrf", rows) for rows in counts["chrf"]))
     groups = {
-        "length": length_groups(references, sources),
-        "rare_words": rare_word_groups(references, training, lowercase),
+        "length": _length_groups(references, sources),
+        "rare_words": _rare_word_groups(references, training, lowercase),
     }
     return Comparison(
         *names,
@@ -110,20 +157,20 @@ def compare_translations(
         identical=sum(text_a == text_b for text_a, text_b in zip(a, b, strict=True)),
         samples=samples,
         seed=seed,
-        scores={name: compare_metric(name, *counts[name], samples, seed, lowercase) for name in COMPARED_METRICS},
-        groupings={name: Grouping(title, score_groups(members, counts)) for name, (title, members) in groups.items()},
+        scores={name: compare_metric(name, *counts[name], samples, seed, lowercase) for name in METRICS},
+        groupings={name: Grouping(title, _score_groups(members, counts)) for name, (title, members) in groups.items()},
         gained=gained[:show],
         lost=lost[:show],
     )
 
 
-def length_groups(references: Sequence[str], sources: Sequence[str] | None) -> tuple[str, Groups]:
+def _length_groups(references: Sequence[str], sources: Sequence[str] | None) -> tuple[str, Groups]:
     """Group by the length of the sources if they are given, otherwise by that of the references; with a title."""
     side, texts = ("reference", references) if sources is None else ("source", sources)
     return f"length of the {side}, in words", group_by_length(texts)
 
 
-def rare_word_groups(
+def _rare_word_groups(
     references: Sequence[str], training: Iterable[str] | None, lowercase: bool = False
 ) -> tuple[str, Groups]:
     """Group by rare words, counted in the training text if it is given, otherwise in the references; with a title."""
@@ -137,7 +184,7 @@ def rare_word_groups(
     return title, group_by_rarest_word(references, training)
 
 
-def refuse_incomparable(
+def _refuse_incomparable(
     a: Sequence[str],
     b: Sequence[str],
     references: Sequence[str],
@@ -166,7 +213,7 @@ def refuse_incomparable(
         raise ValueError(f"nothing to compare: {'; '.join(problems)}")
 
 
-def changed_sentences(
+def _changed_sentences(
     a: Sequence[str],
     b: Sequence[str],
     references: Sequence[str],
@@ -187,13 +234,13 @@ def changed_sentences(
     return gained, lost
 
 
-def score_groups(groups: Groups, counts: dict[str, tuple[CountRows, CountRows]]) -> list[ScoredBucket]:
+def _score_groups(groups: Groups, counts: dict[str, tuple[CountRows, CountRows]]) -> list[ScoredBucket]:
     """Return BLEU and chrF of the sentences of each group."""
 
     def score_pair(metric: str, members: list[int]) -> tuple[float, float]:
         a, b = (
             # Counts are summed before they are scored: BLEU of a group is no mean of its sentences.
-            float(COMPARED_METRICS[metric].score(rows[members].sum(axis=0, keepdims=True))[0])
+            float(score_sums(metric, rows[members].sum(axis=0, keepdims=True))[0])
             for rows in counts[metric]
         )
         return a, b
@@ -202,3 +249,166 @@ def score_groups(groups: Groups, counts: dict[str, tuple[CountRows, CountRows]])
         ScoredBucket(name, len(members), bleu=score_pair("bleu", members), chrf=score_pair("chrf", members))
         for name, members in groups.items()
     ]
+
+
+def sentence_counts(
+    metric: str, hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False
+) -> CountRows:
+    """Return the counts of every sentence; the sum of some rows is scored as those sentences together."""
+    # What sacrebleu.significance calls. Its own PairedTest has no interval of the difference and no ends of the others,
+    # takes its seed from the environment, and finds two equal translations different (p is never 1).
+    return np.array(make_metric(metric, lowercase)._extract_corpus_statistics(hypotheses, [references]), np.float64)
+
+
+def score_sums(metric: str, sums: CountRows) -> CountRows:
+    """Return the score of each row of sums, in per cent."""
+    # Case and all else is in the counts.
+    score = make_metric(metric)._compute_score_from_stats
+    # Lists, as sacreBLEU takes numbers of numpy one by one, which is slow.
+    return np.array([score(row).score for row in sums.tolist()])
+
+
+def compare_metric(
+    metric: str, a: CountRows, b: CountRows, samples: int, seed: int, lowercase: bool = False
+) -> PairedScore:
+    """Compare A and B by one metric, from the counts of every sentence; `lowercase` says how these were made."""
+    width = a.shape[1]
+    sums = resample_sums(np.hstack([a, b]), samples, seed)  # one draw for both: that is what pairs them
+    drawn_a, drawn_b = score_sums(metric, sums[:, :width]), score_sums(metric, sums[:, width:])
+    [score_a], [score_b] = (score_sums(metric, rows.sum(axis=0, keepdims=True)) for rows in (a, b))
+    difference = _confidence_interval(score_b - score_a, drawn_b - drawn_a)
+    p = p_value(difference.score, drawn_b - drawn_a)
+    better = _find_winner(difference, p, len(a), metric in ERROR_RATES)
+    return PairedScore(
+        title=METRICS[metric],
+        a=_confidence_interval(score_a, drawn_a),
+        b=_confidence_interval(score_b, drawn_b),
+        difference=difference,
+        p_value=p,
+        better=better,
+        verdict=_describe_winner(better, difference, p, samples, len(a)),
+        # The same for any texts, but it exists only after some were scored.
+        signature=corpus_scores(["a"], ["a"], [metric], lowercase)[metric]["signature"],
+        lower_is_better=metric in ERROR_RATES,
+    )
+
+
+def _confidence_interval(score: float, sample_scores: CountRows) -> Interval:
+    """Return the score with the interval that leaves out a fortieth of the samples at each end."""
+    ordered, cut = np.sort(sample_scores), len(sample_scores) // 40
+    return Interval(float(score), float(ordered[cut]), float(ordered[len(sample_scores) - 1 - cut]))
+
+
+def p_value(difference: float, sample_differences: CountRows) -> float:
+    """Return how often samples differ by chance, once their mean is moved to 0, as much as the test set does."""
+    sizes = np.abs(sample_differences)
+    # sacreBLEU's paired bootstrap has > here; with >=, ties count as chance, and A against itself has p = 1.
+    by_chance = int(np.count_nonzero(sizes - sizes.mean() >= abs(difference)))
+    # The test set itself counts as one of the samples, so that p is never 0.
+    return (by_chance + 1) / (len(sample_differences) + 1)
+
+
+def _find_winner(difference: Interval, p: float, sentences: int, lower_is_better: bool) -> str | None:
+    """Return which is better, A or B, where p and the interval of the difference agree; otherwise None."""
+    # Both are asked: this p counts one side once the samples agree on it, and alone would name a winner too often.
+    if sentences < FEWEST_SENTENCES or p >= _SIGNIFICANCE_LEVEL or difference.low <= 0 <= difference.high:
+        return None
+    return "B" if (difference.score > 0) != lower_is_better else "A"
+
+
+def _describe_winner(better: str | None, difference: Interval, p: float, samples: int, sentences: int) -> str:
+    """Return the verdict in words."""
+    p_text = f"p = {p:.3f}" if p >= 0.0005 else "p < 0.001"
+    if better:
+        return f"{better} is better, {p_text}"
+    if difference.score == difference.low == difference.high == 0:
+        return f"no difference, {p_text}"
+    if sentences < FEWEST_SENTENCES:
+        return f"{sentences:,} sentences are too few to tell, {p_text}"
+    if p < _SIGNIFICANCE_LEVEL:
+        return f"too close to call: {p_text}, but the interval of the difference has 0 in it"
+    return f"no difference that {samples:,} samples can tell, {p_text}"
+
+
+def resample_sums(stats: CountRows, samples: int, seed: int) -> CountRows:
+    """Return the sums of `samples` test sets of equal size, drawn with replacement from the sentences of this one."""
+    generator, n = np.random.default_rng(seed), len(stats)
+    # How often each sentence was drawn: the sum of a sample is then one product with all rows.
+    weights = (np.bincount(generator.integers(n, size=n), minlength=n) for _ in range(samples))
+    return np.stack([row @ stats for row in weights])
+
+
+def group_by_length(texts: Sequence[str]) -> Groups:
+    """Group texts by their number of words, with a tenth of the texts or more in each group.
+
+    >>> group_by_length(["a b c", "a", "a b c d e f", "a b c d e", "a b c d"])
+    {'1': [1], '2-3': [0], '4-5': [3, 4], '6+': [2]}
+    """
+    lengths = {i: len(text.split()) for i, text in enumerate(texts)}
+    return _group_by_value(lengths, _length_edges(list(lengths.values())), first=min(lengths.values()))
+
+
+def _length_edges(lengths: Sequence[int]) -> list[int]:
+    """Return where groups end: the first of `_BUCKET_ENDS` that leave neither a group nor the remainder too small."""
+    edges: list[int] = []
+    for edge in _BUCKET_ENDS:
+        inside = sum((edges[-1] if edges else -1) < length <= edge for length in lengths)
+        beyond = sum(length > edge for length in lengths)
+        if min(inside, beyond) >= max(1, _SMALLEST_BUCKET * len(lengths)):
+            edges.append(edge)
+    return edges
+
+
+def group_by_rarest_word(references: Sequence[str], training: Iterable[str]) -> Groups:
+    """Group references by how often their rarest word occurs in the training text.
+
+    >>> group_by_rarest_word(["The cat.", "the dog", "?"], training=["the cat and the cat"])
+    {'0': [1], '1-9': [0], 'no word': [2]}
+    """
+    words = [set(plain_words(reference)) for reference in references]
+    reference_words = set().union(*words)
+    # Only words of the references: a large training text has many others.
+    counts = Counter(word for line in training for word in plain_words(line) if word in reference_words)
+    rarest = {i: min(counts[word] for word in sentence) for i, sentence in enumerate(words) if sentence}
+    wordless = [i for i, sentence in enumerate(words) if not sentence]
+    return {**_group_by_value(rarest, _FREQUENCY_ENDS, first=0), **({"no word": wordless} if wordless else {})}
+
+
+def group_by_lone_words(references: Sequence[str]) -> Groups:
+    """Group references by how many of their words occur nowhere else in the references.
+
+    >>> group_by_lone_words(["The cat.", "the dog", "a dog", "the dog"])
+    {'0': [1, 3], '1': [0, 2]}
+    """
+    words = [plain_words(reference) for reference in references]
+    counts = Counter(word for sentence in words for word in sentence)
+    lone = {i: sum(counts[word] == 1 for word in sentence) for i, sentence in enumerate(words)}
+    return _group_by_value(lone, _LONE_WORD_ENDS, first=0)
+
+
+def _group_by_value(values: Mapping[int, int], ends: Sequence[int], first: int) -> Groups:
+    """Group indices by their value: from `first` to the first end, from there to the second, and so on."""
+    begins = [first, *(end + 1 for end in ends)]
+    names = [str(begin) if begin == end else f"{begin}-{end}" for begin, end in zip(begins, ends, strict=False)]
+    groups: Groups = {name: [] for name in [*names, f"{begins[-1]}+"]}
+    order = list(groups)
+    for i, value in values.items():
+        groups[order[bisect_left(ends, value)]].append(i)
+    return {name: members for name, members in groups.items() if members}
+
+
+def plain_words(text: str) -> list[str]:
+    """Return the words of a text in lower case, without the punctuation around them.
+
+    >>> plain_words("«Don't», said the 3-year-old (twice)...")
+    ["don't", 'said', 'the', '3-year-old', 'twice']
+    """
+    # casefold and not lower: it makes the German sharp s equal to ss.
+    return [word for word in map(_strip_symbols, text.casefold().split()) if word]
+
+
+def _strip_symbols(word: str) -> str:
+    """Remove the punctuation and the symbols around a word."""
+    # Unicode's categories P (punctuation) and S (symbols).
+    kept_indices = [i for i, character in enumerate(word) if unicodedata.category(character)[0] not in "PS"]
+    return word[kept_indices[0] : kept_indices[-1] + 1] if kept_indices else ""

@@ -5,9 +5,7 @@ from difflib import SequenceMatcher
 from html import escape
 from pathlib import Path
 
-from pellucid.evaluate.bootstrap import Interval, PairedScore
-from pellucid.evaluate.compare import ChangedSentence, Comparison, Grouping, ScoredBucket
-from pellucid.evaluate.difference_svg import axis_reach, bar_svg, whisker_svg
+from pellucid.evaluate.compare import ChangedSentence, Comparison, Grouping, Interval, PairedScore, ScoredBucket
 from pellucid.evaluate.report import count_identical, describe_method, format_signed, headline
 
 MOST_WORDS = 500
@@ -16,7 +14,7 @@ MOST_WORDS = 500
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """Content security policy: the browser loads nothing, even if something slipped through the escapes."""
 
-AXIS = '<th scope="col" class="axis"><span class="a">A better</span><span class="b">B better</span></th>'
+_AXIS = '<th scope="col" class="axis"><span class="a">A better</span><span class="b">B better</span></th>'
 """Head of a column of pictures."""
 
 
@@ -24,7 +22,7 @@ def comparison_as_html(comparison: Comparison) -> str:
     """Return the whole page."""
     # Inside of the page: a file that is mailed or moved keeps its looks.
     style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
-    groups = "".join(map(grouping_html, comparison.groupings.values()))
+    groups = "".join(map(_grouping_html, comparison.groupings.values()))
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -46,23 +44,23 @@ def comparison_as_html(comparison: Comparison) -> str:
 </dl>
 <p>{count_identical(comparison)}</p>
 </header>
-{scores_html(comparison)}
+{_scores_html(comparison)}
 {groups}
-{changes_html("Where B gained most", comparison.gained)}
-{changes_html("Where B lost most", comparison.lost)}
+{_changes_html("Where B gained most", comparison.gained)}
+{_changes_html("Where B lost most", comparison.lost)}
 </main>
 </body>
 </html>
 """
 
 
-def scores_html(comparison: Comparison) -> str:
+def _scores_html(comparison: Comparison) -> str:
     """Return the table of scores, with a picture of each difference."""
     # One scale for all rows, so that their pictures can be compared.
-    edge = axis_reach(
+    edge = _axis_reach(
         end for score in comparison.scores.values() for end in (score.difference.low, score.difference.high)
     )
-    rows = "".join(score_row_html(score, edge) for score in comparison.scores.values())
+    rows = "".join(_score_row_html(score, edge) for score in comparison.scores.values())
     signatures = "".join(
         f"<li>{score.title}: <code>{score.signature}</code></li>" for score in comparison.scores.values()
     )
@@ -70,7 +68,7 @@ def scores_html(comparison: Comparison) -> str:
 <h2>Scores</h2>
 <div class="wide" role="region" aria-label="Scores" tabindex="0"><table class="scores">
 <thead><tr><th scope="col">Score</th><th scope="col">A</th><th scope="col">B</th><th scope="col">B − A</th>
-{AXIS}
+{_AXIS}
 <th scope="col" class="words">What the samples say</th></tr></thead>
 <tbody>{rows}</tbody>
 </table></div>
@@ -79,54 +77,54 @@ def scores_html(comparison: Comparison) -> str:
 </section>"""
 
 
-def score_row_html(score: PairedScore, edge: float) -> str:
+def _score_row_html(score: PairedScore, edge: float) -> str:
     """Return one row of the table of scores."""
     title = score.title + ("<small>lower is better</small>" if score.lower_is_better else "")
-    numbers = interval_cell(score.a, "") + interval_cell(score.b, "") + interval_cell(score.difference, "+")
+    numbers = _interval_cell(score.a, "") + _interval_cell(score.b, "") + _interval_cell(score.difference, "+")
     better = f' class="words {score.better.lower()}"' if score.better else ' class="words"'
     # So that no line breaks inside of p = 0.02.
     verdict = score.verdict.replace("p = ", "p&nbsp;=&nbsp;")
     return (
-        f'<tr><th scope="row">{title}</th>{numbers}<td>{whisker_svg(score, edge)}</td><td{better}>{verdict}</td></tr>'
+        f'<tr><th scope="row">{title}</th>{numbers}<td>{_whisker_svg(score, edge)}</td><td{better}>{verdict}</td></tr>'
     )
 
 
-def interval_cell(interval: Interval, sign: str) -> str:
+def _interval_cell(interval: Interval, sign: str) -> str:
     """Return a cell with a score and its interval below it."""
     low, high = format_signed(interval.low, sign), format_signed(interval.high, sign)
-    return print_minus(f"<td>{format_signed(interval.score, sign)}<small>{low} to {high}</small></td>")
+    return _print_minus(f"<td>{format_signed(interval.score, sign)}<small>{low} to {high}</small></td>")
 
 
-def grouping_html(grouping: Grouping) -> str:
+def _grouping_html(grouping: Grouping) -> str:
     """Return the table of one way to group the sentences."""
-    edge = axis_reach(bucket.chrf[1] - bucket.chrf[0] for bucket in grouping.buckets)
-    rows = "".join(bucket_row_html(bucket, edge) for bucket in grouping.buckets)
+    edge = _axis_reach(bucket.chrf[1] - bucket.chrf[0] for bucket in grouping.buckets)
+    rows = "".join(_bucket_row_html(bucket, edge) for bucket in grouping.buckets)
     heading, sides = f"By {grouping.title}", "".join(f'<th scope="col">{side}</th>' for side in ("A", "B", "B − A"))
     return f"""<section>
 <h2>{heading}</h2>
 <div class="wide" role="region" aria-label="{heading}" tabindex="0"><table>
 <thead><tr><td></td><td></td><th scope="colgroup" colspan="3">BLEU</th><th scope="colgroup" colspan="4">chrF</th></tr>
-<tr><td></td><th scope="col">sentences</th>{sides * 2}{AXIS}</tr></thead>
+<tr><td></td><th scope="col">sentences</th>{sides * 2}{_AXIS}</tr></thead>
 <tbody>{rows}</tbody>
 </table></div>
 </section>"""
 
 
-def bucket_row_html(bucket: ScoredBucket, edge: float) -> str:
+def _bucket_row_html(bucket: ScoredBucket, edge: float) -> str:
     """Return one row of a table of groups."""
     numbers = "".join(
-        print_minus(f"<td>{a:.2f}</td><td>{b:.2f}</td><td>{format_signed(b - a)}</td>")
+        _print_minus(f"<td>{a:.2f}</td><td>{b:.2f}</td><td>{format_signed(b - a)}</td>")
         for a, b in (bucket.bleu, bucket.chrf)
     )
-    picture = bar_svg(bucket.chrf[1] - bucket.chrf[0], edge)
+    picture = _bar_svg(bucket.chrf[1] - bucket.chrf[0], edge)
     return f'<tr><th scope="row">{bucket.name}</th><td>{bucket.sentences:,}</td>{numbers}<td>{picture}</td></tr>'
 
 
-def changes_html(title: str, changes: list[ChangedSentence]) -> str:
+def _changes_html(title: str, changes: list[ChangedSentence]) -> str:
     """Return a list of changed sentences, with reference and both translations; nothing if there are none."""
     if not changes:
         return ""
-    items = "".join(change_html(change) for change in changes)
+    items = "".join(_change_html(change) for change in changes)
     return f"""<section>
 <h2>{title}</h2>
 <p class="note">By chrF of the sentence. Marked: <del>words of A that B has not</del>, <ins>words of B that A has
@@ -135,16 +133,16 @@ not</ins>.</p>
 </section>"""
 
 
-def change_html(change: ChangedSentence) -> str:
+def _change_html(change: ChangedSentence) -> str:
     """Return one changed sentence as an item of the list."""
-    rows = [("source", "Source", text_or_empty(change.source))] if change.source is not None else []
+    rows = [("source", "Source", _text_or_empty(change.source))] if change.source is not None else []
     a, b = mark_differences(change.a, change.b)
-    rows += [("reference", "Reference", text_or_empty(change.reference)), ("a", "A", a), ("b", "B", b)]
+    rows += [("reference", "Reference", _text_or_empty(change.reference)), ("a", "A", a), ("b", "B", b)]
     # dir=auto: Arabic or Hebrew text is read from the right.
     definitions = "".join(
         f'<dt class="{kind}">{name}</dt><dd dir="auto">{content}</dd>' for kind, name, content in rows
     )
-    numbers = print_minus(f"{change.chrf_a:.1f} → {change.chrf_b:.1f} ({change.difference:+.1f})")
+    numbers = _print_minus(f"{change.chrf_a:.1f} → {change.chrf_b:.1f} ({change.difference:+.1f})")
     return f"<li><h3>Line {change.line:,} <span>chrF {numbers}</span></h3><dl>{definitions}</dl></li>"
 
 
@@ -156,15 +154,15 @@ def mark_differences(a: str, b: str) -> tuple[str, str]:
     """
     words_a, words_b = a.split(), b.split()
     if max(len(words_a), len(words_b)) > MOST_WORDS:
-        return text_or_empty(a), text_or_empty(b)
+        return _text_or_empty(a), _text_or_empty(b)
     # autojunk would ignore words that are frequent in long texts.
     operations = SequenceMatcher(None, words_a, words_b, autojunk=False).get_opcodes()
-    html_a = join_word_runs("del", ((words_a[i:j], operation != "equal") for operation, i, j, _, _ in operations))
-    html_b = join_word_runs("ins", ((words_b[i:j], operation != "equal") for operation, _, _, i, j in operations))
-    return html_a or text_or_empty(""), html_b or text_or_empty("")
+    html_a = _join_word_runs("del", ((words_a[i:j], operation != "equal") for operation, i, j, _, _ in operations))
+    html_b = _join_word_runs("ins", ((words_b[i:j], operation != "equal") for operation, _, _, i, j in operations))
+    return html_a or _text_or_empty(""), html_b or _text_or_empty("")
 
 
-def join_word_runs(tag: str, runs: Iterable[tuple[list[str], bool]]) -> str:
+def _join_word_runs(tag: str, runs: Iterable[tuple[list[str], bool]]) -> str:
     """Return runs of words as HTML, with the runs that differ inside of the tag."""
 
     def run_html() -> Iterator[str]:
@@ -176,11 +174,60 @@ def join_word_runs(tag: str, runs: Iterable[tuple[list[str], bool]]) -> str:
     return " ".join(run_html())
 
 
-def text_or_empty(words: str) -> str:
+def _text_or_empty(words: str) -> str:
     """Return a text as HTML, or a placeholder if it has no words."""
     return escape(words) if words.strip() else "<em>empty</em>"
 
 
-def print_minus(numbers: str) -> str:
+def _print_minus(numbers: str) -> str:
     """Return a text with hyphens replaced by minus signs."""
     return numbers.replace("-", "−")
+
+
+WIDTH, HEIGHT = 220, 26
+
+
+def _axis_reach(values: Iterable[float]) -> float:
+    """Return the value at the edge of a picture: a little more than the largest of the values."""
+    # 1.0 where all values are 0, for positions are divided by it.
+    return 1.06 * max(map(abs, values), default=0.0) or 1.0
+
+
+def _whisker_svg(score: PairedScore, edge: float) -> str:
+    """Draw a difference as a dot, with its 95 % confidence interval as a line through it."""
+    direction = -1 if score.lower_is_better else 1  # a lower TER is better, so it goes to the right
+    low, high = sorted(direction * end for end in (score.difference.low, score.difference.high))
+    middle = HEIGHT / 2
+    ends = "".join(
+        f'<line x1="{_axis_position(end, edge):.1f}" x2="{_axis_position(end, edge):.1f}" '
+        f'y1="{middle - 4}" y2="{middle + 4}"/>'
+        for end in (low, high)
+    )
+    return _frame_svg(
+        score.better,
+        f'<line x1="{_axis_position(low, edge):.1f}" x2="{_axis_position(high, edge):.1f}" '
+        f'y1="{middle}" y2="{middle}"/>{ends}'
+        f'<circle cx="{_axis_position(direction * score.difference.score, edge):.1f}" cy="{middle}" r="5"/>',
+    )
+
+
+def _bar_svg(difference: float, edge: float) -> str:
+    """Draw a difference as a bar from the middle."""
+    start, end = sorted((_axis_position(0, edge), _axis_position(difference, edge)))
+    better = "B" if difference > 0 else "A"
+    return _frame_svg(better, f'<rect x="{start:.1f}" y="7" width="{end - start:.1f}" height="{HEIGHT - 14}" rx="2"/>')
+
+
+def _axis_position(value: float, edge: float) -> float:
+    """Return the x coordinate of a value."""
+    return WIDTH / 2 * (1 + value / edge)
+
+
+def _frame_svg(better: str | None, content: str) -> str:
+    """Return an SVG of this content with its middle line."""
+    # Hidden from screen readers: its numbers are in the cells beside it.
+    return (
+        f'<svg class="{"even" if better is None else better.lower()}" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
+        f'height="{HEIGHT}" aria-hidden="true"><line class="zero" x1="{WIDTH / 2}" x2="{WIDTH / 2}" y1="0" '
+        f'y2="{HEIGHT}"/>{content}</svg>'
+    )

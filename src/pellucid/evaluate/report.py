@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from pellucid.evaluate.bootstrap import Interval, PairedScore
-from pellucid.evaluate.compare import ChangedSentence, Comparison, ScoredBucket
+from pellucid.evaluate.compare import ChangedSentence, Comparison, Interval, PairedScore, ScoredBucket
 
 
 def comparison_as_text(comparison: Comparison) -> Iterator[str]:
@@ -12,17 +11,17 @@ def comparison_as_text(comparison: Comparison) -> Iterator[str]:
     yield f"B: {comparison.b}"
     yield f"{count_identical(comparison)} {headline(comparison)}"
     yield ""
-    yield from score_lines(comparison)
+    yield from _score_lines(comparison)
     for grouping in comparison.groupings.values():
         yield ""
         yield f"By {grouping.title}:"
-        yield from bucket_lines(grouping.buckets)
+        yield from _bucket_lines(grouping.buckets)
     for title, changes in (("gained", comparison.gained), ("lost", comparison.lost)):
         if changes:
             yield ""
             yield f"Where B {title} most (chrF of the sentence):"
         for change in changes:
-            yield from changed_sentence_lines(change)
+            yield from _changed_sentence_lines(change)
 
 
 def headline(comparison: Comparison) -> str:
@@ -33,13 +32,13 @@ def headline(comparison: Comparison) -> str:
     titles: dict[str | None, list[str]] = {"A": [], "B": [], None: []}
     for score in comparison.scores.values():
         titles[score.better].append(score.title)
-    clauses = [f"{name} is better by {join_titles(titles[name])}" for name in ("A", "B") if titles[name]]
+    clauses = [f"{name} is better by {_join_titles(titles[name])}" for name in ("A", "B") if titles[name]]
     if not clauses:
         return "No score can tell A and B apart."
-    return "; ".join([*clauses, *([f"{join_titles(titles[None])} cannot tell"] if titles[None] else [])]) + "."
+    return "; ".join([*clauses, *([f"{_join_titles(titles[None])} cannot tell"] if titles[None] else [])]) + "."
 
 
-def join_titles(titles: list[str]) -> str:
+def _join_titles(titles: list[str]) -> str:
     """Join titles as in: BLEU, chrF and TER."""
     return " and ".join(filter(None, [", ".join(titles[:-1]), titles[-1]]))
 
@@ -58,16 +57,16 @@ def describe_method(comparison: Comparison) -> str:
     )
 
 
-def score_lines(comparison: Comparison) -> Iterator[str]:
+def _score_lines(comparison: Comparison) -> Iterator[str]:
     """Yield a line for each metric, then how it was computed."""
     rows = [("", "A", "B", "B - A", "")]
     rows += [
         (
             score.title,
-            format_interval(score.a),
-            format_interval(score.b),
-            format_interval(score.difference, "+"),
-            verdict_text(score),
+            _format_interval(score.a),
+            _format_interval(score.b),
+            _format_interval(score.difference, "+"),
+            _verdict_text(score),
         )
         for score in comparison.scores.values()
     ]
@@ -80,12 +79,12 @@ def score_lines(comparison: Comparison) -> Iterator[str]:
         yield f"{score.title}: {score.signature}"
 
 
-def verdict_text(score: PairedScore) -> str:
+def _verdict_text(score: PairedScore) -> str:
     """Return the verdict on a score, with a note where lower is better."""
     return score.verdict + (" (lower is better)" if score.lower_is_better else "")
 
 
-def format_interval(interval: Interval, sign: str = "") -> str:
+def _format_interval(interval: Interval, sign: str = "") -> str:
     """Return, for example, 35.20 [33.91, 36.60], or with signs +0.51 [-0.12, +1.10]."""
     return (
         f"{format_signed(interval.score, sign)} [{format_signed(interval.low, sign)}, "
@@ -103,7 +102,7 @@ def format_signed(value: float, sign: str = "+") -> str:
     return f"{round(value, 2) + 0.0:{sign}.2f}"
 
 
-def bucket_lines(buckets: list[ScoredBucket]) -> Iterator[str]:
+def _bucket_lines(buckets: list[ScoredBucket]) -> Iterator[str]:
     """Yield a line for each group."""
     # Aligned with the rows below: 9 characters for the name, 11 for the sentences, 8 for each number.
     yield f"{'':>9}  sentences    BLEU A  BLEU B   B - A    chrF A  chrF B   B - A"
@@ -112,7 +111,7 @@ def bucket_lines(buckets: list[ScoredBucket]) -> Iterator[str]:
         yield f"{bucket.name:>9}{bucket.sentences:11,}{''.join(cells)}"
 
 
-def changed_sentence_lines(change: ChangedSentence) -> Iterator[str]:
+def _changed_sentence_lines(change: ChangedSentence) -> Iterator[str]:
     """Yield the lines of a changed sentence: source, reference and both translations."""
     yield f"  line {change.line:,}: chrF {change.chrf_a:.1f} in A, {change.chrf_b:.1f} in B"
     if change.source is not None:

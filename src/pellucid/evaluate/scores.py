@@ -1,19 +1,27 @@
 """Scores of translations: BLEU, chrF and TER by sacreBLEU with their signatures, word error rate, repetition rate."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
-MetricScore = dict[str, Any]
-"""{"score": in per cent, "signature": how it was computed}."""
+METRICS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "wer": "WER"}
+"""Titles of the metrics by name; a new metric is a line here and one in `make_metric`."""
+
+ERROR_RATES = ("ter", "wer")
+"""Metrics of which a lower score is better."""
+
+LARGEST_DROP = 0.3
+"""Largest drop of chrF with which a smaller model passes the quality gate, in points of 0 to 100."""
 
 
 def corpus_scores(
     hypotheses: Sequence[str],
     references: Sequence[str] | Sequence[Sequence[str]],
-    metrics: Iterable[str] = ("bleu", "chrf", "ter", "wer"),
+    metrics: Iterable[str] = METRICS,
     lowercase: bool = False,
-) -> dict[str, MetricScore]:
-    """Return the scores of all translations together; `lowercase` ignores case.
+) -> dict[str, dict[str, Any]]:
+    """Return the scores of all translations together, each with its signature; `lowercase` ignores case.
 
     `references` has one text for each translation; or several for each, as sacreBLEU takes them: a list with the first
     reference of every translation, a list with the second, and so on.
@@ -28,7 +36,13 @@ def corpus_scores(
     if not any(reference.strip() for stream in streams for reference in stream):
         raise ValueError("nothing to score: no reference has a word")
     # A model with tokenizer.lowercase cannot know the case it would have to write: it needs `lowercase`.
-    return {name: METRICS[name](hypotheses, streams, lowercase) for name in metrics}
+    scores = {}
+    for name in metrics:
+        metric = make_metric(name, lowercase)
+        # The score first: only then does a metric know the number of references, which its signature names.
+        score = metric.corpus_score(hypotheses, streams).score
+        scores[name] = {"score": score, "signature": str(metric.get_signature())}
+    return scores
 
 
 def reference_streams(references: Any) -> list[Any]:
@@ -49,41 +63,63 @@ def refuse_unequal(number: int, name: str, streams: Sequence[Sequence[str]]) -> 
             raise ValueError(f"{number:,} {name} and {len(stream):,} references{list_note}: each needs the other")
 
 
-def bleu_score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> MetricScore:
-    """Return BLEU (Papineni et al. 2002; Post 2018): tokenizer 13a, exponential smoothing, up to 4-grams."""
-    return score_with_sacrebleu(bleu_metric(lowercase), hypotheses, references)
+def make_metric(name: str, lowercase: bool = False) -> Any:
+    """Return sacreBLEU's metric of this name with the settings used here, or our own word error rate.
 
-
-def chrf_score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> MetricScore:
-    """Return chrF (Popović 2015): F2 of character n-grams up to 6, without spaces."""
+    BLEU (Papineni et al. 2002; Post 2018) has tokenizer 13a, exponential smoothing and n-grams up to 4; chrF (Popović
+    2015) is F2 of character n-grams up to 6, without spaces; TER (Snover et al. 2006) counts edits and phrase shifts in
+    per cent of reference words.
+    """
+    from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
 
-    return score_with_sacrebleu(CHRF(lowercase=lowercase), hypotheses, references)
+    makers: dict[str, Callable[[], Any]] = {
+        # force: sacreBLEU would warn of text that looks tokenised, and score it just the same.
+        "bleu": lambda: BLEU(tokenize="13a", force=True, lowercase=lowercase),
+        "chrf": lambda: CHRF(lowercase=lowercase),
+        "ter": lambda: TER(case_sensitive=not lowercase),
+        "wer": lambda: _WordErrorRate(lowercase),
+    }
+    return makers[name]()
 
 
-def ter_score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> MetricScore:
-    """Return TER (Snover et al. 2006): edits and phrase shifts in per cent of reference words; lower is better."""
-    return score_with_sacrebleu(ter_metric(lowercase), hypotheses, references)
-
-
-def wer_score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], lowercase: bool = False) -> MetricScore:
-    """Return the word error rate: word edits in per cent of the references' words; lower is better.
+class _WordErrorRate:
+    """Word edits in per cent of the references' words, with the methods of sacreBLEU's metrics that are called here.
 
     With several references the edits are those to the nearest, and the words the mean of all, as in TER.
     """
-    case = str.lower if lowercase else str
-    edits, words = 0, 0.0
-    for hypothesis, *sentence_references in zip(hypotheses, *references, strict=True):
-        hypothesis_words, reference_words = (
-            case(hypothesis).split(),
-            [case(reference).split() for reference in sentence_references],
-        )
-        edits += min(edit_distance(hypothesis_words, candidate) for candidate in reference_words)
-        words += sum(map(len, reference_words)) / len(reference_words)
-    return {
-        "score": 100 * (edits / words),
-        "signature": f"nrefs:{len(references)}|case:{'lc' if lowercase else 'mixed'}|tok:whitespace|edits:levenshtein",
-    }
+
+    def __init__(self, lowercase: bool = False):
+        self.case, self.references = ("lc" if lowercase else "mixed"), 1
+
+    def corpus_score(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> SimpleNamespace:
+        """Return the score of all translations together."""
+        self.references = len(references)
+        counts = self._extract_corpus_statistics(hypotheses, references)
+        return self._compute_score_from_stats([sum(column) for column in zip(*counts, strict=True)])
+
+    def get_signature(self) -> str:
+        """Return how the score is computed."""
+        return f"nrefs:{self.references}|case:{self.case}|tok:whitespace|edits:levenshtein"
+
+    def _extract_corpus_statistics(
+        self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> list[list[float]]:
+        """Return the edits of each sentence, and the words of its references."""
+        case = str.lower if self.case == "lc" else str
+        counts = []
+        for hypothesis, *sentence_references in zip(hypotheses, *references, strict=True):
+            hypothesis_words = case(hypothesis).split()
+            reference_words = [case(reference).split() for reference in sentence_references]
+            edits = min(edit_distance(hypothesis_words, candidate) for candidate in reference_words)
+            counts.append([edits, sum(map(len, reference_words)) / len(reference_words)])
+        return counts
+
+    def _compute_score_from_stats(self, counts: Sequence[float]) -> SimpleNamespace:
+        edits, words = counts
+        # Against no words at all, any edit is 100 %, as in sacreBLEU's TER.
+        return SimpleNamespace(score=100 * (edits / words if words else float(edits > 0)))
 
 
 def edit_distance(left: Sequence[str], right: Sequence[str]) -> int:
@@ -107,10 +143,10 @@ def repetition_rate(texts: Sequence[str]) -> float:
     0.3333333333333333
     """
     # 0 for no texts, and not a division by zero.
-    return sum(map(runs_in_a_loop, texts)) / max(len(texts), 1)
+    return sum(map(_runs_in_a_loop, texts)) / max(len(texts), 1)
 
 
-def runs_in_a_loop(text: str, longest: int = 4, times: int = 3) -> bool:
+def _runs_in_a_loop(text: str, longest: int = 4, times: int = 3) -> bool:
     """Whether a sequence of up to `longest` words is repeated `times` times or more in a row."""
     words = text.split()
     for n in range(1, longest + 1):
@@ -123,31 +159,42 @@ def runs_in_a_loop(text: str, longest: int = 4, times: int = 3) -> bool:
     return False
 
 
-def bleu_metric(lowercase: bool = False) -> Any:
-    """Return sacreBLEU's BLEU with the settings used here."""
-    from sacrebleu.metrics.bleu import BLEU
+@dataclass(frozen=True)
+class GateVerdict:
+    """chrF and repetition rate of the whole model and of its smaller form."""
 
-    # force: sacreBLEU would warn of text that looks tokenised, and score it just the same.
-    return BLEU(tokenize="13a", force=True, lowercase=lowercase)
+    sentences: int
+    chrf_full: float
+    chrf_small: float
+    repetition_full: float
+    repetition_small: float
+
+    @property
+    def reasons(self) -> list[str]:
+        """Reasons to refuse the smaller form; none when it passes."""
+        reasons = []
+        if self.chrf_full - self.chrf_small > LARGEST_DROP:
+            drop = self.chrf_full - self.chrf_small
+            reasons.append(f"chrF falls by {drop:.2f} to {self.chrf_small:.2f}, {LARGEST_DROP} is allowed")
+        if self.repetition_small > self.repetition_full:
+            reasons.append(
+                f"translations that run in a loop rise from {self.repetition_full:.2%} to {self.repetition_small:.2%}"
+            )
+        return reasons
+
+    @property
+    def passed(self) -> bool:
+        """Whether there is no reason to refuse the smaller form."""
+        return not self.reasons
 
 
-def ter_metric(lowercase: bool = False) -> Any:
-    """Return sacreBLEU's TER with the settings used here."""
-    from sacrebleu.metrics.ter import TER
+def judge_smaller_model(
+    full: Sequence[str], small: Sequence[str], references: Sequence[str], lowercase: bool = False
+) -> GateVerdict:
+    """Compare the translations of the same sentences by the model and by its smaller form; `lowercase` ignores case.
 
-    return TER(case_sensitive=not lowercase)
-
-
-def score_with_sacrebleu(metric: Any, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> MetricScore:
-    """Return the score of one of sacreBLEU's metrics, with the signature by which it can be reproduced."""
-    score = metric.corpus_score(hypotheses, references).score
-    return {"score": score, "signature": str(metric.get_signature())}
-
-
-METRICS: dict[str, Callable[..., MetricScore]] = {
-    "bleu": bleu_score,
-    "chrf": chrf_score,
-    "ter": ter_score,
-    "wer": wer_score,
-}
-"""Metrics by name; a new one is a function and a line here."""
+    Raises ValueError for unequal numbers, and for references without a word.
+    """
+    scores = (corpus_scores(texts, references, ["chrf"], lowercase)["chrf"] for texts in (full, small))
+    chrf_full, chrf_small = (score["score"] for score in scores)
+    return GateVerdict(len(references), chrf_full, chrf_small, repetition_rate(full), repetition_rate(small))

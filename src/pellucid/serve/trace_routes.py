@@ -15,8 +15,8 @@ from pellucid.serve.page_routes import page_script
 from pellucid.serve.problems import Refusal, documented_responses
 from pellucid.serve.request_bodies import JSON, read_body, read_body_table
 from pellucid.serve.service import Service
+from pellucid.trace.facts import model_facts
 from pellucid.trace.page_api import choose_target, edits_from_json
-from pellucid.trace.provenance import model_facts
 from pellucid.trace.trace import Trace
 
 MOST_BYTES = 2**24

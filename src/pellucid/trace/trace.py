@@ -22,9 +22,9 @@ from pellucid.trace.manifest import build_manifest
 from pellucid.trace.named_array import Named
 
 if TYPE_CHECKING:
-    from pellucid.trace.causes.logit_accounts import LogitAccount
-    from pellucid.trace.causes.verdict import TranslationVerdict
-    from pellucid.trace.checks.all_checks import Check
+    from pellucid.trace.attribution import LogitAccount
+    from pellucid.trace.checks import Check
+    from pellucid.trace.diagnosis import TranslationVerdict
 
 
 class ModelQueries(Protocol):
@@ -162,19 +162,19 @@ class Trace(FactProperties, Mapping[str, Named]):
 
     def account(self, step: int, piece: int | None = None, other: int | None = None) -> "LogitAccount":
         """Account for the logit of a piece (by default the one written), or for its difference to another's."""
-        from pellucid.trace.causes.logit_accounts import account_for_logit
+        from pellucid.trace.attribution import account_for_logit
 
         return account_for_logit(self, step, piece, other)
 
     def verdict(self, reference: str | None = None) -> "TranslationVerdict":
         """Judge why the translation may be bad; each reason comes with its numbers."""
-        from pellucid.trace.causes.verdict import judge_translation
+        from pellucid.trace.diagnosis import judge_translation
 
         return judge_translation(self, reference)
 
     def answers(self) -> dict[str, Any]:
         """Answer ahead what a page may ask of this trace, for a file; questions without an answer are left out."""
-        from pellucid.trace.causes.logit_accounts import account_for_every_step
+        from pellucid.trace.attribution import account_for_every_step
 
         answers: dict[str, Any] = {}
         for name, answer in (
@@ -280,6 +280,6 @@ class Trace(FactProperties, Mapping[str, Named]):
 
     @cached_property
     def _checks(self) -> list["Check"]:
-        from pellucid.trace.checks.all_checks import check_trace
+        from pellucid.trace.checks import check_trace
 
         return check_trace(self)

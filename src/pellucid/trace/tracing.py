@@ -12,11 +12,18 @@ from pellucid.decode.config import SearchConfig
 from pellucid.decode.translate import Translator
 from pellucid.trace.capture import capture_tensors, decoding_steps, rows_to_capture
 from pellucid.trace.edits import EditSpec, Prefix, check_edits, edit_watcher, refuse_rows_beyond
-from pellucid.trace.facts import DecoderInputs, TraceFacts, TraceSide
-from pellucid.trace.observed_search import only_segment
-from pellucid.trace.provenance import make_side, model_facts, run_facts, search_settings, trace_id
+from pellucid.trace.facts import (
+    DecoderInputs,
+    TraceFacts,
+    TraceSide,
+    make_side,
+    model_facts,
+    run_facts,
+    search_settings,
+    trace_id,
+)
+from pellucid.trace.search_tree import only_segment, rescore, score_given_translation, search_translation
 from pellucid.trace.trace import ModelQueries, Trace, TraceOrigin
-from pellucid.trace.traced_translation import rescore, score_given_translation, search_translation
 
 
 def trace_sentence(

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from math import ceil
 
+from pellucid.processor import BUSY_SHARE, describe_busy_machine
 from pellucid.train.defaults import SCALES
 from pellucid.train.distributed import ALONE
 from pellucid.train.plan import LEAST_OCCURRENCES, RunPlan
@@ -11,9 +12,6 @@ from pellucid.train.units import format_bytes, format_count, format_seconds
 
 LONG_RUN_SECONDS = 24 * 3600.0
 """Seconds beyond which a run gets advice on how to shorten it."""
-
-LEAST_THREAD_SHARE = 0.6
-"""Smallest share of its threads' time that a process gets when it is alone on a machine: some is lost in waiting."""
 
 FULL_BATCH_SHARE = 0.88
 """Share of a batch that must be filled to need no advice."""
@@ -73,11 +71,9 @@ def advise_finite_loss(plan: RunPlan) -> Iterator[str]:
 
 def advise_busy_machine(plan: RunPlan) -> Iterator[str]:
     """Advise on other programs that make every time too long."""
-    if plan.trial and plan.trial.device == "cpu" and plan.trial.share < LEAST_THREAD_SHARE:
-        yield (
-            f"the updates that were tried had {plan.trial.share:.0%} of the time of {plan.trial.threads} "
-            f"thread{'s' * (plan.trial.threads != 1)}: if other programs are running, plan again when they are done"
-        )
+    trial = plan.trial
+    if trial and trial.device == "cpu" and trial.share is not None and trial.share < BUSY_SHARE:
+        yield describe_busy_machine(trial.share) + "; if they will be done soon, plan again then"
 
 
 def advise_vocabulary(plan: RunPlan) -> Iterator[str]:

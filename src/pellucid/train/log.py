@@ -2,17 +2,22 @@
 
 import json
 import sys
+import time
 from math import inf, nan
 from pathlib import Path
 from typing import Any, Protocol
 
 from pellucid.atomic import WriteFailed, explain_write_error
+from pellucid.processor import BUSY_SHARE, ProcessorShare, describe_busy_machine
 from pellucid.train.dev_set import Evaluation
 from pellucid.train.state import RunCounts, SinceReport, write_text_whole
 from pellucid.train.update import UpdateResult
 
 REPORT_EVERY = 50
 """Updates between two lines of `log.jsonl`."""
+
+SECONDS_TO_JUDGE = 3.0
+"""Seconds of training after which a run can tell whether other programs slow it down."""
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
@@ -107,10 +112,14 @@ class RunLog:
     Reports that cannot be written, as on a full disk, are kept until they can.
     """
 
-    def __init__(self, path: Path | None, counts: RunCounts, output: ProgressOutput):
-        """Open the log at `path`; without a path (a worker that is not the first) nothing is written."""
+    def __init__(self, path: Path | None, counts: RunCounts, output: ProgressOutput, on_cpu: bool = True):
+        """Open the log at `path`; without a path (a worker that is not the first) nothing is written.
+
+        A run that is `on_cpu` is told once if other programs slow it down.
+        """
         self.path, self.output, self.score, self.write_error = path, output, "", ""
         self.evaluations: dict[int, Evaluation] = {}
+        self.processor, self.started = ProcessorShare() if on_cpu else None, time.monotonic()
         if path is None:
             return
         rows = read_log(path) if path.exists() else []
@@ -145,6 +154,15 @@ class RunLog:
                 seen=seen,
             )
             counts.since_report = SinceReport()
+            self.note_busy_machine()
+
+    def note_busy_machine(self) -> None:
+        """Say once, with the first report that has some seconds behind it, when other programs slow the run down."""
+        if self.processor is None or time.monotonic() - self.started < SECONDS_TO_JUDGE:
+            return
+        share, self.processor = self.processor.measure(), None
+        if share is not None and share < BUSY_SHARE:
+            self.output.say(describe_busy_machine(share))
 
     def report_evaluation(self, counts: RunCounts, evaluation: Evaluation) -> None:
         """Report dev scores, in the file and to the user."""

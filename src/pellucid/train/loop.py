@@ -128,7 +128,8 @@ def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence
 def run_updates(setup: RunSetup, state: TrainState) -> Outcome:
     """Update the weights until the run is over or a signal asks to stop, then save everything."""
     out, output, workers = setup.out, setup.output, setup.workers
-    log = RunLog(out / "log.jsonl" if workers.is_first else None, state.counts, output)
+    path, on_cpu = out / "log.jsonl" if workers.is_first else None, workers.device.type == "cpu"
+    log = RunLog(path, state.counts, output, on_cpu)
     signals = ("", "SIGINT", "SIGTERM")
     if note := explain_float32(setup.run.train.precision, workers.device):
         output.say(note)

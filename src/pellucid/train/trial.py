@@ -10,6 +10,7 @@ import torch
 
 from pellucid.data.batching import collate
 from pellucid.model import ModelConfig, Transformer
+from pellucid.processor import ProcessorShare
 from pellucid.train.config import RunConfig
 from pellucid.train.distributed import ALONE
 from pellucid.train.epoch_batches import EpochBatches
@@ -45,8 +46,8 @@ class TrialResult:
     device: str
     """Device that the updates ran on: "cpu", or a GPU."""
     threads: int
-    share: float
-    """Share of its threads' time that this process got; other programs got the rest, or nobody used it."""
+    share: float | None
+    """Share of the time in which its threads could run that they did run (other programs had the rest), if known."""
 
 
 def try_updates(
@@ -80,13 +81,12 @@ def try_updates(
     batches_per_update = max(1, min(run.train.accumulate, int(seconds / FEWEST_UPDATES / last_seconds)))
     # Target positions of each batch, padding included.
     positions = epoch.shapes[:, 0] * epoch.shapes[:, 2]
-    seconds_per_position, spent, processor_seconds = [], 0.0, time.process_time()
+    seconds_per_position, spent, processor = [], 0.0, ProcessorShare()
     while not is_enough(len(seconds_per_position), spent, seconds, updates):
         batches = [next(upcoming) for _ in range(batches_per_update)]
         spent += (update_seconds := time_update(batches))
         # By position, for batches differ: the median is scaled to the average batch below.
         seconds_per_position.append(update_seconds / positions[batches].sum())
-    processor_seconds = time.process_time() - processor_seconds
     low, median, high = np.percentile(seconds_per_position, [25, 50, 75])
     return TrialResult(
         updates=len(seconds_per_position),
@@ -98,7 +98,7 @@ def try_updates(
         peak_memory=peak_memory(ALONE.device),
         device=str(ALONE.device),
         threads=torch.get_num_threads(),
-        share=processor_seconds / spent / torch.get_num_threads(),
+        share=processor.measure(),
     )
 
 

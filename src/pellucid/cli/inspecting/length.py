@@ -40,7 +40,7 @@ def run(
     """
     from pellucid.api import load
     from pellucid.decode.config import SearchConfig
-    from pellucid.evaluate.scores import chrf_score
+    from pellucid.evaluate.scores import make_metric
     from pellucid.inspect.lengths import bucket_by_length, join_lines
 
     SearchConfig(beam=beam)  # refuses an impossible beam before a file or the model is read
@@ -54,8 +54,9 @@ def run(
         trained = loaded.manifest.get("longest_source")
         # An entry that is missing or None says that nobody knows, as after training on from such a model.
         longest = trained if isinstance(trained, int) else None
+        chrf = make_metric("chrf", loaded.lowercase)
         buckets = bucket_by_length(
-            measured, lambda texts, references: chrf_score(texts, references, loaded.lowercase)["score"], longest
+            measured, lambda texts, references: chrf.corpus_score(texts, references).score, longest
         )
     if plot:
         from pellucid.plots.lengths import draw_by_length

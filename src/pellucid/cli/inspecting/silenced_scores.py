@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pellucid.bundle import Bundle
-    from pellucid.evaluate.bootstrap import PairedScore
-    from pellucid.evaluate.statistics import CountRows
+    from pellucid.evaluate.compare import CountRows, PairedScore
     from pellucid.inspect.importance import Head, ScoreCurve
 
 
@@ -31,8 +30,7 @@ class SilencedTranslator:
         self, heads: "Sequence[Head]", metric: str, samples: int, seed: int, advance: Callable[[], object]
     ) -> "list[PairedScore]":
         """Return the change of a score with each head silent alone, by paired bootstrap: A is the whole model."""
-        from pellucid.evaluate.bootstrap import compare_metric
-        from pellucid.evaluate.statistics import sentence_counts
+        from pellucid.evaluate.compare import compare_metric, sentence_counts
 
         def counts(silent: "Sequence[Head]") -> "CountRows":
             return sentence_counts(metric, self.translations(silent), self.references, self.lowercase)

@@ -1,9 +1,10 @@
-"""Checks that run the model again in another way: fused, step by step, along the beam; and checks of its state."""
+"""All checks of a trace, and those that run the model again: fused, step by step, along the beam."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import inf
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,8 +13,56 @@ from pellucid.data.tokenizer import EOS
 from pellucid.decode.search import length_divisor, log_probabilities
 from pellucid.decode.step import ModelState
 from pellucid.decode.torch_engine import CLOSE_CALL
-from pellucid.trace.checks.captured_run import CapturedRun, Check, check_at_most, check_not_made
 from pellucid.trace.facts import SearchTree, TreeNode
+from pellucid.trace.number_checks import (
+    CapturedRun,
+    Check,
+    check_accounts,
+    check_at_most,
+    check_not_made,
+    check_patterns,
+    check_recomputed,
+    check_steps,
+)
+
+if TYPE_CHECKING:
+    from pellucid.trace.trace import Trace
+
+
+def check_trace(trace: "Trace") -> list[Check]:
+    """Check everything about a trace, in the order of the page, but not what an edit replaced."""
+    return check_captured_run(make_captured_run(trace))
+
+
+def check_captured_run(run: CapturedRun) -> list[Check]:
+    """Check everything that was captured of one sentence."""
+    with np.errstate(all="ignore"):  # NaN fails its check anyway; a warning beside it would only be noise
+        return [
+            *check_fused_run(run),
+            *check_patterns(run),
+            check_recomputed(run),
+            check_cached_decoding(run),
+            *check_accounts(run),
+            *check_steps(run),
+            *check_tree(run),
+            *check_model_state(run),
+        ]
+
+
+def make_captured_run(trace: "Trace") -> CapturedRun:
+    """Return the parts of a trace that the checks look at."""
+    return CapturedRun(
+        config=trace.config,
+        tensors={name: trace.values_of(name) for name in trace},
+        source=trace.source.ids,
+        inputs=trace.inputs.ids,
+        target=trace.target.ids,
+        model=trace.model,
+        replaced=trace.replaced,
+        steps=trace.steps,
+        tree=trace.tree,
+        hashes={"model": trace.sha256, "tokenizer": trace.tokenizer_sha256},
+    )
 
 
 def check_fused_run(run: CapturedRun) -> Iterator[Check]:
