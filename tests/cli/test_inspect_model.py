@@ -24,9 +24,7 @@ def test_the_help_of_every_analysis_has_examples(call):
         for line in result.stdout.partition("Commands:\n")[2].partition("Examples:")[0].splitlines()
         if line.strip()
     ]
-    assert {"model", "similar", "neighbours", "analogy", "project", "positions", "lens", "length"} <= set(
-        names
-    )
+    assert {"model", "similar", "neighbours", "analogy", "project", "positions", "lens", "length"} <= set(names)
     for name in names:
         command_help = call("inspect", name, "--help")
         assert f"pellucid inspect {name} " in command_help.stdout.partition("Examples:\n")[2], name

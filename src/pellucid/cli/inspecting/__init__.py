@@ -29,7 +29,9 @@ EXAMPLES = """\
 
 REMOVED = {
     "logits": "`pellucid explain MODEL SENTENCE` shows the likeliest pieces of each step, and the chapter on logits "
-    "(docs/transformer/logits.md) computes the softmax of given numbers"
+    "(docs/transformer/logits.md) computes the softmax of given numbers",
+    "prune": "`pellucid inspect heads --curve bleu` ranks the heads, silences them one after another and shows what "
+    "that costs",
 }
 """Commands that version 0.1 was the last to have, and what to use instead."""
 
