@@ -8,9 +8,17 @@ from base64 import b64encode
 import numpy as np
 import pytest
 
-from pellucid.page import assets
-from pellucid.page.blocks import array_block, script_json, script_text
-from pellucid.page.html import KEEP_CHOICES, estimate_size, page_html, save_html, trace_page
+from pellucid.page import html as assets
+from pellucid.page.html import (
+    KEEP_CHOICES,
+    array_block,
+    estimate_size,
+    page_html,
+    save_html,
+    script_json,
+    script_text,
+    trace_page,
+)
 from tests.page.traces import HOSTILE, PARAMETERS, SCRIPT, SHAPES, HandMadeTrace, Read, built_script
 
 __all__ = ["built_script"]

@@ -1,9 +1,15 @@
 """Writes a trace as one HTML file with the page and its numbers, which opens without a network."""
 
 import base64
+import gzip
 import hashlib
 import json
+import math
+import re
+from base64 import b64encode
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from html import escape
 from math import prod
 from pathlib import Path
@@ -12,16 +18,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from pellucid.atomic import atomic_file
-from pellucid.page.assets import read_script
-from pellucid.page.blocks import (
-    STORED_TYPES,
-    array_block,
-    json_block,
-    round_fractions,
-    round_to_float16,
-    script_json,
-    script_text,
-)
 
 KEEP_CHOICES = ("maps", "float16", "float32", "weights")
 """Choices for what a file keeps: maps, all tensors rounded, all tensors whole, all tensors and weights."""
@@ -222,3 +218,128 @@ def format_size(count: int) -> str:
     ('813 kB', '14.0 MB')
     """
     return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{-(-count // 1000)} kB"
+
+
+STORED_TYPES = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2"), "bool": np.dtype("u1")}
+"""NumPy type in which numbers of each type are written: little-endian on every machine."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """An inert script element: base64 of gzip of bytes; those of arrays are little-endian, the last axis fastest."""
+
+    html: str
+    sha256: str  # of the bytes before they were packed
+
+
+def array_block(kind: str, name: str, values: np.ndarray, dtype: str) -> Block:
+    """Pack an array under its name; `kind` is "tensor" or "parameter".
+
+    Raises ValueError for a number that float16 has no room for.
+    """
+    stored = values.astype(STORED_TYPES[dtype], order="C") if dtype != "float16" else round_to_float16(name, values)
+    return pack_block(kind, name, stored.tobytes(), level=1)  # 6 is slow, and saves 0.3 %
+
+
+def pack_block(kind: str, name: str, data: bytes, level: int) -> Block:
+    """Pack bytes under a name."""
+    # mtime=0: gzip would otherwise write the time, and equal traces would give different files.
+    text = b64encode(gzip.compress(data, compresslevel=level, mtime=0)).decode("ascii")
+    html = f'<script type="application/gzip" data-{kind}="{escape(name)}">{text}</script>\n'
+    return Block(html, hashlib.sha256(data).hexdigest())
+
+
+def json_block(kind: str, name: str, value: Any) -> Block:
+    """Pack JSON under a name."""
+    text = json.dumps(without_infinities(value), allow_nan=False, separators=(",", ":"))
+    return pack_block(kind, name, text.encode("ascii"), level=9)
+
+
+def round_to_float16(name: str, values: np.ndarray) -> np.ndarray:
+    """Return the numbers rounded to float16; ValueError for one that float16 has no room for."""
+    with np.errstate(over="ignore"):
+        half = values.astype(STORED_TYPES["float16"], order="C")
+    lost = np.isinf(half) & np.isfinite(values)
+    if lost.any():
+        raise ValueError(
+            f"{name} holds {float(values[lost][0]):g}, and float16 ends at 65504; keep float32 instead of float16"
+        )
+    return half
+
+
+def script_json(value: Any) -> str:
+    r"""Return JSON in which no HTML parser sees anything, and which JavaScript reads as the same value.
+
+    >>> script_json({"</script>": "a & b"})
+    '{"\\u003c/script\\u003e":"a \\u0026 b"}'
+    """
+    text = json.dumps(without_infinities(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # Half surrogate pairs have no UTF-8; the separators U+2028 and U+2029 end a line in JavaScript.
+    return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda character: f"\\u{ord(character[0]):04x}", text)
+
+
+def round_fractions(value: Any, digits: int) -> Any:
+    """Return the value with all its fractions cut to so many significant digits.
+
+    >>> round_fractions({"a": [0.1234567, 3]}, digits=4)
+    {'a': [0.1235, 3]}
+    """
+    if isinstance(value, float) and math.isfinite(value):
+        return float(f"{value:.{digits}g}")
+    if isinstance(value, Mapping):
+        return {key: round_fractions(item, digits) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [round_fractions(item, digits) for item in value]
+    return value
+
+
+def without_infinities(value: Any) -> Any:
+    """Return the value with None in place of infinities and NaN, which JSON lacks."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: without_infinities(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_infinities(item) for item in value]
+    return value
+
+
+def script_text(module: str) -> str:
+    r"""Return JavaScript that may stand inside a script element: whatever would end or hide it is spelled otherwise.
+
+    >>> print(script_text('"</script>" + "<!--"'))
+    "\x3c/script>" + "\x3c!--"
+    """
+    return re.sub(r"<(?=/script|!--)", r"\\x3c", module, flags=re.IGNORECASE)
+
+
+SCRIPT_PATH = Path(__file__).with_name("static") / "pellucid.js"
+"""Path of the script that web/build.py makes."""
+
+
+def read_script() -> str:
+    """Return the script's text; ValueError, saying how to build it, where that was not done."""
+    try:
+        status = SCRIPT_PATH.stat()
+    except FileNotFoundError:
+        raise ValueError(
+            f"the page is not built: {SCRIPT_PATH} is missing; run `make page` in a checkout of the project, or "
+            "install a released package, which contains it"
+        ) from None
+    # The time and the size only belong to the cache's key, so that a script that was built again is read again.
+    return read_cached(SCRIPT_PATH, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=1)
+def read_cached(path: Path, mtime_ns: int, size: int) -> str:
+    """Return the text of a file with this modification time and size, reading it once."""
+    return path.read_text(encoding="utf-8")
+
+
+def script_fingerprint() -> str:
+    """Return the SHA-256 of the sources that the script was built from; ValueError if its first line lacks it."""
+    first = read_script().partition("\n")[0]
+    header = re.fullmatch(r"/\*! pellucid page; SHA-256 of its sources: ([0-9a-f]{64}) \*/", first)
+    if not header:
+        raise ValueError(f"{SCRIPT_PATH} does not begin with the SHA-256 of its sources; run `make page`")
+    return header[1]

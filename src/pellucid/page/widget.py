@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.page.assets import read_script
-from pellucid.page.blocks import without_infinities
-from pellucid.page.html import TraceLike, trace_page
+from pellucid.page.html import TraceLike, read_script, trace_page, without_infinities
 
 LEAST_HEIGHT, MOST_HEIGHT = 400, 860
 """Pixels of a frame's height: at least on a small screen, at most on a large one."""

@@ -1,8 +1,14 @@
-"""A table of numbers as one self-contained HTML page: no script, nothing fetched, every text escaped."""
+"""Figures as self-contained HTML pages, with no script from elsewhere: a table of numbers, and a map of words."""
 
 import math
+import re
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
+
+import numpy as np
+
+from pellucid.page.html import script_json
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """Content security policy: the browser loads nothing, even if something were to slip through the escapes."""
@@ -87,3 +93,19 @@ def cell_html(value: float | None, largest: float, digits: int) -> str:
         return '<td class="none"></td>'
     share = round(0.8 * abs(value) / largest, 3)  # opacity of the colour, 0.8 for the largest number
     return f'<td class="{"down" if value < 0 else "up"}" style="--share:{share}">{value:.{digits}f}</td>'
+
+
+TEMPLATE = Path(__file__).with_name("scatter.html")
+
+
+def scatter_html(coordinates: np.ndarray, labels: Sequence[str], *, title: str, says: str) -> str:
+    """Return the page: points of two or three numbers with their labels; `says` stands under the title."""
+    assert coordinates.shape in ((len(labels), 2), (len(labels), 3))
+    # Seven digits are what a float32 has; a position on a map needs fewer.
+    points = [[float(f"{number:.7g}") for number in point] for point in coordinates.tolist()]
+    values = {
+        "title": escape(title),
+        "says": escape(says),
+        "data": script_json({"labels": list(labels), "points": points}),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: values[mark[1]], TEMPLATE.read_text(encoding="utf-8"))
