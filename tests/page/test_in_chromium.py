@@ -81,7 +81,7 @@ def test_hostile_text_is_harmless_in_a_file_and_in_the_notebook_around_it(trace,
         manifest[side]["pieces"][1] = HOSTILE
     manifest["axes"]["S"]["labels"][1] = manifest["steps"][0]["chosen"]["piece"] = HOSTILE
     manifest["notes"] = [HOSTILE]
-    text = page_html(manifest, trace.tensor, trace.parameter, "float32")
+    text = page_html(trace, manifest, "float32")
     (tmp_path / "out.html").write_text(text, encoding="utf-8")
     with open_tab() as tab:
         tab.goto((tmp_path / "out.html").as_uri())

@@ -13,7 +13,7 @@ from pellucid.page.html import script_json
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """Content security policy: the browser loads nothing, even if something were to slip through the escapes."""
 
-STYLE = """\
+_STYLE = """\
 :root { color-scheme: light dark; --ink: #1c1b1a; --ground: #fdfcfa; --cell: 0 114 178; --low: 213 94 0; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #eceae6; --ground: #1a1a1c; --cell: 86 180 233; --low: 230 159 0; }
@@ -50,8 +50,8 @@ def table_html(
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in [*columns, *(["sum"] if sums else [])])
     body = "\n".join(
         f'<tr><th scope="row">{escape(name)}</th>'
-        + "".join(cell_html(value, largest, digits) for value in row)
-        + (f'<td class="sum">{sum_of_row(row):.{digits}f}</td>' if sums else "")
+        + "".join(_cell_html(value, largest, digits) for value in row)
+        + (f'<td class="sum">{_sum_of_row(row):.{digits}f}</td>' if sums else "")
         + "</tr>"
         for name, row in zip(rows, values, strict=True)
     )
@@ -64,7 +64,7 @@ def table_html(
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
 <title>{escape(title)}</title>
 <style>
-{STYLE}</style>
+{_STYLE}</style>
 </head>
 <body>
 <main>
@@ -82,12 +82,12 @@ def table_html(
 """
 
 
-def sum_of_row(row: Sequence[float | None]) -> float:
+def _sum_of_row(row: Sequence[float | None]) -> float:
     """Return the sum of the finite numbers of a row."""
     return math.fsum(value for value in row if value is not None and math.isfinite(value))
 
 
-def cell_html(value: float | None, largest: float, digits: int) -> str:
+def _cell_html(value: float | None, largest: float, digits: int) -> str:
     """Return a cell with a number: the larger, the darker; the colour shows the sign."""
     if value is None or not math.isfinite(value):
         return '<td class="none"></td>'
@@ -95,7 +95,7 @@ def cell_html(value: float | None, largest: float, digits: int) -> str:
     return f'<td class="{"down" if value < 0 else "up"}" style="--share:{share}">{value:.{digits}f}</td>'
 
 
-TEMPLATE = Path(__file__).with_name("scatter.html")
+_TEMPLATE = Path(__file__).with_name("scatter.html")
 
 
 def scatter_html(coordinates: np.ndarray, labels: Sequence[str], *, title: str, says: str) -> str:
@@ -108,4 +108,4 @@ def scatter_html(coordinates: np.ndarray, labels: Sequence[str], *, title: str, 
         "says": escape(says),
         "data": script_json({"labels": list(labels), "points": points}),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda mark: values[mark[1]], TEMPLATE.read_text(encoding="utf-8"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: values[mark[1]], _TEMPLATE.read_text(encoding="utf-8"))
