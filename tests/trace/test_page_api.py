@@ -105,7 +105,7 @@ ROW = {"kind": "pattern", "attention": "decoder.0.cross", "head": 0, "row": 0, "
         (
             "trace",
             {"sentence": "Yes.", "prefix_ids": [0] * 10**6},
-            "1,000,000 entries in one place, at most 100,000 are read",
+            "1,000,000 entries in one place",
         ),
         ("trace", {"sentence": "Yes.", "prefix_ids": [1.0]}, "prefix_ids[0] is 1.0; it should be a valid integer"),
         ("trace", {"sentence": "Yes.", "prefix_ids": [9], "target": "No."}, "both given"),
