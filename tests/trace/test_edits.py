@@ -284,11 +284,11 @@ REFUSED = [
     (Prefix("  "), "the prefix is blank"),
     (
         {"kind": "shuffle"},
-        "tag 'shuffle' found using 'kind' does not match any of the expected tags: 'silence', 'pattern', 'hide', 'prefix'",
+        "tag 'shuffle' found using 'kind' does not match any of the expected tags",
     ),
     ({"word": 1}, "unable to extract tag using discriminator 'kind'"),
     ({"kind": "hide", "word": "1"}, "edit.hide.word is '1'; it should be a valid integer"),
-    ({"kind": "hide", "word": True}, "edit.hide.word is True; it should be a valid integer"),
+    ({"kind": "pattern", "attention": "", "head": 0, "row": 0, "values": "1"}, "edit.pattern.values is '1'"),
     ({"kind": "hide"}, "edit.hide.word is missing"),
     ({"kind": "hide", "word": 1, "also": 2}, "edit.hide.also is unknown"),
     (
