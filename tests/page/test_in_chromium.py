@@ -10,7 +10,7 @@ from pellucid.bundle import load_bundle, save_bundle
 from pellucid.decode.translate import Translator
 from pellucid.page.html import KEEP_CHOICES, SCRIPT_PATH, manifest_with_answers, page_html, read_script, save_html
 from pellucid.page.widget import PageQuestions, frame_html
-from pellucid.trace.page_api import perform_act
+from pellucid.trace.session import perform_act
 from tests.decode.models import random_model, small_tokenizer
 from tests.page.browser import open_tab
 
