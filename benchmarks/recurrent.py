@@ -451,7 +451,7 @@ def text_lines(result: dict[str, Any]) -> Iterator[str]:
 def copying_lines(part: dict[str, Any]) -> Iterator[str]:
     """Yield the tables of copying."""
     yield "## Copying, with growing distance\n"
-    yield f"{part['seconds'] / 120:g} minutes for each model ({part['tuning'] / 2:g} seconds for each short run before),"
+    yield f"{part['seconds'] / 120:g} minutes for each model, {part['tuning'] / 2:g} seconds for each short run before;"
     yield f"{TESTED} new lines of each length.\n"
     yield "| | parameters | pieces/s | updates | rate |\n|---|---|---|---|---|"
     for row in part["rows"]:
