@@ -29,6 +29,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "sizes": Floor(),
     "model": Floor(ours="model sizes", others="torch jaxtyping"),
     "atomic": Floor(others_inside="safetensors"),
+    "processor": Floor(others_inside="torch"),
     "data": Floor(ours="data atomic", others="numpy sentencepiece torch jaxtyping"),
     "text": Floor(ours="text"),
     "weights": Floor(ours="atomic model", others="safetensors torch"),
@@ -40,14 +41,14 @@ FLOORS = {  # in the order of reading, from the ground up
         others_inside="ctranslate2",
     ),
     "decode": Floor(
-        ours="decode bundle lazy_bundle atomic model data text interop",
+        ours="decode processor bundle lazy_bundle atomic model data text interop",
         ours_inside="weights",
         others="numpy torch jaxtyping",
         others_inside="ctranslate2",
     ),
     "evaluate": Floor(ours="evaluate", others="numpy", others_inside="sacrebleu"),
     "train": Floor(
-        ours="train config sizes data model atomic lazy_bundle bundle decode evaluate",
+        ours="train processor config sizes data model atomic lazy_bundle bundle decode evaluate",
         others="numpy torch jaxtyping safetensors",
         others_inside="rich",
     ),
@@ -55,11 +56,11 @@ FLOORS = {  # in the order of reading, from the ground up
     "trace": Floor(
         ours="trace decode bundle lazy_bundle weights atomic model data.tokenizer text",
         ours_inside="page",
-        others="numpy torch jaxtyping safetensors",
+        others="numpy torch jaxtyping safetensors pydantic",
     ),
     "inspect": Floor(
         ours="inspect trace decode bundle weights model data.batching data.tokenizer text",
-        others="numpy torch jaxtyping",
+        others="numpy torch jaxtyping pydantic",
         others_inside="sklearn umap",  # where the user has them
     ),
     "plots": Floor(ours="plots atomic", others="numpy", others_inside="matplotlib"),

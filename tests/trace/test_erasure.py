@@ -8,8 +8,8 @@ import torch
 
 from pellucid.data.tokenizer import BOS, EOS, PAD
 from pellucid.decode.step import score_targets
-from pellucid.trace.causes import erasure
-from pellucid.trace.causes.erasure import erase_prefix, erase_source
+from pellucid.trace import attribution as erasure
+from pellucid.trace.attribution import erase_prefix, erase_source
 from tests.model.models import every_option, small_model
 from tests.trace.copying import WORDS, copying_model, word_tokenizer
 

@@ -8,7 +8,7 @@ import pytest
 from torch import nn
 
 from pellucid.model.glossary import glossary
-from pellucid.trace.checks.graph import Kind, Operation, operations
+from pellucid.trace.operations import Kind, Operation, operations
 from tests.model.models import EVERY_OPTION, every_option, small_config, small_model
 
 OPTIONS = [*EVERY_OPTION, {"activation": "silu", "output_bias": True}, {"tie": "none", "output_bias": True}]

@@ -10,8 +10,14 @@ import torch
 
 from pellucid.model import Transformer, attention
 from pellucid.trace import Record
-from pellucid.trace.checks.graph import Operation, operations
-from pellucid.trace.checks.recompute import ACTIVATIONS, recompute, recompute_sinusoids, recompute_softmax
+from pellucid.trace.operations import (
+    ACTIVATIONS,
+    Operation,
+    operations,
+    recompute,
+    recompute_sinusoids,
+    recompute_softmax,
+)
 from tests.model.models import every_option, sentences, small_model
 
 SOURCE, TARGET = sentences([11]), sentences([7], seed=2)

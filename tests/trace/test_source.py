@@ -10,7 +10,7 @@ import torch
 
 import pellucid
 from pellucid.model.glossary import glossary
-from pellucid.trace.checks.source_lines import source_line_of
+from pellucid.trace.manifest import source_line_of
 from tests.model.models import every_option, small_config
 
 PACKAGE = Path(pellucid.__file__).parent

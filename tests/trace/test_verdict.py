@@ -17,9 +17,10 @@ from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import BOS, EOS, UNK, Tokenizer
 from pellucid.decode.translate import Translator
 from pellucid.model import ModelConfig, Transformer
-from pellucid.trace.causes.case import ErasureEffects, TranslationCase
-from pellucid.trace.causes.erasure import erase_prefix, erase_source
-from pellucid.trace.causes.findings import (
+from pellucid.trace.attribution import erase_prefix, erase_source
+from pellucid.trace.diagnosis import (
+    ErasureEffects,
+    TranslationCase,
     compare_with_reference,
     find_hallucination,
     find_odd_pieces,
@@ -30,7 +31,7 @@ from pellucid.trace.causes.findings import (
 )
 from pellucid.trace.edits import Hide, Prefix
 from pellucid.trace.facts import SearchTree, TreeNode
-from pellucid.trace.trace import Trace
+from pellucid.trace.session import Trace
 from tests.decode.models import small_tokenizer
 from tests.model.models import EVERY_OPTION
 from tests.trace.copying import WORDS, copying_model, word_tokenizer

@@ -13,7 +13,7 @@ from torch import Tensor
 from pellucid.data.tokenizer import BOS, EOS, PAD, Tokenizer
 from pellucid.model import ModelConfig
 from pellucid.trace.edits import attention_names
-from pellucid.trace.provenance import make_side
+from pellucid.trace.facts import make_side
 
 NUMBERS_PER_BATCH = 2**25
 """Most numbers in all the patterns of a batch, or in its logits: 128 MB of either."""
@@ -172,8 +172,7 @@ def pair_lengths(pairs: StudyPairs) -> dict[int, int]:
 
 def batch_numbers(lengths: Mapping[int, int], config: ModelConfig) -> Iterator[list[int]]:
     """Yield the keys of `lengths`, longest first, in batches whose patterns and logits have a bounded size."""
-    # a model may have lost all its heads
-    heads = max(1, sum(map(config.heads_in, attention_names(config))))
+    heads = config.heads * len(attention_names(config))
     order = sorted(lengths, key=lambda n: (-lengths[n], n))
     start = 0
     while start < len(order):

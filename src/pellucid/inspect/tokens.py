@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, read_pieces
-from pellucid.trace.facts import TraceSide
-from pellucid.trace.provenance import make_side
+from pellucid.trace.facts import TraceSide, make_side
 
 MANY_PIECES = 3
 """Most pieces that a word may have without being listed as one cut into many."""

@@ -1,24 +1,30 @@
-"""The manifest of a trace: everything the page draws, by name."""
+"""The manifest of a trace: everything the page draws, by name, with the source line of each tensor."""
 
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+import inspect
+import linecache
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from pellucid.model import ModelConfig
 from pellucid.model.glossary import LEGEND, TensorRow, glossary
-from pellucid.trace.capture import axis_sizes, tensor_dims, tensor_shape
-from pellucid.trace.checks.graph import operations
-from pellucid.trace.checks.source_lines import source_line_of
+from pellucid.trace.number_checks import Check
+from pellucid.trace.operations import operations
+from pellucid.trace.trace import TraceData, axis_sizes, tensor_dims, tensor_shape
 from pellucid.weights import model_without_storage
-
-if TYPE_CHECKING:
-    from pellucid.trace.trace import Trace
 
 FORMAT, VERSION = "pellucid-trace", 1
 
 
-def build_manifest(trace: "Trace") -> dict[str, Any]:
+def build_manifest(trace: TraceData, checks: Sequence[Check]) -> dict[str, Any]:
     """Build the `Manifest` of web/src/types.ts, ready for JSON."""
     facts = trace.facts
     fact_table = asdict(facts)
@@ -47,11 +53,11 @@ def build_manifest(trace: "Trace") -> dict[str, Any]:
         "axes": axis_table(trace),
         "tensors": tensor_rows(trace),
         "parameters": parameter_rows(trace),
-        "checks": [check.as_json() for check in trace.checks()],
+        "checks": [check.as_json() for check in checks],
     }
 
 
-def axis_table(trace: "Trace") -> dict[str, dict[str, Any]]:
+def axis_table(trace: TraceData) -> dict[str, dict[str, Any]]:
     """Return for each letter its meaning, its length, and the pieces along S and T."""
     size = axis_sizes(trace.config, len(trace.source.ids), len(trace.inputs.ids))
     labels = trace.labels
@@ -62,20 +68,20 @@ def axis_table(trace: "Trace") -> dict[str, dict[str, Any]]:
     }
 
 
-def tensor_rows(trace: "Trace") -> list[dict[str, Any]]:
+def tensor_rows(trace: TraceData) -> list[dict[str, Any]]:
     """Return a row for each tensor of the glossary, captured or not."""
     size = axis_sizes(trace.config, len(trace.source.ids), len(trace.inputs.ids))
     operation_of = operations(trace.config)
     return [tensor_row(trace, row, size, operation_of[row.name].as_json()) for row in glossary(trace.config)]
 
 
-def tensor_row(trace: "Trace", row: TensorRow, size: dict[str, int], op: dict[str, Any]) -> dict[str, Any]:
+def tensor_row(trace: TraceData, row: TensorRow, size: dict[str, int], op: dict[str, Any]) -> dict[str, Any]:
     """Return the row of one tensor, with the least and largest of its numbers where it was captured."""
     dims = tensor_dims(row)
     entry = {
         "name": row.name,
         "dims": list(dims),
-        "shape": tensor_shape(row, trace.config, size),
+        "shape": tensor_shape(row, size),
         "means": row.means,
         "of": row.of,
         "op": op,
@@ -90,7 +96,7 @@ def tensor_row(trace: "Trace", row: TensorRow, size: dict[str, int], op: dict[st
     return entry
 
 
-def finite_extremes(trace: "Trace", name: str) -> dict[str, float]:
+def finite_extremes(trace: TraceData, name: str) -> dict[str, float]:
     """Return the least and largest finite number of a tensor; of scores, only where a query may read."""
     values = trace.values_of(name)
     allowed = f"{name.removesuffix('.scores')}.allowed"
@@ -103,7 +109,7 @@ def finite_extremes(trace: "Trace", name: str) -> dict[str, float]:
     return {"least": float(values.min()), "largest": float(values.max())}
 
 
-def parameter_rows(trace: "Trace") -> list[dict[str, Any]]:
+def parameter_rows(trace: TraceData) -> list[dict[str, Any]]:
     """Return the names and shapes of the weights, each once, as `named_parameters` has them."""
     captured = trace.model is not None
     shapes = parameter_shapes(trace.config)
@@ -116,3 +122,76 @@ def parameter_shapes(config: ModelConfig) -> dict[str, list[int]]:
         config = replace(config, max_positions=2)  # position tables that are computed are no parameters
     model = model_without_storage(config, tensors=config.encoder_layers + config.decoder_layers)
     return {name: list(parameter.shape) for name, parameter in model.named_parameters()}
+
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """A line of the installed source; its file is named from the package down."""
+
+    file: str
+    line: int
+    text: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the line as `SourceLine` of web/src/types.ts."""
+        return asdict(self)
+
+
+def source_line_of(name: str, config: ModelConfig) -> SourceLine:
+    """Return the line where a model of this config shows a tensor; KeyError for a name that it does not have.
+
+    >>> config = ModelConfig(8000, 8000, d_model=128, d_ff=256, heads=4, encoder_layers=4, decoder_layers=4)
+    >>> code = source_line_of("decoder.3.cross.pattern", config)
+    >>> code.file, code.text
+    ('model/attention.py', 'pattern = watch("pattern", masked_softmax(scores, watch("allowed", allowed)))')
+    """
+    layers = {"encoder": config.encoder_layers, "decoder": config.decoder_layers}
+    layer = re.match(r"(encoder|decoder)\.(\d+)\.", name)
+    if layer is not None and int(layer[2]) >= layers[layer[1]]:
+        raise KeyError(f"{name!r}: the {layer[1]} has {layers[layer[1]]} layers, the first is number 0")
+    # Sizes and depth do not decide which lines run, so the smallest model of the same structure is asked; configs that
+    # differ in sizes alone then share one entry of the cache.
+    sizes = {"source_vocabulary": 5, "target_vocabulary": 5, "d_model": 2, "d_ff": 1, "heads": 1}
+    depth = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 2}
+    lines = source_lines(replace(config, **sizes, **depth))
+    return lines[re.sub(r"^(encoder|decoder)\.\d+\.", r"\1.0.", name)]
+
+
+@cache
+def source_lines(config: ModelConfig) -> Mapping[str, SourceLine]:
+    """Return the source line of every tensor that a model of this config shows, by running one."""
+    model = model_without_storage(config, tensors=config.encoder_layers + config.decoder_layers).eval()
+    # Drawing weights would change the state of torch's random generator; no number is looked at here.
+    for name, weight in list(model.named_parameters()):
+        owner, _, leaf = name.rpartition(".")
+        setattr(model.get_submodule(owner), leaf, nn.Parameter(torch.zeros(weight.shape)))
+    pieces = torch.ones(1, 2, dtype=torch.int64)
+    listener = CallerRecorder()
+    with torch.inference_mode():
+        model(pieces, pieces, watch=listener)
+    return MappingProxyType(listener.lines)  # read-only, since the cache hands it to every caller
+
+
+class CallerRecorder:
+    """A watcher that notes the line from which it was called."""
+
+    seeing = True
+
+    def __init__(self, prefix: str = "", lines: dict[str, SourceLine] | None = None):
+        self.prefix = prefix
+        self.lines: dict[str, SourceLine] = {} if lines is None else lines
+
+    def __call__(self, name: str, value: Tensor) -> Tensor:
+        frame = inspect.currentframe()
+        assert frame is not None and frame.f_back is not None
+        # One frame back is the line of the model that said watch(name, value).
+        file, line = frame.f_back.f_code.co_filename, frame.f_back.f_lineno
+        path = Path(file).resolve().relative_to(PACKAGE).as_posix()
+        self.lines[self.prefix + name] = SourceLine(path, line, linecache.getline(file, line).strip())
+        return value
+
+    def within(self, part: str) -> "CallerRecorder":
+        return CallerRecorder(f"{self.prefix}{part}.", self.lines)

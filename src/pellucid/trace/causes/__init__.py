@@ -1,1 +1,0 @@
-"""Causes of a translation: exact accounts of logits, effects of erasure, and possible faults of the translation."""
