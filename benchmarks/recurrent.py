@@ -279,7 +279,7 @@ class Sizes:
 
 @dataclass
 class Memory:
-    """What the encoder has read, and the states of both GRUs of the decoder, which move on with each piece."""
+    """States of the encoder, and of both GRUs of the decoder, which move on with each piece."""
 
     states: Float[Tensor, "B S E2"]
     present: Bool[Tensor, "B S"]

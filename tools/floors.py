@@ -76,10 +76,6 @@ FLOORS = {  # in the order of reading, from the ground up
 }
 
 
-KNOWN_CIRCLES = {("trace/page_api.py", "trace/storage.py", "trace/trace.py", "trace/tracing.py")}
-"""Circles that are still there, as sorted paths below the package or below web/src."""
-
-
 @dataclass(frozen=True)
 class Import:
     """One imported name: the line it is on, and whether the module is loaded only when it is needed."""
@@ -167,7 +163,7 @@ def find_circles(imports: dict[str, set[str]]) -> list[str]:
     circles = {tuple(sorted(other for other in reached[file] if file in reached[other])) for file in imports}
     return [
         f"{', '.join(circle)} import each other in a circle; move what they share into a file below them"
-        for circle in sorted(circles - KNOWN_CIRCLES - {()})
+        for circle in sorted(circles - {()})
     ]
 
 
