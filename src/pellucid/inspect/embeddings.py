@@ -13,7 +13,7 @@ from pellucid.data.tokenizer import EOS
 Encode = Callable[[str], list[int]]
 """Function from a text to the ids of its pieces, without an end mark."""
 
-SIDES = ("source", "target", "output")
+TABLE_SIDES = ("source", "target", "output")
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,8 @@ def embedding_table(bundle: Bundle, side: str = "source") -> Embeddings:
     """Return a table of a model: what the encoder reads ("source"), the decoder reads ("target"), or makes logits with
     ("output"). Raises ValueError for another side.
     """
-    if side not in SIDES:
-        raise ValueError(f"side is {side!r}, it must be {', '.join(SIDES[:-1])} or {SIDES[-1]}")
+    if side not in TABLE_SIDES:
+        raise ValueError(f"side is {side!r}, it must be {', '.join(TABLE_SIDES[:-1])} or {TABLE_SIDES[-1]}")
     model, tokenizer = bundle.model, bundle.tokenizer
     # float64 for sums and cosines of many float32 numbers
     table = getattr(model, f"{side}_embedding").weight.detach().cpu().double().numpy()

@@ -9,9 +9,8 @@ from jaxtyping import Float
 from pellucid.bundle import Bundle
 from pellucid.decode.translate import inference_only
 from pellucid.inspect.embeddings import embedding_table
+from pellucid.inspect.tokens import SIDES
 from pellucid.trace.record import Record
-
-SIDES = ("source", "target")
 
 
 @dataclass(frozen=True)

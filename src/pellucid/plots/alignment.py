@@ -8,7 +8,7 @@ import numpy as np
 from pellucid.plots.figure import BLUE, VERMILION, empty_figure, tidy_axes, write_figure
 from pellucid.plots.heatmap import draw_matrix, name_axes
 
-STYLES = (
+READING_STYLES = (
     {"color": BLUE, "linestyle": "-", "marker": "o"},
     {"color": BLUE, "linestyle": "--", "marker": "s"},
     {"color": VERMILION, "linestyle": "-", "marker": "o"},
@@ -43,7 +43,7 @@ def draw_alignment_figure(
             columns, rows = zip(*sorted(pairs), strict=True)
             matrix.scatter(columns, rows, s=size, facecolors=inside, edgecolors=VERMILION)
     matrix.set_title("dots: links" + ("; circles: gold" if gold is not None else ""), fontsize=9)
-    for (name, numbers), style in zip(lines.items(), STYLES, strict=True):
+    for (name, numbers), style in zip(lines.items(), READING_STYLES, strict=True):
         curves.plot(range(len(numbers)), numbers, label=name, linewidth=1.4, markersize=4, **style)
     curves.set_xticks(range(max((len(numbers) for numbers in lines.values()), default=0)))
     curves.set_xlabel("decoder layer")

@@ -7,7 +7,7 @@ import numpy as np
 
 from pellucid.plots.figure import BLUE, GREEN, VERMILION, empty_figure, escape_dollars, tidy_axes, write_figure
 
-COLOURS = (BLUE, VERMILION, GREEN)
+ARROW_COLOURS = (BLUE, VERMILION, GREEN)
 
 
 def draw_arrows(
@@ -20,7 +20,7 @@ def draw_arrows(
     """Draw the rows of each group (vectors of two numbers) with their labels; row `marked` of each group is bold."""
     figure = empty_figure(8.0, 7.0)
     axes = figure.subplots()
-    for colour, (kind, (vectors, labels)) in zip(COLOURS, groups.items(), strict=False):
+    for colour, (kind, (vectors, labels)) in zip(ARROW_COLOURS, groups.items(), strict=False):
         bold = (marked or {}).get(kind)
         for number, (vector, label) in enumerate(zip(vectors, labels, strict=True)):
             strong = number == bold

@@ -8,7 +8,7 @@ import numpy as np
 from pellucid.plots.figure import BLUE, VERMILION, empty_figure, escape_dollars, tidy_axes, write_figure
 from pellucid.plots.heatmap import draw_matrix, name_axes
 
-STYLES = {"ablation": {"color": BLUE, "marker": "o"}, "gradient": {"color": VERMILION, "marker": "s"}}
+ORDER_STYLES = {"ablation": {"color": BLUE, "marker": "o"}, "gradient": {"color": VERMILION, "marker": "s"}}
 """Line styles of orders of removal; every other order is a random one, grey and dashed."""
 
 
@@ -53,7 +53,7 @@ def draw_head_study(
 
     for name, (heads_kept, values) in curves.items():
         grey = {"color": "0.6", "linestyle": "--", "linewidth": 1.0}
-        curve_axes.plot(heads_kept, values, **{"label": name, "markersize": 4, **STYLES.get(name, grey)})
+        curve_axes.plot(heads_kept, values, **{"label": name, "markersize": 4, **ORDER_STYLES.get(name, grey)})
     curve_axes.invert_xaxis()
     curve_axes.set_xlabel("heads kept")
     curve_axes.set_ylabel(escape_dollars(curve_name))

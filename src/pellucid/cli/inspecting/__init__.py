@@ -41,25 +41,25 @@ app = typer.Typer(
     rich_markup_mode=None,
     epilog=f"\b\nExamples:\n{EXAMPLES}",
 )
-for name, module in {
-    "model": model,
-    "tokens": tokens,
-    "embedding": embedding,
-    "similar": similar,
-    "neighbours": neighbours,
-    "analogy": analogy,
-    "project": project,
-    "positions": positions,
-    "lens": lens,
-    "attention": attention,
-    "pair": pair,
-    "probes": probes,
-    "heads": heads,
-    "align": align,
-    "length": length,
+for name, (command, examples) in {
+    "model": (model.show_model, model.MODEL_EXAMPLES),
+    "tokens": (tokens.show_tokens, tokens.TOKENS_EXAMPLES),
+    "embedding": (embedding.show_embedding, embedding.EMBEDDING_EXAMPLES),
+    "similar": (similar.show_similarity, similar.SIMILARITY_EXAMPLES),
+    "neighbours": (neighbours.show_neighbours, neighbours.NEIGHBOURS_EXAMPLES),
+    "analogy": (analogy.show_analogy, analogy.ANALOGY_EXAMPLES),
+    "project": (project.show_projection, project.PROJECTION_EXAMPLES),
+    "positions": (positions.show_positions, positions.POSITIONS_EXAMPLES),
+    "lens": (lens.run, lens.EXAMPLES),
+    "attention": (attention.show_attention, attention.ATTENTION_EXAMPLES),
+    "pair": (pair.show_pair, pair.PAIR_EXAMPLES),
+    "probes": (probes.run, probes.EXAMPLES),
+    "heads": (heads.run, heads.EXAMPLES),
+    "align": (align.run, align.EXAMPLES),
+    "length": (length.run, length.EXAMPLES),
 }.items():
     # \b keeps Click from rewrapping the examples as one paragraph.
-    app.command(name, epilog=f"\b\nExamples:\n{module.EXAMPLES}")(report_errors(module.run))
+    app.command(name, epilog=f"\b\nExamples:\n{examples}")(report_errors(command))
 for name, instead in REMOVED.items():
     refuse_removed(app, name, f"`pellucid inspect {name}`", instead)
 

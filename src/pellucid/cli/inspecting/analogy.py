@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from pellucid.inspect.analogies import Accuracy, Analogy, SignedWord
     from pellucid.inspect.embeddings import Embeddings, SpelledWord
 
-EXAMPLES = """\
+ANALOGY_EXAMPLES = """\
   pellucid inspect analogy runs/demo/best king - man + woman
   pellucid inspect analogy runs/demo/best king man woman --expect queen
   pellucid inspect analogy runs/demo/best --file analogies.txt --json"""
 
 
-def run(
+def show_analogy(
     model: Annotated[str, MODEL],
     words: Annotated[
         list[str] | None,

@@ -9,7 +9,7 @@ import typer
 
 from pellucid.cli.files import write_lines
 from pellucid.cli.inspecting.attention_tables import (
-    SIDE,
+    ROW_SIDE,
     TARGET,
     WHERE,
     format_matrix,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pellucid.inspect.attention import AttentionSum, AttentionTable
     from pellucid.trace.trace import Trace
 
-EXAMPLES = """\
+ATTENTION_EXAMPLES = """\
   pellucid inspect attention runs/demo/best "The ball is blue."
   pellucid inspect attention runs/demo/best "The ball is blue." --where decoder.2.cross --head 1 --plot cross.png
   pellucid inspect attention runs/demo/best "The ball is blue." --head 0 --stage scores
@@ -36,7 +36,7 @@ LARGEST_ERROR = 1e-4
 """Largest error of a sum of weights, which should be 1: many times what float32 rounds."""
 
 
-def run(
+def show_attention(
     model: Annotated[str, MODEL],
     sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="sentence to translate")],
     where: Annotated[str, WHERE] = "encoder.0.self",
@@ -53,7 +53,7 @@ def run(
         typer.Option(metavar="WORD", help="show only this word's row, as a sum of vectors; was:2 is the second was"),
     ] = None,
     target: Annotated[str | None, TARGET] = None,
-    side: Annotated[str, SIDE] = "output",
+    side: Annotated[str, ROW_SIDE] = "output",
     pieces: Annotated[bool, typer.Option("--pieces", help="show pieces, not words")] = False,
     rollout: Annotated[
         bool,

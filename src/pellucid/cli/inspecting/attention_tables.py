@@ -19,7 +19,7 @@ WHERE = typer.Option(
     help="attention to look into, by its name in a trace: encoder.0.self, decoder.3.self, decoder.1.cross",
 )
 TARGET = typer.Option(metavar="TEXT", help="look into this translation instead of searching for one")
-SIDE = typer.Option(
+ROW_SIDE = typer.Option(
     metavar="output|input",
     help="row of a target word in cross-attention: the one that writes it, or the one that reads it, one further",
 )

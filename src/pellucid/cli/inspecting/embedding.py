@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     from pellucid.inspect.input_vectors import InputVector
 
-EXAMPLES = """\
+EMBEDDING_EXAMPLES = """\
   pellucid inspect embedding runs/demo/best blue
   pellucid inspect embedding runs/demo/best blue --at 3 --plot blue.png
   pellucid inspect embedding runs/demo/best azul --side target --json"""
 
 
-def run(
+def show_embedding(
     model: Annotated[str, MODEL],
     word: Annotated[str, typer.Argument(metavar="WORD", help="a word, or a piece as the vocabulary writes it (▁blue)")],
     at: Annotated[

@@ -14,14 +14,14 @@ from pellucid.cli.options import MODEL
 if TYPE_CHECKING:
     from pellucid.inspect.anatomy import Array
 
-EXAMPLES = """\
+MODEL_EXAMPLES = """\
   pellucid inspect model runs/demo/best
   pellucid inspect model runs/demo/best --each
   pellucid inspect model runs/demo/best --plot architecture.svg
   pellucid inspect model runs/demo/best --json"""
 
 
-def run(
+def show_model(
     model: Annotated[str, MODEL],
     each: Annotated[
         bool, typer.Option("--each", help="list every layer, even if it has the shapes of the one before")

@@ -9,12 +9,12 @@ from pellucid.cli.inspecting.output import JSON, write_objects, write_table
 from pellucid.cli.inspecting.similar import SIDE
 from pellucid.cli.options import MODEL
 
-EXAMPLES = """\
+NEIGHBOURS_EXAMPLES = """\
   pellucid inspect neighbours runs/demo/best blue
   pellucid inspect neighbours runs/demo/best blue ▁cat -k 20 --json"""
 
 
-def run(
+def show_neighbours(
     model: Annotated[str, MODEL],
     words: Annotated[
         list[str], typer.Argument(metavar="WORD...", help="words, or pieces as the vocabulary writes them (▁red)")

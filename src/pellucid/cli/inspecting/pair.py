@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.inspecting.attention_tables import SIDE, TARGET, WHERE, trace_heading_lines, trace_tensors
+from pellucid.cli.inspecting.attention_tables import ROW_SIDE, TARGET, WHERE, trace_heading_lines, trace_tensors
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL
 
 if TYPE_CHECKING:
     from pellucid.inspect.query_key_products import QueryKeyPair, QueryKeyPlane
 
-EXAMPLES = """\
+PAIR_EXAMPLES = """\
   pellucid inspect pair runs/demo/best "The black cat drank the milk." milk drank
   pellucid inspect pair runs/demo/best "The black cat drank the milk." milk cat --where encoder.2.self --head 3
   pellucid inspect pair runs/demo/best "The ball is blue." azul blue --where decoder.3.cross --plot pair.png"""
 
 
-def run(
+def show_pair(
     model: Annotated[str, MODEL],
     sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="sentence to translate")],
     query: Annotated[
@@ -29,7 +29,7 @@ def run(
     where: Annotated[str, WHERE] = "encoder.0.self",
     head: Annotated[int, typer.Option(metavar="N", help="head, counted from 0")] = 0,
     target: Annotated[str | None, TARGET] = None,
-    side: Annotated[str, SIDE] = "output",
+    side: Annotated[str, ROW_SIDE] = "output",
     count: Annotated[int, typer.Option("--count", "-k", help="dimensions to show of either sign")] = 5,
     json: Annotated[bool, JSON] = False,
     plot: Annotated[str | None, PLOT] = None,

@@ -12,7 +12,7 @@ from pellucid.cli.options import MODEL
 if TYPE_CHECKING:
     from pellucid.inspect.positions import WrongTable
 
-EXAMPLES = """\
+POSITIONS_EXAMPLES = """\
   pellucid inspect positions runs/demo/best
   pellucid inspect positions runs/demo/best --text "The sky is blue" --plot positions.png
   pellucid inspect positions runs/demo/best --count 100 --json"""
@@ -23,7 +23,7 @@ DIMENSIONS_SHOWN = 6
 """First dimensions that the table shows if there are more than twice as many; two of the last follow."""
 
 
-def run(
+def show_positions(
     model: Annotated[str, MODEL],
     count: Annotated[int, typer.Option(metavar="N", help="number of positions")] = 64,
     text: Annotated[

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     from pellucid.inspect.embeddings import Embeddings
 
-EXAMPLES = """\
+PROJECTION_EXAMPLES = """\
   pellucid inspect project runs/demo/best --html words.html
   pellucid inspect project runs/demo/best red blue green cat dog horse --plot words.png
   pellucid inspect project runs/demo/best --method umap --dims 3 --html words.html
   pellucid inspect project runs/demo/best --tsv words.tsv --vectors vectors.tsv"""
 
 
-def run(
+def show_projection(
     model: Annotated[str, MODEL],
     words: Annotated[
         list[str] | None, typer.Argument(metavar="[WORD...]", help="words to show; default: pieces of the vocabulary")

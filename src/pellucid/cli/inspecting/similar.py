@@ -8,7 +8,7 @@ from pellucid.cli.files import write_lines
 from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects, write_table
 from pellucid.cli.options import MODEL
 
-EXAMPLES = """\
+SIMILARITY_EXAMPLES = """\
   pellucid inspect similar runs/demo/best red blue cat
   pellucid inspect similar runs/demo/best ▁red ▁blue --json
   pellucid inspect similar runs/demo/best red blue cat dog --plot similar.svg"""
@@ -19,7 +19,7 @@ SIDE = typer.Option(
 )
 
 
-def run(
+def show_similarity(
     model: Annotated[str, MODEL],
     words: Annotated[
         list[str], typer.Argument(metavar="WORD...", help="words, or pieces as the vocabulary writes them (▁red)")

@@ -13,7 +13,7 @@ from pellucid.cli.terminal import Terminal, escape_controls, format_blocks, wrap
 if TYPE_CHECKING:
     from pellucid.inspect.tokens import CutText
 
-EXAMPLES = """\
+TOKENS_EXAMPLES = """\
   pellucid inspect tokens runs/demo/best "Roses are red and violets are blue"
   pellucid inspect tokens runs/demo/best "Las rosas son rojas" --side target --json
   pellucid inspect tokens runs/demo/best/tokenizer.model - < dev.en"""
@@ -22,7 +22,7 @@ UNKNOWN = "?"
 """Mark behind the id of a piece that is UNK, or a byte of a character that no piece covers."""
 
 
-def run(
+def show_tokens(
     model: Annotated[
         str, typer.Argument(metavar="MODEL|TOKENIZER", help="a model directory, or a SentencePiece model file")
     ],
