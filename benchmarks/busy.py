@@ -181,7 +181,7 @@ def train_peer(size: str, budget: str) -> Iterator[float]:
 
 def example_lines() -> list[str]:
     """Return sentences of the phrasebook."""
-    from pellucid.data.phrasebook import generate_phrases
+    from pellucid.phrasebook import generate_phrases
 
     return [phrase.source for phrase in islice(generate_phrases(seed=5), LINES)]
 

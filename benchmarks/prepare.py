@@ -58,7 +58,7 @@ def main() -> None:
 
 def write_pairs(folder: Path, pairs: int) -> Path:
     """Write a corpus, and a run file beside it; return the run file. Each million of pairs has a seed of its own."""
-    from pellucid.data.phrasebook import generate_phrases
+    from pellucid.phrasebook import generate_phrases
 
     folder.mkdir(parents=True, exist_ok=True)
     names = [folder / f"{pairs}.{language}" for language in ("en", "es")]

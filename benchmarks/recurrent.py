@@ -23,8 +23,8 @@ from benchmarks.quality import HOUSE, RESULTS, lines, machine
 from benchmarks.recurrent_copy import LENGTHS, LONGEST, SYMBOLS, TESTED, copying
 from benchmarks.recurrent_model import Recurrent, Sizes
 from benchmarks.recurrent_race import Contender, Runner, Trial, greedy, try_rates
+from pellucid import phrasebook
 from pellucid.cli.demo import DEMO_PAIRS, DEMO_RECIPE
-from pellucid.data import phrasebook
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.evaluate.scores import corpus_scores
 from pellucid.model import Transformer

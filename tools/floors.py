@@ -28,6 +28,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "atomic": Floor(others_inside="safetensors"),
     "processor": Floor(others_inside="torch"),
     "data": Floor(ours="data atomic", others="numpy sentencepiece torch jaxtyping"),
+    "phrasebook": Floor(ours="phrasebook atomic"),
     "text": Floor(ours="text"),
     "weights": Floor(ours="atomic model", others="safetensors torch"),
     "lazy_bundle": Floor(ours="atomic sizes data.tokenizer", ours_inside="weights model", others_inside="safetensors"),
@@ -49,6 +50,7 @@ FLOORS = {  # in the order of reading, from the ground up
         others="numpy torch jaxtyping safetensors",
         others_inside="rich",
     ),
+    "plan": Floor(ours="plan train data phrasebook model sizes config", others="numpy torch"),
     "page": Floor(ours="page atomic", others="numpy", others_inside="anywidget traitlets"),
     "trace": Floor(
         ours="trace decode bundle lazy_bundle weights atomic model data.tokenizer text",

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from pellucid.data.phrasebook import HELD_OUT
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.attention import SelfAttention, attend
 from pellucid.model.layers import FeedForward, Residual
 from pellucid.model.positions import Positions
+from pellucid.phrasebook import HELD_OUT
 from pellucid.trace import Record
 from pellucid.train.config import OptimConfig
 from pellucid.train.optim import make_adam

@@ -13,10 +13,9 @@ import pytest
 from safetensors import SafetensorError
 from typer.testing import CliRunner, Result
 
-from pellucid import atomic, bundle
+from pellucid import atomic, bundle, phrasebook
 from pellucid.cli import app, demo
 from pellucid.config import to_toml
-from pellucid.data import phrasebook
 from pellucid.interop import marian_weights
 from pellucid.trace import storage as traces
 from pellucid.train import shard_writing, state

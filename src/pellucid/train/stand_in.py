@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 from pellucid.data.corpus import SentencePairs, fingerprint_pairs
-from pellucid.data.phrasebook import generate_phrases
+from pellucid.phrasebook import generate_phrases
 from pellucid.train.config import RunConfig, make_run, override_run, read_run_tables
 from pellucid.train.initial_model import initial_tokenizer
 from pellucid.train.pairs import TrainingData, encode_with_note, train_tokenizer

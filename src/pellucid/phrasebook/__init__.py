@@ -28,19 +28,8 @@ from typing import NamedTuple
 from zlib import crc32
 
 from pellucid.atomic import atomic_file
-from pellucid.data.phrasebook.chunk import Phrase, finish_phrase, split_into_words
-from pellucid.data.phrasebook.patterns import Patterns
-
-__all__ = [
-    "HELD_OUT",
-    "Phrase",
-    "PhraseSplit",
-    "generate_phrases",
-    "is_held_back",
-    "split_into_words",
-    "split_phrases",
-    "write_split",
-]
+from pellucid.phrasebook.chunk import Phrase, finish_phrase, split_into_words
+from pellucid.phrasebook.patterns import Patterns
 
 
 def _parse_links(pharaoh: str) -> tuple[tuple[int, int], ...]:
