@@ -14,7 +14,7 @@ from pellucid import bundle
 from pellucid.cli.train import train_and_plot
 from pellucid.train import log, loop, state
 from pellucid.train.config import RunConfig
-from pellucid.train.failures import TrainingFailed
+from pellucid.train.failed import TrainingFailed
 from pellucid.train.log import NoOutput
 from pellucid.train.loop import train_run
 from tests.laws.runs import assert_same_end, read_reports, read_weights, same_weights

@@ -16,7 +16,7 @@ from pellucid import bundle
 from pellucid.cli.train import train_and_plot
 from pellucid.data.batching import Batch
 from pellucid.train import log, loop, recovery, state, update
-from pellucid.train.failures import TrainingFailed
+from pellucid.train.failed import TrainingFailed
 from pellucid.train.log import NoOutput
 from pellucid.train.loop import train_run
 from pellucid.train.optim import learning_rate

@@ -102,6 +102,32 @@ def collate(encoded: EncodedPairs, indices: NDArray[np.integer], seed: int = 0) 
     )
 
 
+def halve_batch(batch: Batch) -> tuple[Batch, Batch]:
+    """Return the first and the second half of a batch, without padding that only the longest pair needed."""
+    middle = len(batch.source) // 2
+    return slice_batch(batch, slice(0, middle)), slice_batch(batch, slice(middle, None))
+
+
+def slice_batch(batch: Batch, rows: slice) -> Batch:
+    """Return some rows of a batch as a batch, cut to its longest sentences."""
+    source, target_in, target_out = batch.source[rows], batch.target_in[rows], batch.target_out[rows]
+    # target_in is as long as target_out: BOS in front, EOS missing at the end.
+    longest_source, longest_target = longest_row(source), longest_row(target_out)
+    return replace(
+        batch,
+        source=source[:, :longest_source],
+        target_in=target_in[:, :longest_target],
+        target_out=target_out[:, :longest_target],
+        indices=batch.indices[rows],
+        target_tokens=int((target_out != PAD).sum()),
+    )
+
+
+def longest_row(padded: Tensor) -> int:
+    """Return the length of the longest sentence, padding not counted."""
+    return int((padded != PAD).sum(dim=1).max())
+
+
 def epoch_batches(
     source_lengths: NDArray[np.integer],
     target_lengths: NDArray[np.integer],

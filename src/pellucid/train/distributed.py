@@ -25,7 +25,7 @@ from torch import Tensor, distributed
 from pellucid.data.batching import Batch, collate
 from pellucid.data.stream import BatchSpec
 from pellucid.data.tokenizer import BOS, EOS, PAD
-from pellucid.train.failures import TrainingFailed
+from pellucid.train.failed import TrainingFailed
 
 BUCKET = 2**24
 """Numbers that are sent in one message."""

@@ -21,11 +21,13 @@ from pellucid.train.config import RunConfig
 from pellucid.train.data import read_data
 from pellucid.train.dev_set import DevSet, Evaluation, evaluate_model
 from pellucid.train.distributed import ALONE, Workers, join_workers
-from pellucid.train.failures import TrainingFailed, explain_failed_write, is_out_of_memory
+from pellucid.train.failed import TrainingFailed
+from pellucid.train.failed_writes import explain_failed_write
 from pellucid.train.fsdp import is_sharded, place_model
 from pellucid.train.initial_model import ancestry_notes, open_initial_model
 from pellucid.train.lock import hold_run_lock
 from pellucid.train.log import NoOutput, ProgressOutput, RunLog, choose_output
+from pellucid.train.oom import is_out_of_memory
 from pellucid.train.optim import dropout_factor, learning_rate, make_adam
 from pellucid.train.pairs import CorpusAccount
 from pellucid.train.precision import explain_float32

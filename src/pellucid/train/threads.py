@@ -13,9 +13,8 @@ from typing import TypeVar
 
 import torch
 
-from pellucid.data.batching import Batch
+from pellucid.data.batching import Batch, slice_batch
 from pellucid.model import Transformer
-from pellucid.train.failures import slice_batch
 from pellucid.train.fsdp import is_sharded
 
 POSITIONS_PER_THREAD = 800

@@ -10,15 +10,15 @@ from math import isfinite
 import torch
 from torch import Tensor, nn
 
-from pellucid.data.batching import Batch
+from pellucid.data.batching import Batch, halve_batch
 from pellucid.data.tokenizer import PAD
 from pellucid.model import Transformer
 from pellucid.model.dropout import seeded_dropout
 from pellucid.train.config import OptimConfig
 from pellucid.train.distributed import ALONE, Workers
-from pellucid.train.failures import halve_batch, is_out_of_memory
 from pellucid.train.fsdp import gather_embeddings, gather_tensor, is_sharded
 from pellucid.train.loss import loss_of_rows, loss_sum
+from pellucid.train.oom import is_out_of_memory
 from pellucid.train.precision import autocast_products
 from pellucid.train.threads import count_threads, map_threads, thread_rows
 
