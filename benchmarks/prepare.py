@@ -101,7 +101,7 @@ def read_memory() -> dict[str, float]:
 def measure_prepare(run_file: str, workers: int) -> dict[str, Any]:
     """Measure CPU and wall seconds of each stage, and memory."""
     from pellucid.train.config import read_run
-    from pellucid.train.shard_writing import prepare_shards
+    from pellucid.train.prepare import prepare_shards
 
     run, stages = read_run(Path(run_file)), []
     began = read_memory()["VmRSS"]

@@ -29,8 +29,7 @@ from pellucid.data.tokenizer import Tokenizer
 from pellucid.evaluate.scores import corpus_scores
 from pellucid.model import Transformer
 from pellucid.train.config import RunConfig, make_run, read_run
-from pellucid.train.data import read_data
-from pellucid.train.pairs import encode_with_note
+from pellucid.train.data import encode_with_note, read_data
 
 KEPT = HOUSE / "runs" / "recurrent"
 

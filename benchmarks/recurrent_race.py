@@ -21,8 +21,7 @@ from pellucid.decode.translate import inference_only
 from pellucid.model import Transformer
 from pellucid.model.dropout import scale_dropout
 from pellucid.train.config import OptimConfig
-from pellucid.train.optim import dropout_factor, learning_rate, make_adam
-from pellucid.train.update import batch_loss, update_weights
+from pellucid.train.update import batch_loss, dropout_factor, learning_rate, make_adam, update_weights
 
 TURN = 4.0
 """Seconds of a turn."""

@@ -50,7 +50,7 @@ FLOORS = {  # in the order of reading, from the ground up
         others="numpy torch jaxtyping safetensors",
         others_inside="rich",
     ),
-    "plan": Floor(ours="plan train data phrasebook model sizes config", others="numpy torch"),
+    "plan": Floor(ours="plan train processor data phrasebook model", others="numpy torch"),
     "page": Floor(ours="page atomic", others="numpy", others_inside="anywidget traitlets"),
     "trace": Floor(
         ours="trace decode bundle lazy_bundle weights atomic model data.tokenizer text",

@@ -14,12 +14,12 @@ import pytest
 
 from pellucid.atomic import verify_directory
 from pellucid.data import shards
-from pellucid.train import shard_writing
+from pellucid.train import prepare as shard_writing
 from tests.train.corpora import write_corpus
 
 SLOW_PREPARE = """
 import sys, time
-from pellucid.train import shard_writing as prepare
+from pellucid.train import prepare
 prepare.PAIRS_PER_PART = 7
 real = prepare.encode_part
 def slow(*arguments):
