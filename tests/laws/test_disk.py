@@ -192,7 +192,7 @@ def test_a_last_save_that_fails_ends_the_run_with_exit_code_1_and_can_be_made_up
                 raise FULL
             real_save(tensors, path)
 
-        patch.setattr("pellucid.train.checkpoint.save_file", save_or_refuse)
+        patch.setattr(checkpoint, "save_file", save_or_refuse)
         with pytest.raises(typer.Exit) as ended:
             train_and_plot(run, out, resume=False)
     assert ended.value.exit_code == 1

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from pellucid.train import loop
+from pellucid.train import checkpoint, loop
 from pellucid.train.checkpoint import list_checkpoints
 from pellucid.train.config import RunConfig
 from pellucid.train.loop import train_run
@@ -59,7 +59,7 @@ def test_a_crash_inside_a_save_leaves_the_checkpoint_before_it(run, undisturbed_
         return real_save(tensors, path)
 
     with monkeypatch.context() as patch:
-        patch.setattr("pellucid.train.checkpoint.save_file", power_cut)
+        patch.setattr(checkpoint, "save_file", power_cut)
         with pytest.raises(RunKilled):
             train_run(run, out)
     assert [path.name for path in list_checkpoints(out)] == ["step-00000004"]
