@@ -147,8 +147,8 @@ def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_is_taken(tmp_pat
     train_run(run, out, resume=True)
     assert "training.safetensors was changed after it was written" in capsys.readouterr().err
     assert same_weights(read_weights(out / "last"), expected)
-    for checkpoint in list_checkpoints(out):
-        (checkpoint / "model.safetensors").unlink()
+    for directory in list_checkpoints(out):
+        (directory / "model.safetensors").unlink()
     with pytest.raises(ValueError, match=r"no checkpoint in .* is sound"):
         train_run(run, out, resume=True)
 
