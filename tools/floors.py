@@ -26,6 +26,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "sizes": Floor(),
     "model": Floor(ours="model sizes", others="torch jaxtyping"),
     "atomic": Floor(others_inside="safetensors"),
+    "processor": Floor(others_inside="torch"),
     "data": Floor(ours="data atomic", others="numpy sentencepiece torch jaxtyping"),
     "text": Floor(ours="text"),
     "weights": Floor(ours="atomic model", others="safetensors torch"),
@@ -37,14 +38,14 @@ FLOORS = {  # in the order of reading, from the ground up
         others_inside="ctranslate2",
     ),
     "decode": Floor(
-        ours="decode bundle lazy_bundle atomic model data text interop",
+        ours="decode processor bundle lazy_bundle atomic model data text interop",
         ours_inside="weights",
         others="numpy torch jaxtyping",
         others_inside="ctranslate2",
     ),
     "evaluate": Floor(ours="evaluate", others="numpy", others_inside="sacrebleu"),
     "train": Floor(
-        ours="train config sizes data model atomic lazy_bundle bundle decode evaluate",
+        ours="train processor config sizes data model atomic lazy_bundle bundle decode evaluate",
         others="numpy torch jaxtyping safetensors",
         others_inside="rich",
     ),
@@ -66,7 +67,7 @@ FLOORS = {  # in the order of reading, from the ground up
         others="numpy pydantic fastapi starlette torch uvicorn h11",
         others_inside="prometheus_client",
     ),
-    "cli": Floor(ours="cli atomic", others="typer", ours_inside=ANYTHING, others_inside=ANYTHING),
+    "cli": Floor(ours="cli atomic", others="typer rich", ours_inside=ANYTHING, others_inside=ANYTHING),
     "__main__": Floor(ours="cli"),
     "__init__": Floor(ours_inside="api"),
 }

@@ -21,7 +21,7 @@ from pellucid.train.data import read_data
 from pellucid.train.dev_set import Evaluation
 from pellucid.train.log import read_log
 from pellucid.train.loop import train_run
-from pellucid.train.loss import loss_sum, r_drop_loss, smoothed_cross_entropy
+from pellucid.train.loss import loss_sum, smoothed_cross_entropy
 from tests.laws.runs import RunKilled, assert_same_end, read_weights, same_weights, train_until
 from tests.laws.torchrun import collect_results, start_workers, train_alone, train_with_workers
 from tests.train.corpora import small_run, write_corpus
@@ -32,7 +32,6 @@ KINDS = {
     "one matrix": {},
     "three matrices, norms after": {"tie": "none", "norm": "post", "positions": "learned", "activation": "swiglu"},
     "a bias": {"output_bias": True},
-    "fewer heads": {"fewer_heads": "encoder.0.self:1 decoder.1.cross:0"},
 }
 
 
@@ -267,7 +266,6 @@ def test_a_named_size_is_that_of_the_start_or_refused(models, tmp_path):
         ("model", {"tie": "decoder"}, "model.tie is 'decoder', that model has 'all'"),
         ("model", {"max_positions": 512}, "model.max_positions is 512, that model has 1024"),
         ("model", {"output_bias": True}, "model.output_bias is True, that model has False"),
-        ("model", {"fewer_heads": "decoder.0.self:1"}, "model.fewer_heads is 'decoder.0.self:1', that model has ''"),
         ("tokenizer", {"vocabulary": 8000}, "tokenizer.vocabulary is 8000, that model has 290"),
         ("tokenizer", {"kind": "unigram"}, "tokenizer.kind is 'unigram', that model has 'bpe'"),
         ("tokenizer", {"joint": False}, "tokenizer.joint is False, that model has True"),
@@ -285,8 +283,8 @@ def test_settings_that_contradict_the_start_are_refused_naming_both(section, set
 
 
 def test_settings_that_agree_with_the_start_are_accepted(models, tmp_path):
-    settings = {"d_model": 14, "norm": "pre", "fewer_heads": "decoder.1.cross:0 encoder.0.self:1"}
-    run = make_run_from(models / "fewer heads", tmp_path / "data", model=settings, tokenizer={"vocabulary": 290})
+    settings = {"d_model": 14, "norm": "pre"}
+    run = make_run_from(models / "one matrix", tmp_path / "data", model=settings, tokenizer={"vocabulary": 290})
     assert read_data(run).tokenizer.source_vocabulary <= 290
 
 
@@ -373,20 +371,14 @@ def test_two_workers_that_share_the_model_start_from_it_as_one_does(models, tmp_
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("alpha", [None, 5.0])
-def test_the_loss_with_a_bias_is_the_formula_in_value_and_gradient(smoothing, alpha):
+def test_the_loss_with_a_bias_is_the_formula_in_value_and_gradient(smoothing):
     torch.manual_seed(1)
-    rows, passes = 1061, 1 if alpha is None else 2
-    inputs = [torch.randn(n, dtype=torch.float64, requires_grad=True) for n in ((passes * rows, 13), (101, 13), (101,))]
+    rows = 1061
+    inputs = [torch.randn(n, dtype=torch.float64, requires_grad=True) for n in ((rows, 13), (101, 13), (101,))]
     targets = torch.randint(101, (rows,))
     states, weight, bias = inputs
-    logits = states @ weight.T + bias
-    formula = (
-        smoothed_cross_entropy(logits, targets, smoothing)
-        if alpha is None
-        else r_drop_loss(logits[:rows], logits[rows:], targets, smoothing, alpha)
-    )
-    fast = loss_sum(states, weight, targets, smoothing, alpha, bias)
+    formula = smoothed_cross_entropy(states @ weight.T + bias, targets, smoothing)
+    fast = loss_sum(states, weight, targets, smoothing, bias)
     torch.testing.assert_close(fast, formula, rtol=1e-12, atol=0)
     for ours, theirs in zip(*(torch.autograd.grad(3 * loss, inputs) for loss in (fast, formula)), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9)

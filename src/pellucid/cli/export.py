@@ -84,15 +84,7 @@ def run(
         export_marian(bundle, out)
     else:
         report = export_ctranslate2(bundle, Path(out), precision or "float32", dev, shortlist)
-    write_lines([*report, *note_padded_heads(bundle), *describe_contents(Path(out))])
-
-
-def note_padded_heads(bundle: "Bundle") -> list[str]:
-    """Return a note if the export pads attentions whose heads were removed."""
-    from pellucid.interop.padded_heads import NOTE, count_removed_heads
-
-    count = count_removed_heads(bundle.model.config)
-    return [f"note: {NOTE.format(count=count)}"] if count else []
+    write_lines([*report, *describe_contents(Path(out))])
 
 
 def check_options(to: str, precision: str | None, no_gate: bool, files: dict[str, str | None]) -> None:

@@ -4,9 +4,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import StringIO
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from rich.bar import Bar
 from rich.columns import Columns
 from rich.console import Console, RenderableType
@@ -16,6 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pellucid.cli.terminal import Terminal, escape_controls, format_blocks, pad_right, shorten_text, text_width
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Manifest = Mapping[str, Any]
 Node = Mapping[str, Any]
@@ -39,7 +41,7 @@ TABLE_LEGEND = (
 
 
 def walk_trace(
-    manifest: Manifest, tensor: Callable[[str], np.ndarray], links: Sequence[tuple[int, int]], terminal: Terminal
+    manifest: Manifest, tensor: "Callable[[str], np.ndarray]", links: Sequence[tuple[int, int]], terminal: Terminal
 ) -> Iterator[str]:
     """Yield the lines of the walk; `links` pair words of the source and of the translation."""
     text, colours = StringIO(), terminal.colour
@@ -78,11 +80,9 @@ def print_heading(manifest: Manifest, console: Console) -> None:
     model, run, config = manifest["model"], manifest["run"], manifest["model"]["config"]
     source, target = (escape_controls(manifest[side]["text"]) for side in ("source", "target"))
     console.print(Text(source, "bold"), Text.assemble("→ ", (target, "bold")), sep="\n", soft_wrap=True)
-    # In a pruned model some attentions have fewer heads than the config names.
-    heads_bound = "up to " if config["fewer_heads"] else ""
     about = (
         f"{escape_controls(model['name'])}: {model['parameters']:,} parameters, {config['encoder_layers']} encoder and "
-        f"{config['decoder_layers']} decoder layers, D {config['d_model']}, {heads_bound}{config['heads']} heads; "
+        f"{config['decoder_layers']} decoder layers, D {config['d_model']}, {config['heads']} heads; "
         f"{run['dtype']}, dropout {run['dropout']}"
     )
     console.print(Text(about, "dim"))
@@ -191,12 +191,14 @@ def format_probability(probability: float) -> str:
 
 
 def show_attention(
-    manifest: Manifest, tensor: Callable[[str], np.ndarray], links: Sequence[tuple[int, int]], console: Console
+    manifest: Manifest, tensor: "Callable[[str], np.ndarray]", links: Sequence[tuple[int, int]], console: Console
 ) -> Iterator[RenderableType]:
     """Yield how much each target word reads from each source word, and which words are aligned.
 
     The table is the mean over all layers and heads; where it is too wide, each word has a line with its largest shares.
     """
+    import numpy as np
+
     # Cross-attention is what has heads, target and source as dimensions; a trace may have kept other tensors only.
     names = [row["name"] for row in manifest["tensors"] if row["dims"] == ["H", "T", "S"] and row["captured"]]
     patterns = [name for name in names if name.endswith(".pattern")]
@@ -246,13 +248,16 @@ def group_pieces(side: Mapping[str, Any]) -> list[tuple[str, list[int]]]:
 
 
 def merge_pieces_to_words(
-    mean: np.ndarray, source: Sequence[Sequence[int]], target: Sequence[Sequence[int]]
-) -> np.ndarray:
+    mean: "np.ndarray", source: Sequence[Sequence[int]], target: Sequence[Sequence[int]]
+) -> "np.ndarray":
     """Merge rows and columns of pieces to rows and columns of words: means of rows, sums of columns.
 
+    >>> import numpy as np
     >>> merge_pieces_to_words(np.array([[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]]), [[0], [1, 2]], [[0, 1]]).tolist()
     [[0.25, 0.75]]
     """
+    import numpy as np
+
     # A word is read with all of its pieces, and reads on average over them: so each row still sums to 1.
     summed = np.stack([mean[:, list(positions)].sum(axis=1) for positions in source], axis=1)
     return np.stack([summed[list(positions)].mean(axis=0) for positions in target])

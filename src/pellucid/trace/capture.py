@@ -63,9 +63,7 @@ def rows_to_capture(
 def tensor_bytes(config: ModelConfig, rows: Iterable[TensorRow], source: int, target: int, itemsize: int) -> int:
     """Return the bytes that these tensors take: one for a boolean, `itemsize` for a number."""
     size = axis_sizes(config, source, target)
-    return sum(
-        prod(tensor_shape(row, config, size)) * (1 if row.name.endswith(".allowed") else itemsize) for row in rows
-    )
+    return sum(prod(tensor_shape(row, size)) * (1 if row.name.endswith(".allowed") else itemsize) for row in rows)
 
 
 def capture_tensors(

@@ -12,7 +12,7 @@ from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.assemble import Translation
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.glossary import TensorRow, glossary
-from pellucid.trace.edits import attention_names, replaced_tensors
+from pellucid.trace.edits import replaced_tensors
 from pellucid.trace.facts import TraceFacts
 
 
@@ -219,14 +219,14 @@ class Named:
 
 
 def axis_sizes(config: ModelConfig, source: int, target: int) -> dict[str, int]:
-    """Return the length of each dimension, by its letter in the legend; "H" is the most heads any attention has."""
+    """Return the length of each dimension, by its letter in the legend."""
     c = config
     return {
         "B": 1,
         "S": source,
         "T": target,
         "D": c.d_model,
-        "H": max(map(c.heads_in, attention_names(c))),
+        "H": c.heads,
         "E": c.head_width,
         "F": c.d_ff,
         "2F": 2 * c.d_ff,
@@ -235,10 +235,9 @@ def axis_sizes(config: ModelConfig, source: int, target: int) -> dict[str, int]:
     }
 
 
-def tensor_shape(row: TensorRow, config: ModelConfig, size: Mapping[str, int]) -> list[int]:
-    """Return the shape of a tensor without the batch axis: `size` by letter, and the heads of its own attention."""
-    heads = config.heads_in(row.name.rpartition(".")[0])  # pruned attentions may have fewer than others
-    return [heads if letter == "H" else size[letter] for letter in tensor_dims(row)]
+def tensor_shape(row: TensorRow, size: Mapping[str, int]) -> list[int]:
+    """Return the shape of a tensor without the batch axis, the `size` of each of its dimensions by letter."""
+    return [size[letter] for letter in tensor_dims(row)]
 
 
 def tensor_dims(row: TensorRow) -> tuple[str, ...]:
