@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 Manifest = Mapping[str, Any]
 Node = Mapping[str, Any]
 
-ROOM_FOR_BARS = 80
+_ROOM_FOR_BARS = 80
 """Columns a terminal needs if bars are drawn beside probabilities."""
 
 UNKNOWN = "?"
 """Mark behind the id of a piece that is UNK, or a byte of a character that no piece covers."""
 
-WIDEST_WORD = 14
+_WIDEST_WORD = 14
 """Columns that a word may take in the table of attention; a longer one is cut."""
 
 PIECES_SHOWN, DROPPED_SHOWN = 2, 2
 """Pieces at the end of an unfinished hypothesis, and dropped candidates of a step, that are shown."""
 
-TABLE_LEGEND = (
+_TABLE_LEGEND = (
     "Hundredths; each row sums to 100. The mean of all heads in {layers} layers: a source word's pieces are added up, "
     "a written word's averaged. Much weight on </s> usually means that there was nothing to fetch."
 )
@@ -54,16 +54,16 @@ def walk_trace(
     )
     width = terminal.width - 2  # every section is indented
     stops = [
-        ("From text to pieces", show_pieces(manifest, width)),
-        ("What is computed", show_shapes(manifest)),
-        ("Writing, step by step", show_steps(manifest, terminal.width >= ROOM_FOR_BARS)),
-        ("What each word attends to", show_attention(manifest, tensor, links, console)),
-        ("The search", show_search(manifest)),
-        ("What adds to the logit of each piece written", show_accounts(manifest, console)),
-        ("What may be wrong with this translation", show_findings(manifest)),
-        ("Checks of these numbers", show_checks(manifest, width)),
+        ("From text to pieces", _show_pieces(manifest, width)),
+        ("What is computed", _show_shapes(manifest)),
+        ("Writing, step by step", _show_steps(manifest, terminal.width >= _ROOM_FOR_BARS)),
+        ("What each word attends to", _show_attention(manifest, tensor, links, console)),
+        ("The search", _show_search(manifest)),
+        ("What adds to the logit of each piece written", _show_accounts(manifest, console)),
+        ("What may be wrong with this translation", _show_findings(manifest)),
+        ("Checks of these numbers", _show_checks(manifest, width)),
     ]
-    print_heading(manifest, console)
+    _print_heading(manifest, console)
     # Sections that show nothing are left out, such as the search where the translation was given, and not numbered.
     sections = [(title, shown) for title, shown in ((title, list(stop)) for title, stop in stops) if shown]
     for number, (title, shown) in enumerate(sections, start=1):
@@ -75,7 +75,7 @@ def walk_trace(
         yield re.sub(r" +((\x1b\[[0-9;]*m)*)$", r"\1", line)  # rich fills every line with blanks
 
 
-def print_heading(manifest: Manifest, console: Console) -> None:
+def _print_heading(manifest: Manifest, console: Console) -> None:
     """Print source, translation, and a description of the model."""
     model, run, config = manifest["model"], manifest["run"], manifest["model"]["config"]
     source, target = (escape_controls(manifest[side]["text"]) for side in ("source", "target"))
@@ -90,7 +90,7 @@ def print_heading(manifest: Manifest, console: Console) -> None:
         console.print(Text(f"Note: {escape_controls(note)}"))
 
 
-def make_table(*columns: str, head: Sequence[str] | None = None) -> Table:
+def _make_table(*columns: str, head: Sequence[str] | None = None) -> Table:
     """Return an empty table; each column is aligned "left", "right" or, if it gives way to the others, "rest"."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=head is not None, header_style="dim")
     for n, column in enumerate(columns):
@@ -99,7 +99,7 @@ def make_table(*columns: str, head: Sequence[str] | None = None) -> Table:
     return table
 
 
-def one_line(text: str) -> Text:
+def _one_line(text: str) -> Text:
     """Return text that is cut where it is too long for its column."""
     return Text(text, no_wrap=True, overflow="ellipsis")
 
@@ -109,7 +109,7 @@ def fits(table: Table, console: Console) -> bool:
     return Measurement.get(console, console.options.update(width=10_000), table).maximum + 2 <= console.width
 
 
-def show_pieces(manifest: Manifest, width: int) -> Iterator[RenderableType]:
+def _show_pieces(manifest: Manifest, width: int) -> Iterator[RenderableType]:
     """Yield pieces, ids and word numbers of both texts; ▁ stands for a space."""
     for name, side in (("source", manifest["source"]), ("translation", manifest["target"])):
         if side["normalised"] != side["text"]:
@@ -117,7 +117,7 @@ def show_pieces(manifest: Manifest, width: int) -> Iterator[RenderableType]:
         ids = [f"{token}{UNKNOWN * unknown}" for token, unknown in zip(side["ids"], side["unknown"], strict=True)]
         words = ["-" if word is None else str(word + 1) for word in side["words"]]
         cells = zip(map(escape_controls, side["pieces"]), ids, words, strict=True)
-        yield from map(one_line, format_blocks([tuple(column) for column in cells], [name, "id", "word"], width))
+        yield from map(_one_line, format_blocks([tuple(column) for column in cells], [name, "id", "word"], width))
         texts = side["text"].split()
         for word, together in groupby(side["words"]):
             count = len(list(together))
@@ -127,21 +127,21 @@ def show_pieces(manifest: Manifest, width: int) -> Iterator[RenderableType]:
             yield Text(f"{UNKNOWN}: a byte of a character that no piece covers, or the mark for what is unknown")
 
 
-def show_shapes(manifest: Manifest) -> Iterator[RenderableType]:
+def _show_shapes(manifest: Manifest) -> Iterator[RenderableType]:
     """Yield the shapes of the tensors in the first layer of each stack; later layers have the same."""
     used = {letter for row in manifest["tensors"] for letter in row["dims"]} - {"1"}  # a dimension of size 1
     axes = [(letter, axis) for letter, axis in manifest["axes"].items() if letter in used]
     legend = (f"{letter} = {axis['size']:,} {axis['means'].partition(';')[0]};" for letter, axis in axes)
     yield Text(" ".join(legend))
     first = [row for row in manifest["tensors"] if not re.search(r"\.[1-9]\d*\.", row["name"])]
-    table, last_owner = make_table("left", "left", "left", "rest"), None
+    table, last_owner = _make_table("left", "left", "left", "rest"), None
     for (owner, dims, shape), group in groupby(
         first, key=lambda row: (row["name"].rpartition(".")[0], row["dims"], row["shape"])
     ):
         names = [row["name"].rpartition(".")[2] for row in group]
         # The name of a module stands only in the first of its rows.
         title = "" if owner and owner == last_owner else owner or names[0]
-        shown_names = one_line(", ".join(names) if owner else "")
+        shown_names = _one_line(", ".join(names) if owner else "")
         table.add_row(title, " ".join(dims), " x ".join(f"{n:,}" for n in shape), shown_names)
         last_owner = owner
     yield table
@@ -152,15 +152,15 @@ def show_shapes(manifest: Manifest) -> Iterator[RenderableType]:
             yield Text(f"{stack}.1 {others} the same as {stack}.0", "dim")
 
 
-def show_steps(manifest: Manifest, with_bars: bool) -> Iterator[RenderableType]:
+def _show_steps(manifest: Manifest, with_bars: bool) -> Iterator[RenderableType]:
     """Yield for each step the input, the piece written, and other pieces that were likely."""
     bars, bar_heads = (["left"], [""]) if with_bars else ([], [])
     heads = ["step", "reads", "writes", *bar_heads, "p", "instead of"]
-    table = make_table("right", "left", "left", *bars, "left", "rest", head=heads)
+    table = _make_table("right", "left", "left", *bars, "left", "rest", head=heads)
     for step in manifest["steps"]:
         chosen = step["chosen"]
         others = [candidate for candidate in step["top"] if candidate["id"] != chosen["id"]][:3]
-        alternatives = [f"{escape_controls(other['piece'])} {format_probability(other['prob'])}" for other in others]
+        alternatives = [f"{escape_controls(other['piece'])} {_format_probability(other['prob'])}" for other in others]
         # A beam may prefer a piece that was not the likeliest of its step.
         rank = [] if step["rank"] == 1 else [f"(it is number {step['rank']:,})"]
         table.add_row(
@@ -168,29 +168,29 @@ def show_steps(manifest: Manifest, with_bars: bool) -> Iterator[RenderableType]:
             Text(escape_controls(step["input"])),
             Text(escape_controls(chosen["piece"])),
             *([Bar(1.0, 0.0, chosen["prob"], width=8)] if with_bars else []),
-            format_probability(chosen["prob"]),
-            one_line("  ".join([*rank, *alternatives])),
+            _format_probability(chosen["prob"]),
+            _one_line("  ".join([*rank, *alternatives])),
         )
     yield table
     if manifest["forced"]:
         yield Text("Then the translation that was given ends.")
     elif manifest["stop"] == "eos":
-        last = format_probability(manifest["steps"][-1]["chosen"]["prob"])
+        last = _format_probability(manifest["steps"][-1]["chosen"]["prob"])
         yield Text(f"It stops here: the model wrote its end mark, with probability {last}.")
     else:
         yield Text("It stops here: a translation as long as the search allows has no end mark.")
 
 
-def format_probability(probability: float) -> str:
+def _format_probability(probability: float) -> str:
     """Return a probability with three digits.
 
-    >>> format_probability(0.98765), format_probability(0.00012)
+    >>> _format_probability(0.98765), _format_probability(0.00012)
     ('0.988', '<0.001')
     """
     return f"{probability:.3f}" if probability >= 0.0005 else "<0.001"
 
 
-def show_attention(
+def _show_attention(
     manifest: Manifest, tensor: "Callable[[str], np.ndarray]", links: Sequence[tuple[int, int]], console: Console
 ) -> Iterator[RenderableType]:
     """Yield how much each target word reads from each source word, and which words are aligned.
@@ -204,19 +204,19 @@ def show_attention(
     patterns = [name for name in names if name.endswith(".pattern")]
     if patterns:
         mean = np.mean([np.asarray(tensor(name), dtype=np.float64).mean(axis=0) for name in patterns], axis=0)
-        source, target = group_pieces(manifest["source"]), group_pieces(manifest["target"])
-        shares = merge_pieces_to_words(mean, [pieces for _, pieces in source], [pieces for _, pieces in target])
-        table = make_table("left", *("right" for _ in source), head=["", *(cut_word(word) for word, _ in source)])
+        source, target = _group_pieces(manifest["source"]), _group_pieces(manifest["target"])
+        shares = _merge_pieces_to_words(mean, [pieces for _, pieces in source], [pieces for _, pieces in target])
+        table = _make_table("left", *("right" for _ in source), head=["", *(_cut_word(word) for word, _ in source)])
         for (word, _), row in zip(target, shares, strict=True):
             cells = [Text(f"{100 * share:.0f}", "bold" if n == row.argmax() else "") for n, share in enumerate(row)]
-            table.add_row(Text(cut_word(word)), *cells)
+            table.add_row(Text(_cut_word(word)), *cells)
         if fits(table, console):
             yield table
         else:
             for (word, _), row in zip(target, shares, strict=True):
                 largest = [f"{source[n][0]} {100 * row[n]:.0f}" for n in np.argsort(-row, kind="stable")[:4]]
                 yield Text("  ".join([f"{word}:", *largest]))
-        yield Text(TABLE_LEGEND.format(layers=len(patterns)))
+        yield Text(_TABLE_LEGEND.format(layers=len(patterns)))
     source_words, target_words = (manifest[side]["text"].split() for side in ("source", "target"))
     pairs = [
         f"{escape_controls(source_words[i])}–{escape_controls(target_words[j])}"
@@ -227,12 +227,12 @@ def show_attention(
         yield Text("  ".join(["Aligned, by how far each word moves the decoder:", *pairs]))
 
 
-def cut_word(word: str) -> str:
+def _cut_word(word: str) -> str:
     """Return as much of a word as a column of the table has room for."""
-    return shorten_text(word, WIDEST_WORD)
+    return shorten_text(word, _WIDEST_WORD)
 
 
-def group_pieces(side: Mapping[str, Any]) -> list[tuple[str, list[int]]]:
+def _group_pieces(side: Mapping[str, Any]) -> list[tuple[str, list[int]]]:
     """Return words, and special tokens by themselves, each with the positions of its pieces."""
     texts = side["text"].split()
     groups: dict[Any, list[int]] = {}
@@ -247,13 +247,13 @@ def group_pieces(side: Mapping[str, Any]) -> list[tuple[str, list[int]]]:
     ]
 
 
-def merge_pieces_to_words(
+def _merge_pieces_to_words(
     mean: "np.ndarray", source: Sequence[Sequence[int]], target: Sequence[Sequence[int]]
 ) -> "np.ndarray":
     """Merge rows and columns of pieces to rows and columns of words: means of rows, sums of columns.
 
     >>> import numpy as np
-    >>> merge_pieces_to_words(np.array([[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]]), [[0], [1, 2]], [[0, 1]]).tolist()
+    >>> _merge_pieces_to_words(np.array([[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]]), [[0], [1, 2]], [[0, 1]]).tolist()
     [[0.25, 0.75]]
     """
     import numpy as np
@@ -263,7 +263,7 @@ def merge_pieces_to_words(
     return np.stack([summed[list(positions)].mean(axis=0) for positions in target])
 
 
-def show_search(manifest: Manifest) -> Iterator[RenderableType]:
+def _show_search(manifest: Manifest) -> Iterator[RenderableType]:
     """Yield finished hypotheses, best first, then each step; nothing where the translation was given."""
     tree = manifest["tree"]
     if not tree:
@@ -272,45 +272,45 @@ def show_search(manifest: Manifest) -> Iterator[RenderableType]:
     yield Text(f"Beam of {tree['width']}; score = {escape_controls(tree['formula'])}")
     finished = sorted((node for node in nodes.values() if node["fate"] == "finished"), key=lambda node: -node["score"])
     if finished:
-        table = make_table("left", "right", "right", "rest", head=["", "score", "log p", "finished, best first"])
+        table = _make_table("left", "right", "right", "rest", head=["", "score", "log p", "finished, best first"])
         for node in finished:
             # The last piece of a finished hypothesis is EOS; without it, an empty translation has no pieces.
-            text = readable_pieces(pieces_of_node(node, nodes)[:-1]) or "nothing"
+            text = _readable_pieces(_pieces_of_node(node, nodes)[:-1]) or "nothing"
             table.add_row("*" if node["best"] else "", f"{node['score']:.4f}", f"{node['total']:.2f}", Text(text))
         yield table
-    table = make_table("right", "rest", head=["step", "kept, with log p so far; * leads to the translation"])
+    table = _make_table("right", "rest", head=["step", "kept, with log p so far; * leads to the translation"])
     for step in sorted({node["step"] for node in nodes.values()}):
         candidates = sorted((node for node in nodes.values() if node["step"] == step), key=lambda node: node["rank"])
-        kept = [Text(describe_node(node, nodes)) for node in candidates if node["fate"] != "pruned"]
+        kept = [Text(_describe_node(node, nodes)) for node in candidates if node["fate"] != "pruned"]
         table.add_row(str(step + 1), Columns(kept, padding=(0, 3, 0, 0)))
-        dropped = [describe_node(node, nodes) for node in candidates if node["fate"] == "pruned"][:DROPPED_SHOWN]
+        dropped = [_describe_node(node, nodes) for node in candidates if node["fate"] == "pruned"][:DROPPED_SHOWN]
         if dropped:
             table.add_row("", Text("   ".join(["dropped:", *dropped]), "dim"))
     yield table
 
 
-def describe_node(node: Node, nodes: Mapping[int, Node]) -> str:
+def _describe_node(node: Node, nodes: Mapping[int, Node]) -> str:
     """Return the last pieces of a hypothesis and its log-probability."""
-    path = pieces_of_node(node, nodes)
+    path = _pieces_of_node(node, nodes)
     # EOS has no place in the text, so it stands behind it as a word of its own.
     end = path[-1:] if node["fate"] == "finished" else []
     path = path[: len(path) - len(end)]
     marks = "*" * node["best"] + "…" * (len(path) > PIECES_SHOWN)
     return " ".join(
-        [f"{marks}{readable_pieces(path[-PIECES_SHOWN:])}", *map(escape_controls, end), f"{node['total']:.2f}"]
+        [f"{marks}{_readable_pieces(path[-PIECES_SHOWN:])}", *map(escape_controls, end), f"{node['total']:.2f}"]
     )
 
 
-def readable_pieces(path: Sequence[str]) -> str:
+def _readable_pieces(path: Sequence[str]) -> str:
     """Return pieces joined to readable text.
 
-    >>> readable_pieces(["▁La", "▁bo", "la"])
+    >>> _readable_pieces(["▁La", "▁bo", "la"])
     'La bola'
     """
     return escape_controls("".join(path).replace("▁", " ").strip())
 
 
-def pieces_of_node(node: Node | None, nodes: Mapping[int, Node]) -> list[str]:
+def _pieces_of_node(node: Node | None, nodes: Mapping[int, Node]) -> list[str]:
     """Return the pieces of a hypothesis, first to last."""
     pieces = []
     while node is not None:
@@ -319,13 +319,13 @@ def pieces_of_node(node: Node | None, nodes: Mapping[int, Node]) -> list[str]:
     return pieces[::-1]  # nodes know their parents only, so the last piece was found first
 
 
-def show_accounts(manifest: Manifest, console: Console) -> Iterator[RenderableType]:
+def _show_accounts(manifest: Manifest, console: Console) -> Iterator[RenderableType]:
     """Yield the logit of each piece written as a sum, its terms added up by kind."""
     accounts = manifest.get("accounts")
     if not accounts:
         return
     kinds = list(dict.fromkeys(part["group"] for account in accounts["chosen"] for part in account["parts"]))
-    table = make_table("left", *("right" for _ in ["logit", *kinds]), head=["writes", "logit", *kinds])
+    table = _make_table("left", *("right" for _ in ["logit", *kinds]), head=["writes", "logit", *kinds])
     lines = []
     for account in accounts["chosen"]:
         sums = [sum(part["value"] for part in account["parts"] if part["group"] == kind) for kind in kinds]
@@ -340,17 +340,17 @@ def show_accounts(manifest: Manifest, console: Console) -> Iterator[RenderableTy
     yield from [table] if fits(table, console) else lines
 
 
-def show_findings(manifest: Manifest) -> Iterator[RenderableType]:
+def _show_findings(manifest: Manifest) -> Iterator[RenderableType]:
     """Yield the findings that speak against the translation, each with its numbers."""
     for finding in (manifest.get("verdict") or {"findings": []})["findings"]:
         yield Text(escape_controls(finding["says"]))
 
 
-def show_checks(manifest: Manifest, width: int) -> Iterator[RenderableType]:
+def _show_checks(manifest: Manifest, width: int) -> Iterator[RenderableType]:
     """Yield each check with its measured value, and its meaning where it did not pass."""
     names = [escape_controls(check["name"]) for check in manifest["checks"]]
     wide = max(map(text_width, names), default=0)
-    table = make_table("left", "rest")
+    table = _make_table("left", "rest")
     for check, name in zip(manifest["checks"], names, strict=True):
         value, limit = check["value"], check["limit"]
         numbers = "" if value is None or limit is None else f"  {value:.2g}, limit {limit:.2g}"

@@ -160,7 +160,7 @@ class TraceFacts:
 
 
 # A piece that SentencePiece writes for one byte of a character that the vocabulary lacks.
-BYTE = re.compile("<0x[0-9A-F]{2}>")
+_BYTE = re.compile("<0x[0-9A-F]{2}>")
 
 
 def make_side(pieces: Sequence[str], ids: list[int], text: str, normalised: str) -> TraceSide:
@@ -172,7 +172,7 @@ def make_side(pieces: Sequence[str], ids: list[int], text: str, normalised: str)
         [(n, i) for n, piece_range in enumerate(word_piece_ranges(pieces[:last], text)) for i in piece_range]
     ):
         word_of_piece[piece] = word
-    unknown = [i == UNK or bool(BYTE.fullmatch(piece)) for i, piece in zip(ids, pieces, strict=True)]
+    unknown = [i == UNK or bool(_BYTE.fullmatch(piece)) for i, piece in zip(ids, pieces, strict=True)]
     return TraceSide(text, normalised, list(pieces), ids, word_of_piece, unknown)
 
 

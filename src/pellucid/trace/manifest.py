@@ -50,14 +50,14 @@ def build_manifest(trace: TraceData, checks: Sequence[Check]) -> dict[str, Any]:
         "model": fact_table["model"],
         "run": {**fact_table["run"], **fixed},
         **{key: fact_table[key] for key in fact_names},
-        "axes": axis_table(trace),
-        "tensors": tensor_rows(trace),
-        "parameters": parameter_rows(trace),
+        "axes": _axis_table(trace),
+        "tensors": _tensor_rows(trace),
+        "parameters": _parameter_rows(trace),
         "checks": [check.as_json() for check in checks],
     }
 
 
-def axis_table(trace: TraceData) -> dict[str, dict[str, Any]]:
+def _axis_table(trace: TraceData) -> dict[str, dict[str, Any]]:
     """Return for each letter its meaning, its length, and the pieces along S and T."""
     size = axis_sizes(trace.config, len(trace.source.ids), len(trace.inputs.ids))
     labels = trace.labels
@@ -68,7 +68,7 @@ def axis_table(trace: TraceData) -> dict[str, dict[str, Any]]:
     }
 
 
-def tensor_rows(trace: TraceData) -> list[dict[str, Any]]:
+def _tensor_rows(trace: TraceData) -> list[dict[str, Any]]:
     """Return a row for each tensor of the glossary, captured or not."""
     size = axis_sizes(trace.config, len(trace.source.ids), len(trace.inputs.ids))
     operation_of = operations(trace.config)
@@ -92,11 +92,11 @@ def tensor_row(trace: TraceData, row: TensorRow, size: dict[str, int], op: dict[
     if row.name in trace.replaced:
         entry["edited"] = True
     if row.name in trace:
-        entry |= finite_extremes(trace, row.name)
+        entry |= _finite_extremes(trace, row.name)
     return entry
 
 
-def finite_extremes(trace: TraceData, name: str) -> dict[str, float]:
+def _finite_extremes(trace: TraceData, name: str) -> dict[str, float]:
     """Return the least and largest finite number of a tensor; of scores, only where a query may read."""
     values = trace.values_of(name)
     allowed = f"{name.removesuffix('.scores')}.allowed"
@@ -109,7 +109,7 @@ def finite_extremes(trace: TraceData, name: str) -> dict[str, float]:
     return {"least": float(values.min()), "largest": float(values.max())}
 
 
-def parameter_rows(trace: TraceData) -> list[dict[str, Any]]:
+def _parameter_rows(trace: TraceData) -> list[dict[str, Any]]:
     """Return the names and shapes of the weights, each once, as `named_parameters` has them."""
     captured = trace.model is not None
     shapes = parameter_shapes(trace.config)
@@ -169,13 +169,13 @@ def source_lines(config: ModelConfig) -> Mapping[str, SourceLine]:
         owner, _, leaf = name.rpartition(".")
         setattr(model.get_submodule(owner), leaf, nn.Parameter(torch.zeros(weight.shape)))
     pieces = torch.ones(1, 2, dtype=torch.int64)
-    listener = CallerRecorder()
+    listener = _CallerRecorder()
     with torch.inference_mode():
         model(pieces, pieces, watch=listener)
     return MappingProxyType(listener.lines)  # read-only, since the cache hands it to every caller
 
 
-class CallerRecorder:
+class _CallerRecorder:
     """A watcher that notes the line from which it was called."""
 
     seeing = True
@@ -193,5 +193,5 @@ class CallerRecorder:
         self.lines[self.prefix + name] = SourceLine(path, line, linecache.getline(file, line).strip())
         return value
 
-    def within(self, part: str) -> "CallerRecorder":
-        return CallerRecorder(f"{self.prefix}{part}.", self.lines)
+    def within(self, part: str) -> "_CallerRecorder":
+        return _CallerRecorder(f"{self.prefix}{part}.", self.lines)
