@@ -1,4 +1,14 @@
-"""Attribution: parts that add up to a logit, and changes of a translation when pieces are hidden from the model."""
+"""Attribution: parts that add up to a logit, and changes of a translation when pieces are hidden from the model.
+
+A logit is U[piece] . states[step], plus the output bias. The state is the sum of what was added to the residual stream
+at this position, sent through norms. With its deviation kept as it was, a norm is a matrix and a shift:
+diag(weight) (I - 11'/D) / deviation, and its bias; an RMSNorm is diag(weight) / root of the mean square. So each part
+can be followed to the logit; here backwards, from the direction U[piece] through the transposed norms to each place
+where something was added. These are direct effects: what a part changes in later ones is inside their numbers.
+
+The model reads nothing of a hidden piece: any other piece in its position would give the same numbers. Its position
+stays empty; nothing moves up.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass

@@ -1,4 +1,7 @@
-"""Facts of a trace beside its tensors: pieces, decoding steps, the search tree, and where everything came from."""
+"""Facts of a trace beside its tensors: pieces, decoding steps, the search tree, and where everything came from.
+
+The field names are those of the page's manifest and of the saved file.
+"""
 
 import hashlib
 import json

@@ -28,185 +28,6 @@ from pellucid.trace.facts import SearchTree, TraceSide, TreeNode
 _FORMULA = "total / ((5 + pieces) / 6) ^ {}"
 
 
-@dataclass
-class ObservedSearch:
-    """One search for one sentence: its request, the candidates of its steps, and its hypotheses."""
-
-    request: SearchRequest
-    steps: list[SearchStep]
-    hypotheses: list[Hypothesis]
-
-
-@dataclass
-class _ObservingEngine:
-    """An engine that searches for one sentence at a time with another engine, and remembers the steps of each search.
-
-    With a `prefix`, every translation begins with these pieces.
-    """
-
-    engine: TorchEngine
-    prefix: tuple[int, ...] = ()
-    searches: list[ObservedSearch] = field(default_factory=list)
-    batch_size: int = 1
-
-    def search(self, requests: Sequence[SearchRequest], config: SearchConfig) -> list[list[Hypothesis]]:
-        for original in requests:
-            steps: list[SearchStep] = []
-            request = replace(original, prefix=self.prefix) if self.prefix else original
-            # One request at a time, so that row 0 of every step is this sentence.
-            [hypotheses] = self.engine.search_batch([request], config, steps.append)
-            self.searches.append(ObservedSearch(request, steps, hypotheses))
-        return [search.hypotheses for search in self.searches[len(self.searches) - len(requests) :]]
-
-    def search_all(self, batches, config):
-        return (self.search(batch, config) for batch in batches)
-
-
-def build_search_tree(search: ObservedSearch, config: SearchConfig, piece: Callable[[int], str]) -> SearchTree | None:
-    """Build the tree of all candidates from the observed steps; None for a search that shows no steps."""
-    if not search.steps:
-        return None
-    width = 1 if config.method == "greedy" else config.beam
-    nodes: list[TreeNode] = []
-    path_log_probs: list[list[float]] = []  # of each node, from the root
-    live: list[int | None] = [None]  # ids of the nodes of the last step that were kept; None is the root
-    for step, observed in enumerate(search.steps):
-        rows = zip(
-            *(x[0].tolist() for x in (observed.parents, observed.tokens, observed.log_probs, observed.totals)),
-            observed.kept[0].tolist(),
-            observed.finished[0].tolist(),
-            strict=True,
-        )
-        next_live: list[int | None] = []
-        for rank, (parent_index, token, log_prob, total, kept, finished) in enumerate(rows, start=1):
-            # Impossible candidates may fill the end, and one beyond 2 * width shows only how near it came.
-            if total == -float("inf") or rank > 2 * width:
-                continue
-            parent = live[parent_index]
-            log_probs = [*([] if parent is None else path_log_probs[parent]), log_prob]
-            fate = "kept" if kept else "finished" if finished else "pruned"
-            nodes.append(
-                TreeNode(
-                    id=len(nodes),
-                    parent=parent,
-                    step=step,
-                    piece=piece(token),
-                    piece_id=token,
-                    log_prob=log_prob,
-                    # Added up anew from the log-probabilities rather than taken from the search.
-                    total=fsum(log_probs),
-                    score=fsum(log_probs) / length_divisor(len(log_probs), config.length_penalty),
-                    rank=rank,
-                    fate=fate,
-                    best=False,
-                )
-            )
-            path_log_probs.append(log_probs)
-            if kept:
-                next_live.append(len(nodes) - 1)
-        live = next_live
-    best = _hypothesis_path(nodes, search.hypotheses[0])
-    nodes = [replace(node, best=node.id in best) for node in nodes]
-    return SearchTree(width, config.length_penalty, _FORMULA.format(config.length_penalty), 2 * width, nodes)
-
-
-def _hypothesis_path(nodes: Sequence[TreeNode], hypothesis: Hypothesis) -> set[int]:
-    """Return the ids of the nodes on the path of one hypothesis, from the root to its last piece."""
-    tokens = [*hypothesis.tokens, *[EOS] * (hypothesis.stop == "eos")]  # the tree has a node for EOS as well
-    children: dict[tuple[int | None, int], int] = {(node.parent, node.piece_id): node.id for node in nodes}
-    path, node_id = set(), None
-    for token in tokens:
-        node_id = children[node_id, token]
-        path.add(node_id)
-    return path
-
-
-def only_segment(translator: Translator, sentence: str, config: SearchConfig) -> Segment:
-    """Return the only segment of a sentence; ValueError for a blank sentence, and for one of several segments."""
-    [line] = prepare_lines([sentence], 1, translator.tokenizer, translator.lengths, config, None, None)
-    if not line.segments:
-        raise ValueError("there is nothing to trace: no part of the line is translated")
-    [segment, *more] = line.segments
-    if more:
-        raise ValueError(
-            f"the line is translated in {len(line.segments)} parts, and a trace shows one; trace them one at a time"
-        )
-    return segment
-
-
-@dataclass(frozen=True)
-class _ObservedTranslation:
-    """A translation, its token ids, and the search that produced it."""
-
-    translation: Translation
-    target: list[int]
-    search: ObservedSearch
-
-
-def _translate_observed(
-    translator: Translator,
-    engine: TorchEngine,
-    sentence: str,
-    config: SearchConfig,
-    prefix: str = "",
-    prefix_ids: Sequence[int] = (),
-) -> _ObservedTranslation:
-    """Translate as `Translator.translate` does with this engine, and return the deciding search as well."""
-    # A shallow copy shares models and tokenizer, but the caller's translator keeps its own engine.
-    observed_translator = copy(translator)
-    observed_translator.engine = observed = _ObservingEngine(engine, tuple(prefix_ids))
-    [translation] = observed_translator.translate([sentence], config, prefixes=[prefix])
-    if translation.stop == "failed":
-        raise ValueError(f"the sentence is not translated: {'; '.join(translation.notes)}")
-    # A line may be searched several times, for instance to place terms; the last search that gave these pieces decided.
-    for search in reversed(observed.searches):
-        target = (
-            [*search.hypotheses[0].tokens, *[EOS] * (search.hypotheses[0].stop == "eos")] if search.hypotheses else []
-        )
-        if translator.tokenizer.target_pieces(target) == translation.pieces:
-            return _ObservedTranslation(translation, target, search)
-    raise AssertionError("no search gave the pieces of the translation")
-
-
-class _FullPrefixState:
-    """All tokens that each row has written, with the memory of its sentence; nothing computed earlier is kept."""
-
-    def __init__(self, memory: Memory):
-        self.memory = memory
-        self.written: Int[Tensor, "R T"] | None = None
-
-    def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"]) -> None:
-        self.memory = self.memory.select(rows)
-        self.written = None if self.written is None else self.written[rows]
-
-
-class _EditedEngine(TorchEngine):
-    """Translates with a watcher that changes the run, reading the whole prefix again in every step."""
-
-    def __init__(self, engine: TorchEngine, watch: Watch):
-        super().__init__(engine.models, engine.forbidden, engine.words)
-        self.watch = watch
-
-    # Without a cache, row 3 of a pattern is row 3 in every step; with one, each step would show a single row 0.
-    def begin_step(self, source: Int[Tensor, "B S"]) -> tuple[Step, SearchState]:
-        [model] = self.models
-        return _full_prefix_step(model, self.watch), _FullPrefixState(model.encode(source, self.watch))
-
-
-def _full_prefix_step(model: Transformer, watch: Watch) -> Step:
-    """Return the step function that computes each row's next logits from the whole prefix, without a cache."""
-
-    def step(ids: Int[Tensor, " R"], state: _FullPrefixState) -> Float[Tensor, "R V"]:
-        new = ids[:, None]
-        state.written = new if state.written is None else torch.cat([state.written, new], dim=1)
-        return model.logits(model.decode(state.written, state.memory, watch=watch)[:, -1:], watch)[:, 0]
-
-    return step
-
-
-_PREFIX_NOTE = "to protect text that must not change, the search that decided was given the pieces before that text"
-
-
 @dataclass(frozen=True)
 class _TracedTranslation:
     """Ids of a translation, EOS among them where there is one, with the log-probability of each.
@@ -272,19 +93,6 @@ def refuse_unwritable(translator: Translator, prefix: Sequence[int]) -> None:
         )
 
 
-def _refuse_unreadable(translator: Translator, ids: Sequence[int]) -> None:
-    """Raise ValueError for ids that are no translation, finished or not."""
-    vocabulary = translator.tokenizer.target_vocabulary
-    if not ids:
-        raise ValueError("the target has no pieces; give at least one")
-    wrong = [i for i in ids if not 0 <= i < vocabulary or i in (PAD, BOS)] or [i for i in ids[:-1] if i == EOS]
-    if wrong:
-        raise ValueError(
-            f"the target has the id {wrong[0]}, which cannot stand there; ids are those of the {vocabulary:,} pieces "
-            f"of this model, and {EOS} may stand only at the end"
-        )
-
-
 def score_given_translation(
     translator: Translator, source: list[int], target: str | Sequence[int], config: SearchConfig
 ) -> _TracedTranslation:
@@ -302,6 +110,19 @@ def score_given_translation(
     return _with_log_probs(_TracedTranslation(ids, text, stop, 0.0, 0.0, []), log_probs, config)
 
 
+def _refuse_unreadable(translator: Translator, ids: Sequence[int]) -> None:
+    """Raise ValueError for ids that are no translation, finished or not."""
+    vocabulary = translator.tokenizer.target_vocabulary
+    if not ids:
+        raise ValueError("the target has no pieces; give at least one")
+    wrong = [i for i in ids if not 0 <= i < vocabulary or i in (PAD, BOS)] or [i for i in ids[:-1] if i == EOS]
+    if wrong:
+        raise ValueError(
+            f"the target has the id {wrong[0]}, which cannot stand there; ids are those of the {vocabulary:,} pieces "
+            f"of this model, and {EOS} may stand only at the end"
+        )
+
+
 def rescore(translation: _TracedTranslation, logits: Tensor, config: SearchConfig) -> _TracedTranslation:
     """Return the translation with its pieces scored anew by these logits, one row for each piece."""
     log_probs = log_probabilities(logits)
@@ -317,3 +138,182 @@ def _with_log_probs(
     total = require_finite(fsum(log_probs), "the translation")
     score = total / length_divisor(len(log_probs), config.length_penalty)
     return replace(translation, log_probs=log_probs, log_prob=total, score=score)
+
+
+def only_segment(translator: Translator, sentence: str, config: SearchConfig) -> Segment:
+    """Return the only segment of a sentence; ValueError for a blank sentence, and for one of several segments."""
+    [line] = prepare_lines([sentence], 1, translator.tokenizer, translator.lengths, config, None, None)
+    if not line.segments:
+        raise ValueError("there is nothing to trace: no part of the line is translated")
+    [segment, *more] = line.segments
+    if more:
+        raise ValueError(
+            f"the line is translated in {len(line.segments)} parts, and a trace shows one; trace them one at a time"
+        )
+    return segment
+
+
+@dataclass
+class ObservedSearch:
+    """One search for one sentence: its request, the candidates of its steps, and its hypotheses."""
+
+    request: SearchRequest
+    steps: list[SearchStep]
+    hypotheses: list[Hypothesis]
+
+
+@dataclass(frozen=True)
+class _ObservedTranslation:
+    """A translation, its token ids, and the search that produced it."""
+
+    translation: Translation
+    target: list[int]
+    search: ObservedSearch
+
+
+def _translate_observed(
+    translator: Translator,
+    engine: TorchEngine,
+    sentence: str,
+    config: SearchConfig,
+    prefix: str = "",
+    prefix_ids: Sequence[int] = (),
+) -> _ObservedTranslation:
+    """Translate as `Translator.translate` does with this engine, and return the deciding search as well."""
+    # A shallow copy shares models and tokenizer, but the caller's translator keeps its own engine.
+    observed_translator = copy(translator)
+    observed_translator.engine = observed = _ObservingEngine(engine, tuple(prefix_ids))
+    [translation] = observed_translator.translate([sentence], config, prefixes=[prefix])
+    if translation.stop == "failed":
+        raise ValueError(f"the sentence is not translated: {'; '.join(translation.notes)}")
+    # A line may be searched several times, for instance to place terms; the last search that gave these pieces decided.
+    for search in reversed(observed.searches):
+        target = (
+            [*search.hypotheses[0].tokens, *[EOS] * (search.hypotheses[0].stop == "eos")] if search.hypotheses else []
+        )
+        if translator.tokenizer.target_pieces(target) == translation.pieces:
+            return _ObservedTranslation(translation, target, search)
+    raise AssertionError("no search gave the pieces of the translation")
+
+
+@dataclass
+class _ObservingEngine:
+    """An engine that searches for one sentence at a time with another engine, and remembers the steps of each search.
+
+    With a `prefix`, every translation begins with these pieces.
+    """
+
+    engine: TorchEngine
+    prefix: tuple[int, ...] = ()
+    searches: list[ObservedSearch] = field(default_factory=list)
+    batch_size: int = 1
+
+    def search(self, requests: Sequence[SearchRequest], config: SearchConfig) -> list[list[Hypothesis]]:
+        for original in requests:
+            steps: list[SearchStep] = []
+            request = replace(original, prefix=self.prefix) if self.prefix else original
+            # One request at a time, so that row 0 of every step is this sentence.
+            [hypotheses] = self.engine.search_batch([request], config, steps.append)
+            self.searches.append(ObservedSearch(request, steps, hypotheses))
+        return [search.hypotheses for search in self.searches[len(self.searches) - len(requests) :]]
+
+    def search_all(self, batches, config):
+        return (self.search(batch, config) for batch in batches)
+
+
+class _EditedEngine(TorchEngine):
+    """Translates with a watcher that changes the run, reading the whole prefix again in every step."""
+
+    def __init__(self, engine: TorchEngine, watch: Watch):
+        super().__init__(engine.models, engine.forbidden, engine.words)
+        self.watch = watch
+
+    # Without a cache, row 3 of a pattern is row 3 in every step; with one, each step would show a single row 0.
+    def begin_step(self, source: Int[Tensor, "B S"]) -> tuple[Step, SearchState]:
+        [model] = self.models
+        return _full_prefix_step(model, self.watch), _FullPrefixState(model.encode(source, self.watch))
+
+
+class _FullPrefixState:
+    """All tokens that each row has written, with the memory of its sentence; nothing computed earlier is kept."""
+
+    def __init__(self, memory: Memory):
+        self.memory = memory
+        self.written: Int[Tensor, "R T"] | None = None
+
+    def select(self, rows: Int[Tensor, " N"], sentences: Int[Tensor, " M"]) -> None:
+        self.memory = self.memory.select(rows)
+        self.written = None if self.written is None else self.written[rows]
+
+
+def _full_prefix_step(model: Transformer, watch: Watch) -> Step:
+    """Return the step function that computes each row's next logits from the whole prefix, without a cache."""
+
+    def step(ids: Int[Tensor, " R"], state: _FullPrefixState) -> Float[Tensor, "R V"]:
+        new = ids[:, None]
+        state.written = new if state.written is None else torch.cat([state.written, new], dim=1)
+        return model.logits(model.decode(state.written, state.memory, watch=watch)[:, -1:], watch)[:, 0]
+
+    return step
+
+
+_PREFIX_NOTE = "to protect text that must not change, the search that decided was given the pieces before that text"
+
+
+def build_search_tree(search: ObservedSearch, config: SearchConfig, piece: Callable[[int], str]) -> SearchTree | None:
+    """Build the tree of all candidates from the observed steps; None for a search that shows no steps."""
+    if not search.steps:
+        return None
+    width = 1 if config.method == "greedy" else config.beam
+    nodes: list[TreeNode] = []
+    path_log_probs: list[list[float]] = []  # of each node, from the root
+    live: list[int | None] = [None]  # ids of the nodes of the last step that were kept; None is the root
+    for step, observed in enumerate(search.steps):
+        rows = zip(
+            *(x[0].tolist() for x in (observed.parents, observed.tokens, observed.log_probs, observed.totals)),
+            observed.kept[0].tolist(),
+            observed.finished[0].tolist(),
+            strict=True,
+        )
+        next_live: list[int | None] = []
+        for rank, (parent_index, token, log_prob, total, kept, finished) in enumerate(rows, start=1):
+            # Impossible candidates may fill the end, and one beyond 2 * width shows only how near it came.
+            if total == -float("inf") or rank > 2 * width:
+                continue
+            parent = live[parent_index]
+            log_probs = [*([] if parent is None else path_log_probs[parent]), log_prob]
+            fate = "kept" if kept else "finished" if finished else "pruned"
+            nodes.append(
+                TreeNode(
+                    id=len(nodes),
+                    parent=parent,
+                    step=step,
+                    piece=piece(token),
+                    piece_id=token,
+                    log_prob=log_prob,
+                    # Added up anew from the log-probabilities rather than taken from the search.
+                    total=fsum(log_probs),
+                    score=fsum(log_probs) / length_divisor(len(log_probs), config.length_penalty),
+                    rank=rank,
+                    fate=fate,
+                    best=False,
+                )
+            )
+            path_log_probs.append(log_probs)
+            if kept:
+                next_live.append(len(nodes) - 1)
+        live = next_live
+    best = _hypothesis_path(nodes, search.hypotheses[0])
+    nodes = [replace(node, best=node.id in best) for node in nodes]
+    return SearchTree(width, config.length_penalty, _FORMULA.format(config.length_penalty), 2 * width, nodes)
+
+
+def _hypothesis_path(nodes: Sequence[TreeNode], hypothesis: Hypothesis) -> set[int]:
+    """Return the ids of the nodes on the path of one hypothesis, from the root to its last piece."""
+    tokens = [*hypothesis.tokens, *[EOS] * (hypothesis.stop == "eos")]  # the tree has a node for EOS as well
+    children: dict[tuple[int | None, int], int] = {(node.parent, node.piece_id): node.id for node in nodes}
+    path, node_id = set(), None
+    for token in tokens:
+        node_id = children[node_id, token]
+        path.add(node_id)
+    return path
