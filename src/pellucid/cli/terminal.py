@@ -31,12 +31,6 @@ class Terminal:
     def dim(self, text: str) -> str:
         return f"\x1b[2m{text}\x1b[0m" if self.colour else text
 
-    def green(self, text: str) -> str:
-        return f"\x1b[32m{text}\x1b[0m" if self.colour else text
-
-    def red(self, text: str) -> str:
-        return f"\x1b[31;1m{text}\x1b[0m" if self.colour else text
-
 
 def escape_controls(text: str) -> str:
     r"""Return the text with characters that could control the terminal written as escapes.

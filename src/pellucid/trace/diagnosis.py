@@ -90,7 +90,6 @@ class TranslationCase:
     translation: str
     target: list[int]
     searched: bool
-    beam: int
     length_penalty: float
     tree: SearchTree | None = None
 
@@ -109,7 +108,6 @@ class TranslationCase:
             target=trace.target.ids,
             # Under edits, or with a given beginning, the search could not write what it would have written.
             searched=not (trace.forced or trace.edits or settings["prefix"]),
-            beam=int(settings["beam"]),
             length_penalty=float(settings["length_penalty"]),
             tree=trace.tree,
         )

@@ -193,23 +193,22 @@ def model_facts(bundle: Bundle) -> ModelFacts:
     )
 
 
-def search_settings(config: SearchConfig, given: bool, prefix: Sequence[str]) -> dict[str, SettingValue]:
-    """Return how the translation was found: by a search, beginning with the pieces `prefix`, or given."""
-    return {
-        "method": "given" if given else "beam" if config.beam > 1 else "greedy",
-        "beam": config.beam,
-        "length_penalty": config.length_penalty,
-        "max_extra": config.max_extra,
-        "prefix": " ".join(prefix),
-    }
-
-
-def run_facts(model: Transformer, settings: dict[str, SettingValue], seconds: float) -> RunFacts:
-    """Return the machine and the programs that ran the model."""
+def run_facts(model: Transformer, config: SearchConfig, given: bool, prefix: Sequence[str], seconds: float) -> RunFacts:
+    """Return what ran the model, and how the translation was found: given, or searched for from the pieces `prefix`."""
     weight = model.output_embedding.weight
-    dtype, device = str(weight.dtype).removeprefix("torch."), str(weight.device)
     return RunFacts(
-        dtype, device, installed_version("pellucid") or "not installed", torch.__version__, settings, seconds
+        dtype=str(weight.dtype).removeprefix("torch."),
+        device=str(weight.device),
+        pellucid=installed_version("pellucid") or "not installed",
+        torch=torch.__version__,
+        search={
+            "method": "given" if given else "beam" if config.beam > 1 else "greedy",
+            "beam": config.beam,
+            "length_penalty": config.length_penalty,
+            "max_extra": config.max_extra,
+            "prefix": " ".join(prefix),
+        },
+        seconds=seconds,
     )
 
 

@@ -17,50 +17,44 @@ from torch import Tensor, nn
 from pellucid.model import ModelConfig
 from pellucid.model.glossary import LEGEND, TensorRow, glossary
 from pellucid.trace.number_checks import Check
-from pellucid.trace.operations import operations
+from pellucid.trace.operations import Operation, operations
 from pellucid.trace.trace import TraceData, axis_sizes, tensor_dims, tensor_shape
 from pellucid.weights import model_without_storage
 
 FORMAT, VERSION = "pellucid-trace", 1
 
+_FACTS_ELSEWHERE = {"id", "model", "run", "text", "piece_log_probs", "translation_notes"}
+"""Facts that have their own place in the manifest, or none."""
+
 
 def build_manifest(trace: TraceData, checks: Sequence[Check]) -> dict[str, Any]:
     """Build the `Manifest` of web/src/types.ts, ready for JSON."""
-    facts = trace.facts
-    fact_table = asdict(facts)
-    fact_names = (
-        "sentence",
-        "source",
-        "target",
-        "inputs",
-        "forced",
-        "stop",
-        "log_prob",
-        "score",
-        "notes",
-        "edits",
-        "steps",
-        "tree",
-    )
-    fixed = {"mode": "eval", "dropout": "off", "capture": facts.run.dtype, "bytes": trace.nbytes}
+    facts = asdict(trace.facts)
+    fixed = {"mode": "eval", "dropout": "off", "capture": trace.facts.run.dtype, "bytes": trace.nbytes}
+    size = axis_sizes(trace.config, len(trace.source.ids), len(trace.inputs.ids))
+    made_by, edited = operations(trace.config), trace.replaced
     return {
         "format": FORMAT,
         "version": VERSION,
-        "id": facts.id,
-        "model": fact_table["model"],
-        "run": {**fact_table["run"], **fixed},
-        **{key: fact_table[key] for key in fact_names},
-        "axes": _axis_table(trace),
-        "tensors": _tensor_rows(trace),
-        "parameters": _parameter_rows(trace),
+        "id": facts["id"],
+        "model": facts["model"],
+        "run": {**facts["run"], **fixed},
+        **{key: value for key, value in facts.items() if key not in _FACTS_ELSEWHERE},
+        "axes": _axis_table(size, trace.labels),
+        "tensors": [
+            _tensor_row(trace, row, size, made_by[row.name], row.name in edited) for row in glossary(trace.config)
+        ],
+        # The weights, each once, as `named_parameters` has them.
+        "parameters": [
+            {"name": name, "shape": shape, "captured": trace.model is not None}
+            for name, shape in parameter_shapes(trace.config).items()
+        ],
         "checks": [check.as_json() for check in checks],
     }
 
 
-def _axis_table(trace: TraceData) -> dict[str, dict[str, Any]]:
+def _axis_table(size: Mapping[str, int], labels: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
     """Return for each letter its meaning, its length, and the pieces along S and T."""
-    size = axis_sizes(trace.config, len(trace.source.ids), len(trace.inputs.ids))
-    labels = trace.labels
     return {
         letter: {"means": means, "size": size[letter], **({"labels": labels[letter]} if letter in labels else {})}
         for letter, means in LEGEND.items()
@@ -68,28 +62,22 @@ def _axis_table(trace: TraceData) -> dict[str, dict[str, Any]]:
     }
 
 
-def _tensor_rows(trace: TraceData) -> list[dict[str, Any]]:
-    """Return a row for each tensor of the glossary, captured or not."""
-    size = axis_sizes(trace.config, len(trace.source.ids), len(trace.inputs.ids))
-    operation_of = operations(trace.config)
-    return [tensor_row(trace, row, size, operation_of[row.name].as_json()) for row in glossary(trace.config)]
-
-
-def tensor_row(trace: TraceData, row: TensorRow, size: dict[str, int], op: dict[str, Any]) -> dict[str, Any]:
+def _tensor_row(
+    trace: TraceData, row: TensorRow, size: Mapping[str, int], operation: Operation, is_edited: bool
+) -> dict[str, Any]:
     """Return the row of one tensor, with the least and largest of its numbers where it was captured."""
-    dims = tensor_dims(row)
-    entry = {
+    entry: dict[str, Any] = {
         "name": row.name,
-        "dims": list(dims),
+        "dims": list(tensor_dims(row)),
         "shape": tensor_shape(row, size),
         "means": row.means,
         "of": row.of,
-        "op": op,
+        "op": operation.as_json(),
         "captured": row.name in trace,
         "dtype": "bool" if row.name.endswith(".allowed") else "float32",
         "code": source_line_of(row.name, trace.config).as_json(),
     }
-    if row.name in trace.replaced:
+    if is_edited:
         entry["edited"] = True
     if row.name in trace:
         entry |= _finite_extremes(trace, row.name)
@@ -107,13 +95,6 @@ def _finite_extremes(trace: TraceData, name: str) -> dict[str, float]:
     if not values.size:
         return {}
     return {"least": float(values.min()), "largest": float(values.max())}
-
-
-def _parameter_rows(trace: TraceData) -> list[dict[str, Any]]:
-    """Return the names and shapes of the weights, each once, as `named_parameters` has them."""
-    captured = trace.model is not None
-    shapes = parameter_shapes(trace.config)
-    return [{"name": name, "shape": shape, "captured": captured} for name, shape in shapes.items()]
 
 
 def parameter_shapes(config: ModelConfig) -> dict[str, list[int]]:

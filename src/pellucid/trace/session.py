@@ -27,7 +27,6 @@ from pellucid.trace.facts import (
     make_side,
     model_facts,
     run_facts,
-    search_settings,
     trace_id,
 )
 from pellucid.trace.manifest import build_manifest
@@ -241,8 +240,8 @@ def trace_sentence(
         translation = rescore(translation, logits, config)
 
     traced_model = model_facts(origin.bundle)
-    settings = search_settings(config, target is not None, tokenizer.target_pieces(prefix_ids))
-    run = run_facts(model, settings, time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    run = run_facts(model, config, target is not None, tokenizer.target_pieces(prefix_ids), seconds)
     input_pieces, text = tokenizer.target_pieces(inputs), tokenizer.decode_target(translation.ids)
     whole = origin.keep is not None or "logits" in tensors
     remarks = [*translation.remarks, *_trace_notes(translator, sentence, source, whole)]
@@ -251,7 +250,7 @@ def trace_sentence(
             # A target that was searched for follows from the rest; one that was given is part of the question.
             [traced_model.sha256, run.dtype, list(tensors)],
             sentence,
-            settings,
+            run.search,
             translation.ids if target is not None else [],
             edits,
         ),
