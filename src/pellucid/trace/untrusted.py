@@ -57,7 +57,7 @@ def _refuse_large_entries(value: object, where: str) -> None:
 
 def _explain_error(error: Mapping[str, Any], where: str) -> str:
     """Put one of pydantic's errors into a sentence, with the place of what is wrong."""
-    _, *keys = error["loc"]  # without the list around the value
+    keys = error["loc"][1:]  # without the list around the value
     place = where + "".join(f"[{key}]" if isinstance(key, int) else f".{key:.40}" for key in keys)
     if error["type"] == "missing":
         return f"{place} is missing"
