@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import articles
 from floors import FLOORS, PACKAGE, SOURCE
+from map import reading_page
 
 DOCS = SOURCE.parent / "docs"
 NOTICE = "<!-- Made by `make fix` from the code; edits here are lost. -->\n\n"
@@ -97,7 +98,8 @@ def command_paths(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[s
     """Yield the words that call a command, then those of each command inside it."""
     yield words
     for name, inner in getattr(command, "commands", {}).items():
-        yield from command_paths(inner, (*words, name))
+        if not inner.hidden:  # a hidden command was removed, and only says so
+            yield from command_paths(inner, (*words, name))
 
 
 def strip_lines(text: str) -> str:
@@ -273,6 +275,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/glossary.md": glossary_page,
     "reference/articles.md": articles.articles_page,
     "design/laws.md": laws_page,
+    "design/reading.md": reading_page,
 }
 """Function that makes each page, by its path in docs/."""
 

@@ -15,13 +15,14 @@ from pellucid.atomic import read_manifest
 from pellucid.config import to_toml
 from pellucid.data.tokenizer import PAD
 from pellucid.model import Transformer
-from pellucid.train import loop, shard_writing, state
+from pellucid.train import loop, prepare
+from pellucid.train.checkpoint import list_checkpoints
 from pellucid.train.config import RunConfig, make_run, read_run
 from pellucid.train.data import read_data
-from pellucid.train.dev_set import Evaluation
+from pellucid.train.evaluate import Evaluation
 from pellucid.train.log import read_log
 from pellucid.train.loop import train_run
-from pellucid.train.loss import loss_sum, r_drop_loss, smoothed_cross_entropy
+from pellucid.train.loss import loss_sum, smoothed_cross_entropy
 from tests.laws.runs import RunKilled, assert_same_end, read_weights, same_weights, train_until
 from tests.laws.torchrun import collect_results, start_workers, train_alone, train_with_workers
 from tests.train.corpora import small_run, write_corpus
@@ -134,7 +135,7 @@ def test_a_run_that_died_before_its_first_checkpoint_begins_again(run, undisturb
         patch.setattr(loop, "try_to_write", die_at_second_call(loop.try_to_write))
         with pytest.raises(RunKilled):
             train_run(run, tmp_path / "out")
-    assert not state.list_checkpoints(tmp_path / "out")
+    assert not list_checkpoints(tmp_path / "out")
     assert len(read_log(tmp_path / "out/log.jsonl")) == 1
     train_run(run, tmp_path / "out", resume=True)
     assert_same_end(undisturbed_run, tmp_path / "out")
@@ -222,7 +223,7 @@ def test_how_long_lines_may_be_is_unknown_if_the_start_does_not_record_it(models
 
 def test_the_start_is_no_checkpoint_for_averages_and_rollbacks(run, tmp_path):
     out = train_run(replace(run, train=replace(run.train, keep=50)), tmp_path / "out").out
-    assert [path.name for path in state.list_checkpoints(out)] == ["step-00000002", "step-00000004", "step-00000006"]
+    assert [path.name for path in list_checkpoints(out)] == ["step-00000002", "step-00000004", "step-00000006"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -311,7 +312,7 @@ def test_a_damaged_start_is_refused_before_anything_is_written(name, models, tmp
 
 
 def with_shards(run: RunConfig, folder: Path) -> RunConfig:
-    shard_writing.prepare_shards(run, folder, 1, lambda message: None)
+    prepare.prepare_shards(run, folder, 1, lambda message: None)
     return replace(run, data=replace(run.data, shards=str(folder)))
 
 
@@ -371,20 +372,14 @@ def test_two_workers_that_share_the_model_start_from_it_as_one_does(models, tmp_
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("alpha", [None, 5.0])
-def test_the_loss_with_a_bias_is_the_formula_in_value_and_gradient(smoothing, alpha):
+def test_the_loss_with_a_bias_is_the_formula_in_value_and_gradient(smoothing):
     torch.manual_seed(1)
-    rows, passes = 1061, 1 if alpha is None else 2
-    inputs = [torch.randn(n, dtype=torch.float64, requires_grad=True) for n in ((passes * rows, 13), (101, 13), (101,))]
+    rows = 1061
+    inputs = [torch.randn(n, dtype=torch.float64, requires_grad=True) for n in ((rows, 13), (101, 13), (101,))]
     targets = torch.randint(101, (rows,))
     states, weight, bias = inputs
-    logits = states @ weight.T + bias
-    formula = (
-        smoothed_cross_entropy(logits, targets, smoothing)
-        if alpha is None
-        else r_drop_loss(logits[:rows], logits[rows:], targets, smoothing, alpha)
-    )
-    fast = loss_sum(states, weight, targets, smoothing, alpha, bias)
+    formula = smoothed_cross_entropy(states @ weight.T + bias, targets, smoothing)
+    fast = loss_sum(states, weight, targets, smoothing, bias)
     torch.testing.assert_close(fast, formula, rtol=1e-12, atol=0)
     for ours, theirs in zip(*(torch.autograd.grad(3 * loss, inputs) for loss in (fast, formula)), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9)

@@ -31,7 +31,7 @@ from pellucid.trace.diagnosis import (
 )
 from pellucid.trace.edits import Hide, Prefix
 from pellucid.trace.facts import SearchTree, TreeNode
-from pellucid.trace.trace import Trace
+from pellucid.trace.session import Trace
 from tests.decode.models import small_tokenizer
 from tests.model.models import EVERY_OPTION
 from tests.trace.copying import WORDS, copying_model, word_tokenizer
@@ -80,7 +80,7 @@ def make_case(text: str, translation: str, tokenizer: Tokenizer | None = None, *
     tokenizer = tokenizer or small_tokenizer()
     [source], [target] = tokenizer.encode_source([text]), tokenizer.encode_target([translation])
     unknown = [piece.startswith("<0x") for piece in tokenizer.source_pieces(source)]
-    settings = {"unknown": unknown, "searched": True, "beam": 3, "length_penalty": 0.6, **options}
+    settings = {"unknown": unknown, "searched": True, "length_penalty": 0.6, **options}
     return TranslationCase(
         ball().require_origin().bundle.model,
         tokenizer,

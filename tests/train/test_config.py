@@ -6,8 +6,8 @@ import pytest
 
 from pellucid.config import apply_overrides, build_settings, read_toml, to_toml
 from pellucid.model import PRESETS
+from pellucid.plan.estimate import stand_in_run
 from pellucid.train.config import OptimConfig, RunConfig, make_run, read_run
-from pellucid.train.stand_in import stand_in_run
 
 DATA = {"source": "a.en", "target": "a.es"}
 
@@ -29,6 +29,19 @@ def test_a_typo_names_the_nearest_key():
         make_small_run(optim={"warm_up": 3})
     with pytest.raises(ValueError, match="unknown key 'modle'; did you mean 'model'"):
         make_small_run(modle={})
+
+
+@pytest.mark.parametrize(
+    ("section", "setting", "value", "harmless"),
+    [("optim", "r_drop", 5.0, 0.0), ("data", "bpe_dropout", 0.1, 0.0), ("train", "average", "best", "last")],
+)
+def test_a_setting_that_was_removed_is_refused_unless_it_changes_nothing(section, setting, value, harmless):
+    tables = {"data": DATA, "train": {"steps": 7}}
+    with pytest.raises(
+        ValueError, match=rf"{section}\.{setting} = {value!r}: this setting was removed, version 0\.1 was the last"
+    ):
+        make_run({**tables, section: {**tables.get(section, {}), setting: value}})
+    assert make_run({**tables, section: {**tables.get(section, {}), setting: harmless}}) == make_run(tables)
 
 
 def test_all_problems_are_named_at_once():

@@ -9,17 +9,25 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
-from pellucid.data.batching import EncodedPairs, PackedSentences, collate
-from pellucid.data.mixture import CorpusShare
+from pellucid.data.batching import CorpusShare, EncodedPairs, PackedSentences, collate
 from pellucid.data.stream import Stream
 from pellucid.model import PRESETS, ModelConfig, Transformer
-from pellucid.train import precision, trial
-from pellucid.train.advice import list_advice
-from pellucid.train.config import OptimConfig
-from pellucid.train.costs import count_parameters, estimate_memory, training_flops
-from pellucid.train.epoch_batches import EpochBatches
-from pellucid.train.plan import RunPlan, count_pieces, plan_run
-from pellucid.train.stand_in import NEWS_LENGTH, long_pairs, stand_in_data, stand_in_run
+from pellucid.plan import trial
+from pellucid.plan.advice import list_advice
+from pellucid.plan.estimate import (
+    NEWS_LENGTH,
+    RunPlan,
+    count_parameters,
+    count_pieces,
+    estimate_memory,
+    long_pairs,
+    plan_run,
+    stand_in_data,
+    stand_in_run,
+    training_flops,
+)
+from pellucid.plan.trial import EpochBatches
+from pellucid.train import update
 from pellucid.train.update import batch_loss
 from tests.train.corpora import small_run
 
@@ -61,8 +69,8 @@ def test_the_paper_s_sizes_have_the_paper_s_parameters():
     assert counts.encoder == encoder
 
 
-@pytest.mark.parametrize(("norm", "r_drop"), [("pre", 0.0), ("post", 0.0), ("pre", 5.0)])
-def test_the_memory_of_a_batch_is_estimated_and_rather_too_high(norm, r_drop):
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_the_memory_of_a_batch_is_estimated_and_rather_too_high(norm):
     rows, s, t = 11, 23, 19
     model = Transformer(ModelConfig(307, 307, **{**PRESETS["tiny"], "encoder_layers": 3}, norm=norm)).train()
     saved_bytes: dict[int, int] = {}
@@ -73,11 +81,11 @@ def test_the_memory_of_a_batch_is_estimated_and_rather_too_high(norm, r_drop):
 
     sources, targets = (PackedSentences(np.full(rows * n, 5, np.int32), np.arange(rows + 1) * n) for n in (s, t))
     with saved_tensors_hooks(save_size, lambda tensor: tensor):
-        loss = batch_loss(model, collate(EncodedPairs(sources, targets), np.arange(rows)), smoothing=0.1, r_drop=r_drop)
+        loss = batch_loss(model, collate(EncodedPairs(sources, targets), np.arange(rows)), smoothing=0.1)
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     measured = sum(size for pointer, size in saved_bytes.items() if pointer not in weights)
     learned = sum(parameter.numel() for parameter in model.parameters())
-    estimate = estimate_memory(model.config, learned, OptimConfig(r_drop=r_drop).passes * rows, s, t)
+    estimate = estimate_memory(model.config, learned, rows, s, t)
     assert loss.isfinite()
     assert measured < estimate.activations < 1.5 * measured
     assert (estimate.weights, estimate.gradients, estimate.adam) == (4 * learned, 4 * learned, 8 * learned)
@@ -115,13 +123,6 @@ def test_the_trial_makes_real_updates_and_a_plan_writes_nothing(tmp_path: Path):
     pieces = zip(plan.epoch.encoded.sources.lengths, plan.epoch.encoded.targets.lengths, strict=True)
     epoch_flops = sum(training_flops(plan.model, int(s), int(t)) for s, t in pieces)
     assert plan.flops == pytest.approx(3 * epoch_flops / len(plan.epoch.order))
-
-
-def test_r_drop_is_twice_the_work_and_twice_the_activations(plan, tmp_path: Path):
-    r_drop_plan = plan_run(small_run(tmp_path, optim={"r_drop": 5.0}), seconds=0.0, updates=1)
-    assert r_drop_plan.flops == pytest.approx(2 * plan.flops)
-    assert r_drop_plan.memory.shared == plan.memory.shared
-    assert 1.5 * plan.memory.activations < r_drop_plan.memory.activations < 2 * plan.memory.activations
 
 
 def test_a_compiled_model_is_tried_as_it_will_run(tmp_path: Path, monkeypatch):
@@ -234,7 +235,7 @@ def test_advice_counts_the_pairs_that_are_longer_than_a_batch(plan):
     [(True, "float32", "try train.precision = bfloat16, "), (True, "bfloat16", ""), (False, "float32", "")],
 )
 def test_a_run_of_days_is_advised_to_train_less(plan, monkeypatch, native, setting, suggestion):
-    monkeypatch.setattr(precision, "has_native_bfloat16", lambda device: native)
+    monkeypatch.setattr(update, "has_native_bfloat16", lambda device: native)
     slow_trial = replace(plan.trial, seconds=7.776)
     advice = list_advice(change_plan(plan, trial=slow_trial, train={"steps": 100_000, "precision": setting}))
     [sentence] = [sentence for sentence in advice if "at this speed" in sentence]
@@ -243,7 +244,7 @@ def test_a_run_of_days_is_advised_to_train_less(plan, monkeypatch, native, setti
 
 
 def test_advice_names_a_precision_that_the_processor_does_not_have(plan, monkeypatch):
-    monkeypatch.setattr(precision, "has_native_bfloat16", lambda device: False)
+    monkeypatch.setattr(update, "has_native_bfloat16", lambda device: False)
     advice = list_advice(change_plan(plan, train={"precision": "bfloat16"}))
     assert [sentence for sentence in advice if "products are made in float32; a machine that has it" in sentence]
     assert not [

@@ -1,22 +1,19 @@
-// Navigation through the network: zooming out, and the next head, layer or step.
+// Navigation through the network: zooming out, the next head, layer or step, and the piece that is followed.
+import type { SheetAxis } from "./picture";
 import type { App, Place, View } from "./state";
 import type { TensorRow } from "./types";
 
 const DEPTH: Partial<Record<View, number>> = { map: 0, block: 1, head: 2, cell: 3 };
 
-const trails = new WeakMap<App, Place[]>();
-
 /** Remembers the places on the way in, so that Esc finds the way out. */
 export function rememberPlace(app: App, place: Place): void {
-  const trail = trails.get(app) ?? [];
-  trails.set(app, [...trail.filter((earlier) => getDepth(earlier) < getDepth(place)), place]);
+  app.trail = [...app.trail.filter((earlier) => getDepth(earlier) < getDepth(place)), place];
 }
 
 /** Goes back to the place that this one was opened from, and finally to the map. */
 export function zoomOut(app: App): void {
   const current = app.place.value;
-  const trail = trails.get(app) ?? [];
-  const previous = trail.filter((earlier) => getDepth(earlier) < getDepth(current)).at(-1);
+  const previous = app.trail.filter((earlier) => getDepth(earlier) < getDepth(current)).at(-1);
   app.place.value = previous ?? { view: "map" };
 }
 
@@ -52,4 +49,20 @@ export function moveLayer(app: App, by: number): void {
 export function moveStep(app: App, by: number): void {
   const steps = app.manifest.value?.steps.length ?? 0;
   app.step.value = Math.min(Math.max(0, steps - 1), Math.max(0, app.step.value + by));
+}
+
+/** Follows a piece, or lets go of it. */
+export function toggleFollow(app: App, axis: SheetAxis, position: number): void {
+  if (axis.dim !== "S" && axis.dim !== "T") return;
+  const followed = app.followed.value;
+  app.followed.value = followed?.dim === axis.dim && followed.index === position ? null : { dim: axis.dim, index: position };
+}
+
+/** Follows the piece of the row of a cell; pressed again, that of its column; then none. */
+export function toggleFollowCell(app: App, props: { rows: SheetAxis; cols: SheetAxis }, cell: readonly [number, number]): void {
+  const followed = app.followed.value;
+  const isFollowed = (axis: SheetAxis, position: number) => followed?.dim === axis.dim && followed.index === position;
+  if (isFollowed(props.rows, cell[0]) || !props.rows.labels) toggleFollow(app, props.cols, cell[1]);
+  else if (isFollowed(props.cols, cell[1])) app.followed.value = null;
+  else toggleFollow(app, props.rows, cell[0]);
 }

@@ -4,7 +4,7 @@ import { effect, signal } from "@preact/signals";
 import { type App, type Mode, type Place, SWITCHES, type View } from "./state";
 import type { EditSpec, Manifest, Question } from "./types";
 
-export interface Link {
+interface Link {
   place: Place;
   step: number;
   story: number | null;
@@ -164,6 +164,11 @@ export function makeLink(app: App): Link {
     question: app.host === "page" && manifest ? makeQuestion(manifest) : null,
     fault: null,
   };
+}
+
+/** Makes the whole address of the current view. */
+export function makeAddress(app: App): string {
+  return `${location.href.replace(/#.*/, "")}#${writeLink(makeLink(app))}`;
 }
 
 /** Tells whether a link typed into the address of an open page is of another trace than the one shown. */

@@ -1,20 +1,77 @@
-"""The tokenizer: SentencePiece, learned from the training text, turns text into token ids and back."""
+"""The tokenizer: SentencePiece, learned from the training text or imported, turns text into token ids and back."""
 
 import io
 import json
 import random
 import re
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-from sentencepiece import SentencePieceProcessor, SentencePieceTrainer, set_random_generator_seed
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-from pellucid.data.listed_pieces import BOS, EOS, PAD, UNK, ListedPieces
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+"""Ids of the special tokens in every vocabulary: padding, unknown, start, end. No text ever encodes to one of them."""
+
+_SPECIAL = (PAD, UNK, BOS, EOS)
+
+
+class ListedPieces:
+    """A SentencePiece model with a list of pieces, in which the index of a piece is its id.
+
+    A piece of the model that is not listed is unknown. A piece of the list that the model never cuts, such as one of
+    the other language, can still be predicted. A line may begin with the code of the language it is to be translated
+    into, such as >>fra<<: that is one piece, known or not, however the SentencePiece model would cut it. These are the
+    rules of MarianTokenizer in transformers 5, except that the names of special tokens are text like any other.
+    """
+
+    def __init__(self, model: SentencePieceProcessor, names: Sequence[str]):
+        self.model = model
+        self.names = tuple(names)
+        # Without the special tokens: a text that spells "</s>" must not end the sentence.
+        self.ids = {name: i for i, name in enumerate(names) if i not in _SPECIAL}
+
+    def vocab_size(self) -> int:
+        """Return the number of pieces in the list, including the four special tokens."""
+        return len(self.names)
+
+    def id_to_piece(self, number: int) -> str:
+        """Return the piece with this id."""
+        return self.names[number]
+
+    def encode(self, lines: Iterable[str], add_eos: bool, num_threads: int) -> list[list[int]]:
+        """Return the ids of each line; TypeError, as from SentencePiece, for a line that is not a text."""
+        marked = [language_mark(line) for line in lines]
+        cut = self.model.encode([text for _, text in marked], out_type=str, num_threads=num_threads)
+        return [
+            [self.ids.get(piece, UNK) for piece in (*mark, *pieces)] + [EOS] * add_eos
+            for (mark, _), pieces in zip(marked, cut, strict=True)
+        ]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of one sentence, without the space before its first word."""
+        text = self.model.decode_pieces([self.names[i] for i in ids] or [""])
+        return text.replace("▁", " ").strip()  # a piece that the model does not know keeps its "▁"
+
+    def serialized_model_proto(self) -> bytes:
+        """Return the bytes of the SentencePiece model, which do not contain the list."""
+        return self.model.serialized_model_proto()
+
+
+def language_mark(line: str) -> tuple[tuple[str, ...], str]:
+    """Split a line into the language code >>...<< that it may begin with, and the rest.
+
+    >>> language_mark(">>fra<< Good morning."), language_mark("Good morning.")
+    ((('>>fra<<',), ' Good morning.'), ((), 'Good morning.'))
+    """
+    end = line.find("<<")
+    if not line.startswith(">>") or end < 0:
+        return (), line
+    return (line[: end + 2],), line[end + 2 :]
+
 
 _SPECIAL_AND_BYTE_PIECES = 4 + 256
 """The number of special tokens and byte pieces; with a piece for every byte no character is unknown."""
@@ -142,17 +199,13 @@ class Tokenizer:
         """The number of pieces of the target side, including the special tokens."""
         return self.target.vocab_size()
 
-    def encode_source(self, lines: Iterable[str], dropout: float = 0.0, seed: int = 0) -> list[list[int]]:
-        """Return the token ids of each source line, with EOS last; an empty line is EOS alone.
+    def encode_source(self, lines: Iterable[str]) -> list[list[int]]:
+        """Return the token ids of each source line, with EOS last; an empty line is EOS alone."""
+        return _encode_lines(self.source, lines, self.config)
 
-        With `dropout` each merge of a BPE is skipped with that probability, drawn by `seed` (Provilkov et al. 2020),
-        which gives other pieces of the same text.
-        """
-        return _encode_lines(self.source, lines, self.config, dropout, seed)
-
-    def encode_target(self, lines: Iterable[str], dropout: float = 0.0, seed: int = 0) -> list[list[int]]:
-        """Return the token ids of each target line, with EOS last and no BOS; `dropout` as for `encode_source`."""
-        return _encode_lines(self.target, lines, self.config, dropout, seed)
+    def encode_target(self, lines: Iterable[str]) -> list[list[int]]:
+        """Return the token ids of each target line, with EOS last and no BOS."""
+        return _encode_lines(self.target, lines, self.config)
 
     def decode_source(self, ids: Iterable[int]) -> str:
         """Return the text of one source sentence, without padding, BOS and EOS."""
@@ -316,12 +369,8 @@ def _read_limited(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _encode_lines(
-    side: PieceModel, lines: Iterable[str], config: TokenizerConfig, dropout: float = 0.0, seed: int = 0
-) -> list[list[int]]:
+def _encode_lines(side: PieceModel, lines: Iterable[str], config: TokenizerConfig) -> list[list[int]]:
     spelled = _escape(lines, config)
-    if dropout:
-        return _encode_with_dropout(side, spelled, dropout, seed)
     try:
         return side.encode(spelled, add_eos=True, num_threads=1 if len(spelled) < _LINES_FOR_THREADS else -1)
     except TypeError:
@@ -330,17 +379,6 @@ def _encode_lines(
             if bad := re.search("[\ud800-\udfff]", line):
                 raise ValueError(f"line {number} has a lone surrogate, U+{ord(bad[0]):04X}: that is no text") from None
         raise
-
-
-def _encode_with_dropout(side: PieceModel, spelled: list[str], dropout: float, seed: int) -> list[list[int]]:
-    """Encode lines with BPE dropout, as a function of the seed."""
-    if not isinstance(side, SentencePieceProcessor):
-        raise ValueError("an imported tokenizer has no merges to leave out")
-    options = {"enable_sampling": True, "alpha": dropout, "nbest_size": -1, "add_eos": True, "num_threads": 1}
-    set_random_generator_seed(seed % (2**32 - 1))  # 2^32 - 1 means: none
-    # SentencePiece draws from a generator that each thread makes when it first needs one: so a thread for each seed.
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(side.encode, spelled, **options).result()
 
 
 def _decode_ids(side: PieceModel, ids: Iterable[int], config: TokenizerConfig) -> str:

@@ -1,13 +1,13 @@
 // Links between the words of the two sentences, as far as cross-attention shows them.
 import { useState } from "preact/hooks";
-import { type AlignmentLinks, findLinks, type RowMeaning } from "../alignment_links";
 import { formatNumber, formatProbability } from "../format";
 import { useApp, useTensor } from "../hooks";
-import { averageHeads, getHeadWeights, makePattern } from "../patterns";
+import { averageHeads, getHeadWeights, makePattern } from "../measures";
+import { type AttentionParts, listAttentions } from "../network";
+import { AttentionMenu, Menu, NotReady, Value } from "../parts";
 import type { App } from "../state";
-import { type AttentionParts, describeSection, listAttentions } from "../tensor_graph";
-import type { Manifest } from "../types";
-import { Loading, Missing, Value } from "./values";
+import type { Manifest, Side } from "../types";
+import { groupPieces } from "./tokens";
 
 const [ROW, LEFT, GAP, TOP] = [30, 190, 320, 16];
 
@@ -15,8 +15,7 @@ export function AlignView() {
   const app = useApp();
   const manifest = app.manifest.value;
   if (!manifest) return null;
-  const crossAttentions = listAttentions(manifest).filter((parts) => parts.queryDim === "T" && parts.keyDim === "S" && parts.heads > 0);
-  if (!crossAttentions.length) return <Missing message="This model has no head left that reads the source from the decoder." />;
+  const crossAttentions = listAttentions(manifest).filter((parts) => parts.queryDim === "T" && parts.keyDim === "S");
   return <LinksPanel app={app} manifest={manifest} crossAttentions={crossAttentions} key={manifest.id} />;
 }
 
@@ -28,34 +27,19 @@ function LinksPanel({ app, manifest, crossAttentions }: { app: App; manifest: Ma
   const [minWeight, setMinWeight] = useState(0.1);
   const parts = crossAttentions.find((parts) => parts.section === section) ?? crossAttentions[0];
   if (!parts) return null;
+  const heads = Array.from({ length: parts.heads }, (_, h) => [String(h), `head ${h + 1}`] as const);
   return (
     <div class="stack align-body">
       <h2>Links between the two sentences</h2>
       <div class="row form-row">
-        <label>
-          Layer{" "}
-          <select value={section} onChange={(event) => setSection(event.currentTarget.value)}>
-            {crossAttentions.map((parts) => (
-              <option value={parts.section}>{describeSection(parts.section)}</option>
-            ))}
-          </select>
-        </label>
-        <label>
-          Heads{" "}
-          <select value={head} onChange={(event) => setHead(event.currentTarget.value)}>
-            <option value="mean">mean of all {parts.heads}</option>
-            {Array.from({ length: parts.heads }, (_, h) => (
-              <option value={String(h)}>head {h + 1}</option>
-            ))}
-          </select>
-        </label>
-        <label>
-          A target piece takes the row that{" "}
-          <select value={rowMeaning} onChange={(event) => setRowMeaning(event.currentTarget.value === "reads" ? "reads" : "writes")}>
-            <option value="writes">writes it</option>
-            <option value="reads">reads it, one step later</option>
-          </select>
-        </label>
+        <AttentionMenu label="Layer" attentions={crossAttentions} section={section} onSection={setSection} />
+        <Menu label="Heads" value={head} options={[["mean", `mean of all ${parts.heads}`], ...heads]} onPick={setHead} />
+        <Menu
+          label="A target piece takes the row that"
+          value={rowMeaning}
+          options={[["writes", "writes it"], ["reads", "reads it, one step later"]]}
+          onPick={(meaning) => setRowMeaning(meaning as RowMeaning)}
+        />
         <label>
           <input type="checkbox" checked={byWord} onChange={(event) => setByWord(event.currentTarget.checked)} /> whole words
         </label>
@@ -82,8 +66,7 @@ interface WeightedProps {
 
 function WeightedLinks({ app, manifest, parts, head, rowMeaning, byWord, minWeight }: WeightedProps) {
   const loaded = useTensor(parts.pattern);
-  if (loaded.state === "loading") return <Loading />;
-  if (loaded.state === "missing") return <Missing message={loaded.message} />;
+  if (loaded.state !== "ready") return <NotReady loaded={loaded} />;
   const pattern = makePattern(loaded.value.values, loaded.value.row.shape);
   const weights = head === "mean" || Number(head) >= pattern.heads ? averageHeads(pattern) : getHeadWeights(pattern, Number(head));
   const links = findLinks(manifest, weights, rowMeaning, byWord, minWeight);
@@ -198,4 +181,58 @@ function LinkWeight({ link, hover, y }: { link: AlignmentLinks["links"][number];
       {formatProbability(link.weight)}
     </text>
   );
+}
+
+/** Meaning of a row of the decoder: the piece it writes, or the piece it has read. */
+type RowMeaning = "writes" | "reads";
+
+/** A unit of one side that can be linked: a piece, a word or a special token. */
+interface LinkUnit {
+  text: string;
+  pieces: number[];
+}
+
+interface AlignmentLink {
+  source: number; // number of a unit
+  target: number;
+  weight: number;
+}
+
+interface AlignmentLinks {
+  sources: LinkUnit[];
+  targets: LinkUnit[];
+  links: AlignmentLink[]; // those whose weight reaches the threshold
+  hiddenWeight: number; // weight of a target unit that is not drawn, averaged over the units
+}
+
+export function listUnits(side: Side, byWord: boolean): LinkUnit[] {
+  if (!byWord) return side.pieces.map((text, index) => ({ text, pieces: [index] }));
+  return groupPieces(side).map(({ word, text, pieces }) => ({ text: word === null ? (side.pieces[pieces[0] ?? 0] ?? "") : text, pieces }));
+}
+
+/**
+ * Finds the links that reach a weight. `weights` is (T, S); row t belongs to decoder position t, which writes target piece t
+ * and has read piece t - 1. Weights are summed over the source pieces of a word and averaged over its target pieces.
+ */
+export function findLinks(manifest: Manifest, weights: Float32Array, rowMeaning: RowMeaning, byWord: boolean, minWeight: number): AlignmentLinks {
+  const sources = listUnits(manifest.source, byWord);
+  const targets = listUnits(manifest.target, byWord);
+  const width = manifest.source.pieces.length;
+  const rowCount = weights.length / Math.max(1, width);
+  const findRow = (piece: number) => (rowMeaning === "writes" ? piece : piece + 1);
+  const links: AlignmentLink[] = [];
+  let [hidden, linkedTargets] = [0, 0];
+  targets.forEach((target, t) => {
+    const targetRows = target.pieces.map(findRow).filter((row) => row < rowCount);
+    if (!targetRows.length) return;
+    linkedTargets++;
+    sources.forEach((source, s) => {
+      let sum = 0;
+      for (const row of targetRows) for (const key of source.pieces) sum += weights[row * width + key] ?? NaN;
+      const weight = sum / targetRows.length;
+      if (weight >= minWeight) links.push({ source: s, target: t, weight });
+      else hidden += weight;
+    });
+  });
+  return { sources, targets, links, hiddenWeight: hidden / Math.max(1, linkedTargets) };
 }

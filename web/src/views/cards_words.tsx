@@ -1,15 +1,13 @@
 // Claim cards on word vectors: cosines of words, and sums and differences of them.
-
 import { useState } from "preact/hooks";
 import { makeSymmetricScale } from "../colour";
 import { formatCount, formatNumber, quotePiece } from "../format";
-import { useApp, useLoaded } from "../hooks";
+import { useApp, useDark, useLoaded } from "../hooks";
+import { Missing, NotReady, NumberValue } from "../parts";
 import { Sheet } from "../sheet";
 import type { App } from "../state";
-import { useDark } from "../theme";
 import type { Analogy, Manifest, Neighbour, Similarities } from "../types";
-import { Card, NumberValue, Outcome } from "./claim_card";
-import { Loading, Missing } from "./values";
+import { Card, Outcome } from "./claim_card";
 
 /** Lists the words of a sentence without punctuation, each once. */
 export function listBareWords(text: string): string[] {
@@ -48,8 +46,7 @@ export function SimilarCard({ manifest }: { manifest: Manifest }) {
 function Cosines({ words }: { words: string[] }) {
   const app = useApp();
   const loaded = useLoaded(() => app.fetchAnswer("similar", { side: "source", words }), `${app.manifest.value?.model.sha256} ${words.join(" ")}`);
-  if (loaded.state === "loading") return <Loading />;
-  if (loaded.state === "missing") return <Missing message={loaded.message} />;
+  if (loaded.state !== "ready") return <NotReady loaded={loaded} />;
   return <CosineSheet similarities={loaded.value} />;
 }
 

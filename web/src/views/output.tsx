@@ -2,12 +2,10 @@
 import { useState } from "preact/hooks";
 import { formatCount, formatFixed, formatNumber, formatProbability, formatSigned, quotePiece } from "../format";
 import { useApp, useLoaded } from "../hooks";
-import { listRivals, parseHeadPart, sortBySize, sumByGroup, sumByKey, sumByWord } from "../logit_account";
+import { describeSection, findLogits, listLabels, listWords } from "../network";
+import { Bars, Menu, Missing, NotReady, Value } from "../parts";
 import type { App } from "../state";
-import { describeSection, findLogits, listLabels } from "../tensor_graph";
-import type { AccountPart, LogitAccount, Manifest, Step } from "../types";
-import { Bars } from "./bars";
-import { Loading, Missing, Value } from "./values";
+import type { AccountPart, LogitAccount, Manifest, Side, Step } from "../types";
 
 const FIRST_BARS = 12; // of heads and layers shown at first
 
@@ -63,10 +61,9 @@ function LogitOrigin({ app, manifest, step }: { app: App; manifest: Manifest; st
     <section class="panel stack" aria-label="What adds to the logit">
       <header class="row">
         <h2>What adds to {other === undefined ? "its logit" : "the difference"}</h2>
-        <RivalPicker manifest={manifest} step={step} other={other} onChange={setOther} canAsk={app.source.act !== undefined} />
+        <RivalPicker step={step} other={other} onChange={setOther} canAsk={app.source.act !== undefined} />
       </header>
-      {loaded.state === "loading" && <Loading />}
-      {loaded.state === "missing" && <Missing message={loaded.message} />}
+      <NotReady loaded={loaded} />
       {loaded.state === "ready" && !loaded.value && <Missing message="The account of this choice was not captured." />}
       {loaded.state === "ready" && loaded.value && <LogitParts app={app} manifest={manifest} account={loaded.value} />}
       <p class="quiet">
@@ -77,27 +74,22 @@ function LogitOrigin({ app, manifest, step }: { app: App; manifest: Manifest; st
   );
 }
 
-function RivalPicker(props: { manifest: Manifest; step: Step; other: number | undefined; onChange: (id: number | undefined) => void; canAsk: boolean }) {
-  const rivals = listRivals(props.manifest, props.step.step);
+function RivalPicker(props: { step: Step; other: number | undefined; onChange: (id: number | undefined) => void; canAsk: boolean }) {
+  const rivals = props.step.top.filter((candidate) => candidate.id !== props.step.chosen.id);
   const offered = props.canAsk ? rivals : rivals.slice(0, 1);
   const isListed = props.other === undefined || offered.some((rival) => rival.id === props.other);
   return (
     <span class="row">
-      <label>
-        Compare with{" "}
-        <select
-          value={props.other === undefined ? "" : String(props.other)}
-          onChange={(event) => props.onChange(event.currentTarget.value === "" ? undefined : Number(event.currentTarget.value))}
-        >
-          <option value="">no other piece</option>
-          {offered.map((rival) => (
-            <option value={String(rival.id)}>
-              {quotePiece(rival.piece)} {formatProbability(rival.prob)}
-            </option>
-          ))}
-          {!isListed && <option value={String(props.other)}>piece {props.other}</option>}
-        </select>
-      </label>
+      <Menu
+        label="Compare with"
+        value={props.other === undefined ? "" : String(props.other)}
+        options={[
+          ["", "no other piece"],
+          ...offered.map((rival) => [String(rival.id), `${quotePiece(rival.piece)} ${formatProbability(rival.prob)}`] as const),
+          ...(isListed ? [] : [[String(props.other), `piece ${props.other}`] as const]),
+        ]}
+        onPick={(id) => props.onChange(id === "" ? undefined : Number(id))}
+      />
       {props.canAsk && (
         <label>
           or id{" "}
@@ -162,4 +154,67 @@ function describePart(part: AccountPart): string {
 function makeOpener(app: App, part: AccountPart): { onOpen?: () => void } {
   const head = parseHeadPart(part);
   return head ? { onOpen: () => app.goTo({ view: "head", section: head.section, head: head.head, row: app.step.value }) } : {};
+}
+
+interface LabelledValue {
+  label: string;
+  value: number;
+}
+
+const GROUPS: Record<AccountPart["group"], string> = {
+  embedding: "embedding of the piece read",
+  positions: "its position",
+  self: "self-attention",
+  cross: "cross-attention",
+  ffn: "feed-forward",
+  norm: "shifts of the norms",
+  bias: "biases",
+};
+
+/** Sums the parts of each kind, in the order of the model. */
+export function sumByGroup(account: LogitAccount): LabelledValue[] {
+  const groups = Object.keys(GROUPS) as AccountPart["group"][];
+  return groups.flatMap((group) => {
+    const parts = account.parts.filter((part) => part.group === group);
+    return parts.length ? [{ label: GROUPS[group], value: sumOf(parts.map((part) => part.value)) }] : [];
+  });
+}
+
+/** Sorts the parts of some groups by absolute value, the largest first. */
+export function sortBySize(account: LogitAccount, groups: AccountPart["group"][]): AccountPart[] {
+  const parts = account.parts.filter((part) => groups.includes(part.group));
+  return parts.sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
+}
+
+/** Sums what the heads of a group add from each position they read; null where no head is split by position. */
+export function sumByKey(account: LogitAccount, group: "self" | "cross"): number[] | null {
+  const keyed = account.parts.filter((part) => part.group === group && part.by_key);
+  if (!keyed.length) return null;
+  const size = Math.max(...keyed.map((part) => part.by_key?.length ?? 0));
+  return Array.from({ length: size }, (_, key) => sumOf(keyed.map((part) => part.by_key?.[key] ?? 0)));
+}
+
+/** Sums values over the pieces of each source word; special tokens stand for themselves. */
+export function sumByWord(values: number[], side: Side): LabelledValue[] {
+  const words = listWords(side);
+  const shares = new Map<string, LabelledValue>();
+  values.forEach((value, index) => {
+    const word = side.words[index] ?? null;
+    const key = word === null ? `mark ${index}` : `word ${word}`;
+    const label = word === null ? (side.pieces[index] ?? String(index)) : (words[word] ?? side.pieces[index] ?? "");
+    const share = shares.get(key) ?? { label, value: 0 };
+    share.value += value;
+    shares.set(key, share);
+  });
+  return [...shares.values()];
+}
+
+/** Parses the name of a head's part: "decoder.3.cross.head.2" is head 2 of decoder.3.cross. */
+export function parseHeadPart(part: AccountPart): { section: string; head: number } | null {
+  const [, section, head] = /^(.+)\.head\.(\d+)$/.exec(part.name) ?? [];
+  return section === undefined ? null : { section, head: Number(head) };
+}
+
+function sumOf(values: number[]): number {
+  return values.reduce((sum, value) => sum + value, 0);
 }
