@@ -14,7 +14,7 @@ from benchmarks.translate_row import CORES
 from benchmarks.translate_setup import FLOAT32, HF, INT8, OURS, PACKAGES, ROWS, Task
 from pellucid.data.corpus import read_lines
 from pellucid.evaluate.scores import corpus_scores
-from pellucid.lazy_bundle import CONFIG, read_config
+from pellucid.store.directory import CONFIG, read_config
 
 SEARCHES = ("greedy", "beam")
 

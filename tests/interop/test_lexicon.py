@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.bundle import load_bundle
 from pellucid.data.corpus import read_lines
 from pellucid.data.phrasebook import generate_phrases, split_into_words
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
@@ -26,6 +25,7 @@ from pellucid.interop.lexicon import (
     train_lexicon,
     write_vmap,
 )
+from pellucid.store.directory import load_bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
 
 DEMO = Path(__file__).parents[2] / "runs" / "demo"

@@ -10,8 +10,9 @@ import pytest
 import torch
 import typer
 
-from pellucid import bundle
 from pellucid.cli.train import train_and_plot
+from pellucid.store import weights
+from pellucid.store.directory import load_bundle, save_bundle
 from pellucid.train import log, loop, state
 from pellucid.train.config import RunConfig
 from pellucid.train.failures import TrainingFailed
@@ -52,7 +53,7 @@ class FullDisk:
         ):
             monkeypatch.setattr(owner, name, self.wrap_call(getattr(owner, name), is_counted))
         monkeypatch.setattr(io, "open", self.wrap_open(io.open))
-        for module in (bundle, state):
+        for module in (weights, state):
             monkeypatch.setattr(module, "save_file", self.wrap_save(module.save_file))
 
     def is_inside(self, path: object, *_: object) -> bool:
@@ -125,14 +126,14 @@ def test_the_last_saved_state_is_whole_whichever_write_finds_the_disk_full(run, 
     setup, train_state = loop.begin_run(run, out, NoOutput())
     train_state.counts.step = 4
     loop.save_checkpoint(setup, train_state)
-    bundle.save_bundle(out / "best", train_state.model, setup.tokenizer, step=4)
+    save_bundle(out / "best", train_state.model, setup.tokenizer, step=4)
     train_state.counts.step = 8
     with torch.no_grad():
         next(train_state.model.parameters()).add_(1.0)
     disk, refused = FullDisk(monkeypatch, out), 0
     for write, directory in (
         (lambda: loop.save_checkpoint(setup, train_state), out / "checkpoints/step-00000008"),
-        (lambda: bundle.save_bundle(out / "best", train_state.model, setup.tokenizer, step=8), out / "best"),
+        (lambda: save_bundle(out / "best", train_state.model, setup.tokenizer, step=8), out / "best"),
     ):
         for room in range(1000):
             disk.writes, disk.room = 0, room
@@ -143,14 +144,14 @@ def test_the_last_saved_state_is_whole_whichever_write_finds_the_disk_full(run, 
             disk.room = 10**9
             newest, loaded = loop.load_newest_sound(state.list_checkpoints(out), NoOutput())
             assert loaded.manifest["step"] in (4, 8)
-            assert bundle.load_bundle(out / "best").manifest["step"] in (4, 8)
+            assert load_bundle(out / "best").manifest["step"] in (4, 8)
             state.restore_state(train_state, newest)
             train_state.counts.step = 8
             if disk.writes <= room:
                 break
             if directory.name.startswith("step") and directory.exists():
                 shutil.rmtree(directory)
-        assert bundle.load_bundle(directory).manifest["step"] == 8
+        assert load_bundle(directory).manifest["step"] == 8
     assert refused > 20
 
 
@@ -158,7 +159,7 @@ def test_a_periodic_save_that_fails_is_reported_and_the_next_one_tries_again(
     run, undisturbed_run, tmp_path, monkeypatch, capsys
 ):
     out = tmp_path / "out"
-    real_save, refused = state.bundle.save_bundle, set()
+    real_save, refused = state.save_bundle, set()
 
     def save_or_refuse(directory, *arguments, **options):
         if directory.name in ("step-00000004", "best") and directory not in refused:
@@ -166,7 +167,8 @@ def test_a_periodic_save_that_fails_is_reported_and_the_next_one_tries_again(
             raise FULL
         return real_save(directory, *arguments, **options)
 
-    monkeypatch.setattr(state.bundle, "save_bundle", save_or_refuse)
+    for module in (state, loop):
+        monkeypatch.setattr(module, "save_bundle", save_or_refuse)
     train_run(run, out)
     messages = capsys.readouterr().err
     for name, megabytes in (("checkpoints/step-00000004", "0.1"), ("best", "0.0")):

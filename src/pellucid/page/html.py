@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pellucid.atomic import atomic_file
 from pellucid.page.assets import read_script
 from pellucid.page.blocks import (
     STORED_TYPES,
@@ -22,6 +21,7 @@ from pellucid.page.blocks import (
     script_json,
     script_text,
 )
+from pellucid.store.atomic import atomic_file
 
 KEEP_CHOICES = ("maps", "float16", "float32", "weights")
 """Choices for what a file keeps: maps, all tensors rounded, all tensors whole, all tensors and weights."""

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from pellucid.model import ModelConfig
 from pellucid.model.glossary import LEGEND, TensorRow, glossary
+from pellucid.store.weights import model_without_storage
 from pellucid.trace.capture import axis_sizes, tensor_dims, tensor_shape
 from pellucid.trace.operations import operations
-from pellucid.weights import model_without_storage
 
 if TYPE_CHECKING:
     from pellucid.trace.trace import Trace

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.decode.translate import Translator
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.glossary import glossary
+from pellucid.store.directory import Bundle
 from pellucid.trace.capture import tensor_dims
 from pellucid.trace.edits import EditSpec, check_edits, replaced_tensors
 from pellucid.trace.fact_properties import FactProperties

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import BOS
 from pellucid.decode.config import SearchConfig
 from pellucid.decode.translate import Translator
+from pellucid.store.directory import Bundle
 from pellucid.trace.capture import capture_tensors, decoding_steps, rows_to_capture
 from pellucid.trace.edits import EditSpec, Prefix, check_edits, edit_watcher, refuse_rows_beyond
 from pellucid.trace.facts import (

@@ -11,9 +11,9 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from pellucid.atomic import WriteFailed, explain_write_error
 from pellucid.data.batching import Batch
 from pellucid.data.tokenizer import PAD
+from pellucid.store.atomic import WriteFailed, explain_write_error
 
 OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory|CUBLAS_STATUS_ALLOC_FAILED")
 """Texts of the RuntimeErrors that mean it: of CUDA and MPS, of the CPU, of the CPU on Windows, of cuBLAS."""

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
-from pellucid.atomic import WriteFailed, explain_write_error, is_failed_write
+from pellucid.store.atomic import WriteFailed, explain_write_error, is_failed_write
 
 LOCK_FILE = "run.lock"
 """Name of the lock file in a run directory."""

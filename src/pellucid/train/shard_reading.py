@@ -6,10 +6,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from pellucid.atomic import MANIFEST, file_sha256, join_problems, manifest_sha256, read_json
 from pellucid.data.corpus import SentencePairs, read_pairs
 from pellucid.data.shards import map_shards
 from pellucid.data.tokenizer import Tokenizer
+from pellucid.store.atomic import MANIFEST, file_sha256, join_problems, manifest_sha256, read_json
 from pellucid.train import pairs
 from pellucid.train.config import CorpusConfig, RunConfig
 from pellucid.train.pairs import CorpusAccount, TrainingData, combine_fingerprints, read_dev_pairs, with_corpus_shares

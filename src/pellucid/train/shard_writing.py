@@ -18,7 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.atomic import (
+from pellucid.data.corpus import SentencePairs, SkippedPairs
+from pellucid.data.corpus import side_files as sides_of
+from pellucid.data.shards import join_parts, write_part
+from pellucid.data.stream import encode_pairs_or_none, id_type
+from pellucid.data.tokenizer import Tokenizer
+from pellucid.store.atomic import (
     MANIFEST,
     WriteFailed,
     explain_write_error,
@@ -28,11 +33,6 @@ from pellucid.atomic import (
     verify_directory,
     write_manifest,
 )
-from pellucid.data.corpus import SentencePairs, SkippedPairs
-from pellucid.data.corpus import side_files as sides_of
-from pellucid.data.shards import join_parts, write_part
-from pellucid.data.stream import encode_pairs_or_none, id_type
-from pellucid.data.tokenizer import Tokenizer
 from pellucid.train.config import CorpusConfig, RunConfig
 from pellucid.train.initial_model import initial_tokenizer
 from pellucid.train.lock import remove_empty

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pellucid.atomic import atomic_file, read_json
 from pellucid.data.corpus import SentencePairs, SkippedPairs, read_valid_pairs, side_files
 from pellucid.data.tokenizer import Tokenizer, sample_lines
+from pellucid.store.atomic import atomic_file, read_json
 from pellucid.train import pairs
 from pellucid.train.config import CorpusConfig, DataConfig, RunConfig
 from pellucid.train.pairs import HeldOutSentences, draw_held_out, note_held_out, note_left_out

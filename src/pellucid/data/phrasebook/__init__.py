@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from pellucid.atomic import atomic_file
 from pellucid.data.phrasebook.chunk import Phrase, finish_phrase, split_into_words
 from pellucid.data.phrasebook.patterns import Patterns
+from pellucid.store.atomic import atomic_file
 
 __all__ = [
     "HELD_OUT",
