@@ -24,6 +24,7 @@ class Floor:
 FLOORS = {  # in the order of reading, from the ground up
     "config": Floor(others="pydantic"),
     "model": Floor(ours="model", others="torch jaxtyping"),
+    "processor": Floor(others_inside="torch"),
     "data": Floor(ours="data store.atomic", others="numpy sentencepiece torch jaxtyping"),
     "text": Floor(ours="text"),
     "store": Floor(ours="store model data.tokenizer", others="safetensors torch"),
@@ -33,13 +34,13 @@ FLOORS = {  # in the order of reading, from the ground up
         others_inside="ctranslate2",
     ),
     "decode": Floor(
-        ours="decode store model data text interop",
+        ours="decode processor store model data text interop",
         others="numpy torch jaxtyping",
         others_inside="ctranslate2",
     ),
     "evaluate": Floor(ours="evaluate", others="numpy", others_inside="sacrebleu"),
     "train": Floor(
-        ours="train config data model store decode evaluate",
+        ours="train processor config data model store decode evaluate",
         others="numpy torch jaxtyping safetensors",
         others_inside="rich",
     ),

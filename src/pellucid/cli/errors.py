@@ -46,6 +46,17 @@ def report_errors(command: Command) -> Command:
     return run_and_report  # pyright: ignore[reportReturnType]
 
 
+def refuse_removed(app: typer.Typer, name: str, title: str, instead: str) -> None:
+    """Let a command that was removed say so in one sentence, whatever its arguments were; no help lists it."""
+    # Unknown options and --help belong to the arguments here, so that the answer is always the same.
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+
+    @app.command(name, hidden=True, add_help_option=False, context_settings=settings)
+    @report_errors
+    def removed_command() -> None:
+        raise ValueError(f"{title} was removed after version 0.1, the last that had it: {instead}")
+
+
 def show_warning(message: Warning | str, category: type[Warning], filename: str, *location: Any) -> None:
     """Print a warning: one of ours as its bare message, one of a library as Python shows it."""
     ours = Path(filename).is_relative_to(Path(__file__).parent)
