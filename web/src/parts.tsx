@@ -251,30 +251,17 @@ export function Slider(props: { name: string; value: number; max: number; min?: 
   );
 }
 
-interface HeadPickerProps {
-  attentions: AttentionParts[];
-  labels: [attention: string, head: string];
-  section: string;
-  head: number;
-  onSection: (section: string) => void;
-  onHead: (head: number) => void;
-}
-
-/** Two menus: the attention of a head, and the head. */
-export function HeadPicker({ attentions, labels, section, head, onSection, onHead }: HeadPickerProps) {
-  const heads = attentions.find((parts) => parts.section === section)?.heads ?? 0;
+/** A menu of attentions, each by its section. */
+export function AttentionMenu(props: { label: string; attentions: AttentionParts[]; section: string; onSection: (section: string) => void }) {
   return (
-    <>
-      <label>
-        {labels[0]}{" "}
-        <select value={section} onChange={(event) => onSection(event.currentTarget.value)}>
-          {attentions.map((parts) => (
-            <option value={parts.section}>{describeSection(parts.section)}</option>
-          ))}
-        </select>
-      </label>
-      <HeadMenu label={labels[1]} heads={heads} head={head} onHead={onHead} />
-    </>
+    <label>
+      {props.label}{" "}
+      <select value={props.section} onChange={(event) => props.onSection(event.currentTarget.value)}>
+        {props.attentions.map((parts) => (
+          <option value={parts.section}>{describeSection(parts.section)}</option>
+        ))}
+      </select>
+    </label>
   );
 }
 

@@ -213,7 +213,7 @@ interface StoryParts {
 }
 
 export function findStoryParts(manifest: Manifest): StoryParts {
-  const attentions = listAttentions(manifest).filter((parts) => parts.heads > 0);
+  const attentions = listAttentions(manifest);
   const isCausal = (parts: AttentionParts) => findTensorRow(manifest, parts.allowed)?.op.kind === "causal";
   return {
     manifest,

@@ -11,7 +11,7 @@ from pellucid.cli.options import MODEL, search_default, search_option
 
 if TYPE_CHECKING:
     from pellucid.decode.alignment import Links
-    from pellucid.trace.trace import Trace
+    from pellucid.trace.session import Trace
 
 EXAMPLES = """\
   pellucid explain runs/demo/best "The ball is blue."
@@ -50,8 +50,14 @@ def run(
     """
     from pellucid.api import load
     from pellucid.decode.config import SearchConfig
-    from pellucid.page.blocks import without_infinities
-    from pellucid.page.html import KEEP_CHOICES, format_size, manifest_with_answers, require_writable, save_html
+    from pellucid.page.html import (
+        KEEP_CHOICES,
+        format_size,
+        manifest_with_answers,
+        require_writable,
+        save_html,
+        without_infinities,
+    )
 
     SearchConfig(beam=beam)
     if html:

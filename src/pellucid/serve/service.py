@@ -18,8 +18,7 @@ from pellucid.serve.metrics import Metrics
 from pellucid.serve.problems import Refusal
 from pellucid.serve.trace_store import StoredTrace, TraceStore
 from pellucid.serve.worker import QueueFull, TranslationJob, Worker, fit_together, translate_together
-from pellucid.trace.page_api import perform_act
-from pellucid.trace.trace import Trace
+from pellucid.trace.session import Trace, perform_act
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")

@@ -15,9 +15,10 @@ from pellucid.serve.page_routes import page_script
 from pellucid.serve.problems import Refusal, documented_responses
 from pellucid.serve.request_bodies import JSON, read_body, read_body_table
 from pellucid.serve.service import Service
+from pellucid.trace.edits import EditList
 from pellucid.trace.facts import model_facts
-from pellucid.trace.page_api import choose_target, edits_from_json
-from pellucid.trace.trace import Trace
+from pellucid.trace.session import Trace, choose_target
+from pellucid.trace.untrusted import read_strictly
 
 MOST_BYTES = 2**24
 """Most bytes of one answer with numbers; a client that wants more asks for rows."""
@@ -80,7 +81,10 @@ def trace_routes(service: Service) -> APIRouter:
             raise Refusal(422, f"beam: this server looks with {limits.beam} at most")
         refuse_other_model(service, form.model)
         try:
-            target, edits = choose_target(form.target, form.target_ids), edits_from_json(form.edits or [])
+            target, edits = (
+                choose_target(form.target, form.target_ids),
+                read_strictly(EditList, form.edits or [], "edits"),
+            )
         except ValueError as error:
             raise Refusal(422, str(error)) from None
         options = {"target": target, "beam": form.beam, "prefix_ids": tuple(form.prefix_ids or ()), "edits": edits}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from threading import RLock
 
 from pellucid.serve.limits import Limits
-from pellucid.trace.trace import Trace
+from pellucid.trace.session import Trace
 
 
 @dataclass(frozen=True)

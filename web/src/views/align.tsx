@@ -3,8 +3,8 @@ import { useState } from "preact/hooks";
 import { formatNumber, formatProbability } from "../format";
 import { useApp, useTensor } from "../hooks";
 import { averageHeads, getHeadWeights, makePattern } from "../measures";
-import { type AttentionParts, describeSection, listAttentions } from "../network";
-import { Loading, Missing, Value } from "../parts";
+import { type AttentionParts, listAttentions } from "../network";
+import { AttentionMenu, Loading, Missing, Value } from "../parts";
 import type { App } from "../state";
 import type { Manifest, Side } from "../types";
 
@@ -14,8 +14,7 @@ export function AlignView() {
   const app = useApp();
   const manifest = app.manifest.value;
   if (!manifest) return null;
-  const crossAttentions = listAttentions(manifest).filter((parts) => parts.queryDim === "T" && parts.keyDim === "S" && parts.heads > 0);
-  if (!crossAttentions.length) return <Missing message="This model has no head left that reads the source from the decoder." />;
+  const crossAttentions = listAttentions(manifest).filter((parts) => parts.queryDim === "T" && parts.keyDim === "S");
   return <LinksPanel app={app} manifest={manifest} crossAttentions={crossAttentions} key={manifest.id} />;
 }
 
@@ -31,14 +30,7 @@ function LinksPanel({ app, manifest, crossAttentions }: { app: App; manifest: Ma
     <div class="stack align-body">
       <h2>Links between the two sentences</h2>
       <div class="row form-row">
-        <label>
-          Layer{" "}
-          <select value={section} onChange={(event) => setSection(event.currentTarget.value)}>
-            {crossAttentions.map((parts) => (
-              <option value={parts.section}>{describeSection(parts.section)}</option>
-            ))}
-          </select>
-        </label>
+        <AttentionMenu label="Layer" attentions={crossAttentions} section={section} onSection={setSection} />
         <label>
           Heads{" "}
           <select value={head} onChange={(event) => setHead(event.currentTarget.value)}>

@@ -68,8 +68,6 @@ function NeighbourLinks(props: { manifest: Manifest; block: Block }) {
 function HeadsPanel(props: { block: Block; manifest: Manifest }) {
   const { attention } = props.block;
   if (!attention) return null;
-  if (attention.heads === 0)
-    return <Missing message="No heads left here: this attention reads nothing, and adds the bias of its output at every position." />;
   const width = findTensorRow(props.manifest, attention.q)?.shape[2] ?? 0;
   const keys = findTensorRow(props.manifest, attention.k);
   return (

@@ -13,14 +13,14 @@ import {
   measureSharpness,
 } from "../measures";
 import { type AttentionParts, describeSection, findTensorRow, listAttentions } from "../network";
-import { Loading, Missing, NumberValue, Slider } from "../parts";
+import { AttentionMenu, Loading, Missing, NumberValue, Slider } from "../parts";
 import { Sheet } from "../sheet";
 import type { App } from "../state";
 import type { Diagonals, HeadStudy, Manifest, Masking } from "../types";
 import { Card, Outcome } from "./claim_card";
 
 export function WidthCard({ manifest }: { manifest: Manifest }) {
-  const attentions = listAttentions(manifest).filter((parts) => parts.heads > 0);
+  const attentions = listAttentions(manifest);
   const [chosenSection, setChosenSection] = useState(attentions[0]?.section ?? "");
   const parts = attentions.find((parts) => parts.section === chosenSection) ?? attentions[0];
   const width = parts ? (findTensorRow(manifest, parts.q)?.shape.at(-1) ?? 1) : 1;
@@ -36,20 +36,11 @@ export function WidthCard({ manifest }: { manifest: Manifest }) {
         d_k is the width of a head: <b class="mono">{width}</b>, read from the shapes of this model, for every sentence. This one has {formatQuantity(words, "word")} in{" "}
         {formatQuantity(manifest.source.pieces.length, "piece")}.
       </p>
-      {parts ? (
+      {parts && (
         <>
-          <label>
-            Attention{" "}
-            <select value={parts.section} onChange={(event) => setChosenSection(event.currentTarget.value)}>
-              {attentions.map((parts) => (
-                <option value={parts.section}>{describeSection(parts.section)}</option>
-              ))}
-            </select>
-          </label>
+          <AttentionMenu label="Attention" attentions={attentions} section={parts.section} onSection={setChosenSection} />
           <DivisorTable key={parts.section} parts={parts} width={width} />
         </>
-      ) : (
-        <Missing message="No heads are left in this model." />
       )}
     </Card>
   );
@@ -166,12 +157,12 @@ export function ScalingCard({ manifest }: { manifest: Manifest }) {
     <Card id="scaling" title="The mask before or after the division" from={["C", "E"]} claim="The mask is added to the products before they are divided by √d_k; others add it after.">
       {loaded.state === "loading" && <Loading />}
       {loaded.state === "missing" && <Missing message={loaded.message} />}
-      {loaded.state === "ready" && (loaded.value.products ? <MaskPlacement products={loaded.value.products} /> : <Missing message="No heads are left in the decoder's self-attention." />)}
+      {loaded.state === "ready" && <MaskPlacement products={loaded.value.products} />}
     </Card>
   );
 }
 
-function MaskPlacement({ products }: { products: NonNullable<Masking["products"]> }) {
+function MaskPlacement({ products }: { products: Masking["products"] }) {
   const [mask, setMask] = useState(0);
   const [name, value] = MASKS[mask] ?? ["", -Infinity];
   const [before, after] = (["before", "after"] as const).map((where) => computeMaskedWeights(products.rows, products.width, value, where)) as [number[][], number[][]];
@@ -317,7 +308,7 @@ function OtherSentence(props: { app: App; manifest: Manifest; onFound: (found: D
 
 export function RolesCard({ manifest }: { manifest: Manifest }) {
   const app = useApp();
-  const attentions = listAttentions(manifest).filter((parts) => parts.heads > 0);
+  const attentions = listAttentions(manifest);
   const [chosenSection, setChosenSection] = useState(attentions[0]?.section ?? "");
   const parts = attentions.find((parts) => parts.section === chosenSection) ?? attentions[0];
   const { study, says } = app.headStudy.value ?? { study: null, says: null };
@@ -331,14 +322,7 @@ export function RolesCard({ manifest }: { manifest: Manifest }) {
       {study ? <RoleCounts study={study} /> : <Missing message={says ?? "The roles of heads have not come yet."} />}
       {parts && (
         <>
-          <label>
-            How alike the heads read, on this sentence, in{" "}
-            <select value={parts.section} onChange={(event) => setChosenSection(event.currentTarget.value)}>
-              {attentions.map((parts) => (
-                <option value={parts.section}>{describeSection(parts.section)}</option>
-              ))}
-            </select>
-          </label>
+          <AttentionMenu label="How alike the heads read, on this sentence, in" attentions={attentions} section={parts.section} onSection={setChosenSection} />
           <HeadOverlap parts={parts} key={parts.section} />
         </>
       )}

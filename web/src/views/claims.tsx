@@ -296,12 +296,12 @@ export function averageByDistance(allCosines: Float32Array, size: number): numbe
 }
 
 function ShapesCard({ manifest }: { manifest: Manifest }) {
-  const parts = listAttentions(manifest).find((parts) => parts.heads > 0);
+  const parts = listAttentions(manifest)[0];
   const shape = (name: string | undefined) => findTensorRow(manifest, name ?? "")?.shape ?? [];
   const [heads = 0, rows = 0, width = 0] = shape(parts?.headOutput);
   return (
     <Card id="shapes" title="How wide one head's output is" from={["A"]} claim="With four words, what a single head gives, Z, has 4 rows and 512 columns.">
-      {parts ? (
+      {parts && (
         <>
           <dl class="facts">
             <dt>one head of {describeSection(parts.section)}</dt>
@@ -322,15 +322,13 @@ function ShapesCard({ manifest }: { manifest: Manifest }) {
             4 × 64.
           </Outcome>
         </>
-      ) : (
-        <Missing message="No heads are left in this model." />
       )}
     </Card>
   );
 }
 
 function NamesCard({ manifest }: { manifest: Manifest }) {
-  const parts = listAttentions(manifest).find((parts) => parts.heads > 0);
+  const parts = listAttentions(manifest)[0];
   const rows: [string | undefined, string][] = [
     [parts?.products, "QKᵀ. Article D calls these factors."],
     [parts?.scores, "QKᵀ / √d_k. The score of article A's first steps; its second listing stores it under the name V."],

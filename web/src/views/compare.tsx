@@ -6,7 +6,7 @@ import { formatFixed, formatNumber, formatProbability, formatSigned, quotePiece 
 import { useApp, useDark, useTensor } from "../hooks";
 import { getHeadWeights, makeMask, makePattern, WIDE_KEYS } from "../measures";
 import { type AttentionParts, describeSection, findTensorRow, listAttentions, listLabels } from "../network";
-import { Bars, HeadPicker, Loading, Missing, Value } from "../parts";
+import { AttentionMenu, Bars, HeadMenu, Loading, Missing, Value } from "../parts";
 import type { SheetAxis } from "../picture";
 import { Sheet } from "../sheet";
 import { type App, describeError } from "../state";
@@ -113,7 +113,8 @@ function Patterns({ before, after }: { before: Baseline; after: Manifest }) {
   return (
     <section class="panel stack" aria-label="Patterns">
       <div class="row form-row">
-        <HeadPicker attentions={attentions} labels={["Attention", "Head"]} section={section} head={head} onSection={setSection} onHead={setHead} />
+        <AttentionMenu label="Attention" attentions={attentions} section={section} onSection={setSection} />
+        <HeadMenu label="Head" heads={parts.heads} head={head} onHead={setHead} />
       </div>
       <PatternComparison before={before} after={after} parts={parts} head={head} onPick={setHead} />
     </section>
@@ -247,12 +248,14 @@ function HideWord({ manifest, onAdd }: { manifest: Manifest; onAdd: (edit: EditS
 }
 
 function SilenceHead({ manifest, onAdd }: { manifest: Manifest; onAdd: (edit: EditSpec) => void }) {
-  const attentions = listAttentions(manifest).filter((parts) => parts.heads > 0);
+  const attentions = listAttentions(manifest);
   const [section, setSection] = useState(attentions.at(-1)?.section ?? "");
   const [head, setHead] = useState(0);
+  const heads = attentions.find((parts) => parts.section === section)?.heads ?? 0;
   return (
     <span class="row">
-      <HeadPicker attentions={attentions} labels={["Silence in", "head"]} section={section} head={head} onSection={setSection} onHead={setHead} />
+      <AttentionMenu label="Silence in" attentions={attentions} section={section} onSection={setSection} />
+      <HeadMenu label="head" heads={heads} head={head} onHead={setHead} />
       <button type="button" class="button" onClick={() => onAdd({ kind: "silence", attention: section, head })}>
         Add
       </button>

@@ -30,7 +30,7 @@ export function ExportView() {
 
 function TensorExport({ app, manifest }: { app: App; manifest: Manifest }) {
   const dark = useDark();
-  const captured = manifest.tensors.filter((row) => row.captured && !row.shape.includes(0));
+  const captured = manifest.tensors.filter((row) => row.captured);
   const { place } = app;
   const section = place.value.section;
   const looked = captured.find((row) => row.name === place.value.tensor) ?? captured.find((row) => row.name === `${section}.pattern`);

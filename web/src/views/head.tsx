@@ -18,9 +18,8 @@ export function HeadView() {
   const heading = useArrival<HTMLHeadingElement>(`${section} ${requestedHead}`);
   if (!manifest) return null;
   const block = findBlock(manifest, section);
-  const parts = section === undefined ? listAttentions(manifest).find((parts) => parts.heads > 0) : block?.attention;
+  const parts = section === undefined ? listAttentions(manifest)[0] : block?.attention;
   if (!parts) return <Missing message={`This model has no attention ${section ?? ""} whose head could be shown.`} />;
-  if (parts.heads === 0) return <Missing message={`No heads left here: ${describeSection(parts.section)} reads nothing, and adds the bias of its output alone.`} />;
   const head = Math.min(requestedHead ?? 0, parts.heads - 1);
   const moveBy = (by: number) => app.goTo({ section: parts.section, head: (head + by + parts.heads) % parts.heads });
   return (

@@ -20,7 +20,7 @@ import { Loading, Missing, Value } from "../parts";
 import { Sheet } from "../sheet";
 import type { App } from "../state";
 import type { Manifest } from "../types";
-import { describeRole, findStudiedHead, HeadWorth, MissingHeads, RolesLegend } from "./head_roles";
+import { describeRole, findStudiedHead, HeadWorth, RolesLegend } from "./head_roles";
 
 const WIDTH = 146; // CSS pixels of a thumbnail and its gap
 
@@ -87,7 +87,6 @@ function AttentionHeads({ manifest, parts, picked, onPick }: AttentionHeadsProps
             <HeadMeasureText head={head} numbers={measure(head)} />
           </button>
         ))}
-        <MissingHeads parts={parts} manifest={manifest} />
       </div>
     </section>
   );

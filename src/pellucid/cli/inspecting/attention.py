@@ -22,7 +22,7 @@ from pellucid.cli.options import MODEL
 
 if TYPE_CHECKING:
     from pellucid.inspect.attention import AttentionSum, AttentionTable
-    from pellucid.trace.trace import Trace
+    from pellucid.trace.session import Trace
 
 EXAMPLES = """\
   pellucid inspect attention runs/demo/best "The ball is blue."
@@ -206,7 +206,7 @@ def write_table_files(
     if csv_file:
         write_and_report(csv_file, table_as_csv(table))
     if html:
-        from pellucid.page.table import table_html
+        from pellucid.page.figures import table_html
 
         captions = [
             *(" → ".join(sentence_and_translation(trace, table.attention)).splitlines()),

@@ -1,13 +1,19 @@
-"""A table of numbers as one self-contained HTML page: no script, nothing fetched, every text escaped."""
+"""Figures as self-contained HTML pages, with no script from elsewhere: a table of numbers, and a map of words."""
 
 import math
+import re
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
+
+import numpy as np
+
+from pellucid.page.html import script_json
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """Content security policy: the browser loads nothing, even if something were to slip through the escapes."""
 
-STYLE = """\
+_STYLE = """\
 :root { color-scheme: light dark; --ink: #1c1b1a; --ground: #fdfcfa; --cell: 0 114 178; --low: 213 94 0; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #eceae6; --ground: #1a1a1c; --cell: 86 180 233; --low: 230 159 0; }
@@ -44,8 +50,8 @@ def table_html(
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in [*columns, *(["sum"] if sums else [])])
     body = "\n".join(
         f'<tr><th scope="row">{escape(name)}</th>'
-        + "".join(cell_html(value, largest, digits) for value in row)
-        + (f'<td class="sum">{sum_of_row(row):.{digits}f}</td>' if sums else "")
+        + "".join(_cell_html(value, largest, digits) for value in row)
+        + (f'<td class="sum">{_sum_of_row(row):.{digits}f}</td>' if sums else "")
         + "</tr>"
         for name, row in zip(rows, values, strict=True)
     )
@@ -58,7 +64,7 @@ def table_html(
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
 <title>{escape(title)}</title>
 <style>
-{STYLE}</style>
+{_STYLE}</style>
 </head>
 <body>
 <main>
@@ -76,14 +82,30 @@ def table_html(
 """
 
 
-def sum_of_row(row: Sequence[float | None]) -> float:
+def _sum_of_row(row: Sequence[float | None]) -> float:
     """Return the sum of the finite numbers of a row."""
     return math.fsum(value for value in row if value is not None and math.isfinite(value))
 
 
-def cell_html(value: float | None, largest: float, digits: int) -> str:
+def _cell_html(value: float | None, largest: float, digits: int) -> str:
     """Return a cell with a number: the larger, the darker; the colour shows the sign."""
     if value is None or not math.isfinite(value):
         return '<td class="none"></td>'
     share = round(0.8 * abs(value) / largest, 3)  # opacity of the colour, 0.8 for the largest number
     return f'<td class="{"down" if value < 0 else "up"}" style="--share:{share}">{value:.{digits}f}</td>'
+
+
+_TEMPLATE = Path(__file__).with_name("scatter.html")
+
+
+def scatter_html(coordinates: np.ndarray, labels: Sequence[str], *, title: str, says: str) -> str:
+    """Return the page: points of two or three numbers with their labels; `says` stands under the title."""
+    assert coordinates.shape in ((len(labels), 2), (len(labels), 3))
+    # Seven digits are what a float32 has; a position on a map needs fewer.
+    points = [[float(f"{number:.7g}") for number in point] for point in coordinates.tolist()]
+    values = {
+        "title": escape(title),
+        "says": escape(says),
+        "data": script_json({"labels": list(labels), "points": points}),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: values[mark[1]], _TEMPLATE.read_text(encoding="utf-8"))
