@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from benchmarks.quality import HOUSE, machine
-from benchmarks.translate_setup import make_environment
+from benchmarks.translate import make_environment
 from pellucid.data.batching import EncodedPairs
 from pellucid.model import PRESETS, ModelConfig
 from pellucid.train.config import read_run
