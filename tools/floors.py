@@ -65,7 +65,7 @@ FLOORS = {  # in the order of reading, from the ground up
         others="numpy pydantic fastapi starlette torch uvicorn h11",
         others_inside="prometheus_client",
     ),
-    "cli": Floor(ours="cli store.atomic", others="typer", ours_inside=ANYTHING, others_inside=ANYTHING),
+    "cli": Floor(ours="cli store.atomic", others="typer rich", ours_inside=ANYTHING, others_inside=ANYTHING),
     "__main__": Floor(ours="cli"),
     "__init__": Floor(ours_inside="api"),
 }

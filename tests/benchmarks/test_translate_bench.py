@@ -10,13 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import invariance
-<<<<<<< HEAD
-from benchmarks.translate_page import page_lines
-from benchmarks.translate_setup import FLOAT32, HF, INT8, ROWS, Task
-=======
 from benchmarks.translate_page import FLOAT32, HF, INT8, ROWS, Task, page_lines
-from pellucid import bundle
->>>>>>> main
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.model import ModelConfig, Transformer
 from pellucid.store.directory import save_bundle

@@ -4,9 +4,10 @@ import { formatNumber, formatProbability } from "../format";
 import { useApp, useTensor } from "../hooks";
 import { averageHeads, getHeadWeights, makePattern } from "../measures";
 import { type AttentionParts, listAttentions } from "../network";
-import { AttentionMenu, Loading, Missing, Value } from "../parts";
+import { AttentionMenu, Menu, NotReady, Value } from "../parts";
 import type { App } from "../state";
 import type { Manifest, Side } from "../types";
+import { groupPieces } from "./tokens";
 
 const [ROW, LEFT, GAP, TOP] = [30, 190, 320, 16];
 
@@ -26,27 +27,19 @@ function LinksPanel({ app, manifest, crossAttentions }: { app: App; manifest: Ma
   const [minWeight, setMinWeight] = useState(0.1);
   const parts = crossAttentions.find((parts) => parts.section === section) ?? crossAttentions[0];
   if (!parts) return null;
+  const heads = Array.from({ length: parts.heads }, (_, h) => [String(h), `head ${h + 1}`] as const);
   return (
     <div class="stack align-body">
       <h2>Links between the two sentences</h2>
       <div class="row form-row">
         <AttentionMenu label="Layer" attentions={crossAttentions} section={section} onSection={setSection} />
-        <label>
-          Heads{" "}
-          <select value={head} onChange={(event) => setHead(event.currentTarget.value)}>
-            <option value="mean">mean of all {parts.heads}</option>
-            {Array.from({ length: parts.heads }, (_, h) => (
-              <option value={String(h)}>head {h + 1}</option>
-            ))}
-          </select>
-        </label>
-        <label>
-          A target piece takes the row that{" "}
-          <select value={rowMeaning} onChange={(event) => setRowMeaning(event.currentTarget.value === "reads" ? "reads" : "writes")}>
-            <option value="writes">writes it</option>
-            <option value="reads">reads it, one step later</option>
-          </select>
-        </label>
+        <Menu label="Heads" value={head} options={[["mean", `mean of all ${parts.heads}`], ...heads]} onPick={setHead} />
+        <Menu
+          label="A target piece takes the row that"
+          value={rowMeaning}
+          options={[["writes", "writes it"], ["reads", "reads it, one step later"]]}
+          onPick={(meaning) => setRowMeaning(meaning as RowMeaning)}
+        />
         <label>
           <input type="checkbox" checked={byWord} onChange={(event) => setByWord(event.currentTarget.checked)} /> whole words
         </label>
@@ -73,8 +66,7 @@ interface WeightedProps {
 
 function WeightedLinks({ app, manifest, parts, head, rowMeaning, byWord, minWeight }: WeightedProps) {
   const loaded = useTensor(parts.pattern);
-  if (loaded.state === "loading") return <Loading />;
-  if (loaded.state === "missing") return <Missing message={loaded.message} />;
+  if (loaded.state !== "ready") return <NotReady loaded={loaded} />;
   const pattern = makePattern(loaded.value.values, loaded.value.row.shape);
   const weights = head === "mean" || Number(head) >= pattern.heads ? averageHeads(pattern) : getHeadWeights(pattern, Number(head));
   const links = findLinks(manifest, weights, rowMeaning, byWord, minWeight);
@@ -214,15 +206,8 @@ interface AlignmentLinks {
 }
 
 export function listUnits(side: Side, byWord: boolean): LinkUnit[] {
-  const words = side.text.split(/\s+/).filter(Boolean);
-  const units: (LinkUnit & { word: number | null })[] = [];
-  side.pieces.forEach((piece, index) => {
-    const word = side.words[index] ?? null;
-    const previous = units.at(-1);
-    if (byWord && previous && word !== null && previous.word === word) previous.pieces.push(index);
-    else units.push({ text: byWord && word !== null ? (words[word] ?? piece) : piece, pieces: [index], word });
-  });
-  return units.map(({ text, pieces }) => ({ text, pieces }));
+  if (!byWord) return side.pieces.map((text, index) => ({ text, pieces: [index] }));
+  return groupPieces(side).map(({ word, text, pieces }) => ({ text: word === null ? (side.pieces[pieces[0] ?? 0] ?? "") : text, pieces }));
 }
 
 /**

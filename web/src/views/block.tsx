@@ -15,7 +15,7 @@ import {
   listLabels,
 } from "../network";
 import { getLastName } from "../operands";
-import { Loading, Missing, Strip, Value } from "../parts";
+import { Loading, Missing, NotReady, Strip, Value } from "../parts";
 import type { App } from "../state";
 import type { Tensor } from "../trace_cache";
 import type { Manifest, Op, TensorRow } from "../types";
@@ -213,8 +213,7 @@ function ActiveUnits(props: { row: TensorRow; position: { at: number; label: str
   const app = useApp();
   const loaded = useTensor(props.row.name);
   const [picked, setPicked] = useState(0);
-  if (loaded.state === "missing") return <Missing message={loaded.message} />;
-  if (loaded.state === "loading") return <Loading />;
+  if (loaded.state !== "ready") return <NotReady loaded={loaded} />;
   const { row, values } = loaded.value;
   const width = row.shape.at(-1) ?? 0;
   const { at, label } = props.position;

@@ -5,7 +5,7 @@ import { chooseCellSize, chooseHeight, FlowStep, Matrix } from "../matrix";
 import { computeContributionNorms, getHeadWeights, makePattern, type Pattern } from "../measures";
 import { type AttentionParts, describeSection, findBlock, findTensorRow, listAttentions, listLabels } from "../network";
 import { readNumber } from "../operands";
-import { Loading, Missing, Value } from "../parts";
+import { Missing, NotReady, Value } from "../parts";
 import type { App } from "../state";
 import type { Tensor } from "../trace_cache";
 import type { Manifest } from "../types";
@@ -122,8 +122,7 @@ function RowWeights(props: { manifest: Manifest; parts: AttentionParts; head: nu
       <h3>
         What {quotePiece(names[query])} (row {query}) reads, and what that adds
       </h3>
-      {loaded.state === "loading" ? <Loading /> : null}
-      {loaded.state === "missing" ? <Missing message={loaded.message} /> : null}
+      <NotReady loaded={loaded} />
       {loaded.state === "ready" ? (
         <WeightsTable manifest={manifest} parts={parts} loaded={loaded.value} query={query} head={head} />
       ) : null}

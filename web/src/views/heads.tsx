@@ -16,7 +16,7 @@ import {
   WIDE_KEYS,
 } from "../measures";
 import { type AttentionParts, describeSection, findTensorRow, listAttentions, listLabels } from "../network";
-import { Loading, Missing, Value } from "../parts";
+import { Loading, Menu, Missing, Value } from "../parts";
 import { Sheet } from "../sheet";
 import type { App } from "../state";
 import type { Manifest } from "../types";
@@ -120,6 +120,7 @@ function OneHead({ app, manifest, parts, head }: OneHeadProps) {
       (choice) => choice.key !== `${parts.section} ${head}`,
     ),
   );
+  const options = choices.map((choice) => [choice.key, `${describeSection(choice.parts.section)}, head ${choice.head + 1}`] as const);
   const second = choices.find((choice) => choice.key === other);
   return (
     <section class="panel stack" aria-label="The head picked">
@@ -130,17 +131,7 @@ function OneHead({ app, manifest, parts, head }: OneHeadProps) {
         <button type="button" class="button" onClick={() => app.goTo({ view: "head", section: parts.section, head })}>
           Show how it is computed
         </button>
-        <label>
-          Compare with{" "}
-          <select value={other} onChange={(event) => setOther(event.currentTarget.value)}>
-            <option value="">no other head</option>
-            {choices.map((choice) => (
-              <option value={choice.key}>
-                {describeSection(choice.parts.section)}, head {choice.head + 1}
-              </option>
-            ))}
-          </select>
-        </label>
+        <Menu label="Compare with" value={other} options={[["", "no other head"], ...options]} onPick={setOther} />
       </header>
       <div class={`row side-by-side${listLabels(manifest, parts.keyDim).length > WIDE_KEYS ? " side-by-side-wide" : ""}`}>
         <Matrix tensor={parts.pattern} fixed={{ H: head }} label="Weights" maxHeight={480} />

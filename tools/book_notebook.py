@@ -2,8 +2,8 @@
 
 The pages stand one after another, in the order of their index. Texts stay; what only Sphinx understands becomes
 Markdown: rows of the articles become a line in italics, included code a block, cited numbers plain text, links to other
-pages links into the book. `python -m book.notebook FILE` runs the notebook and writes it with its outputs; building the
-book writes it without.
+pages links into the book. `python tools/book_notebook.py FILE` runs the notebook and writes it with its outputs;
+building the book writes it without.
 """
 
 import ast
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
     from sphinx.application import Sphinx
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PART = "transformer"
 NAME = f"{PART}.ipynb"
@@ -167,7 +167,7 @@ def main(arguments: list[str]) -> int:
     import nbformat
 
     if len(arguments) != 1:
-        print("python -m book.notebook FILE", file=sys.stderr)
+        print("python tools/book_notebook.py FILE", file=sys.stderr)
         return 2
     notebook = make_notebook()
     if failure := run_notebook(notebook):
