@@ -22,7 +22,6 @@ from pathlib import Path
 import torch
 
 from benchmarks.quality import HOUSE, RESULTS, machine
-from pellucid.data.phrasebook import split_into_words, split_phrases
 from pellucid.decode.alignment import is_punctuation
 from pellucid.evaluate.alignment import Alignment, GoldLinks, alignment_rates, rates_of_counts, read_links
 from pellucid.inspect.alignment import (
@@ -35,6 +34,8 @@ from pellucid.inspect.alignment import (
     measure_cross_attention,
     measure_readings,
 )
+from pellucid.phrasebook import split_phrases
+from pellucid.phrasebook.chunk import split_into_words
 from pellucid.store.directory import Bundle, load_bundle
 
 OFFSETS = (-2, -1, 0, 1, 2)

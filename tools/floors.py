@@ -29,6 +29,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "model": Floor(ours="model", others="torch jaxtyping"),
     "processor": Floor(others_inside="torch"),
     "data": Floor(ours="data store.atomic", others="numpy sentencepiece torch jaxtyping"),
+    "phrasebook": Floor(ours="phrasebook store.atomic"),
     "text": Floor(ours="text"),
     "store": Floor(ours="store model data.tokenizer", others="safetensors torch"),
     "interop": Floor(
@@ -47,6 +48,7 @@ FLOORS = {  # in the order of reading, from the ground up
         others="numpy torch jaxtyping safetensors",
         others_inside="rich",
     ),
+    "plan": Floor(ours="plan train processor data phrasebook model", others="numpy torch"),
     "page": Floor(ours="page store.atomic", others="numpy", others_inside="anywidget traitlets"),
     "trace": Floor(
         ours="trace decode store model data.tokenizer text",

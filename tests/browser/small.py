@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch.nn.functional import cross_entropy
 
-from pellucid.data.phrasebook import Phrase, generate_phrases
 from pellucid.data.tokenizer import BOS, PAD, Tokenizer, TokenizerConfig
 from pellucid.model import ModelConfig, Transformer
+from pellucid.phrasebook import generate_phrases
+from pellucid.phrasebook.chunk import Phrase
 from pellucid.store.directory import save_bundle
 
 SENTENCE, OTHER = "Does the queen drink the coffee?", "My sister is ten years old."

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from pellucid import phrasebook
 from pellucid.cli import demo
-from pellucid.data import phrasebook
 from pellucid.store.directory import load_bundle
 from pellucid.train.log import read_log
 from tests.train.corpora import write_corpus

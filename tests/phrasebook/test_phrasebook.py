@@ -7,18 +7,19 @@ from itertools import islice, pairwise
 
 import pytest
 
-from pellucid.data.phrasebook import (
-    HELD_OUT,
-    generate_phrases,
-    is_held_back,
+from pellucid.phrasebook import HELD_OUT, generate_phrases, is_held_back, split_phrases, write_split
+from pellucid.phrasebook.chunk import (
+    Chunk,
+    PatternFrame,
+    Phrase,
+    finish_phrase,
+    join_chunks,
     split_into_words,
-    split_phrases,
-    write_split,
+    word_chunk,
 )
-from pellucid.data.phrasebook.chunk import Chunk, PatternFrame, Phrase, finish_phrase, join_chunks, word_chunk
-from pellucid.data.phrasebook.grammar import NOUN, PRONOUNS, Grammar
-from pellucid.data.phrasebook.lexicon import conjugate, find_verbs, nouns_of
-from pellucid.data.phrasebook.patterns import PATTERNS, Patterns
+from pellucid.phrasebook.grammar import NOUN, PRONOUNS, Grammar
+from pellucid.phrasebook.lexicon import conjugate, find_verbs, nouns_of
+from pellucid.phrasebook.patterns import PATTERNS, Patterns
 
 DRAWS = 110_017
 WELCOME = "you are welcome"

@@ -1,33 +1,30 @@
 """Plan of a run before it begins: its tokens, batches, updates, work, memory, time and disk."""
 
 import shutil
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import ceil
 from pathlib import Path
+from random import Random
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from pellucid.data.batching import EncodedPairs
+from pellucid.data.corpus import SentencePairs, fingerprint_pairs
 from pellucid.data.tokenizer import Tokenizer
-from pellucid.model import ModelConfig
-from pellucid.train.config import RunConfig
-from pellucid.train.costs import (
-    FLOAT_BYTES,
-    MemoryEstimate,
-    ParameterCounts,
-    count_parameters,
-    estimate_memory,
-    training_flops,
-)
-from pellucid.train.data import read_data
+from pellucid.model import ModelConfig, Transformer
+from pellucid.phrasebook import generate_phrases
+from pellucid.plan.trial import EpochBatches, TrialResult, free_memory, try_updates
+from pellucid.train.config import RunConfig, make_run, override_run, read_run_tables
+from pellucid.train.data import TrainingData, encode_with_note, read_data, train_tokenizer
 from pellucid.train.distributed import ALONE
-from pellucid.train.epoch_batches import EpochBatches
-from pellucid.train.pairs import TrainingData
-from pellucid.train.progress import EVALUATIONS
-from pellucid.train.resources import free_memory
-from pellucid.train.trial import TrialResult, try_updates
+from pellucid.train.evaluate import EVALUATIONS
+from pellucid.train.initial_model import initial_tokenizer
+from pellucid.train.loss import CHUNK
 
 TRIAL_SECONDS = 5.0
 """Seconds that the trial of a plan takes."""
@@ -40,6 +37,41 @@ LEAST_OCCURRENCES = 10
 
 _SPECIAL = 260
 """Pieces that every vocabulary begins with: four special tokens and the 256 bytes."""
+
+
+@dataclass(frozen=True)
+class ParameterCounts:
+    """Numbers of learned parameters; a matrix that is shared counts once."""
+
+    embeddings: int
+    encoder: int
+    decoder: int
+
+    @property
+    def total(self) -> int:
+        """Parameters of the whole model."""
+        return self.embeddings + self.encoder + self.decoder
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """Bytes that training holds at once, without the corpus and the libraries."""
+
+    weights: int
+    gradients: int
+    adam: int
+    activations: int
+    """Estimate for the largest batch, with logits and the gradient of the loss."""
+
+    @property
+    def shared(self) -> int:
+        """Bytes that train.shard_model divides among the workers."""
+        return self.weights + self.gradients + self.adam
+
+    @property
+    def total(self) -> int:
+        """Bytes of everything together."""
+        return self.shared + self.activations
 
 
 @dataclass(frozen=True)
@@ -216,3 +248,108 @@ def count_pieces(ids: NDArray[np.integer], vocabulary: int, block: int = 2**22) 
     return sum(
         (np.bincount(block_ids, minlength=vocabulary) for block_ids in blocks), np.zeros(vocabulary, dtype=np.int64)
     )
+
+
+FLOAT_BYTES = 4
+"""Bytes of a weight, of its gradient and of each of Adam's two means, in every precision."""
+
+
+def training_flops(c: ModelConfig, s: int, t: int) -> float:
+    """Return the floating-point operations of one update for a pair of `s` source and `t` target tokens, EOS included.
+
+    Only matrix products count, an addition and a multiplication as two; the backward pass is twice the forward pass:
+
+        3 x [ encoder  s layers of (8 d d + 2 m d f + 4 s d)
+              cross    s layers of 4 d d
+              decoder  t layers of (12 d d + 2 t d + 4 s d + 2 m d f)
+              logits   t 2 d V ]
+
+    d is d_model, f is d_ff, V the target vocabulary, m the matrices of a feed-forward: 2, with swiglu 3. Padding is not
+    counted.
+    """
+    d = c.d_model
+    ffn = 2 * (3 if c.activation == "swiglu" else 2) * d * c.d_ff
+    encoder = s * (8 * d * d + ffn + 4 * s * d)
+    # Keys and values of the memory; the queries are part of the decoder's work.
+    cross = s * 4 * d * d
+    # Half of 4 t d: with the causal mask, a position reads half of the target on average.
+    decoder = t * (12 * d * d + 2 * t * d + 4 * s * d + ffn)
+    return 3.0 * (c.encoder_layers * encoder + c.decoder_layers * (cross + decoder) + t * 2 * d * c.target_vocabulary)
+
+
+def count_parameters(c: ModelConfig) -> ParameterCounts:
+    """Return the parameter counts of a model without allocating it."""
+    counts = {"embeddings": 0, "encoder": 0, "decoder": 0}
+    # Tensors on the meta device have shapes and no memory.
+    with torch.device("meta"):
+        model = Transformer(c)
+    for name, parameter in model.named_parameters():
+        # Whatever belongs to neither stack are embeddings, the output bias among them.
+        group = next((group for group in ("encoder", "decoder") if name.startswith(group)), "embeddings")
+        counts[group] += parameter.numel()
+    return ParameterCounts(**counts)
+
+
+def estimate_memory(c: ModelConfig, parameters: int, rows: int, s: int, t: int) -> MemoryEstimate:
+    """Estimate the memory of an update whose largest batch is `rows` pairs of `s` source and `t` target positions.
+
+    The backward pass needs each sublayer's input, its normalised input, its dropout mask and the operands of its
+    products. The factors are rounded up for what the backward pass allocates itself.
+    """
+    d = c.d_model
+    ffn = 3 * d + (4 if c.activation == "swiglu" else 2) * c.d_ff
+    encoder = rows * s * (2 * d + c.encoder_layers * (8 * d + ffn + 2 * c.heads * s))
+    decoder = rows * t * (2 * d + c.decoder_layers * (14 * d + ffn + 2 * c.heads * (t + s)))
+    # Every decoder layer projects the encoder's output to keys and values of its own.
+    memory_keys_and_values = rows * s * c.decoder_layers * 2 * d
+    # Logits exist in chunks of rows only (`loss.CHUNK`); the last term is the gradient of the output embedding.
+    logits = 3 * min(CHUNK, rows * t) * c.target_vocabulary + c.target_vocabulary * d
+    return MemoryEstimate(
+        FLOAT_BYTES * parameters,
+        FLOAT_BYTES * parameters,
+        2 * FLOAT_BYTES * parameters,
+        FLOAT_BYTES * (encoder + decoder + memory_keys_and_values + logits),
+    )
+
+
+NEWS_LENGTH = 2.87, 0.65
+"""Mean and standard deviation of the logarithm of an English line's words, newstest2008 to 2013: median 19, mean 21."""
+
+DEV_PAIRS = 50
+"""Pairs of a stand-in that are measured with."""
+
+
+def stand_in_run(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """Read a run file like `read_run`, but replace the files that it names, which need not exist."""
+    tables = override_run(read_run_tables(path), overrides)
+    # In [data], file names are strings or lists of tables; all that is left are numbers.
+    numbers = {key: value for key, value in tables.get("data", {}).items() if not isinstance(value, str | list)}
+    tables["data"] = {**numbers, "source": "stand-in.en", "target": "stand-in.es"}
+    return make_run(tables, str(path), path.parent)
+
+
+def stand_in_data(pairs: int, run: RunConfig) -> TrainingData:
+    """Make English-Spanish pairs with lines as long as news, encoded by a vocabulary of their own text."""
+    if pairs < 1:
+        raise ValueError(f"a stand-in of {pairs} pairs is none; name 1 or more")
+    # The first pairs are the dev set, the others are trained on.
+    sources, targets = map(list, zip(*islice(long_pairs(run.seed), pairs + DEV_PAIRS), strict=True))
+    train = SentencePairs.from_lists(sources[DEV_PAIRS:], targets[DEV_PAIRS:], "stand-in")
+    tokenizer = initial_tokenizer(run) or train_tokenizer(train.sources, train.targets, run)
+    encoded, notes = encode_with_note(train, tokenizer, run)
+    dev = SentencePairs.from_lists(sources[:DEV_PAIRS], targets[:DEV_PAIRS], "stand-in")
+    return TrainingData(tokenizer, encoded, dev, fingerprint_pairs(train), notes)
+
+
+def long_pairs(seed: int) -> Iterator[tuple[str, str]]:
+    """Yield lines without end, each of as many phrases as fill a length drawn like that of news."""
+    random, source = Random(seed), generate_phrases(seed)
+    while True:
+        length, sides = random.lognormvariate(*NEWS_LENGTH), ([], [])
+        words = 0
+        while words < length:
+            phrase = next(source)
+            words += len(phrase.source.split())
+            sides[0].append(phrase.source)
+            sides[1].append(phrase.target)
+        yield " ".join(sides[0]), " ".join(sides[1])

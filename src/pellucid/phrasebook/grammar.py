@@ -6,8 +6,8 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-from pellucid.data.phrasebook.chunk import Chunk, PatternFrame, join_chunks, weave, word_chunk
-from pellucid.data.phrasebook.lexicon import (
+from pellucid.phrasebook.chunk import Chunk, PatternFrame, join_chunks, weave, word_chunk
+from pellucid.phrasebook.lexicon import (
     COLOURS,
     MEN,
     NUMBERS,

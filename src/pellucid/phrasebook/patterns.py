@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from pellucid.data.phrasebook.chunk import Chunk, PatternFrame, join_chunks, weave, word_chunk
-from pellucid.data.phrasebook.grammar import (
+from pellucid.phrasebook.chunk import Chunk, PatternFrame, join_chunks, weave, word_chunk
+from pellucid.phrasebook.grammar import (
     ADJECTIVE,
     AM,
     AND,
@@ -40,7 +40,7 @@ from pellucid.data.phrasebook.grammar import (
     Subject,
     parse_glosses,
 )
-from pellucid.data.phrasebook.lexicon import (
+from pellucid.phrasebook.lexicon import (
     PROFESSIONS,
     Adjective,
     Noun,

@@ -2,11 +2,14 @@
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -14,11 +17,9 @@ from pellucid.data.batching import Batch
 from pellucid.data.stream import Stream
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.model import Transformer
-from pellucid.store.atomic import atomic_file, staging_paths
+from pellucid.store.atomic import WriteFailed, atomic_file, explain_write_error, staging_paths
 from pellucid.store.directory import load_bundle, save_bundle
-from pellucid.train.distributed import ALONE, Workers
-from pellucid.train.fsdp import gather_tensor, is_sharded, shard_like
-from pellucid.train.prefetch import Prefetcher
+from pellucid.train.distributed import ALONE, Prefetcher, Workers, gather_tensor, is_sharded, shard_like
 
 
 @dataclass
@@ -188,3 +189,21 @@ def write_text_whole(path: Path, text: str) -> None:
     """Write a text file atomically: after a crash it holds its old text or its new one."""
     with atomic_file(path) as write:
         write(text.encode())
+
+
+@contextmanager
+def explain_failed_write(path: Path, size: int) -> Iterator[None]:
+    """Turn any error of writing `path`, which takes about `size` bytes, into WriteFailed with the free space."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        raise WriteFailed(
+            f"{path} could not be written: {explain_write_error(error)} "
+            f"(it takes about {size / 1e6:,.1f} MB, {free_disk_bytes(path) / 1e6:,.1f} MB are free there)"
+        ) from None
+
+
+def free_disk_bytes(path: Path) -> int:
+    """Return the free bytes of the disk that `path` is to be written to."""
+    # The path itself may not be there yet; the nearest folder that is lies on the same disk.
+    return shutil.disk_usage(next(folder for folder in path.resolve().parents if folder.is_dir())).free

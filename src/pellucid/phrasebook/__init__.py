@@ -27,20 +27,9 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from pellucid.data.phrasebook.chunk import Phrase, finish_phrase, split_into_words
-from pellucid.data.phrasebook.patterns import Patterns
+from pellucid.phrasebook.chunk import Phrase, finish_phrase, split_into_words
+from pellucid.phrasebook.patterns import Patterns
 from pellucid.store.atomic import atomic_file
-
-__all__ = [
-    "HELD_OUT",
-    "Phrase",
-    "PhraseSplit",
-    "generate_phrases",
-    "is_held_back",
-    "split_into_words",
-    "split_phrases",
-    "write_split",
-]
 
 
 def _parse_links(pharaoh: str) -> tuple[tuple[int, int], ...]:
