@@ -1,12 +1,15 @@
-"""Table of who may import whom, floor by floor, and the check that every import points down."""
+"""Table of who may import whom, floor by floor, and the check that every import points down and none in a circle."""
 
 import ast
+import os.path
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
+WEB = SOURCE.parent / "web" / "src"
 PACKAGE = "pellucid"
 ANYTHING = "*"
 
@@ -23,51 +26,48 @@ class Floor:
 
 FLOORS = {  # in the order of reading, from the ground up
     "config": Floor(others="pydantic"),
-    "sizes": Floor(),
-    "model": Floor(ours="model sizes", others="torch jaxtyping"),
-    "atomic": Floor(others_inside="safetensors"),
+    "model": Floor(ours="model", others="torch jaxtyping"),
     "processor": Floor(others_inside="torch"),
-    "data": Floor(ours="data atomic", others="numpy sentencepiece torch jaxtyping"),
+    "data": Floor(ours="data store.atomic", others="numpy sentencepiece torch jaxtyping"),
+    "phrasebook": Floor(ours="phrasebook store.atomic"),
     "text": Floor(ours="text"),
-    "weights": Floor(ours="atomic model", others="safetensors torch"),
-    "lazy_bundle": Floor(ours="atomic sizes data.tokenizer", ours_inside="weights model", others_inside="safetensors"),
-    "bundle": Floor(ours="lazy_bundle weights atomic model data.tokenizer", others="safetensors"),
+    "store": Floor(ours="store model data.tokenizer", others="safetensors torch"),
     "interop": Floor(
-        ours="interop bundle lazy_bundle weights atomic model data.tokenizer",
+        ours="interop store model data.tokenizer",
         others="safetensors numpy torch",
         others_inside="ctranslate2",
     ),
     "decode": Floor(
-        ours="decode processor bundle lazy_bundle atomic model data text interop",
-        ours_inside="weights",
+        ours="decode processor store model data text interop",
         others="numpy torch jaxtyping",
         others_inside="ctranslate2",
     ),
     "evaluate": Floor(ours="evaluate", others="numpy", others_inside="sacrebleu"),
     "train": Floor(
-        ours="train processor config sizes data model atomic lazy_bundle bundle decode evaluate",
+        ours="train processor config data model store decode evaluate",
         others="numpy torch jaxtyping safetensors",
         others_inside="rich",
     ),
-    "page": Floor(ours="page atomic", others="numpy", others_inside="anywidget traitlets"),
+    "plan": Floor(ours="plan train processor data phrasebook model", others="numpy torch"),
+    "page": Floor(ours="page store.atomic", others="numpy", others_inside="anywidget traitlets"),
     "trace": Floor(
-        ours="trace decode bundle lazy_bundle weights atomic model data.tokenizer text",
+        ours="trace decode store model data.tokenizer text",
         ours_inside="page",
         others="numpy torch jaxtyping safetensors pydantic",
     ),
     "inspect": Floor(
-        ours="inspect trace decode bundle weights model data.batching data.tokenizer text",
+        ours="inspect trace decode store model data.batching data.tokenizer text",
         others="numpy torch jaxtyping pydantic",
         others_inside="sklearn umap",  # where the user has them
     ),
-    "plots": Floor(ours="plots atomic", others="numpy", others_inside="matplotlib"),
-    "api": Floor(ours="decode lazy_bundle data", ours_inside="trace bundle model evaluate train config inspect"),
+    "plots": Floor(ours="plots store.atomic", others="numpy", others_inside="matplotlib"),
+    "api": Floor(ours="decode store data", ours_inside="trace model evaluate train config inspect"),
     "serve": Floor(
-        ours="serve api trace decode bundle page",
+        ours="serve api trace decode store page",
         others="numpy pydantic fastapi starlette torch uvicorn h11",
         others_inside="prometheus_client",
     ),
-    "cli": Floor(ours="cli atomic", others="typer", ours_inside=ANYTHING, others_inside=ANYTHING),
+    "cli": Floor(ours="cli store.atomic", others="typer rich", ours_inside=ANYTHING, others_inside=ANYTHING),
     "__main__": Floor(ours="cli"),
     "__init__": Floor(ours_inside="api"),
 }
@@ -75,16 +75,21 @@ FLOORS = {  # in the order of reading, from the ground up
 
 @dataclass(frozen=True)
 class Import:
-    """One found_import name: the line it is on, and whether the module is loaded only when it is needed."""
+    """One imported name: the line it is on, and whether the module is loaded only when it is needed."""
 
     line: int
     name: str
     inside: bool  # in a function, or for the type checker only
+    typing: bool = False  # for the type checker only
 
 
 def main() -> int:
-    """Print every import that points up; exit status 1 where there is one."""
-    problems = find_violations(SOURCE)
+    """Print every import that points up or in a circle; exit status 1 where there is one."""
+    problems = [
+        *find_violations(SOURCE),
+        *find_circles(python_imports(SOURCE / PACKAGE)),
+        *find_circles(typescript_imports(WEB)),
+    ]
     print("\n".join(problems) or "floors: every arrow points down", file=sys.stderr if problems else sys.stdout)
     return 1 if problems else 0
 
@@ -102,7 +107,7 @@ def module_violations(path: Path, text: str) -> list[str]:
     """Return the violations of one module, given its path inside the package and its text.
 
     >>> module_violations(Path("model/masks.py"), "from pellucid.data import batching")
-    ['src/pellucid/model/masks.py:1 imports pellucid.data.batching; model may import: model, sizes, torch, jaxtyping']
+    ['src/pellucid/model/masks.py:1 imports pellucid.data.batching; model may import: model, torch, jaxtyping']
     """
     floor_name = path.with_suffix("").parts[0]
     if floor_name not in FLOORS:
@@ -139,20 +144,75 @@ def describe_row(floor_name: str, inside: bool) -> str:
     return f"{words}; inside a function also: {inside_words}" if inside_words and not inside else words
 
 
-def find_imports(tree: ast.AST, package: tuple[str, ...], inside: bool = False) -> Iterator[Import]:
+def find_circles(imports: dict[str, set[str]]) -> list[str]:
+    """Return one sentence for each group of files that import each other, straight or by way of others.
+
+    >>> find_circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set()})
+    ['a, b, c import each other in a circle; move what they share into a file below them']
+    """
+    reached: dict[str, set[str]] = {}
+    for file in imports:
+        reached[file], waiting = set(), [file]
+        while waiting:
+            new = imports[waiting.pop()] - reached[file]
+            reached[file] |= new
+            waiting += new
+    circles = {tuple(sorted(other for other in reached[file] if file in reached[other])) for file in imports}
+    return [
+        f"{', '.join(circle)} import each other in a circle; move what they share into a file below them"
+        for circle in sorted(circles - {()})
+    ]
+
+
+def python_imports(root: Path) -> dict[str, set[str]]:
+    """Return the files of the package that each file imports, inside functions too, but not for the type checker."""
+    paths = {path.relative_to(root).as_posix(): path for path in sorted(root.rglob("*.py"))}
+    graph: dict[str, set[str]] = {name: set() for name in paths}
+    for name, path in paths.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for found_import in find_imports(tree, package=(root.name, *Path(name).parent.parts)):
+            top, *words = found_import.name.split(".")
+            # The last words may be a name in a file, or the file itself.
+            files = ["/".join(words[:length]) for length in (len(words), len(words) - 1)]
+            targets = [file for stem in files for file in (f"{stem}.py", f"{stem}/__init__.py") if file in paths]
+            if top == root.name and targets and not found_import.typing:
+                graph[name] |= {targets[0]} - {name}
+    return graph
+
+
+def typescript_imports(root: Path) -> dict[str, set[str]]:
+    """Return the files of the page that each of its files imports; `import type` does not count."""
+    paths = {path.relative_to(root).as_posix(): path for path in sorted(root.rglob("*.ts*"))}
+    graph: dict[str, set[str]] = {name: set() for name in paths}
+    for name, path in paths.items():
+        for target in TYPESCRIPT_IMPORT.findall(path.read_text(encoding="utf-8")):
+            stem = os.path.normpath(Path(name).parent / target).replace(os.sep, "/")
+            graph[name] |= {file for file in (stem, f"{stem}.ts", f"{stem}.tsx") if file in paths}
+    return graph
+
+
+TYPESCRIPT_IMPORT = re.compile(
+    r"^(?:import|export)\s+(?!type\b)(?:[^'\";]*?from\s+)?['\"](\.[^'\"]+)['\"]", re.MULTILINE
+)
+
+
+def find_imports(
+    tree: ast.AST, package: tuple[str, ...], inside: bool = False, typing: bool = False
+) -> Iterator[Import]:
     """Yield every import of a module in `package`, with relative imports written out."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import):
-            yield from (Import(node.lineno, alias.name, inside) for alias in node.names)
+            yield from (Import(node.lineno, alias.name, inside, typing) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             # One dot is the package itself, each further dot its parent.
             base = [*package[: len(package) - node.level + 1]] if node.level else []
             stem = ".".join([*base, *([node.module] if node.module else [])])
-            yield from (Import(node.lineno, f"{stem}.{alias.name}", inside) for alias in node.names)
+            yield from (Import(node.lineno, f"{stem}.{alias.name}", inside, typing) for alias in node.names)
         else:
             # These imports do not run when the module is loaded.
-            lazy = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or is_type_checking(node)
-            yield from find_imports(node, package, inside or lazy)
+            typing_here = typing or is_type_checking(node)
+            lazy = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or typing_here
+            yield from find_imports(node, package, inside or lazy, typing_here)
 
 
 def is_type_checking(node: ast.AST) -> bool:

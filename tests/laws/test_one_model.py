@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 import pellucid
-from pellucid import bundle
 from pellucid.api import Model
 from pellucid.decode import packed_model
 from pellucid.decode.config import SearchConfig
@@ -21,6 +20,7 @@ from pellucid.decode.translate import Translator
 from pellucid.model import Transformer, attention
 from pellucid.model.cache import Cache
 from pellucid.model.positions import Positions
+from pellucid.store.directory import Bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.model.models import every_option, sentences, small_model
 
@@ -55,7 +55,7 @@ def small_translator(**sizes) -> Translator:
 def model_around(translator: Translator) -> Model:
     [model] = translator.torch.models
     described = {"sha256": "", "files": {}}
-    return Model(bundle.Bundle(model, small_tokenizer(), described, Path("best")), translator)
+    return Model(Bundle(model, small_tokenizer(), described, Path("best")), translator)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,8 @@ def test_keys_that_require_a_gradient_are_refused():
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_a_translation_a_score_a_trace_and_an_update_run_the_same_code(beam):
-    translator = small_translator()
+    # Small and short: the profiler below makes every call slow.
+    translator = small_translator(encoder_layers=1, decoder_layers=1, max_positions=31)
     model = model_around(translator)
     [network] = translator.torch.models
     calls = {

@@ -174,7 +174,7 @@ def warn_of_exposure(local_only: bool, has_keys: bool) -> list[str]:
 
 def serving_notes(are_named: bool, exported: str | None) -> list[str]:
     """Return notes for the user on languages, an exported model and a page that is not built."""
-    from pellucid.page.assets import read_script
+    from pellucid.page.html import read_script
 
     notes = (
         [] if are_named else ["the model does not say its languages, so any are taken; name them: --from en --to es"]

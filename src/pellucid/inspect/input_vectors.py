@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from pellucid.bundle import Bundle
 from pellucid.decode.translate import inference_only
 from pellucid.inspect.embeddings import embedding_table
 from pellucid.inspect.tokens import SIDES
+from pellucid.store.directory import Bundle
 from pellucid.trace.record import Record
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import HTMLResponse, Response
 
-from pellucid.page.assets import read_script
+from pellucid.page.html import read_script
 from pellucid.serve.problems import Refusal, documented_responses
 
 DOCUMENT = """<!doctype html>

@@ -60,9 +60,9 @@ def show_projection(
     Principal components are built in; t-SNE and UMAP must be installed. A map leaves out most of what the vectors hold:
     words near each other on the map are only a hint; `pellucid inspect neighbours` measures how similar they are.
     """
-    from pellucid.bundle import load_bundle
     from pellucid.inspect.embeddings import embedding_table
     from pellucid.inspect.projection import project_vectors, require_known
+    from pellucid.store.directory import load_bundle
 
     require_known(method, dims)  # a package that is missing is named before the model is loaded
     require_figure(plot)
@@ -87,7 +87,7 @@ def show_projection(
         # A figure is flat: of three dimensions it shows the first two.
         save_figure(plot, lambda path: draw_scatter(projection.places, names, path, title=caption, axes_names=axes[:2]))
     if html:
-        from pellucid.page.scatter import scatter_html
+        from pellucid.page.figures import scatter_html
 
         text = scatter_html(projection.places, names, title=f"Words of {model}", says=caption)
         write_and_report(html, text)
