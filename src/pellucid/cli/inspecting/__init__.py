@@ -1,25 +1,9 @@
-"""`pellucid inspect`: commands that measure what a model has learned, one small file for each."""
+"""`pellucid inspect`: commands that measure what a model has learned, in one file for each subject."""
 
 import typer
 
 from pellucid.cli.errors import refuse_removed, report_errors
-from pellucid.cli.inspecting import (
-    align,
-    analogy,
-    attention,
-    embedding,
-    heads,
-    length,
-    lens,
-    model,
-    neighbours,
-    pair,
-    positions,
-    probes,
-    project,
-    similar,
-    tokens,
-)
+from pellucid.cli.inspecting import align, attention, heads, length, lens, model, pieces, probes, words
 
 EXAMPLES = """\
   pellucid inspect model runs/demo/best
@@ -43,16 +27,16 @@ app = typer.Typer(
 )
 for name, (command, examples) in {
     "model": (model.show_model, model.MODEL_EXAMPLES),
-    "tokens": (tokens.show_tokens, tokens.TOKENS_EXAMPLES),
-    "embedding": (embedding.show_embedding, embedding.EMBEDDING_EXAMPLES),
-    "similar": (similar.show_similarity, similar.SIMILARITY_EXAMPLES),
-    "neighbours": (neighbours.show_neighbours, neighbours.NEIGHBOURS_EXAMPLES),
-    "analogy": (analogy.show_analogy, analogy.ANALOGY_EXAMPLES),
-    "project": (project.show_projection, project.PROJECTION_EXAMPLES),
-    "positions": (positions.show_positions, positions.POSITIONS_EXAMPLES),
+    "tokens": (pieces.show_tokens, pieces.TOKENS_EXAMPLES),
+    "embedding": (pieces.show_embedding, pieces.EMBEDDING_EXAMPLES),
+    "similar": (words.show_similarity, words.SIMILARITY_EXAMPLES),
+    "neighbours": (words.show_neighbours, words.NEIGHBOURS_EXAMPLES),
+    "analogy": (words.show_analogy, words.ANALOGY_EXAMPLES),
+    "project": (words.show_projection, words.PROJECTION_EXAMPLES),
+    "positions": (model.show_positions, model.POSITIONS_EXAMPLES),
     "lens": (lens.run, lens.EXAMPLES),
     "attention": (attention.show_attention, attention.ATTENTION_EXAMPLES),
-    "pair": (pair.show_pair, pair.PAIR_EXAMPLES),
+    "pair": (attention.show_pair, attention.PAIR_EXAMPLES),
     "probes": (probes.run, probes.EXAMPLES),
     "heads": (heads.run, heads.EXAMPLES),
     "align": (align.run, align.EXAMPLES),
