@@ -30,6 +30,23 @@ from pellucid.trace.record import Edit, Record
 from pellucid.trace.session import Trace
 
 
+MOST_PIECES_IN_FILE = 6000
+"""Most pieces that the map of a file holds, those of the sentence counted: the first of a vocabulary are its commonest
+in most kinds of tokenizers, and 6,000 take some 100 kB."""
+
+NEIGHBOURS_SHOWN = 8
+"""Nearest pieces that a page lists."""
+
+MOST_WORDS = 16
+"""Most words whose cosines are shown beside each other."""
+
+DIGITS = 5
+"""Significant digits of coordinates and cosines: more than a map or a column shows."""
+
+UNMASKED = "decoder.*.self.allowed"
+"""Tensor that an edit makes true everywhere, so that each position reads later ones too."""
+
+
 @dataclass(frozen=True)
 class TableArguments:
     """A table of embeddings, by its side."""
@@ -177,20 +194,6 @@ def sentence_words(trace: Trace, side: str) -> list[str]:
     return [word for word in words if word]
 
 
-MOST_PIECES_IN_FILE = 6000
-"""Most pieces that the map of a file holds, those of the sentence counted: the first of a vocabulary are its commonest
-in most kinds of tokenizers, and 6,000 take some 100 kB."""
-
-NEIGHBOURS_SHOWN = 8
-"""Nearest pieces that a page lists."""
-
-MOST_WORDS = 16
-"""Most words whose cosines are shown beside each other."""
-
-DIGITS = 5
-"""Significant digits of coordinates and cosines: more than a map or a column shows."""
-
-
 def distinct_tables(bundle: Bundle) -> dict[str, str]:
     """Return the tables of a model that are not shared with another, and what each does, in words."""
     tie = bundle.model.config.tie
@@ -329,10 +332,6 @@ def round_numbers(values: Float[np.ndarray, " N"]) -> list[float]:
 def round_significant(value: float) -> float:
     """Round to `DIGITS` significant digits."""
     return float(f"{value:.{DIGITS}g}")
-
-
-UNMASKED = "decoder.*.self.allowed"
-"""Tensor that an edit makes true everywhere, so that each position reads later ones too."""
 
 
 def compare_masking(trace: Trace) -> dict[str, Any]:
