@@ -29,7 +29,6 @@ from pellucid.trace.edits import attention_names
 from pellucid.trace.record import Edit, Record
 from pellucid.trace.session import Trace
 
-
 MOST_PIECES_IN_FILE = 6000
 """Most pieces that the map of a file holds, those of the sentence counted: the first of a vocabulary are its commonest
 in most kinds of tokenizers, and 6,000 take some 100 kB."""
