@@ -87,8 +87,8 @@ def save_random_model(trained: Path, size: str, folder: Path) -> Path:
     """Save an untrained model of this size with the tokenizer of the trained one; its outputs run to the limit."""
     import torch
 
-    from pellucid.bundle import load_bundle, save_bundle
     from pellucid.model import ModelConfig, Transformer
+    from pellucid.store.directory import load_bundle, save_bundle
 
     d_model, d_ff, heads, layers = SIZES[size]
     tokenizer = load_bundle(trained).tokenizer
@@ -115,7 +115,7 @@ def make_job(directory: Path, beam: int, words: int, batch: int) -> dict[str, An
     """Return the job of one cell: as many sentences as the batch holds, made of the phrasebook's."""
     from itertools import islice
 
-    from pellucid.data.phrasebook import generate_phrases
+    from pellucid.phrasebook import generate_phrases
 
     text = " ".join(pair.source for pair in islice(generate_phrases(seed=11), 400)).split()
     lines = [" ".join(text[n * words : (n + 1) * words]) for n in range(batch)]

@@ -26,8 +26,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from benchmarks.quality import HOUSE, RESULTS, lines, machine
+from pellucid import phrasebook
 from pellucid.cli.demo import DEMO_PAIRS, DEMO_RECIPE
-from pellucid.data import phrasebook
 from pellucid.data.batching import EncodedPairs, collate, epoch_batches
 from pellucid.data.stream import Stream, pack_sentences
 from pellucid.data.tokenizer import EOS, PAD
@@ -38,10 +38,8 @@ from pellucid.evaluate.scores import corpus_scores
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.dropout import Dropout, scale_dropout
 from pellucid.train.config import OptimConfig, RunConfig, make_run, read_run
-from pellucid.train.data import read_data
-from pellucid.train.optim import dropout_factor, learning_rate, make_adam
-from pellucid.train.pairs import encode_with_note
-from pellucid.train.update import batch_loss, update_weights
+from pellucid.train.data import encode_with_note, read_data
+from pellucid.train.update import batch_loss, dropout_factor, learning_rate, make_adam, update_weights
 
 KEPT, PAGE = HOUSE / "runs" / "recurrent", RESULTS / "recurrent.md"
 

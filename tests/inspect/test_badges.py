@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from pellucid import bundle
-from pellucid.inspect.badges import badges_path, list_heads, read_badges
+from pellucid.inspect.roles import badges_path, list_heads, read_badges
+from pellucid.store.directory import load_bundle, save_bundle
 from pellucid.trace.session import perform_act
 from tests.decode.models import small_tokenizer
 from tests.trace.traced import small_traced
@@ -14,8 +14,8 @@ def saved(tmp_path):
     """A model directory."""
     model = small_traced()
     directory = tmp_path / "best"
-    bundle.save_bundle(directory, model.bundle.model, small_tokenizer(), step=0)
-    return bundle.load_bundle(directory)
+    save_bundle(directory, model.bundle.model, small_tokenizer(), step=0)
+    return load_bundle(directory)
 
 
 def badges_table(saved, **changes):
@@ -93,7 +93,7 @@ def test_a_missing_file_is_answered_with_the_command(saved):
 
 
 def test_a_large_file_is_not_read(saved, monkeypatch):
-    monkeypatch.setattr("pellucid.inspect.badges.LARGEST_FILE", 10)
+    monkeypatch.setattr("pellucid.inspect.roles.LARGEST_FILE", 10)
     write_badges(saved, badges_table(saved))
     with pytest.raises(ValueError, match="more than 10 bytes"):
         read_badges(saved)

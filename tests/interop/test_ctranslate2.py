@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from pellucid import bundle
-from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
 from pellucid.decode.step import score_targets
 from pellucid.interop import conversion_cache
@@ -18,6 +16,7 @@ from pellucid.interop.conversion_cache import converted_directory
 from pellucid.interop.ctranslate2 import convert_to_ctranslate2
 from pellucid.interop.ctranslate2_library import precision_of
 from pellucid.model import Transformer
+from pellucid.store.directory import Bundle, load_bundle, save_bundle
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.model.models import add_noise
 
@@ -160,7 +159,7 @@ def test_a_missing_library_says_how_to_install_it(tmp_path: Path, monkeypatch: p
 
 
 def test_a_directory_of_something_else_is_no_conversion(tmp_path: Path):
-    bundle.save_bundle(tmp_path / "model", model_for(small_tokenizer()), small_tokenizer())
+    save_bundle(tmp_path / "model", model_for(small_tokenizer()), small_tokenizer())
     with pytest.raises(ValueError, match="not a model converted for CTranslate2"):
         precision_of(tmp_path / "model")
 
@@ -177,10 +176,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def save_model(directory: Path, seed: int) -> Bundle:
     tokenizer = small_tokenizer()
-    bundle.save_bundle(
-        directory, random_model(seed, tokenizer.source_vocabulary, tokenizer.target_vocabulary), tokenizer
-    )
-    return bundle.load_bundle(directory)
+    save_bundle(directory, random_model(seed, tokenizer.source_vocabulary, tokenizer.target_vocabulary), tokenizer)
+    return load_bundle(directory)
 
 
 def test_a_conversion_is_kept_beside_the_model_and_found_again(model: Bundle):
@@ -188,7 +185,7 @@ def test_a_conversion_is_kept_beside_the_model_and_found_again(model: Bundle):
     assert directory.parent == model.directory.parent / ".best.ctranslate2"
     assert largest_difference(model.model, model.tokenizer, directory) < 5e-5
     written_at = (directory / "model.bin").stat().st_mtime_ns
-    assert converted_directory(bundle.load_bundle(model.directory), "float32") == directory
+    assert converted_directory(load_bundle(model.directory), "float32") == directory
     assert (directory / "model.bin").stat().st_mtime_ns == written_at
 
 

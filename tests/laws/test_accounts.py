@@ -9,12 +9,12 @@ from random import Random
 
 import pytest
 
-from pellucid import api, bundle
-from pellucid.train import shard_writing
+from pellucid import api
+from pellucid.store.directory import load_bundle
+from pellucid.train import prepare
 from pellucid.train.config import RunConfig, make_run
-from pellucid.train.data import read_data
+from pellucid.train.data import SHARED_SENTENCE, TrainingData, read_data
 from pellucid.train.loop import train_run
-from pellucid.train.pairs import SHARED_SENTENCE, TrainingData
 from tests.train.corpora import small_run
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven"]
@@ -95,8 +95,8 @@ def count_noted_pairs(notes: tuple[str, ...]) -> int:
 
 
 def read_from_shards(run: RunConfig, folder: Path, monkeypatch: pytest.MonkeyPatch) -> TrainingData:
-    monkeypatch.setattr(shard_writing, "PAIRS_PER_PART", 29)
-    shard_writing.prepare_shards(run, folder, 2, lambda message: None)
+    monkeypatch.setattr(prepare, "PAIRS_PER_PART", 29)
+    prepare.prepare_shards(run, folder, 2, lambda message: None)
     return read_data(replace(run, data=replace(run.data, shards=str(folder))))
 
 
@@ -153,7 +153,7 @@ def test_a_run_reports_its_pairs_and_its_models_and_directory_record_them(tmp_pa
     run = small_run(tmp_path / "data", train={"steps": 1})
     run = replace(run, data=replace(run.data, dev_source=None, dev_target=None, held_out=11))
     train_run(run, tmp_path / "out")
-    [account] = bundle.load_bundle(tmp_path / "out" / "best").manifest["pairs"]
+    [account] = load_bundle(tmp_path / "out" / "best").manifest["pairs"]
     assert account["read"] == 211 == account["trained_on"] + 11 + account["left_out"][SHARED_SENTENCE]
     [recorded] = json.loads((tmp_path / "out" / "texts.json").read_text(encoding="utf-8"))["pairs"]
     assert recorded == account
@@ -169,7 +169,7 @@ def test_a_corpus_without_a_pair_left_is_refused(tmp_path):
     run = make_small_run({"source": str(tmp_path / "a.en"), "target": str(tmp_path / "a.es")}, seed=1)
     for prepare_data in (
         read_data,
-        lambda run: shard_writing.prepare_shards(run, tmp_path / "shards", 1, lambda message: None),
+        lambda run: prepare.prepare_shards(run, tmp_path / "shards", 1, lambda message: None),
     ):
         with pytest.raises(
             ValueError, match="every pair shares a sentence with another; name dev_source and dev_target"

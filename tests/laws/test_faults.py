@@ -13,14 +13,15 @@ import pytest
 from safetensors import SafetensorError
 from typer.testing import CliRunner, Result
 
-from pellucid import atomic, bundle
+from pellucid import phrasebook
 from pellucid.cli import app, demo
 from pellucid.config import to_toml
-from pellucid.data import phrasebook
 from pellucid.interop import marian_weights
+from pellucid.store import atomic, weights
+from pellucid.store.directory import load_bundle, save_bundle
 from pellucid.trace import storage as traces
-from pellucid.train import shard_writing, state
-from pellucid.train.state import list_checkpoints
+from pellucid.train import checkpoint, prepare
+from pellucid.train.checkpoint import list_checkpoints
 from tests.decode.models import random_model, small_tokenizer
 from tests.laws.runs import read_weights, same_weights
 from tests.page.traces import built_script
@@ -43,7 +44,7 @@ class FailingDisk:
             patch.setattr(owner, name, self.wrap_call(getattr(os, name)))
         for owner in (io, builtins):
             patch.setattr(owner, "open", self.wrap_open(io.open))
-        for module in (bundle, state, marian_weights, traces):
+        for module in (weights, checkpoint, marian_weights, traces):
             patch.setattr(module, "save_file", self.wrap_save(module.save_file))
 
     def count_call(self) -> None:
@@ -99,7 +100,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("models")
     size = small_tokenizer().source_vocabulary
     for seed in (1, 2):
-        bundle.save_bundle(folder / f"{seed}", random_model(seed, size, size), small_tokenizer(), step=seed)
+        save_bundle(folder / f"{seed}", random_model(seed, size, size), small_tokenizer(), step=seed)
     return folder / "1", folder / "2"
 
 
@@ -296,7 +297,7 @@ def disturb_run(training: Training, command: Callable[[Training, Path], list[obj
         return False
     for directory in [*list_checkpoints(out), *(out / name for name in ("last", "best", "average"))]:
         if atomic.resolve_directory(directory).exists():
-            bundle.load_bundle(atomic.resolve_directory(directory))  # whatever stands there is whole
+            load_bundle(atomic.resolve_directory(directory))  # whatever stands there is whole
     if result.exit_code:
         line = read_refusal(result)
         assert str(out) in line
@@ -315,8 +316,8 @@ def disturb_run(training: Training, command: Callable[[Training, Path], list[obj
     assert same_weights(
         read_weights(atomic.resolve_directory(out / "last")), read_weights(training.folder / "whole" / "last")
     )
-    assert bundle.load_bundle(atomic.resolve_directory(out / "best")).manifest["pairs"]
-    assert bundle.load_bundle(atomic.resolve_directory(out / "average")).manifest["step"] == 6
+    assert load_bundle(atomic.resolve_directory(out / "best")).manifest["pairs"]
+    assert load_bundle(atomic.resolve_directory(out / "average")).manifest["step"] == 6
     return True
 
 
@@ -369,7 +370,7 @@ def disturb_prepare(folder: Path, n: int, whole: dict[str, str] | None) -> bool:
 @pytest.fixture
 def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[str, str]]:
     """Folder with a run file, and the hashes of its shards."""
-    monkeypatch.setattr(shard_writing, "PAIRS_PER_PART", 97)
+    monkeypatch.setattr(prepare, "PAIRS_PER_PART", 97)
     (tmp_path / "small.toml").write_text(to_toml(small_run(tmp_path / "data")), encoding="utf-8")
     out = tmp_path / "shards" / "out"
     assert run_command("prepare", tmp_path / "small.toml", "--out", out).exit_code == 0

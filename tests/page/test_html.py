@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from pellucid.api import Model
-from pellucid.bundle import load_bundle, save_bundle
 from pellucid.decode.translate import Translator
 from pellucid.model import PRESETS, ModelConfig, Transformer
 from pellucid.page.html import (
@@ -23,6 +22,7 @@ from pellucid.page.html import (
     script_text,
     trace_page,
 )
+from pellucid.store.directory import load_bundle, save_bundle
 from tests.decode.models import small_tokenizer
 from tests.page.traces import HOSTILE, PARAMETERS, SCRIPT, SHAPES, HandMadeTrace, Read, built_script
 
@@ -248,7 +248,7 @@ def test_weights_of_a_trace_without_a_model_are_refused():
 
 def test_a_file_too_large_for_browsers_is_refused_before_anything_is_read():
     trace = HandMadeTrace()
-    trace.tensor = trace.parameter = pytest.fail
+    trace.tensor = trace.parameter = lambda name: pytest.fail(name)
     manifest = trace.manifest()
     manifest["parameters"][0]["shape"] = [200_000, 1024]
     with pytest.raises(

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import typer
 
-from pellucid.atomic import is_failed_write
+from pellucid.store.atomic import is_failed_write
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -11,7 +11,7 @@ from pellucid.cli.options import MODEL
 from pellucid.cli.quality_gate import DevPairs, gate_table, judge_forms, refuse_failed_forms, refuse_long_dev_pairs
 
 if TYPE_CHECKING:
-    from pellucid.bundle import Bundle
+    from pellucid.store.directory import Bundle
 
 EXAMPLES = """\
   pellucid export runs/demo/best demo-marian --to marian
@@ -71,7 +71,7 @@ def run(
     # Options and OUT are checked before torch is imported and the model is loaded.
     check_options(to, precision, no_gate, files)
     refuse_other_than_export(Path(out), to)
-    from pellucid.bundle import load_bundle
+    from pellucid.store.directory import load_bundle
 
     dev = read_file_pair(dev_source, dev_target) if dev_source and dev_target else None
     shortlist = read_file_pair(shortlist_source, shortlist_target) if shortlist_source and shortlist_target else None
@@ -129,7 +129,7 @@ def check_options(to: str, precision: str | None, no_gate: bool, files: dict[str
 
 def refuse_other_than_export(out: Path, to: str) -> None:
     """Raise ValueError if `out` holds anything but an export to this format."""
-    from pellucid import atomic
+    from pellucid.store import atomic
 
     atomic.refuse_non_model_directory(out)
     if (out / atomic.MANIFEST).exists():

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pellucid.bundle import Bundle
     from pellucid.evaluate.scores import GateVerdict
+    from pellucid.store.directory import Bundle
 
 _GATE_BEAM = 4
 _PAIRS_FOR_COSTS = 200

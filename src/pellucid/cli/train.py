@@ -111,7 +111,7 @@ def train_and_plot(settings: "RunConfig", directory: Path, resume: bool, reasons
 
     Exits with code 1 and one message if it cannot go on, with 130 or 143, as shells do, if a signal stopped it.
     """
-    from pellucid.train.failures import TrainingFailed
+    from pellucid.train.distributed import TrainingFailed
     from pellucid.train.loop import train_run
 
     try:
@@ -132,7 +132,7 @@ def plot_training(directory: Path) -> Path | None:
     from pellucid.train.log import read_log
 
     try:
-        from pellucid.plots.training import draw_training_curve
+        from pellucid.plots.charts import draw_training_curve
 
         path = directory / "training.png"
         draw_training_curve(read_log(directory / "log.jsonl"), path)

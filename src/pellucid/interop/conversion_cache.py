@@ -10,14 +10,10 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pellucid.atomic import verify_directory
 from pellucid.interop.ctranslate2_library import import_ctranslate2
-from pellucid.lazy_bundle import LazyBundle
-
-if TYPE_CHECKING:
-    from pellucid.bundle import Bundle
+from pellucid.store.atomic import verify_directory
+from pellucid.store.directory import Bundle
 
 _LAYOUT_VERSION = 2
 """Version of what `convert_to_ctranslate2` writes: raise it when that changes, and older conversions are replaced."""
@@ -28,7 +24,7 @@ _ABANDONED_SECONDS = 24 * 3600
 """Age in seconds after which an unfinished conversion counts as abandoned."""
 
 
-def converted_directory(bundle: "Bundle | LazyBundle", precision: str) -> Path:
+def converted_directory(bundle: Bundle, precision: str) -> Path:
     """Return the directory of a model converted for CTranslate2: made now, or cached and intact.
 
     It lies in `.NAME.ctranslate2` beside the model; where nothing can be written there, in the user's cache
@@ -45,7 +41,7 @@ def converted_directory(bundle: "Bundle | LazyBundle", precision: str) -> Path:
     return convert_inside(folder, source, bundle, precision)
 
 
-def conversion_hash(bundle: "Bundle | LazyBundle") -> str:
+def conversion_hash(bundle: Bundle) -> str:
     """Return the SHA-256 of all that decides the result: every file of the model, and the code that converts it."""
     files = [f"{name} {entry['sha256']}" for name, entry in sorted(bundle.manifest["files"].items())]
     # A formula that somebody changed makes another model of the same weights.
@@ -64,7 +60,7 @@ def conversion_folders(directory: Path) -> Iterator[Path]:
         yield Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "pellucid" / name
 
 
-def convert_inside(folder: Path, source: str, bundle: "Bundle | LazyBundle", precision: str) -> Path:
+def convert_inside(folder: Path, source: str, bundle: Bundle, precision: str) -> Path:
     """Return the conversion in this folder, made if need be; OSError where it cannot be written."""
     path = folder / f"{source[:12]}-{precision}"
     if is_sound_conversion(path, source):

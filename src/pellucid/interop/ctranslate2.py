@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pellucid.atomic import atomic_directory, join_problems
 from pellucid.data.tokenizer import BOS, EOS, UNK, Tokenizer
 from pellucid.interop.ctranslate2_library import PRECISIONS, import_ctranslate2
 from pellucid.interop.int8 import LARGEST_WEIGHT_BYTE, quantize_rows
@@ -16,7 +15,8 @@ from pellucid.model import ModelConfig, Transformer
 from pellucid.model.attention import Attention
 from pellucid.model.known_parts import unknown_parts
 from pellucid.model.layers import EPSILON, DecoderLayer, EncoderLayer, FeedForward, Residual
-from pellucid.weights import refuse_non_finite
+from pellucid.store.atomic import atomic_directory, join_problems
+from pellucid.store.weights import refuse_non_finite
 
 _LARGEST_TENSOR = 2**32 - 1
 """Bytes of the largest tensor: the files of CTranslate2 store a tensor's size in 32 bits."""

@@ -3,7 +3,7 @@
 from pathlib import Path
 from types import ModuleType
 
-from pellucid.atomic import read_manifest
+from pellucid.store.atomic import read_manifest
 
 PRECISIONS = ("float32", "bfloat16", "int8")
 

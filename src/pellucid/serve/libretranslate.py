@@ -105,7 +105,7 @@ def libretranslate_routes(service: Service) -> APIRouter:
         refuse_large_terms(table.get("terms"), limits)
 
     def detect_language(texts: Sequence[str]) -> Detected:
-        known = measure_known_words(service.model.lazy_bundle.tokenizer, texts)
+        known = measure_known_words(service.model.bundle.tokenizer, texts)
         return Detected(language=languages.source, confidence=known)
 
     def make_job(form: TranslateRequest, pages: Sequence[Sequence[str | HtmlText]]) -> TranslationJob:

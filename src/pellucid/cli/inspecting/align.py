@@ -11,9 +11,9 @@ from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figu
 from pellucid.cli.options import MODEL
 
 if TYPE_CHECKING:
-    from pellucid.bundle import Bundle
     from pellucid.evaluate.alignment import AlignmentRates, GoldLinks
     from pellucid.inspect.alignment import EncodedPair, LinkCounts, Reading, ReadingResult
+    from pellucid.store.directory import Bundle
 
 EXAMPLES = """\
   pellucid inspect align runs/demo/best --source test.en --target test.es
@@ -60,9 +60,9 @@ def run(
     by shares of both. The layer is chosen without gold links, by how little its two directions disagree. --gold adds
     alignment error rate (AER, lower is better), precision and recall, in per cent.
     """
-    from pellucid.bundle import load_bundle
     from pellucid.evaluate.alignment import read_links, require_inside
     from pellucid.inspect.alignment import choose_readings
+    from pellucid.store.directory import load_bundle
 
     require_figure(plot)
     if (dev_source is None) != (dev_target is None):
@@ -106,7 +106,7 @@ def separate_punctuation(text: str) -> str:
     >>> separate_punctuation("«No», dijo.")
     '« No » , dijo .'
     """
-    from pellucid.data.phrasebook import split_into_words
+    from pellucid.phrasebook.chunk import split_into_words
 
     return " ".join(split_into_words(text))
 
@@ -251,7 +251,7 @@ def draw_alignment(
 ) -> None:
     """Draw the matrix of one pair, and AER or disagreement layer by layer."""
     from pellucid.inspect.alignment import KINDS, SIDES, alignment_table
-    from pellucid.plots.alignment import draw_alignment_figure
+    from pellucid.plots.charts import draw_alignment_figure
 
     values, links = alignment_table(bundle.model, pair)
     has_gold = gold is not None

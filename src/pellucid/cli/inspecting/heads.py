@@ -15,8 +15,7 @@ from pellucid.cli.files import (
     require_file,
     write_lines,
 )
-from pellucid.cli.inspecting.measurement_bar import measurement_bar
-from pellucid.cli.inspecting.output import JSON, PLOT, require_figure, save_figure, write_objects
+from pellucid.cli.inspecting.output import JSON, PLOT, measurement_bar, require_figure, save_figure, write_objects
 from pellucid.cli.options import MODEL
 
 if TYPE_CHECKING:
@@ -85,14 +84,14 @@ def run(
     The end mark of the source and the start mark of the target are left out, as queries and as keys; the weight they
     get is shown on its own, as sink. Loss is in nats per piece, with teacher forcing.
     """
-    from pellucid.bundle import load_bundle
     from pellucid.cli.inspecting.heads_report import HeadReport, badges_for_page, head_objects, head_report_lines
     from pellucid.cli.inspecting.silenced_scores import SilencedTranslator
     from pellucid.inspect import conllu as parsing
     from pellucid.inspect import heads as study
     from pellucid.inspect import importance
-    from pellucid.inspect.relations import follow_syntax
-    from pellucid.inspect.study_pairs import count_batches, encode_study_pairs, spread_evenly
+    from pellucid.inspect.pattern_measures import count_batches, encode_study_pairs, spread_evenly
+    from pellucid.inspect.roles import follow_syntax
+    from pellucid.store.directory import load_bundle
 
     if curve not in CURVES:
         raise ValueError(f"--curve {curve!r} cannot be drawn; choose one of {', '.join(CURVES)}")
@@ -159,7 +158,7 @@ def run(
             assert write is not None
             write(json_line(badges_for_page(report, bundle)) + "\n")
     if plot:
-        from pellucid.plots.heads import draw_head_study
+        from pellucid.plots.charts import draw_head_study
 
         save_figure(plot, lambda path: draw_head_study(**report.figure(), path=path))
     if json:

@@ -1,0 +1,143 @@
+"""A text cut into pieces and ids by a tokenizer, and the vectors of a word's pieces as the first layer reads them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from pellucid.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, read_pieces
+from pellucid.decode.translate import inference_only
+from pellucid.inspect.words import embedding_table
+from pellucid.store.directory import Bundle
+from pellucid.trace.facts import TraceSide, make_side
+from pellucid.trace.record import Record
+
+MANY_PIECES = 3
+"""Most pieces that a word may have without being listed as one cut into many."""
+
+SIDES = ("source", "target")
+
+
+@dataclass(frozen=True)
+class CutText(TraceSide):
+    """Text in pieces, with the facts of a trace, and `back`, the text that these pieces give again."""
+
+    back: str
+
+    @property
+    def many_piece_words(self) -> list[tuple[str, int]]:
+        """Words that were cut into more than `MANY_PIECES` pieces, and into how many."""
+        texts = self.text.split()
+        counts = [self.words.count(number) for number in range(len(texts))]
+        return [(word, count) for word, count in zip(texts, counts, strict=True) if count > MANY_PIECES]
+
+
+Cutter = Callable[[str], CutText]
+"""Function that cuts a text."""
+
+
+def cutter_of_tokenizer(tokenizer: Tokenizer, side: str = "source") -> Cutter:
+    """Return a cutter that works like one side of a model's tokenizer; ValueError for another side than `SIDES`."""
+    if side not in SIDES:
+        raise ValueError(f"side is {side!r}, it must be source or target")
+    encode, piece_texts, decode = (getattr(tokenizer, f"{verb}") for verb in tokenizer_methods(side))
+    processor = getattr(tokenizer, side)
+    normalise = make_normaliser(getattr(processor, "model", processor), tokenizer.lowercase)
+
+    def cut(text: str) -> CutText:
+        [ids] = encode([text])
+        side_facts = make_side(piece_texts(ids), ids, text, normalise(text))
+        return CutText(**vars(side_facts), back=decode(ids))
+
+    return cut
+
+
+def tokenizer_methods(side: str) -> tuple[str, str, str]:
+    """Return the names of the methods of one side: to encode, to name pieces, to decode."""
+    return f"encode_{side}", f"{side}_pieces", f"decode_{side}"
+
+
+def make_normaliser(processor: Any, lowercase: bool) -> Callable[[str], str]:
+    """Return a function that gives the text which a SentencePiece model cuts, with spaces where it has ▁."""
+    return lambda text: processor.normalize(text.lower() if lowercase else text).replace("▁", " ").strip()
+
+
+def cutter_of_file(path: str | Path) -> Cutter:
+    """Return a cutter that works like a SentencePiece model by itself, whoever made it: no end mark is added.
+
+    Raises ValueError for a file that is none.
+    """
+    processor, _ = read_pieces(Path(path))
+    marks = processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id()
+    normalise = make_normaliser(processor, lowercase=False)
+
+    def cut(text: str) -> CutText:
+        ids = processor.encode(text)
+        pieces = [processor.id_to_piece(i) for i in ids]
+        # make_side knows special tokens by our ids; a foreign model's piece with such an id is a piece like any other.
+        known_ids = [UNK if i == marks[1] else -1 for i in ids] if marks != (PAD, UNK, BOS, EOS) else ids
+        side_facts = make_side(pieces, known_ids, text, normalise(text))
+        # the facts get the ids that were made neutral, the text its true ones
+        return CutText(**{**vars(side_facts), "ids": ids}, back=processor.decode(ids))
+
+    return cut
+
+
+def count_words_and_pieces(cuts: Sequence[CutText]) -> tuple[int, int, int]:
+    """Count words, pieces that are no special tokens, and unknown pieces of several texts."""
+    words = sum(len(cut.text.split()) for cut in cuts)
+    pieces = sum(word is not None for cut in cuts for word in cut.words)
+    return words, pieces, sum(sum(cut.unknown) for cut in cuts)
+
+
+@dataclass(frozen=True)
+class InputVector:
+    """Vectors of a piece at a position; `position` is None where none is added (rotary ones turn queries and keys)."""
+
+    piece: str
+    id: int
+    at: int
+    row: Float[np.ndarray, " D"]
+    scaled: Float[np.ndarray, " D"]
+    position: Float[np.ndarray, " D"] | None
+    input: Float[np.ndarray, " D"]
+
+
+def input_vectors(bundle: Bundle, word: str, side: str = "source", at: int = 0) -> list[InputVector]:
+    """Return the vectors of each piece of a word, the first at position `at` (0 is the first of a sentence).
+
+    Raises ValueError for another side, for a text without a piece, and for positions the model does not have.
+    """
+    if side not in SIDES:
+        raise ValueError(f"side is {side!r}, it must be source or target")
+    table = embedding_table(bundle, side)
+    spelled = table.word(word)
+    limit = bundle.model.config.max_positions
+    if at < 0 or at + len(spelled.ids) > limit:
+        raise ValueError(f"{word!r} at position {at} ends beyond this model's positions, 0 to {limit - 1:,}")
+    # recorded from the model's own embedding, not computed beside it
+    model, record = bundle.model, Record(("embedding", "positions", "input"))
+    embedding, positions = (getattr(model, f"{side}_{name}") for name in ("embedding", "positions"))
+    with inference_only(model):
+        device = embedding.weight.device
+        positions_of_pieces = torch.arange(at, at + len(spelled.ids), device=device)
+        model.embed(torch.tensor([spelled.ids], device=device), positions_of_pieces, embedding, positions, record)
+    scaled, inputs = (record[name][0].cpu().double().numpy() for name in ("embedding", "input"))
+    # a rotary model or one without positions records no such tensor
+    position_vectors = record["positions"].cpu().double().numpy() if "positions" in record else None
+    return [
+        InputVector(
+            piece,
+            id,
+            at + n,
+            table.vectors[id],
+            scaled[n],
+            None if position_vectors is None else position_vectors[n],
+            inputs[n],
+        )
+        for n, (piece, id) in enumerate(zip(spelled.pieces, spelled.ids, strict=True))
+    ]
