@@ -98,7 +98,7 @@ def run(
         characters, texts, alternatives, request_terms, term_characters, body, waiting, connections, open_, each,
         seconds, arrival, beam, traces, trace_bytes, trace_minutes,
     )  # fmt: skip
-    from pellucid.decode.terms import Terms
+    from pellucid.decode.terms.glossary import Terms
     from pellucid.serve import running as runner
     from pellucid.serve.keys import ApiKeys
     from pellucid.serve.languages import Languages

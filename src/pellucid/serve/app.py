@@ -10,7 +10,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
 
 from pellucid.api import Model
-from pellucid.decode.terms import Terms
+from pellucid.decode.terms.glossary import Terms
 from pellucid.serve import libretranslate, page_routes, trace_routes
 from pellucid.serve.keys import ApiKeys
 from pellucid.serve.languages import Languages

@@ -10,9 +10,9 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 from starlette.concurrency import run_in_threadpool
 
-from pellucid.decode.assemble import Translation
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.known_words import measure_known_words
+from pellucid.decode.lines import Translation
+from pellucid.decode.terms.word_edges import measure_known_words
 from pellucid.serve.html import HtmlText, fill_translations, split_html
 from pellucid.serve.languages import language_name
 from pellucid.serve.limits import Limits

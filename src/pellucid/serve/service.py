@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 
 from pellucid.api import Model
-from pellucid.decode.assemble import Translation
-from pellucid.decode.terms import Terms
+from pellucid.decode.lines import Translation
+from pellucid.decode.terms.glossary import Terms
 from pellucid.serve.keys import ApiKeys
 from pellucid.serve.languages import Languages
 from pellucid.serve.limits import Limits

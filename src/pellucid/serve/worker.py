@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from threading import Condition, Thread
 from typing import Generic, TypeVar
 
-from pellucid.decode.assemble import Translation
 from pellucid.decode.config import SearchConfig
-from pellucid.decode.terms import Terms
+from pellucid.decode.lines import Translation
+from pellucid.decode.terms.glossary import Terms
 
 TEXTS_TOGETHER, CHARACTERS_TOGETHER = 64, 10_000
 """Bounds on the texts and characters of one call; a larger request is translated alone."""
