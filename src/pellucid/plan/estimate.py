@@ -20,7 +20,7 @@ from pellucid.model import ModelConfig, Transformer
 from pellucid.phrasebook import generate_phrases
 from pellucid.plan.trial import EpochBatches, TrialResult, free_memory, try_updates
 from pellucid.train.config import RunConfig, make_run, override_run, read_run_tables
-from pellucid.train.data import TrainingData, encode_with_note, read_data, train_tokenizer
+from pellucid.train.data import TrainingData, encode_with_note, learn_tokenizer, read_data
 from pellucid.train.distributed import ALONE
 from pellucid.train.evaluate import EVALUATIONS
 from pellucid.train.initial_model import initial_tokenizer
@@ -167,7 +167,7 @@ def plan_run(
     if missing_dev:
         run = replace(run, data=replace(run.data, dev_source=None, dev_target=None, dev=None))
     data = stand_in or read_data(require_training_files(run))
-    epoch = EpochBatches.first_of_run(data.encoded, run)
+    epoch = EpochBatches.first_of_run(data.encoded, run.train.batch_tokens, run.seed)
     model = run.model_config(data.tokenizer)
     if stand_in and run.model.start is None:
         # The stand-in's text has fewer pieces, but the model must be as large as in the real run.
@@ -335,8 +335,8 @@ def stand_in_data(pairs: int, run: RunConfig) -> TrainingData:
     # The first pairs are the dev set, the others are trained on.
     sources, targets = map(list, zip(*islice(long_pairs(run.seed), pairs + DEV_PAIRS), strict=True))
     train = SentencePairs.from_lists(sources[DEV_PAIRS:], targets[DEV_PAIRS:], "stand-in")
-    tokenizer = initial_tokenizer(run) or train_tokenizer(train.sources, train.targets, run)
-    encoded, notes = encode_with_note(train, tokenizer, run)
+    tokenizer = initial_tokenizer(run) or learn_tokenizer(train.sources, train.targets, run.tokenizer, run.seed)
+    encoded, notes = encode_with_note(train, tokenizer, run.data.max_pieces)
     dev = SentencePairs.from_lists(sources[:DEV_PAIRS], targets[:DEV_PAIRS], "stand-in")
     return TrainingData(tokenizer, encoded, dev, fingerprint_pairs(train), notes)
 

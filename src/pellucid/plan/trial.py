@@ -34,12 +34,12 @@ class EpochBatches:
     """Source and target tokens of each pair seen, EOS included: two rows."""
 
     @classmethod
-    def first_of_run(cls, encoded: EncodedPairs, run: RunConfig) -> "EpochBatches":
+    def first_of_run(cls, encoded: EncodedPairs, batch_tokens: int, seed: int) -> "EpochBatches":
         """Return the batches of the first epoch of a run, just as its stream makes them."""
         sources, targets = encoded.sources.lengths, encoded.targets.lengths
         # Pairs that are not divided into corpora count once an epoch, as in `Stream`.
-        pairs = epoch_pairs(encoded.corpora or (CorpusShare("all", len(encoded)),), run.seed, epoch=0)
-        order = epoch_batches(sources, targets, run.train.batch_tokens, run.seed, 0, pairs)
+        pairs = epoch_pairs(encoded.corpora or (CorpusShare("all", len(encoded)),), seed, epoch=0)
+        order = epoch_batches(sources, targets, batch_tokens, seed, 0, pairs)
         shapes = [(len(batch), sources[batch].max(), targets[batch].max()) for batch in order]
         # A pair counts as often as the epoch shows it, which the weights of corpora decide.
         indices = np.concatenate(order)

@@ -13,7 +13,7 @@ from pellucid.data.batching import CorpusShare, EncodedPairs
 from pellucid.data.corpus import SentencePairs, SkippedPairs, fingerprint_pairs, read_pairs
 from pellucid.data.shards import map_shards
 from pellucid.data.stream import concatenate_corpora, encode_pairs
-from pellucid.data.tokenizer import Tokenizer
+from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.store.atomic import MANIFEST, file_sha256, join_problems, manifest_sha256, read_json
 from pellucid.train.config import CorpusConfig, DataConfig, RunConfig
 from pellucid.train.initial_model import initial_tokenizer
@@ -23,6 +23,21 @@ TOKENIZER_SENTENCES = 1_000_000
 
 SHARED_SENTENCE = "a sentence of a held-out pair"
 """Reason for leaving out a pair that shares a sentence with a held-out one: testing on it would reward memory."""
+
+KIND, FORMAT = "pellucid shards", 2
+MANIFEST_TYPES = {
+    "settings": dict,
+    "texts": list,
+    "corpora": list,
+    "types": dict,
+    "notes": list,
+    "drawn": bool,
+    "files": dict,
+}
+"""Entries of the manifest, beside its kind, format and checksum, and their types."""
+
+DEV_FILE = "dev.jsonl"
+"""File of the pairs held out of training, where no dev set was named."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +71,26 @@ class TrainingData:
     notes: tuple[str, ...]
     accounts: tuple[CorpusAccount, ...] = ()
     """One account for each corpus; stand-in data has none."""
+
+
+def read_data(run: RunConfig, tokenizer: Tokenizer | None = None) -> TrainingData:
+    """Return the encoded pairs, the dev pairs and the tokenizer of a run.
+
+    They come from its shards if it names some, otherwise from its text, with the same result. A run that is resumed
+    passes its `tokenizer`; otherwise it is that of the initial model, or a new one. Raises ValueError for data that
+    cannot be trained on, and for shards that are not of this run.
+    """
+    tokenizer = tokenizer or initial_tokenizer(run)
+    if run.data.shards is not None:
+        return read_shards(run, tokenizer)
+    corpus = read_corpus(run.data, run.seed)
+    if tokenizer is None:
+        sources = chain.from_iterable(pairs.sources for pairs in corpus.train)
+        targets = chain.from_iterable(pairs.targets for pairs in corpus.train)
+        tokenizer = learn_tokenizer(sources, targets, run.tokenizer, run.seed)
+    encoded, notes, accounts = encode_corpora(corpus, tokenizer, run.data)
+    notes = (*corpus.notes, *tokenizer.notes, *notes)
+    return TrainingData(tokenizer, encoded, corpus.dev, corpus.fingerprint, notes, accounts)
 
 
 @dataclass(frozen=True)
@@ -183,23 +218,14 @@ def remove_shared_pairs(
     return SentencePairs(sources, targets, lines, pairs.files, skipped)
 
 
-def learn_tokenizer(corpus: TextCorpus, run: RunConfig) -> Tokenizer:
-    """Learn the vocabulary of the training text."""
-    sources = chain.from_iterable(pairs.sources for pairs in corpus.train)
-    targets = chain.from_iterable(pairs.targets for pairs in corpus.train)
-    return train_tokenizer(sources, targets, run)
-
-
-def train_tokenizer(sources: Iterable[str], targets: Iterable[str], run: RunConfig) -> Tokenizer:
+def learn_tokenizer(sources: Iterable[str], targets: Iterable[str], c: TokenizerConfig, seed: int) -> Tokenizer:
     """Learn the vocabulary of these sentences, or of a sample if they are many."""
-    return Tokenizer.train(sources, targets, run.tokenizer, seed=run.seed, max_sentences=TOKENIZER_SENTENCES)
+    return Tokenizer.train(sources, targets, c, seed=seed, max_sentences=TOKENIZER_SENTENCES)
 
 
-def encode_with_note(
-    pairs: SentencePairs, tokenizer: Tokenizer, run: RunConfig
-) -> tuple[EncodedPairs, tuple[str, ...]]:
-    """Encode the pairs, with a note on those that have too many pieces."""
-    encoded, skipped = encode_pairs(pairs, tokenizer, run.data.max_pieces)
+def encode_with_note(pairs: SentencePairs, tokenizer: Tokenizer, limit: int) -> tuple[EncodedPairs, tuple[str, ...]]:
+    """Encode the pairs, with a note on those that have more than `limit` pieces."""
+    encoded, skipped = encode_pairs(pairs, tokenizer, limit)
     return encoded, (note_too_long(skipped),) if skipped else ()
 
 
@@ -209,12 +235,12 @@ def note_too_long(skipped: SkippedPairs) -> str:
 
 
 def encode_corpora(
-    corpus: TextCorpus, tokenizer: Tokenizer, run: RunConfig
+    corpus: TextCorpus, tokenizer: Tokenizer, data: DataConfig
 ) -> tuple[EncodedPairs, tuple[str, ...], tuple[CorpusAccount, ...]]:
     """Encode all training pairs, one corpus after the other, with notes and accounts of what was left out."""
     encoded, notes, accounts = [], [], []
-    for settings, pairs in zip(run.data.corpora, corpus.train, strict=True):
-        encoded_corpus, skipped = encode_pairs(pairs, tokenizer, run.data.max_pieces)
+    for settings, pairs in zip(data.corpora, corpus.train, strict=True):
+        encoded_corpus, skipped = encode_pairs(pairs, tokenizer, data.max_pieces)
         encoded.append(encoded_corpus)
         notes += [note_too_long(skipped)] if skipped else []
         # Only the first corpus has held-out pairs, and it has no account yet.
@@ -227,7 +253,7 @@ def encode_corpora(
         )
     all_pairs = encoded[0] if len(encoded) == 1 else concatenate_corpora(encoded)
     return (
-        with_corpus_shares(all_pairs, [len(corpus_pairs) for corpus_pairs in encoded], run.data),
+        with_corpus_shares(all_pairs, [len(corpus_pairs) for corpus_pairs in encoded], data),
         tuple(notes),
         tuple(accounts),
     )
@@ -241,41 +267,6 @@ def with_corpus_shares(encoded: EncodedPairs, counts: Sequence[int], data: DataC
     )
 
 
-def read_data(run: RunConfig, tokenizer: Tokenizer | None = None) -> TrainingData:
-    """Return the encoded pairs, the dev pairs and the tokenizer of a run.
-
-    A run that is resumed passes its `tokenizer`; otherwise it is that of the initial model, or a new one. Raises
-    ValueError for data that cannot be trained on, and for shards that are not of this run.
-    """
-    tokenizer = tokenizer or initial_tokenizer(run)
-    return read_shards(run, tokenizer) if run.data.shards is not None else read_data_in_memory(run, tokenizer)
-
-
-def read_data_in_memory(run: RunConfig, tokenizer: Tokenizer | None) -> TrainingData:
-    """Return the data of a run without shards."""
-    corpus = read_corpus(run.data, run.seed)
-    tokenizer = tokenizer or learn_tokenizer(corpus, run)
-    encoded, notes, accounts = encode_corpora(corpus, tokenizer, run)
-    notes = (*corpus.notes, *tokenizer.notes, *notes)
-    return TrainingData(tokenizer, encoded, corpus.dev, corpus.fingerprint, notes, accounts)
-
-
-KIND, FORMAT = "pellucid shards", 2
-MANIFEST_TYPES = {
-    "settings": dict,
-    "texts": list,
-    "corpora": list,
-    "types": dict,
-    "notes": list,
-    "drawn": bool,
-    "files": dict,
-}
-"""Entries of the manifest, beside its kind, format and checksum, and their types."""
-
-DEV_FILE = "dev.jsonl"
-"""File of the pairs held out of training, where no dev set was named."""
-
-
 def read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> TrainingData:
     """Return the data of a run from the shards that it names, as `read_data` does; ids stay on the disk until needed.
 
@@ -285,7 +276,9 @@ def read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> TrainingD
     assert run.data.shards is not None
     folder = Path(run.data.shards)
     manifest = read_shards_manifest(folder)
-    problems = [*explain_other_settings(run, tokenizer, manifest)] or [*explain_changed_texts(run, manifest)]
+    problems = [*explain_other_settings(run, tokenizer, manifest)] or [
+        *explain_changed_texts(training_files(run.data), manifest)
+    ]
     if problems:
         raise ValueError(f"{folder} is not of this run: {join_problems(problems)}; run `pellucid prepare` again")
     shards_tokenizer = Tokenizer.load(folder, run.tokenizer)
@@ -361,9 +354,9 @@ def corpus_files(corpus: CorpusConfig) -> list[Path]:
     return [Path(file) for file in corpus.files if file is not None]
 
 
-def training_files(run: RunConfig) -> list[Path]:
+def training_files(data: DataConfig) -> list[Path]:
     """Return all files of training text, corpus by corpus."""
-    return [path for corpus in run.data.corpora for path in corpus_files(corpus)]
+    return [path for corpus in data.corpora for path in corpus_files(corpus)]
 
 
 def describe_text_file(path: Path) -> dict[str, Any]:
@@ -372,9 +365,9 @@ def describe_text_file(path: Path) -> dict[str, Any]:
     return {"path": str(path), "bytes": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": file_sha256(path)}
 
 
-def explain_changed_texts(run: RunConfig, manifest: dict[str, Any]) -> Iterator[str]:
+def explain_changed_texts(files: list[Path], manifest: dict[str, Any]) -> Iterator[str]:
     """Yield a sentence for each file of text that has changed since the shards were made."""
-    for path, recorded in zip(training_files(run), manifest["texts"], strict=True):
+    for path, recorded in zip(files, manifest["texts"], strict=True):
         # A missing file is no problem: the shards hold all of its pairs.
         if path.exists() and has_changed(path, recorded):
             yield f"{path} has changed since"

@@ -219,10 +219,10 @@ def is_over(state: TrainState, run: RunConfig) -> bool:
 
 def evaluate_and_keep_best(setup: RunSetup, state: TrainState, log: RunLog) -> None:
     """Measure the model on the dev set; if it is the best so far, save it as `best/`."""
-    started, counts, is_first = time.monotonic(), state.counts, setup.workers.is_first
+    started, counts, is_first, c = time.monotonic(), state.counts, setup.workers.is_first, setup.run.train
     state = gather_state(state, setup.workers)
     # Every worker takes part in gathering a sharded model; after that only the first evaluates.
-    evaluation = evaluate_model(state.model, setup.tokenizer, setup.dev, setup.run) if is_first else None
+    evaluation = evaluate_model(state.model, setup.tokenizer, setup.dev, c.dev_beam, c.precision) if is_first else None
     counts.stale_evaluations += 1
     seconds, score, better = time.monotonic() - started, evaluation.score if evaluation else 0.0, False
     if evaluation is not None and score > counts.best_score:
@@ -263,7 +263,12 @@ def begin_run(
     model = Transformer(run.model_config(data.tokenizer))
     model = place_model((initial.fill(model) if initial else model).train(), workers, run.train.shard_model)
     state = TrainState(model, make_adam(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
-    dev, lineage = DevSet.from_pairs(data.dev, data.tokenizer, run), initial.about if initial else None
+    dev, lineage = (
+        DevSet.from_pairs(
+            data.dev, data.tokenizer, run.train.dev_sentences, run.train.batch_tokens, run.data.max_pieces
+        ),
+        initial.about if initial else None,
+    )
     setup = RunSetup(run, out, data.tokenizer, dev, data.fingerprint, output, workers, data.accounts, lineage)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     summary = (
@@ -321,7 +326,9 @@ def resume_run(
     output.say(f"resuming after step {state.counts.step:,} of {checkpoint}")
     if workers.is_first:
         write_text_whole(out / "run.toml", to_toml(run))  # the data may have moved, the run may be longer now
-    dev = DevSet.from_pairs(data.dev, saved.tokenizer, run)
+    dev = DevSet.from_pairs(
+        data.dev, saved.tokenizer, run.train.dev_sentences, run.train.batch_tokens, run.data.max_pieces
+    )
     initial = saved.manifest.get("start")
     return RunSetup(run, out, saved.tokenizer, dev, data.fingerprint, output, workers, data.accounts, initial), state
 
@@ -335,11 +342,13 @@ def finish_run(setup: RunSetup, state: TrainState, log: RunLog) -> Outcome:
         setup.workers.barrier()
         return Outcome(out, out / "best", None, stop, first=False)
     # The last step was usually evaluated a moment ago: do not translate the dev set twice.
-    last_evaluation = log.evaluations.get(counts.step) or evaluate_model(state.model, setup.tokenizer, setup.dev, run)
+    last_evaluation = log.evaluations.get(counts.step) or evaluate_model(
+        state.model, setup.tokenizer, setup.dev, run.train.dev_beam, run.train.precision
+    )
     save_model(setup, state, "last", last_evaluation)
     # Where no checkpoint is good (the last updates were all skipped, say), the newest stands for the average.
     average_weights(checkpoints_to_average(setup) or list_checkpoints(out)[-1:], into=state.model)
-    averaged = evaluate_model(state.model, setup.tokenizer, setup.dev, run)
+    averaged = evaluate_model(state.model, setup.tokenizer, setup.dev, run.train.dev_beam, run.train.precision)
     save_model(setup, state, "average", averaged)
     if averaged.score >= counts.best_score:
         save_model(setup, state, "best", averaged)

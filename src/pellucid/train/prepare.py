@@ -91,7 +91,7 @@ def learn_from_text(
         sources, targets = [source for source, _ in sample], [target for _, target in sample]
         # A million pairs should not stay in memory twice while the vocabulary is learned.
         del sample
-        tokenizer = data.train_tokenizer(sources, targets, run)
+        tokenizer = data.learn_tokenizer(sources, targets, run.tokenizer, run.seed)
     else:
         deque(rows, maxlen=0)  # reads all rows for their facts, and keeps none
         tokenizer = initial
@@ -213,7 +213,7 @@ def write_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
     recipe = {
         "shards_format": FORMAT,
         "settings": shard_settings(run, initial),
-        "texts": [describe_text_file(path) for path in training_files(run)],
+        "texts": [describe_text_file(path) for path in training_files(run.data)],
     }
     if shards_are_done(out, recipe):
         if is_work_folder(unfinished_folder(out)):
