@@ -18,10 +18,10 @@ from pellucid.train.update import autocast_products, batch_loss
 EVALUATIONS = 12
 """Evaluations of a run that does not say how often to evaluate."""
 
-EVALUATION_SHARE = 0.2
+_EVALUATION_SHARE = 0.2
 """Largest share of the time so far that evaluations take in a run in minutes, except for its first and its last."""
 
-FIRST_EVALUATION_SECONDS = 30.0
+_FIRST_EVALUATION_SECONDS = 30.0
 """Seconds of a run in minutes before its first evaluation: an untrained model also translates slowest."""
 
 
@@ -61,9 +61,9 @@ def is_worthwhile(counts: RunCounts, c: TrainConfig) -> bool:
     if c.minutes is None or c.evaluate_every is not None:
         return True
     if not counts.evaluations:
-        return counts.seconds >= FIRST_EVALUATION_SECONDS
+        return counts.seconds >= _FIRST_EVALUATION_SECONDS
     average = counts.evaluation_seconds / counts.evaluations
-    return counts.evaluation_seconds + average <= EVALUATION_SHARE * counts.seconds
+    return counts.evaluation_seconds + average <= _EVALUATION_SHARE * counts.seconds
 
 
 @dataclass(frozen=True)
