@@ -112,7 +112,7 @@ def race_on_text(run: RunConfig, sources: list[str], references: list[str], seco
         "Transformer": lambda: Transformer(config),
         "GRU with attention": lambda: Recurrent(sizes),
     }
-    dev, _ = encode_with_note(data.dev, data.tokenizer, run)
+    dev, _ = encode_with_note(data.dev, data.tokenizer, run.data.max_pieces)
     peaks = dict.fromkeys(contenders, PEAKS)
     rows = []
     for name, runners in race(contenders, peaks, run.optim, data.encoded, seconds).items():

@@ -94,7 +94,8 @@ def test_the_memory_of_a_batch_is_estimated_and_rather_too_high(norm):
 @pytest.mark.parametrize("corpora", [(), (CorpusShare("a", 40, 2.5), CorpusShare("b", 171, 0.5))])
 def test_the_counts_of_an_epoch_are_those_of_the_stream(plan, corpora):
     run, encoded = plan.run, replace(plan.epoch.encoded, corpora=corpora)
-    epoch, stream = EpochBatches.first_of_run(encoded, run), Stream(encoded, run.train.batch_tokens, run.seed)
+    epoch = EpochBatches.first_of_run(encoded, run.train.batch_tokens, run.seed)
+    stream = Stream(encoded, run.train.batch_tokens, run.seed)
     batches = [next(stream) for _ in epoch.order]
     assert stream.position == (run.seed, 1, 0)
     assert epoch.pairs == sum(len(batch.indices) for batch in batches)
@@ -224,9 +225,8 @@ def test_advice_says_what_to_change_and_why(plan, changes, words: str):
 def test_advice_counts_the_pairs_that_are_longer_than_a_batch(plan):
     with_short_batches = change_plan(plan, train={"batch_tokens": 3})
     long_pairs_count = int((plan.epoch.encoded.targets.lengths > 3).sum())
-    advice = list_advice(
-        replace(with_short_batches, epoch=EpochBatches.first_of_run(plan.epoch.encoded, with_short_batches.run))
-    )
+    epoch = EpochBatches.first_of_run(plan.epoch.encoded, batch_tokens=3, seed=plan.run.seed)
+    advice = list_advice(replace(with_short_batches, epoch=epoch))
     assert f"{long_pairs_count} pairs are longer than a whole batch of train.batch_tokens = 3" in advice
 
 

@@ -54,7 +54,7 @@ def run(
     if not (directory / "average").is_dir():  # written only when training is over
         train_and_plot(settings, directory, resume=(directory / "run.toml").is_file())
     model = load(directory / "best")
-    write_lines([*score_test_set(model, folder), "", *held_out_lines(model), "", *next_step_lines(directory)])
+    write_lines([*_score_test_set(model, folder), "", *held_out_lines(model), "", *_next_step_lines(directory)])
 
 
 def demo_settings(directory: Path, length: dict[str, float | None]) -> "RunConfig":
@@ -87,7 +87,7 @@ def write_data(folder: Path) -> None:
         write_split(folder, split_phrases(DEMO_PAIRS))
 
 
-def score_test_set(model: "Model", folder: Path) -> list[str]:
+def _score_test_set(model: "Model", folder: Path) -> list[str]:
     """Return the line with BLEU on the test sentences, none of which the model was trained on."""
     from pellucid.data.corpus import read_lines
     from pellucid.evaluate.scores import corpus_scores
@@ -115,9 +115,9 @@ def held_out_lines(model: "Model") -> list[str]:
     return lines
 
 
-def next_step_lines(directory: Path) -> list[str]:
+def _next_step_lines(directory: Path) -> list[str]:
     """Return lines that say where the plot is and which commands to try next."""
-    plot, program, data = directory / "training.png", program_name(), directory / "data"
+    plot, program, data = directory / "training.png", _program_name(), directory / "data"
     return [
         *([f"The loss and the dev scores, drawn: {plot}"] if plot.exists() else []),
         "Next, try:",
@@ -129,7 +129,7 @@ def next_step_lines(directory: Path) -> list[str]:
     ]
 
 
-def program_name() -> str:
+def _program_name() -> str:
     """Return the words that call this program again."""
     if Path(sys.argv[0]).name == "__main__.py":  # called as `python -m pellucid`
         return f"{sys.executable} -m pellucid"

@@ -51,10 +51,10 @@ def run(
     # On standard error, for with --json standard output is one object only.
     typer.echo(f"reading the data; then updates are tried, for {seconds:g} s or a few of them", err=True)
     plan = plan_run(settings, data, seconds=seconds)
-    write_lines([json_line(plan_as_json(plan))] if json else plan_as_text(plan))
+    write_lines([json_line(_plan_as_json(plan))] if json else _plan_as_text(plan))
 
 
-def plan_as_json(plan: "RunPlan") -> dict[str, Any]:
+def _plan_as_json(plan: "RunPlan") -> dict[str, Any]:
     """Return a plan as one JSON object: bytes, seconds and operations as numbers, None for what is not known."""
     from pellucid.plan.advice import list_advice
 
@@ -89,19 +89,19 @@ def plan_as_json(plan: "RunPlan") -> dict[str, Any]:
     }
 
 
-def plan_as_text(plan: "RunPlan") -> Iterator[str]:
+def _plan_as_text(plan: "RunPlan") -> Iterator[str]:
     """Yield the lines of a plan in words, then advice on what to change."""
     from pellucid.plan.advice import list_advice
 
     if plan.stand_in:
         yield "stand-in    phrasebook pairs as long as news; settings, sizes, work and speed hold, epochs do not"
-    yield from data_lines(plan)
-    yield from cost_lines(plan)
+    yield from _data_lines(plan)
+    yield from _cost_lines(plan)
     changes = list_advice(plan)
     yield from ("", "To change:" if changes else "Nothing to change.", *(f"- {sentence}" for sentence in changes))
 
 
-def data_lines(plan: "RunPlan") -> Iterator[str]:
+def _data_lines(plan: "RunPlan") -> Iterator[str]:
     """Yield lines on the training data: pairs, pieces, batches and padding."""
     epoch, c = plan.epoch, plan.run.train
     pairs = epoch.pairs
@@ -121,7 +121,7 @@ def data_lines(plan: "RunPlan") -> Iterator[str]:
     )
 
 
-def cost_lines(plan: "RunPlan") -> Iterator[str]:
+def _cost_lines(plan: "RunPlan") -> Iterator[str]:
     """Yield lines on the cost of the run: parameters, work, time, memory and disk."""
     from pellucid.plan.advice import format_bytes, format_count, format_seconds
 
@@ -142,7 +142,7 @@ def cost_lines(plan: "RunPlan") -> Iterator[str]:
             f"time        {format_seconds(plan.seconds)}, evaluations and saving "
             f"{'on top' if plan.run.train.steps is not None else 'within'}: {format_seconds(trial.seconds)} an update"
         )
-        yield f"            {describe_certainty(plan)}"
+        yield f"            {_describe_certainty(plan)}"
     trial_memory = (
         f"; the trial's process held {format_bytes(trial.peak_memory)} in all" if trial and trial.peak_memory else ""
     )
@@ -163,7 +163,7 @@ def cost_lines(plan: "RunPlan") -> Iterator[str]:
     )
 
 
-def describe_certainty(plan: "RunPlan") -> str:
+def _describe_certainty(plan: "RunPlan") -> str:
     """Return the sentence on how sure the estimated time is, from the updates that were tried."""
     trial = plan.trial
     assert trial is not None

@@ -39,11 +39,11 @@ def run(
     settings = read_run(Path(run_file), change or ())
     directory = Path(out or settings.data.shards or f"runs/{Path(run_file).stem}.shards")
     # Progress goes to standard error: standard output is the directory, for $(pellucid prepare ...).
-    prepare_shards(settings, directory, workers or count_cores(), lambda message: typer.echo(message, err=True))
+    prepare_shards(settings, directory, workers or _count_cores(), lambda message: typer.echo(message, err=True))
     write_lines([str(directory)])
 
 
-def count_cores() -> int:
+def _count_cores() -> int:
     """Return how many cores this process may use."""
     # In a container or under taskset these are fewer than the machine has; not every system tells.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -120,14 +120,14 @@ def train_and_plot(settings: "RunConfig", directory: Path, resume: bool, reasons
         typer.echo(f"pellucid: {error}", err=True)
         raise typer.Exit(FAILED) from None
     if outcome.first:
-        plot_training(directory)
+        _plot_training(directory)
     # A run that a signal stopped has saved everything, but a script must not take it for finished.
     if outcome.stop in ("SIGINT", "SIGTERM"):
         raise typer.Exit(INTERRUPTED if outcome.stop == "SIGINT" else TERMINATED)
     return outcome
 
 
-def plot_training(directory: Path) -> Path | None:
+def _plot_training(directory: Path) -> Path | None:
     """Draw the reports of a run and say where the plot is; return None without matplotlib."""
     from pellucid.train.log import read_log
 

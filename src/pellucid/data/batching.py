@@ -171,7 +171,7 @@ def slice_batch(batch: Batch, rows: slice) -> Batch:
     """Return some rows of a batch as a batch, cut to its longest sentences."""
     source, target_in, target_out = batch.source[rows], batch.target_in[rows], batch.target_out[rows]
     # target_in is as long as target_out: BOS in front, EOS missing at the end.
-    longest_source, longest_target = longest_row(source), longest_row(target_out)
+    longest_source, longest_target = _longest_row(source), _longest_row(target_out)
     return replace(
         batch,
         source=source[:, :longest_source],
@@ -182,7 +182,7 @@ def slice_batch(batch: Batch, rows: slice) -> Batch:
     )
 
 
-def longest_row(padded: Tensor) -> int:
+def _longest_row(padded: Tensor) -> int:
     """Return the length of the longest sentence, padding not counted."""
     return int((padded != PAD).sum(dim=1).max())
 

@@ -20,7 +20,7 @@ from pellucid.data.batching import EncodedPairs, PackedSentences
 from pellucid.data.corpus import SkippedPairs
 
 SIDES = ("source", "target")
-ID_TYPES = ("<u2", "<i4")
+_ID_TYPES = ("<u2", "<i4")
 
 
 def write_part(path: Path, encoded: EncodedPairs, skipped: SkippedPairs) -> None:
@@ -84,9 +84,9 @@ def map_shards(folder: Path, pairs: int, types: dict[str, str]) -> EncodedPairs:
     """
     sides = []
     for side in SIDES:
-        if types.get(side) not in ID_TYPES:
-            raise ValueError(f"{folder} stores {side} ids as {types.get(side)!r}; this version reads {ID_TYPES}")
-        starts, ids = map_numbers(folder / f"{side}.starts", "<i8"), map_numbers(folder / f"{side}.ids", types[side])
+        if types.get(side) not in _ID_TYPES:
+            raise ValueError(f"{folder} stores {side} ids as {types.get(side)!r}; this version reads {_ID_TYPES}")
+        starts, ids = _map_numbers(folder / f"{side}.starts", "<i8"), _map_numbers(folder / f"{side}.ids", types[side])
         sentences = PackedSentences(ids, starts)
         if len(starts) != pairs + 1 or starts[0] != 0 or starts[-1] != len(ids) or sentences.lengths.min() < 1:
             raise ValueError(
@@ -96,7 +96,7 @@ def map_shards(folder: Path, pairs: int, types: dict[str, str]) -> EncodedPairs:
     return EncodedPairs(*sides)
 
 
-def map_numbers(path: Path, dtype: str) -> NDArray[Any]:
+def _map_numbers(path: Path, dtype: str) -> NDArray[Any]:
     """Map the numbers in a file into memory, read-only."""
     # An empty file cannot be mapped.
     if not path.stat().st_size:

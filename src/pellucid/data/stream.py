@@ -144,7 +144,7 @@ class Stream(Iterator[Batch]):
         # A seed by position and not drawn one after the other: a resumed run, too, gives a batch its own.
         numbered = enumerate(coming, start=self.batch)
         return [
-            BatchSpec(self.encoded, pairs, hash_to_seed(self.seed, self.epoch, number)) for number, pairs in numbered
+            BatchSpec(self.encoded, pairs, _hash_to_seed(self.seed, self.epoch, number)) for number, pairs in numbered
         ]
 
     def advance(self) -> BatchSpec:
@@ -166,6 +166,6 @@ class Stream(Iterator[Batch]):
         return epoch_batches(*lengths, self.batch_tokens, self.seed, self.epoch, pairs)
 
 
-def hash_to_seed(*numbers: int) -> int:
+def _hash_to_seed(*numbers: int) -> int:
     """Hash integers to a seed of 63 bits, which differs for different integers except by chance."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -44,7 +44,7 @@ class ListedPieces:
 
     def encode(self, lines: Iterable[str], add_eos: bool, num_threads: int) -> list[list[int]]:
         """Return the ids of each line; TypeError, as from SentencePiece, for a line that is not a text."""
-        marked = [language_mark(line) for line in lines]
+        marked = [_language_mark(line) for line in lines]
         cut = self.model.encode([text for _, text in marked], out_type=str, num_threads=num_threads)
         return [
             [self.ids.get(piece, UNK) for piece in (*mark, *pieces)] + [EOS] * add_eos
@@ -61,10 +61,10 @@ class ListedPieces:
         return self.model.serialized_model_proto()
 
 
-def language_mark(line: str) -> tuple[tuple[str, ...], str]:
+def _language_mark(line: str) -> tuple[tuple[str, ...], str]:
     """Split a line into the language code >>...<< that it may begin with, and the rest.
 
-    >>> language_mark(">>fra<< Good morning."), language_mark("Good morning.")
+    >>> _language_mark(">>fra<< Good morning."), _language_mark("Good morning.")
     ((('>>fra<<',), ' Good morning.'), ((), 'Good morning.'))
     """
     end = line.find("<<")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 # "english[/plural] spanish gender": m or f; mp is plural in Spanish only; fa is feminine but takes "el" (el agua fría).
 # Instead of a plural, "-" marks what is not counted (no "a milk", no "milks") and "=" what there is one of.
 
-NOUNS = {
+_NOUNS = {
     "people": "boy niño m, girl niña f, man/men hombre m, woman/women mujer f, child/children niño m, doctor médico m, "
     "farmer granjero m, writer escritor m, nurse enfermera f, "
     "king rey m, queen reina f, student alumno m",
@@ -104,7 +104,7 @@ ADJECTIVES = {
 COLOURS = "blue coat ripeness purple"
 
 # which adjectives go with which nouns
-FITTING = {
+_FITTING = {
     "people": "body character mood mind need fame",
     "kin": "body character mood mind need",
     "animals": "coat coat size mood need speed beauty danger",
@@ -141,7 +141,7 @@ FITTING = {
 _GOODS = "fruit food staples drinks texts furniture household small ball vehicles clothes dishes instruments"
 _ALL = f"{_GOODS} people kin animals places sites outdoors rooms waters heavens nature"
 
-ACTIONS = f"""
+_ACTIONS = f"""
 eat ate eating = comer : fruit food staples
 drink drank drinking = beber : drinks pure
 buy bought buying = comprar : {_GOODS} pure containers
@@ -177,7 +177,7 @@ have had having = tener : {_GOODS} animals
 want wanted wanting = querer>quier : {_GOODS}
 """
 
-MOVES = """
+_MOVES = """
 play played playing = jugar>jueg :
 run ran running = correr :
 walk walked walking = caminar :
@@ -190,26 +190,26 @@ sing sang singing = cantar :
 swim swam swimming = nadar :
 """
 
-JOURNEYS = """
+_JOURNEYS = """
 go went going = ir :
 go went going = ir :
 return returned returning = regresar :
 walk walked walking = caminar :
 """
 
-COMINGS = """
+_COMINGS = """
 arrive arrived arriving = llegar :
 leave left leaving = salir :
 """
 
-GIVING = """
+_GIVING = """
 give gave giving = dar : small ball clothes fruit food instruments texts
 show showed showing = mostrar>muestr : small ball clothes texts vehicles
 send sent sending = mandar : small clothes texts
 bring brought bringing = traer : small fruit food dishes
 """
 
-IRREGULAR = {
+_IRREGULAR = {
     "traer": {"present": "traigo traes trae traemos traen", "past": "traje trajiste trajo trajimos trajeron",
               "gerund": "trayendo"},
     "ver": {"present": "veo ves ve vemos ven", "past": "vi viste vio vimos vieron"},
@@ -282,10 +282,10 @@ class Verb(NamedTuple):
         return self.base == self.past
 
 
-def english_plural(noun: str) -> str:
+def _english_plural(noun: str) -> str:
     """Return the regular English plural, which is also the third person of a verb.
 
-    >>> [english_plural(n) for n in ("cat", "box", "cherry", "boy")]
+    >>> [_english_plural(n) for n in ("cat", "box", "cherry", "boy")]
     ['cats', 'boxes', 'cherries', 'boys']
     """
     if noun.endswith(("s", "x", "ch", "sh")):
@@ -293,10 +293,10 @@ def english_plural(noun: str) -> str:
     return noun[:-1] + "ies" if noun.endswith("y") and noun[-2] not in "aeou" else noun + "s"
 
 
-def spanish_plural(word: str) -> str:
+def _spanish_plural(word: str) -> str:
     """Return the regular Spanish plural of a noun or adjective.
 
-    >>> [spanish_plural(n) for n in ("bola", "flor", "lápiz", "canción", "café")]
+    >>> [_spanish_plural(n) for n in ("bola", "flor", "lápiz", "canción", "café")]
     ['bolas', 'flores', 'lápices', 'canciones', 'cafés']
     """
     if word[-1] in "aeoáéó":
@@ -315,7 +315,7 @@ def adjective_forms(masculine: str) -> tuple[str, str, str, str]:
     (('rojo', 'roja', 'rojos', 'rojas'), ('azul', 'azul', 'azules', 'azules'))
     """
     feminine = masculine[:-1] + "a" if masculine.endswith("o") else masculine
-    return masculine, feminine, spanish_plural(masculine), spanish_plural(feminine)
+    return masculine, feminine, _spanish_plural(masculine), _spanish_plural(feminine)
 
 
 def conjugate(infinitive: str, stem: str | None = None) -> tuple[dict[str, tuple[str, ...]], str]:
@@ -332,7 +332,7 @@ def conjugate(infinitive: str, stem: str | None = None) -> tuple[dict[str, tuple
             form if i == 3 else stem + form[len(root) :] for i, form in enumerate(tenses["present"])
         )
     tenses["future"] = tuple(infinitive + end for end in ["é", "ás", "á", "emos", "án"])
-    tenses |= {tense: tuple(forms.split()) for tense, forms in IRREGULAR.get(infinitive, {}).items()}
+    tenses |= {tense: tuple(forms.split()) for tense, forms in _IRREGULAR.get(infinitive, {}).items()}
     return tenses, tenses.pop("gerund")[0]
 
 
@@ -352,8 +352,8 @@ def _parse_nouns(group: str, table: str) -> tuple[Noun, ...]:
 
 def _parse_noun(group: str, english: str, spanish: str, gender: str) -> Noun:
     singular, _, suffix = english.partition("/")
-    plural = None if suffix in ("-", "=") else suffix or english_plural(singular)
-    forms = (spanish, spanish) if gender == "mp" else (spanish, spanish_plural(spanish))
+    plural = None if suffix in ("-", "=") else suffix or _english_plural(singular)
+    forms = (spanish, spanish) if gender == "mp" else (spanish, _spanish_plural(spanish))
     return Noun(group, (singular, plural), forms, gender[0] == "f", gender == "fa", gender == "mp", suffix != "-")
 
 
@@ -379,14 +379,14 @@ def _parse_verb(line: str, state: bool) -> Verb:
     tenses, gerund = conjugate(infinitive, stem or None)
     if state:
         tenses["past"] = tenses["imperfect"]
-    third = {"have": "has", "go": "goes"}.get(base) or english_plural(base)
+    third = {"have": "has", "go": "goes"}.get(base) or _english_plural(base)
     nouns = tuple(noun for group in objects.split() for noun in nouns_of[group])
     return Verb(base, third, past, ing, next(iter(particle), None), infinitive, tenses, gerund, nouns)
 
 
-nouns_of = {group: _parse_nouns(group, table) for group, table in NOUNS.items()}
+nouns_of = {group: _parse_nouns(group, table) for group, table in _NOUNS.items()}
 adjectives_of = {group: _parse_adjectives(group, *entry) for group, entry in ADJECTIVES.items()}
-fitting = {group: tuple(a for name in names.split() for a in adjectives_of[name]) for group, names in FITTING.items()}
+fitting = {group: tuple(a for name in names.split() for a in adjectives_of[name]) for group, names in _FITTING.items()}
 of_the_living = {a.english for group in ("people", "kin") for a in fitting[group]}
-actions, moves, journeys, comings, giving = (_parse_verbs(t) for t in (ACTIONS, MOVES, JOURNEYS, COMINGS, GIVING))
+actions, moves, journeys, comings, giving = (_parse_verbs(t) for t in (_ACTIONS, _MOVES, _JOURNEYS, _COMINGS, _GIVING))
 states = _parse_verbs(STATES, state=True)

@@ -9,16 +9,16 @@ from pellucid.train.defaults import SCALES
 from pellucid.train.distributed import ALONE
 from pellucid.train.update import explain_float32
 
-LONG_RUN_SECONDS = 24 * 3600.0
+_LONG_RUN_SECONDS = 24 * 3600.0
 """Seconds beyond which a run gets advice on how to shorten it."""
 
-FULL_BATCH_SHARE = 0.88
+_FULL_BATCH_SHARE = 0.88
 """Share of a batch that must be filled to need no advice."""
 
 
 def list_advice(plan: RunPlan) -> list[str]:
     """Return all advice on a plan, the most serious first; an empty list if the plan is sound."""
-    return [sentence for adviser in ADVISERS for sentence in adviser(plan)]
+    return [sentence for adviser in _ADVISERS for sentence in adviser(plan)]
 
 
 def advise_dev_files(plan: RunPlan) -> Iterator[str]:
@@ -31,7 +31,7 @@ def advise_dev_files(plan: RunPlan) -> Iterator[str]:
         )
 
 
-def advise_memory(plan: RunPlan) -> Iterator[str]:
+def _advise_memory(plan: RunPlan) -> Iterator[str]:
     """Advise on a batch that does not fit in memory."""
     c, free = plan.run.train, plan.free_memory
     if plan.trial is None:
@@ -52,7 +52,7 @@ def advise_memory(plan: RunPlan) -> Iterator[str]:
     )
 
 
-def advise_disk(plan: RunPlan) -> Iterator[str]:
+def _advise_disk(plan: RunPlan) -> Iterator[str]:
     """Advise on checkpoints that do not fit on the disk."""
     if plan.disk > plan.free_disk:
         yield (
@@ -61,21 +61,21 @@ def advise_disk(plan: RunPlan) -> Iterator[str]:
         )
 
 
-def advise_finite_loss(plan: RunPlan) -> Iterator[str]:
+def _advise_finite_loss(plan: RunPlan) -> Iterator[str]:
     """Advise on a loss that is not finite within the trial."""
     # Written this way round, the test finds NaN, too.
     if plan.trial and not abs(plan.trial.loss) < float("inf"):
         yield f"the loss was {plan.trial.loss} within the trial; lower optim.peak = {plan.run.optim.peak:g}"
 
 
-def advise_busy_machine(plan: RunPlan) -> Iterator[str]:
+def _advise_busy_machine(plan: RunPlan) -> Iterator[str]:
     """Advise on other programs that make every time too long."""
     trial = plan.trial
     if trial and trial.device == "cpu" and trial.share is not None and trial.share < BUSY_SHARE:
         yield describe_busy_machine(trial.share) + "; if they will be done soon, plan again then"
 
 
-def advise_vocabulary(plan: RunPlan) -> Iterator[str]:
+def _advise_vocabulary(plan: RunPlan) -> Iterator[str]:
     """Advise on a vocabulary with pieces too rare in the text to be learned."""
     # Phrasebook text says nothing about the real one; an initial model brings its own vocabulary.
     if plan.stand_in or plan.run.model.start:
@@ -94,7 +94,7 @@ def advise_vocabulary(plan: RunPlan) -> Iterator[str]:
         )
 
 
-def advise_size(plan: RunPlan) -> Iterator[str]:
+def _advise_size(plan: RunPlan) -> Iterator[str]:
     """Advise on a model that is too large for its data."""
     settings, pairs = plan.run.model, len(plan.epoch.encoded)
     has_own_numbers = any(
@@ -112,7 +112,7 @@ def advise_size(plan: RunPlan) -> Iterator[str]:
         )
 
 
-def advise_warmup(plan: RunPlan) -> Iterator[str]:
+def _advise_warmup(plan: RunPlan) -> Iterator[str]:
     """Advise on a learning rate that never reaches its peak."""
     c, steps = plan.run.optim, plan.steps
     if steps is None or c.warmup < steps:
@@ -127,7 +127,7 @@ def advise_warmup(plan: RunPlan) -> Iterator[str]:
         )
 
 
-def advise_epochs(plan: RunPlan) -> Iterator[str]:
+def _advise_epochs(plan: RunPlan) -> Iterator[str]:
     """Advise on a run that ends before it has seen every pair."""
     if plan.epochs is not None and plan.epochs < 1 and not plan.stand_in:
         yield (
@@ -136,29 +136,29 @@ def advise_epochs(plan: RunPlan) -> Iterator[str]:
         )
 
 
-def advise_speed(plan: RunPlan) -> Iterator[str]:
+def _advise_speed(plan: RunPlan) -> Iterator[str]:
     """Advise on a run of more than a day."""
-    if plan.trial is None or plan.run.train.steps is None or plan.seconds is None or plan.seconds <= LONG_RUN_SECONDS:
+    if plan.trial is None or plan.run.train.steps is None or plan.seconds is None or plan.seconds <= _LONG_RUN_SECONDS:
         return
     bfloat16_helps = plan.run.train.precision == "float32" and not explain_float32("bfloat16", ALONE.device)
     faster = "try train.precision = bfloat16, " if bfloat16_helps else ""
     yield (
         f"at this speed {plan.steps:,} steps take {format_seconds(plan.seconds)}: {faster}train on "
-        f"a faster machine, or set train.steps = {int(LONG_RUN_SECONDS / plan.trial.seconds)}, which is a day"
+        f"a faster machine, or set train.steps = {int(_LONG_RUN_SECONDS / plan.trial.seconds)}, which is a day"
     )
 
 
-def advise_precision(plan: RunPlan) -> Iterator[str]:
+def _advise_precision(plan: RunPlan) -> Iterator[str]:
     """Advise on products that are not computed in the precision of the settings."""
     if explanation := explain_float32(plan.run.train.precision, ALONE.device):
         yield f"{explanation}; a machine that has it takes about half the time"
 
 
-def advise_batches(plan: RunPlan) -> Iterator[str]:
+def _advise_batches(plan: RunPlan) -> Iterator[str]:
     """Advise on batches that are smaller or larger than the settings say."""
     budget, average = plan.run.train.batch_tokens, plan.epoch.target_positions / len(plan.epoch.order)
     # A corpus of one batch cannot fill it, whatever the budget.
-    if len(plan.epoch.order) > 1 and average < FULL_BATCH_SHARE * budget and not plan.stand_in:
+    if len(plan.epoch.order) > 1 and average < _FULL_BATCH_SHARE * budget and not plan.stand_in:
         yield (
             f"batches average {average:,.0f} of {budget:,} positions: pairs of like length run out before a batch is "
             f"full; for {budget:,} on average set train.batch_tokens = {round(budget * budget / average)}"
@@ -170,7 +170,7 @@ def advise_batches(plan: RunPlan) -> Iterator[str]:
         yield f"{too_long:,} pairs are longer than a whole batch of train.batch_tokens = {budget:,}"
 
 
-def advise_averaging(plan: RunPlan) -> Iterator[str]:
+def _advise_averaging(plan: RunPlan) -> Iterator[str]:
     """Advise on fewer saved checkpoints than are to be averaged."""
     if plan.saved is not None and plan.saved < plan.run.train.keep:
         yield (
@@ -180,20 +180,20 @@ def advise_averaging(plan: RunPlan) -> Iterator[str]:
 
 
 # In the order in which their advice is shown: what stops a run comes before what makes it worse.
-ADVISERS = (
+_ADVISERS = (
     advise_dev_files,
-    advise_memory,
-    advise_disk,
-    advise_finite_loss,
-    advise_busy_machine,
-    advise_vocabulary,
-    advise_size,
-    advise_warmup,
-    advise_epochs,
-    advise_speed,
-    advise_precision,
-    advise_batches,
-    advise_averaging,
+    _advise_memory,
+    _advise_disk,
+    _advise_finite_loss,
+    _advise_busy_machine,
+    _advise_vocabulary,
+    _advise_size,
+    _advise_warmup,
+    _advise_epochs,
+    _advise_speed,
+    _advise_precision,
+    _advise_batches,
+    _advise_averaging,
 )
 
 
@@ -203,7 +203,7 @@ def format_bytes(n: float) -> str:
     >>> format_bytes(900), format_bytes(12_345_678), format_bytes(2.5e9)
     ('900 bytes', '12 MB', '2.5 GB')
     """
-    return format_scaled(n, ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")), f"{n:,.0f} bytes")
+    return _format_scaled(n, ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")), f"{n:,.0f} bytes")
 
 
 def format_count(n: float) -> str:
@@ -212,7 +212,7 @@ def format_count(n: float) -> str:
     >>> format_count(61_300_000), format_count(850)
     ('61 M', '850')
     """
-    return format_scaled(n, ((1e9, "G"), (1e6, "M"), (1e3, "k")), f"{n:,.0f}")
+    return _format_scaled(n, ((1e9, "G"), (1e6, "M"), (1e3, "k")), f"{n:,.0f}")
 
 
 def format_seconds(seconds: float) -> str:
@@ -221,10 +221,10 @@ def format_seconds(seconds: float) -> str:
     >>> format_seconds(0.25), format_seconds(100), format_seconds(7200), format_seconds(9 * 86400)
     ('0.25 s', '1.7 min', '2.0 h', '9.0 days')
     """
-    return format_scaled(seconds, ((86400, "days"), (3600, "h"), (60, "min")), f"{seconds:.2g} s")
+    return _format_scaled(seconds, ((86400, "days"), (3600, "h"), (60, "min")), f"{seconds:.2g} s")
 
 
-def format_scaled(n: float, units: tuple[tuple[float, str], ...], small: str) -> str:
+def _format_scaled(n: float, units: tuple[tuple[float, str], ...], small: str) -> str:
     """Return `n` in the largest unit of which it has at least one; `small` if it has none."""
     for size, unit in units:
         if n >= size:

@@ -20,16 +20,16 @@ from pellucid.model import ModelConfig, Transformer
 from pellucid.phrasebook import generate_phrases
 from pellucid.plan.trial import EpochBatches, TrialResult, free_memory, try_updates
 from pellucid.train.config import RunConfig, make_run, override_run, read_run_tables
-from pellucid.train.data import TrainingData, encode_with_note, read_data, train_tokenizer
+from pellucid.train.data import TrainingData, encode_with_note, learn_tokenizer, read_data
 from pellucid.train.distributed import ALONE
 from pellucid.train.evaluate import EVALUATIONS
 from pellucid.train.initial_model import initial_tokenizer
 from pellucid.train.loss import CHUNK
 
-TRIAL_SECONDS = 5.0
+_TRIAL_SECONDS = 5.0
 """Seconds that the trial of a plan takes."""
 
-MODELS_KEPT = 3
+_MODELS_KEPT = 3
 """Models that a run leaves beside its checkpoints: best, last and average."""
 
 LEAST_OCCURRENCES = 10
@@ -140,7 +140,7 @@ class RunPlan:
     @property
     def model_bytes(self) -> int:
         """Bytes of a model on the disk."""
-        return FLOAT_BYTES * self.parameters.total
+        return _FLOAT_BYTES * self.parameters.total
 
     @property
     def checkpoint_bytes(self) -> int:
@@ -151,23 +151,23 @@ class RunPlan:
     def disk(self) -> int:
         """Most bytes that the run takes on the disk at any time."""
         # One more than are kept: a new checkpoint is complete before an old one is removed.
-        return (self.checkpoints + 1) * self.checkpoint_bytes + MODELS_KEPT * self.model_bytes
+        return (self.checkpoints + 1) * self.checkpoint_bytes + _MODELS_KEPT * self.model_bytes
 
 
 def plan_run(
-    run: RunConfig, stand_in: TrainingData | None = None, seconds: float = TRIAL_SECONDS, updates: int | None = None
+    run: RunConfig, stand_in: TrainingData | None = None, seconds: float = _TRIAL_SECONDS, updates: int | None = None
 ) -> RunPlan:
     """Read the data of a run, learn its vocabulary, count, and try a few updates; nothing is written.
 
     `stand_in` takes the place of the run's own data. The trial takes about `seconds`, or makes exactly so many
     `updates`. Raises ValueError for data that is missing or cannot be trained on.
     """
-    missing_dev = () if stand_in else missing_files(run.data.dev_source, run.data.dev_target, run.data.dev)
+    missing_dev = () if stand_in else _missing_files(run.data.dev_source, run.data.dev_target, run.data.dev)
     # The plan goes on without them, on held-out pairs; `advise_dev_files` reports them.
     if missing_dev:
         run = replace(run, data=replace(run.data, dev_source=None, dev_target=None, dev=None))
-    data = stand_in or read_data(require_training_files(run))
-    epoch = EpochBatches.first_of_run(data.encoded, run)
+    data = stand_in or read_data(_require_training_files(run))
+    epoch = EpochBatches.first_of_run(data.encoded, run.train.batch_tokens, run.seed)
     model = run.model_config(data.tokenizer)
     if stand_in and run.model.start is None:
         # The stand-in's text has fewer pieces, but the model must be as large as in the real run.
@@ -189,10 +189,10 @@ def plan_run(
         model=model,
         parameters=parameters,
         memory=memory,
-        flops=flops_of_epoch(model, epoch) * run.train.accumulate / len(epoch.order),
+        flops=_flops_of_epoch(model, epoch) * run.train.accumulate / len(epoch.order),
         trial=trial,
-        learned=vocabulary_sizes(data.tokenizer),
-        supported=count_supported_pieces(data.encoded, data.tokenizer),
+        learned=_vocabulary_sizes(data.tokenizer),
+        supported=_count_supported_pieces(data.encoded, data.tokenizer),
         missing_dev=missing_dev,
         free_memory=free,
         free_disk=shutil.disk_usage(Path.cwd()).free,
@@ -200,14 +200,14 @@ def plan_run(
     )
 
 
-def missing_files(*names: str | None) -> tuple[str, ...]:
+def _missing_files(*names: str | None) -> tuple[str, ...]:
     """Return the names of files that are given and do not exist."""
     return tuple(name for name in names if name is not None and not Path(name).is_file())
 
 
-def require_training_files(run: RunConfig) -> RunConfig:
+def _require_training_files(run: RunConfig) -> RunConfig:
     """Return the run; raise ValueError, naming every missing file, if its training data is not there."""
-    missing = missing_files(*(name for corpus in run.data.corpora for name in corpus.files))
+    missing = _missing_files(*(name for corpus in run.data.corpora for name in corpus.files))
     # With shards, the text itself is not needed.
     if missing and run.data.shards is None:
         raise ValueError(
@@ -217,21 +217,21 @@ def require_training_files(run: RunConfig) -> RunConfig:
     return run
 
 
-def flops_of_epoch(c: ModelConfig, epoch: EpochBatches) -> float:
+def _flops_of_epoch(c: ModelConfig, epoch: EpochBatches) -> float:
     """Return the floating-point operations of every pair of an epoch."""
     # Many pairs have the same two lengths; the formula is evaluated once for each.
     length_pairs, counts = np.unique(epoch.lengths, axis=1, return_counts=True)
     return sum(int(n) * training_flops(c, int(s), int(t)) for s, t, n in zip(*length_pairs, counts, strict=True))
 
 
-def vocabulary_sizes(tokenizer: Tokenizer) -> tuple[int, ...]:
+def _vocabulary_sizes(tokenizer: Tokenizer) -> tuple[int, ...]:
     """Return the size of the joint vocabulary, or of both vocabularies."""
     if tokenizer.config.joint:
         return (tokenizer.source_vocabulary,)
     return tokenizer.source_vocabulary, tokenizer.target_vocabulary
 
 
-def count_supported_pieces(encoded: EncodedPairs, tokenizer: Tokenizer) -> int:
+def _count_supported_pieces(encoded: EncodedPairs, tokenizer: Tokenizer) -> int:
     """Return how many pieces occur often enough in the text to be learned, special pieces included."""
     sides = [
         count_pieces(encoded.sources.ids, tokenizer.source_vocabulary),
@@ -250,7 +250,7 @@ def count_pieces(ids: NDArray[np.integer], vocabulary: int, block: int = 2**22) 
     )
 
 
-FLOAT_BYTES = 4
+_FLOAT_BYTES = 4
 """Bytes of a weight, of its gradient and of each of Adam's two means, in every precision."""
 
 
@@ -305,17 +305,17 @@ def estimate_memory(c: ModelConfig, parameters: int, rows: int, s: int, t: int) 
     # Logits exist in chunks of rows only (`loss.CHUNK`); the last term is the gradient of the output embedding.
     logits = 3 * min(CHUNK, rows * t) * c.target_vocabulary + c.target_vocabulary * d
     return MemoryEstimate(
-        FLOAT_BYTES * parameters,
-        FLOAT_BYTES * parameters,
-        2 * FLOAT_BYTES * parameters,
-        FLOAT_BYTES * (encoder + decoder + memory_keys_and_values + logits),
+        _FLOAT_BYTES * parameters,
+        _FLOAT_BYTES * parameters,
+        2 * _FLOAT_BYTES * parameters,
+        _FLOAT_BYTES * (encoder + decoder + memory_keys_and_values + logits),
     )
 
 
 NEWS_LENGTH = 2.87, 0.65
 """Mean and standard deviation of the logarithm of an English line's words, newstest2008 to 2013: median 19, mean 21."""
 
-DEV_PAIRS = 50
+_DEV_PAIRS = 50
 """Pairs of a stand-in that are measured with."""
 
 
@@ -333,11 +333,11 @@ def stand_in_data(pairs: int, run: RunConfig) -> TrainingData:
     if pairs < 1:
         raise ValueError(f"a stand-in of {pairs} pairs is none; name 1 or more")
     # The first pairs are the dev set, the others are trained on.
-    sources, targets = map(list, zip(*islice(long_pairs(run.seed), pairs + DEV_PAIRS), strict=True))
-    train = SentencePairs.from_lists(sources[DEV_PAIRS:], targets[DEV_PAIRS:], "stand-in")
-    tokenizer = initial_tokenizer(run) or train_tokenizer(train.sources, train.targets, run)
-    encoded, notes = encode_with_note(train, tokenizer, run)
-    dev = SentencePairs.from_lists(sources[:DEV_PAIRS], targets[:DEV_PAIRS], "stand-in")
+    sources, targets = map(list, zip(*islice(long_pairs(run.seed), pairs + _DEV_PAIRS), strict=True))
+    train = SentencePairs.from_lists(sources[_DEV_PAIRS:], targets[_DEV_PAIRS:], "stand-in")
+    tokenizer = initial_tokenizer(run) or learn_tokenizer(train.sources, train.targets, run.tokenizer, run.seed)
+    encoded, notes = encode_with_note(train, tokenizer, run.data.max_pieces)
+    dev = SentencePairs.from_lists(sources[:_DEV_PAIRS], targets[:_DEV_PAIRS], "stand-in")
     return TrainingData(tokenizer, encoded, dev, fingerprint_pairs(train), notes)
 
 

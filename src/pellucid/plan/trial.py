@@ -34,12 +34,12 @@ class EpochBatches:
     """Source and target tokens of each pair seen, EOS included: two rows."""
 
     @classmethod
-    def first_of_run(cls, encoded: EncodedPairs, run: RunConfig) -> "EpochBatches":
+    def first_of_run(cls, encoded: EncodedPairs, batch_tokens: int, seed: int) -> "EpochBatches":
         """Return the batches of the first epoch of a run, just as its stream makes them."""
         sources, targets = encoded.sources.lengths, encoded.targets.lengths
         # Pairs that are not divided into corpora count once an epoch, as in `Stream`.
-        pairs = epoch_pairs(encoded.corpora or (CorpusShare("all", len(encoded)),), run.seed, epoch=0)
-        order = epoch_batches(sources, targets, run.train.batch_tokens, run.seed, 0, pairs)
+        pairs = epoch_pairs(encoded.corpora or (CorpusShare("all", len(encoded)),), seed, epoch=0)
+        order = epoch_batches(sources, targets, batch_tokens, seed, 0, pairs)
         shapes = [(len(batch), sources[batch].max(), targets[batch].max()) for batch in order]
         # A pair counts as often as the epoch shows it, which the weights of corpora decide.
         indices = np.concatenate(order)
@@ -78,7 +78,7 @@ class EpochBatches:
         return int((rows * (sources + targets)).argmax())
 
 
-WARM_UP_SHARE = 0.2
+_WARM_UP_SHARE = 0.2
 """Share of the trial's seconds that passes before updates are counted."""
 
 FEWEST_UPDATES, LONGEST_FACTOR = 4, 6
@@ -114,7 +114,7 @@ def try_updates(
 ) -> TrialResult:
     """Train for about `seconds` on the batches of an epoch, or for exactly so many `updates`; nothing is kept of it."""
     tune_memory()
-    reset_peak_memory(ALONE.device)
+    _reset_peak_memory(ALONE.device)
     torch.manual_seed(run.seed)
     model = Transformer(model_config).train().to(ALONE.device)
     if run.train.compile:
@@ -135,13 +135,13 @@ def try_updates(
     # with train.compile the layers are compiled in them.
     warm_up_seconds = time_update([epoch.largest])
     last_seconds = time_update([next(upcoming)])
-    while (warm_up_seconds := warm_up_seconds + last_seconds) < WARM_UP_SHARE * seconds:
+    while (warm_up_seconds := warm_up_seconds + last_seconds) < _WARM_UP_SHARE * seconds:
         last_seconds = time_update([next(upcoming)])
     batches_per_update = max(1, min(run.train.accumulate, int(seconds / FEWEST_UPDATES / last_seconds)))
     # Target positions of each batch, padding included.
     positions = epoch.shapes[:, 0] * epoch.shapes[:, 2]
     seconds_per_position, spent, processor = [], 0.0, ProcessorShare()
-    while not is_enough(len(seconds_per_position), spent, seconds, updates):
+    while not _is_enough(len(seconds_per_position), spent, seconds, updates):
         batches = [next(upcoming) for _ in range(batches_per_update)]
         spent += (update_seconds := time_update(batches))
         # By position, for batches differ: the median is scaled to the average batch below.
@@ -161,7 +161,7 @@ def try_updates(
     )
 
 
-def is_enough(updates_made: int, spent: float, seconds: float, updates: int | None) -> bool:
+def _is_enough(updates_made: int, spent: float, seconds: float, updates: int | None) -> bool:
     """Whether the trial may end."""
     if updates is not None:
         return updates_made >= updates
@@ -175,13 +175,13 @@ def free_memory(device: torch.device) -> int | None:
         return torch.cuda.mem_get_info(device)[0]
     with suppress(OSError, StopIteration):
         # MemAvailable counts the page cache, which the kernel gives up, as free; SC_AVPHYS_PAGES does not.
-        return read_kilobytes(Path("/proc/meminfo"), "MemAvailable")
+        return _read_kilobytes(Path("/proc/meminfo"), "MemAvailable")
     with suppress(AttributeError, ValueError, OSError):
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return None
 
 
-def reset_peak_memory(device: torch.device) -> None:
+def _reset_peak_memory(device: torch.device) -> None:
     """Restart the measurement of peak memory: of the process on Linux, of its tensors on a GPU."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
@@ -191,11 +191,11 @@ def reset_peak_memory(device: torch.device) -> None:
 
 
 def peak_memory(device: torch.device) -> int | None:
-    """Return the peak memory in bytes, since `reset_peak_memory` on Linux and of a GPU, elsewhere since the start."""
+    """Return the peak memory in bytes, since `_reset_peak_memory` on Linux and of a GPU, elsewhere since the start."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     with suppress(OSError, StopIteration):
-        return read_kilobytes(Path("/proc/self/status"), "VmHWM")
+        return _read_kilobytes(Path("/proc/self/status"), "VmHWM")
     with suppress(ImportError):
         # Windows does not have this module.
         import resource
@@ -206,7 +206,7 @@ def peak_memory(device: torch.device) -> int | None:
     return None
 
 
-def read_kilobytes(table: Path, name: str) -> int:
+def _read_kilobytes(table: Path, name: str) -> int:
     """Return a row of one of Linux's tables in bytes; raises OSError or StopIteration where there is none."""
     rows = table.read_text(encoding="utf-8", errors="replace").splitlines()
     return 1024 * int(next(row for row in rows if row.startswith(name)).split()[1])

@@ -126,7 +126,7 @@ def restore_state(state: TrainState, directory: Path) -> None:
         raise ValueError(f"{directory} is a model, not a checkpoint: training cannot go on from it")
     numbers = json.loads((directory / "training.json").read_text(encoding="utf-8"))
     tensors = load_file(directory / "training.safetensors")
-    load_optimizer(state, tensors)
+    _load_optimizer(state, tensors)
     # A position is three integers: the order of the data is a function of the seed and the epoch.
     state.stream = Stream(state.stream.encoded, state.stream.batch_tokens, *numbers["stream"])
     counts = numbers["counts"]
@@ -138,10 +138,10 @@ def reset_weights(state: TrainState, model: Transformer, directory: Path) -> Non
     with torch.no_grad():
         for parameter, saved in zip(state.model.parameters(), model.parameters(), strict=True):
             parameter.copy_(shard_like(saved, parameter))
-    load_optimizer(state, load_file(directory / "training.safetensors"))
+    _load_optimizer(state, load_file(directory / "training.safetensors"))
 
 
-def load_optimizer(state: TrainState, tensors: dict[str, Tensor]) -> None:
+def _load_optimizer(state: TrainState, tensors: dict[str, Tensor]) -> None:
     """Restore Adam's averages and step counts of every parameter from the names they are saved under."""
     by_parameter: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
@@ -199,11 +199,11 @@ def explain_failed_write(path: Path, size: int) -> Iterator[None]:
     except (OSError, SafetensorError) as error:
         raise WriteFailed(
             f"{path} could not be written: {explain_write_error(error)} "
-            f"(it takes about {size / 1e6:,.1f} MB, {free_disk_bytes(path) / 1e6:,.1f} MB are free there)"
+            f"(it takes about {size / 1e6:,.1f} MB, {_free_disk_bytes(path) / 1e6:,.1f} MB are free there)"
         ) from None
 
 
-def free_disk_bytes(path: Path) -> int:
+def _free_disk_bytes(path: Path) -> int:
     """Return the free bytes of the disk that `path` is to be written to."""
     # The path itself may not be there yet; the nearest folder that is lies on the same disk.
     return shutil.disk_usage(next(folder for folder in path.resolve().parents if folder.is_dir())).free

@@ -14,10 +14,10 @@ from pellucid.model import PRESETS, ModelConfig
 from pellucid.model.config import Activation, Norm, Positions, Tie, drop_removed_settings
 from pellucid.train.initial_model import fill_from_initial_model
 
-REMOVED_SETTINGS = (("data", "bpe_dropout", 0.0), ("train", "average", "last"), ("optim", "r_drop", 0.0))
+_REMOVED_SETTINGS = (("data", "bpe_dropout", 0.0), ("train", "average", "last"), ("optim", "r_drop", 0.0))
 """Section and name of each setting that was removed, and the value that is what every run does now."""
 
-MOST_WEIGHT = 1000
+_MOST_WEIGHT = 1000
 """Largest weight of a corpus: the order of an epoch is held in memory, with every pair as often as it is seen."""
 
 
@@ -36,7 +36,7 @@ class CorpusConfig:
     def __post_init__(self) -> None:
         if bool(self.source) != bool(self.target) or bool(self.source) == bool(self.pairs):
             raise ValueError("data.corpus: name either source and target or pairs, for each corpus")
-        if not 0 < self.weight <= MOST_WEIGHT:
+        if not 0 < self.weight <= _MOST_WEIGHT:
             raise ValueError(
                 f"data.corpus: {self.display_name} has weight {self.weight}; it must be above 0, up to 1000"
             )
@@ -329,7 +329,7 @@ def make_run(
 def _without_removed_settings(tables: dict[str, Any], where: str) -> dict[str, Any]:
     """Return the tables without settings of 0.1 that were removed; ValueError for one that had another value."""
     kept, problems = dict(tables), []
-    for section, name, off in REMOVED_SETTINGS:
+    for section, name, off in _REMOVED_SETTINGS:
         table = kept.get(section)
         if not isinstance(table, dict) or name not in table:
             continue

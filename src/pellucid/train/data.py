@@ -13,7 +13,7 @@ from pellucid.data.batching import CorpusShare, EncodedPairs
 from pellucid.data.corpus import SentencePairs, SkippedPairs, fingerprint_pairs, read_pairs
 from pellucid.data.shards import map_shards
 from pellucid.data.stream import concatenate_corpora, encode_pairs
-from pellucid.data.tokenizer import Tokenizer
+from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.store.atomic import MANIFEST, file_sha256, join_problems, manifest_sha256, read_json
 from pellucid.train.config import CorpusConfig, DataConfig, RunConfig
 from pellucid.train.initial_model import initial_tokenizer
@@ -23,6 +23,21 @@ TOKENIZER_SENTENCES = 1_000_000
 
 SHARED_SENTENCE = "a sentence of a held-out pair"
 """Reason for leaving out a pair that shares a sentence with a held-out one: testing on it would reward memory."""
+
+KIND, FORMAT = "pellucid shards", 2
+_MANIFEST_TYPES = {
+    "settings": dict,
+    "texts": list,
+    "corpora": list,
+    "types": dict,
+    "notes": list,
+    "drawn": bool,
+    "files": dict,
+}
+"""Entries of the manifest, beside its kind, format and checksum, and their types."""
+
+DEV_FILE = "dev.jsonl"
+"""File of the pairs held out of training, where no dev set was named."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +73,26 @@ class TrainingData:
     """One account for each corpus; stand-in data has none."""
 
 
+def read_data(run: RunConfig, tokenizer: Tokenizer | None = None) -> TrainingData:
+    """Return the encoded pairs, the dev pairs and the tokenizer of a run.
+
+    They come from its shards if it names some, otherwise from its text, with the same result. A run that is resumed
+    passes its `tokenizer`; otherwise it is that of the initial model, or a new one. Raises ValueError for data that
+    cannot be trained on, and for shards that are not of this run.
+    """
+    tokenizer = tokenizer or initial_tokenizer(run)
+    if run.data.shards is not None:
+        return _read_shards(run, tokenizer)
+    corpus = read_corpus(run.data, run.seed)
+    if tokenizer is None:
+        sources = chain.from_iterable(pairs.sources for pairs in corpus.train)
+        targets = chain.from_iterable(pairs.targets for pairs in corpus.train)
+        tokenizer = learn_tokenizer(sources, targets, run.tokenizer, run.seed)
+    encoded, notes, accounts = _encode_corpora(corpus, tokenizer, run.data)
+    notes = (*corpus.notes, *tokenizer.notes, *notes)
+    return TrainingData(tokenizer, encoded, corpus.dev, corpus.fingerprint, notes, accounts)
+
+
 @dataclass(frozen=True)
 class TextCorpus:
     """Training pairs by corpus, dev pairs, and notes on both for the user."""
@@ -71,7 +106,7 @@ class TextCorpus:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the training text."""
-        return combine_fingerprints([fingerprint_pairs(pairs) for pairs in self.train])
+        return _combine_fingerprints([fingerprint_pairs(pairs) for pairs in self.train])
 
 
 def read_corpus(data: DataConfig, seed: int) -> TextCorpus:
@@ -82,7 +117,7 @@ def read_corpus(data: DataConfig, seed: int) -> TextCorpus:
         train[0], dev = split_held_out(train[0], data.held_out, seed)
         held_out = HeldOutSentences.from_pairs(dev)
         # A held-out sentence may be in the other corpora, too.
-        train[1:] = [remove_shared_pairs(pairs, held_out) for pairs in train[1:]]
+        train[1:] = [_remove_shared_pairs(pairs, held_out) for pairs in train[1:]]
         notes = (note_held_out(len(dev)),)
     else:
         dev, notes = named_dev
@@ -112,7 +147,7 @@ def note_held_out(drawn: int) -> str:
     )
 
 
-def combine_fingerprints(fingerprints: Sequence[str]) -> str:
+def _combine_fingerprints(fingerprints: Sequence[str]) -> str:
     """Return one SHA-256 for all corpora; a single corpus keeps its own."""
     return fingerprints[0] if len(fingerprints) == 1 else hashlib.sha256(" ".join(fingerprints).encode()).hexdigest()
 
@@ -164,10 +199,10 @@ def split_held_out(pairs: SentencePairs, limit: int, seed: int) -> tuple[Sentenc
     indices = draw_held_out(len(pairs), limit, seed)
     sources, targets = [pairs.sources[i] for i in indices], [pairs.targets[i] for i in indices]
     dev = SentencePairs(sources, targets, [pairs.lines[i] for i in indices], pairs.files, SkippedPairs())
-    return remove_shared_pairs(pairs, HeldOutSentences.from_pairs(dev), frozenset(dev.lines)), dev
+    return _remove_shared_pairs(pairs, HeldOutSentences.from_pairs(dev), frozenset(dev.lines)), dev
 
 
-def remove_shared_pairs(
+def _remove_shared_pairs(
     pairs: SentencePairs, held_out: HeldOutSentences, dev_lines: Container[int] = ()
 ) -> SentencePairs:
     """Return the pairs that share no sentence with held-out ones; others but `dev_lines` are counted as skipped."""
@@ -183,23 +218,14 @@ def remove_shared_pairs(
     return SentencePairs(sources, targets, lines, pairs.files, skipped)
 
 
-def learn_tokenizer(corpus: TextCorpus, run: RunConfig) -> Tokenizer:
-    """Learn the vocabulary of the training text."""
-    sources = chain.from_iterable(pairs.sources for pairs in corpus.train)
-    targets = chain.from_iterable(pairs.targets for pairs in corpus.train)
-    return train_tokenizer(sources, targets, run)
-
-
-def train_tokenizer(sources: Iterable[str], targets: Iterable[str], run: RunConfig) -> Tokenizer:
+def learn_tokenizer(sources: Iterable[str], targets: Iterable[str], c: TokenizerConfig, seed: int) -> Tokenizer:
     """Learn the vocabulary of these sentences, or of a sample if they are many."""
-    return Tokenizer.train(sources, targets, run.tokenizer, seed=run.seed, max_sentences=TOKENIZER_SENTENCES)
+    return Tokenizer.train(sources, targets, c, seed=seed, max_sentences=TOKENIZER_SENTENCES)
 
 
-def encode_with_note(
-    pairs: SentencePairs, tokenizer: Tokenizer, run: RunConfig
-) -> tuple[EncodedPairs, tuple[str, ...]]:
-    """Encode the pairs, with a note on those that have too many pieces."""
-    encoded, skipped = encode_pairs(pairs, tokenizer, run.data.max_pieces)
+def encode_with_note(pairs: SentencePairs, tokenizer: Tokenizer, limit: int) -> tuple[EncodedPairs, tuple[str, ...]]:
+    """Encode the pairs, with a note on those that have more than `limit` pieces."""
+    encoded, skipped = encode_pairs(pairs, tokenizer, limit)
     return encoded, (note_too_long(skipped),) if skipped else ()
 
 
@@ -208,13 +234,13 @@ def note_too_long(skipped: SkippedPairs) -> str:
     return f"left out: {skipped}"
 
 
-def encode_corpora(
-    corpus: TextCorpus, tokenizer: Tokenizer, run: RunConfig
+def _encode_corpora(
+    corpus: TextCorpus, tokenizer: Tokenizer, data: DataConfig
 ) -> tuple[EncodedPairs, tuple[str, ...], tuple[CorpusAccount, ...]]:
     """Encode all training pairs, one corpus after the other, with notes and accounts of what was left out."""
     encoded, notes, accounts = [], [], []
-    for settings, pairs in zip(run.data.corpora, corpus.train, strict=True):
-        encoded_corpus, skipped = encode_pairs(pairs, tokenizer, run.data.max_pieces)
+    for settings, pairs in zip(data.corpora, corpus.train, strict=True):
+        encoded_corpus, skipped = encode_pairs(pairs, tokenizer, data.max_pieces)
         encoded.append(encoded_corpus)
         notes += [note_too_long(skipped)] if skipped else []
         # Only the first corpus has held-out pairs, and it has no account yet.
@@ -227,13 +253,13 @@ def encode_corpora(
         )
     all_pairs = encoded[0] if len(encoded) == 1 else concatenate_corpora(encoded)
     return (
-        with_corpus_shares(all_pairs, [len(corpus_pairs) for corpus_pairs in encoded], run.data),
+        _with_corpus_shares(all_pairs, [len(corpus_pairs) for corpus_pairs in encoded], data),
         tuple(notes),
         tuple(accounts),
     )
 
 
-def with_corpus_shares(encoded: EncodedPairs, counts: Sequence[int], data: DataConfig) -> EncodedPairs:
+def _with_corpus_shares(encoded: EncodedPairs, counts: Sequence[int], data: DataConfig) -> EncodedPairs:
     """Return the pairs with the size and the weight of each corpus."""
     corpora = zip(data.corpora, counts, strict=True)
     return replace(
@@ -241,42 +267,7 @@ def with_corpus_shares(encoded: EncodedPairs, counts: Sequence[int], data: DataC
     )
 
 
-def read_data(run: RunConfig, tokenizer: Tokenizer | None = None) -> TrainingData:
-    """Return the encoded pairs, the dev pairs and the tokenizer of a run.
-
-    A run that is resumed passes its `tokenizer`; otherwise it is that of the initial model, or a new one. Raises
-    ValueError for data that cannot be trained on, and for shards that are not of this run.
-    """
-    tokenizer = tokenizer or initial_tokenizer(run)
-    return read_shards(run, tokenizer) if run.data.shards is not None else read_data_in_memory(run, tokenizer)
-
-
-def read_data_in_memory(run: RunConfig, tokenizer: Tokenizer | None) -> TrainingData:
-    """Return the data of a run without shards."""
-    corpus = read_corpus(run.data, run.seed)
-    tokenizer = tokenizer or learn_tokenizer(corpus, run)
-    encoded, notes, accounts = encode_corpora(corpus, tokenizer, run)
-    notes = (*corpus.notes, *tokenizer.notes, *notes)
-    return TrainingData(tokenizer, encoded, corpus.dev, corpus.fingerprint, notes, accounts)
-
-
-KIND, FORMAT = "pellucid shards", 2
-MANIFEST_TYPES = {
-    "settings": dict,
-    "texts": list,
-    "corpora": list,
-    "types": dict,
-    "notes": list,
-    "drawn": bool,
-    "files": dict,
-}
-"""Entries of the manifest, beside its kind, format and checksum, and their types."""
-
-DEV_FILE = "dev.jsonl"
-"""File of the pairs held out of training, where no dev set was named."""
-
-
-def read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> TrainingData:
+def _read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> TrainingData:
     """Return the data of a run from the shards that it names, as `read_data` does; ids stay on the disk until needed.
 
     Raises ValueError for a directory that holds no shards, is damaged, or was made from other text or with other
@@ -285,18 +276,19 @@ def read_shards(run: RunConfig, tokenizer: Tokenizer | None = None) -> TrainingD
     assert run.data.shards is not None
     folder = Path(run.data.shards)
     manifest = read_shards_manifest(folder)
-    problems = [*explain_other_settings(run, tokenizer, manifest)] or [*explain_changed_texts(run, manifest)]
+    problems = list(_explain_other_settings(run, tokenizer, manifest))
+    problems = problems or list(_explain_changed_texts(training_files(run.data), manifest["texts"]))
     if problems:
         raise ValueError(f"{folder} is not of this run: {join_problems(problems)}; run `pellucid prepare` again")
     shards_tokenizer = Tokenizer.load(folder, run.tokenizer)
-    if tokenizer is not None and tokenizer_contents(tokenizer) != tokenizer_contents(shards_tokenizer):
+    if tokenizer is not None and _tokenizer_contents(tokenizer) != _tokenizer_contents(shards_tokenizer):
         raise ValueError(f"{folder} was cut into pieces by another tokenizer than the run began with; prepare it again")
     counts = [entry["pairs"] for entry in manifest["corpora"]]
-    encoded = with_corpus_shares(map_shards(folder, sum(counts), manifest["types"]), counts, run.data)
+    encoded = _with_corpus_shares(map_shards(folder, sum(counts), manifest["types"]), counts, run.data)
     named_dev, held_out = read_dev_pairs(run.data), len(manifest["dev"]["lines"]) if manifest["dev"] else 0
     max_characters = manifest["settings"]["data.max_characters"]
     dev, notes = named_dev or (read_held_out(folder, manifest["dev"], max_characters), ())
-    fingerprint = combine_fingerprints([entry["fingerprint"] for entry in manifest["corpora"]])
+    fingerprint = _combine_fingerprints([entry["fingerprint"] for entry in manifest["corpora"]])
     accounts = tuple(
         # Only the first corpus has held-out pairs.
         CorpusAccount(corpus.display_name, entry["pairs"], 0 if number else held_out, entry["left_out"])
@@ -313,7 +305,7 @@ def read_shards_manifest(folder: Path) -> dict[str, Any]:
     if manifest.get("kind") != KIND or manifest.get("shards_format") != FORMAT:
         raise ValueError(f"{folder} holds no shards that this version can read; make them with `pellucid prepare`")
     if manifest.get("sha256") != manifest_sha256(manifest) or not all(
-        type(manifest.get(key)) is expected_type for key, expected_type in MANIFEST_TYPES.items()
+        type(manifest.get(key)) is expected_type for key, expected_type in _MANIFEST_TYPES.items()
     ):
         raise ValueError(f"{folder / MANIFEST} was changed after it was written; run `pellucid prepare` again")
     # Sizes only; `prepare.shards_are_done` verifies every byte.
@@ -332,7 +324,7 @@ def shard_settings(run: RunConfig, tokenizer: Tokenizer | None) -> dict[str, Any
     dev_named = run.data.dev_source is not None or run.data.dev is not None
     # A tokenizer that is not learned from the text, but that of the initial model, is such a setting itself.
     initial_tokenizer = (
-        {"tokenizer of model.start": tokenizer_digest(tokenizer)} if tokenizer and run.model.start else {}
+        {"tokenizer of model.start": _tokenizer_digest(tokenizer)} if tokenizer and run.model.start else {}
     )
     return {
         "seed": run.seed,
@@ -341,12 +333,12 @@ def shard_settings(run: RunConfig, tokenizer: Tokenizer | None) -> dict[str, Any
         "data.held_out": None if dev_named else run.data.held_out,
         **{f"tokenizer.{name}": value for name, value in asdict(run.tokenizer).items()},
         "tokenizer sentences": TOKENIZER_SENTENCES,
-        "files of each corpus": [len(corpus_files(corpus)) for corpus in run.data.corpora],
+        "files of each corpus": [len(_corpus_files(corpus)) for corpus in run.data.corpora],
         **initial_tokenizer,
     }
 
 
-def explain_other_settings(run: RunConfig, tokenizer: Tokenizer | None, manifest: dict[str, Any]) -> Iterator[str]:
+def _explain_other_settings(run: RunConfig, tokenizer: Tokenizer | None, manifest: dict[str, Any]) -> Iterator[str]:
     """Yield a sentence for each setting that differs from those the shards were made with."""
     ours = shard_settings(run, tokenizer)
     for name in {**ours, **manifest["settings"]}:
@@ -356,14 +348,14 @@ def explain_other_settings(run: RunConfig, tokenizer: Tokenizer | None, manifest
             yield f"{name} is {value!r}, it was made with {recorded!r}"
 
 
-def corpus_files(corpus: CorpusConfig) -> list[Path]:
+def _corpus_files(corpus: CorpusConfig) -> list[Path]:
     """Return the files of a corpus, one or two."""
     return [Path(file) for file in corpus.files if file is not None]
 
 
-def training_files(run: RunConfig) -> list[Path]:
+def training_files(data: DataConfig) -> list[Path]:
     """Return all files of training text, corpus by corpus."""
-    return [path for corpus in run.data.corpora for path in corpus_files(corpus)]
+    return [path for corpus in data.corpora for path in _corpus_files(corpus)]
 
 
 def describe_text_file(path: Path) -> dict[str, Any]:
@@ -372,9 +364,9 @@ def describe_text_file(path: Path) -> dict[str, Any]:
     return {"path": str(path), "bytes": status.st_size, "mtime_ns": status.st_mtime_ns, "sha256": file_sha256(path)}
 
 
-def explain_changed_texts(run: RunConfig, manifest: dict[str, Any]) -> Iterator[str]:
+def _explain_changed_texts(files: list[Path], texts: list[dict[str, Any]]) -> Iterator[str]:
     """Yield a sentence for each file of text that has changed since the shards were made."""
-    for path, recorded in zip(training_files(run), manifest["texts"], strict=True):
+    for path, recorded in zip(files, texts, strict=True):
         # A missing file is no problem: the shards hold all of its pairs.
         if path.exists() and has_changed(path, recorded):
             yield f"{path} has changed since"
@@ -394,7 +386,7 @@ def read_held_out(folder: Path, dev: dict[str, Any], max_characters: int) -> Sen
     return replace(pairs_read, lines=dev["lines"], files=tuple(dev["files"]))
 
 
-def tokenizer_contents(tokenizer: Tokenizer) -> tuple[Any, ...]:
+def _tokenizer_contents(tokenizer: Tokenizer) -> tuple[Any, ...]:
     """Return what makes two tokenizers equal: their SentencePiece models and the ids of all pieces."""
     return (
         tokenizer.source.serialized_model_proto(),
@@ -404,6 +396,6 @@ def tokenizer_contents(tokenizer: Tokenizer) -> tuple[Any, ...]:
     )
 
 
-def tokenizer_digest(tokenizer: Tokenizer) -> str:
+def _tokenizer_digest(tokenizer: Tokenizer) -> str:
     """Return a fingerprint of a tokenizer, in 12 hexadecimal digits."""
-    return hashlib.sha256(repr(tokenizer_contents(tokenizer)).encode()).hexdigest()[:12]
+    return hashlib.sha256(repr(_tokenizer_contents(tokenizer)).encode()).hexdigest()[:12]

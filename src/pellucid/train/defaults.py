@@ -36,22 +36,22 @@ SCALES = (
 )
 """Settings by size of the corpus: little text needs a small model, small batches and dropout (benchmarks/results)."""
 
-DROPOUT_RISE_EPOCHS = 20.0
+_DROPOUT_RISE_EPOCHS = 20.0
 """Epochs until dropout is at its full rate; a short run sees little text twice, and dropout would only slow it down."""
 
 PEAK_AND_WARMUP = {"tiny": (5e-3, 600), "small": (2e-3, 1000), "base": (1e-3, 4000), "big": (5e-4, 4000)}
 """Peak learning rate and updates of warm-up for each size: the wider the model, the smaller the steps it bears."""
 
-FINE_TUNING_DIVISOR = 10
+_FINE_TUNING_DIVISOR = 10
 """Factor by which the steps of a trained model are smaller, for it would soon forget what it knows otherwise."""
 
-DEFAULT_MINUTES = 30.0
+_DEFAULT_MINUTES = 30.0
 """Minutes of training where neither steps nor minutes are given."""
 
-SHORT_MINUTES = 10.0
+_SHORT_MINUTES = 10.0
 """Minutes below which a run translates fewer dev sentences, for training makes better use of the time."""
 
-DEV_SENTENCES = TrainConfig.dev_sentences
+_DEV_SENTENCES = TrainConfig.dev_sentences
 """Dev sentences translated at each evaluation of a run that is not short."""
 
 
@@ -66,14 +66,14 @@ def choose_settings(
         size = scale.size
         reasons.append(f"size {size}: enough for the {pairs:,} pairs left to train on (--size chooses another)")
     reasons += [
-        f"dropout rising to {scale.dropout} in {DROPOUT_RISE_EPOCHS:.0f} epochs: {pairs:,} pairs "
+        f"dropout rising to {scale.dropout} in {_DROPOUT_RISE_EPOCHS:.0f} epochs: {pairs:,} pairs "
         "seen so often are learned by heart",
         f"batches of {scale.batch_tokens:,} target positions: the less text, the more and the smaller the updates",
     ]
     reasons.append(f"vocabulary {scale.vocabulary:,}: pieces this much text shows often enough to learn")
     # An unknown size is refused later, together with all other problems of the settings.
     peak, warmup = PEAK_AND_WARMUP.get(size, PEAK_AND_WARMUP["base"])
-    train, length_reasons = choose_length(steps, minutes)
+    train, length_reasons = _choose_length(steps, minutes)
     reasons += [
         *length_reasons,
         f"learning rate up to {peak:g} in {warmup} updates, then straight down to zero at the end",
@@ -83,7 +83,7 @@ def choose_settings(
         "tokenizer": {"vocabulary": scale.vocabulary},
         "model": {"size": size, "dropout": scale.dropout},
         "train": {**train, "batch_tokens": scale.batch_tokens},
-        "optim": {"peak": peak, "warmup": warmup, "schedule": "linear", "dropout_rise": DROPOUT_RISE_EPOCHS},
+        "optim": {"peak": peak, "warmup": warmup, "schedule": "linear", "dropout_rise": _DROPOUT_RISE_EPOCHS},
     }
     return ChosenSettings(tables, tuple(reasons))
 
@@ -98,29 +98,28 @@ def choose_fine_tuning_settings(
     """Choose settings for a run from an initial model: `model` is the run's [model] table, `config` the model's own."""
     # The model may have any width: the smallest named size that is as wide decides.
     size = next((name for name, sizes in PRESETS.items() if config["d_model"] <= sizes["d_model"]), "big")
-    peak, warmup = PEAK_AND_WARMUP[size][0] / FINE_TUNING_DIVISOR, PEAK_AND_WARMUP[size][1]
-    train, reasons = choose_length(steps, minutes)
+    peak, warmup = PEAK_AND_WARMUP[size][0] / _FINE_TUNING_DIVISOR, PEAK_AND_WARMUP[size][1]
+    train, reasons = _choose_length(steps, minutes)
     rate_reason = (
-        f"learning rate up to {peak:g}, {FINE_TUNING_DIVISOR} times less than a new model of this "
+        f"learning rate up to {peak:g}, {_FINE_TUNING_DIVISOR} times less than a new model of this "
         "width gets, then straight down to zero: larger steps learn faster and forget more (--set optim.peak=...)"
     )
     optim = {"peak": peak, "warmup": warmup, "schedule": "linear"}
     return ChosenSettings({"data": data, "model": model, "train": train, "optim": optim}, (*reasons, rate_reason))
 
 
-def choose_length(steps: int | None, minutes: float | None) -> tuple[dict[str, Any], list[str]]:
+def _choose_length(steps: int | None, minutes: float | None) -> tuple[dict[str, Any], list[str]]:
     """Return the length of the run as settings, and the reasons for what was not given."""
     if steps is None and minutes is None:
-        reason = (
-            f"{DEFAULT_MINUTES:.0f} minutes: enough for a first result (--minutes or --steps chooses; longer is better)"
-        )
-        return {"minutes": DEFAULT_MINUTES}, [reason]
+        reason = f"{_DEFAULT_MINUTES:.0f} minutes: enough for a first result"
+        reason += " (--minutes or --steps chooses; longer is better)"
+        return {"minutes": _DEFAULT_MINUTES}, [reason]
     length = {key: value for key, value in (("steps", steps), ("minutes", minutes)) if value is not None}
-    if minutes is None or minutes >= SHORT_MINUTES:
+    if minutes is None or minutes >= _SHORT_MINUTES:
         return length, []
-    sentences = max(100, round(DEV_SENTENCES * minutes / SHORT_MINUTES))
+    sentences = max(100, round(_DEV_SENTENCES * minutes / _SHORT_MINUTES))
     reason = (
         f"{sentences} dev sentences translated at each evaluation: "
-        f"{DEV_SENTENCES} would take a good part of {minutes:g} minutes"
+        f"{_DEV_SENTENCES} would take a good part of {minutes:g} minutes"
     )
     return {**length, "dev_sentences": sentences}, [reason]

@@ -33,7 +33,7 @@ class TrainingFailed(RuntimeError):
     """Error of a run that cannot continue; the message says why, and what to do."""
 
 
-BUCKET = 2**24
+_BUCKET = 2**24
 """Numbers that are sent in one message."""
 
 WORKER_TIMEOUT = timedelta(minutes=30)
@@ -63,7 +63,7 @@ class Workers:
         """Replace each tensor, in place and on every worker, by its sum over all workers; all tensors have one type."""
         if self.world_size == 1:
             return
-        for bucket in bucket_tensors(tensors):
+        for bucket in _bucket_tensors(tensors):
             # One message for many small tensors: each message has a cost of its own.
             flat = torch.cat([tensor.flatten() for tensor in bucket])
             distributed.all_reduce(flat)
@@ -113,18 +113,18 @@ ALONE = Workers()
 """The only worker of a run in one process."""
 
 
-def bucket_tensors(tensors: Sequence[Tensor]) -> Iterator[Sequence[Tensor]]:
-    """Yield the tensors in their order, in groups of up to `BUCKET` numbers.
+def _bucket_tensors(tensors: Sequence[Tensor]) -> Iterator[Sequence[Tensor]]:
+    """Yield the tensors in their order, in groups of up to `_BUCKET` numbers.
 
-    >>> [len(bucket) for bucket in bucket_tensors([torch.empty(n) for n in (2**23, 2**22, 2**24, 5, 7)])]
+    >>> [len(bucket) for bucket in _bucket_tensors([torch.empty(n) for n in (2**23, 2**22, 2**24, 5, 7)])]
     [2, 1, 2]
     """
-    starts, room = [0], BUCKET
+    starts, room = [0], _BUCKET
     for i, tensor in enumerate(tensors):
         # A tensor larger than a bucket gets one of its own.
         if tensor.numel() > room and i > starts[-1]:
             starts.append(i)
-            room = BUCKET
+            room = _BUCKET
         room -= tensor.numel()
     for start, end in pairwise([*starts, len(tensors)]):
         yield tensors[start:end]
@@ -148,17 +148,17 @@ def join_workers() -> Iterator[Workers]:
         # Workers of one machine share its processor; without this, each would use all of it.
         torch.set_num_threads(max(1, torch.get_num_threads() // int(os.environ.get("LOCAL_WORLD_SIZE", world_size))))
     # gloo is torch's backend for CPUs, nccl the one for GPUs.
-    init_workers("nccl" if workers.device.type == "cuda" else "gloo")
+    _init_workers("nccl" if workers.device.type == "cuda" else "gloo")
     store, stop = distributed.distributed_c10d._get_default_store(), Event()
-    heartbeat = Thread(target=send_heartbeats, args=(store, workers.rank, stop), daemon=True)
+    heartbeat = Thread(target=_send_heartbeats, args=(store, workers.rank, stop), daemon=True)
     try:
         heartbeat.start()
         yield workers
     except RuntimeError as error:
         # A broken connection shows as a RuntimeError in any exchange of numbers, far from here.
-        if isinstance(error, TrainingFailed) or not is_lost_connection(error):
+        if isinstance(error, TrainingFailed) or not _is_lost_connection(error):
             raise
-        missing = find_missing_workers(store, workers)
+        missing = _find_missing_workers(store, workers)
         names = " and ".join(f"worker {rank}" for rank in missing) or "a connection between workers"
         message = f"{names} of {world_size} (counted from 0) {'are' if len(missing) > 1 else 'is'} gone, so all stop"
         raise TrainingFailed(message) from error
@@ -169,7 +169,7 @@ def join_workers() -> Iterator[Workers]:
             distributed.destroy_process_group()
 
 
-def init_workers(backend: str) -> None:
+def _init_workers(backend: str) -> None:
     """Connect to the other workers; raise TrainingFailed, with torch's reason, if one is missing or the port taken."""
     try:
         distributed.init_process_group(backend, timeout=WORKER_TIMEOUT)
@@ -182,7 +182,7 @@ def init_workers(backend: str) -> None:
         ) from error
 
 
-def send_heartbeats(store: Any, rank: int, stop: Event) -> None:
+def _send_heartbeats(store: Any, rank: int, stop: Event) -> None:
     """Count the seconds in the store that all workers share, until `stop` is set or the store is gone."""
     with suppress(RuntimeError):
         for seconds in count():
@@ -191,14 +191,14 @@ def send_heartbeats(store: Any, rank: int, stop: Event) -> None:
                 break
 
 
-def is_lost_connection(error: RuntimeError) -> bool:
+def _is_lost_connection(error: RuntimeError) -> bool:
     """Whether an error of torch means that a connection broke or that nobody answered."""
     # gloo raises plain RuntimeErrors: only their text tells them apart.
     phrases = ("Connection closed", "Connection reset", "Timed out", "Broken pipe", "timeout", "Socket")
     return isinstance(error, distributed.DistError) or any(phrase in str(error) for phrase in phrases)
 
 
-def find_missing_workers(store: Any, workers: Workers) -> list[int]:
+def _find_missing_workers(store: Any, workers: Workers) -> list[int]:
     """Return the workers whose heartbeat has stopped; a worker that only waits for another still sends its own.
 
     The first worker to notice writes the list into the store: the others learn of the failure only when that worker
@@ -251,15 +251,15 @@ class Prefetcher:
     def batches(self, specs: Sequence[BatchSpec], following: Sequence[BatchSpec], workers: Workers) -> list[Batch]:
         """Return the batches of `specs`, and start making those of `following`."""
         # By seed: a stream that was set back asks for other batches than were prefetched, and gets its own.
-        prefetched = self._pending.get(spec_seeds(specs))
+        prefetched = self._pending.get(_spec_seeds(specs))
         batches = prefetched.result() if prefetched else make_batches(specs, workers)
         self._pending = (
-            {spec_seeds(following): self._thread.submit(make_batches, following, workers)} if following else {}
+            {_spec_seeds(following): self._thread.submit(make_batches, following, workers)} if following else {}
         )
         return batches
 
 
-def spec_seeds(specs: Sequence[BatchSpec]) -> tuple[int, ...]:
+def _spec_seeds(specs: Sequence[BatchSpec]) -> tuple[int, ...]:
     """Return the seeds of some batches, which tell them apart."""
     return tuple(spec.seed for spec in specs)
 

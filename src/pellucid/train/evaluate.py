@@ -11,17 +11,17 @@ from pellucid.decode.translate import Translator, inference_only
 from pellucid.evaluate.scores import corpus_scores
 from pellucid.model import Transformer
 from pellucid.train.checkpoint import RunCounts
-from pellucid.train.config import RunConfig, TrainConfig
+from pellucid.train.config import TrainConfig
 from pellucid.train.data import encode_with_note
 from pellucid.train.update import autocast_products, batch_loss
 
 EVALUATIONS = 12
 """Evaluations of a run that does not say how often to evaluate."""
 
-EVALUATION_SHARE = 0.2
+_EVALUATION_SHARE = 0.2
 """Largest share of the time so far that evaluations take in a run in minutes, except for its first and its last."""
 
-FIRST_EVALUATION_SECONDS = 30.0
+_FIRST_EVALUATION_SECONDS = 30.0
 """Seconds of a run in minutes before its first evaluation: an untrained model also translates slowest."""
 
 
@@ -61,9 +61,9 @@ def is_worthwhile(counts: RunCounts, c: TrainConfig) -> bool:
     if c.minutes is None or c.evaluate_every is not None:
         return True
     if not counts.evaluations:
-        return counts.seconds >= FIRST_EVALUATION_SECONDS
+        return counts.seconds >= _FIRST_EVALUATION_SECONDS
     average = counts.evaluation_seconds / counts.evaluations
-    return counts.evaluation_seconds + average <= EVALUATION_SHARE * counts.seconds
+    return counts.evaluation_seconds + average <= _EVALUATION_SHARE * counts.seconds
 
 
 @dataclass(frozen=True)
@@ -77,14 +77,19 @@ class DevSet:
     """Sentences on dev pairs that are left out, and why."""
 
     @classmethod
-    def from_pairs(cls, pairs: SentencePairs, tokenizer: Tokenizer, run: RunConfig) -> "DevSet":
-        """Take all pairs for the loss; for translation `train.dev_sentences` of them, spread evenly over the file."""
-        encoded, notes = encode_with_note(pairs, tokenizer, run)
+    def from_pairs(
+        cls, pairs: SentencePairs, tokenizer: Tokenizer, sentences: int, batch_tokens: int, limit: int
+    ) -> "DevSet":
+        """Take all pairs for the loss, and for translation so many `sentences` of them, spread evenly over the file.
+
+        Pairs with more than `limit` pieces on a side are left out.
+        """
+        encoded, notes = encode_with_note(pairs, tokenizer, limit)
         # Fixed seed and epoch: every evaluation has the same batches.
-        order = epoch_batches(encoded.sources.lengths, encoded.targets.lengths, run.train.batch_tokens, seed=0, epoch=0)
+        order = epoch_batches(encoded.sources.lengths, encoded.targets.lengths, batch_tokens, seed=0, epoch=0)
         # A step that is rounded up: never more sentences than asked for.
-        sampled = range(0, len(pairs), -(-len(pairs) // run.train.dev_sentences))
-        fitting = [i for i in sampled if len(tokenizer.encode_source([pairs.sources[i]])[0]) <= run.data.max_pieces]
+        sampled = range(0, len(pairs), -(-len(pairs) // sentences))
+        fitting = [i for i in sampled if len(tokenizer.encode_source([pairs.sources[i]])[0]) <= limit]
         return cls(
             [collate(encoded, batch) for batch in order],
             [pairs.sources[i] for i in fitting],
@@ -115,12 +120,12 @@ class Evaluation:
         return {"dev_loss": self.dev_loss, "bleu": self.bleu, "chrf": self.chrf, "signatures": self.signatures}
 
 
-def evaluate_model(model: Transformer, tokenizer: Tokenizer, dev: DevSet, run: RunConfig) -> Evaluation:
+def evaluate_model(model: Transformer, tokenizer: Tokenizer, dev: DevSet, beam: int, precision: str) -> Evaluation:
     """Measure a model: loss in nats per token, without label smoothing, and BLEU and chrF of beam search."""
     device = model.output_embedding.weight.device
-    with inference_only(model), autocast_products(run.train.precision, device):
+    with inference_only(model), autocast_products(precision, device):
         total = sum(batch_loss(model, batch.to(device), smoothing=0.0).item() for batch in dev.batches)
-    translations = Translator(model, tokenizer).translate(dev.sources, SearchConfig(beam=run.train.dev_beam))
+    translations = Translator(model, tokenizer).translate(dev.sources, SearchConfig(beam=beam))
     texts, lowercase = [translation.text for translation in translations], tokenizer.lowercase
     # A lowercase model cannot know the case of the references.
     scores = corpus_scores(texts, dev.references, metrics=("bleu", "chrf"), lowercase=lowercase)

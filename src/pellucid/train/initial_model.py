@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-DROPOUT_SETTINGS = ("dropout", "attention_dropout", "activation_dropout")
+_DROPOUT_SETTINGS = ("dropout", "attention_dropout", "activation_dropout")
 """Settings that each run chooses anew, whatever the initial model was trained with."""
 
-VOCABULARY_SETTINGS = ("source_vocabulary", "target_vocabulary")
+_VOCABULARY_SETTINGS = ("source_vocabulary", "target_vocabulary")
 """Settings that follow from the tokenizer."""
 
 
@@ -47,10 +47,10 @@ def open_initial_model(run: "RunConfig") -> InitialModel | None:
     """
     if run.model.start is None:
         return None
-    saved = read_initial_model(load_bundle, run.model.start)
+    saved = _read_initial_model(load_bundle, run.model.start)
     settings = {"model": asdict(run.model_config(saved.tokenizer)), "tokenizer": asdict(run.tokenizer)}
     # Settings that were not filled in from this directory, or before it changed, may describe another model.
-    refuse_contradictions(settings, tables_of_config(saved.model.config, saved.tokenizer.config), run.model.start)
+    _refuse_contradictions(settings, _tables_of_config(saved.model.config, saved.tokenizer.config), run.model.start)
     weights = saved.manifest["files"][WEIGHTS]["sha256"]
     history = {key: saved.manifest[key] for key in ("step", "longest_source") if key in saved.manifest}
     # As people name a model: run/best. The whole path would say where it once lay.
@@ -77,10 +77,10 @@ def initial_tokenizer(run: "RunConfig") -> Tokenizer | None:
     """Return the tokenizer of the model that `run` starts from; None where the run learns its own."""
     if run.model.start is None:
         return None
-    return read_initial_model(lambda directory: read_unreplaced(directory, read_description)[1], run.model.start)
+    return _read_initial_model(lambda directory: read_unreplaced(directory, read_description)[1], run.model.start)
 
 
-def read_initial_model(read: Callable[[str], Result], start: str) -> Result:
+def _read_initial_model(read: Callable[[str], Result], start: str) -> Result:
     """Apply `read` to the model directory `start`; errors are reported as faults of the setting model.start."""
     try:
         return read(start)
@@ -98,35 +98,35 @@ def fill_from_initial_model(tables: Mapping[str, Any], start: str, began: Path |
     run_tables = {name: dict(table) for name in model_tables if isinstance(table := tables.get(name, {}), Mapping)}
     # A named size stands for five numbers, which must not contradict the model either.
     sizes = PRESETS.get(str(run_tables["model"].get("size")), {})
-    refuse_contradictions({**run_tables, "model": {**sizes, **run_tables["model"]}}, model_tables, start)
+    _refuse_contradictions({**run_tables, "model": {**sizes, **run_tables["model"]}}, model_tables, start)
     return {**tables, **{name: {**model_tables[name], **table} for name, table in run_tables.items()}}
 
 
 def initial_model_tables(start: str, began: Path | None = None) -> dict[str, dict[str, Any]]:
     """Describe the model in `start`, without reading its weights, as the tables [model] and [tokenizer] of a run."""
     # A run that is resumed in `began` recorded these tables, and no longer needs the model.
-    if began and (recorded := tables_of_run(began, start)):
+    if began and (recorded := _tables_of_run(began, start)):
         return recorded
-    return read_initial_model(lambda directory: read_unreplaced(directory, tables_of_directory), start)
+    return _read_initial_model(lambda directory: read_unreplaced(directory, _tables_of_directory), start)
 
 
-def tables_of_directory(directory: Path) -> dict[str, dict[str, Any]]:
+def _tables_of_directory(directory: Path) -> dict[str, dict[str, Any]]:
     """Describe a model directory as the tables of a run; whether it is sound shows when the model is opened."""
     read_manifest(directory)
-    return tables_of_config(*read_config(directory / CONFIG))
+    return _tables_of_config(*read_config(directory / CONFIG))
 
 
-def tables_of_config(model: ModelConfig, tokenizer: TokenizerConfig) -> dict[str, dict[str, Any]]:
+def _tables_of_config(model: ModelConfig, tokenizer: TokenizerConfig) -> dict[str, dict[str, Any]]:
     """Describe a model configuration as the tables of a run."""
     # A preset fits when its five numbers are all in the configuration.
     sizes = [name for name, preset in PRESETS.items() if preset.items() <= asdict(model).items()]
     numbers = {
-        key: value for key, value in asdict(model).items() if key not in (*DROPOUT_SETTINGS, *VOCABULARY_SETTINGS)
+        key: value for key, value in asdict(model).items() if key not in (*_DROPOUT_SETTINGS, *_VOCABULARY_SETTINGS)
     }
     return {"model": {**({"size": sizes[0]} if sizes else {}), **numbers}, "tokenizer": asdict(tokenizer)}
 
 
-def tables_of_run(began: Path, start: str) -> dict[str, dict[str, Any]] | None:
+def _tables_of_run(began: Path, start: str) -> dict[str, dict[str, Any]] | None:
     """Return the tables that the run.toml in `began` recorded for this model; None where there is no such run."""
     if not (began / "run.toml").is_file():
         return None
@@ -135,12 +135,14 @@ def tables_of_run(began: Path, start: str) -> dict[str, dict[str, Any]] | None:
     if model.get("start") != start:
         return None
     keys = [
-        setting.name for setting in fields(ModelConfig) if setting.name not in (*DROPOUT_SETTINGS, *VOCABULARY_SETTINGS)
+        setting.name
+        for setting in fields(ModelConfig)
+        if setting.name not in (*_DROPOUT_SETTINGS, *_VOCABULARY_SETTINGS)
     ]
     return {"model": {key: model[key] for key in ("size", *keys) if key in model}, "tokenizer": tokenizer}
 
 
-def refuse_contradictions(
+def _refuse_contradictions(
     run_tables: Mapping[str, Mapping[str, Any]], model_tables: Mapping[str, Mapping[str, Any]], start: str
 ) -> None:
     """Raise ValueError, naming both values, for settings of the run that the initial model contradicts."""

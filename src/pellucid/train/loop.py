@@ -55,7 +55,7 @@ from pellucid.train.update import (
     make_adam,
 )
 
-RUN_FILES = ("run.toml", TEXTS_FILE, "log.jsonl", "checkpoints", "last", "best", "average")
+_RUN_FILES = ("run.toml", TEXTS_FILE, "log.jsonl", "checkpoints", "last", "best", "average")
 """Files and directories that a run writes into its directory."""
 
 
@@ -110,7 +110,7 @@ def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence
                 for reason in reasons:
                     output.say(reason)
                 setup, state = (resume_run if resume else begin_run)(run, out, output, workers)
-                return run_updates(setup, state)
+                return _run_updates(setup, state)
             finally:
                 output.close()
     except OSError as error:
@@ -120,14 +120,14 @@ def train_run(run: RunConfig, out: Path, resume: bool = False, reasons: Sequence
         problem = str(error)
         if not isinstance(error, WriteFailed):
             problem = f"{error.filename or out}: {explain_write_error(error)}; what stood there is as it was"
-        raise TrainingFailed(f"{problem}. {resume_advice(out)}") from None
+        raise TrainingFailed(f"{problem}. {_resume_advice(out)}") from None
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        raise TrainingFailed(f"out of memory: {error}. {resume_advice(out)}") from error
+        raise TrainingFailed(f"out of memory: {error}. {_resume_advice(out)}") from error
 
 
-def run_updates(setup: RunSetup, state: TrainState) -> Outcome:
+def _run_updates(setup: RunSetup, state: TrainState) -> Outcome:
     """Update the weights until the run is over or a signal asks to stop, then save everything."""
     out, output, workers = setup.out, setup.output, setup.workers
     path, on_cpu = out / "log.jsonl" if workers.is_first else None, workers.device.type == "cpu"
@@ -141,36 +141,36 @@ def run_updates(setup: RunSetup, state: TrainState) -> Outcome:
         stop = ""
         # Score the initial model before any update: best/ is to be better than that.
         if setup.initial_model and state.counts.dev_score is None:
-            evaluate_and_keep_best(setup, state, log)
+            _evaluate_and_keep_best(setup, state, log)
             try_to_write(setup, lambda: save_checkpoint(setup, state, planned=False))
-        while not stop and not is_over(state, setup.run):
-            make_one_update(setup, state, log)
+        while not stop and not _is_over(state, setup.run):
+            _make_one_update(setup, state, log)
             # Each worker may catch another signal, or none; all must leave the loop after the same update.
             stop = signals[workers.all_reduce_max(signals.index(caught[0]) if caught else 0)]
     # A checkpoint at a signal is only to resume from: the undisturbed run has none there to average.
     save_checkpoint(setup, state, planned=not stop)
     if stop:
-        output.say(f"{stop}: stopped after step {state.counts.step:,}; everything is saved. {resume_command(out)}")
+        output.say(f"{stop}: stopped after step {state.counts.step:,}; everything is saved. {_resume_command(out)}")
         return Outcome(out, out / "best", None, stop, workers.is_first)
-    return finish_run(setup, state, log)
+    return _finish_run(setup, state, log)
 
 
-def resume_command(out: Path) -> str:
+def _resume_command(out: Path) -> str:
     """Return the command that resumes the run, as a sentence."""
     return f"Resume with: pellucid train {out / 'run.toml'} --out {out} --resume"
 
 
-def resume_advice(out: Path) -> str:
+def _resume_advice(out: Path) -> str:
     """Return what to type after a failure, and how much of the run is saved by then."""
     if checkpoints := list_checkpoints(out):
-        return f"The newest checkpoint is {checkpoints[-1].name}. {resume_command(out)}"
+        return f"The newest checkpoint is {checkpoints[-1].name}. {_resume_command(out)}"
     has_run_file = (out / "run.toml").is_file()
     return "No checkpoint was saved yet" + (
-        f": the run will start from the beginning. {resume_command(out)}" if has_run_file else ""
+        f": the run will start from the beginning. {_resume_command(out)}" if has_run_file else ""
     )
 
 
-def make_one_update(setup: RunSetup, state: TrainState, log: RunLog) -> None:
+def _make_one_update(setup: RunSetup, state: TrainState, log: RunLog) -> None:
     """Change the weights once; then report, evaluate and save when that is due."""
     run, counts = setup.run, state.counts
     started, before = time.monotonic(), run_progress(counts, run.train)
@@ -191,7 +191,7 @@ def make_one_update(setup: RunSetup, state: TrainState, log: RunLog) -> None:
     log.report_update(counts, result, seconds, now, state.stream.ledger)
     evaluating = is_due(run.train.evaluate_every, counts, before, now)
     if evaluating and (now >= 1.0 or is_worthwhile(counts, run.train)):
-        evaluate_and_keep_best(setup, state, log)
+        _evaluate_and_keep_best(setup, state, log)
     # Without train.save_every, checkpoints are due when evaluations are, even one that was not worth its time.
     if is_due(run.train.save_every, counts, before, now) if run.train.save_every else evaluating:
         try_to_write(setup, lambda: save_checkpoint(setup, state))
@@ -209,7 +209,7 @@ def try_to_write(setup: RunSetup, write: Callable[[], None]) -> bool:
     return True
 
 
-def is_over(state: TrainState, run: RunConfig) -> bool:
+def _is_over(state: TrainState, run: RunConfig) -> bool:
     """Whether the run has reached its end or has run out of patience."""
     patience = run.train.patience
     return run_progress(state.counts, run.train) >= 1.0 or (
@@ -217,12 +217,12 @@ def is_over(state: TrainState, run: RunConfig) -> bool:
     )
 
 
-def evaluate_and_keep_best(setup: RunSetup, state: TrainState, log: RunLog) -> None:
+def _evaluate_and_keep_best(setup: RunSetup, state: TrainState, log: RunLog) -> None:
     """Measure the model on the dev set; if it is the best so far, save it as `best/`."""
-    started, counts, is_first = time.monotonic(), state.counts, setup.workers.is_first
+    started, counts, is_first, c = time.monotonic(), state.counts, setup.workers.is_first, setup.run.train
     state = gather_state(state, setup.workers)
     # Every worker takes part in gathering a sharded model; after that only the first evaluates.
-    evaluation = evaluate_model(state.model, setup.tokenizer, setup.dev, setup.run) if is_first else None
+    evaluation = evaluate_model(state.model, setup.tokenizer, setup.dev, c.dev_beam, c.precision) if is_first else None
     counts.stale_evaluations += 1
     seconds, score, better = time.monotonic() - started, evaluation.score if evaluation else 0.0, False
     if evaluation is not None and score > counts.best_score:
@@ -247,7 +247,7 @@ def begin_run(
 
     With `restart`, the run takes the place of one that was killed before its first checkpoint.
     """
-    existing = [name for name in RUN_FILES if (out / name).exists()]
+    existing = [name for name in _RUN_FILES if (out / name).exists()]
     if existing and not restart:
         raise ValueError(
             f"{out} already holds a run ({', '.join(existing)}); choose another --out, or resume that run with --resume"
@@ -263,11 +263,12 @@ def begin_run(
     model = Transformer(run.model_config(data.tokenizer))
     model = place_model((initial.fill(model) if initial else model).train(), workers, run.train.shard_model)
     state = TrainState(model, make_adam(model, run.optim), Stream(data.encoded, run.train.batch_tokens, run.seed))
-    dev, lineage = DevSet.from_pairs(data.dev, data.tokenizer, run), initial.about if initial else None
+    c, lineage = run.train, initial.about if initial else None
+    dev = DevSet.from_pairs(data.dev, data.tokenizer, c.dev_sentences, c.batch_tokens, run.data.max_pieces)
     setup = RunSetup(run, out, data.tokenizer, dev, data.fingerprint, output, workers, data.accounts, lineage)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     summary = (
-        f"{describe_pair_counts(sum(account.read for account in data.accounts), len(data.encoded))}; "
+        f"{_describe_pair_counts(sum(account.read for account in data.accounts), len(data.encoded))}; "
         f"{data.tokenizer.target_vocabulary:,} pieces, {parameters / 1e6:.1f} M parameters, "
         f"{state.stream.batches_per_epoch:,} batches an epoch"
     )
@@ -291,10 +292,10 @@ def begin_run(
     return setup, state
 
 
-def describe_pair_counts(read: int, trained: int) -> str:
+def _describe_pair_counts(read: int, trained: int) -> str:
     """Say how many pairs were read, and how many of them the run trains on.
 
-    >>> describe_pair_counts(29_000, 29_000)
+    >>> _describe_pair_counts(29_000, 29_000)
     '29,000 pairs read, all of them to train on'
     """
     return f"{read:,} pairs read, {'all' if trained == read else f'{trained:,}'} of them to train on"
@@ -321,12 +322,13 @@ def resume_run(
     output.say(f"resuming after step {state.counts.step:,} of {checkpoint}")
     if workers.is_first:
         write_text_whole(out / "run.toml", to_toml(run))  # the data may have moved, the run may be longer now
-    dev = DevSet.from_pairs(data.dev, saved.tokenizer, run)
+    c = run.train
+    dev = DevSet.from_pairs(data.dev, saved.tokenizer, c.dev_sentences, c.batch_tokens, run.data.max_pieces)
     initial = saved.manifest.get("start")
     return RunSetup(run, out, saved.tokenizer, dev, data.fingerprint, output, workers, data.accounts, initial), state
 
 
-def finish_run(setup: RunSetup, state: TrainState, log: RunLog) -> Outcome:
+def _finish_run(setup: RunSetup, state: TrainState, log: RunLog) -> Outcome:
     """Write `last/` and `average/`; if the averaged model scores best on the dev set, it becomes `best/`."""
     run, out, counts = setup.run, setup.out, state.counts
     stop = "done" if run_progress(counts, run.train) >= 1.0 else "patience"
@@ -335,11 +337,13 @@ def finish_run(setup: RunSetup, state: TrainState, log: RunLog) -> Outcome:
         setup.workers.barrier()
         return Outcome(out, out / "best", None, stop, first=False)
     # The last step was usually evaluated a moment ago: do not translate the dev set twice.
-    last_evaluation = log.evaluations.get(counts.step) or evaluate_model(state.model, setup.tokenizer, setup.dev, run)
+    last_evaluation = log.evaluations.get(counts.step) or evaluate_model(
+        state.model, setup.tokenizer, setup.dev, run.train.dev_beam, run.train.precision
+    )
     save_model(setup, state, "last", last_evaluation)
     # Where no checkpoint is good (the last updates were all skipped, say), the newest stands for the average.
-    average_weights(checkpoints_to_average(setup) or list_checkpoints(out)[-1:], into=state.model)
-    averaged = evaluate_model(state.model, setup.tokenizer, setup.dev, run)
+    average_weights(_checkpoints_to_average(setup) or list_checkpoints(out)[-1:], into=state.model)
+    averaged = evaluate_model(state.model, setup.tokenizer, setup.dev, run.train.dev_beam, run.train.precision)
     save_model(setup, state, "average", averaged)
     if averaged.score >= counts.best_score:
         save_model(setup, state, "best", averaged)
@@ -384,9 +388,9 @@ def save_checkpoint(setup: RunSetup, state: TrainState, planned: bool = True) ->
             manifest = {"data": setup.fingerprint, "step": counts.step, "good": is_good}
             manifest |= {"start": setup.initial_model} if setup.initial_model else {}
             save_state(state, setup.tokenizer, checkpoint, **manifest)
-        prune_checkpoints(setup.out, keep=set(checkpoints_to_average(setup)))
+        prune_checkpoints(setup.out, keep=set(_checkpoints_to_average(setup)))
 
 
-def checkpoints_to_average(setup: RunSetup) -> list[Path]:
+def _checkpoints_to_average(setup: RunSetup) -> list[Path]:
     """Return the checkpoints to average: the newest good ones."""
     return [path for path in list_checkpoints(setup.out) if is_good_checkpoint(path)][-setup.run.train.keep :]

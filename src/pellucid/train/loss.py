@@ -13,7 +13,7 @@ from torch import Tensor
 CHUNK = 512
 """Rows of logits computed at a time on a CPU: enough for a full-speed product, few enough to stay in the cache."""
 
-GPU_CHUNK = 4096
+_GPU_CHUNK = 4096
 """Rows of logits computed at a time on a GPU, which takes as long for a few rows as for many."""
 
 
@@ -73,7 +73,7 @@ class _ChunkedLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, states, weight, bias, targets, smoothing, product_type, needs_gradient, fused):
-        chunk = CHUNK if states.is_cpu else GPU_CHUNK
+        chunk = CHUNK if states.is_cpu else _GPU_CHUNK
         # The types are chosen here: product_type for the matrix products, float32 at least for all else.
         with torch.autocast(states.device.type, enabled=False):
             w = weight.to(product_type)

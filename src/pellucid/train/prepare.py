@@ -71,7 +71,7 @@ class CorpusFacts:
     skipped: SkippedPairs = field(default_factory=SkippedPairs)
 
 
-def learn_from_text(
+def _learn_from_text(
     run: RunConfig, folder: Path, say: Say, initial: Tokenizer | None = None
 ) -> tuple[Tokenizer, dict[str, Any]]:
     """Return the tokenizer, `initial` or learned, and the facts for the second reading and the manifest."""
@@ -79,7 +79,7 @@ def learn_from_text(
     if (folder / "facts.json").exists():
         return Tokenizer.load(folder, run.tokenizer), read_json(folder / "facts.json")
     say("reading the text")
-    dev = draw_dev_pairs(run.data, run.seed)
+    dev = _draw_dev_pairs(run.data, run.seed)
     facts = [CorpusFacts() for _ in run.data.corpora]
     corpora_and_facts = zip(run.data.corpora, facts, strict=True)
     rows = (
@@ -91,7 +91,7 @@ def learn_from_text(
         sources, targets = [source for source, _ in sample], [target for _, target in sample]
         # A million pairs should not stay in memory twice while the vocabulary is learned.
         del sample
-        tokenizer = data.train_tokenizer(sources, targets, run)
+        tokenizer = data.learn_tokenizer(sources, targets, run.tokenizer, run.seed)
     else:
         deque(rows, maxlen=0)  # reads all rows for their facts, and keeps none
         tokenizer = initial
@@ -102,7 +102,7 @@ def learn_from_text(
         dev_pairs = zip(dev.sources, dev.targets, strict=True)
         lines = (json.dumps({"source": source, "target": target}) + "\n" for source, target in dev_pairs)
         (folder / DEV_FILE).write_text("".join(lines), encoding="utf-8")
-    write_json_file(
+    _write_json_file(
         folder / "facts.json",
         {
             "corpora": [
@@ -123,7 +123,7 @@ def learn_from_text(
     return tokenizer, read_json(folder / "facts.json")
 
 
-def draw_dev_pairs(data: DataConfig, seed: int) -> SentencePairs | None:
+def _draw_dev_pairs(data: DataConfig, seed: int) -> SentencePairs | None:
     """Draw the pairs of the first corpus to measure with, unless a dev set is named."""
     if data.dev_source is not None or data.dev is not None:
         return None
@@ -139,7 +139,7 @@ def draw_dev_pairs(data: DataConfig, seed: int) -> SentencePairs | None:
     return SentencePairs(sources, targets, lines, side_files(*first.files), SkippedPairs())
 
 
-def training_pairs(
+def _training_pairs(
     corpus: CorpusConfig, data: DataConfig, dev: SentencePairs | None, skipped: SkippedPairs
 ) -> Iterable[tuple[int, str, str]]:
     """Yield the pairs of a corpus to train on, each with its line; other pairs are counted in `skipped`.
@@ -157,7 +157,7 @@ def count_rows(
     corpus: CorpusConfig, data: DataConfig, dev: SentencePairs | None, corpus_facts: CorpusFacts
 ) -> Iterator[tuple[str, str]]:
     """Yield the pairs of a corpus to train on without their lines; number and checksum go into `corpus_facts`."""
-    for _, source, target in training_pairs(corpus, data, dev, corpus_facts.skipped):
+    for _, source, target in _training_pairs(corpus, data, dev, corpus_facts.skipped):
         corpus_facts.pairs += 1
         corpus_facts.digest.update(f"{source}\n{target}\n".encode())
         yield source, target
@@ -165,11 +165,11 @@ def count_rows(
 
 def count_training_pairs(data: DataConfig, seed: int) -> int:
     """Count the pairs to train on, those with too many pieces included, without keeping them in memory."""
-    dev = draw_dev_pairs(data, seed)
-    return sum(1 for corpus in data.corpora for _ in training_pairs(corpus, data, dev, SkippedPairs()))
+    dev = _draw_dev_pairs(data, seed)
+    return sum(1 for corpus in data.corpora for _ in _training_pairs(corpus, data, dev, SkippedPairs()))
 
 
-def write_json_file(path: Path, value: dict[str, Any]) -> None:
+def _write_json_file(path: Path, value: dict[str, Any]) -> None:
     """Write a JSON file atomically."""
     with atomic_file(path) as write:
         write(f"{json.dumps(value)}\n".encode())
@@ -186,13 +186,13 @@ def prepare_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
     be trained on, for an `out` that holds something else, and for a file that changes meanwhile.
     """
     out = out.resolve()
-    refuse_non_shards(out)
-    with explain_full_disk(out):
-        write_shards(run, out, workers, say)
+    _refuse_non_shards(out)
+    with _explain_full_disk(out):
+        _write_shards(run, out, workers, say)
 
 
 @contextmanager
-def explain_full_disk(out: Path) -> Iterator[None]:
+def _explain_full_disk(out: Path) -> Iterator[None]:
     """Turn an error of writing into WriteFailed, with what is left of the work."""
     try:
         yield
@@ -202,28 +202,28 @@ def explain_full_disk(out: Path) -> Iterator[None]:
         if not is_failed_write(error):
             raise
         remains = "nothing was left behind"
-        if unfinished_folder(out).exists():
-            remains = f"what is done so far is in {unfinished_folder(out)}, and the same command goes on with it"
+        if _unfinished_folder(out).exists():
+            remains = f"what is done so far is in {_unfinished_folder(out)}, and the same command goes on with it"
         raise WriteFailed(f"{out} could not be written: {explain_write_error(error)}; {remains}") from error
 
 
-def write_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
+def _write_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
     """Read, encode and join the text; replace what is at `out` at the end, by complete shards."""
     initial = initial_tokenizer(run)
     recipe = {
         "shards_format": FORMAT,
         "settings": shard_settings(run, initial),
-        "texts": [describe_text_file(path) for path in training_files(run)],
+        "texts": [describe_text_file(path) for path in training_files(run.data)],
     }
     if shards_are_done(out, recipe):
-        if is_work_folder(unfinished_folder(out)):
-            shutil.rmtree(unfinished_folder(out))  # left by a crash after the last step
+        if _is_work_folder(_unfinished_folder(out)):
+            shutil.rmtree(_unfinished_folder(out))  # left by a crash after the last step
         say(f"{out} is prepared already")
         return
     read_dev_pairs(run.data)  # an error in it must not wait until the end
-    work = open_work_folder(unfinished_folder(out), recipe, say)
+    work = _open_work_folder(_unfinished_folder(out), recipe, say)
     if not shards_are_done(work / "whole", recipe):
-        tokenizer, facts = learn_from_text(run, work / "learned", say, initial)
+        tokenizer, facts = _learn_from_text(run, work / "learned", say, initial)
         parts = write_parts(run, tokenizer, facts, work / "parts", workers, say)
         # The text is read twice: a file that changed in between would not match its facts.
         for text in recipe["texts"]:
@@ -237,7 +237,7 @@ def write_shards(run: RunConfig, out: Path, workers: int, say: Say) -> None:
     say(f"{total:,} pairs are in {out}; a run trains on them with data.shards = {json.dumps(str(out))}")
 
 
-def refuse_non_shards(out: Path) -> None:
+def _refuse_non_shards(out: Path) -> None:
     """Raise ValueError if something other than shards is at `out`."""
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         manifest = read_json(out / MANIFEST) if (out / MANIFEST).is_file() else {}
@@ -248,12 +248,12 @@ def refuse_non_shards(out: Path) -> None:
 def shards_are_done(out: Path, recipe: dict[str, Any]) -> bool:
     """Whether `out` holds the shards of this recipe, with every byte verified."""
     try:
-        return same_shards(read_shards_manifest(out), recipe) and bool(verify_directory(out))
+        return _same_shards(read_shards_manifest(out), recipe) and bool(verify_directory(out))
     except ValueError:
         return False
 
 
-def same_shards(first: dict[str, Any], second: dict[str, Any]) -> bool:
+def _same_shards(first: dict[str, Any], second: dict[str, Any]) -> bool:
     """Whether two manifests describe shards of the same text, settings and format."""
     # By checksum and not by path: the text may have been moved.
     checksums = ([text["sha256"] for text in manifest["texts"]] for manifest in (first, second))
@@ -261,17 +261,17 @@ def same_shards(first: dict[str, Any], second: dict[str, Any]) -> bool:
     return same_settings and next(checksums) == next(checksums)
 
 
-def unfinished_folder(out: Path) -> Path:
+def _unfinished_folder(out: Path) -> Path:
     """Return the folder that everything is written to until it is complete."""
     return out.with_name(f"{out.name}.unfinished")
 
 
-def open_work_folder(work: Path, recipe: dict[str, Any], say: Say) -> Path:
+def _open_work_folder(work: Path, recipe: dict[str, Any], say: Say) -> Path:
     """Return the folder of unfinished work: the existing one if it is of this run, otherwise a new one."""
-    if (work / "plan.json").is_file() and same_shards(read_json(work / "plan.json"), recipe):
+    if (work / "plan.json").is_file() and _same_shards(read_json(work / "plan.json"), recipe):
         say(f"continuing with {work}")
         return work
-    if work.exists() and not is_work_folder(work):
+    if work.exists() and not _is_work_folder(work):
         raise ValueError(f"{work} is in the way; remove it or choose another --out")
     if (work / "plan.json").is_file():
         say(f"{work} was made from other text or settings; beginning anew")
@@ -282,7 +282,7 @@ def open_work_folder(work: Path, recipe: dict[str, Any], say: Say) -> Path:
     try:
         for name in ("learned", "parts"):
             (work / name).mkdir(parents=True)
-        write_json_file(work / "plan.json", recipe)
+        _write_json_file(work / "plan.json", recipe)
     except OSError:
         shutil.rmtree(work, ignore_errors=True)
         remove_empty(missing)
@@ -290,7 +290,7 @@ def open_work_folder(work: Path, recipe: dict[str, Any], say: Say) -> Path:
     return work
 
 
-def is_work_folder(work: Path) -> bool:
+def _is_work_folder(work: Path) -> bool:
     """Whether a folder holds unfinished work of this command and nothing else."""
     # It is deleted as a whole, so a file of somebody else's must not be in it.
     known_names = {"learned", "parts", "whole", "plan.json", ".plan.json.new"}
@@ -341,7 +341,7 @@ def pair_blocks(
 ) -> Iterator[tuple[Path, SentencePairs]]:
     """Yield the pairs of a corpus in blocks, each with the path of its ids."""
     folder.mkdir(exist_ok=True)
-    rows = iter(training_pairs(corpus, run.data, dev, SkippedPairs()))
+    rows = iter(_training_pairs(corpus, run.data, dev, SkippedPairs()))
     for block_number in count():
         lines, sources, targets = array("q"), [], []
         for line, source, target in islice(rows, PAIRS_PER_PART):

@@ -32,18 +32,18 @@ def hold_run_lock(directory: Path) -> Iterator[None]:
     path = directory / LOCK_FILE
     new_folders = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     while True:
-        with open_lock(path, new_folders) as file:
+        with _open_lock(path, new_folders) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise ValueError(
-                    f"{directory} is being trained into by process {lock_owner(file)}; wait until it ends, stop it, or "
-                    "choose another --out"
+                    f"{directory} is being trained into by process {_lock_owner(file)}; wait until it ends, stop it, "
+                    "or choose another --out"
                 ) from None
             except OSError:  # a network file system without locks
                 pass
             # The last owner may have removed the file after we opened it: then nobody else sees the file we locked.
-            if not is_file_at(file, path):
+            if not _is_file_at(file, path):
                 continue
             try:
                 with suppress(OSError):  # on a full disk, only the process id is missing
@@ -58,7 +58,7 @@ def hold_run_lock(directory: Path) -> Iterator[None]:
             return
 
 
-def open_lock(path: Path, new_folders: list[Path]) -> TextIO:
+def _open_lock(path: Path, new_folders: list[Path]) -> TextIO:
     """Open the lock file, in a folder that is made for it; raise WriteFailed where the disk refuses it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -81,14 +81,14 @@ def remove_empty(folders: list[Path]) -> None:
                 folder.rmdir()
 
 
-def is_file_at(file: TextIO, path: Path) -> bool:
+def _is_file_at(file: TextIO, path: Path) -> bool:
     """Whether an open file is still the one at `path`."""
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     return False
 
 
-def lock_owner(file: TextIO) -> str:
+def _lock_owner(file: TextIO) -> str:
     """Return the process id that a lock file names."""
     file.seek(0)
     return file.read(20).strip() or "of unknown number"
@@ -96,12 +96,12 @@ def lock_owner(file: TextIO) -> str:
 
 def tune_memory() -> None:
     """Tune the allocator, oneDNN's cache and the threads' waiting; every process that trains calls this first."""
-    keep_freed_memory()
-    limit_kernel_cache()
+    _keep_freed_memory()
+    _limit_kernel_cache()
     share_processor()
 
 
-def keep_freed_memory() -> None:
+def _keep_freed_memory() -> None:
     """Make glibc keep freed memory, for all threads, instead of returning it to the kernel after each update."""
     # Otherwise every update's large tensors are unmapped, mapped and zeroed again.
     if sys.platform == "linux":
@@ -114,7 +114,7 @@ def keep_freed_memory() -> None:
             libc.mallopt(m_arena_max, 1)  # the others consist of small mappings, which are returned
 
 
-def limit_kernel_cache() -> None:
+def _limit_kernel_cache() -> None:
     """Limit oneDNN's cache of compiled kernels to 64 shapes of products, from 1,024."""
     # A kernel and its memory take up to a megabyte, batches have hundreds of shapes, and few recur soon: with the
     # limit, a tiny model's batches of 4,096 pieces take 0.9 GB instead of 1.6 GB, and no more time.

@@ -22,10 +22,10 @@ from pellucid.train.distributed import ALONE, TrainingFailed, Workers, is_sharde
 from pellucid.train.log import PlainOutput
 from pellucid.train.update import BatchTooLarge, UpdateResult, update_weights
 
-MOST_SKIPPED_IN_A_ROW = 20
+_MOST_SKIPPED_IN_A_ROW = 20
 """Skipped updates in a row after which the weights are considered spoiled."""
 
-MOST_FRUITLESS_ROLLBACKS = 3
+_MOST_FRUITLESS_ROLLBACKS = 3
 """Most times that a run goes back without a good checkpoint in between."""
 
 
@@ -99,7 +99,7 @@ def recover(
     counts.skipped_updates += result.skipped
     counts.skipped_in_a_row = counts.skipped_in_a_row + 1 if result.skipped else 0
     # A multiple, for after going back the count runs on until an update succeeds.
-    if result.skipped and counts.skipped_in_a_row % MOST_SKIPPED_IN_A_ROW == 0:
+    if result.skipped and counts.skipped_in_a_row % _MOST_SKIPPED_IN_A_ROW == 0:
         roll_back(state, out, peak, output, workers)
 
 
@@ -135,9 +135,9 @@ def roll_back(state: TrainState, out: Path, peak: float, output: MessageOutput, 
     where there is no checkpoint, and when going back did not help a few times.
     """
     counts = state.counts
-    trouble = f"{MOST_SKIPPED_IN_A_ROW} updates in a row had gradients that are not finite"
+    trouble = f"{_MOST_SKIPPED_IN_A_ROW} updates in a row had gradients that are not finite"
     checkpoint, saved = find_on_all_workers(
-        workers, out, lambda: choose_trusted_checkpoint(counts, out, trouble, peak, output)
+        workers, out, lambda: _choose_trusted_checkpoint(counts, out, trouble, peak, output)
     )
     reset_weights(state, saved.model, checkpoint)
     counts.rollbacks += 1
@@ -149,7 +149,7 @@ def roll_back(state: TrainState, out: Path, peak: float, output: MessageOutput, 
     )
 
 
-def choose_trusted_checkpoint(
+def _choose_trusted_checkpoint(
     counts: RunCounts, out: Path, trouble: str, peak: float, output: MessageOutput
 ) -> tuple[Path, Bundle]:
     """Load the checkpoint to go back to, and remove later ones."""
@@ -157,9 +157,9 @@ def choose_trusted_checkpoint(
     good_checkpoints = [checkpoint for checkpoint in list_checkpoints(out) if is_good_checkpoint(checkpoint)]
     if not good_checkpoints:
         raise TrainingFailed(f"{trouble}, and no checkpoint was saved before them: {advice}")
-    if counts.fruitless_rollbacks >= MOST_FRUITLESS_ROLLBACKS:
+    if counts.fruitless_rollbacks >= _MOST_FRUITLESS_ROLLBACKS:
         raise TrainingFailed(
-            f"{trouble}, and going back {MOST_FRUITLESS_ROLLBACKS} times did not help: {advice}, or look at the data"
+            f"{trouble}, and going back {_MOST_FRUITLESS_ROLLBACKS} times did not help: {advice}, or look at the data"
         )
     # It has led to the same trouble once already; take the one before.
     if counts.fruitless_rollbacks and len(good_checkpoints) > 1:

@@ -8,13 +8,13 @@ from typing import Any
 from pellucid.data.corpus import fingerprint_pairs
 from pellucid.store.atomic import join_problems, read_json
 from pellucid.train.checkpoint import write_text_whole
-from pellucid.train.config import RunConfig, read_run
+from pellucid.train.config import DataConfig, RunConfig, read_run
 from pellucid.train.data import TrainingData, describe_text_file, has_changed, read_shards_manifest, training_files
 
 TEXTS_FILE = "texts.json"
 """File in a run's directory that lists the files of text the run began with."""
 
-PATH_SETTINGS = ("source", "target", "train", "dev_source", "dev_target", "dev", "shards", "corpus")
+_PATH_SETTINGS = ("source", "target", "train", "dev_source", "dev_target", "dev", "shards", "corpus")
 """Settings of [data] that name files of text, which may have been moved but not changed."""
 
 
@@ -31,7 +31,7 @@ def refuse_other_settings(run: RunConfig, out: Path) -> None:
         for section in ("data", "tokenizer", "model", "optim")
         for setting in fields(getattr(run, section))
     ]
-    fixed = [setting for setting in fixed if setting not in [("data", name) for name in PATH_SETTINGS]]
+    fixed = [setting for setting in fixed if setting not in [("data", name) for name in _PATH_SETTINGS]]
     values = {
         f"{section}.{key}".lstrip("."): [getattr(getattr(c, section) if section else c, key) for c in (run, began)]
         for section, key in fixed
@@ -49,10 +49,10 @@ def record_texts(run: RunConfig, data: TrainingData, out: Path) -> None:
     training = (
         read_shards_manifest(Path(run.data.shards))["texts"]
         if run.data.shards
-        else list(map(describe_text_file, training_files(run)))
+        else list(map(describe_text_file, training_files(run.data)))
     )
     accounts = [account.row() for account in data.accounts]
-    files = [*training, *map(describe_text_file, dev_set_files(run))]
+    files = [*training, *map(describe_text_file, _dev_set_files(run.data))]
     texts = {"dev": fingerprint_pairs(data.dev), "pairs": accounts, "files": files}
     write_text_whole(out / TEXTS_FILE, json.dumps(texts, indent=1) + "\n")
 
@@ -64,23 +64,23 @@ def refuse_other_text(run: RunConfig, data: TrainingData, out: Path, checkpoint:
     """
     # A run that is older than this list has all of its files named.
     began: dict[str, Any] = read_json(out / TEXTS_FILE) if (out / TEXTS_FILE).is_file() else {}
-    training, dev, recorded = training_files(run), dev_set_files(run), began.get("files", [])
+    training, dev, recorded = training_files(run.data), _dev_set_files(run.data), began.get("files", [])
     problems = []
     # The fingerprint of what was read decides; the list only helps to name files.
     if data.fingerprint != trained_on:
         problems.append(
-            f"the training data is not what {checkpoint} was trained on: {name_changed_files(training, recorded)}"
+            f"the training data is not what {checkpoint} was trained on: {_name_changed_files(training, recorded)}"
         )
     if began and fingerprint_pairs(data.dev) != began["dev"]:
         problems.append(
             "the dev data is not what it was measured with: "
-            f"{name_changed_files(dev or training, recorded[-len(dev) :])}"
+            f"{_name_changed_files(dev or training, recorded[-len(dev) :])}"
         )
     if problems:
         raise ValueError(f"{join_problems(problems)}; restore it or start a new run")
 
 
-def name_changed_files(files: list[Path], recorded: list[dict[str, Any]]) -> str:
+def _name_changed_files(files: list[Path], recorded: list[dict[str, Any]]) -> str:
     """Return the files that have changed, in words."""
     pairs = zip(files, recorded, strict=False)
     changed = [str(path) for path, description in pairs if path.exists() and has_changed(path, description)]
@@ -89,6 +89,6 @@ def name_changed_files(files: list[Path], recorded: list[dict[str, Any]]) -> str
     return f"{', '.join(changed)} {'have' if len(changed) > 1 else 'has'} changed since"
 
 
-def dev_set_files(run: RunConfig) -> list[Path]:
+def _dev_set_files(data: DataConfig) -> list[Path]:
     """Return the files of the dev set, if one is named."""
-    return [Path(file) for file in (run.data.dev_source, run.data.dev_target, run.data.dev) if file is not None]
+    return [Path(file) for file in (data.dev_source, data.dev_target, data.dev) if file is not None]
