@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from starlette.requests import Request
 
@@ -17,12 +17,9 @@ from pellucid.serve.limits import Limits
 from pellucid.serve.metrics import Metrics
 from pellucid.serve.problems import Refusal
 from pellucid.serve.trace_store import StoredTrace, TraceStore
-from pellucid.serve.worker import QueueFull, TranslationJob, Worker, fit_together, translate_together
+from pellucid.serve.worker import Answer, Question, QueueFull, TranslationJob, Worker, fit_together, translate_together
 from pellucid.trace.page_api import perform_act
 from pellucid.trace.trace import Trace
-
-Question = TypeVar("Question")
-Answer = TypeVar("Answer")
 
 DRAIN_SECONDS = 5.0
 """Seconds that jobs under way may still take when the server stops."""
