@@ -26,7 +26,7 @@ from pellucid.api import load
 from pellucid.cli.files import read_sentences
 
 CLIENTS = (1, 8, 32)
-SINGLY = "import pellucid.serve.worker as work; work.TEXTS_TOGETHER = 1; from pellucid.cli import main; main()"
+SINGLY = "import pellucid.serve.service as work; work.TEXTS_TOGETHER = 1; from pellucid.cli import main; main()"
 TOGETHER = "from pellucid.cli import main; main()"
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from pellucid import bundle
 from pellucid.api import load
+from pellucid.cli.export import translate_converted
 from pellucid.cli.files import LINE_BREAKERS
-from pellucid.cli.quality_gate import translate_converted
 from pellucid.evaluate.scores import corpus_scores
 from tests.decode.models import model_that_writes, random_model, small_tokenizer
 from tests.interop.hostile import with_an_outlier
@@ -116,7 +116,7 @@ def test_the_conversion_that_is_measured_is_the_one_that_is_written(call, model,
         measured.append(translate_converted(*arguments, **options))
         return measured[-1]
 
-    monkeypatch.setattr("pellucid.cli.quality_gate.translate_converted", translate_and_keep)
+    monkeypatch.setattr("pellucid.cli.export.translate_converted", translate_and_keep)
     result = call("export", model, "out", "--to", "ctranslate2", "--precision", "int8", *DEV, *SHORTLIST)
     assert result.exit_code == 0, result.stderr
     original = bundle.load_bundle(model)

@@ -144,7 +144,9 @@ def test_mistakes_are_reported_before_a_model_is_loaded(call, tmp_path: Path, op
 def served_apps(monkeypatch) -> list[dict]:
     """Replace the server; return the list of the apps that it would have served."""
     apps: list[dict] = []
-    monkeypatch.setattr("pellucid.serve.running.serve_until_stopped", lambda app, listening, limits: apps.append(app))
+    monkeypatch.setattr(
+        "pellucid.serve.connections.serve_until_stopped", lambda app, listening, limits: apps.append(app)
+    )
     return apps
 
 
@@ -213,7 +215,7 @@ def test_the_browser_is_opened_on_request(call, model: Path, monkeypatch, served
 
 
 def test_every_limit_is_an_option_with_its_default(call):
-    from pellucid.serve.limits import Limits
+    from pellucid.serve.settings import Limits
 
     help_text = call("serve", "--help").stdout
     for name in vars(Limits()):

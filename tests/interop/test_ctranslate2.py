@@ -12,11 +12,10 @@ from pellucid import bundle
 from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import EOS, Tokenizer, TokenizerConfig
 from pellucid.decode.step import score_targets
-from pellucid.interop import conversion_cache
 from pellucid.interop import ctranslate2 as conversion
-from pellucid.interop.conversion_cache import converted_directory
+from pellucid.interop import ctranslate2_library
 from pellucid.interop.ctranslate2 import convert_to_ctranslate2
-from pellucid.interop.ctranslate2_library import precision_of
+from pellucid.interop.ctranslate2_library import converted_directory, precision_of
 from pellucid.interop.padded_heads import count_removed_heads, with_all_heads
 from pellucid.model import Transformer
 from tests.decode.models import LINES, random_model, small_tokenizer
@@ -236,7 +235,7 @@ def test_without_any_folder_a_conversion_is_removed_when_the_program_ends(
         monkeypatch.setenv("XDG_CACHE_HOME", "~nobody-of-this-name/cache")
     at_exit = []
     monkeypatch.setattr(
-        conversion_cache.atexit, "register", lambda *arguments, **options: at_exit.append((arguments, options))
+        ctranslate2_library.atexit, "register", lambda *arguments, **options: at_exit.append((arguments, options))
     )
     directory = converted_directory(model, "float32")
     assert largest_difference(model.model, model.tokenizer, directory) < 5e-5
@@ -258,8 +257,8 @@ def test_remains_of_a_crash_are_removed_a_day_later(model: Bundle, monkeypatch: 
     (folder / "new-crashed").mkdir(parents=True)
     converted_directory(model, "float32")
     assert (folder / "new-crashed").exists()
-    tomorrow = conversion_cache.time.time() + 25 * 3600
-    monkeypatch.setattr(conversion_cache.time, "time", lambda: tomorrow)
+    tomorrow = ctranslate2_library.time.time() + 25 * 3600
+    monkeypatch.setattr(ctranslate2_library.time, "time", lambda: tomorrow)
     converted_directory(model, "int8")
     assert not (folder / "new-crashed").exists()
 

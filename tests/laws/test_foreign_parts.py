@@ -182,7 +182,9 @@ def test_auto_takes_torch_for_what_ctranslate2_does_not_know_and_says_so_once(tm
     bundle.save_bundle(tmp_path / "best", random_model(7, vocabulary, vocabulary, **sizes), small_tokenizer(), step=0)
     plain = load(tmp_path / "best", engine="auto").translate(LINES)
     monkeypatch.setitem(transformer.POSITIONS, "none", Distance)
-    monkeypatch.setattr("pellucid.interop.conversion_cache._LAYOUT_VERSION", 10**6)  # the other hash that an edit gives
+    monkeypatch.setattr(
+        "pellucid.interop.ctranslate2_library._LAYOUT_VERSION", 10**6
+    )  # the other hash that an edit gives
     torchs = load(tmp_path / "best", engine="torch").translate(LINES)
     assert [each.text for each in torchs] != [each.text for each in plain]
     with warnings.catch_warnings(record=True) as said:

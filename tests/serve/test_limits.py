@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from pellucid.serve.keys import ApiKeys
-from pellucid.serve.limits import Limits
-from pellucid.serve.problems import Refusal
-from pellucid.serve.service import Service
-from pellucid.serve.worker import JobAnswer
+from pellucid.serve.bodies import Refusal
+from pellucid.serve.gate import ApiKeys
+from pellucid.serve.service import JobAnswer, Service
+from pellucid.serve.settings import Limits
 from tests.serve.servers import EN_ES, EndlessTranslator, HeldTranslator, client, request_body, small_model
 
 JSON = {"Content-Type": "application/json"}

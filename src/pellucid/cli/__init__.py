@@ -19,7 +19,7 @@ from pellucid.cli import (
     train,
     translate,
 )
-from pellucid.cli.errors import report_errors
+from pellucid.cli.options import report_errors
 
 app = typer.Typer(
     name="pellucid",

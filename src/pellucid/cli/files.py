@@ -1,4 +1,4 @@
-"""Input and output of the commands: files of sentences, and standard output as UTF-8 lines."""
+"""Input and output of the commands: files of sentences, standard output as UTF-8 lines, and a progress bar."""
 
 import json
 import sys
@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 
@@ -120,3 +120,23 @@ def require_file(path: str) -> str:
         # Opening also finds missing rights and directories, which `exists` does not.
         Path(path).open("rb").close()
     return path
+
+
+Item = TypeVar("Item")
+
+
+def show_progress(items: Iterable[Item], total: int | None = None) -> Iterator[Item]:
+    """Yield the items, counted by a bar if standard error is a terminal and standard output is not."""
+    # Where results go to the terminal, the bar would stand between them, and they show the progress themselves.
+    if not sys.stderr.isatty() or sys.stdout.isatty():
+        yield from items
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (MofNCompleteColumn(), TextColumn("lines"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        for item in items:
+            yield item
+            bar.advance(task)

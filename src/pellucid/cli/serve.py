@@ -19,7 +19,7 @@ EXAMPLES = """\
 
 def limit_option(name: str) -> Any:
     """Return an option whose help is the description of a field of `Limits`."""
-    from pellucid.serve.limits import Limits
+    from pellucid.serve.settings import Limits
 
     option = "--" + name.replace("_", "-")
     return typer.Option(option, help=get_type_hints(Limits, include_extras=True)[name].__metadata__[0])
@@ -27,7 +27,7 @@ def limit_option(name: str) -> Any:
 
 def limit_default(name: str) -> Any:
     """Return the default of a field of `Limits`."""
-    from pellucid.serve.limits import Limits
+    from pellucid.serve.settings import Limits
 
     return getattr(Limits, name)
 
@@ -92,16 +92,16 @@ def run(
     refused with the reason.
     """
     require_server_packages()
-    from pellucid.serve.limits import Limits
+    from pellucid.serve.settings import Limits
 
     limits = Limits(
         characters, texts, alternatives, request_terms, term_characters, body, waiting, connections, open_, each,
         seconds, arrival, beam, traces, trace_bytes, trace_minutes,
     )  # fmt: skip
     from pellucid.decode.terms import Terms
-    from pellucid.serve import running as runner
-    from pellucid.serve.keys import ApiKeys
-    from pellucid.serve.languages import Languages
+    from pellucid.serve import connections as runner
+    from pellucid.serve.gate import ApiKeys
+    from pellucid.serve.settings import Languages
 
     # Mistakes in the options are reported before the model is loaded.
     Languages.from_manifest({}, source, target)
@@ -111,7 +111,7 @@ def run(
     with runner.bind_socket(host, port) as listening:
         from pellucid.api import load
         from pellucid.serve.app import create_app
-        from pellucid.serve.middleware import LOOPBACK
+        from pellucid.serve.gate import LOOPBACK
 
         loaded = load(model, precision, engine, exported=exported)
         languages = Languages.from_manifest(loaded.manifest, source, target)

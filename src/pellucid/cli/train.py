@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pellucid.cli.errors import FAILED, INTERRUPTED, TERMINATED
 from pellucid.cli.files import write_lines
+from pellucid.cli.options import FAILED, INTERRUPTED, TERMINATED
 
 if TYPE_CHECKING:
     from pellucid.train.config import RunConfig

@@ -13,8 +13,7 @@ from pellucid.decode.config import SearchConfig
 from pellucid.decode.ctranslate2_query import CTranslate2Query, rank_like_beam_search
 from pellucid.decode.hypothesis import Hypothesis, length_divisor
 from pellucid.decode.request import CLOSE_CALL, SearchBounds, SearchRequest
-from pellucid.interop.conversion_cache import converted_directory
-from pellucid.interop.ctranslate2_library import import_ctranslate2, precision_of
+from pellucid.interop.ctranslate2_library import converted_directory, import_ctranslate2, precision_of
 from pellucid.lazy_bundle import LazyBundle
 
 if TYPE_CHECKING:

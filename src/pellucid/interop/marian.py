@@ -10,13 +10,15 @@ from typing import Any
 from pellucid import bundle
 from pellucid.atomic import atomic_directory, join_problems, read_json, refuse_non_model_directory
 from pellucid.bundle import Bundle
-from pellucid.interop.marian_config import explain_unfit, model_arguments, transformers_config
-from pellucid.interop.marian_vocabulary import (
+from pellucid.interop.marian_files import (
     SENTENCEPIECE_FILES,
     START_TOKEN,
+    explain_unfit,
     load_marian_tokenizer,
+    model_arguments,
     read_vocabularies,
     tokenizer_files,
+    transformers_config,
 )
 from pellucid.interop.marian_weights import (
     DTYPES,

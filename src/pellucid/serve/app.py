@@ -11,21 +11,20 @@ from starlette.responses import JSONResponse, Response
 
 from pellucid.api import Model
 from pellucid.decode.terms import Terms
-from pellucid.serve import libretranslate, page_routes, trace_routes
-from pellucid.serve.keys import ApiKeys
-from pellucid.serve.languages import Languages
-from pellucid.serve.limits import Limits
-from pellucid.serve.metrics import CountRequests
-from pellucid.serve.middleware import (
+from pellucid.serve import libretranslate, trace_routes
+from pellucid.serve.bodies import Problem, Refusal, install_error_handlers
+from pellucid.serve.gate import (
     LOOPBACK,
     AddHeaders,
     AnswerHead,
+    ApiKeys,
     CheckHostAndOrigin,
+    CountRequests,
     LimitRequests,
     ReadAbsoluteForm,
 )
-from pellucid.serve.problems import Problem, Refusal, install_error_handlers
 from pellucid.serve.service import Service
+from pellucid.serve.settings import Languages, Limits
 
 
 def create_app(
@@ -66,7 +65,7 @@ def create_app(
     install_error_handlers(app)
     # LibreTranslate's clients send the key in the body: these routes check it after reading that.
     app.include_router(libretranslate.libretranslate_routes(service))
-    for router in (page_routes.page_routes(), trace_routes.trace_routes(service), metrics_routes(service)):
+    for router in (trace_routes.page_routes(), trace_routes.trace_routes(service), metrics_routes(service)):
         app.include_router(router, **service.keys.in_header())
 
     @app.get(

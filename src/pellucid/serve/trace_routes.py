@@ -1,4 +1,4 @@
-"""Routes of the glass box: a trace is made once, and its numbers are fetched when a client looks at them."""
+"""Routes of the glass box: the page, and traces whose numbers are fetched when a client looks at them."""
 
 import re
 from collections.abc import Callable
@@ -8,12 +8,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
+from pellucid.page.assets import read_script
 from pellucid.page.html import trace_page
-from pellucid.serve.page_routes import page_script
-from pellucid.serve.problems import Refusal, documented_responses
-from pellucid.serve.request_bodies import JSON, read_body, read_body_table
+from pellucid.serve.bodies import JSON, Refusal, documented_responses, read_body, read_body_table
 from pellucid.serve.service import Service
 from pellucid.trace.facts import model_facts
 from pellucid.trace.page_api import choose_target, edits_from_json
@@ -234,3 +233,51 @@ def trace_as_npz(trace: Trace) -> bytes:
     buffer = BytesIO()
     np.savez(buffer, **{name: array.values for name, array in trace.items()})  # pyright: ignore[reportArgumentType]
     return buffer.getvalue()
+
+
+DOCUMENT = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
+<title>Pellucid</title>
+</head>
+<body>
+<div id="pellucid" data-host="page"></div>
+<noscript>This page draws what the model computes, and needs JavaScript for it.</noscript>
+<script type="module" src="pellucid.js"></script>
+</body>
+</html>
+"""
+
+PAGE_ROUTE: dict[str, Any] = {"tags": ["page"], "response_class": Response}
+
+
+def page_routes() -> APIRouter:
+    """Make the routes GET / and GET /pellucid.js."""
+    router = APIRouter()
+
+    @router.get("/", responses={200: {"content": {"text/html": {}}}, **documented_responses()}, **PAGE_ROUTE)
+    def page() -> Response:
+        """Return the page that shows what the model computes."""
+        # Refuse here rather than send a page that would stay empty.
+        page_script()
+        return HTMLResponse(DOCUMENT)
+
+    @router.get(
+        "/pellucid.js", responses={200: {"content": {"text/javascript": {}}}, **documented_responses()}, **PAGE_ROUTE
+    )
+    def javascript() -> Response:
+        """Return the script of the page."""
+        return Response(page_script(), media_type="text/javascript")
+
+    return router
+
+
+def page_script() -> str:
+    """Return the built script; raise `Refusal` where it was not built."""
+    try:
+        return read_script()
+    except ValueError as error:
+        raise Refusal(503, str(error)) from None

@@ -2,7 +2,6 @@
 
 import typer
 
-from pellucid.cli.errors import report_errors
 from pellucid.cli.inspecting import (
     align,
     analogy,
@@ -22,6 +21,7 @@ from pellucid.cli.inspecting import (
     similar,
     tokens,
 )
+from pellucid.cli.options import report_errors
 
 EXAMPLES = """\
   pellucid inspect model runs/demo/best
