@@ -19,7 +19,7 @@ from pellucid.atomic import (
     verify_directory,
 )
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
-from pellucid.sizes import ModelConfig
+from pellucid.sizes import ModelConfig, drop_removed_settings
 
 if TYPE_CHECKING:
     from pellucid.model import Transformer
@@ -135,7 +135,7 @@ def read_config(path: Path) -> tuple[ModelConfig, TokenizerConfig]:
     tables = read_json(path)
     if tables.get("format") != FORMAT:
         raise ValueError(f"{path} is of format {tables.get('format')!r:.60}, this version reads {FORMAT}")
-    config = dataclass_from_json(ModelConfig, tables.get("model"), f"{path}, model")
+    config = model_config_from_json(tables.get("model"), f"{path}, model")
     if config.max_positions * config.d_model > _LARGEST_TABLE:
         raise ValueError(
             f"{path}: max_positions {config.max_positions} with d_model {config.d_model} makes a table of positions "
@@ -166,6 +166,13 @@ def check_header(path: Path, config: ModelConfig) -> None:
             f"{path} and config.json beside it do not describe the same model: at least {least:,} "
             f"parameters expected, {numbers:,} stored"
         )
+
+
+def model_config_from_json(table: Any, where: str) -> ModelConfig:
+    """Make the configuration of a model from a table that may hold anything; ValueError names every problem."""
+    return dataclass_from_json(
+        ModelConfig, drop_removed_settings(table, where) if isinstance(table, dict) else table, where
+    )
 
 
 def dataclass_from_json(kind: type[Settings], table: Any, where: str) -> Settings:

@@ -1,9 +1,7 @@
 """The model's configuration: the numbers and choices that define a model, and the four named sizes."""
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args
 
@@ -51,9 +49,6 @@ class ModelConfig:
     tie: Annotated[Tie, "which of source embedding, target embedding and output share one matrix"] = "all"
     max_positions: Annotated[int, "longest sentence in pieces, including EOS"] = 1024
     output_bias: Annotated[bool, "a number of its own for each target piece, added to its logit (paper: none)"] = False
-    fewer_heads: Annotated[
-        str, "attentions with fewer heads, of unchanged width, and how many: 'encoder.0.self:2 decoder.2.cross:0'"
-    ] = ""
 
     def __post_init__(self) -> None:
         # All problems are collected first, so that one attempt is enough to mend them all.
@@ -84,11 +79,8 @@ class ModelConfig:
                 f"tie = 'all' shares one matrix, but the vocabularies differ ({self.source_vocabulary} and "
                 f"{self.target_vocabulary}); use a joint tokenizer or tie = 'decoder'"
             )
-        problems += _fewer_heads_problems(self)
         if problems:
             raise ValueError("this is not a model: " + "; ".join(problems))
-        # In the order of computation, so that equal models compare equal. Frozen, hence object.__setattr__.
-        object.__setattr__(self, "fewer_heads", " ".join(sorted(self.fewer_heads.split(), key=_attention_order)))
 
     @property
     def head_width(self) -> int:
@@ -99,50 +91,6 @@ class ModelConfig:
     def norm_first(self) -> bool:
         """Whether there is a norm before each sublayer, and one more at the end of each stack."""
         return self.norm != "post"
-
-    def heads_in(self, attention: str) -> int:
-        """Return the number of heads of an attention, named like "encoder.0.self" or "decoder.2.cross".
-
-        >>> sizes = {"d_model": 12, "d_ff": 8, "heads": 3, "encoder_layers": 2, "decoder_layers": 2}
-        >>> config = ModelConfig(50, 50, **sizes, fewer_heads="encoder.1.self:1")
-        >>> config.heads_in("encoder.0.self"), config.heads_in("encoder.1.self")
-        (3, 1)
-        """
-        return self._heads_by_attention.get(attention, self.heads)
-
-    @cached_property
-    def _heads_by_attention(self) -> dict[str, int]:
-        return {name: int(count) for name, _, count in (entry.partition(":") for entry in self.fewer_heads.split())}
-
-
-# ASCII digits and at most six of them: int() would also take the digits of other scripts, or thousands of them.
-_FEWER_HEADS_ENTRY = re.compile(r"(encoder|decoder)\.(0|[1-9]\d{0,5})\.(self|cross):(0|[1-9]\d{0,5})", re.ASCII)
-
-
-def _fewer_heads_problems(c: ModelConfig) -> Iterator[str]:
-    """Yield a sentence for each entry of `fewer_heads` that does not fit this model."""
-    names = set[str]()
-    for entry in c.fewer_heads.split():
-        match = _FEWER_HEADS_ENTRY.fullmatch(entry)
-        if match is None:
-            yield f"fewer_heads has {entry!r:.60}, which is not like encoder.0.self:2"
-            continue
-        stack, layer, sublayer, count = match.groups()
-        name = f"{stack}.{layer}.{sublayer}"
-        depth = c.encoder_layers if stack == "encoder" else c.decoder_layers
-        if int(layer) >= depth or (stack, sublayer) == ("encoder", "cross"):
-            yield f"fewer_heads names {name}, which is no attention of this model"
-        elif name in names:
-            yield f"fewer_heads names {name} twice"
-        elif int(count) >= c.heads:
-            yield f"fewer_heads gives {name} {count} heads, fewer than {c.heads} are expected; leave it out for all"
-        names.add(name)
-
-
-def _attention_order(entry: str) -> tuple[bool, int, bool]:
-    """Return a key that sorts attentions in the order of computation."""
-    stack, layer, sublayer = entry.partition(":")[0].split(".")
-    return stack == "decoder", int(layer), sublayer == "cross"
 
 
 # Five: the four special tokens and one other. Two positions: one token and EOS.
@@ -162,3 +110,17 @@ _CHOICES = {
     "activation": get_args(Activation),
     "tie": get_args(Tie),
 }
+
+_REMOVED = {"fewer_heads": ""}
+"""Settings that older versions wrote, with the value that is still read: the one that means that it was not in use."""
+
+
+def drop_removed_settings(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return a table of a model's settings without those that were removed; ValueError for one that was in use."""
+    for name in _REMOVED.keys() & table.keys():
+        if table[name] != _REMOVED[name]:
+            raise ValueError(
+                f"{where}: {name} is {table[name]!r:.60}, but models with fewer heads in some attentions were removed; "
+                "pellucid 0.1 is the last version that has them: use it, or a model with all its heads"
+            )
+    return {name: value for name, value in table.items() if name not in _REMOVED}

@@ -178,17 +178,6 @@ def test_heads_that_read_a_neighbour_are_one_piece_away():
     assert decoder[0].even == pytest.approx(np.mean([np.mean(range(n + 1)) for n in range(rows)]))
 
 
-def test_attentions_without_heads_are_refused_or_skipped():
-    model = small_traced(fewer_heads="encoder.0.self:1 encoder.1.self:0")
-    trace = model.trace("The ball is blue.", target="La bola es azul.")
-    assert attention_table(trace, "encoder.0.self").sums == pytest.approx(1.0, abs=1e-6)
-    with pytest.raises(ValueError, match=r"encoder\.1\.self has no head left"):
-        attention_table(trace, "encoder.1.self")
-    with pytest.raises(ValueError, match="has heads 0 to 0; head 1 is none"):
-        attention_table(trace, "encoder.0.self", 1)
-    assert [len(attention.heads) for attention in reading_distances(trace, "encoder")] == [1, 0]
-
-
 @pytest.mark.parametrize(
     ("ask", "message"),
     [

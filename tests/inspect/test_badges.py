@@ -12,7 +12,7 @@ from tests.trace.traced import small_traced
 @pytest.fixture
 def saved(tmp_path):
     """A model directory."""
-    model = small_traced(fewer_heads="encoder.1.self:1")
+    model = small_traced()
     directory = tmp_path / "best"
     bundle.save_bundle(directory, model.bundle.model, small_tokenizer(), step=0)
     return bundle.load_bundle(directory)
@@ -43,7 +43,7 @@ def test_badges_stand_beside_the_model_directory(saved):
     assert badges_path(saved) == saved.directory.parent / "best.heads.json"
     write_badges(saved, badges_table(saved))
     badges = read_badges(saved)
-    assert len(badges["heads"]) == 3 * (2 + 2 * 3) - 2
+    assert len(badges["heads"]) == 3 * (2 + 2 * 3)
     assert badges["pairs"] == 31
 
 

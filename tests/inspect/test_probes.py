@@ -203,12 +203,6 @@ def test_a_decoder_reads_no_future():
         run_probe(decoder_probe("bola", "azul", "La"), make_trace, MODEL.bundle.model.config)
 
 
-def test_a_model_without_heads_is_refused():
-    model = small_traced(fewer_heads="encoder.0.self:0 encoder.1.self:0")
-    with pytest.raises(ValueError, match="this model has no heads in the self-attention of the encoder"):
-        run_probe(CATS, make_trace, model.bundle.model.config)
-
-
 GOOD = 'name = "a"\nsentence = "The cat sat and sat."\nword = "cat"\norder = ["The", ["sat:2", "and"]]\n'
 
 

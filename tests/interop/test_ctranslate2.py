@@ -16,7 +16,6 @@ from pellucid.interop import ctranslate2 as conversion
 from pellucid.interop import ctranslate2_library
 from pellucid.interop.ctranslate2 import convert_to_ctranslate2
 from pellucid.interop.ctranslate2_library import converted_directory, precision_of
-from pellucid.interop.padded_heads import count_removed_heads, with_all_heads
 from pellucid.model import Transformer
 from tests.decode.models import LINES, random_model, small_tokenizer
 from tests.model.models import add_noise
@@ -261,24 +260,3 @@ def test_remains_of_a_crash_are_removed_a_day_later(model: Bundle, monkeypatch: 
     monkeypatch.setattr(ctranslate2_library.time, "time", lambda: tomorrow)
     converted_directory(model, "int8")
     assert not (folder / "new-crashed").exists()
-
-
-@pytest.mark.parametrize("options", [OPTIONS[0], OPTIONS[3], OPTIONS[4]], ids=["sines", "learned", "rotary"])
-@pytest.mark.parametrize("precision", ["float32", "int8"])
-def test_heads_that_were_removed_are_zeros_in_the_conversion(options, precision, tmp_path: Path):
-    tokenizer = small_tokenizer()
-    torch.manual_seed(3)
-    fewer = "encoder.0.self:2 decoder.0.self:0 decoder.0.cross:3"
-    model = add_noise(Transformer(replace(model_for(tokenizer, **options).config, fewer_heads=fewer)).eval())
-    convert_to_ctranslate2(model, tokenizer, tmp_path / "out", precision)
-    full_model = with_all_heads(model)
-    with torch.inference_mode():
-        ids = torch.tensor([[5, 6, 7, EOS]])
-        torch.testing.assert_close(full_model(ids, ids), model(ids, ids), rtol=0, atol=1e-5)
-    assert full_model.config == replace(model.config, fewer_heads="")
-    assert count_removed_heads(model.config) == 3 + 5 + 2
-    if precision == "float32":
-        assert largest_difference(model, tokenizer, tmp_path / "out") < 5e-5
-    else:
-        # It translates; how well, the gate measures.
-        assert largest_difference(model, tokenizer, tmp_path / "out") < 5.0

@@ -14,8 +14,6 @@ from pellucid import bundle
 from pellucid.api import load
 from pellucid.bundle import Bundle
 from pellucid.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer, TokenizerConfig
-from pellucid.inspect.importance import Head
-from pellucid.inspect.pruning import remove_heads
 from pellucid.interop.marian import export_marian, import_marian
 from pellucid.model import ModelConfig, Transformer
 from tests.decode.models import LINES
@@ -294,21 +292,3 @@ def test_an_imported_model_that_is_saved_anew_can_be_exported(tmp_path: Path):
     assert_same_probabilities(imported.model, model, source, target, source_ids, [[BOS]] * len(source_ids))
     inputs = tokenizer(SOURCES, return_tensors="pt", padding=True)
     assert not (model.generate(**inputs, max_length=20, num_beams=1)[:, 1] == target[PAD]).any()
-
-
-@our_models
-def test_heads_that_were_removed_are_zeros_in_transformers(tmp_path: Path, name: str):
-    original = save_model(tmp_path / "whole", OURS[name][0], **OURS[name][1])
-    removed = [
-        Head("encoder.0.self", 0),
-        Head("encoder.0.self", 1),
-        Head("decoder.0.self", 0),
-        Head("decoder.1.cross", 1),
-    ]
-    model = remove_heads(original.model, removed)
-    bundle.save_bundle(tmp_path / "pruned", model, original.tokenizer)
-    export_marian(bundle.load_bundle(tmp_path / "pruned"), tmp_path / "theirs")
-    theirs, _ = load_with_transformers(tmp_path / "theirs")
-    source, target = marian_ids(tmp_path / "theirs", original)
-    assert_same_probabilities(model, theirs, source, target, [[5, 6, 7, EOS]], [[BOS, 8, 9, 7]])
-    assert import_marian(tmp_path / "theirs", tmp_path / "again").model.config.fewer_heads == ""

@@ -122,7 +122,7 @@ def choices() -> list[tuple[str, str | bool]]:
     return [*words, *((name, value) for name, kind in kinds.items() if kind is bool for value in (False, True))]
 
 
-@pytest.mark.parametrize(("option", "value"), [*choices(), ("fewer_heads", "encoder.0.self:1 decoder.0.cross:0")])
+@pytest.mark.parametrize(("option", "value"), choices())
 def test_every_choice_gives_the_same_text_everywhere_or_is_refused(option, value, tmp_path):
     tokenizer = small_tokenizer()
     sizes = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 31, "d_model": 8, "tie": "decoder"}

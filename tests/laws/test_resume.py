@@ -151,16 +151,6 @@ def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_is_taken(tmp_pat
         train_run(run, out, resume=True)
 
 
-def test_a_run_with_fewer_heads_resumes_to_the_bit(tmp_path, monkeypatch):
-    """An attention without heads has empty matrices, which optimiser, checkpoint and reader must take."""
-    run = small_run(tmp_path / "data", model={"fewer_heads": "encoder.0.self:1 decoder.0.self:0"})
-    train_run(run, tmp_path / "undisturbed")
-    train_until(6, run, tmp_path / "broken", monkeypatch)
-    train_run(run, tmp_path / "broken", resume=True)
-    assert_same_end(tmp_path / "undisturbed", tmp_path / "broken")
-    assert read_weights(tmp_path / "broken" / "last")["decoder.0.self.qkv.weight"].shape[0] == 0
-
-
 def test_a_run_that_died_while_it_was_set_up_begins_again(run, undisturbed_run, tmp_path, monkeypatch):
     out = tmp_path / "out"
 

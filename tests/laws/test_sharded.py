@@ -140,12 +140,6 @@ def test_a_batch_that_does_not_fit_stops_a_sharded_run_and_says_what_to_do(first
         )
 
 
-def test_a_matrix_without_numbers_cannot_be_sharded(first_of_two):
-    model = Transformer(replace(CONFIG, fewer_heads="decoder.0.cross:0"))
-    with pytest.raises(ValueError, match=r"cannot cut decoder\.0\.cross\.qkv\.weight, which has no numbers"):
-        place_model(model, first_of_two, shard=True)
-
-
 @pytest.mark.parametrize("r_drop", [0.0, 5.0])
 def test_an_empty_batch_adds_nothing(r_drop):
     model = Transformer(CONFIG).train()

@@ -32,7 +32,6 @@ KINDS = {
     "one matrix": {},
     "three matrices, norms after": {"tie": "none", "norm": "post", "positions": "learned", "activation": "swiglu"},
     "a bias": {"output_bias": True},
-    "fewer heads": {"fewer_heads": "encoder.0.self:1 decoder.1.cross:0"},
 }
 
 
@@ -267,7 +266,6 @@ def test_a_named_size_is_that_of_the_start_or_refused(models, tmp_path):
         ("model", {"tie": "decoder"}, "model.tie is 'decoder', that model has 'all'"),
         ("model", {"max_positions": 512}, "model.max_positions is 512, that model has 1024"),
         ("model", {"output_bias": True}, "model.output_bias is True, that model has False"),
-        ("model", {"fewer_heads": "decoder.0.self:1"}, "model.fewer_heads is 'decoder.0.self:1', that model has ''"),
         ("tokenizer", {"vocabulary": 8000}, "tokenizer.vocabulary is 8000, that model has 290"),
         ("tokenizer", {"kind": "unigram"}, "tokenizer.kind is 'unigram', that model has 'bpe'"),
         ("tokenizer", {"joint": False}, "tokenizer.joint is False, that model has True"),
@@ -285,8 +283,8 @@ def test_settings_that_contradict_the_start_are_refused_naming_both(section, set
 
 
 def test_settings_that_agree_with_the_start_are_accepted(models, tmp_path):
-    settings = {"d_model": 14, "norm": "pre", "fewer_heads": "decoder.1.cross:0 encoder.0.self:1"}
-    run = make_run_from(models / "fewer heads", tmp_path / "data", model=settings, tokenizer={"vocabulary": 290})
+    settings = {"d_model": 14, "norm": "pre"}
+    run = make_run_from(models / "one matrix", tmp_path / "data", model=settings, tokenizer={"vocabulary": 290})
     assert read_data(run).tokenizer.source_vocabulary <= 290
 
 

@@ -7,6 +7,7 @@ from typing import get_type_hints
 import pytest
 
 from pellucid.model import PRESETS, ModelConfig, Transformer
+from pellucid.sizes import drop_removed_settings
 from tests.model.models import small_config
 
 
@@ -27,21 +28,6 @@ from tests.model.models import small_config
         ({"norm": "batch"}, "norm is 'batch', choose one of pre, post, rms"),
         ({"positions": "alibi"}, "positions is 'alibi', choose one of sinusoidal, learned, rotary, none"),
         ({"activation": "tanh"}, "activation is 'tanh', choose one of relu, gelu, silu, swiglu"),
-        ({"fewer_heads": "encoder.0.self"}, "fewer_heads has 'encoder.0.self', which is not like encoder.0.self:2"),
-        (
-            {"fewer_heads": "encoder.0.self:-1"},
-            "fewer_heads has 'encoder.0.self:-1', which is not like encoder.0.self:2",
-        ),
-        ({"fewer_heads": "encoder.1.self:1"}, "fewer_heads names encoder.1.self, which is no attention of this model"),
-        (
-            {"fewer_heads": "encoder.0.cross:1"},
-            "fewer_heads names encoder.0.cross, which is no attention of this model",
-        ),
-        ({"fewer_heads": "decoder.0.self:1 decoder.0.self:2"}, "fewer_heads names decoder.0.self twice"),
-        (
-            {"fewer_heads": "decoder.1.cross:3"},
-            "fewer_heads gives decoder.1.cross 3 heads, fewer than 3 are expected; leave it out for all",
-        ),
         ({"tie": "encoder"}, "tie is 'encoder', choose one of all, decoder, none"),
         ({"heads": 2, "positions": "rotary"}, "rotary positions turn pairs of numbers, a head of 15 is odd"),
         ({"d_model": 7, "heads": 1}, "sinusoidal positions are pairs of sine and cosine, d_model 7 is odd"),
@@ -85,25 +71,12 @@ def test_every_number_says_what_it_means():
     )
 
 
-def test_configs_of_the_same_model_are_equal():
-    heads, same_heads = (
-        "decoder.1.cross:0 encoder.0.self:2 decoder.1.self:1",
-        "encoder.0.self:2  decoder.1.self:1 decoder.1.cross:0",
+def test_fewer_heads_are_refused_and_a_table_without_any_is_read():
+    table = dataclasses.asdict(small_config())
+    assert drop_removed_settings({**table, "fewer_heads": ""}, "config.json, model") == table
+    message = (
+        "config.json, model: fewer_heads is 'encoder.0.self:1', but models with fewer heads in some attentions were "
+        "removed; pellucid 0.1 is the last version that has them: use it, or a model with all its heads"
     )
-    config = small_config(fewer_heads=heads)
-    assert config == small_config(fewer_heads=same_heads)
-    assert hash(config) == hash(small_config(fewer_heads=same_heads))
-    assert config.fewer_heads == "encoder.0.self:2 decoder.1.self:1 decoder.1.cross:0"
-    assert small_config(**dataclasses.asdict(config) | {"dropout": 0.2}).fewer_heads == config.fewer_heads
-
-
-def test_each_attention_has_the_heads_it_is_given():
-    config = small_config(fewer_heads="encoder.0.self:2 decoder.1.cross:0")
-    names = ("encoder.0.self", "decoder.0.self", "decoder.0.cross", "decoder.1.self", "decoder.1.cross")
-    assert [config.heads_in(name) for name in names] == [2, 3, 3, 3, 0]
-    model = Transformer(config)
-    for name in names:
-        attention = model.get_submodule(name)
-        assert (attention.heads, attention.width) == (config.heads_in(name), 10)
-        assert attention.get_parameter("qkv.weight").shape == (3 * 10 * config.heads_in(name), 30)
-        assert attention.get_parameter("output.weight").shape == (30, 10 * config.heads_in(name))
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        drop_removed_settings({**table, "fewer_heads": "encoder.0.self:1"}, "config.json, model")

@@ -17,13 +17,12 @@ from tests.page.studied import SENTENCE, TARGET, Reader, make_studied_model, mak
 from tests.page.traces import HOSTILE
 from tests.serve.servers import running
 
-FEWER = "encoder.0.self:0 decoder.1.cross:1"
 EDGE = 24  # pixels that the map leaves free
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Model:
-    return make_studied_model(tmp_path_factory.mktemp("runs"), fewer_heads=FEWER)
+    return make_studied_model(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="module")
@@ -190,28 +189,6 @@ def test_the_view_of_a_head_shows_its_role_and_what_its_silence_costs(reader, mo
     reader.tab.keyboard.press("]")
     reader.tab.wait_for_timeout(80)
     assert "none by the rules" in reader.text(".head-role")
-
-
-def test_removed_heads_have_no_picture(reader, model):
-    reader.open("map")
-    config = model.bundle.model.config
-    for name, says in (("encoder.0.self", "no heads left here"), ("decoder.1.cross", "2 heads fewer than elsewhere")):
-        block = reader.tab.locator(f"[data-block='{name}']")
-        assert block.locator(".head-thumb").count() == config.heads_in(name)
-        assert block.get_by_role("img", name=says).count() == 1
-    assert reader.tab.locator("[data-block='decoder.0.self'] .heads-gone").count() == 0
-    assert "up to 3 heads" in reader.text(".map-how")
-    for fields in ({"view": "head", "a": "encoder.0.self"}, {"view": "block", "a": "encoder.0.self"}):
-        reader.open(**fields)
-        assert "No heads left here" in reader.text(".centre")
-        assert "NaN" not in reader.text(".centre")
-    reader.open("head", a="decoder.1.cross", h=2)
-    assert "head 1 of 1" in reader.text(".centre h2")
-    reader.tab.keyboard.press("]")
-    reader.tab.wait_for_timeout(80)
-    assert "head 1 of 1" in reader.text(".centre h2")
-    for view in ("heads", "claims", "align", "output", "export", "compare"):
-        assert "NaN" not in reader.open(view).text(".centre"), view
 
 
 def test_every_stop_of_the_story_works_without_removed_heads(reader):

@@ -28,6 +28,9 @@ PRECISIONS = ("float32", "bfloat16", "int8")
 MOST_SHORTLIST_PAIRS = 400_000
 """Sentence pairs read for a shortlist, spread evenly over the files."""
 
+# Dev sentences and their references, line by line.
+DevPairs = tuple[list[str], list[str]]
+
 
 def run(
     model: Annotated[str, MODEL],
@@ -85,15 +88,7 @@ def run(
         export_marian(bundle, out)
     else:
         report = export_ctranslate2(bundle, Path(out), precision or "float32", dev, shortlist)
-    write_lines([*report, *note_padded_heads(bundle), *describe_contents(Path(out))])
-
-
-def note_padded_heads(bundle: "Bundle") -> list[str]:
-    """Return a note if the export pads attentions whose heads were removed."""
-    from pellucid.interop.padded_heads import NOTE, count_removed_heads
-
-    count = count_removed_heads(bundle.model.config)
-    return [f"note: {NOTE.format(count=count)}"] if count else []
+    write_lines([*report, *describe_contents(Path(out))])
 
 
 def check_options(to: str, precision: str | None, no_gate: bool, files: dict[str, str | None]) -> None:
@@ -209,9 +204,6 @@ _PAIRS_FOR_COSTS = 200
 """Sentence pairs that measure the cost of int8 in each part of a refused model."""
 
 _COSTS_SHOWN = 5  # in the message that refuses a model
-
-# Dev sentences and their references, line by line.
-DevPairs = tuple[list[str], list[str]]
 
 
 def judge_forms(

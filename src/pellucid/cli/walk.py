@@ -62,11 +62,9 @@ def heading_lines(manifest: Manifest, terminal: Terminal) -> Iterator[str]:
     yield terminal.bold(escape_controls(manifest["source"]["text"]))
     yield f"→ {terminal.bold(escape_controls(manifest['target']['text']))}"
     config = model["config"]
-    # In a pruned model some attentions have fewer heads than the config names.
-    heads_bound = "up to " if config["fewer_heads"] else ""
     about = (
         f"{escape_controls(model['name'])}: {model['parameters']:,} parameters, {config['encoder_layers']} encoder and "
-        f"{config['decoder_layers']} decoder layers, D {config['d_model']}, {heads_bound}{config['heads']} heads; "
+        f"{config['decoder_layers']} decoder layers, D {config['d_model']}, {config['heads']} heads; "
         f"{run['dtype']}, dropout {run['dropout']}"
     )
     yield from (terminal.dim(line) for line in wrap_items(about.split(), terminal.width, gap=" "))

@@ -6,10 +6,8 @@ other, with two choices among them that need no gold alignment.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -194,7 +192,7 @@ def existing_readings(model: Transformer) -> list[Reading]:
 
 
 def every_reading(config: ModelConfig) -> list[Reading]:
-    """Return all readings of a model in which no layer lacks a head, in the order of `reading_values`."""
+    """Return all readings of a model, in the order of `reading_values`."""
     readings = []
     for side in SIDES:
         for layer in range(config.decoder_layers):
@@ -207,7 +205,7 @@ def every_reading(config: ModelConfig) -> list[Reading]:
 
 def reading_exists(reading: Reading, config: ModelConfig) -> bool:
     """Whether the head of a reading, if it names one, is one of the model's."""
-    return reading.head is None or reading.head < config.heads_in(f"decoder.{reading.layer}.cross")
+    return reading.head is None or reading.head < config.heads
 
 
 def measure_cross_attention(
@@ -219,7 +217,7 @@ def measure_cross_attention(
         for numbers in batch_numbers(lengths, model.config):
             batch = [pairs[n] for n in numbers]
             ids = [pair.source for pair in batch], [pair.target for pair in batch]
-            measured = cross_norms(model, *ids, partial(measure_every_kind, heads=model.config.heads)).cpu()
+            measured = cross_norms(model, *ids, measure_every_kind).cpu()
             yield (
                 numbers,
                 # without the padding that the batch gave the pair
@@ -228,20 +226,13 @@ def measure_cross_attention(
 
 
 def measure_every_kind(
-    pattern: Float[Tensor, "B H T S"], v: Float[Tensor, "B H S E"], output: Float[Tensor, "D HE"], heads: int
+    pattern: Float[Tensor, "B H T S"], v: Float[Tensor, "B H S E"], output: Float[Tensor, "D HE"]
 ) -> Float[Tensor, "B C T S"]:
-    """Stack the norm of the layer, the mean weight of its heads, ||alpha v W_O|| of each head, and the weights of each.
-
-    Where a layer has fewer than `heads`, the missing heads' numbers are zeros, so that all layers have as many.
-    """
+    """Stack the norm of the layer, the mean weight of its heads, ||alpha v W_O|| of each head and its weights."""
     value_norms = project_values(v.to(pattern.dtype), output.to(pattern.dtype)).norm(dim=-1)
-    # not .mean(): a layer may have lost all its heads
-    mean = pattern.sum(dim=1, keepdim=True) / max(pattern.shape[1], 1)
-    by_head = [
-        F.pad(values, (0, 0, 0, 0, 0, heads - pattern.shape[1]))
-        for values in (pattern * value_norms.mT.unsqueeze(2), pattern)
-    ]
-    return torch.cat([contribution_norms(pattern, v, output)[:, None], mean, *by_head], dim=1)
+    mean = pattern.sum(dim=1, keepdim=True) / pattern.shape[1]
+    by_head = pattern * value_norms.mT.unsqueeze(2)
+    return torch.cat([contribution_norms(pattern, v, output)[:, None], mean, by_head, pattern], dim=1)
 
 
 def reading_values(measured: Float[Tensor, "L C T S"], pair: EncodedPair) -> Float[Tensor, "R N M"]:

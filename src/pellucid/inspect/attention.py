@@ -83,7 +83,7 @@ class ReadingDistances:
 
 
 def require_attention(config: ModelConfig, attention: str) -> int:
-    """Return the number of heads of an attention; ValueError for an unknown attention and for one without heads."""
+    """Return the number of heads of an attention; ValueError for an unknown attention."""
     names = attention_names(config)
     if attention not in names:
         near = get_close_matches(attention, names, n=1)
@@ -91,10 +91,7 @@ def require_attention(config: ModelConfig, attention: str) -> int:
         raise ValueError(
             f"{attention!r} is no attention of this model{suggestion} (they are {names[0]} to {names[-1]})"
         )
-    count = config.heads_in(attention)
-    if not count:
-        raise ValueError(f"{attention} has no head left to look at")
-    return count
+    return config.heads
 
 
 def require_head(config: ModelConfig, attention: str, head: int) -> None:

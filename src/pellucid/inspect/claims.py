@@ -23,12 +23,13 @@ def compare_masking(trace: Trace) -> dict[str, Any]:
     Step by step with cached keys and values no mask is needed; all at once it is. The cached and the unmasked logits
     are each compared with the masked ones. "kept" and "unmasked" are the largest difference of a logit in each row,
     "size" the largest logit of the masked run, "parted" the rows where another piece is likeliest without the mask.
-    "products" are those of the first head of the decoder's self-attention, unscaled and unmasked, None where no such
-    head is left. Raises ValueError without a model.
+    "products" are those of the first head of the decoder's self-attention, unscaled and unmasked.
+
+    Raises ValueError without a model.
     """
     model = trace.require_origin().bundle.model
     device = model.output_embedding.weight.device
-    record = Record("decoder.*.self.products")
+    record = Record("decoder.0.self.products")
     with inference_only(model):
         decoder_ids = pad_sentences([trace.inputs.ids], device)
         memory = model.encode(pad_sentences([trace.source.ids], device))
@@ -52,19 +53,16 @@ def largest_difference_by_row(logits: Float[Tensor, "T V"], other_logits: Float[
     return (logits - other_logits).abs().amax(dim=-1).double().tolist()
 
 
-def first_products(model: Transformer, record: Record) -> dict[str, Any] | None:
+def first_products(model: Transformer, record: Record) -> dict[str, Any]:
     """Return the products of the decoder's first self-attention head, and the width they are divided by."""
-    for name in attention_names(model.config):
-        if name.startswith("decoder.") and name.endswith(".self") and record[f"{name}.products"].shape[1]:
-            rows = record[f"{name}.products"][0, 0].double().tolist()
-            return {
-                "section": name,
-                "head": 0,
-                "width": model.config.head_width,
-                # a float32 holds no more than about seven digits
-                "rows": [[float(f"{product:.7g}") for product in row] for row in rows],
-            }
-    return None
+    rows = record["decoder.0.self.products"][0, 0].double().tolist()
+    return {
+        "section": "decoder.0.self",
+        "head": 0,
+        "width": model.config.head_width,
+        # a float32 holds no more than about seven digits
+        "rows": [[float(f"{product:.7g}") for product in row] for row in rows],
+    }
 
 
 def cross_attention_diagonals(trace: Trace) -> dict[str, Any]:

@@ -94,13 +94,13 @@ def study_patterns(
 
     `links` are gold alignments of the pairs, word by word; without them the model's own are taken.
     """
-    names, heads = attention_names(model.config), model.config.heads_in
+    names, heads = attention_names(model.config), model.config.heads
     sums = {name: MeasureSums() for name in names}
     # only cross-attention reads words of the other language
     counts = {name: RelationCounts() for name in names if name.endswith(".cross")}
     attentions_by_kind = importance.attention_kinds(model.config)
     similarity_sums = {
-        kind: (np.zeros((sum(map(heads, attentions)),) * 2), 0.0) for kind, attentions in attentions_by_kind.items()
+        kind: (np.zeros((heads * len(attentions),) * 2), 0.0) for kind, attentions in attentions_by_kind.items()
     }
     # each batch overwrites the patterns of the last: all of them would not fit into memory
     record = Record("*.pattern")
@@ -126,7 +126,7 @@ def study_patterns(
             for name, count in counts.items():
                 count_alignment(count, batch, record[f"{name}.pattern"], batch_links)
             on_progress()
-    patterns = [head for name in names for head in patterns_of_attention(name, sums[name], heads(name))]
+    patterns = [head for name in names for head in patterns_of_attention(name, sums[name], heads)]
     aligned = [
         followed
         for relation in ("word it reads", "word it writes")
@@ -248,9 +248,7 @@ def measure_importance(model: Transformer, pairs: StudyPairs, on_progress: OnPro
     losses = importance.pair_losses(model, pairs, [(), *((head,) for head in heads)], on_progress)
     ablation = [importance.loss_change(losses[0], silent, pairs.pieces) for silent in losses[1:]]
     gradient = importance.expected_gradient(importance.head_gradients(model, pairs, on_progress))
-    normalised = importance.normalise_by_attention(
-        gradient, list(map(model.config.heads_in, attention_names(model.config)))
-    )
+    normalised = importance.normalise_by_attention(gradient, [model.config.heads] * len(attention_names(model.config)))
     ablation_values = [change.value for change in ablation]
     return HeadImportance(
         float(losses[0].sum()) / pairs.pieces,

@@ -65,7 +65,7 @@ def list_heads(config: ModelConfig, among: str = "all") -> list[Head]:
     choices = {"all": attention_names(config), **attention_kinds(config)}
     if among not in choices:
         raise ValueError(f"{among!r} is no kind of heads; choose one of {', '.join(choices)}")
-    return [Head(name, number) for name in choices[among] for number in range(config.heads_in(name))]
+    return [Head(name, number) for name in choices[among] for number in range(config.heads)]
 
 
 def pair_losses(
@@ -149,14 +149,14 @@ def head_gradients(
 
     L is the loss of the pair a piece.
     """
-    heads = {name: model.config.heads_in(name) for name in attention_names(model.config)}
-    gradients = np.zeros((len(pairs), sum(heads.values())))
+    names, heads = attention_names(model.config), model.config.heads
+    gradients = np.zeros((len(pairs), heads * len(names)))
     weight = model.output_embedding.weight
     with frozen_weights(model):
         for batch in study_batches(pairs, model.config, weight.device):
             # factors of its own for each sentence: one backward pass gives all their gradients
-            ones = torch.ones(len(batch.numbers), model.config.heads, dtype=weight.dtype, device=weight.device)
-            xi = {name: ones[:, :count].clone().requires_grad_() for name, count in heads.items()}
+            ones = torch.ones(len(batch.numbers), heads, dtype=weight.dtype, device=weight.device)
+            xi = {name: ones.clone().requires_grad_() for name in names}
             watch = gate_heads(xi)
             losses = batch_losses(model, model.encode(batch.source.ids, watch), batch, watch)
             batch_gradients = torch.autograd.grad(

@@ -290,21 +290,18 @@ def explain_missing_word(word: str, text: str) -> str | None:
 
 
 def attentions_of_probe(probe: Probe, config: ModelConfig) -> list[str]:
-    """Return every attention of a probe's place that has a head."""
+    """Return every attention of a probe's place."""
     stack, kind = ("decoder", "cross") if probe.where == "cross" else (probe.where, "self")
-    names = [name for name in attention_names(config) if name.startswith(stack) and name.endswith(kind)]
-    return [name for name in names if config.heads_in(name)]
+    return [name for name in attention_names(config) if name.startswith(stack) and name.endswith(kind)]
 
 
 def run_probe(probe: Probe, make_trace: TraceFor, config: ModelConfig) -> ProbeResult:
     """Run a probe on the heads of a model.
 
-    Raises ValueError, naming the probe, for a model without heads there, for a sentence that is too long for it, and
-    for a word that has no piece of its own.
+    Raises ValueError, naming the probe, for a sentence that is too long for the model, and for a word that has no piece
+    of its own.
     """
     names = attentions_of_probe(probe, config)
-    if not names:
-        raise ValueError(f"probe {probe.name!r}: this model has no heads in the {PLACES[probe.where]}")
     try:
         # only these tensors: a trace of a large model is much larger whole
         trace = make_trace(

@@ -172,8 +172,7 @@ def pair_lengths(pairs: StudyPairs) -> dict[int, int]:
 
 def batch_numbers(lengths: Mapping[int, int], config: ModelConfig) -> Iterator[list[int]]:
     """Yield the keys of `lengths`, longest first, in batches whose patterns and logits have a bounded size."""
-    # a model may have lost all its heads
-    heads = max(1, sum(map(config.heads_in, attention_names(config))))
+    heads = config.heads * len(attention_names(config))
     order = sorted(lengths, key=lambda n: (-lengths[n], n))
     start = 0
     while start < len(order):

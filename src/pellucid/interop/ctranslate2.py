@@ -12,7 +12,6 @@ from pellucid.atomic import atomic_directory, join_problems
 from pellucid.data.tokenizer import BOS, EOS, UNK, Tokenizer
 from pellucid.interop.ctranslate2_library import PRECISIONS, import_ctranslate2
 from pellucid.interop.int8 import LARGEST_WEIGHT_BYTE, quantize_rows
-from pellucid.interop.padded_heads import with_all_heads
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.attention import Attention
 from pellucid.model.known_parts import unknown_parts
@@ -44,8 +43,7 @@ def convert_to_ctranslate2(
     from ctranslate2.specs.model_spec import visit_spec
 
     refuse_inexpressible(model, tokenizer, precision, vmap)
-    # CTranslate2 has as many heads in every layer, so heads that were removed become zeros.
-    spec = make_specification(with_all_heads(model), library.specs)
+    spec = make_specification(model, library.specs)
     targets = tokenizer.target_names
     spec.register_source_vocabulary([*tokenizer.source_names])
     spec.register_target_vocabulary([*targets])

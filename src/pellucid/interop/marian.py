@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,6 @@ from pellucid.interop.marian_weights import (
     usual_names,
     write_marian_weights,
 )
-from pellucid.interop.padded_heads import with_all_heads
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.known_parts import unknown_parts
 
@@ -85,8 +83,6 @@ def export_marian(loaded: Bundle, out: str | Path) -> None:
     """
     if unknown := [f"{part}, which neither format knows" for part in unknown_parts(loaded.model)]:
         raise ValueError(f"{loaded.directory} cannot be exported for transformers: {join_problems(unknown)}")
-    # Both formats have as many heads in every layer, so heads that were removed become zeros.
-    loaded = replace(loaded, model=with_all_heads(loaded.model))
     if imported_files := files_of_imported(loaded):
         files, plan, stored = imported_files
         model = loaded.model

@@ -62,16 +62,15 @@ class Attention(nn.Module):
     """Multi-head attention (paper, 3.2.2), with the projections to queries, keys and values in one matrix, `qkv`.
 
     Head h owns columns h * E to (h + 1) * E of the queries, of the keys and of the values, and the same rows of the
-    output projection. All heads together are as wide as the model, unless some were pruned: `width` is then the width
-    of one head, which pruning does not change. With no head left, the output is the bias of the output projection.
+    output projection. All heads together are as wide as the model.
     """
 
-    def __init__(self, d_model: int, heads: int, dropout: float, width: int | None = None):
+    def __init__(self, d_model: int, heads: int, dropout: float):
         super().__init__()
         self.heads = heads
-        self.width = d_model // heads if width is None else width
-        self.qkv = Linear(d_model, 3 * heads * self.width)
-        self.output = Linear(heads * self.width, d_model)
+        self.width = d_model // heads
+        self.qkv = nn.Linear(d_model, 3 * d_model)
+        self.output = nn.Linear(d_model, d_model)
         self.dropout = Dropout(dropout)
         # Xavier over Q, K and V as one matrix: each starts smaller by sqrt(2) than on its own, and learns sooner.
         nn.init.xavier_uniform_(self.qkv.weight)
@@ -86,15 +85,6 @@ class Attention(nn.Module):
     def merge(self, z: Float[Tensor, "B H Q E"], watch: Watch) -> Float[Tensor, "B Q D"]:
         """Put the heads side by side again and mix them with the output projection."""
         return watch("output", self.output(z.transpose(1, 2).flatten(2)))
-
-
-class Linear(nn.Linear):
-    """A linear layer, x W^T + b, that may have no outputs or no inputs: those of an attention whose heads are gone."""
-
-    def reset_parameters(self) -> None:
-        # torch warns when it initialises a matrix without numbers.
-        if self.weight.numel():
-            super().reset_parameters()
 
 
 class SelfAttention(Attention):

@@ -3,7 +3,7 @@
 import torch.nn.functional as F
 from torch import nn
 
-from pellucid.model.attention import CrossAttention, Linear, SelfAttention
+from pellucid.model.attention import CrossAttention, SelfAttention
 from pellucid.model.dropout import Dropout
 from pellucid.model.layers import EPSILON, DecoderLayer, EncoderLayer, FeedForward, Residual, swiglu
 from pellucid.model.positions import Learned, Rotary, Sinusoidal, Unordered
@@ -21,8 +21,8 @@ KNOWN_CLASSES = {
     "decoder.#": DecoderLayer,
     "self": SelfAttention,
     "cross": CrossAttention,
-    "qkv": Linear,
-    "output": Linear,
+    "qkv": nn.Linear,
+    "output": nn.Linear,
     "ffn": FeedForward,
     "inner": nn.Linear,
     "outer": nn.Linear,

@@ -85,15 +85,12 @@ class Residual(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """One layer of the encoder: self-attention and feed-forward, each inside a residual connection.
+    """One layer of the encoder: self-attention and feed-forward, each inside a residual connection."""
 
-    `name`, such as "encoder.0", is how the config refers to the layer when some of its heads are pruned.
-    """
-
-    def __init__(self, c: ModelConfig, name: str = "encoder.0"):
+    def __init__(self, c: ModelConfig):
         super().__init__()
         # Called `self` because module names are the names of parameters and visible tensors: encoder.0.self.pattern.
-        self.self = SelfAttention(c.d_model, c.heads_in(f"{name}.self"), c.attention_dropout, c.head_width)
+        self.self = SelfAttention(c.d_model, c.heads, c.attention_dropout)
         self.self_residual = Residual(c.d_model, c.dropout, c.norm)
         self.ffn = FeedForward(c.d_model, c.d_ff, c.activation, c.activation_dropout)
         self.ffn_residual = Residual(c.d_model, c.dropout, c.norm)
@@ -118,14 +115,14 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """One layer of the decoder: self-attention over the target so far, cross-attention to the source, feed-forward.
 
-    Each is inside a residual connection of its own. `name` has the same meaning as in `EncoderLayer`.
+    Each is inside a residual connection of its own.
     """
 
-    def __init__(self, c: ModelConfig, name: str = "decoder.0"):
+    def __init__(self, c: ModelConfig):
         super().__init__()
-        self.self = SelfAttention(c.d_model, c.heads_in(f"{name}.self"), c.attention_dropout, c.head_width)
+        self.self = SelfAttention(c.d_model, c.heads, c.attention_dropout)
         self.self_residual = Residual(c.d_model, c.dropout, c.norm)
-        self.cross = CrossAttention(c.d_model, c.heads_in(f"{name}.cross"), c.attention_dropout, c.head_width)
+        self.cross = CrossAttention(c.d_model, c.heads, c.attention_dropout)
         self.cross_residual = Residual(c.d_model, c.dropout, c.norm)
         self.ffn = FeedForward(c.d_model, c.d_ff, c.activation, c.activation_dropout)
         self.ffn_residual = Residual(c.d_model, c.dropout, c.norm)

@@ -52,8 +52,8 @@ class Transformer(nn.Module):
         self.source_positions = POSITIONS[c.positions](c.d_model, c.max_positions, c.heads)
         self.target_positions = POSITIONS[c.positions](c.d_model, c.max_positions, c.heads)
         self.dropout = Dropout(c.dropout)
-        self.encoder = nn.ModuleList(EncoderLayer(c, f"encoder.{n}") for n in range(c.encoder_layers))
-        self.decoder = nn.ModuleList(DecoderLayer(c, f"decoder.{n}") for n in range(c.decoder_layers))
+        self.encoder = nn.ModuleList(EncoderLayer(c) for _ in range(c.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(c) for _ in range(c.decoder_layers))
         # Pre-norm leaves the last sum of each stack without a norm, so one follows; post-norm ends with a norm already.
         self.encoder_norm = make_norm(c.d_model, c.norm) if c.norm_first else nn.Identity()
         self.decoder_norm = make_norm(c.d_model, c.norm) if c.norm_first else nn.Identity()

@@ -176,7 +176,7 @@ class BackwardWalk:
                 if sublayer == "ffn":
                     self.add_feed_forward(inside)
                 else:
-                    self.add_heads(inside, sublayer, c.heads_in(inside), c.head_width)
+                    self.add_heads(inside, sublayer, c.heads, c.head_width)
         if c.positions in ("sinusoidal", "learned"):
             self.contributions.append(
                 ("positions", "positions", self.project(self.vectors_at_rows("decoder.positions")), None)

@@ -14,7 +14,6 @@ from pellucid.decode.translate import inference_only
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.glossary import TensorRow, glossary
 from pellucid.model.known_parts import unknown_parts
-from pellucid.trace.edits import attention_names
 from pellucid.trace.facts import Candidate, DecodingStep
 from pellucid.trace.record import Chain, Edit, Record
 
@@ -32,14 +31,14 @@ TOP_CANDIDATES = 20
 
 
 def axis_sizes(config: ModelConfig, source: int, target: int) -> dict[str, int]:
-    """Return the length of each dimension, by its letter in the legend; "H" is the most heads any attention has."""
+    """Return the length of each dimension, by its letter in the legend."""
     c = config
     return {
         "B": 1,
         "S": source,
         "T": target,
         "D": c.d_model,
-        "H": max(map(c.heads_in, attention_names(c))),
+        "H": c.heads,
         "E": c.head_width,
         "F": c.d_ff,
         "2F": 2 * c.d_ff,
@@ -48,10 +47,9 @@ def axis_sizes(config: ModelConfig, source: int, target: int) -> dict[str, int]:
     }
 
 
-def tensor_shape(row: TensorRow, config: ModelConfig, size: Mapping[str, int]) -> list[int]:
-    """Return the shape of a tensor without the batch axis: `size` by letter, and the heads of its own attention."""
-    heads = config.heads_in(row.name.rpartition(".")[0])  # pruned attentions may have fewer than others
-    return [heads if letter == "H" else size[letter] for letter in tensor_dims(row)]
+def tensor_shape(row: TensorRow, size: Mapping[str, int]) -> list[int]:
+    """Return the shape of a tensor without the batch axis, the `size` of each of its dimensions by letter."""
+    return [size[letter] for letter in tensor_dims(row)]
 
 
 def tensor_dims(row: TensorRow) -> tuple[str, ...]:
@@ -96,9 +94,7 @@ def rows_to_capture(
 def tensor_bytes(config: ModelConfig, rows: Iterable[TensorRow], source: int, target: int, itemsize: int) -> int:
     """Return the bytes that these tensors take: one for a boolean, `itemsize` for a number."""
     size = axis_sizes(config, source, target)
-    return sum(
-        prod(tensor_shape(row, config, size)) * (1 if row.name.endswith(".allowed") else itemsize) for row in rows
-    )
+    return sum(prod(tensor_shape(row, size)) * (1 if row.name.endswith(".allowed") else itemsize) for row in rows)
 
 
 def capture_tensors(

@@ -159,10 +159,8 @@ def edit_problems(edit: EditSpec, config: ModelConfig, words: Sequence[int | Non
     if edit.attention not in attentions:
         return [f"{edit.attention!r:.60} is no attention of this model; {describe_choices('it has', attentions)}"]
     problems = []
-    heads = config.heads_in(edit.attention)
-    if not 0 <= edit.head < heads:
-        heads_there = f"heads 0 to {heads - 1}" if heads else "no head left"
-        problems.append(f"{edit.attention} has {heads_there}; head {edit.head} is none")
+    if not 0 <= edit.head < config.heads:
+        problems.append(f"{edit.attention} has heads 0 to {config.heads - 1}; head {edit.head} is none")
     if isinstance(edit, Pattern):
         problems += pattern_row_problems(edit, len(words))
     return problems

@@ -83,7 +83,7 @@ def tensor_row(trace: "Trace", row: TensorRow, size: dict[str, int], op: dict[st
     entry = {
         "name": row.name,
         "dims": list(dims),
-        "shape": tensor_shape(row, trace.config, size),
+        "shape": tensor_shape(row, size),
         "means": row.means,
         "of": row.of,
         "op": op,
@@ -156,7 +156,7 @@ def source_line_of(name: str, config: ModelConfig) -> SourceLine:
         raise KeyError(f"{name!r}: the {layer[1]} has {layers[layer[1]]} layers, the first is number 0")
     # Sizes and depth do not decide which lines run, so the smallest model of the same structure is asked; configs that
     # differ in sizes alone then share one entry of the cache.
-    sizes = {"source_vocabulary": 5, "target_vocabulary": 5, "d_model": 2, "d_ff": 1, "heads": 1, "fewer_heads": ""}
+    sizes = {"source_vocabulary": 5, "target_vocabulary": 5, "d_model": 2, "d_ff": 1, "heads": 1}
     depth = {"encoder_layers": 1, "decoder_layers": 1, "max_positions": 2}
     lines = source_lines(replace(config, **sizes, **depth))
     return lines[re.sub(r"^(encoder|decoder)\.\d+\.", r"\1.0.", name)]

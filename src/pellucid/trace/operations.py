@@ -151,10 +151,9 @@ def _attention_operations(c: ModelConfig, inside: str, x: str) -> Iterator[Named
     )
     # One weight holds the three projections: rows of all queries, then of all keys, then of all values.
     weight, bias = f"{inside}.qkv.weight", f"{inside}.qkv.bias"
-    all_heads = c.heads_in(inside) * c.head_width  # less than d_model where heads were pruned
     yield q, Operation("linear", (x,), weight=weight, bias=bias, split=True, turned=turned)
-    yield k, Operation("linear", (y,), weight=weight, bias=bias, first=all_heads, split=True, turned=turned)
-    yield v, Operation("linear", (y,), weight=weight, bias=bias, first=2 * all_heads, split=True)
+    yield k, Operation("linear", (y,), weight=weight, bias=bias, first=c.d_model, split=True, turned=turned)
+    yield v, Operation("linear", (y,), weight=weight, bias=bias, first=2 * c.d_model, split=True)
     yield products, Operation("dot", (q, k))
     # The divisor is sqrt(d_k), the width of one head (Vaswani et al. 2017, 3.2.1).
     yield scores, Operation("scale", (products,), divisor=c.head_width**0.5)

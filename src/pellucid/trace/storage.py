@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 
 from pellucid.atomic import MANIFEST, atomic_directory, join_problems, read_json, resolve_directory, verify_directory
 from pellucid.data.tokenizer import BOS
-from pellucid.lazy_bundle import dataclass_from_json
+from pellucid.lazy_bundle import model_config_from_json
 from pellucid.model import ModelConfig
 from pellucid.model.glossary import glossary
 from pellucid.trace.capture import LONGEST_TRACE, axis_sizes, tensor_shape
@@ -88,7 +88,7 @@ def load_trace(path: str | Path) -> "Trace":
 
 def read_traced_config(table: Any, where: str) -> ModelConfig:
     """Read the sizes of the model; ValueError for more layers than a traced model can have."""
-    config = dataclass_from_json(ModelConfig, table, f"{where}, config")
+    config = model_config_from_json(table, f"{where}, config")
     if config.encoder_layers + config.decoder_layers > _MOST_LAYERS:
         raise ValueError(f"{where}: a model with more than {_MOST_LAYERS:,} layers cannot have been traced")
     return config
@@ -97,7 +97,7 @@ def read_traced_config(table: Any, where: str) -> ModelConfig:
 def read_tensors(path: Path, facts: TraceFacts, config: ModelConfig) -> dict[str, np.ndarray]:
     """Read the tensors in the order of computation, once all names, shapes and types are known to be this model's."""
     size = axis_sizes(config, len(facts.source.ids), len(facts.inputs.ids))
-    shapes = {row.name: tensor_shape(row, config, size) for row in glossary(config)}
+    shapes = {row.name: tensor_shape(row, size) for row in glossary(config)}
     try:
         with safe_open(path, framework="np") as stored:
             # A slice knows its type and shape without any number being read.

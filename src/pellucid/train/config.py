@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pellucid.config import apply_overrides, build_settings, read_toml
 from pellucid.data.tokenizer import Tokenizer, TokenizerConfig
 from pellucid.model import PRESETS, ModelConfig
-from pellucid.sizes import Activation, Norm, Positions, Tie
+from pellucid.sizes import Activation, Norm, Positions, Tie, drop_removed_settings
 from pellucid.train.initial_model import fill_from_initial_model
 
 MOST_WEIGHT = 1000
@@ -133,9 +133,6 @@ class ModelSettings:
     )
     max_positions: Annotated[int, "longest sentence in pieces the model will take"] = 1024
     output_bias: Annotated[bool, "a learned number for each target piece, added to its logit"] = False
-    fewer_heads: Annotated[
-        str, "attention layers with fewer heads: 'encoder.0.self:2 decoder.2.cross:0'; if left out, none"
-    ] = ""
 
     def __post_init__(self) -> None:
         if self.size in PRESETS:
@@ -338,6 +335,8 @@ def make_run(
 ) -> RunConfig:
     """Build a run from tables in memory; its files are looked up in `folder`."""
     # Before the tables are checked, for the initial model fills in some of them.
+    if isinstance(tables.get("model"), dict):
+        tables = {**tables, "model": drop_removed_settings(tables["model"], f"{where}, model")}
     model = tables.get("model")
     if isinstance(model, dict) and isinstance(model.get("start"), str):
         start = _resolve_path(folder, model["start"])

@@ -16,36 +16,22 @@ def training_flops(c: ModelConfig, s: int, t: int) -> float:
 
     Only matrix products count, an addition and a multiplication as two; the backward pass is twice the forward pass:
 
-        3 x [ encoder  s sum over layers of (8 d a + 2 m d f + 4 s a)
-              cross    s sum over layers of 4 d c
-              decoder  t sum over layers of (8 d a + 2 t a + 4 d c + 4 s c + 2 m d f)
+        3 x [ encoder  s layers of (8 d d + 2 m d f + 4 s d)
+              cross    s layers of 4 d d
+              decoder  t layers of (12 d d + 2 t d + 4 s d + 2 m d f)
               logits   t 2 d V ]
 
-    d is d_model, f is d_ff, a and c are the heads of a layer's self-attention and cross-attention times their width (d
-    where no head was removed), V the target vocabulary, m the matrices of a feed-forward: 2, with swiglu 3. Padding is
-    not counted.
+    d is d_model, f is d_ff, V the target vocabulary, m the matrices of a feed-forward: 2, with swiglu 3. Padding is not
+    counted.
     """
-    d, layers, decoder_layers = c.d_model, c.encoder_layers, c.decoder_layers
+    d = c.d_model
     ffn = 2 * (3 if c.activation == "swiglu" else 2) * d * c.d_ff
-    encoder_width, decoder_width, cross_width = (c.head_width * heads for heads in count_heads_by_kind(c))
-    encoder = s * (8 * d * encoder_width + layers * ffn + 4 * s * encoder_width)
+    encoder = s * (8 * d * d + ffn + 4 * s * d)
     # Keys and values of the memory; the queries are part of the decoder's work.
-    cross = s * 4 * d * cross_width
-    # Half of 4 t a: with the causal mask, a position reads half of the target on average.
-    decoder = t * (
-        8 * d * decoder_width + 2 * t * decoder_width + 4 * d * cross_width + 4 * s * cross_width + decoder_layers * ffn
-    )
-    return 3.0 * (encoder + cross + decoder + t * 2 * d * c.target_vocabulary)
-
-
-def count_heads_by_kind(c: ModelConfig) -> tuple[int, int, int]:
-    """Return the heads of all layers of the encoder, of decoder self-attention and of cross-attention."""
-    kinds = (("encoder", "self", c.encoder_layers), ("decoder", "self", c.decoder_layers))
-    encoder, decoder, cross = (
-        sum(c.heads_in(f"{stack}.{layer}.{attention}") for layer in range(depth))
-        for stack, attention, depth in (*kinds, ("decoder", "cross", c.decoder_layers))
-    )
-    return encoder, decoder, cross
+    cross = s * 4 * d * d
+    # Half of 4 t d: with the causal mask, a position reads half of the target on average.
+    decoder = t * (12 * d * d + 2 * t * d + 4 * s * d + ffn)
+    return 3.0 * (c.encoder_layers * encoder + c.decoder_layers * (cross + decoder) + t * 2 * d * c.target_vocabulary)
 
 
 @dataclass(frozen=True)
@@ -102,10 +88,10 @@ def estimate_memory(c: ModelConfig, parameters: int, rows: int, s: int, t: int) 
     The backward pass needs each sublayer's input, its normalised input, its dropout mask and the operands of its
     products. The factors are rounded up for what the backward pass allocates itself.
     """
-    d, (encoder_width, decoder_width, cross_width) = c.d_model, count_heads_by_kind(c)
+    d = c.d_model
     ffn = 3 * d + (4 if c.activation == "swiglu" else 2) * c.d_ff
-    encoder = rows * s * (2 * d + c.encoder_layers * (8 * d + ffn) + 2 * encoder_width * s)
-    decoder = rows * t * (2 * d + c.decoder_layers * (14 * d + ffn) + 2 * (decoder_width * t + cross_width * s))
+    encoder = rows * s * (2 * d + c.encoder_layers * (8 * d + ffn + 2 * c.heads * s))
+    decoder = rows * t * (2 * d + c.decoder_layers * (14 * d + ffn + 2 * c.heads * (t + s)))
     # Every decoder layer projects the encoder's output to keys and values of its own.
     memory_keys_and_values = rows * s * c.decoder_layers * 2 * d
     # Logits exist in chunks of rows only (`loss.CHUNK`); the last term is the gradient of the output embedding.

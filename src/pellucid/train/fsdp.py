@@ -15,7 +15,7 @@ from pellucid.train.distributed import Workers
 def place_model(model: Transformer, workers: Workers, shard: bool) -> Transformer:
     """Return the model on this worker's device: all of it, or only this worker's part if it is to be sharded.
 
-    All workers must hold the same weights before. Raises ValueError for a model that cannot be sharded.
+    All workers must hold the same weights before.
     """
     if not shard or workers.world_size == 1:
         return model.to(workers.device)
@@ -23,11 +23,6 @@ def place_model(model: Transformer, workers: Workers, shard: bool) -> Transforme
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 
-    if empty := [name for name, parameter in model.named_parameters() if not parameter.numel()]:
-        raise ValueError(
-            f"train.shard_model cannot cut {empty[0]}, which has no numbers (model.fewer_heads leaves no head there); "
-            "train that model with train.shard_model = false"
-        )
     mesh = init_device_mesh(workers.device.type, (workers.world_size,))
     # Layer by layer, and the rest of the model last: each call shards what is not sharded yet.
     for module in (*model.encoder, *model.decoder, model):

@@ -150,17 +150,10 @@ def refuse_contradictions(
         for section, table in model_tables.items()
         for key, value in table.items()
         # The name of a size is no property of the model; its five numbers are compared one by one.
-        if key != "size" and key in run_tables.get(section, {}) and not same_setting(run_tables[section][key], value)
+        if key != "size" and key in run_tables.get(section, {}) and run_tables[section][key] != value
     ]
     if problems:
         raise ValueError(
             f"{start} is not the model that the settings describe: {join_problems(problems)}; leave "
             "these settings out, for the model determines them, or start from another"
         )
-
-
-def same_setting(first: Any, second: Any) -> bool:
-    """Whether two values of a setting mean the same; heads that were removed may be named in any order."""
-    if isinstance(first, str) and isinstance(second, str):
-        return sorted(first.split()) == sorted(second.split())
-    return first == second

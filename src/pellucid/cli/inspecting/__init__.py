@@ -17,7 +17,6 @@ from pellucid.cli.inspecting import (
     positions,
     probes,
     project,
-    prune,
     similar,
     tokens,
 )
@@ -50,7 +49,6 @@ for name, module in {
     "pair": pair,
     "probes": probes,
     "heads": heads,
-    "prune": prune,
     "align": align,
     "length": length,
 }.items():

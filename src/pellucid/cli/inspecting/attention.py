@@ -296,12 +296,11 @@ def write_distances(trace: "Trace", stack: str, json: bool) -> None:
         write_objects(distances)
         return
     write_lines(trace_heading_lines(trace, stack))
-    # Pruned layers have fewer heads: their rows are filled up with empty cells.
-    heads = max(len(layer.heads) for layer in distances)
+    heads = len(distances[0].heads)
     rows = [["", *(f"head {n}" for n in range(heads)), "mean", "even weights"]]
     for layer in distances:
         cells = ["-" if value is None else f"{value:.2f}" for value in layer.heads]
         mean = "-" if layer.mean is None else f"{layer.mean:.2f}"
-        rows.append([layer.attention, *cells, *[""] * (heads - len(cells)), mean, f"{layer.even:.2f}"])
+        rows.append([layer.attention, *cells, mean, f"{layer.even:.2f}"])
     write_table(rows, "l" + "r" * (heads + 2))
     write_lines(["", "pieces between what reads and what is read, weighted by attention; marks are left out"])

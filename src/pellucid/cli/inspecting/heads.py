@@ -114,8 +114,6 @@ def run(
     transformer, config = bundle.model, bundle.model.config
     # The table has every head; the curve takes away those of --among only.
     all_heads, curve_heads = importance.list_heads(config), importance.list_heads(config, among)
-    if not all_heads:  # pruning may have removed them all
-        raise ValueError(f"{model} has no attention head left to look at")
     with name_file_in_errors(f"{source} and {target}"):
         pairs = encode_study_pairs(
             bundle.tokenizer,

@@ -144,10 +144,10 @@ def describe_costliest(report: HeadReport) -> str:
         costs[head.attention] = costs.get(head.attention, 0.0) + change.value
     costliest = max(costs, key=lambda name: costs[name])
     sentence = f"Silent heads cost most in {costliest}, {costs[costliest]:+.4f} nats a piece added up over its heads"
-    last = [name for name in costs if name.endswith(".cross")][-1:]  # empty where cross-attention lost all heads
-    if last in ([], [costliest]):
+    last = [name for name in costs if name.endswith(".cross")][-1]
+    if last == costliest:
         return f"{sentence}."
-    return f"{sentence}; in the last cross-attention, {last[0]}, {costs[last[0]]:+.4f}."
+    return f"{sentence}; in the last cross-attention, {last}, {costs[last]:+.4f}."
 
 
 def relation_lines(report: HeadReport) -> Iterator[str]:
@@ -156,8 +156,6 @@ def relation_lines(report: HeadReport) -> Iterator[str]:
     for title, followed in (("relation", report.relations), (f"aligned ({alignments})", report.patterns.aligned)):
         best: dict[str, tuple[float, str, FollowedRelation]] = {}
         for candidate in followed:
-            if not candidate.shares:  # no head is left there
-                continue
             # The negative number makes the first of equally good heads the largest.
             share, number = max((share, -n) for n, share in enumerate(candidate.shares))
             if candidate.relation not in best or share > best[candidate.relation][0]:
