@@ -63,8 +63,7 @@ FLOORS = {  # in the order of reading, from the ground up
     "api": Floor(ours="decode lazy_bundle data", ours_inside="trace bundle model evaluate train config inspect"),
     "serve": Floor(
         ours="serve api trace decode bundle page",
-        others="numpy pydantic fastapi starlette torch uvicorn h11",
-        others_inside="prometheus_client",
+        others="numpy pydantic fastapi starlette torch uvicorn h11 prometheus_client",
     ),
     "cli": Floor(ours="cli atomic", others="typer", ours_inside=ANYTHING, others_inside=ANYTHING),
     "__main__": Floor(ours="cli"),

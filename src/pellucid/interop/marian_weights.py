@@ -37,7 +37,7 @@ class ImportPlan:
         """Return the config of the imported model; ValueError for numbers that define no model."""
         return ModelConfig(len(self.source.names), len(self.target.names), **{**self.settings, **overrides})
 
-    def side(self, row: ParameterNames) -> Vocabulary:
+    def side(self, row: "ParameterNames") -> Vocabulary:
         """Return the vocabulary whose pieces number the rows of a parameter."""
         return self.source if row.vocabulary == "source" else self.target
 

@@ -2,47 +2,31 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Field, RootModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-RETRY_SECONDS = 2
+Form = TypeVar("Form", bound=BaseModel)
+
+RETRY_SECONDS = "2"
 """Seconds after which a client that was refused for lack of room may try again."""
 
 REALM = "Pellucid"
 
 STATUS_HEADERS = {
     401: {"WWW-Authenticate": f'Basic realm="{REALM}"'},  # makes a browser ask for a password
-    429: {"Retry-After": str(RETRY_SECONDS)},
-    503: {"Retry-After": str(RETRY_SECONDS)},
+    429: {"Retry-After": RETRY_SECONDS},
+    503: {"Retry-After": RETRY_SECONDS},
 }
 """Headers by which programs know what to do about a refusal."""
-
-FAILURE_SENTENCE = "the server failed through no fault of the request; its log says where"
-
-
-class Problem(BaseModel):
-    """The reason why a request was not answered."""
-
-    error: str = Field(description="a sentence")
-
-
-class Refusal(Exception):
-    """Raised to refuse a request: its status, and a sentence that says why."""
-
-    def __init__(self, status: int, reason: str):
-        super().__init__(reason)
-        self.status = status
-
 
 STATUS_MEANINGS = {
     400: "the request is not understood",
@@ -60,66 +44,6 @@ STATUS_MEANINGS = {
     504: "not done in time",
 }
 
-
-def documented_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Describe the refusals of a route for OpenAPI: these statuses, and those that any route may give."""
-    all_statuses = {400, 408, 413, 421, 422, 429, 503, *statuses}
-    return {status: {"model": Problem, "description": STATUS_MEANINGS[status]} for status in sorted(all_statuses)}
-
-
-def problem_response(status: int, reason: str) -> JSONResponse:
-    """Make the answer that says why a request is refused."""
-    return JSONResponse({"error": reason}, status, STATUS_HEADERS.get(status))
-
-
-def install_error_handlers(app: FastAPI) -> None:
-    """Answer every refusal and every error of routing of `app` with a `Problem`."""
-    app.add_exception_handler(Refusal, answer_refusal)
-    # Starlette and FastAPI would answer these two with {"detail": ...}, which LibreTranslate's clients do not read.
-    app.add_exception_handler(HTTPException, answer_not_found)
-    app.add_exception_handler(RequestValidationError, answer_invalid_request)
-
-
-async def answer_refusal(request: Request, error: Exception) -> JSONResponse:
-    """Answer a `Refusal` that a route has raised."""
-    assert isinstance(error, Refusal)
-    return problem_response(error.status, str(error))
-
-
-async def answer_invalid_request(request: Request, error: Exception) -> JSONResponse:
-    """Answer a request whose path or parameters are invalid."""
-    assert isinstance(error, RequestValidationError)
-    return problem_response(422, describe_errors(error.errors()))
-
-
-def describe_errors(errors: Iterable[Mapping[str, Any]]) -> str:
-    """Describe the problem of each field, five of them at most.
-
-    >>> describe_errors([{"loc": ("query", "keep"), "type": "missing", "msg": "Field required"}])
-    'query.keep: Field required'
-    """
-    return "; ".join(f"{'.'.join(map(str, error['loc'])):.80}: {describe_reason(error)}" for error in islice(errors, 5))
-
-
-def describe_reason(error: Mapping[str, Any]) -> str:
-    """Describe the problem of one field."""
-    # pydantic says of an unknown field only that extra inputs are not permitted.
-    return "there is no such field" if error["type"] == "extra_forbidden" else f"{error['msg']:.200}"
-
-
-async def answer_not_found(request: Request, error: Exception) -> JSONResponse:
-    """Answer where there is no such path, or not for this method."""
-    assert isinstance(error, HTTPException)
-    if error.status_code == 404:
-        return problem_response(404, "there is nothing at this path; /openapi.json lists what there is")
-    answer = problem_response(error.status_code, f"{error.detail}".lower())
-    # Such as Allow, which a 405 must carry (RFC 9110, section 15.5.6).
-    answer.headers.update(error.headers or {})
-    return answer
-
-
-Form = TypeVar("Form", bound=BaseModel)
-
 JSON, ENCODED, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 
 MOST_FIELDS = 1000
@@ -127,7 +51,7 @@ MOST_DIGITS = 40
 LONGEST_PART_HEADER = 1024
 """Most bytes before the value of a multipart section: browsers write about a hundred."""
 
-NO_CHARACTER = re.compile("[\ud800-\udfff]")  # JSON can escape half of a surrogate pair, UTF-8 cannot hold it
+_NO_CHARACTER = re.compile("[\ud800-\udfff]")  # JSON can escape half of a surrogate pair, UTF-8 cannot hold it
 
 # A parameter, quoted or plain (RFC 7578, section 4; RFC 2046, section 5.1.1). Nothing in either pattern can match in
 # two ways, so both take a time that is linear in the text.
@@ -137,53 +61,56 @@ _FIELD = re.compile(
 )
 
 
-class BodyTable(RootModel[dict[str, Any]]):
-    """A body of any names and values."""
+class Problem(BaseModel):
+    """The reason why a request was not answered."""
+
+    error: str = Field(description="a sentence")
 
 
-async def read_body(
-    request: Request,
-    form: type[Form],
-    *,
-    forms: bool = False,
-    check: Callable[[Mapping[str, Any]], None] = lambda table: None,
-) -> Form:
-    """Read the body as a `form`, in JSON only unless `forms`; raise `Refusal` for an unexpected type or content.
+class Refusal(Exception):
+    """Raised to refuse a request: its status, and a sentence that says why."""
 
-    `check` is given the names and values before they are validated, and may raise `Refusal` too.
-    """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != JSON and not (forms and kind in (ENCODED, PARTS)):
-        expected = " or ".join((JSON, ENCODED, PARTS) if forms else (JSON,))
-        raise Refusal(415, f"the body is of type {kind!r:.80}, expected {expected}")
+    def __init__(self, status: int, reason: str):
+        super().__init__(reason)
+        self.status = status
+
+
+async def read_form(request: Request, form: type[Form]) -> Form:
+    """Read a JSON body as a `form`; raise `Refusal` for an unexpected type or content."""
+    table = await read_table(request)
+    return await run_in_threadpool(validate_table, form, table, strict=True)
+
+
+async def read_table(request: Request, *, forms: bool = False) -> dict[str, Any]:
+    """Read the body as a table, from JSON only unless `forms`; raise `Refusal` for an unexpected type or content."""
+    kind = media_type(request)
+    kinds = (JSON, ENCODED, PARTS) if forms else (JSON,)
+    if kind not in kinds:
+        raise Refusal(415, f"the body is of type {kind!r:.80}, expected {' or '.join(kinds)}")
     body = await request.body()
     # In a thread: a body that is costly to parse does not stop the event loop from answering other clients.
-    # Strict for JSON, which has types; in a form every value is a text that pydantic must convert.
-    if kind == JSON:
-        return await run_in_threadpool(lambda: validate_body(form, parse_json(body), check, strict=True))
-    content_type = request.headers["content-type"]
-    return await run_in_threadpool(
-        lambda: validate_body(
-            form,
-            parse_urlencoded(body) if kind == ENCODED else parse_multipart(body, content_type),
-            check,
-            strict=False,
-        )
-    )
+    if kind == PARTS:
+        return await run_in_threadpool(parse_multipart, body, request.headers["content-type"])
+    return await run_in_threadpool(parse_json if kind == JSON else parse_urlencoded, body)
 
 
-async def read_body_table(request: Request) -> dict[str, Any]:
-    """Read the body as a table of any values; raise `Refusal` where it is none."""
-    return (await read_body(request, BodyTable)).root
+def media_type(request: Request) -> str:
+    """Return the type of a body without its parameters, in lower case."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def parse_json(body: bytes) -> Any:
-    """Parse a JSON text; raise `Refusal` where it is invalid."""
+def parse_json(body: bytes) -> dict[str, Any]:
+    """Parse a JSON object; raise `Refusal` where the text is something else."""
     try:
-        return json.loads(body.decode(), parse_int=parse_integer)
+        table = json.loads(body.decode(), parse_int=parse_integer)
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise Refusal(422, f"the body is not JSON: {reason:.120}") from None
+    if isinstance(table, dict):
+        return table
+    # Half a surrogate pair could not be sent, hence ASCII; a list may be long, or nested too deeply to be written.
+    value = f"a list of {len(table):,} values" if isinstance(table, list) else f"{table!a:.60}"
+    raise Refusal(422, f"the body is {value}, expected an object with names and values")
 
 
 def parse_integer(digits: str) -> int:
@@ -243,14 +170,30 @@ def parse_part(section: bytes) -> tuple[str, str]:
         raise Refusal(422, f"the field {field[1]!r:.40} is not UTF-8: {error!s:.120}") from None
 
 
-def describe_value(value: Any) -> str:
-    """Return what a body is that is no table: a text or a number as it is, a list by its length.
+def collect_fields(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Collect fields by their names; a name that was given several times gets a list.
 
-    >>> describe_value("q"), describe_value([1, 2])
-    ("'q'", 'a list of 2 values')
+    >>> collect_fields([("q", "Yes."), ("q", "No."), ("source", "en")])
+    {'q': ['Yes.', 'No.'], 'source': 'en'}
     """
-    # Half a surrogate pair could not be sent, hence ASCII; a list may be long, or nested too deeply to be written.
-    return f"a list of {len(value):,} values" if isinstance(value, list) else f"{value!a:.60}"
+    values: dict[str, list[str]] = {}
+    for name, value in fields:
+        values.setdefault(name, []).append(value)
+    return {name: texts if len(texts) > 1 else texts[0] for name, texts in values.items()}
+
+
+def validate_table(form: type[Form], table: Mapping[str, Any], *, strict: bool) -> Form:
+    """Validate a table as a `form`, `strict` where it came from JSON; raise `Refusal` that names every problem."""
+    # Counted before pydantic, which makes an error of about a kilobyte for each: 500,000 of them took half a gigabyte
+    # and stopped the event loop for seconds.
+    if len(table) > MOST_FIELDS:
+        raise Refusal(422, f"the body has {len(table):,} fields, this server reads {MOST_FIELDS:,}")
+    # Before pydantic, whose messages repeat the names of unknown fields: half a surrogate pair could not be sent.
+    refuse_invalid_text(table)
+    try:
+        return form.model_validate(table, strict=strict)
+    except ValidationError as error:
+        raise Refusal(422, describe_errors(error.errors(include_url=False))) from None
 
 
 def refuse_invalid_text(value: Any) -> None:
@@ -267,34 +210,52 @@ def refuse_invalid_text(value: Any) -> None:
             # JSON can write both of these, but no file of sentences may hold them.
             if "\0" in value:
                 raise Refusal(422, "the text holds a NUL, which no text may contain")
-            if NO_CHARACTER.search(value):
+            if _NO_CHARACTER.search(value):
                 raise Refusal(422, "the text holds half of a surrogate pair, which is not a character")
 
 
-def collect_fields(fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Collect fields by their names; a name that was given several times gets a list.
+def describe_errors(errors: Iterable[Mapping[str, Any]]) -> str:
+    """Describe the problem of each field, five of them at most.
 
-    >>> collect_fields([("q", "Yes."), ("q", "No."), ("source", "en")])
-    {'q': ['Yes.', 'No.'], 'source': 'en'}
+    >>> describe_errors([{"loc": ("query", "keep"), "type": "missing", "msg": "Field required"}])
+    'query.keep: Field required'
     """
-    values: dict[str, list[str]] = {}
-    for name, value in fields:
-        values.setdefault(name, []).append(value)
-    return {name: texts if len(texts) > 1 else texts[0] for name, texts in values.items()}
+    problems = []
+    for error in islice(errors, 5):
+        # pydantic says of an unknown field only that extra inputs are not permitted.
+        reason = "there is no such field" if error["type"] == "extra_forbidden" else f"{error['msg']:.200}"
+        problems.append(f"{'.'.join(map(str, error['loc'])):.80}: {reason}")
+    return "; ".join(problems)
 
 
-def validate_body(form: type[Form], table: Any, check: Callable[[Mapping[str, Any]], None], *, strict: bool) -> Form:
-    """Check a table, then validate it as a `form`; raise `Refusal` that names every problem."""
-    if not isinstance(table, Mapping):
-        raise Refusal(422, f"the body is {describe_value(table)}, expected an object with names and values")
-    check(table)
-    # Counted before pydantic, which makes an error of about a kilobyte for each: 500,000 of them took half a gigabyte
-    # and stopped the event loop for seconds.
-    if len(table) > MOST_FIELDS:
-        raise Refusal(422, f"the body has {len(table):,} fields, this server reads {MOST_FIELDS:,}")
-    # Before pydantic, whose messages repeat the names of unknown fields: half a surrogate pair could not be sent.
-    refuse_invalid_text(table)
-    try:
-        return form.model_validate(table, strict=strict)
-    except ValidationError as error:
-        raise Refusal(422, describe_errors(error.errors(include_url=False))) from None
+def problem_response(status: int, reason: str) -> JSONResponse:
+    """Make the answer that says why a request is refused."""
+    return JSONResponse({"error": reason}, status, STATUS_HEADERS.get(status))
+
+
+def documented_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Describe the refusals of a route for OpenAPI: these statuses, and those that any route may give."""
+    all_statuses = {400, 408, 413, 421, 422, 429, 503, *statuses}
+    return {status: {"model": Problem, "description": STATUS_MEANINGS[status]} for status in sorted(all_statuses)}
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    """Answer every refusal and every error of routing of `app` with a `Problem`."""
+
+    @app.exception_handler(Refusal)
+    async def answer_refusal(request: Request, error: Refusal) -> JSONResponse:
+        return problem_response(error.status, str(error))
+
+    # Starlette and FastAPI would answer the next two with {"detail": ...}, which LibreTranslate's clients do not read.
+    @app.exception_handler(RequestValidationError)
+    async def answer_invalid_parameters(request: Request, error: RequestValidationError) -> JSONResponse:
+        return problem_response(422, describe_errors(error.errors()))
+
+    @app.exception_handler(HTTPException)
+    async def answer_no_route(request: Request, error: HTTPException) -> JSONResponse:
+        if error.status_code == 404:
+            return problem_response(404, "there is nothing at this path; /openapi.json lists what there is")
+        answer = problem_response(error.status_code, f"{error.detail}".lower())
+        # Such as Allow, which a 405 must carry (RFC 9110, section 15.5.6).
+        answer.headers.update(error.headers or {})
+        return answer

@@ -1,11 +1,12 @@
 """Checks before every route: host, origin, size and number of requests, API keys; and the counters of what passed."""
 
 import asyncio
+import collections
 import hashlib
 import hmac
 import logging
 import re
-from collections import Counter
+import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,10 +15,11 @@ from urllib.parse import unquote
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBasic, HTTPBasicCredentials, HTTPBearer
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pellucid.serve.bodies import FAILURE_SENTENCE, REALM, STATUS_MEANINGS, Problem, Refusal, problem_response
+from pellucid.serve.bodies import REALM, STATUS_MEANINGS, Problem, Refusal, problem_response
 from pellucid.serve.settings import Limits
 
 SECURITY_HEADERS = {
@@ -40,8 +42,8 @@ ALWAYS_ANSWERED = ("/health", "/metrics")
 """Paths outside the limits: monitoring needs them most when the server is overloaded."""
 
 
-class ReadAbsoluteForm:
-    """Answers a request line that has the whole address ("GET http://host/health HTTP/1.1") like one with its path."""
+class ReadRequestLine:
+    """Answers a line with the whole address ("GET http://host/health HTTP/1.1") by its path, and HEAD like GET."""
 
     def __init__(self, app: ASGIApp):
         self.app = app
@@ -59,16 +61,6 @@ class ReadAbsoluteForm:
                 "path": unquote(f"/{path.decode('ascii')}"),
                 "raw_path": b"/" + path,
             }
-        await self.app(scope, receive, send)
-
-
-class AnswerHead:
-    """Answers HEAD like GET, without the body."""
-
-    def __init__(self, app: ASGIApp):
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self.app(scope, receive, send)
             return
@@ -120,7 +112,9 @@ class AddHeaders:
             logging.getLogger("pellucid.serve").exception("a request failed")
             # Once the status line is sent there is no way to send another.
             if not started:
-                await problem_response(500, FAILURE_SENTENCE)(scope, receive, send_with_headers)
+                await problem_response(500, "the server failed through no fault of the request; its log says where")(
+                    scope, receive, send_with_headers
+                )
 
 
 class CheckHostAndOrigin:
@@ -172,7 +166,7 @@ class LimitRequests:
     def __init__(self, app: ASGIApp, limits: Limits):
         self.app = app
         self.limits = limits
-        self.open: Counter[str] = Counter()
+        self.open: collections.Counter[str] = collections.Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in ALWAYS_ANSWERED:
@@ -190,14 +184,17 @@ class LimitRequests:
             raise Refusal(
                 503, f"{self.limits.open_requests} requests are open already, which is as many as this server takes"
             )
-        if self.open[address] >= self.limits.from_one_address:
-            raise Refusal(429, f"{self.limits.from_one_address} requests from your address are open already")
+        from_one_address = self.limits.each or self.limits.open_requests
+        if self.open[address] >= from_one_address:
+            raise Refusal(429, f"{from_one_address} requests from your address are open already")
         self.open[address] += 1
         try:
             yield
         finally:
             self.open[address] -= 1
-            self.open += Counter()  # adding drops counts of 0, so the table does not grow with every address
+            self.open += (
+                collections.Counter()
+            )  # adding drops counts of 0, so the table does not grow with every address
 
     def read_body_when_asked(self, headers: Headers, receive: Receive) -> Receive:
         """Make the `receive` of a route: the body in one message, then whatever follows on the connection."""
@@ -211,8 +208,7 @@ class LimitRequests:
             # Not before a route asks: one that refuses the key in the header never reads the body.
             was_read = True
             length = headers.get("content-length", "")
-            if length.isdecimal() and int(length) > self.limits.body:
-                raise self.describe_large_body()
+            self.refuse_large_body(int(length) if length.isdecimal() else 0)
             return {"type": "http.request", "body": await self.read_whole_body(receive), "more_body": False}
 
         return receive_whole
@@ -228,25 +224,22 @@ class LimitRequests:
                     if message["type"] == "http.disconnect":
                         raise Refusal(499, "the client went away")  # seen only in the metrics
                     body += message.get("body", b"")
-                    # `Connection` drops the rest.
-                    if len(body) > self.limits.body:
-                        raise self.describe_large_body()
+                    self.refuse_large_body(len(body))  # `Connection` drops the rest
                     more = message.get("more_body", False)
         except TimeoutError:
             raise Refusal(408, f"the request did not arrive completely within {self.limits.arrival:g} s") from None
         return bytes(body)
 
-    def describe_large_body(self) -> Refusal:
-        """Make the refusal of a body that is too large."""
-        return Refusal(413, f"the body has more than {self.limits.body:,} bytes, as many as this server reads")
+    def refuse_large_body(self, length: int) -> None:
+        """Raise `Refusal` for a body of more bytes than the limits allow."""
+        if length > self.limits.body:
+            raise Refusal(413, f"the body has more than {self.limits.body:,} bytes, as many as this server reads")
 
 
 class Metrics:
-    """The counters of one server, in a registry of its own."""
+    """Counters of requests, for Prometheus; none of them holds a text, an address or a key."""
 
     def __init__(self) -> None:
-        from prometheus_client import CollectorRegistry, Counter, Histogram
-
         # Not the library's global registry, which refuses a second counter of the same name: a process may hold two
         # servers.
         self.registry = CollectorRegistry()
@@ -267,18 +260,6 @@ class Metrics:
             registry=self.registry,
         )
 
-    def add_gauge(self, name: str, meaning: str, value: Any) -> None:
-        """Add a number that a function computes whenever the metrics are read."""
-        from prometheus_client import Gauge
-
-        Gauge(name, meaning, registry=self.registry).set_function(value)
-
-    def text(self) -> bytes:
-        """Return all metrics in Prometheus's text format."""
-        from prometheus_client import generate_latest
-
-        return generate_latest(self.registry)
-
 
 class CountRequests:
     """Counts requests by status and by the route's path, never by the path that was asked for."""
@@ -290,9 +271,7 @@ class CountRequests:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        from time import perf_counter
-
-        start, status = perf_counter(), 0  # 0 stays where the connection broke before an answer began
+        start, status = time.perf_counter(), 0  # 0 stays where the connection broke before an answer began
 
         async def send_and_note_status(message: Message) -> None:
             nonlocal status
@@ -307,7 +286,7 @@ class CountRequests:
             # series.
             path = getattr(scope.get("route"), "path", "none")
             self.metrics.requests.labels(path, str(status)).inc()
-            self.metrics.seconds.labels(path).observe(perf_counter() - start)
+            self.metrics.seconds.labels(path).observe(time.perf_counter() - start)
 
 
 SHORTEST_KEY = 16

@@ -3,14 +3,14 @@
 import asyncio
 import json
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from functools import partial
 from threading import Condition, RLock, Thread
 from typing import Any, Generic, TypeVar
 
+from prometheus_client import Gauge
 from starlette.requests import Request
 
 from pellucid.api import Model
@@ -25,6 +25,12 @@ from pellucid.trace.trace import Trace
 
 DRAIN_SECONDS = 5.0
 """Seconds that jobs under way may still take when the server stops."""
+
+TEXTS_TOGETHER, CHARACTERS_TOGETHER = 64, 10_000
+"""Bounds on the texts and characters of one call; a larger request is translated alone."""
+
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
 
 
 class Service:
@@ -42,43 +48,24 @@ class Service:
         self.translation_worker = Worker[TranslationJob, list[Translation]](
             self.translate, limits.waiting, fit_together
         )
-        self.trace_worker = Worker[Callable[[], Any], Any](call_functions, limits.waiting)
-        # Read when the metrics are asked for, hence functions: nothing has to be counted up and down.
+        self.trace_worker = Worker[Callable[[], Any], Any](
+            lambda functions, check_wanted: [function() for function in functions], limits.waiting
+        )
+        # Functions, read when the metrics are asked for: nothing has to be counted up and down.
         for name, meaning, value in (
-            (
-                "pellucid_texts_waiting",
-                "requests that wait to be translated",
-                lambda: self.translation_worker.waiting_jobs,
-            ),
-            ("pellucid_traces_waiting", "requests that wait for a trace", lambda: self.trace_worker.waiting_jobs),
-            ("pellucid_traces", "traces kept", lambda: len(self.traces)),
-            ("pellucid_trace_bytes", "bytes of the traces kept", lambda: self.traces.bytes),
+            ("texts_waiting", "requests that wait to be translated", lambda: self.translation_worker.waiting_jobs),
+            ("traces_waiting", "requests that wait for a trace", lambda: self.trace_worker.waiting_jobs),
+            ("traces", "traces kept", lambda: len(self.traces)),
+            ("trace_bytes", "bytes of the traces kept", lambda: self.traces.bytes),
         ):
-            self.metrics.add_gauge(name, meaning, value)
+            Gauge(f"pellucid_{name}", meaning, registry=self.metrics.registry).set_function(value)
 
     @property
     def is_alive(self) -> bool:
         """Whether both worker threads are running."""
         return self.translation_worker.alive and self.trace_worker.alive
 
-    def translate(self, jobs: list[TranslationJob], check_wanted: Callable[[], None]) -> list[list[Translation]]:
-        """Translate several requests together; each gets the same translations as alone."""
-        self.metrics.together.observe(len(jobs))
-        self.metrics.texts.inc(sum(len(job.texts) for job in jobs))
-        self.metrics.characters.inc(sum(job.characters for job in jobs))
-        return translate_together(self.model.translator.translate, jobs, check_wanted)
-
-    def terms_with(self, requested: Mapping[str, str] | None) -> Terms | None:
-        """Combine a request's terms, which go first, with the server's; raise `Refusal` for invalid ones."""
-        if not requested:
-            return self.terms
-        try:
-            terms = Terms.from_pairs(requested)
-        except ValueError as error:
-            raise Refusal(422, f"terms: {error}") from None
-        return terms if self.terms is None else self.terms.with_others(terms)
-
-    async def answer(self, request: Request, worker: Worker[Question, Answer], question: Question) -> Answer:
+    async def answer(self, request: Request, worker: "Worker[Question, Answer]", question: Question) -> Answer:
         """Return the worker's answer to a question.
 
         Raises `Refusal` when too many requests wait, for the user's mistake, and when it takes too long.
@@ -107,13 +94,27 @@ class Service:
             answer.cancel()
             gone.cancel()
 
-    async def run_in_trace_worker(self, request: Request, function: Callable[[], Answer]) -> Answer:
-        """Return the result of a function that looks inside the model; such functions run one at a time."""
-        return await self.answer(request, self.trace_worker, function)
+    def translate(self, jobs: Sequence["TranslationJob"], check_wanted: Callable[[], None]) -> list[list[Translation]]:
+        """Translate several requests in one call; each gets the same translations as alone."""
+        texts = [text for job in jobs for text in job.texts]
+        self.metrics.together.observe(len(jobs))
+        self.metrics.texts.inc(len(texts))
+        self.metrics.characters.inc(sum(map(len, texts)))
+        # `fit_together` has let only jobs with one search and the same terms come together.
+        translations = iter(
+            self.model.translator.translate(texts, jobs[0].search, terms=jobs[0].terms, check_wanted=check_wanted)
+        )
+        return [[next(translations) for _ in job.texts] for job in jobs]
 
-    def trace(self, sentence: str, **how: Any) -> StoredTrace:
-        """Trace a sentence and store the trace; `how` holds the options of `Model.trace`."""
-        return self.traces.store(self.model.trace(sentence, **how))
+    def terms_with(self, requested: Mapping[str, str] | None) -> Terms | None:
+        """Combine a request's terms, which go first, with the server's; raise `Refusal` for invalid ones."""
+        if not requested:
+            return self.terms
+        try:
+            terms = Terms.from_pairs(requested)
+        except ValueError as error:
+            raise Refusal(422, f"terms: {error}") from None
+        return terms if self.terms is None else self.terms.with_others(terms)
 
     def act(self, trace: Trace, verb: str, arguments: Mapping[str, Any]) -> bytes:
         """Perform an act on a trace and return its result as JSON; a new trace is stored, its manifest returned."""
@@ -122,7 +123,7 @@ class Service:
             return json.dumps(result, ensure_ascii=False, allow_nan=False).encode()
         return self.traces.store(result).manifest
 
-    def get_trace(self, identity: str) -> StoredTrace:
+    def get_trace(self, identity: str) -> "StoredTrace":
         """Return the trace with this id; raise `Refusal` where it is not stored, or not any more."""
         stored = self.traces.get(identity)
         if stored is None:
@@ -135,22 +136,9 @@ class Service:
 
     async def close(self) -> None:
         """Finish what is under way, and take no more."""
-        await asyncio.gather(
-            # In threads, since `Worker.close` blocks; both at once, so that the server stops within one grace period.
-            *(
-                asyncio.to_thread(partial(worker.close, DRAIN_SECONDS))
-                for worker in (self.translation_worker, self.trace_worker)
-            )
-        )
-
-
-def call_functions(functions: list[Callable[[], Any]], check_wanted: Callable[[], None]) -> list[Any]:
-    """Return the result of each function."""
-    results = []
-    for function in functions:
-        check_wanted()
-        results.append(function())
-    return results
+        # In threads, since `Worker.close` blocks; both at once, so that the server stops within one grace period.
+        workers = (self.translation_worker, self.trace_worker)
+        await asyncio.gather(*(asyncio.to_thread(worker.close, DRAIN_SECONDS) for worker in workers))
 
 
 async def wait_for_disconnect(request: Request) -> None:
@@ -160,11 +148,24 @@ async def wait_for_disconnect(request: Request) -> None:
         pass
 
 
-TEXTS_TOGETHER, CHARACTERS_TOGETHER = 64, 10_000
-"""Bounds on the texts and characters of one call; a larger request is translated alone."""
+@dataclass(frozen=True)
+class TranslationJob:
+    """Texts of one request, and the search and terms with which to translate them."""
 
-Question = TypeVar("Question")
-Answer = TypeVar("Answer")
+    texts: tuple[str, ...]
+    search: SearchConfig
+    terms: Terms | None = None
+
+
+def fit_together(batch: Sequence[TranslationJob], candidate: TranslationJob) -> bool:
+    """Whether one more request may join a batch."""
+    texts = [text for job in (*batch, candidate) for text in job.texts]
+    return (
+        # All texts of one call share the search and the terms; the first job stands for its batch.
+        (candidate.search, candidate.terms) == (batch[0].search, batch[0].terms)
+        and len(texts) <= TEXTS_TOGETHER
+        and sum(map(len, texts)) <= CHARACTERS_TOGETHER
+    )
 
 
 class QueueFull(Exception):
@@ -293,40 +294,6 @@ class Worker(Generic[Question, Answer]):
 
 
 @dataclass(frozen=True)
-class TranslationJob:
-    """Texts of one request, and the search and terms with which to translate them."""
-
-    texts: tuple[str, ...]
-    search: SearchConfig
-    terms: Terms | None = None
-
-    @property
-    def characters(self) -> int:
-        """Number of characters in all texts."""
-        return sum(map(len, self.texts))
-
-
-def fit_together(batch: Sequence[TranslationJob], candidate: TranslationJob) -> bool:
-    """Whether one more request may join a batch."""
-    return (
-        # All texts of one call share the search and the terms; the first job stands for its batch.
-        (candidate.search, candidate.terms) == (batch[0].search, batch[0].terms)
-        and sum(len(job.texts) for job in batch) + len(candidate.texts) <= TEXTS_TOGETHER
-        and sum(job.characters for job in batch) + candidate.characters <= CHARACTERS_TOGETHER
-    )
-
-
-def translate_together(
-    translate: Callable[..., list[Translation]], jobs: Sequence[TranslationJob], check_wanted: Callable[[], None]
-) -> list[list[Translation]]:
-    """Translate the texts of all requests in one call; return the translations request by request."""
-    texts = [text for job in jobs for text in job.texts]
-    translations = translate(texts, jobs[0].search, terms=jobs[0].terms, check_wanted=check_wanted)
-    remaining = iter(translations)
-    return [[next(remaining) for _ in job.texts] for job in jobs]
-
-
-@dataclass(frozen=True)
 class StoredTrace:
     """A trace, its manifest as JSON, the bytes of both, and when somebody last looked at it."""
 
@@ -342,7 +309,7 @@ class TraceStore:
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic):
         self._limits = limits
         self._clock = clock
-        self._traces: OrderedDict[str, StoredTrace] = OrderedDict()
+        self._traces: dict[str, StoredTrace] = {}  # the one looked at longest ago comes first
         # Reentrant, since the methods that hold it read `bytes`.
         self._lock = RLock()
 
@@ -366,13 +333,11 @@ class TraceStore:
         if size > self._limits.trace_bytes:
             raise ValueError(
                 f"this trace takes {size:,} bytes, this server keeps {self._limits.trace_bytes:,}; "
-                "take a shorter sentence, or serve with a larger --trace-bytes"
+                "take a shorter sentence, or serve with --set trace_bytes=..."
             )
+        stored = StoredTrace(trace, encoded, size, self._clock())
         with self._lock:
-            stored = StoredTrace(trace, encoded, size, self._clock())
-            # A trace that is stored again moves to the end, which is the newest.
-            self._traces.pop(manifest["id"], None)
-            self._traces[manifest["id"]] = stored
+            self._put_last(manifest["id"], stored)
             self._forget()
         return stored
 
@@ -381,18 +346,19 @@ class TraceStore:
         with self._lock:
             self._forget()
             stored = self._traces.get(identity)
-            if stored is None:
-                return None
-            self._traces[identity] = replace(stored, last_seen=self._clock())
-            self._traces.move_to_end(identity)
+            if stored is not None:
+                self._put_last(identity, replace(stored, last_seen=self._clock()))
             return stored
 
+    def _put_last(self, identity: str, stored: StoredTrace) -> None:
+        self._traces.pop(identity, None)
+        self._traces[identity] = stored
+
     def _forget(self) -> None:
-        # The first of the table was looked at longest ago, as `get` moves a trace to the end.
         oldest = self._clock() - 60 * self._limits.trace_minutes
         while self._traces and (
             next(iter(self._traces.values())).last_seen < oldest
             or len(self._traces) > self._limits.traces
             or self.bytes > self._limits.trace_bytes
         ):
-            self._traces.popitem(last=False)
+            del self._traces[next(iter(self._traces))]

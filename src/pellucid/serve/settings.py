@@ -3,57 +3,38 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf
 from typing import Annotated, Any
 
+import pydantic
+from pydantic import Field
 
-@dataclass(frozen=True)
+Count = Annotated[int, Field(ge=1)]
+CountOrNone = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+@pydantic.dataclasses.dataclass(frozen=True)
 class Limits:
-    """Bounds on requests, queues and stored traces. Raises ValueError that names every problem at once."""
+    """Bounds on requests, queues and stored traces; all are on by default. Raises ValueError, naming every problem."""
 
-    characters: Annotated[int, "characters in all texts of a request together"] = 5000
-    texts: Annotated[int, "texts in a request"] = 64
-    alternatives: Annotated[int, "other translations of a text"] = 7
-    request_terms: Annotated[int, "terms in a request"] = 200
-    term_characters: Annotated[int, "characters of a source term or a target term in a request"] = 200
-    body: Annotated[int, "bytes in the body of a request"] = 2**20
-    waiting: Annotated[int, "requests that wait for the model; one more is told to come again (503)"] = 64
+    characters: Annotated[Count, "characters in all texts of a request together"] = 5000
+    texts: Annotated[Count, "texts in a request"] = 64
+    alternatives: Annotated[CountOrNone, "other translations of a text"] = 7
+    request_terms: Annotated[Count, "terms in a request"] = 200
+    term_characters: Annotated[Count, "characters of a source term or a target term in a request"] = 200
+    body: Annotated[Count, "bytes in the body of a request"] = 2**20
+    waiting: Annotated[Count, "requests that wait for the model; one more is told to come again (503)"] = 64
     connections: Annotated[
-        int, "connections open at the same time; those without a complete request give way to others"
+        Count, "connections open at the same time; those without a complete request give way to others"
     ] = 512
-    open_requests: Annotated[int, "requests open at the same time"] = 256
-    each: Annotated[int, "requests open at the same time from one address (429); 0: as many as from all"] = 32
-    seconds: Annotated[float, "until a request that is not answered is given up (504)"] = 30.0
-    arrival: Annotated[float, "seconds the header of a request may take to arrive, and then its body (408)"] = 10.0
-    beam: Annotated[int, "beam of a trace"] = 16
-    traces: Annotated[int, "traces kept; the one not looked at for longest goes first"] = 32
-    trace_bytes: Annotated[int, "bytes of all traces kept"] = 2**30
-    trace_minutes: Annotated[float, "until a trace that nobody looks at is forgotten"] = 30.0
-
-    def __post_init__(self) -> None:
-        # Zero has a meaning for these two: no alternatives at all, and no bound for a single address.
-        minima = {"alternatives": 0, "each": 0}
-        problems = [
-            f"{name} is {value!r}, it must be {minima.get(name, 1)} or more"
-            for name, value in vars(self).items()
-            if name not in TIMES and value < minima.get(name, 1)
-        ]
-        problems += [
-            f"{name} is {getattr(self, name)!r}, it must be above 0"
-            for name in TIMES
-            # Also false for NaN, which every other comparison would let through.
-            if not 0 < getattr(self, name) < inf
-        ]
-        if problems:
-            raise ValueError("these limits let nothing through: " + "; ".join(problems))
-
-    @property
-    def from_one_address(self) -> int:
-        """Number of requests that one address may have open."""
-        return self.each or self.open_requests
-
-
-TIMES = ("seconds", "arrival", "trace_minutes")
+    open_requests: Annotated[Count, "requests open at the same time"] = 256
+    each: Annotated[CountOrNone, "requests open at the same time from one address (429); 0: as many as from all"] = 32
+    seconds: Annotated[Seconds, "until a request that is not answered is given up (504)"] = 30.0
+    arrival: Annotated[Seconds, "seconds the header of a request may take to arrive, and then its body (408)"] = 10.0
+    beam: Annotated[Count, "beam of a trace"] = 16
+    traces: Annotated[Count, "traces kept; the one not looked at for longest goes first"] = 32
+    trace_bytes: Annotated[Count, "bytes of all traces kept"] = 2**30
+    trace_minutes: Annotated[Seconds, "until a trace that nobody looks at is forgotten"] = 30.0
 
 
 CODE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
@@ -99,13 +80,6 @@ class Languages:
             return None
         return f"this model translates from {self.source} to {self.target}, not from {source!r:.40} to {target!r:.40}"
 
-    def as_list(self) -> list[dict[str, Any]]:
-        """List the languages for LibreTranslate's clients, which choose from them; the model has one direction."""
-        return [
-            {"code": self.source, "name": language_name(self.source), "targets": [self.target]},
-            {"code": self.target, "name": language_name(self.target), "targets": []},
-        ]
-
 
 def is_same_language(requested: str, offered: str) -> bool:
     """Whether two codes may mean the same language: one of them may leave out the region or the script.
@@ -127,54 +101,15 @@ def language_name(code: str) -> str:
     if code in UNNAMED:
         return f"the {code.removeprefix('x-')} language of this model, which is not named"
     language, _, region = code.partition("-")
-    name = NAMES.get(language.lower())
+    name = LANGUAGE_NAMES.get(language.lower())
     return code if name is None else f"{name} ({region})" if region else name
 
 
-NAMES = {
-    "ar": "Arabic",
-    "bg": "Bulgarian",
-    "ca": "Catalan",
-    "cs": "Czech",
-    "da": "Danish",
-    "de": "German",
-    "el": "Greek",
-    "en": "English",
-    "es": "Spanish",
-    "et": "Estonian",
-    "eu": "Basque",
-    "fa": "Persian",
-    "fi": "Finnish",
-    "fr": "French",
-    "ga": "Irish",
-    "gl": "Galician",
-    "gn": "Guarani",
-    "he": "Hebrew",
-    "hi": "Hindi",
-    "hr": "Croatian",
-    "hu": "Hungarian",
-    "id": "Indonesian",
-    "is": "Icelandic",
-    "it": "Italian",
-    "ja": "Japanese",
-    "ko": "Korean",
-    "lt": "Lithuanian",
-    "lv": "Latvian",
-    "nl": "Dutch",
-    "no": "Norwegian",
-    "pl": "Polish",
-    "pt": "Portuguese",
-    "qu": "Quechua",
-    "ro": "Romanian",
-    "ru": "Russian",
-    "sk": "Slovak",
-    "sl": "Slovenian",
-    "sq": "Albanian",
-    "sv": "Swedish",
-    "sw": "Swahili",
-    "th": "Thai",
-    "tr": "Turkish",
-    "uk": "Ukrainian",
-    "vi": "Vietnamese",
-    "zh": "Chinese",
-}
+_CODES_AND_NAMES = """
+ar:Arabic bg:Bulgarian ca:Catalan cs:Czech da:Danish de:German el:Greek en:English es:Spanish et:Estonian eu:Basque
+fa:Persian fi:Finnish fr:French ga:Irish gl:Galician gn:Guarani he:Hebrew hi:Hindi hr:Croatian hu:Hungarian
+id:Indonesian is:Icelandic it:Italian ja:Japanese ko:Korean lt:Lithuanian lv:Latvian nl:Dutch no:Norwegian pl:Polish
+pt:Portuguese qu:Quechua ro:Romanian ru:Russian sk:Slovak sl:Slovenian sq:Albanian sv:Swedish sw:Swahili th:Thai
+tr:Turkish uk:Ukrainian vi:Vietnamese zh:Chinese
+"""
+LANGUAGE_NAMES = {entry[:2]: entry[3:] for entry in _CODES_AND_NAMES.split()}
