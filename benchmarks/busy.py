@@ -2,9 +2,9 @@
 
     python -m benchmarks.busy [--only TEXT] [--rounds 3] [--seconds 8] [--page benchmarks/results/busy.md]
 
-Each job runs in two processes that take turns. In one, Pellucid is imported first, as always: it asks OpenMP's threads
-to sleep while they wait. In the other, torch and CTranslate2 are imported first and wait as they come, spinning. A loop
-around `torch.nn.Transformer` is measured as it comes. Translation needs `runs/demo/best`, made by `make demo`.
+Each job runs in two processes that take turns: one shares the processor as Pellucid does (`pellucid.processor`), the
+other leaves torch's threads as they come. A loop around `torch.nn.Transformer` is measured as it comes. Translation
+needs `runs/demo/best`, made by `make demo`.
 """
 
 import argparse
@@ -33,7 +33,9 @@ JOBS = (
     "serve auto",
 )
 ORDERS = ("ours", "as it comes")
-"""Which is imported first: Pellucid, or torch and CTranslate2."""
+"""How torch's threads wait for each other: as `pellucid.processor` arranges it, or as torch has it."""
+FIRST = {"ours": "", "as it comes": "import pellucid.processor; pellucid.processor._started.acquire(); "}
+RUN = "runpy.run_module('benchmarks.busy', run_name='__main__')"
 
 
 def main() -> None:
@@ -87,9 +89,7 @@ def row(job: str, order: str, speeds: list[float]) -> str:
 
 def start_worker(job: str, order: str) -> subprocess.Popen[str]:
     """Start a process that measures a job whenever it is asked."""
-    first = "import pellucid" if order == "ours" else "import torch, ctranslate2"
-    program = f"{first}; import runpy; runpy.run_module('benchmarks.busy', run_name='__main__')"
-    command = [sys.executable, "-c", program, "--worker", job, order]
+    command = [sys.executable, "-c", f"{FIRST[order]}import runpy; {RUN}", "--worker", job, order]
     worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert worker.stdout is not None
     assert worker.stdout.readline() == "ready\n", f"{job}: the process did not start"
@@ -199,8 +199,7 @@ def serve(engine: str, order: str) -> Iterator[float]:
     """Yield the number of sentences of one request after another to a server of the same kind."""
     from urllib.request import Request, urlopen
 
-    first = "" if order == "ours" else "import torch, ctranslate2; "
-    program = f"{first}from pellucid.cli import main; main()"
+    program = f"{FIRST[order]}from pellucid.cli import main; main()"
     command = [sys.executable, "-c", program, "serve", str(DEMO), "--port", "0", "--engine", engine]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert server.stderr is not None
@@ -227,9 +226,8 @@ def page_head(options: argparse.Namespace, took: float) -> Iterator[str]:
     yield f"{machine()}, {torch.get_num_threads()} threads; {time.strftime('%Y-%m-%d')}, {took / 60:.0f} minutes."
     yield "Target tokens a second of training, sentences a second of translation, alone and beside programs that take"
     yield f"all the processor they can get; medians of {options.rounds} rounds of {options.seconds:g} seconds. *ours*:"
-    yield "Pellucid is imported first and asks OpenMP's threads to sleep while they wait; *as it comes*: torch and"
-    yield "CTranslate2 are imported first, and their threads spin. Beside two programs a fair share of two processors"
-    yield "is 50 %, beside six 25 %.\n"
+    yield "as `pellucid.processor` arranges it; *as it comes*: torch's threads spin while they wait for each other."
+    yield "Beside two programs a fair share of two processors is 50 %, beside six 25 %.\n"
     yield f"| job | threads | alone | {' | '.join(f'beside {busy}' for busy in BUSY_PROGRAMS[1:])} |"
     yield f"|---|---|{'---|' * len(BUSY_PROGRAMS)}"
 

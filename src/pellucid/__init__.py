@@ -1,6 +1,5 @@
 """A Transformer you can see through: train, translate, serve and inspect one on your own sentence pairs."""
 
-import os
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -12,11 +11,6 @@ if TYPE_CHECKING:
     from pellucid.api import train as train  # pyright: ignore[reportAssignmentType]
 
 __all__ = ["Model", "load", "train"]
-
-# OpenMP's threads spin at the end of every product. Beside other programs they spin while the thread that they wait for
-# is not running, and training loses two thirds of its speed: benchmarks/results/busy.md. OpenMP reads this variable
-# when torch is loaded, so it is set here, before that; whoever has set it keeps what they have set.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 class _Package(ModuleType):

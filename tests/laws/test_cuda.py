@@ -48,11 +48,10 @@ def train_model(
     return losses, [parameter.detach().cpu() for parameter in model.parameters()]
 
 
-@pytest.mark.parametrize("options", [{}, {"r_drop": 5.0}], ids=["plain", "r-drop"])
 @pytest.mark.parametrize("fused", [False, True], ids=["as written", "compiled"])
-def test_updates_give_the_losses_and_weights_of_a_processor(fused, options):
-    losses, weights = train_model("cuda", fused=fused, **options)
-    expected_losses, expected_weights = train_model("cpu", **options)
+def test_updates_give_the_losses_and_weights_of_a_processor(fused):
+    losses, weights = train_model("cuda", fused=fused)
+    expected_losses, expected_weights = train_model("cpu")
     assert losses == pytest.approx(expected_losses, rel=1e-4)
     for weight, expected_weight in zip(weights, expected_weights, strict=True):
         torch.testing.assert_close(weight, expected_weight, rtol=0, atol=2e-3)  # Adam divides by small numbers

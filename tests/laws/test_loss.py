@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from pellucid.train import loss as losses
-from pellucid.train.loss import loss_sum, r_drop_loss, smoothed_cross_entropy
+from pellucid.train.loss import loss_sum, smoothed_cross_entropy
 
 SIZES = [(37, 11), (512, 11), (1061, 101), (1, 7)]  # rows of one chunk, exactly a chunk, several and a rest, alone
 
@@ -103,36 +103,3 @@ def test_a_loss_without_gradients_is_equal_to_the_bit_in_float32():
         loss = loss_sum(states, weight, targets, 0.1)
     assert torch.equal(loss, loss_sum(states, weight, targets, 0.1))
     assert not loss.requires_grad
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize(("rows", "vocabulary"), SIZES)
-def test_the_chunked_r_drop_equals_the_formula(smoothing, rows, vocabulary):
-    states, weight, targets = random_inputs(2 * rows, vocabulary, torch.float64)
-    targets = targets[:rows]
-    fast = loss_sum(states, weight, targets, smoothing, alpha=5.0)
-    first, second = (states @ weight.T).split(rows)
-    slow = r_drop_loss(first, second, targets, smoothing, alpha=5.0)
-    torch.testing.assert_close(fast, slow, rtol=1e-12, atol=0)
-    pairs = zip(*(torch.autograd.grad(3 * loss, (states, weight)) for loss in (fast, slow)), strict=True)
-    for ours, formula in pairs:
-        torch.testing.assert_close(ours, formula, rtol=0, atol=1e-12 * formula.abs().max().item())
-    with torch.no_grad():
-        torch.testing.assert_close(loss_sum(states, weight, targets, smoothing, alpha=5.0), slow, rtol=1e-12, atol=0)
-
-
-def test_two_passes_that_agree_have_the_loss_of_one_and_its_gradient():
-    states, weight, targets = random_inputs(37, 11, torch.float64)
-    twice = torch.autograd.grad(loss_sum(states.repeat(2, 1), weight, targets, 0.1, alpha=5.0), (states, weight))
-    once = torch.autograd.grad(loss_sum(states, weight, targets, 0.1), (states, weight))
-    for ours, plain in zip(twice, once, strict=True):
-        torch.testing.assert_close(ours, plain, rtol=0, atol=1e-12)
-
-
-def test_r_drop_is_that_computed_by_hand():
-    """One pass gives 1/2 and 1/2, the other 3/4 and 1/4; the target is the first piece, nothing is spread."""
-    first, second = torch.tensor([[1.0, 1.0]]).log(), torch.tensor([[3.0, 1.0]]).log()
-    apart = 0.5 * math.log(2 / 3) + 0.5 * math.log(2) + 0.75 * math.log(3 / 2) + 0.25 * math.log(1 / 2)
-    expected = (math.log(2) + math.log(4 / 3)) / 2 + 8 / 4 * apart
-    loss = r_drop_loss(first, second, torch.tensor([0]), 0.0, alpha=8.0).item()
-    assert loss == pytest.approx(expected, rel=1e-6)

@@ -31,6 +31,19 @@ def test_a_typo_names_the_nearest_key():
         make_small_run(modle={})
 
 
+@pytest.mark.parametrize(
+    ("section", "setting", "value", "harmless"),
+    [("optim", "r_drop", 5.0, 0.0), ("data", "bpe_dropout", 0.1, 0.0), ("train", "average", "best", "last")],
+)
+def test_a_setting_that_was_removed_is_refused_unless_it_changes_nothing(section, setting, value, harmless):
+    tables = {"data": DATA, "train": {"steps": 7}}
+    with pytest.raises(
+        ValueError, match=rf"{section}\.{setting} = {value!r}: this setting was removed, version 0\.1 was the last"
+    ):
+        make_run({**tables, section: {**tables.get(section, {}), setting: value}})
+    assert make_run({**tables, section: {**tables.get(section, {}), setting: harmless}}) == make_run(tables)
+
+
 def test_all_problems_are_named_at_once():
     with pytest.raises(ValueError, match="unknown key") as error:
         make_small_run(optim={"warm_up": 3, "peak": "fast"}, model={"size": "huge"})

@@ -176,25 +176,6 @@ def test_settings_follow_from_the_number_of_pairs_and_say_why(pairs, size, batch
     assert overridden.tables["train"] == {"steps": 9, "batch_tokens": batch}
 
 
-def test_the_best_checkpoints_are_kept_and_averaged_when_asked(tmp_path, monkeypatch):
-    scores = iter([30.0, 10.0, 20.0, 5.0, 1.0, 1.0])
-    real_evaluate = loop.evaluate_model
-
-    def evaluate_with_next_score(*arguments):
-        return replace(real_evaluate(*arguments), bleu=next(scores))
-
-    monkeypatch.setattr(loop, "evaluate_model", evaluate_with_next_score)
-    run = small_run(tmp_path / "data", train={"evaluate_every": 3, "save_every": 3, "average": "best", "keep": 2})
-    train_run(run, tmp_path / "out")
-    # the two best, and the newest, from which the run could go on
-    assert [path.name for path in list_checkpoints(tmp_path / "out")] == [
-        "step-00000003",
-        "step-00000009",
-        "step-00000012",
-    ]
-    assert bundle.load_bundle(tmp_path / "out" / "best").manifest["step"] == 3
-
-
 @pytest.mark.parametrize(("minutes", "sentences"), [(0.5, 100), (4, 200), (9.5, 475), (10, 500), (60, 500)])
 def test_a_short_run_evaluates_on_fewer_dev_sentences(minutes, sentences, tmp_path):
     choice = choose_settings(write_corpus(tmp_path), 211, minutes=minutes)

@@ -51,15 +51,9 @@ class EncodedPairs:
     targets: PackedSentences
     corpora: tuple[CorpusShare, ...] = ()
     """Size and weight of each corpus; empty for a single corpus whose pairs are each seen once in an epoch."""
-    recut: Callable[["EncodedPairs", int, int], "EncodedPairs"] | None = None
-    """A function that cuts the text into other pieces for an epoch, from these pairs, a seed and the epoch's number."""
 
     def __len__(self) -> int:
         return len(self.sources)
-
-    def for_epoch(self, seed: int, epoch: int) -> "EncodedPairs":
-        """Return the pairs as they are cut in an epoch."""
-        return self.recut(self, seed, epoch) if self.recut else self
 
 
 @dataclass(frozen=True)

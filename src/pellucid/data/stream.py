@@ -136,8 +136,7 @@ class Stream(Iterator[Batch]):
         # A seed by position and not drawn one after the other: a resumed run, too, gives a batch its own.
         numbered = enumerate(coming, start=self.batch)
         return [
-            BatchSpec(self._encoded_this_epoch, pairs, hash_to_seed(self.seed, self.epoch, number))
-            for number, pairs in numbered
+            BatchSpec(self.encoded, pairs, hash_to_seed(self.seed, self.epoch, number)) for number, pairs in numbered
         ]
 
     def advance(self) -> BatchSpec:
@@ -154,8 +153,7 @@ class Stream(Iterator[Batch]):
         return spec
 
     def _start_epoch(self) -> list[NDArray[np.integer]]:
-        self._encoded_this_epoch = self.encoded.for_epoch(self.seed, self.epoch)
-        lengths = self._encoded_this_epoch.sources.lengths, self._encoded_this_epoch.targets.lengths
+        lengths = self.encoded.sources.lengths, self.encoded.targets.lengths
         pairs = epoch_pairs(self.corpora, self.seed, self.epoch)
         return epoch_batches(*lengths, self.batch_tokens, self.seed, self.epoch, pairs)
 

@@ -5,14 +5,13 @@ import json
 import random
 import re
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-from sentencepiece import SentencePieceProcessor, SentencePieceTrainer, set_random_generator_seed
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from pellucid.data.listed_pieces import BOS, EOS, PAD, UNK, ListedPieces
 
@@ -142,17 +141,13 @@ class Tokenizer:
         """The number of pieces of the target side, including the special tokens."""
         return self.target.vocab_size()
 
-    def encode_source(self, lines: Iterable[str], dropout: float = 0.0, seed: int = 0) -> list[list[int]]:
-        """Return the token ids of each source line, with EOS last; an empty line is EOS alone.
+    def encode_source(self, lines: Iterable[str]) -> list[list[int]]:
+        """Return the token ids of each source line, with EOS last; an empty line is EOS alone."""
+        return _encode_lines(self.source, lines, self.config)
 
-        With `dropout` each merge of a BPE is skipped with that probability, drawn by `seed` (Provilkov et al. 2020),
-        which gives other pieces of the same text.
-        """
-        return _encode_lines(self.source, lines, self.config, dropout, seed)
-
-    def encode_target(self, lines: Iterable[str], dropout: float = 0.0, seed: int = 0) -> list[list[int]]:
-        """Return the token ids of each target line, with EOS last and no BOS; `dropout` as for `encode_source`."""
-        return _encode_lines(self.target, lines, self.config, dropout, seed)
+    def encode_target(self, lines: Iterable[str]) -> list[list[int]]:
+        """Return the token ids of each target line, with EOS last and no BOS."""
+        return _encode_lines(self.target, lines, self.config)
 
     def decode_source(self, ids: Iterable[int]) -> str:
         """Return the text of one source sentence, without padding, BOS and EOS."""
@@ -316,12 +311,8 @@ def _read_limited(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _encode_lines(
-    side: PieceModel, lines: Iterable[str], config: TokenizerConfig, dropout: float = 0.0, seed: int = 0
-) -> list[list[int]]:
+def _encode_lines(side: PieceModel, lines: Iterable[str], config: TokenizerConfig) -> list[list[int]]:
     spelled = _escape(lines, config)
-    if dropout:
-        return _encode_with_dropout(side, spelled, dropout, seed)
     try:
         return side.encode(spelled, add_eos=True, num_threads=1 if len(spelled) < _LINES_FOR_THREADS else -1)
     except TypeError:
@@ -330,17 +321,6 @@ def _encode_lines(
             if bad := re.search("[\ud800-\udfff]", line):
                 raise ValueError(f"line {number} has a lone surrogate, U+{ord(bad[0]):04X}: that is no text") from None
         raise
-
-
-def _encode_with_dropout(side: PieceModel, spelled: list[str], dropout: float, seed: int) -> list[list[int]]:
-    """Encode lines with BPE dropout, as a function of the seed."""
-    if not isinstance(side, SentencePieceProcessor):
-        raise ValueError("an imported tokenizer has no merges to leave out")
-    options = {"enable_sampling": True, "alpha": dropout, "nbest_size": -1, "add_eos": True, "num_threads": 1}
-    set_random_generator_seed(seed % (2**32 - 1))  # 2^32 - 1 means: none
-    # SentencePiece draws from a generator that each thread makes when it first needs one: so a thread for each seed.
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(side.encode, spelled, **options).result()
 
 
 def _decode_ids(side: PieceModel, ids: Iterable[int], config: TokenizerConfig) -> str:

@@ -23,6 +23,7 @@ from pellucid.decode.search_steps import StepObserver
 from pellucid.decode.step import ModelState, model_step, pad_sentences, score_targets
 from pellucid.decode.word_edges import WordEdges
 from pellucid.model import Transformer
+from pellucid.processor import share_processor
 
 
 class TorchEngine:
@@ -36,6 +37,7 @@ class TorchEngine:
         self.words = words
         self.bounds = SearchBounds(min(model.config.max_positions for model in models), forbidden)
         self.packers = [ModelPacker(model) for model in models]
+        share_processor()
 
     def search_all(
         self, batches: Sequence[Sequence[SearchRequest]], config: SearchConfig

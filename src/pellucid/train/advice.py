@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from math import ceil
 
+from pellucid.processor import BUSY_SHARE, describe_busy_machine
 from pellucid.train.defaults import SCALES
 from pellucid.train.distributed import ALONE
 from pellucid.train.plan import LEAST_OCCURRENCES, RunPlan
 from pellucid.train.precision import explain_float32
-from pellucid.train.resources import BUSY_SHARE, describe_busy_machine
 from pellucid.train.units import format_bytes, format_count, format_seconds
 
 LONG_RUN_SECONDS = 24 * 3600.0

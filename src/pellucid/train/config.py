@@ -14,6 +14,9 @@ from pellucid.model import PRESETS, ModelConfig
 from pellucid.sizes import Activation, Norm, Positions, Tie, drop_removed_settings
 from pellucid.train.initial_model import fill_from_initial_model
 
+REMOVED_SETTINGS = (("data", "bpe_dropout", 0.0), ("train", "average", "last"), ("optim", "r_drop", 0.0))
+"""Section and name of each setting that was removed, and the value that is what every run does now."""
+
 MOST_WEIGHT = 1000
 """Largest weight of a corpus: the order of an epoch is held in memory, with every pair as often as it is seen."""
 
@@ -64,9 +67,6 @@ class DataConfig:
     held_out: Annotated[int, "pairs taken out of the (first) corpus to measure progress, when no file is named"] = 500
     max_characters: Annotated[int, "a pair with a longer side is left out, counted and reported"] = 2000
     max_pieces: Annotated[int, "a pair with more pieces on a side is left out, too"] = 256
-    bpe_dropout: Annotated[
-        float, "share of BPE merges left out when training text is cut, anew each epoch (such as 0.1); 0: none"
-    ] = 0.0
     shards: Annotated[str | None, "directory that `pellucid prepare` wrote: the ids are read from there"] = None
     corpus: Annotated[tuple[CorpusConfig, ...], "instead of source and target: several corpora, each by weight"] = ()
 
@@ -93,8 +93,6 @@ class DataConfig:
         ]
         if self.held_out < 1 or self.max_characters < 1 or self.max_pieces < 2:
             problems.append("data: held_out and max_characters must be 1 or more, max_pieces 2 or more")
-        if not 0 <= self.bpe_dropout < 1:
-            problems.append(f"data.bpe_dropout is {self.bpe_dropout}, it must be at least 0 and below 1")
         if problems:
             raise ValueError("; ".join(problems))
 
@@ -179,7 +177,6 @@ class TrainConfig:
     ] = None
     dev_sentences: Annotated[int, "dev sentences translated for BLEU and chrF at each evaluation"] = 500
     dev_beam: Annotated[int, "beam width of those translations"] = 4
-    average: Annotated[Literal["last", "best"], "which checkpoints the averaged model is made of"] = "last"
     keep: Annotated[int, "checkpoints kept, and averaged at the end"] = 5
 
     def __post_init__(self) -> None:
@@ -213,17 +210,9 @@ class OptimConfig:
     epsilon: Annotated[float, "keeps Adam's division finite"] = 1e-9
     clip: Annotated[float, "largest norm of the gradient, all weights together; a larger one is scaled down"] = 1.0
     label_smoothing: Annotated[float, "share of the target's probability spread over the vocabulary"] = 0.1
-    r_drop: Annotated[
-        float, "R-Drop: each pair passes through the model twice, pulled together this strongly (such as 5); 0: once"
-    ] = 0.0
     dropout_rise: Annotated[
         float, "epochs over which dropout grows from 0 to the model's; 0: all of it from the start"
     ] = 0.0
-
-    @property
-    def passes(self) -> int:
-        """Times that a pair passes through the model in an update."""
-        return 2 if self.r_drop else 1
 
     def __post_init__(self) -> None:
         rules = (
@@ -234,7 +223,6 @@ class OptimConfig:
             ("epsilon", self.epsilon > 0, "above 0"),
             ("clip", self.clip > 0, "above 0"),
             ("label_smoothing", 0 <= self.label_smoothing < 1, "at least 0 and below 1"),
-            ("r_drop", self.r_drop >= 0, "0 or more"),
             ("dropout_rise", self.dropout_rise >= 0, "0 or more"),
         )
         problems = [
@@ -262,14 +250,6 @@ class RunConfig:
             raise ValueError(f"seed is {self.seed}, it must be 0 or more")
         if self.model.tie == "all" and not self.tokenizer.joint and self.tokenizer.kind != "marian":
             raise ValueError("model.tie = 'all' shares one matrix, which needs tokenizer.joint = true")
-        if self.data.bpe_dropout and self.tokenizer.kind != "bpe":
-            raise ValueError(
-                f"data.bpe_dropout leaves out merges, and tokenizer.kind {self.tokenizer.kind!r} has none; "
-                "set it to 0, or tokenizer.kind to 'bpe'"
-            )
-        m = self.model
-        if self.optim.r_drop and not (m.dropout or m.attention_dropout or m.activation_dropout):
-            raise ValueError("optim.r_drop compares two passes with other dropout; give model.dropout, or set it to 0")
         if self.optim.dropout_rise and self.train.compile:
             raise ValueError(
                 "optim.dropout_rise changes the layers at every update, and train.compile would fuse them anew each "
@@ -334,6 +314,7 @@ def make_run(
     tables: dict[str, Any], where: str = "the settings", folder: Path = Path(), began: Path | None = None
 ) -> RunConfig:
     """Build a run from tables in memory; its files are looked up in `folder`."""
+    tables = _without_removed_settings(tables, where)
     # Before the tables are checked, for the initial model fills in some of them.
     if isinstance(tables.get("model"), dict):
         tables = {**tables, "model": drop_removed_settings(tables["model"], f"{where}, model")}
@@ -343,6 +324,25 @@ def make_run(
         tables = fill_from_initial_model({**tables, "model": {**model, "start": start}}, start, began)
     run = build_settings(RunConfig, tables, where)
     return replace(run, data=_resolve_data_paths(run.data, folder))
+
+
+def _without_removed_settings(tables: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return the tables without settings of 0.1 that were removed; ValueError for one that had another value."""
+    kept, problems = dict(tables), []
+    for section, name, off in REMOVED_SETTINGS:
+        table = kept.get(section)
+        if not isinstance(table, dict) or name not in table:
+            continue
+        # The run.toml of a run that 0.1 began names every setting, these too, and such a run can still be resumed.
+        if table[name] != off:
+            problems.append(
+                f"{section}.{name} = {table[name]!r}: this setting was removed, version 0.1 was the last that had it; "
+                "leave it out, or train with 0.1"
+            )
+        kept[section] = {key: value for key, value in table.items() if key != name}
+    if problems:
+        raise ValueError(f"{where}: {'; '.join(problems)}")
+    return kept
 
 
 def _resolve_data_paths(data: DataConfig, folder: Path) -> DataConfig:

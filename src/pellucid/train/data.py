@@ -1,8 +1,5 @@
 """Data of a run: read from its shards if it names some, otherwise from its text in memory, with the same result."""
 
-from dataclasses import replace
-
-from pellucid.data.bpe_dropout import with_bpe_dropout
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.train.config import RunConfig
 from pellucid.train.initial_model import initial_tokenizer
@@ -17,11 +14,7 @@ def read_data(run: RunConfig, tokenizer: Tokenizer | None = None) -> TrainingDat
     ValueError for data that cannot be trained on, and for shards that are not of this run.
     """
     tokenizer = tokenizer or initial_tokenizer(run)
-    data = read_shards(run, tokenizer) if run.data.shards is not None else read_data_in_memory(run, tokenizer)
-    # Last, for BPE dropout cuts the same text anew in each epoch, whether it came from shards or from memory.
-    if rate := run.data.bpe_dropout:
-        data = replace(data, encoded=with_bpe_dropout(data.encoded, data.tokenizer, rate, run.data.max_pieces))
-    return data
+    return read_shards(run, tokenizer) if run.data.shards is not None else read_data_in_memory(run, tokenizer)
 
 
 def read_data_in_memory(run: RunConfig, tokenizer: Tokenizer | None) -> TrainingData:

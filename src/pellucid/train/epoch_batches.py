@@ -23,7 +23,6 @@ class EpochBatches:
     @classmethod
     def first_of_run(cls, encoded: EncodedPairs, run: RunConfig) -> "EpochBatches":
         """Return the batches of the first epoch of a run, just as its stream makes them."""
-        encoded = encoded.for_epoch(run.seed, epoch=0)
         sources, targets = encoded.sources.lengths, encoded.targets.lengths
         # Pairs that are not divided into corpora count once an epoch, as in `Stream`.
         pairs = epoch_pairs(encoded.corpora or (CorpusShare("all", len(encoded)),), run.seed, epoch=0)

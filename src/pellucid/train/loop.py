@@ -377,15 +377,12 @@ def save_checkpoint(setup: RunSetup, state: TrainState, planned: bool = True) ->
         return
     with explain_failed_write(checkpoint, size=12 * state.parameters):  # weights and Adam's two means
         if not checkpoint.exists():
-            manifest = {"data": setup.fingerprint, "step": counts.step, "score": counts.dev_score, "good": is_good}
+            manifest = {"data": setup.fingerprint, "step": counts.step, "good": is_good}
             manifest |= {"start": setup.initial_model} if setup.initial_model else {}
             save_state(state, setup.tokenizer, checkpoint, **manifest)
         prune_checkpoints(setup.out, keep=set(checkpoints_to_average(setup)))
 
 
 def checkpoints_to_average(setup: RunSetup) -> list[Path]:
-    """Return the checkpoints to average: the newest good ones, or those with the best dev scores."""
-    checkpoints = [path for path in list_checkpoints(setup.out) if is_good_checkpoint(path)]
-    if setup.run.train.average == "best":
-        checkpoints.sort(key=lambda path: read_manifest(path).get("score") or float("-inf"))
-    return checkpoints[-setup.run.train.keep :]
+    """Return the checkpoints to average: the newest good ones."""
+    return [path for path in list_checkpoints(setup.out) if is_good_checkpoint(path)][-setup.run.train.keep :]

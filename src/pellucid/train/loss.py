@@ -1,4 +1,4 @@
-"""Label-smoothed cross-entropy and R-Drop, each as its formula and in a form that never holds all logits at once.
+"""Label-smoothed cross-entropy, as its formula and in a form that never holds all logits at once.
 
 Losses are returned as sums; the caller divides once, by the target tokens of all batches and workers.
 """
@@ -31,49 +31,27 @@ def smoothed_cross_entropy(
     return -((1 - smoothing) * target_log_probs + smoothing * log_probs.mean(dim=-1)).sum()
 
 
-def r_drop_loss(
-    first_logits: Float[Tensor, "N V"],
-    second_logits: Float[Tensor, "N V"],
-    targets: Int[Tensor, " N"],
-    smoothing: float,
-    alpha: float,
-) -> Float[Tensor, ""]:
-    """Return the mean `smoothed_cross_entropy` of two passes with different dropout, plus the divergence between them.
-
-    The divergence is the sum over positions of alpha / 4 (KL(first || second) + KL(second || first)), in nats: half of
-    what Liang et al. 2021 (2.2, formulas 2 and 4) write, so that two passes that agree have the loss of one.
-    """
-    p, q = first_logits.log_softmax(dim=-1), second_logits.log_softmax(dim=-1)
-    # kl_div takes its arguments the other way round: kl_div(q, p) is KL(p || q).
-    divergence = F.kl_div(q, p, reduction="sum", log_target=True) + F.kl_div(p, q, reduction="sum", log_target=True)
-    cross_entropy = smoothed_cross_entropy(first_logits, targets, smoothing) + smoothed_cross_entropy(
-        second_logits, targets, smoothing
-    )
-    return cross_entropy / 2 + alpha / 4 * divergence
-
-
 def loss_sum(
-    states: Float[Tensor, "R D"],
+    states: Float[Tensor, "N D"],
     weight: Float[Tensor, "V D"],
     targets: Int[Tensor, " N"],
     smoothing: float,
-    alpha: float | None = None,
     bias: Float[Tensor, " V"] | None = None,
     fused: Callable[..., tuple[Tensor, Tensor]] | None = None,
 ) -> Float[Tensor, ""]:
     """Return `smoothed_cross_entropy(states @ weight.T + bias, ...)`, computed with its gradient in chunks of rows.
 
-    With `alpha`, `states` holds the rows of two passes, first all of one, then all of the other (R = 2 N; else R = N),
-    and the result is their `r_drop_loss`. Under autocast the matrix products use its type; the softmax is always
-    float32. `fused` is `loss_of_rows` compiled by torch.compile, if there is one.
+    Under autocast the matrix products use its type; the softmax is always float32. `fused` is `loss_of_rows` compiled
+    by torch.compile, if there is one.
     """
     device_type = states.device.type
     product_type = torch.get_autocast_dtype(device_type) if torch.is_autocast_enabled(device_type) else states.dtype
-    passes = (states[None] if alpha is None else states.unflatten(0, (2, -1))).contiguous()
-    needs_gradient, alpha = torch.is_grad_enabled(), alpha or 0.0
-    # The compiled loss knows one pass only, and always computes the gradient.
-    fused = fused if needs_gradient and len(passes) == 1 else None
-    return _ChunkedLoss.apply(passes, weight, bias, targets, smoothing, alpha, product_type, needs_gradient, fused)
+    needs_gradient = torch.is_grad_enabled()
+    # The compiled loss always computes the gradient.
+    fused = fused if needs_gradient else None
+    return _ChunkedLoss.apply(
+        states.contiguous(), weight, bias, targets, smoothing, product_type, needs_gradient, fused
+    )
 
 
 def loss_of_rows(
@@ -94,8 +72,8 @@ class _ChunkedLoss(torch.autograd.Function):
     """Loss whose forward pass also computes its gradient, chunk by chunk, so that backward only scales it."""
 
     @staticmethod
-    def forward(ctx, states, weight, bias, targets, smoothing, alpha, product_type, needs_gradient, fused):
-        passes, chunk = len(states), CHUNK if states.is_cpu else GPU_CHUNK
+    def forward(ctx, states, weight, bias, targets, smoothing, product_type, needs_gradient, fused):
+        chunk = CHUNK if states.is_cpu else GPU_CHUNK
         # The types are chosen here: product_type for the matrix products, float32 at least for all else.
         with torch.autocast(states.device.type, enabled=False):
             w = weight.to(product_type)
@@ -103,15 +81,12 @@ class _ChunkedLoss(torch.autograd.Function):
             states_gradient = torch.empty_like(states) if needs_gradient else None
             weight_gradient = torch.zeros_like(weight) if needs_gradient else None
             bias_gradient = torch.zeros_like(bias) if needs_gradient and bias is not None else None
-            for first in range(0, len(targets), chunk // passes):
-                # A chunk holds the same positions of every pass, so that R-Drop can compare them.
-                rows = slice(first, first + chunk // passes)
-                h, t = states[:, rows].flatten(0, 1).to(product_type), targets[rows, None].repeat(passes, 1)
+            for first in range(0, len(targets), chunk):
+                rows = slice(first, first + chunk)
+                h, t = states[rows].to(product_type), targets[rows, None]
                 z = F.linear(h, w)
                 loss, g = (
-                    fused(z, bias, t, smoothing)
-                    if fused
-                    else loss_in_place(z, bias, t, smoothing, alpha, passes, needs_gradient)
+                    fused(z, bias, t, smoothing) if fused else _loss_in_place(z, bias, t, smoothing, needs_gradient)
                 )
                 total += loss
                 if g is None or states_gradient is None or weight_gradient is None:
@@ -119,7 +94,7 @@ class _ChunkedLoss(torch.autograd.Function):
                 if bias_gradient is not None:
                     bias_gradient += g.sum(dim=0, dtype=bias_gradient.dtype)
                 g = g.to(product_type)
-                states_gradient[:, rows] = (g @ w).unflatten(0, (passes, -1)).to(states_gradient.dtype)
+                states_gradient[rows] = (g @ w).to(states_gradient.dtype)
                 weight_gradient += g.T @ h
             ctx.save_for_backward(states_gradient, weight_gradient, bias_gradient)
             return total
@@ -129,20 +104,18 @@ class _ChunkedLoss(torch.autograd.Function):
         states_gradient, weight_gradient, bias_gradient = (
             None if gradient is None else gradient * loss_gradient[0] for gradient in ctx.saved_tensors
         )
-        # One value for each argument of forward; the last six are no tensors to differentiate.
-        return states_gradient, weight_gradient, bias_gradient, None, None, None, None, None, None
+        # One value for each argument of forward; the last five are no tensors to differentiate.
+        return states_gradient, weight_gradient, bias_gradient, None, None, None, None, None
 
 
-def loss_in_place(
+def _loss_in_place(
     z: Float[Tensor, "R V"],
     bias: Float[Tensor, " V"] | None,
     targets: Int[Tensor, "R 1"],
     smoothing: float,
-    alpha: float,
-    passes: int,
     needs_gradient: bool,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "R V"] | None]:
-    """Return the loss of one pass or two, and its gradient if needed, in the memory of the logits."""
+    """Return the loss, and its gradient if needed, in the memory of the logits."""
     z = z.to(torch.promote_types(z.dtype, torch.float32))
     z = z if bias is None else z.add_(bias)
     p = z.softmax(dim=1)
@@ -150,31 +123,10 @@ def loss_in_place(
     # whose probability cannot have vanished.
     log_sum = z.amax(dim=1) - p.amax(dim=1).log()
     target_logits = z.gather(1, targets).squeeze(1)
-    loss = (log_sum - (1 - smoothing) * target_logits - smoothing * z.mean(dim=1)).sum() / passes
-    divergence, divergence_gradient = (
-        _symmetric_kl(p, z.sub_(log_sum[:, None]), alpha / 4, needs_gradient) if passes == 2 else (0.0, None)
-    )
+    loss = (log_sum - (1 - smoothing) * target_logits - smoothing * z.mean(dim=1)).sum()
     if not needs_gradient:
-        return loss + divergence, None
+        return loss, None
     # d loss / d logits = softmax - q
     p -= smoothing / p.shape[1]
     p.scatter_add_(1, targets, torch.full_like(targets, -(1 - smoothing), dtype=p.dtype))
-    return loss + divergence, p if divergence_gradient is None else divergence_gradient.add_(p, alpha=1 / passes)
-
-
-def _symmetric_kl(
-    p: Float[Tensor, "R V"], log_p: Float[Tensor, "R V"], scale: float, needs_gradient: bool
-) -> tuple[Float[Tensor, ""], Float[Tensor, "R V"] | None]:
-    """Return scale (KL(a || b) + KL(b || a)) and its gradient by the logits, a and b the halves of the rows of `p`.
-
-    The derivative of KL(a || b) is a (log a - log b - KL(a || b)) by the logits of a, and b - a by those of b.
-    """
-    p = p.unflatten(0, (2, -1))
-    a_over_b = torch.sub(*log_p.unflatten(0, (2, -1)))
-    difference = torch.stack([a_over_b, -a_over_b])
-    kl = (p * difference).sum(dim=2, keepdim=True)
-    if not needs_gradient:
-        return scale * kl.sum(), None
-    # In place, operation by operation: p (difference - KL) + p - (p of the other pass), times scale.
-    gradient = difference.sub_(kl).mul_(p).add_(p).sub_(p.flip(0)).mul_(scale)
-    return scale * kl.sum(), gradient.flatten(0, 1)
+    return loss, p

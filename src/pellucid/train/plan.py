@@ -143,9 +143,7 @@ def plan_run(
         model = run.model.config(vocabulary, vocabulary, joint)
     parameters = count_parameters(model)
     rows, sources, targets = (int(n) for n in epoch.shapes[epoch.largest])
-    # R-Drop doubles the rows of a batch.
-    passes = run.optim.passes
-    memory, free = estimate_memory(model, parameters.total, passes * rows, sources, targets), free_memory(ALONE.device)
+    memory, free = estimate_memory(model, parameters.total, rows, sources, targets), free_memory(ALONE.device)
     trial = None
     # Trying what cannot fit would swap, or end the process, before any MemoryError.
     if free is None or memory.total < free:
@@ -159,7 +157,7 @@ def plan_run(
         model=model,
         parameters=parameters,
         memory=memory,
-        flops=passes * flops_of_epoch(model, epoch) * run.train.accumulate / len(epoch.order),
+        flops=flops_of_epoch(model, epoch) * run.train.accumulate / len(epoch.order),
         trial=trial,
         learned=vocabulary_sizes(data.tokenizer),
         supported=count_supported_pieces(data.encoded, data.tokenizer),

@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from pellucid.processor import share_processor
+
 
 def tune_memory() -> None:
-    """Tune the allocator and oneDNN's cache; every process that trains calls this first."""
+    """Tune the allocator, oneDNN's cache and the threads' waiting; every process that trains calls this first."""
     keep_freed_memory()
     limit_kernel_cache()
+    share_processor()
 
 
 def keep_freed_memory() -> None:

@@ -46,8 +46,7 @@ def is_worthwhile(counts: RunCounts, c: TrainConfig) -> bool:
     >>> [is_worthwhile(RunCounts(seconds=50, evaluations=1, evaluation_seconds=n), c) for n in (4, 6)]
     [True, False]
     """
-    # Averaging the best checkpoints needs the score of each.
-    if c.minutes is None or c.evaluate_every is not None or c.average == "best":
+    if c.minutes is None or c.evaluate_every is not None:
         return True
     if not counts.evaluations:
         return counts.seconds >= FIRST_EVALUATION_SECONDS

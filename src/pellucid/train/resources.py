@@ -1,4 +1,4 @@
-"""Memory that the device has left, and what this process has used of memory and of the processor."""
+"""Memory that the device has left, and the most that this process has used."""
 
 import os
 import sys
@@ -6,9 +6,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import torch
-
-BUSY_SHARE = 0.85
-"""Least share of the time in which its threads could run that a process runs, if it has the machine for itself."""
 
 
 def free_memory(device: torch.device) -> int | None:
@@ -46,36 +43,6 @@ def peak_memory(device: torch.device) -> int | None:
         # In bytes on macOS, in kilobytes elsewhere.
         return peak if sys.platform == "darwin" else 1024 * peak
     return None
-
-
-class ProcessorShare:
-    """Measures, from its creation on, how much of the time in which its threads could run this process did run."""
-
-    def __init__(self) -> None:
-        self._start = processor_times()
-
-    def measure(self) -> float | None:
-        """Return the share, from 0 to 1, that other programs left; None where the system does not say."""
-        ran, waited = (now - start for now, start in zip(processor_times(), self._start, strict=True))
-        return ran / (ran + waited) if ran > 0 else None
-
-
-def describe_busy_machine(share: float) -> str:
-    """Return a clause that says what other programs cost an update, which ran for `share` of the time it could."""
-    return (
-        f"other programs use the processor: training ran for {share:.0%} of the time in which it could have run, and "
-        f"takes about {1 / share:.1f} times as long as on a quiet machine"
-    )
-
-
-def processor_times() -> tuple[float, float]:
-    """Return the seconds that this process's threads ran, and that they waited for a processor; zeros off Linux."""
-    ran = waited = 0
-    for table in Path("/proc/self/task").glob("*/schedstat"):
-        with suppress(OSError):  # a thread that has just ended
-            nanoseconds = table.read_text(encoding="ascii").split()
-            ran, waited = ran + int(nanoseconds[0]), waited + int(nanoseconds[1])
-    return ran / 1e9, waited / 1e9
 
 
 def read_kilobytes(table: Path, name: str) -> int:

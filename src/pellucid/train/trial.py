@@ -10,12 +10,13 @@ import torch
 
 from pellucid.data.batching import collate
 from pellucid.model import ModelConfig, Transformer
+from pellucid.processor import ProcessorShare
 from pellucid.train.config import RunConfig
 from pellucid.train.distributed import ALONE
 from pellucid.train.epoch_batches import EpochBatches
 from pellucid.train.optim import learning_rate, make_adam
 from pellucid.train.process import tune_memory
-from pellucid.train.resources import ProcessorShare, peak_memory, reset_peak_memory
+from pellucid.train.resources import peak_memory, reset_peak_memory
 from pellucid.train.update import compile_layers, update_weights
 
 WARM_UP_SHARE = 0.2

@@ -146,7 +146,7 @@ def backward_all(model: Transformer, batches: list[Batch], c: OptimConfig, preci
             # The loss reads the output embedding outside of the layers that FSDP gathers by itself.
             gather_embeddings(model)
             with autocast_products(precision, weight.device):
-                loss = batch_loss(model, batch.to(weight.device), c.label_smoothing, c.r_drop)
+                loss = batch_loss(model, batch.to(weight.device), c.label_smoothing)
             loss.backward()
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
@@ -167,7 +167,7 @@ def backward_on_threads(
         for index, batch in enumerate(batches):
             try:
                 with seeded_dropout(batch.seed), autocast_products(precision, total.device):
-                    loss = batch_loss(model, batch, c.label_smoothing, c.r_drop)
+                    loss = batch_loss(model, batch, c.label_smoothing)
                 # Not backward(): threads would add into the same `.grad` in an order that changes from run to run.
                 gradients_of_batch = torch.autograd.grad(loss, parameters, materialize_grads=True)
             except (RuntimeError, MemoryError) as error:
@@ -195,25 +195,17 @@ def add_tensors(first: list[Tensor], second: list[Tensor]) -> list[Tensor]:
     return list(torch._foreach_add(first, second))  # pyright: ignore[reportPrivateImportUsage]
 
 
-def batch_loss(model: Transformer, batch: Batch, smoothing: float, r_drop: float = 0.0) -> torch.Tensor:
+def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:
     """Return the summed loss of a batch under teacher forcing.
 
     Every target token is predicted from the source and from the target tokens before it.
-
-    With `r_drop`, every pair passes through the model twice, with different dropout (`r_drop_loss`).
     """
     targets, weight, bias = batch.target_out.flatten(), model.output_embedding.weight, model.output_bias
     # Padding has no loss. nonzero() waits for the GPU, so it comes first: the GPU has nothing else to do then.
     real_positions = (targets != PAD).nonzero()[:, 0]
     targets = targets[real_positions]
-    if not r_drop:
-        states = model.states(batch.source, batch.target_in).flatten(0, 1).index_select(0, real_positions)
-        return loss_sum(states, weight, targets, smoothing, bias=bias, fused=vars(model).get(FUSED_LOSS))
-    states = model.states(batch.source.repeat(2, 1), batch.target_in.repeat(2, 1)).unflatten(0, (2, -1))
-    # Rows of the first pass come before those of the second, as `loss_sum` expects them.
-    return loss_sum(
-        states.flatten(1, 2).index_select(1, real_positions).flatten(0, 1), weight, targets, smoothing, r_drop, bias
-    )
+    states = model.states(batch.source, batch.target_in).flatten(0, 1).index_select(0, real_positions)
+    return loss_sum(states, weight, targets, smoothing, bias, vars(model).get(FUSED_LOSS))
 
 
 def compile_layers(model: Transformer, backend: str = "inductor") -> Transformer:

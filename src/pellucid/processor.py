@@ -1,0 +1,124 @@
+"""How this process shares the processor with other programs: measured, said, and no time wasted by waiting."""
+
+import ctypes
+import os
+import platform
+import struct
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+BUSY_SHARE = 0.85
+"""Least share of the time in which its threads could run that a process runs, if it has the machine for itself."""
+
+SECONDS_BETWEEN_LOOKS = 1.0
+TURN = 100_000
+"""Nanoseconds of a thread's turn, the shortest that Linux grants."""
+
+SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
+"""Number of the system call `sched_setattr`, for which the C library has no function."""
+
+
+class ProcessorShare:
+    """Measures, from its creation on, how much of the time in which its threads could run this process did run."""
+
+    def __init__(self) -> None:
+        self._start = processor_times()
+
+    def measure(self) -> float | None:
+        """Return the share, from 0 to 1, that other programs left; None where the system does not say."""
+        ran, waited = (now - start for now, start in zip(processor_times(), self._start, strict=True))
+        return ran / (ran + waited) if ran > 0 else None
+
+
+def processor_times() -> tuple[float, float]:
+    """Return the seconds that this process's threads ran, and that they waited for a processor; zeros off Linux."""
+    ran = waited = 0
+    for table in Path("/proc/self/task").glob("*/schedstat"):
+        with suppress(OSError):  # a thread that has just ended
+            nanoseconds = table.read_text(encoding="ascii").split()
+            ran, waited = ran + int(nanoseconds[0]), waited + int(nanoseconds[1])
+    return ran / 1e9, waited / 1e9
+
+
+def describe_busy_machine(share: float) -> str:
+    """Return a clause that says what other programs cost an update, which ran for `share` of the time it could."""
+    return (
+        f"other programs use the processor: training ran for {share:.0%} of the time in which it could have run, and "
+        f"takes about {1 / share:.1f} times as long as on a quiet machine"
+    )
+
+
+class PoliteThreads:
+    """Makes OpenMP's threads sleep instead of spin while other programs use the processor; changes no result.
+
+    The threads that share a product spin at its end until the last of them is done, which is the fastest way on a quiet
+    machine. Beside other programs they spin while the thread that they wait for is not running, and training loses nine
+    tenths of its speed (benchmarks/results/busy.md).
+    """
+
+    # How long to spin is fixed when GNU's OpenMP library is loaded, but it spins hardly at all while it manages more
+    # threads than there are processors (manual of libgomp, GOMP_SPINCOUNT). So a thread that has a team of its own and
+    # does nothing is the switch. More or fewer threads in a product would give other roundings; this does not.
+
+    def __init__(self) -> None:
+        self._share, self._release = ProcessorShare(), None
+
+    def look(self) -> None:
+        """Switch by the share of the processor that this process got since the last look."""
+        share, self._share = self._share.measure(), ProcessorShare()
+        if share is None:
+            return
+        if share < BUSY_SHARE and self._release is None:
+            self._release = threading.Event()
+            threading.Thread(target=hold_team, args=(self._release,), daemon=True, name="polite").start()
+        elif share >= BUSY_SHARE and self._release is not None:
+            self._release.set()
+            self._release = None
+
+
+def hold_team(release: threading.Event) -> None:
+    """Run as a thread: keep a team of OpenMP threads, all of them asleep, until it is released."""
+    import torch
+
+    # A product that is large enough to be shared makes the team; its threads end with this thread.
+    torch.ones(2**21).add_(1)
+    release.wait()
+
+
+_started = threading.Lock()
+
+
+def share_processor() -> None:
+    """Share the processor well with other programs from now on: take short turns, and do not spin beside them.
+
+    Does something on Linux only, and once in a process; what OMP_WAIT_POLICY or GOMP_SPINCOUNT say is left alone.
+    """
+    if not Path("/proc/self/schedstat").exists() or not _started.acquire(blocking=False):
+        return
+    take_short_turns()
+    if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(os.environ):
+        threading.Thread(target=_look_for_ever, daemon=True, name="processor").start()
+
+
+def _look_for_ever() -> None:
+    threads, pause = PoliteThreads(), threading.Event()
+    while not pause.wait(SECONDS_BETWEEN_LOOKS):
+        threads.look()
+
+
+def take_short_turns() -> None:
+    """Ask Linux for shorter turns of this process's threads, so that one that has waited runs sooner.
+
+    The share of the processor stays the same. Linux before 6.12 ignores it.
+    """
+    number = SCHED_SETATTR.get(platform.machine())
+    # Who runs this under another policy, such as SCHED_IDLE, has chosen.
+    if number is None or os.sched_getscheduler(0) != os.SCHED_OTHER:
+        return
+    libc = ctypes.CDLL(None)
+    # struct sched_attr: size, policy, flags, nice, priority, runtime (of a turn), deadline, period (man sched_setattr).
+    attributes = struct.pack("IIQiIQQQ", 48, os.SCHED_OTHER, 0, os.nice(0), 0, TURN, 0, 0)
+    with suppress(OSError):
+        for thread in os.listdir("/proc/self/task"):
+            libc.syscall(number, int(thread), attributes, 0)
