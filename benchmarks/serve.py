@@ -84,8 +84,8 @@ def parse_options(arguments: Sequence[str]) -> argparse.Namespace:
 def run_server(options: argparse.Namespace, together: bool) -> Iterator[int]:
     """Run a server in a process of its own, and give its port."""
     code = TOGETHER if together else SINGLY
-    # --each 0: all clients come from one address, whose requests are limited otherwise.
-    words = ["serve", options.model, "--port", "0", "--each", "0", "--engine", options.engine]
+    # each=0: all clients come from one address, whose requests are limited otherwise.
+    words = ["serve", options.model, "--port", "0", "--set", "each=0", "--engine", options.engine]
     process = subprocess.Popen([sys.executable, "-c", code, *words], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
 from pellucid.atomic import is_failed_write
 
@@ -47,18 +48,43 @@ DEVICE = typer.Option(
     metavar="cpu|cuda",
     help="device that runs the model; a GPU is used only if you name it (cuda, or cuda:1), and then by torch",
 )
+TERMS = typer.Option(metavar="FILE", help="terminology: on each line a source term, a tab and its target term")
+SETTINGS = typer.Option("--set", metavar="SECTION.KEY=VALUE", help="override a setting; can be repeated")
 EXPORTED = typer.Option(
     metavar="DIR",
     help="translate with this export of the model (`pellucid export --to ctranslate2`), in the precision it has",
 )
 
+_LIMITS = (
+    "characters", "texts", "alternatives", "request_terms", "term_characters", "body", "waiting", "connections",
+    "open_requests", "each", "seconds", "arrival", "beam", "traces", "trace_bytes", "trace_minutes",
+)  # fmt: skip
+REMOVED_OPTIONS = {
+    "serve": {f"--{limit.replace('_', '-')}": f"--set {limit}=NUMBER" for limit in _LIMITS},
+}
+"""Options that a command had in version 0.1, and what to write instead."""
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+
+class Command(TyperCommand):
+    """A command that says of each option it once had what to write instead."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+        """Parse the words of the command line; exit with code 2 for an option that was removed."""
+        removed = REMOVED_OPTIONS.get(ctx.command_path.partition(" ")[2], {})
+        for word in args:
+            option = word.partition("=")[0]
+            if option in removed:
+                typer.echo(f"pellucid: {option} was removed after version 0.1; write {removed[option]}", err=True)
+                raise typer.Exit(USERS_MISTAKE)
+        return super().parse_args(ctx, args)
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 FAILED, USERS_MISTAKE, INTERRUPTED, PIPE_CLOSED, TERMINATED = 1, 2, 130, 141, 143  # the last three as shells do
 
 
-def report_errors(command: Command) -> Command:
+def report_errors(command: Function) -> Function:
     """Return the command with ValueError and OSError turned into a message on standard error.
 
     Any other error is a fault of ours and keeps its traceback.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pellucid.cli.files import write_lines
-from pellucid.cli.options import FAILED, INTERRUPTED, TERMINATED
+from pellucid.cli.options import FAILED, INTERRUPTED, SETTINGS, TERMINATED
 
 if TYPE_CHECKING:
     from pellucid.train.config import RunConfig
@@ -56,9 +56,7 @@ def run(
     minutes: Annotated[
         float | None, typer.Option(help="train for so many minutes instead; the schedule is fitted to them")
     ] = None,
-    change: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="override a setting; can be repeated")
-    ] = None,
+    change: Annotated[list[str] | None, SETTINGS] = None,
     resume: Annotated[
         bool,
         typer.Option("--resume", help="continue the run in --out where it stopped, with the same result to the bit"),

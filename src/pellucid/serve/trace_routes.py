@@ -14,8 +14,8 @@ from pellucid.page.assets import read_script
 from pellucid.page.html import trace_page
 from pellucid.serve.bodies import JSON, Refusal, documented_responses, read_form
 from pellucid.serve.service import Service
+from pellucid.trace.facts import model_facts
 from pellucid.trace.page_api import choose_target, edits_from_json
-from pellucid.trace.provenance import model_facts
 from pellucid.trace.trace import Trace
 
 BINARY = "application/octet-stream"
