@@ -28,6 +28,9 @@ PRECISIONS = ("float32", "bfloat16", "int8")
 MOST_SHORTLIST_PAIRS = 400_000
 """Sentence pairs read for a shortlist, spread evenly over the files."""
 
+GATE_BEAM = 4
+"""Beam with which a smaller form is measured."""
+
 # Dev sentences and their references, line by line.
 DevPairs = tuple[list[str], list[str]]
 
@@ -61,7 +64,7 @@ def run(
 
     --precision int8 makes the CTranslate2 model a quarter of the size and faster still, but changes its translations.
     So --dev-source is translated first, and the export is refused if chrF falls by more than 0.3 or if more
-    translations run in a loop than before; the message then names the parts of the model that cost most.
+    translations run in a loop than before.
 
     A shortlist (vmap.txt) lets CTranslate2 consider, for each batch, only pieces that may translate a piece of its
     sentences. CTranslate2 uses it with use_vmap=True. It is measured with --dev-source too.
@@ -88,7 +91,9 @@ def run(
         export_marian(bundle, out)
     else:
         report = export_ctranslate2(bundle, Path(out), precision or "float32", dev, shortlist)
-    write_lines([*report, *describe_contents(Path(out))])
+    sizes = {path.name: path.stat().st_size for path in sorted(Path(out).iterdir())}
+    contents = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+    write_lines([*report, f"{out}: {sum(sizes.values()):,} bytes ({contents})"])
 
 
 def check_options(to: str, precision: str | None, no_gate: bool, files: dict[str, str | None]) -> None:
@@ -142,6 +147,17 @@ def refuse_other_than_export(out: Path, to: str) -> None:
             raise ValueError(f"{out} is not an export to {to} and is not replaced; choose another directory")
 
 
+def refuse_long_dev_pairs(bundle: "Bundle", dev: DevPairs, files: tuple[str, str]) -> None:
+    """Raise ValueError for a dev sentence that has more pieces than the model takes, before anything is translated."""
+    tokenizer, max_positions = bundle.tokenizer, bundle.model.config.max_positions
+    for file, encoded in zip(files, (tokenizer.encode_source(dev[0]), tokenizer.encode_target(dev[1])), strict=True):
+        for number, ids in enumerate(encoded, start=1):
+            if len(ids) > max_positions:
+                raise ValueError(
+                    f"{file}:{number} has {len(ids):,} pieces, this model takes {max_positions:,}; leave the line out"
+                )
+
+
 def export_ctranslate2(
     bundle: "Bundle", out: Path, precision: str, dev: DevPairs | None, pairs: DevPairs | None
 ) -> list[str]:
@@ -160,7 +176,7 @@ def export_ctranslate2(
         if dev:
             verdicts = judge_forms(bundle, Path(folder), precision, vmap, dev)
             report += gate_table(verdicts)
-            refuse_failed_forms(bundle, precision, verdicts, dev)
+            refuse_failed_forms(precision, verdicts)
             about["measured"] = {name: vars(verdict) for name, verdict in verdicts.items()}
         elif precision != "float32" or pairs:
             report.append("not measured: it is not known how much worse it translates than the model, if at all")
@@ -190,20 +206,6 @@ def write_shortlist(bundle: "Bundle", path: Path, pairs: DevPairs, dev: DevPairs
             f"the shortlist file cannot hold {', '.join(map(repr, unwritable))}, so they are never written with it"
         )
     return report
-
-
-def describe_contents(out: Path) -> list[str]:
-    """Return a line on the files in `out` and their sizes."""
-    files = {path.name: path.stat().st_size for path in sorted(out.iterdir())}
-    sizes = ", ".join(f"{name} {size:,}" for name, size in files.items())
-    return [f"{out}: {sum(files.values()):,} bytes ({sizes})"]
-
-
-_GATE_BEAM = 4
-_PAIRS_FOR_COSTS = 200
-"""Sentence pairs that measure the cost of int8 in each part of a refused model."""
-
-_COSTS_SHOWN = 5  # in the message that refuses a model
 
 
 def judge_forms(
@@ -237,7 +239,7 @@ def translate_converted(bundle: "Bundle", directory: Path, lines: Sequence[str],
     sources = tokenizer.encode_source(lines)
     results = load_translator(directory, count_processors(), 1).translate_batch(
         [tokenizer.source_pieces(source) for source in sources],
-        beam_size=_GATE_BEAM,
+        beam_size=GATE_BEAM,
         max_batch_size=32,
         max_input_length=0,  # no limit: otherwise CTranslate2 cuts long sentences without a word
         # One limit for all sentences, the longest one's; in Pellucid's own search it follows each source.
@@ -255,49 +257,16 @@ def gate_table(verdicts: Mapping[str, "GateVerdict"]) -> list[str]:
     rows = [("float32", first.chrf_full, first.repetition_full)]
     rows += [(name, verdict.chrf_small, verdict.repetition_small) for name, verdict in verdicts.items()]
     return [
-        f"{first.sentences:,} dev sentences, beam {_GATE_BEAM}:",
+        f"{first.sentences:,} dev sentences, beam {GATE_BEAM}:",
         *(f"  {name:20} chrF {chrf:6.2f}, {loops:.2%} run in a loop" for name, chrf, loops in rows),
     ]
 
 
-def refuse_failed_forms(bundle: "Bundle", precision: str, verdicts: Mapping[str, "GateVerdict"], dev: DevPairs) -> None:
-    """Raise ValueError if a form of the model did not pass, naming for int8 the parts that cost most."""
+def refuse_failed_forms(precision: str, verdicts: Mapping[str, "GateVerdict"]) -> None:
+    """Raise ValueError if a form of the model did not pass."""
     refused = {name: verdict for name, verdict in verdicts.items() if not verdict.passed}
     if not refused:
         return
     reasons = [f"{name}: {' and '.join(verdict.reasons)}" for name, verdict in refused.items()]
-    if precision == "int8" and precision in refused:  # not if only the shortlist failed
-        costliest = ", ".join(f"{name} {cost:+.3f}" for name, cost in _rank_costs(bundle, dev)[:_COSTS_SHOWN])
-        reasons.append(
-            f"the parts that cost most, in log-probability per piece when only this part is int8: {costliest}"
-        )
     advice = "use --precision bfloat16 or float32" if precision in refused else "leave the shortlist out"
     raise ValueError(f"refused; {'; '.join(reasons)}; {advice}, or use --no-gate to export it all the same")
-
-
-def _rank_costs(bundle: "Bundle", dev: DevPairs) -> list[tuple[str, float]]:
-    """Return each part of the model with the log-probability per reference piece that int8 there costs."""
-    from pellucid.decode.translate import Translator
-    from pellucid.interop.int8 import rank_int8_losses
-
-    # Each part needs a pass over all pairs, so a sample spread over the dev set has to do.
-    step = -(-len(dev[0]) // _PAIRS_FOR_COSTS)
-    sources, targets = dev[0][::step], dev[1][::step]
-    translator = Translator(bundle.model, bundle.tokenizer)
-
-    def loss() -> float:
-        scores = translator.score(sources, targets, batch=64)
-        return -sum(score.log_prob for score in scores) / sum(len(score.per_piece) for score in scores)
-
-    return rank_int8_losses(bundle.model, loss)
-
-
-def refuse_long_dev_pairs(bundle: "Bundle", dev: DevPairs, files: tuple[str, str]) -> None:
-    """Raise ValueError for a dev sentence that has more pieces than the model takes, before anything is translated."""
-    tokenizer, max_positions = bundle.tokenizer, bundle.model.config.max_positions
-    for file, encoded in zip(files, (tokenizer.encode_source(dev[0]), tokenizer.encode_target(dev[1])), strict=True):
-        for number, ids in enumerate(encoded, start=1):
-            if len(ids) > max_positions:
-                raise ValueError(
-                    f"{file}:{number} has {len(ids):,} pieces, this model takes {max_positions:,}; leave the line out"
-                )

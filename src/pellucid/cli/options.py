@@ -68,7 +68,7 @@ REMOVED_OPTIONS = {
 class Command(TyperCommand):
     """A command that says of each option it once had what to write instead."""
 
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of the command line; exit with code 2 for an option that was removed."""
         removed = REMOVED_OPTIONS.get(ctx.command_path.partition(" ")[2], {})
         for word in args:

@@ -11,12 +11,16 @@ from torch import Tensor, nn
 from pellucid.atomic import atomic_directory, join_problems
 from pellucid.data.tokenizer import BOS, EOS, UNK, Tokenizer
 from pellucid.interop.ctranslate2_library import PRECISIONS, import_ctranslate2
-from pellucid.interop.int8 import LARGEST_WEIGHT_BYTE, quantize_rows
 from pellucid.model import ModelConfig, Transformer
 from pellucid.model.attention import Attention
 from pellucid.model.known_parts import unknown_parts
 from pellucid.model.layers import EPSILON, DecoderLayer, EncoderLayer, FeedForward, Residual
 from pellucid.weights import refuse_non_finite
+
+# A processor without VNNI adds products of bytes in pairs, in 16 bits: what does not fit is cut off, in silence.
+# CTranslate2 hands it vectors as 0 to 255, and 2 x 255 x 64 is the most that fits.
+LARGEST_WEIGHT_BYTE = 63
+"""Largest byte of a weight, small enough that every processor computes the same sums."""
 
 _LARGEST_TENSOR = 2**32 - 1
 """Bytes of the largest tensor: the files of CTranslate2 store a tensor's size in 32 bits."""
@@ -125,12 +129,13 @@ def make_specification(model: Transformer, specs: ModuleType) -> Any:
         decoder.position_encodings.encodings = position_table(model.target_positions, c)
     for into, layer in zip(encoder.layer, model.encoder, strict=True):
         assert isinstance(layer, EncoderLayer)
-        fill_self_attention(into.self_attention, layer.self, layer.self_residual)
+        fill_attention(into.self_attention, layer.self, layer.self_residual, [3 * c.d_model])
         fill_feed_forward(into.ffn, layer.ffn, layer.ffn_residual)
     for into, layer in zip(decoder.layer, model.decoder, strict=True):
         assert isinstance(layer, DecoderLayer)
-        fill_self_attention(into.self_attention, layer.self, layer.self_residual)
-        fill_cross_attention(into.attention, layer.cross, layer.cross_residual)
+        fill_attention(into.self_attention, layer.self, layer.self_residual, [3 * c.d_model])
+        # Its keys and values come from the memory, so the queries have a matrix of their own.
+        fill_attention(into.attention, layer.cross, layer.cross_residual, [c.d_model, 2 * c.d_model])
         fill_feed_forward(into.ffn, layer.ffn, layer.ffn_residual)
     # With norms after each sublayer the last layer ends in one, and there is none after the stack.
     if c.norm_first:
@@ -140,22 +145,12 @@ def make_specification(model: Transformer, specs: ModuleType) -> Any:
     return spec
 
 
-def fill_self_attention(into: Any, attention: Attention, residual: Residual) -> None:
-    """Copy a self-attention, with queries, keys and values in one matrix as in the model."""
-    fill_linear(into.linear[0], attention.qkv.weight, attention.qkv.bias)
-    fill_linear(into.linear[1], attention.output.weight, attention.output.bias)
-    fill_norm(into.layer_norm, residual.norm)
-
-
-def fill_cross_attention(into: Any, attention: Attention, residual: Residual) -> None:
-    """Copy a cross-attention, with queries in one matrix, and keys and values in another."""
-    d_model = attention.output.out_features
-    sizes = [d_model, 2 * d_model]
-    weights, biases = attention.qkv.weight.split(sizes), attention.qkv.bias.split(sizes)
-    # Not strict: the third of its linear layers is the output.
-    for linear, weight, bias in zip(into.linear, weights, biases, strict=False):
+def fill_attention(into: Any, attention: Attention, residual: Residual, sizes: list[int]) -> None:
+    """Copy an attention whose queries, keys and values lie in matrices with these numbers of rows."""
+    weights = [*attention.qkv.weight.split(sizes), attention.output.weight]
+    biases = [*attention.qkv.bias.split(sizes), attention.output.bias]
+    for linear, weight, bias in zip(into.linear, weights, biases, strict=True):
         fill_linear(linear, weight, bias)
-    fill_linear(into.linear[2], attention.output.weight, attention.output.bias)
     fill_norm(into.layer_norm, residual.norm)
 
 
@@ -185,8 +180,15 @@ def fill_int8(into: Any, name: str, value: Any) -> None:
     """Replace a matrix that CTranslate2 multiplies or looks up by bytes and their scales."""
     # Those have a scale beside them in the specification.
     if hasattr(into, f"{name.rpartition('/')[2]}_scale") and isinstance(value, Tensor):
-        quantized, scale = quantize_rows(value, LARGEST_WEIGHT_BYTE)
+        quantized, scale = quantize_rows(value)
         into.weight, into.weight_scale = quantized.to(torch.int8), scale[:, 0].contiguous()
+
+
+def quantize_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return each row scaled so that its farthest from 0 is `LARGEST_WEIGHT_BYTE` and rounded, and the scales."""
+    smallest_maximum = LARGEST_WEIGHT_BYTE / 1e38  # the scale of smaller rows, or of zeros, would be infinite
+    scale = LARGEST_WEIGHT_BYTE / rows.abs().amax(dim=-1, keepdim=True).clamp(min=smallest_maximum)
+    return (rows * scale).round(), scale
 
 
 def fill_norm(into: Any, layer: nn.Module) -> None:

@@ -23,7 +23,6 @@ from pellucid.interop.marian_weights import (
     DTYPES,
     WEIGHTS,
     ImportPlan,
-    StoredNames,
     read_marian_weights,
     start_with_padding,
     usual_names,
@@ -61,9 +60,9 @@ def import_marian(directory: str | Path, out: str | Path) -> Bundle:
     files = read_json_files(directory)
     plan = plan_import(files, str(directory))
     tokenizer = load_marian_tokenizer(directory, plan.source, plan.target)
-    model, stored = read_marian_weights(directory / WEIGHTS, plan)
+    model, names, dtype = read_marian_weights(directory / WEIGHTS, plan)
     # So that an export gives back the very files, names and precision.
-    origin = {"files": files, "tensors": stored.names, "dtype": stored.dtype}
+    origin = {"files": files, "tensors": names, "dtype": dtype}
     bundle.save_bundle(
         out,
         model,
@@ -84,11 +83,11 @@ def export_marian(loaded: Bundle, out: str | Path) -> None:
     if unknown := [f"{part}, which neither format knows" for part in unknown_parts(loaded.model)]:
         raise ValueError(f"{loaded.directory} cannot be exported for transformers: {join_problems(unknown)}")
     if imported_files := files_of_imported(loaded):
-        files, plan, stored = imported_files
+        files, plan, names, dtype = imported_files
         model = loaded.model
     else:
         files, plan, model = files_of_ours(loaded)
-        stored = usual_names(model, plan)
+        names, dtype = usual_names(model, plan), "F32"
     with atomic_directory(
         out, exported={"from": loaded.directory.resolve().name, "format": files["config.json"]["model_type"]}
     ) as folder:
@@ -96,7 +95,7 @@ def export_marian(loaded: Bundle, out: str | Path) -> None:
             write_json_like_transformers(folder / name, table)
         for name, side in zip(SENTENCEPIECE_FILES, (loaded.tokenizer.source, loaded.tokenizer.target), strict=True):
             (folder / name).write_bytes(side.serialized_model_proto())
-        write_marian_weights(folder / WEIGHTS, model, plan, stored)
+        write_marian_weights(folder / WEIGHTS, model, plan, names, dtype)
 
 
 def read_json_files(directory: Path) -> dict[str, Any]:
@@ -151,8 +150,8 @@ def plan_import(files: Mapping[str, Any], where: str) -> ImportPlan:
     raise ValueError(f"{where} cannot be imported: {join_problems(problems)}")
 
 
-def files_of_imported(loaded: Bundle) -> tuple[dict[str, Any], ImportPlan, StoredNames] | None:
-    """Return the files, plan and stored names of an imported model; None for one that was not imported."""
+def files_of_imported(loaded: Bundle) -> tuple[dict[str, Any], ImportPlan, list[str], str] | None:
+    """Return the files, plan, stored names and precision of an imported model; None for one that was not imported."""
     if IMPORTED_FILE not in loaded.manifest.get("files", {}):
         return None
     path = loaded.directory / IMPORTED_FILE
@@ -171,7 +170,7 @@ def files_of_imported(loaded: Bundle) -> tuple[dict[str, Any], ImportPlan, Store
         [tuple(plan.source.names), tuple(plan.target.names)] != [tokenizer.source_names, tokenizer.target_names]
     ):
         raise ValueError(f"{path} does not describe the model beside it")
-    return files, plan, StoredNames(tuple(names), str(dtype))
+    return files, plan, names, str(dtype)
 
 
 def files_of_ours(loaded: Bundle) -> tuple[dict[str, Any], ImportPlan, Transformer]:

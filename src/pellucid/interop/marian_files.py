@@ -334,15 +334,6 @@ def load_marian_tokenizer(directory: Path, source: Vocabulary, target: Vocabular
     return Tokenizer(sides[0], sides[-1], config)
 
 
-def marian_order(pieces: int) -> list[int]:
-    """Return our pieces in Marian's order: EOS and unknown first, padding last, which starts a translation too.
-
-    >>> marian_order(7)
-    [3, 1, 4, 5, 6, 0]
-    """
-    return [EOS, UNK, *range(EOS + 1, pieces), PAD]
-
-
 def tokenizer_files(model: ModelConfig, tokenizer: Tokenizer) -> dict[str, dict[str, Any]]:
     """Make the files with which MarianTokenizer cuts a text into the same pieces as our tokenizer.
 
@@ -350,15 +341,15 @@ def tokenizer_files(model: ModelConfig, tokenizer: Tokenizer) -> dict[str, dict[
     >>...<<, which Marian takes for the name of a language.
     """
     separate = not has_one_vocabulary(tokenizer)
-    # Two vocabularies keep our ids, because transformers has one id of padding for both.
-    source, target = (
-        {name: i for i, name in enumerate(pieces if separate else [pieces[i] for i in marian_order(len(pieces))])}
-        for pieces in (tokenizer.source_names, tokenizer.target_names)
-    )
+    source, target = tokenizer.source_names, tokenizer.target_names
+    if not separate:
+        # Marian's order: the end and the unknown piece first, and last padding, which starts a translation too. Two
+        # vocabularies keep our ids, because transformers has one id of padding for both.
+        source = target = (source[EOS], source[UNK], *source[EOS + 1 :], source[PAD])
     special_tokens = dict(zip(SPECIAL_TOKENS, tokenizer.target_pieces([PAD, UNK, EOS]), strict=True))
     return {
-        "vocab.json": source,
-        **({"target_vocab.json": target} if separate else {}),
+        "vocab.json": {name: i for i, name in enumerate(source)},
+        **({"target_vocab.json": {name: i for i, name in enumerate(target)}} if separate else {}),
         "tokenizer_config.json": {
             "tokenizer_class": "MarianTokenizer",
             "model_max_length": model.max_positions,

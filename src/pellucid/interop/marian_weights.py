@@ -42,16 +42,8 @@ class ImportPlan:
         return self.source if row.vocabulary == "source" else self.target
 
 
-@dataclass(frozen=True)
-class StoredNames:
-    """Names and precision in which the weights are written."""
-
-    names: tuple[str, ...]
-    dtype: str = "F32"
-
-
-def read_marian_weights(path: Path, plan: ImportPlan) -> tuple[Transformer, StoredNames]:
-    """Read the model of a safetensors file, and the names and precision it is stored in.
+def read_marian_weights(path: Path, plan: ImportPlan) -> tuple[Transformer, tuple[str, ...], str]:
+    """Read the model of a safetensors file, the names that it stores, and their precision.
 
     Raises ValueError, naming every problem at once, for a file that has another model, or none.
     """
@@ -83,7 +75,7 @@ def read_marian_weights(path: Path, plan: ImportPlan) -> tuple[Transformer, Stor
     # The bias keeps a copied BOS from being written. Without one, a bias of zeros is left out.
     has_bias = plan.target.copied or bool(numbers.get(BIAS, torch.zeros(1)).any())
     config = replace(config, output_bias=has_bias, positions=positions_kind(path, config, numbers, DTYPES[types[0]]))
-    return fill_from_marian(path, config, plan, numbers), StoredNames(tuple(slices), types[0])
+    return fill_from_marian(path, config, plan, numbers), tuple(slices), types[0]
 
 
 def expected_shapes(
@@ -152,15 +144,15 @@ def fill_from_marian(path: Path, config: ModelConfig, plan: ImportPlan, numbers:
     return model.eval()
 
 
-def write_marian_weights(path: Path, model: Transformer, plan: ImportPlan, stored: StoredNames) -> None:
-    """Write the weights under the names of `stored`, in its precision; ValueError for unknown names."""
+def write_marian_weights(path: Path, model: Transformer, plan: ImportPlan, names: Sequence[str], dtype: str) -> None:
+    """Write the weights under these names, in this precision; ValueError for unknown names."""
     weights = marian_weights(model, plan)
-    if unknown := [name for name in stored.names if name not in weights]:
+    if unknown := [name for name in names if name not in weights]:
         raise ValueError(f"the model has no weights called {join_problems(unknown)}")
     # Copies, because safetensors refuses tensors that share memory.
-    tensors = {name: weights[name].to(DTYPES[stored.dtype], copy=True) for name in stored.names}
+    tensors = {name: weights[name].to(DTYPES[dtype], copy=True) for name in names}
     if changed := [name for name, tensor in tensors.items() if not torch.equal(tensor.float(), weights[name])]:
-        raise ValueError(f"{stored.dtype} cannot hold the numbers of {join_problems(changed)}")
+        raise ValueError(f"{dtype} cannot hold the numbers of {join_problems(changed)}")
     save_file(tensors, path, metadata={"format": "pt"})  # as transformers writes it
 
 
@@ -204,12 +196,12 @@ def start_with_padding(model: Transformer) -> Transformer:
     return model
 
 
-def usual_names(model: Transformer, plan: ImportPlan) -> StoredNames:
+def usual_names(model: Transformer, plan: ImportPlan) -> tuple[str, ...]:
     """Return the names that transformers itself writes: every matrix once, and the positions of a Pegasus model."""
     config = replace(model.config, tie=plan.settings["tie"])
     names: Iterable[str] = (name for row in parameter_names(config) for name in row.theirs)
     pegasus = (*POSITIONS.values(), *((SHARED,) if config.tie == "none" else ())) if config.norm == "pre" else ()
-    return StoredNames(tuple(dict.fromkeys((*names, BIAS, *pegasus))))
+    return tuple(dict.fromkeys((*names, BIAS, *pegasus)))
 
 
 BIAS = "final_logits_bias"
